@@ -1,0 +1,89 @@
+//! Simulated time in whole picoseconds.
+//!
+//! Equal instants are equal integers, so ties are decided by rule and never by rounding. The
+//! range is 213 days.
+
+use std::ops::{Add, AddAssign, Sub};
+
+/// Picoseconds in one second.
+pub const PS_PER_SECOND: f64 = 1e12;
+
+/// An instant of simulated time [ps since the start of the run].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(pub u64);
+
+/// A length of simulated time [ps].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(pub u64);
+
+impl Time {
+    /// The start of every run.
+    pub const ZERO: Time = Time(0);
+    /// Later than every instant that can happen.
+    pub const NEVER: Time = Time(u64::MAX);
+
+    /// The instant `seconds` after the start, rounded to the nearest picosecond.
+    pub fn from_seconds(seconds: f64) -> Time {
+        Time(Span::from_seconds(seconds).0)
+    }
+
+    /// Seconds since the start of the run.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / PS_PER_SECOND
+    }
+
+    /// The span from `earlier` to this instant; zero if `earlier` is later.
+    pub fn since(self, earlier: Time) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Span = Span(0);
+
+    /// A span of `seconds`, rounded to the nearest picosecond; negative and NaN give zero, and
+    /// what exceeds the range gives the longest span.
+    pub fn from_seconds(seconds: f64) -> Span {
+        // `as` saturates, and maps NaN to zero.
+        Span((seconds * PS_PER_SECOND).round() as u64)
+    }
+
+    /// The span in seconds.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / PS_PER_SECOND
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Time;
+    fn add(self, span: Span) -> Time {
+        Time(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<Span> for Time {
+    fn add_assign(&mut self, span: Span) {
+        *self = *self + span;
+    }
+}
+
+impl Sub<Time> for Time {
+    type Output = Span;
+    fn sub(self, earlier: Time) -> Span {
+        self.since(earlier)
+    }
+}
+
+impl Add for Span {
+    type Output = Span;
+    fn add(self, other: Span) -> Span {
+        Span(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Span {
+    fn add_assign(&mut self, other: Span) {
+        *self = *self + other;
+    }
+}

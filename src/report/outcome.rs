@@ -1,0 +1,221 @@
+//! What one replication of one world showed, step by step: what both worlds hand to
+//! [`super::summary`].
+
+use super::StallCause;
+
+/// One replication.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Outcome {
+    /// One per job copy, by job and then by copy.
+    pub jobs: Vec<JobOutcome>,
+    /// Every shared resource; like resources of like nodes are one entry.
+    pub resources: Vec<ResourceOutcome>,
+    /// Time of the last step of all jobs [s].
+    pub makespan: f64,
+    /// Calendar events and flow completions handled.
+    pub events: u64,
+    /// Flows completed.
+    pub flows: u64,
+    /// Timeline, where it was asked for.
+    pub trace: Option<Trace>,
+}
+
+/// One copy of one job.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct JobOutcome {
+    /// Index into the scenario's jobs.
+    pub job: usize,
+    /// Which copy.
+    pub copy: u32,
+    /// When it started [s].
+    pub start: f64,
+    /// Completed steps, in order.
+    pub steps: Vec<StepOutcome>,
+    /// Waits by step and cause, in order of step. A step's `compute` and its stalls add up to its
+    /// duration.
+    pub stalls: Vec<Stall>,
+    /// The last buffer, all nodes together.
+    pub queue: QueueOutcome,
+    /// Queue and steps over time.
+    pub series: Series,
+    /// Counts that must balance.
+    pub samples: SampleCounts,
+}
+
+/// One completed step of a job copy.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct StepOutcome {
+    /// When its last model copy finished it [s]. Its duration is from the previous step's end (or
+    /// the job's start).
+    pub end: f64,
+    /// Time that an accelerator computed in it, mean over the job's accelerators [s].
+    pub compute: f64,
+    /// Samples trained on, all model copies together.
+    pub samples: u64,
+    /// Those among them that no model copy had trained on before in this epoch's reading.
+    pub fresh: u64,
+    /// The queue's running totals at `end`.
+    pub queue: QueueTotals,
+}
+
+/// Part of a step's stall, mean over the job's accelerators.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stall {
+    /// Index of the step.
+    pub step: u32,
+    /// Why.
+    pub cause: StallCause,
+    /// How long [s].
+    pub seconds: f64,
+}
+
+/// Running totals of a queue since the job's start, all nodes together.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct QueueTotals {
+    /// Integral of the level [sample·s].
+    pub level_seconds: f64,
+    /// Time with a trainer waiting for the queue [s], mean over nodes.
+    pub empty_seconds: f64,
+    /// Samples put in (prefilled ones not counted).
+    pub enqueued: u64,
+    /// Samples taken out (circular queues: read for the first time).
+    pub dequeued: u64,
+    /// Worker-time spent before a full queue [worker·s].
+    pub blocked_seconds: f64,
+    /// Time that samples taken out had spent inside [sample·s].
+    pub residence_seconds: f64,
+}
+
+/// The last buffer of a loader, all nodes of a job copy together.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QueueOutcome {
+    /// Capacity [samples].
+    pub capacity: u64,
+    /// Samples in it at the start.
+    pub initial: u64,
+    /// Samples in it at the end.
+    pub level: u64,
+    /// Workers that fill it.
+    pub workers: u64,
+    /// Each time that a queue which had been ready ran empty under a waiting trainer.
+    pub exhaustions: Vec<Exhaustion>,
+    /// Circular queues: samples overwritten, by how often they had been read (the last entry counts
+    /// all that were read at least that often).
+    pub reuse: Vec<u64>,
+    /// Circular queues: ages of samples when read [s], as (age, count) in ascending order of age;
+    /// ages are rounded to 2 %.
+    pub ages: Vec<(f64, u64)>,
+}
+
+/// A queue ran dry.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Exhaustion {
+    /// When [s].
+    pub start: f64,
+    /// Until a batch was there again [s]; up to the end of the run if it never was.
+    pub duration: f64,
+}
+
+/// Queue and steps over time, in bins of equal width from the start of the run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Series {
+    /// Width of a bin [s].
+    pub width: f64,
+    /// The bins.
+    pub bins: Vec<Bin>,
+}
+
+/// What happened within one bin of a [`Series`].
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Bin {
+    /// Integral of the queue's level [sample·s].
+    pub level_seconds: f64,
+    /// Samples put in.
+    pub enqueued: u64,
+    /// Samples taken out.
+    pub dequeued: u64,
+    /// Worker-time before a full queue [worker·s].
+    pub blocked_seconds: f64,
+    /// Steps that ended here.
+    pub steps: u64,
+    /// Their durations together [s].
+    pub step_seconds: f64,
+}
+
+/// Samples of a job copy, counted where they pass: read = enqueued + in progress, and
+/// initial + enqueued = dequeued + overwritten unread + left in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SampleCounts {
+    /// Taken from the epoch's order by a reader.
+    pub started: u64,
+    /// Put into the last buffer.
+    pub enqueued: u64,
+    /// Between the two at the end.
+    pub in_progress: u64,
+    /// Taken out of the last buffer.
+    pub dequeued: u64,
+    /// Overwritten in a circular queue before anyone read them.
+    pub overwritten: u64,
+    /// Left in the last buffer.
+    pub left: u64,
+}
+
+/// A shared resource, or all like ones of like nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResourceOutcome {
+    /// Name: `hpctmp.bandwidth`, `hpctmp.operations`, `node.nic`, `node.cores`, `node.pcie`, …
+    pub name: String,
+    /// How many of them.
+    pub count: u32,
+    /// Capacity of one [unit/s; cores for `cores`]; infinite ones are not reported.
+    pub capacity: f64,
+    /// Unit of the capacity: `B/s`, `1/s`, `cores`.
+    pub unit: &'static str,
+    /// Served ÷ (capacity × makespan), mean over them.
+    pub utilisation: f64,
+    /// The same of the busiest one.
+    pub utilisation_max: f64,
+    /// Mean number of flows (or customers) present in one.
+    pub mean_flows: f64,
+    /// Work served, all of them together [unit].
+    pub served: f64,
+}
+
+/// A timeline for viewers.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Trace {
+    /// Names of processes (a node of a job copy): index is the process.
+    pub processes: Vec<String>,
+    /// Names of tracks: (process, name); index is the track.
+    pub tracks: Vec<(u32, String)>,
+    /// Spans on tracks.
+    pub spans: Vec<TraceSpan>,
+    /// Values of counters over time.
+    pub counters: Vec<TraceCounter>,
+    /// Spans and counter values left out because there were too many.
+    pub dropped: u64,
+}
+
+/// Something that lasted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TraceSpan {
+    /// Index into [`Trace::tracks`].
+    pub track: u32,
+    /// What was going on.
+    pub name: &'static str,
+    /// From [s].
+    pub start: f64,
+    /// For [s].
+    pub duration: f64,
+}
+
+/// A value from an instant on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TraceCounter {
+    /// Index into [`Trace::tracks`].
+    pub track: u32,
+    /// When [s].
+    pub time: f64,
+    /// New value.
+    pub value: f64,
+}

@@ -1,0 +1,86 @@
+//! Who trains.
+
+use super::{Distribution, StageGraph};
+
+/// A training job; `copies` of it run independently, each on nodes of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Name, for reports.
+    pub name: String,
+    /// Independent copies of this job.
+    pub copies: u32,
+    /// Nodes of each copy. Each node has its own loader and queue; all model copies of a job copy
+    /// start each step together.
+    pub nodes: u32,
+    /// When the first copy starts [s].
+    pub start: f64,
+    /// Time from one copy's start to the next's [s].
+    pub stagger: f64,
+    /// Index into [`super::Scenario::datasets`].
+    pub dataset: usize,
+    /// Index into [`super::Scenario::storage`].
+    pub storage: usize,
+    /// Samples per model copy and step.
+    pub batch: u64,
+    /// How often a model copy takes a fresh batch.
+    pub batch_interval: BatchInterval,
+    /// What fills the queue.
+    pub loader: StageGraph,
+    /// What the last buffer does when it is full.
+    pub queue: QueueKind,
+    /// Samples in the last buffer at the start; at most its capacity.
+    pub prefill: u64,
+    /// Model copies on each node, all fed from the node's queue.
+    pub copies_per_node: u32,
+    /// Split of the model over stages, if any.
+    pub pipeline: Option<Pipeline>,
+    /// Time of one step of one model copy, forward, backward and update.
+    pub step: StepTime,
+}
+
+/// How often a model copy takes a fresh batch; between, it trains on the last one again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum BatchInterval {
+    /// Every `k ≥ 1` steps; for a fraction, at the steps where `⌊step / k⌋` grows, so `1/k` of all
+    /// steps in the long run.
+    Every(f64),
+    /// When the queue holds at least `level` samples, and at the latest after `max` steps on one
+    /// batch.
+    Adaptive {
+        /// Samples that must be in the queue for a fresh batch before `max` steps have passed.
+        level: u64,
+        /// Most steps on one batch.
+        max: u64,
+    },
+}
+
+/// What the last buffer does when it is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueKind {
+    /// Producers wait.
+    Bounded,
+    /// Producers overwrite the oldest sample, and the trainer reads round and round: it waits only
+    /// until one batch has ever been enqueued. Samples only.
+    Circular,
+}
+
+/// Split of the model over consecutive stages, each on a GPU of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pipeline {
+    /// Share of the step time that each stage takes; they sum to 1.
+    pub shares: Vec<f64>,
+    /// Whether stages work on different batches at once. If not, one batch passes all stages before
+    /// the next one starts.
+    pub overlap: bool,
+}
+
+/// Time of one step of one model copy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepTime {
+    /// Cost that does not depend on the batch [s].
+    pub fixed: f64,
+    /// Cost per sample [s].
+    pub per_sample: f64,
+    /// Factor drawn anew for each step and model copy; its mean should be 1.
+    pub jitter: Option<Distribution>,
+}

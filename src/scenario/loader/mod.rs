@@ -1,0 +1,67 @@
+//! What a loader does, in stages: the common language of every preset and of both worlds.
+
+use super::Distribution;
+
+/// A chain of stages from storage to trainer. Never empty; the first stage is the only one that
+/// reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StageGraph {
+    /// The stages, from storage to trainer.
+    pub stages: Vec<Stage>,
+}
+
+/// A pool of identical workers and the buffer that they fill.
+///
+/// A worker takes an item's input (the first stage: the next samples of the epoch), carries out
+/// `per_sample` for each of the item's samples one after the other, then `per_item` once, then puts
+/// the item into the buffer, waiting there while it is full. Only then it takes its next input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stage {
+    /// Name, for reports and traces.
+    pub name: String,
+    /// Workers, each with one item at a time.
+    pub workers: u32,
+    /// What an item of this stage is. A stage of batches after one of samples gathers `batch`
+    /// samples for each item.
+    pub unit: Unit,
+    /// Work for each sample of an item.
+    pub per_sample: Vec<Operation>,
+    /// Work for an item as a whole.
+    pub per_item: Vec<Operation>,
+    /// Order in which items enter the buffer.
+    pub order: Order,
+    /// Items of this stage that fit into its buffer; at least 1. Where the trainer takes samples
+    /// from the last buffer, at least one batch.
+    pub buffer: u64,
+}
+
+/// What an item of a stage is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// One sample.
+    Sample,
+    /// One batch of the job's size.
+    Batch,
+}
+
+/// Order in which finished items enter a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As they finish.
+    Any,
+    /// As their inputs were taken: a finished item waits, with its worker, for those before it.
+    InOrder,
+}
+
+/// One piece of work.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operation {
+    /// Read one sample from the job's storage (first stage, `per_sample` only).
+    Read,
+    /// Use a core of the node [core-seconds].
+    Compute(Distribution),
+    /// Do nothing for a time [s]: a remote service, a sleep.
+    Delay(Distribution),
+    /// Copy the item's decoded bytes to the device over the PCIe link of its GPU.
+    Copy,
+}

@@ -1,0 +1,105 @@
+//! What the user says, checked: holding a [`Scenario`] means that it can be simulated.
+//!
+//! Everything here is plain data in SI units: seconds, bytes, bytes per second, operations per
+//! second, core-seconds. Indices into the vectors of a scenario (`storage`, `datasets`) are in
+//! range.
+
+pub mod cluster;
+pub mod dataset;
+pub mod distribution;
+pub mod job;
+pub mod loader;
+pub mod storage;
+
+pub use cluster::{Cluster, Node, Scheduling};
+pub use dataset::{Dataset, Layout, SampleOrder, SampleSizes};
+pub use distribution::Distribution;
+pub use job::{BatchInterval, Job, Pipeline, QueueKind, StepTime};
+pub use loader::{Operation, Order, Stage, StageGraph, Unit};
+pub use storage::{Storage, StorageKind};
+
+/// Everything a run needs, already checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Name, for reports and figures.
+    pub name: String,
+    /// How long to run, how often, from which seed.
+    pub run: Run,
+    /// The machines.
+    pub cluster: Cluster,
+    /// Where data sets are kept.
+    pub storage: Vec<Storage>,
+    /// What is read.
+    pub datasets: Vec<Dataset>,
+    /// Who trains.
+    pub jobs: Vec<Job>,
+    /// Who else uses the storage.
+    pub background: Vec<Background>,
+}
+
+/// How long to run, how often, from which seed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// When each job ends.
+    pub stop: Stop,
+    /// What to leave out at the beginning of each job.
+    pub warm_up: WarmUp,
+    /// Independent repetitions.
+    pub replications: u32,
+    /// Where all randomness comes from.
+    pub seed: u64,
+}
+
+/// When a job ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Stop {
+    /// After this many steps of each job.
+    Steps(u64),
+    /// After this many passes of each job over its data set; may be a fraction. The number of
+    /// steps is that of fresh samples, rounded up.
+    Epochs(f64),
+    /// At this simulated instant [s]: the step in progress is not counted.
+    Duration(f64),
+}
+
+/// What to leave out at the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmUp {
+    /// As much as MSER-5 on the step times says.
+    Auto,
+    /// This many steps.
+    Steps(u64),
+    /// Nothing: the transient is the question.
+    Off,
+}
+
+/// A load on a storage that is not one of our jobs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Background {
+    /// Name, for reports.
+    pub name: String,
+    /// Index into [`Scenario::storage`].
+    pub storage: usize,
+    /// What it asks.
+    pub load: BackgroundLoad,
+}
+
+/// What a background load asks of a storage. It uses the storage's operations, latency, per-stream
+/// cap and bandwidth as a job does, but no node's NIC or cores.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BackgroundLoad {
+    /// Endless transfers, each as fast as sharing allows.
+    Streams {
+        /// How many.
+        streams: u32,
+        /// Fastest that one may go [B/s]; infinite where not given.
+        cap: f64,
+    },
+    /// Requests that arrive as a Poisson process.
+    Requests {
+        /// Arrival rate [1/s].
+        rate: f64,
+        /// Size of one [B].
+        size: Distribution,
+    },
+}

@@ -1,0 +1,59 @@
+//! Where data sets are kept.
+
+use super::Distribution;
+
+/// A storage and its name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Storage {
+    /// Name, as jobs refer to it.
+    pub name: String,
+    /// What it is.
+    pub kind: StorageKind,
+}
+
+/// The kinds of storage.
+///
+/// A request to any of them is: an open operation at a station of rate `operations` (one server,
+/// first come first served; none where infinite), then the request latency, then the bytes as a
+/// flow over {per-stream cap, the storage's bandwidth, the client's NIC where it is remote}.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StorageKind {
+    /// The node's main memory: nothing but bytes, each node by itself.
+    Memory {
+        /// Bandwidth of a node's memory by number of concurrent transfers [B/s]; infinite where not
+        /// given.
+        bandwidth: Bandwidth,
+    },
+    /// A disk in each node.
+    LocalDisk {
+        /// Bandwidth of a node's disk by number of concurrent transfers.
+        bandwidth: Bandwidth,
+        /// Fastest that one transfer may go [B/s]; may be infinite.
+        per_stream: f64,
+        /// Time from request to first byte [s].
+        latency: Distribution,
+        /// Operations per second of one node's disk [1/s]; may be infinite.
+        operations: f64,
+    },
+    /// One server that all nodes share, behind their NICs.
+    FileServer {
+        /// Bandwidth of the server by number of concurrent transfers.
+        bandwidth: Bandwidth,
+        /// Fastest that one transfer may go [B/s]; may be infinite.
+        per_stream: f64,
+        /// Time from request to first byte [s].
+        latency: Distribution,
+        /// Operations per second of the server [1/s]; may be infinite.
+        operations: f64,
+    },
+}
+
+/// Aggregate bandwidth [B/s], which may depend on how many transfers run at once.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Bandwidth {
+    /// The same for any number; may be infinite.
+    Fixed(f64),
+    /// `table[n − 1]` with `n` transfers, the last entry with more; saturating and falling curves
+    /// are allowed. Not empty.
+    ByTransfers(Box<[f64]>),
+}
