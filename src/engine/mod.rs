@@ -1,3 +1,11 @@
-//! Knows simulated time and nothing else.
+//! Knows simulated time, the order of events and the loop over them; nothing else.
+mod calendar;
+mod heap;
+mod run;
 mod time;
+mod tournament;
+pub use calendar::{Calendar, LaneId, TimerId};
+pub use heap::Heap;
+pub use run::{Model, run};
 pub use time::{PS_PER_SECOND, Span, Time};
+pub use tournament::Tournament;

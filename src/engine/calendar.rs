@@ -1,0 +1,210 @@
+//! Future events in order of time, then of scheduling.
+//!
+//! Three ways in, one order out. Most events go to a 4-ary heap. Events that all wait equally
+//! long go to a lane, which is a queue. Events that may be cancelled go to a heap of their own,
+//! so that the others do not pay for it.
+
+use super::{Heap, Time, Tournament};
+use std::collections::VecDeque;
+
+/// Time in the upper half, order of scheduling in the lower: one comparison decides.
+type Key = u128;
+const NO_KEY: Key = Key::MAX;
+
+/// A queue of the calendar for events that are scheduled in order of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneId(u32);
+
+/// An event that may be cancelled; harmless once it has happened or was cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimerId {
+    slot: u32,
+    generation: u32,
+}
+
+/// A cancellable event; empty slots are reused under the next generation.
+#[derive(Debug, Clone)]
+struct Timer<E> {
+    generation: u32,
+    event: Option<E>,
+}
+
+/// Future events in order of time; events of one instant in order of scheduling, whichever
+/// way they came in.
+#[derive(Debug, Clone)]
+pub struct Calendar<E> {
+    sequence: u64,
+    now: Time,
+    heap: Heap<Key, E>,
+    timers: Heap<Key, TimerId>,
+    timer_slots: Vec<Timer<E>>,
+    free_slots: Vec<u32>,
+    lanes: Vec<VecDeque<(Key, E)>>,
+    lane_heads: Tournament<Key>,
+    in_lanes: usize,
+}
+
+impl<E: Copy> Default for Calendar<E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn time_of(key: Key) -> Time {
+    Time((key >> 64) as u64)
+}
+
+impl<E: Copy> Calendar<E> {
+    /// A calendar without events, at the start of simulated time.
+    pub fn new() -> Self {
+        Calendar {
+            sequence: 0,
+            now: Time::ZERO,
+            heap: Heap::new(),
+            timers: Heap::new(),
+            timer_slots: Vec::new(),
+            free_slots: Vec::new(),
+            lanes: Vec::new(),
+            lane_heads: Tournament::new(NO_KEY),
+            in_lanes: 0,
+        }
+    }
+
+    /// Number of events to come.
+    pub fn len(&self) -> usize {
+        self.heap.len() + self.in_lanes + self.timer_slots.len() - self.free_slots.len()
+    }
+
+    /// Whether there are no events to come.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds an event at an instant that is not past.
+    #[inline]
+    pub fn schedule(&mut self, at: Time, event: E) {
+        let key = self.key(at);
+        self.heap.push(key, event);
+    }
+
+    /// Adds an event that can be cancelled.
+    pub fn schedule_timer(&mut self, at: Time, event: E) -> TimerId {
+        let key = self.key(at);
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.timer_slots.push(Timer { generation: 0, event: None });
+            self.timer_slots.len() as u32 - 1
+        });
+        let timer = &mut self.timer_slots[slot as usize];
+        timer.event = Some(event);
+        let id = TimerId { slot, generation: timer.generation };
+        self.timers.push(key, id);
+        id
+    }
+
+    /// Takes back an event; none if it has happened or was cancelled before.
+    pub fn cancel(&mut self, id: TimerId) -> Option<E> {
+        let event = self.take_timer(id)?;
+        let live = self.timer_slots.len() - self.free_slots.len();
+        if self.timers.len() > 2 * live + 64 {
+            let slots = &self.timer_slots;
+            self.timers.retain(|(_, id)| slots[id.slot as usize].generation == id.generation);
+        }
+        self.drop_stale_timers();
+        Some(event)
+    }
+
+    /// A new queue for events that are scheduled in order of time, such as those after one
+    /// constant delay. Such an event costs no heap operation.
+    pub fn lane(&mut self) -> LaneId {
+        self.lanes.push(VecDeque::new());
+        self.lane_heads.grow(self.lanes.len());
+        LaneId(self.lanes.len() as u32 - 1)
+    }
+
+    /// Adds an event at the end of a lane, not before the lane's last one.
+    #[inline]
+    pub fn schedule_in(&mut self, lane: LaneId, at: Time, event: E) {
+        let key = self.key(at);
+        let queue = &mut self.lanes[lane.0 as usize];
+        match queue.back() {
+            Some(&(last, _)) => assert!(last < key, "a lane's events are scheduled in order"),
+            None => self.lane_heads.set(lane.0 as usize, key),
+        }
+        queue.push_back((key, event));
+        self.in_lanes += 1;
+    }
+
+    /// The instant of the next event.
+    #[inline]
+    pub fn peek(&self) -> Option<Time> {
+        let next = self.heap_key().min(self.timer_key()).min(self.lane_heads.min());
+        (next != NO_KEY).then(|| time_of(next))
+    }
+
+    /// Removes the next event and its instant.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Time, E)> {
+        let (heap, timer, lane) = (self.heap_key(), self.timer_key(), self.lane_heads.min());
+        if heap < timer && heap < lane {
+            let (key, event) = self.heap.pop()?;
+            self.now = time_of(key);
+            return Some((self.now, event));
+        }
+        if lane < timer { self.pop_lane() } else { self.pop_timer() }
+    }
+
+    #[inline]
+    fn key(&mut self, at: Time) -> Key {
+        assert!(at >= self.now, "an event is scheduled in the past");
+        self.sequence += 1;
+        Key::from(at.0) << 64 | Key::from(self.sequence)
+    }
+
+    #[inline]
+    fn heap_key(&self) -> Key {
+        self.heap.peek().map_or(NO_KEY, |entry| entry.0)
+    }
+
+    #[inline]
+    fn timer_key(&self) -> Key {
+        self.timers.peek().map_or(NO_KEY, |entry| entry.0)
+    }
+
+    fn pop_lane(&mut self) -> Option<(Time, E)> {
+        let lane = self.lane_heads.first();
+        let (key, event) = self.lanes[lane].pop_front()?;
+        let head = self.lanes[lane].front().map_or(NO_KEY, |entry| entry.0);
+        self.lane_heads.set(lane, head);
+        self.in_lanes -= 1;
+        self.now = time_of(key);
+        Some((self.now, event))
+    }
+
+    fn pop_timer(&mut self) -> Option<(Time, E)> {
+        let (key, id) = self.timers.pop()?;
+        let event = self.take_timer(id).expect("the head of the timers is live");
+        self.drop_stale_timers();
+        self.now = time_of(key);
+        Some((self.now, event))
+    }
+
+    fn take_timer(&mut self, id: TimerId) -> Option<E> {
+        let timer = self.timer_slots.get_mut(id.slot as usize)?;
+        if timer.generation != id.generation {
+            return None;
+        }
+        timer.generation = timer.generation.wrapping_add(1);
+        self.free_slots.push(id.slot);
+        timer.event.take()
+    }
+
+    /// Keeps the head of the timers live, so that looking at it changes nothing.
+    fn drop_stale_timers(&mut self) {
+        while let Some((_, id)) = self.timers.peek() {
+            if self.timer_slots[id.slot as usize].generation == id.generation {
+                break;
+            }
+            self.timers.pop();
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A 4-ary min-heap: half the depth of a binary one, and the four children share a cache line.
+//!
+//! Entries of equal key leave in no promised order; callers make keys unique.
+
+/// Children of one node.
+const ARITY: usize = 4;
+
+/// A min-heap of values under keys.
+#[derive(Debug, Clone)]
+pub struct Heap<K, V> {
+    entries: Vec<(K, V)>,
+}
+
+impl<K, V> Default for Heap<K, V> {
+    fn default() -> Self {
+        Heap { entries: Vec::new() }
+    }
+}
+
+impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
+    /// A heap without entries.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// An entry with the smallest key.
+    #[inline]
+    pub fn peek(&self) -> Option<&(K, V)> {
+        self.entries.first()
+    }
+
+    /// Adds `value` under `key`.
+    #[inline]
+    pub fn push(&mut self, key: K, value: V) {
+        self.entries.push((key, value));
+        self.sift_up(self.entries.len() - 1);
+    }
+
+    /// Removes an entry with the smallest key.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(K, V)> {
+        let last = self.entries.pop()?;
+        let Some(top) = self.entries.first_mut() else {
+            return Some(last);
+        };
+        let top = std::mem::replace(top, last);
+        self.sift_down(0);
+        Some(top)
+    }
+
+    /// Keeps the entries for which `keep` holds.
+    pub fn retain(&mut self, keep: impl FnMut(&(K, V)) -> bool) {
+        self.entries.retain(keep);
+        self.rebuild();
+    }
+
+    /// Replaces every key by `to(key)`.
+    pub fn rekey(&mut self, to: impl Fn(K) -> K) {
+        for (key, _) in &mut self.entries {
+            *key = to(*key);
+        }
+        self.rebuild();
+    }
+
+    /// All entries, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &(K, V)> {
+        self.entries.iter()
+    }
+
+    fn rebuild(&mut self) {
+        for at in (0..self.entries.len().div_ceil(ARITY)).rev() {
+            self.sift_down(at);
+        }
+    }
+
+    #[inline]
+    fn sift_up(&mut self, mut at: usize) {
+        let moving = self.entries[at];
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            if self.entries[parent].0 <= moving.0 {
+                break;
+            }
+            self.entries[at] = self.entries[parent];
+            at = parent;
+        }
+        self.entries[at] = moving;
+    }
+
+    #[inline]
+    fn sift_down(&mut self, mut at: usize) {
+        let moving = self.entries[at];
+        while let Some((child, key)) = smallest_child(&self.entries, at) {
+            if moving.0 <= key {
+                break;
+            }
+            self.entries[at] = self.entries[child];
+            at = child;
+        }
+        self.entries[at] = moving;
+    }
+}
+
+/// Position and key of the smallest child of `at`.
+#[inline]
+fn smallest_child<K: Copy + PartialOrd, V>(entries: &[(K, V)], at: usize) -> Option<(usize, K)> {
+    let first = ARITY * at + 1;
+    let children = entries.get(first..)?;
+    let mut best = (first, children.first()?.0);
+    for (i, child) in children.iter().enumerate().take(ARITY).skip(1) {
+        if child.0 < best.1 {
+            best = (first + i, child.0);
+        }
+    }
+    Some(best)
+}
