@@ -4,6 +4,8 @@
 //! leaves the draws of the others alone (common random numbers), whatever the order in which they
 //! are asked for. Recorded values in the tests guard that a release never changes a stream unseen.
 
+#[cfg(test)]
+mod fit_tests;
 mod permutation;
 mod sampler;
 mod streams;

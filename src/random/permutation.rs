@@ -42,14 +42,17 @@ impl Permutation {
     /// Where `i` goes. An `i` at or beyond `n` is taken modulo `n`; an empty set gives 0.
     #[inline]
     pub fn at(&self, i: u64) -> u64 {
-        let mut x = if i < self.n { i } else { i.checked_rem(self.n).unwrap_or(0) };
-        // `0..n` is reached again, at the latest where the cycle closes at `i` itself.
-        loop {
+        let i = if i < self.n { i } else { i.checked_rem(self.n).unwrap_or(0) };
+        let outside = self.high.wrapping_mul(self.low).wrapping_sub(self.n);
+        let mut x = i;
+        // A cycle passes each index outside `0..n` once at most before it comes back.
+        for _ in 0..=outside {
             x = self.encipher(x);
-            if x < self.n || self.n == 0 {
+            if x < self.n {
                 return x;
             }
         }
+        i
     }
 
     /// One pass through the network: a bijection of `0..high·low`.
