@@ -4,3 +4,4 @@ pub mod fluid;
 pub mod random;
 pub mod report;
 pub mod scenario;
+pub mod stats;
