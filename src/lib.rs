@@ -4,4 +4,5 @@ pub mod fluid;
 pub mod random;
 pub mod report;
 pub mod scenario;
+pub mod sim;
 pub mod stats;

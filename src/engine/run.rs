@@ -23,18 +23,24 @@ pub trait Model {
     fn advance(&mut self, now: Time, calendar: &mut Calendar<Self::Event>) {
         let _ = (now, calendar);
     }
+
+    /// Whether nothing that could still happen matters.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
-/// Runs `model` up to and including the instant `until`; gives the number of events handled.
+/// Runs `model` up to and including the instant `until`, or until it is over; gives the number of
+/// events handled.
 ///
 /// At equal instants the model's own completions come before the calendar's events.
 pub fn run<M: Model>(model: &mut M, calendar: &mut Calendar<M::Event>, until: Time) -> u64 {
     let (mut handled, mut now, mut steps) = (0, Time::ZERO, 0);
-    loop {
+    while !model.is_over() {
         let pending = model.pending();
         let scheduled = calendar.peek();
         let Some(next) = earliest(pending, scheduled).filter(|&next| next <= until) else {
-            return handled;
+            break;
         };
         assert!(next >= now, "time went backwards");
         steps = if next == now { steps + 1 } else { 0 };
@@ -47,6 +53,7 @@ pub fn run<M: Model>(model: &mut M, calendar: &mut Calendar<M::Event>, until: Ti
             handled += 1;
         }
     }
+    handled
 }
 
 /// The earlier of two instants, either of which may be missing.

@@ -86,6 +86,17 @@ pub struct QueueTotals {
     pub residence_seconds: f64,
 }
 
+impl std::ops::AddAssign for QueueTotals {
+    fn add_assign(&mut self, other: QueueTotals) {
+        self.level_seconds += other.level_seconds;
+        self.empty_seconds += other.empty_seconds;
+        self.enqueued += other.enqueued;
+        self.dequeued += other.dequeued;
+        self.blocked_seconds += other.blocked_seconds;
+        self.residence_seconds += other.residence_seconds;
+    }
+}
+
 /// The last buffer of a loader, all nodes of a job copy together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QueueOutcome {

@@ -28,6 +28,13 @@ impl LogHistogram {
         }
     }
 
+    /// Counts all that `other` has counted.
+    pub fn merge(&mut self, other: &LogHistogram) {
+        for (&bin, &count) in &other.counts {
+            *self.counts.entry(bin).or_default() += count;
+        }
+    }
+
     /// How many values were counted.
     pub fn count(&self) -> u64 {
         self.counts.values().sum()

@@ -1,0 +1,56 @@
+//! A barrier that `n` parties pass together, round after round.
+
+/// Counts arrivals by round; rounds may overlap by up to a window.
+#[derive(Debug, Clone)]
+pub struct Barrier {
+    parties: u32,
+    arrived: Vec<u32>,
+}
+
+impl Barrier {
+    /// A barrier of `parties` whose rounds `r` and `r + window` never overlap.
+    pub fn new(parties: u32, window: u32) -> Barrier {
+        Barrier { parties, arrived: vec![0; window.max(1) as usize] }
+    }
+
+    /// A party arrives at `round`. True: it was the last one, and the round is over.
+    pub fn arrive(&mut self, round: u64) -> bool {
+        let slot = (round % self.arrived.len() as u64) as usize;
+        self.arrived[slot] += 1;
+        let last = self.arrived[slot] == self.parties;
+        if last {
+            self.arrived[slot] = 0;
+        }
+        last
+    }
+
+    /// Number of parties.
+    pub fn parties(&self) -> u32 {
+        self.parties
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opens_with_the_last_arrival_of_each_round() {
+        let mut barrier = Barrier::new(3, 1);
+        for round in 0..3 {
+            assert!(!barrier.arrive(round));
+            assert!(!barrier.arrive(round));
+            assert!(barrier.arrive(round));
+        }
+    }
+
+    #[test]
+    fn rounds_within_the_window_do_not_mix() {
+        let mut barrier = Barrier::new(2, 2);
+        assert!(!barrier.arrive(0));
+        assert!(!barrier.arrive(1));
+        assert!(barrier.arrive(1));
+        assert!(!barrier.arrive(2 + 1));
+        assert!(barrier.arrive(0));
+    }
+}

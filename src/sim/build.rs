@@ -1,0 +1,530 @@
+//! From a scenario to a world at the start of its run.
+
+use std::collections::VecDeque;
+
+use crate::engine::{Calendar, Time};
+use crate::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
+use crate::random::{Purpose, Sampler, Streams};
+use crate::scenario::storage::Bandwidth;
+use crate::scenario::{
+    BackgroundLoad, BatchInterval, Distribution, Job, Operation, Order, QueueKind, Scenario,
+    Scheduling, Stage, Stop, StorageKind, Unit,
+};
+
+use super::background::{Endless, Load};
+use super::event::{Clock, Customer, Event, Lanes};
+use super::queue::Queue;
+use super::read::{Mount, RequestLatency, Source};
+use super::recorder::{Recorder, Snapshots};
+use super::stages::StageRun;
+use super::station::Station;
+use super::trainer::{Device, ENDLESS, JobRun, stage_seconds};
+use super::workers::{Cores, Draw, Work, Worker};
+use super::world::{LoaderRun, Members, Resource, Service, World};
+
+/// A world being built.
+struct Builder<'s, 'c> {
+    scenario: &'s Scenario,
+    calendar: &'c mut Calendar<Event>,
+    lanes: Lanes,
+    network: Network<Customer>,
+    stations: Vec<Service>,
+    /// What all nodes share of each storage, once it was asked for.
+    shared: Vec<Option<Backend>>,
+    resources: Vec<Resource>,
+}
+
+/// Where a storage's requests and bytes go.
+#[derive(Debug, Clone)]
+struct Backend {
+    station: Option<u32>,
+    link: Option<LinkId>,
+}
+
+/// What a storage's kind says, in one shape.
+struct Medium<'s> {
+    bandwidth: &'s Bandwidth,
+    per_stream: f64,
+    latency: Option<&'s Distribution>,
+    operations: f64,
+    remote: bool,
+}
+
+impl World<'_> {
+    pub(super) fn new<'a>(
+        scenario: &Scenario,
+        replication: u32,
+        trace: bool,
+        calendar: &mut Calendar<Event>,
+    ) -> World<'a> {
+        let mut builder = Builder {
+            scenario,
+            calendar,
+            lanes: Lanes::default(),
+            network: Network::new(),
+            stations: Vec::new(),
+            shared: vec![None; scenario.storage.len()],
+            resources: Vec::new(),
+        };
+        let recorder = trace.then(Recorder::default);
+        let mut parts = Parts { recorder, ..Parts::default() };
+        let mut node = 0;
+        for (index, job) in scenario.jobs.iter().enumerate() {
+            for copy in 0..job.copies {
+                builder.job_copy(index, job, copy, node, &mut parts);
+                node += job.nodes;
+            }
+        }
+        let endless = builder.backgrounds(&mut parts.loads);
+        let Builder { network, stations, resources, .. } = builder;
+        let mut world = World {
+            streams: Streams::new(scenario.run.seed, replication),
+            network,
+            stations,
+            unfinished: parts.jobs.len(),
+            jobs: parts.jobs,
+            loaders: parts.loaders,
+            stages: parts.stages,
+            workers: parts.workers,
+            devices: parts.devices,
+            loads: parts.loads,
+            requests: Vec::new(),
+            free_requests: Vec::new(),
+            resources,
+            runnable: VecDeque::new(),
+            segments: Vec::new(),
+            recorder: parts.recorder,
+            now: Time::ZERO,
+            flows: 0,
+            events: 0,
+            interrupt: None,
+            handled: 0,
+        };
+        world.plan_start(calendar, &endless);
+        world
+    }
+
+    fn plan_start(&mut self, calendar: &mut Calendar<Event>, endless: &[Endless]) {
+        for load in endless {
+            self.network.start_many(
+                Time::ZERO,
+                load.group,
+                f64::INFINITY,
+                load.streams,
+                Customer::Endless,
+            );
+        }
+        let mut clock = Clock { now: Time::ZERO, calendar };
+        for load in 0..self.loads.len() as u32 {
+            let gap = self.gap(load, 0);
+            clock.after(gap, Event::Arrived(load));
+        }
+        for (j, job) in self.jobs.iter().enumerate() {
+            clock.calendar.schedule(job.start, Event::JobStarted(j as u32));
+        }
+    }
+}
+
+/// The components, as they are added job copy by job copy.
+#[derive(Default)]
+struct Parts {
+    jobs: Vec<JobRun>,
+    loaders: Vec<LoaderRun>,
+    stages: Vec<StageRun>,
+    workers: Vec<Worker>,
+    devices: Vec<Device>,
+    loads: Vec<Load>,
+    recorder: Option<Recorder>,
+}
+
+impl Builder<'_, '_> {
+    fn job_copy(&mut self, index: usize, job: &Job, copy: u32, node: u32, parts: &mut Parts) {
+        let j = parts.jobs.len() as u32;
+        let start = Time::from_seconds(job.start + job.stagger * copy as f64);
+        let shares = job.pipeline.as_ref().map_or(&[1.0][..], |p| &p.shares);
+        let speed = self.scenario.cluster.node.gpu_speed;
+        let stage_times = shares
+            .iter()
+            .map(|share| stage_seconds(&job.step, job.batch, *share) / speed)
+            .map(|seconds| self.lanes.recurring(self.calendar, seconds))
+            .collect();
+        let overlap = job.pipeline.as_ref().is_some_and(|p| p.overlap);
+        let window = if overlap { shares.len() as u64 } else { 1 };
+        let target = Target::new(self.scenario, job);
+        let mut run = JobRun::new(
+            index,
+            copy,
+            start,
+            job.batch,
+            job.batch_interval,
+            stage_times,
+            job.step.jitter.as_ref().map(Sampler::new),
+            target.steps,
+            window,
+            job.copies_per_node * job.nodes,
+        );
+        run.fresh_target = target.fresh;
+        let (first_loader, first_device) = (parts.loaders.len() as u32, parts.devices.len() as u32);
+        for rank in 0..job.nodes {
+            let l = parts.loaders.len() as u32;
+            let name = format!("{}[{copy}] node {}", job.name, node + rank);
+            let process = parts.recorder.as_mut().map(|recorder| recorder.process(name));
+            self.loader(job, j, rank, start, &target, copy == 0, process, parts);
+            for model in 0..job.copies_per_node {
+                for stage in 0..shares.len() as u32 {
+                    let model = rank * job.copies_per_node + model;
+                    let mut device = Device::new(j, l, model, stage);
+                    device.track = track(parts, process, || format!("gpu {model}.{stage}"));
+                    parts.devices.push(device);
+                }
+            }
+        }
+        run.loaders = first_loader..parts.loaders.len() as u32;
+        run.devices = first_device..parts.devices.len() as u32;
+        parts.jobs.push(run);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one call, all of different types")]
+    fn loader(
+        &mut self,
+        job: &Job,
+        j: u32,
+        rank: u32,
+        start: Time,
+        target: &Target,
+        first_copy: bool,
+        process: Option<u32>,
+        parts: &mut Parts,
+    ) {
+        let l = parts.loaders.len() as u32;
+        let copy = j as u64;
+        let dataset = &self.scenario.datasets[job.dataset];
+        let (first_stage, first) = (parts.stages.len() as u32, parts.workers.len() as u32);
+        let mut first_worker = Vec::new();
+        for (index, stage) in job.loader.stages.iter().enumerate() {
+            first_worker.push(parts.workers.len() as u32);
+            let s = parts.stages.len() as u32;
+            let run = self.stage(job, index, l, first_stage);
+            parts.stages.push(run);
+            for i in 0..stage.workers {
+                let name = || format!("{} {i}", stage.name);
+                let track = track(parts, process, name);
+                parts.workers.push(Worker { stage: s, track, ..Worker::default() });
+            }
+        }
+        let last = &job.loader.stages[job.loader.stages.len() - 1];
+        let capacity = last.buffer * samples_of(last, job);
+        let circular = job.queue == QueueKind::Circular;
+        let mut queue = Queue::new(capacity, circular, job.prefill, start);
+        // Reports show the first copy's series.
+        queue.snapshots = first_copy.then(|| Snapshots::new(start));
+        let mount = self.mount(job.storage, Client::Node);
+        let cores = self.cores();
+        let pcie = self.pcie(job);
+        let level_track = track(parts, process, || "queue".to_owned());
+        parts.loaders.push(LoaderRun {
+            job: j,
+            rank,
+            nodes: job.nodes,
+            source: Source::new(dataset, job.dataset as u64, copy),
+            mount,
+            cores,
+            pcie,
+            decoded_size: dataset.decoded_size,
+            queue,
+            stages: first_stage..parts.stages.len() as u32,
+            workers: first..parts.workers.len() as u32,
+            first_worker,
+            quota: target.quota,
+            started: 0,
+            in_progress: 0,
+            waiters: VecDeque::new(),
+            level_track,
+        });
+    }
+
+    fn stage(&mut self, job: &Job, index: usize, l: u32, first: u32) -> StageRun {
+        let stages = &job.loader.stages;
+        let stage = &stages[index];
+        let previous = index.checked_sub(1).map(|i| &stages[i]);
+        let gathers = previous.is_some_and(|p| p.unit == Unit::Sample && stage.unit == Unit::Batch);
+        let mut works = |list: &[Operation], base: usize| {
+            let salt = |i: usize| (index * 256 + base + i) as u64;
+            list.iter().enumerate().map(|(i, op)| self.work(op, salt(i))).collect()
+        };
+        StageRun {
+            loader: l,
+            previous: previous.map(|_| first + index as u32 - 1),
+            next: (index + 1 < stages.len()).then_some(first + index as u32 + 1),
+            per_sample: works(&stage.per_sample, 0),
+            per_item: works(&stage.per_item, 128),
+            ordered: stage.order == Order::InOrder,
+            samples: samples_of(stage, job),
+            takes: if gathers { job.batch as usize } else { 1 },
+            capacity: stage.buffer as usize,
+            buffer: VecDeque::new(),
+            idle: VecDeque::new(),
+            blocked: VecDeque::new(),
+            inputs: 0,
+            outputs: 0,
+            held: Default::default(),
+        }
+    }
+
+    fn work(&mut self, operation: &Operation, index: u64) -> Work {
+        let mut draw = |distribution: &Distribution, purpose| {
+            let delay = |seconds| self.lanes.recurring(self.calendar, seconds);
+            Draw::new(Sampler::new(distribution), delay, purpose, index)
+        };
+        match operation {
+            Operation::Read => Work::Read,
+            Operation::Compute(distribution) => Work::Compute(draw(distribution, Purpose::Compute)),
+            Operation::Delay(distribution) => Work::Delay(draw(distribution, Purpose::Delay)),
+            Operation::Copy => Work::Copy,
+        }
+    }
+
+    /// The cores of one more node.
+    fn cores(&mut self) -> Cores {
+        let node = &self.scenario.cluster.node;
+        match node.scheduling {
+            Scheduling::Shared => {
+                let link = self.network.link(Capacity::Fixed(node.cores as f64));
+                self.resource("node.cores", "cores", node.cores as f64, Member::Link(link));
+                Cores::Shared(self.group(&[link], 1.0))
+            }
+            Scheduling::Fifo => {
+                let service = self.lanes.recurring(self.calendar, 0.0);
+                let queue = Station::new(node.cores);
+                self.stations.push(Service { queue, service });
+                let station = self.stations.len() as u32 - 1;
+                let member = Member::Station(station);
+                self.resource("node.cores", "cores", node.cores as f64, member);
+                Cores::Fifo(station)
+            }
+        }
+    }
+
+    /// The way to the first GPU of each model copy on one more node.
+    fn pcie(&mut self, job: &Job) -> Vec<GroupId> {
+        let bandwidth = self.scenario.cluster.node.pcie;
+        let copies = job.loader.stages.iter().any(|stage| {
+            stage.per_sample.iter().chain(&stage.per_item).any(|op| *op == Operation::Copy)
+        });
+        if !copies || bandwidth.is_infinite() {
+            return Vec::new();
+        }
+        let mut link = || {
+            let link = self.network.link(Capacity::Fixed(bandwidth));
+            self.resource("node.pcie", "B/s", bandwidth, Member::Link(link));
+            self.group(&[link], f64::INFINITY)
+        };
+        (0..job.copies_per_node).map(|_| link()).collect()
+    }
+
+    /// Storage `index` as one more client sees it.
+    fn mount(&mut self, index: usize, client: Client) -> Mount {
+        let medium = medium(&self.scenario.storage[index].kind);
+        let backend = match (&self.shared[index], medium.remote || client == Client::Background) {
+            (Some(backend), true) => backend.clone(),
+            (None, true) => {
+                let backend = self.backend(index, &medium);
+                self.shared[index] = Some(backend.clone());
+                backend
+            }
+            (_, false) => self.backend(index, &medium),
+        };
+        let mut route: Vec<LinkId> = backend.link.into_iter().collect();
+        let nic = self.scenario.cluster.nic;
+        if medium.remote && client == Client::Node && nic.is_finite() {
+            let link = self.network.link(Capacity::Fixed(nic));
+            self.resource("node.nic", "B/s", nic, Member::Link(link));
+            route.push(link);
+        }
+        let limited = !route.is_empty() || medium.per_stream.is_finite();
+        Mount {
+            station: backend.station,
+            latency: self.latency(&medium),
+            group: limited.then(|| self.group(&route, medium.per_stream)),
+        }
+    }
+
+    fn latency(&mut self, medium: &Medium) -> RequestLatency {
+        let round_trip = if medium.remote { 2.0 * self.scenario.cluster.latency } else { 0.0 };
+        let sampler = Sampler::new(medium.latency.unwrap_or(&Distribution::Constant(0.0)));
+        match sampler.is_constant().map(|latency| latency + round_trip) {
+            None => RequestLatency::Drawn(sampler, round_trip),
+            Some(seconds) if seconds <= 0.0 => RequestLatency::None,
+            Some(seconds) => RequestLatency::Constant(self.lanes.recurring(self.calendar, seconds)),
+        }
+    }
+
+    /// The storage's own station and link.
+    fn backend(&mut self, index: usize, medium: &Medium) -> Backend {
+        let name = &self.scenario.storage[index].name;
+        let station = medium.operations.is_finite().then(|| {
+            let service = self.lanes.recurring(self.calendar, 1.0 / medium.operations);
+            self.stations.push(Service { queue: Station::new(1), service });
+            self.stations.len() as u32 - 1
+        });
+        if let Some(station) = station {
+            let name = format!("{name}.operations");
+            self.resource(&name, "1/s", medium.operations, Member::Station(station));
+        }
+        let (capacity, most) = match medium.bandwidth {
+            Bandwidth::Fixed(rate) => (Capacity::Fixed(*rate), *rate),
+            Bandwidth::ByTransfers(table) => {
+                let most = table.iter().copied().fold(0.0, f64::max);
+                (Capacity::ByFlows(table.clone()), most)
+            }
+        };
+        let link = most.is_finite().then(|| self.network.link(capacity));
+        if let Some(link) = link {
+            self.resource(&format!("{name}.bandwidth"), "B/s", most, Member::Link(link));
+        }
+        Backend { station, link }
+    }
+
+    fn backgrounds(&mut self, loads: &mut Vec<Load>) -> Vec<Endless> {
+        let mut endless = Vec::new();
+        for background in &self.scenario.background {
+            let storage = background.storage;
+            match &background.load {
+                BackgroundLoad::Streams { streams, cap } => {
+                    let medium = medium(&self.scenario.storage[storage].kind);
+                    let cap = cap.min(medium.per_stream);
+                    let mount = self.mount(storage, Client::Background);
+                    let link = self.shared[storage].as_ref().and_then(|backend| backend.link);
+                    if mount.group.is_some() {
+                        let route: Vec<LinkId> = link.into_iter().collect();
+                        let group = self.group(&route, cap);
+                        endless.push(Endless { group, streams: *streams });
+                    }
+                }
+                BackgroundLoad::Requests { rate, size } => loads.push(Load {
+                    gap: Sampler::new(&Distribution::Exponential { mean: 1.0 / rate }),
+                    size: Sampler::new(size),
+                    mount: self.mount(storage, Client::Background),
+                    arrived: 0,
+                }),
+            }
+        }
+        endless
+    }
+
+    fn group(&mut self, route: &[LinkId], cap: f64) -> GroupId {
+        let route = route.iter().map(|link| Use { link: *link, per_unit: 1.0 }).collect();
+        self.network.group(Demand { route, weight: 1.0, cap })
+    }
+
+    fn resource(&mut self, name: &str, unit: &'static str, capacity: f64, member: Member) {
+        let known = self.resources.iter().position(|r| r.name == name);
+        let index = known.unwrap_or_else(|| {
+            let members = match member {
+                Member::Link(_) => Members::Links(Vec::new()),
+                Member::Station(_) => Members::Stations(Vec::new()),
+            };
+            self.resources.push(Resource { name: name.to_owned(), unit, capacity, members });
+            self.resources.len() - 1
+        });
+        match (&mut self.resources[index].members, member) {
+            (Members::Links(links), Member::Link(link)) => links.push(link),
+            (Members::Stations(stations), Member::Station(station)) => stations.push(station),
+            _ => {}
+        }
+    }
+}
+
+/// Who uses a storage.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Client {
+    /// A node, over its NIC where the storage is remote.
+    Node,
+    /// A background load, from elsewhere.
+    Background,
+}
+
+#[derive(Clone, Copy)]
+enum Member {
+    Link(LinkId),
+    Station(u32),
+}
+
+/// How far a job copy goes, and what its nodes read for that.
+struct Target {
+    steps: u64,
+    fresh: u64,
+    /// Samples that each node reads.
+    quota: u64,
+}
+
+impl Target {
+    fn new(scenario: &Scenario, job: &Job) -> Target {
+        let models = job.copies_per_node as u64 * job.nodes as u64;
+        let predictable = match job.batch_interval {
+            BatchInterval::Every(k) if job.queue == QueueKind::Bounded => Some(k),
+            _ => None,
+        };
+        let quota = |batches: u64| {
+            let samples = batches.saturating_mul(job.batch * job.copies_per_node as u64);
+            samples.saturating_sub(job.prefill)
+        };
+        match (scenario.run.stop, predictable) {
+            (Stop::Duration(_), _) => Target { steps: ENDLESS, fresh: ENDLESS, quota: ENDLESS },
+            (Stop::Steps(steps), Some(k)) => {
+                let batches = ((steps.saturating_sub(1)) as f64 / k).floor() as u64 + 1;
+                Target { steps, fresh: ENDLESS, quota: quota(batches) }
+            }
+            (Stop::Steps(steps), None) => Target { steps, fresh: ENDLESS, quota: ENDLESS },
+            (Stop::Epochs(epochs), known) => {
+                let samples = epochs * scenario.datasets[job.dataset].samples as f64;
+                let batches = (samples / (job.batch * models) as f64).ceil().max(1.0);
+                match known {
+                    Some(k) => {
+                        let steps = (batches * k).ceil() as u64;
+                        Target { steps, fresh: ENDLESS, quota: quota(batches as u64) }
+                    }
+                    None => Target { steps: ENDLESS, fresh: samples.ceil() as u64, quota: ENDLESS },
+                }
+            }
+        }
+    }
+}
+
+fn medium(kind: &StorageKind) -> Medium<'_> {
+    match kind {
+        StorageKind::Memory { bandwidth } => Medium {
+            bandwidth,
+            per_stream: f64::INFINITY,
+            latency: None,
+            operations: f64::INFINITY,
+            remote: false,
+        },
+        StorageKind::LocalDisk { bandwidth, per_stream, latency, operations } => Medium {
+            bandwidth,
+            per_stream: *per_stream,
+            latency: Some(latency),
+            operations: *operations,
+            remote: false,
+        },
+        StorageKind::FileServer { bandwidth, per_stream, latency, operations } => Medium {
+            bandwidth,
+            per_stream: *per_stream,
+            latency: Some(latency),
+            operations: *operations,
+            remote: true,
+        },
+    }
+}
+
+fn samples_of(stage: &Stage, job: &Job) -> u64 {
+    match stage.unit {
+        Unit::Sample => 1,
+        Unit::Batch => job.batch,
+    }
+}
+
+fn track(parts: &mut Parts, process: Option<u32>, name: impl FnOnce() -> String) -> Option<u32> {
+    let process = process?;
+    parts.recorder.as_mut().map(|recorder| recorder.track(process, name()))
+}

@@ -1,0 +1,106 @@
+//! From a world at the end of its run to the outcome.
+
+use crate::engine::Time;
+use crate::fluid::LinkUse;
+use crate::report::{JobOutcome, Outcome, QueueOutcome, ResourceOutcome, SampleCounts, Series};
+use crate::stats::LogHistogram;
+
+use super::recorder::add_steps;
+use super::trainer::JobRun;
+use super::world::{Members, Resource, World};
+
+impl World<'_> {
+    /// What the run showed.
+    pub(super) fn collect(mut self) -> Outcome {
+        let now = self.now;
+        let mut jobs = std::mem::take(&mut self.jobs);
+        let outcomes: Vec<JobOutcome> = jobs.iter_mut().map(|job| self.job(now, job)).collect();
+        let resources = std::mem::take(&mut self.resources);
+        let ends = outcomes.iter().filter_map(|job| job.steps.last()).map(|step| step.end);
+        Outcome {
+            makespan: ends.fold(0.0, f64::max),
+            jobs: outcomes,
+            resources: resources.into_iter().map(|r| self.resource(now, r)).collect(),
+            events: self.events + self.flows,
+            flows: self.flows,
+            trace: self.recorder.take().map(|recorder| recorder.finish(now)),
+        }
+    }
+
+    fn job(&mut self, now: Time, job: &mut JobRun) -> JobOutcome {
+        let devices = job.devices.len().max(1) as f64;
+        let mut outcome = JobOutcome {
+            job: job.job,
+            copy: job.copy,
+            start: job.start.seconds(),
+            steps: std::mem::take(&mut job.steps),
+            stalls: std::mem::take(&mut job.stalls),
+            ..JobOutcome::default()
+        };
+        outcome.steps.iter_mut().for_each(|step| step.compute /= devices);
+        outcome.stalls.iter_mut().for_each(|stall| stall.seconds /= devices);
+        // Devices of a pipeline report a step's waits after its end.
+        outcome.stalls.sort_by_key(|stall| (stall.step, stall.cause));
+        let (mut ages, nodes) = (LogHistogram::default(), job.loaders.len() as f64);
+        for l in job.loaders.clone() {
+            self.loader(now, l, &mut outcome, &mut ages);
+        }
+        outcome.steps.iter_mut().for_each(|step| step.queue.empty_seconds /= nodes);
+        outcome.queue.ages = ages.iter().collect();
+        outcome.queue.exhaustions.sort_by(|a, b| a.start.total_cmp(&b.start));
+        add_steps(&outcome.steps, outcome.start, &mut outcome.series);
+        outcome
+    }
+
+    fn loader(&mut self, now: Time, l: u32, outcome: &mut JobOutcome, ages: &mut LogHistogram) {
+        let loader = &mut self.loaders[l as usize];
+        let totals = loader.queue.totals(now);
+        let queue: &mut QueueOutcome = &mut outcome.queue;
+        loader.queue.collect(now, queue);
+        queue.workers += loader.workers_of(loader.stages.end - 1).len() as u64;
+        if let Some(of_queue) = loader.queue.ages() {
+            ages.merge(of_queue);
+        }
+        let counts: &mut SampleCounts = &mut outcome.samples;
+        counts.started += loader.started;
+        counts.enqueued += totals.enqueued;
+        counts.in_progress += loader.in_progress;
+        counts.dequeued += totals.dequeued;
+        counts.overwritten += loader.queue.overwritten();
+        counts.left += loader.queue.left();
+        if let Some(snapshots) = &loader.queue.snapshots {
+            let series: &mut Series = &mut outcome.series;
+            snapshots.add_to(totals, series);
+        }
+    }
+
+    fn resource(&mut self, now: Time, resource: Resource) -> ResourceOutcome {
+        let elapsed = now.seconds().max(f64::MIN_POSITIVE);
+        let mut uses: Vec<LinkUse> = Vec::new();
+        match &resource.members {
+            Members::Links(links) => {
+                uses.extend(links.iter().map(|link| self.network.usage(now, *link)));
+            }
+            Members::Stations(stations) => uses.extend(stations.iter().map(|station| {
+                let queue = &mut self.stations[*station as usize].queue;
+                let busy = queue.busy_seconds(now);
+                // A server serves its part of the capacity while it is busy.
+                let served = busy * resource.capacity / queue.servers() as f64;
+                LinkUse { busy, served, flow_seconds: queue.present_seconds(now) }
+            })),
+        }
+        let count = uses.len().max(1) as f64;
+        let utilisation = |served: f64| served / (resource.capacity * elapsed);
+        let served: f64 = uses.iter().map(|u| u.served).sum();
+        ResourceOutcome {
+            name: resource.name,
+            count: uses.len() as u32,
+            capacity: resource.capacity,
+            unit: resource.unit,
+            utilisation: utilisation(served / count),
+            utilisation_max: utilisation(uses.iter().map(|u| u.served).fold(0.0, f64::max)),
+            mean_flows: uses.iter().map(|u| u.flow_seconds).sum::<f64>() / count / elapsed,
+            served,
+        }
+    }
+}

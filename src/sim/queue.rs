@@ -1,0 +1,375 @@
+//! The last buffer of a loader: bounded, or circular, with its accounts.
+
+use std::collections::VecDeque;
+
+use crate::engine::{PS_PER_SECOND, Time};
+use crate::report::{Exhaustion, QueueOutcome, QueueTotals};
+use crate::stats::LogHistogram;
+
+use super::recorder::Snapshots;
+
+/// Samples between a loader and the model copies of one node.
+#[derive(Debug)]
+pub(super) struct Queue {
+    capacity: u64,
+    initial: u64,
+    level: u64,
+    /// Workers that wait for room.
+    blocked: u32,
+    /// Model copies that wait for a batch.
+    waiting: u32,
+    accounts: Accounts,
+    contents: Contents,
+    /// Whether a model copy has been served at once since the last exhaustion.
+    ready: bool,
+    exhaustions: Vec<Exhaustion>,
+    exhausted_since: Option<Time>,
+    pub(super) snapshots: Option<Snapshots>,
+}
+
+/// Integer integrals over time: exact, so that Little's law can be checked to the picosecond.
+#[derive(Debug, Clone, Copy, Default)]
+struct Accounts {
+    last: Time,
+    level_ps: u128,
+    blocked_ps: u128,
+    empty_ps: u64,
+    residence_ps: u128,
+    enqueued: u64,
+    dequeued: u64,
+}
+
+#[derive(Debug)]
+enum Contents {
+    /// When each batch of samples came in, oldest first.
+    Bounded(VecDeque<(Time, u32)>),
+    Circular(Ring),
+}
+
+/// A ring that producers overwrite and the trainer reads round and round.
+#[derive(Debug, Default)]
+struct Ring {
+    slots: Vec<Slot>,
+    write: usize,
+    read: usize,
+    overwritten_unread: u64,
+    reuse: Vec<u64>,
+    ages: LogHistogram,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    since: Time,
+    reads: u32,
+}
+
+/// Reads beyond this are counted together.
+const MOST_READS: usize = 1024;
+
+impl Queue {
+    pub(super) fn new(capacity: u64, circular: bool, initial: u64, now: Time) -> Queue {
+        let mut contents = if circular {
+            Contents::Circular(Ring::default())
+        } else {
+            Contents::Bounded(VecDeque::new())
+        };
+        match &mut contents {
+            Contents::Bounded(stamps) => stamps.extend((0..initial).map(|_| (now, 1))),
+            Contents::Circular(ring) => {
+                (0..initial).for_each(|_| ring.put(now, capacity));
+            }
+        }
+        Queue {
+            capacity,
+            initial,
+            level: initial,
+            blocked: 0,
+            waiting: 0,
+            accounts: Accounts { last: now, ..Accounts::default() },
+            contents,
+            ready: initial > 0,
+            exhaustions: Vec::new(),
+            exhausted_since: None,
+            snapshots: None,
+        }
+    }
+
+    /// Samples that can be taken.
+    pub(super) fn level(&self) -> u64 {
+        self.level
+    }
+
+    /// Whether `samples` more can be put in.
+    #[inline]
+    pub(super) fn has_room(&self, samples: u64) -> bool {
+        match self.contents {
+            Contents::Bounded(_) => self.level + samples <= self.capacity,
+            Contents::Circular(_) => true,
+        }
+    }
+
+    /// Puts `samples` in; there must be room.
+    #[inline]
+    pub(super) fn put(&mut self, now: Time, samples: u64) {
+        self.account(now);
+        debug_assert!(self.has_room(samples), "no room");
+        self.accounts.enqueued += samples;
+        match &mut self.contents {
+            Contents::Bounded(stamps) => {
+                stamps.push_back((now, samples as u32));
+                self.level += samples;
+            }
+            Contents::Circular(ring) => {
+                (0..samples).for_each(|_| ring.put(now, self.capacity));
+                self.level = ring.slots.len() as u64;
+            }
+        }
+    }
+
+    /// Takes `batch` samples, which must be there; how many of them are fresh.
+    pub(super) fn take(&mut self, now: Time, batch: u64) -> u64 {
+        self.account(now);
+        debug_assert!(self.level >= batch, "not enough samples");
+        match &mut self.contents {
+            Contents::Bounded(stamps) => {
+                self.level -= batch;
+                self.accounts.residence_ps += residence(stamps, now, batch);
+                self.accounts.dequeued += batch;
+                batch
+            }
+            Contents::Circular(ring) => {
+                let (fresh, residence_ps) = ring.read(now, batch);
+                self.accounts.residence_ps += residence_ps;
+                self.accounts.dequeued += fresh;
+                fresh
+            }
+        }
+    }
+
+    /// A worker begins or ends waiting for room.
+    pub(super) fn set_blocked(&mut self, now: Time, more: bool) {
+        self.account(now);
+        self.blocked = if more { self.blocked + 1 } else { self.blocked - 1 };
+    }
+
+    /// A model copy was served at once.
+    pub(super) fn served_at_once(&mut self) {
+        self.ready = true;
+    }
+
+    /// A model copy begins to wait.
+    pub(super) fn begin_wait(&mut self, now: Time) {
+        self.account(now);
+        self.waiting += 1;
+        if self.ready {
+            self.ready = false;
+            self.exhausted_since = Some(now);
+        }
+    }
+
+    /// A waiting model copy is served.
+    pub(super) fn end_wait(&mut self, now: Time) {
+        self.account(now);
+        self.waiting -= 1;
+        self.end_exhaustion(now);
+    }
+
+    fn end_exhaustion(&mut self, now: Time) {
+        if let Some(since) = self.exhausted_since.take() {
+            let duration = now.since(since).seconds();
+            self.exhaustions.push(Exhaustion { start: since.seconds(), duration });
+        }
+    }
+
+    /// Brings the integrals up to `now`.
+    #[inline]
+    fn account(&mut self, now: Time) {
+        if now == self.accounts.last {
+            return;
+        }
+        if let Some(snapshots) = &mut self.snapshots {
+            while let Some(at) = snapshots.due(now) {
+                self.accounts.run(at, self.level, self.blocked, self.waiting);
+                snapshots.take(self.accounts.totals());
+            }
+        }
+        self.accounts.run(now, self.level, self.blocked, self.waiting);
+    }
+
+    /// The running totals at `now`.
+    pub(super) fn totals(&mut self, now: Time) -> QueueTotals {
+        self.account(now);
+        self.accounts.totals()
+    }
+
+    /// Samples that were overwritten before anyone read them.
+    pub(super) fn overwritten(&self) -> u64 {
+        match &self.contents {
+            Contents::Bounded(_) => 0,
+            Contents::Circular(ring) => ring.overwritten_unread,
+        }
+    }
+
+    /// Samples inside that nobody has read.
+    pub(super) fn left(&self) -> u64 {
+        match &self.contents {
+            Contents::Bounded(_) => self.level,
+            Contents::Circular(ring) => ring.slots.iter().filter(|s| s.reads == 0).count() as u64,
+        }
+    }
+
+    /// Adds what this queue showed to `outcome`.
+    pub(super) fn collect(&mut self, now: Time, outcome: &mut QueueOutcome) {
+        self.account(now);
+        self.end_exhaustion(now);
+        outcome.capacity += self.capacity;
+        outcome.initial += self.initial;
+        outcome.level += self.level;
+        outcome.exhaustions.append(&mut self.exhaustions);
+        if let Contents::Circular(ring) = &self.contents {
+            outcome.reuse.resize(outcome.reuse.len().max(ring.reuse.len()), 0);
+            outcome.reuse.iter_mut().zip(&ring.reuse).for_each(|(sum, n)| *sum += n);
+        }
+    }
+
+    /// Ages of samples when read, for circular queues.
+    pub(super) fn ages(&self) -> Option<&LogHistogram> {
+        match &self.contents {
+            Contents::Bounded(_) => None,
+            Contents::Circular(ring) => Some(&ring.ages),
+        }
+    }
+}
+
+/// Time that the `batch` oldest samples have spent inside [sample·ps]; removes them.
+fn residence(stamps: &mut VecDeque<(Time, u32)>, now: Time, batch: u64) -> u128 {
+    let (mut left, mut sum) = (batch, 0);
+    while left > 0 {
+        let (since, samples) = stamps.front_mut().expect("the level counts what is inside");
+        let taken = left.min(*samples as u64);
+        sum += now.since(*since).0 as u128 * taken as u128;
+        left -= taken;
+        *samples -= taken as u32;
+        if *samples == 0 {
+            stamps.pop_front();
+        }
+    }
+    sum
+}
+
+impl Ring {
+    fn put(&mut self, now: Time, capacity: u64) {
+        let slot = Slot { since: now, reads: 0 };
+        if (self.slots.len() as u64) < capacity {
+            self.slots.push(slot);
+            return;
+        }
+        let old = std::mem::replace(&mut self.slots[self.write], slot);
+        self.write = (self.write + 1) % self.slots.len();
+        let reads = (old.reads as usize).min(MOST_READS);
+        if self.reuse.len() <= reads {
+            self.reuse.resize(reads + 1, 0);
+        }
+        self.reuse[reads] += 1;
+        self.overwritten_unread += u64::from(old.reads == 0);
+    }
+
+    /// Reads the next `batch` slots; (unread ones among them, time those had spent inside).
+    fn read(&mut self, now: Time, batch: u64) -> (u64, u128) {
+        let (mut fresh, mut residence_ps) = (0, 0);
+        for _ in 0..batch {
+            let slot = &mut self.slots[self.read];
+            let age = now.since(slot.since);
+            self.ages.add(age.seconds(), 1);
+            if slot.reads == 0 {
+                fresh += 1;
+                residence_ps += age.0 as u128;
+            }
+            slot.reads = slot.reads.saturating_add(1);
+            self.read = (self.read + 1) % self.slots.len();
+        }
+        (fresh, residence_ps)
+    }
+}
+
+impl Accounts {
+    #[inline]
+    fn run(&mut self, to: Time, level: u64, blocked: u32, waiting: u32) {
+        let dt = to.since(self.last).0;
+        self.last = to;
+        self.level_ps += level as u128 * dt as u128;
+        self.blocked_ps += blocked as u128 * dt as u128;
+        if waiting > 0 {
+            self.empty_ps += dt;
+        }
+    }
+
+    fn totals(&self) -> QueueTotals {
+        QueueTotals {
+            level_seconds: self.level_ps as f64 / PS_PER_SECOND,
+            empty_seconds: self.empty_ps as f64 / PS_PER_SECOND,
+            enqueued: self.enqueued,
+            dequeued: self.dequeued,
+            blocked_seconds: self.blocked_ps as f64 / PS_PER_SECOND,
+            residence_seconds: self.residence_ps as f64 / PS_PER_SECOND,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000_000;
+
+    #[test]
+    fn littles_law_holds_exactly_when_the_queue_ends_empty() {
+        // System: 2 samples at 0, 1 at 1 s; 1 taken at 2 s, 2 at 5 s. Expectation: the level's
+        // integral is 2 + 3 + 2·3 = 11, and so is the time spent inside, 2 + 5 + 4.
+        let mut queue = Queue::new(10, false, 0, Time(0));
+        queue.put(Time(0), 2);
+        queue.put(Time(S), 1);
+        assert_eq!(queue.take(Time(2 * S), 1), 1);
+        assert_eq!(queue.take(Time(5 * S), 2), 2);
+        let totals = queue.totals(Time(7 * S));
+        assert_eq!(totals.level_seconds, 11.0);
+        assert_eq!(totals.residence_seconds, 11.0);
+        assert_eq!((totals.enqueued, totals.dequeued), (3, 3));
+    }
+
+    #[test]
+    fn exhaustion_needs_a_queue_that_had_been_ready() {
+        let mut queue = Queue::new(4, false, 0, Time(0));
+        queue.begin_wait(Time(0)); // never ready before: filling, not exhaustion
+        queue.end_wait(Time(S));
+        queue.served_at_once();
+        queue.begin_wait(Time(2 * S));
+        queue.end_wait(Time(3 * S));
+        queue.begin_wait(Time(4 * S)); // still starving: the same drought
+        queue.end_wait(Time(5 * S));
+        let mut outcome = QueueOutcome::default();
+        queue.collect(Time(6 * S), &mut outcome);
+        assert_eq!(outcome.exhaustions, [Exhaustion { start: 2.0, duration: 1.0 }]);
+        assert_eq!(queue.totals(Time(6 * S)).empty_seconds, 3.0);
+    }
+
+    #[test]
+    fn a_circular_queue_counts_reuse_and_age() {
+        // System: 2 slots filled at 0; both read at 1 s and again at 2 s; one overwritten at 3 s,
+        // and both read at 4 s. Expectation: fresh 2, 0, then 1 (the new one); the overwritten one
+        // had been read twice.
+        let mut queue = Queue::new(2, true, 0, Time(0));
+        queue.put(Time(0), 2);
+        assert_eq!(queue.take(Time(S), 2), 2);
+        assert_eq!(queue.take(Time(2 * S), 2), 0);
+        queue.put(Time(3 * S), 1);
+        assert_eq!(queue.take(Time(4 * S), 2), 1);
+        assert_eq!((queue.overwritten(), queue.left()), (0, 0));
+        queue.put(Time(5 * S), 2);
+        queue.put(Time(5 * S), 1);
+        assert_eq!((queue.overwritten(), queue.left()), (1, 2));
+        let mut outcome = QueueOutcome::default();
+        queue.collect(Time(5 * S), &mut outcome);
+        assert_eq!(outcome.reuse, [1, 1, 1, 1], "unread, once, twice and three times read");
+    }
+}

@@ -1,0 +1,202 @@
+//! Hand-over between stages: input, order, room.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::engine::Time;
+use crate::report::Cause;
+
+use super::event::Clock;
+use super::timeline::{Activity, NOBODY};
+use super::workers::{Item, Phase, Work};
+use super::world::World;
+
+/// A stage of one loader: its workers' common state and the buffer behind it.
+#[derive(Debug)]
+pub(super) struct StageRun {
+    pub(super) loader: u32,
+    /// The stage before; the first one reads.
+    pub(super) previous: Option<u32>,
+    /// The stage behind; the last one fills the loader's queue.
+    pub(super) next: Option<u32>,
+    pub(super) per_sample: Vec<Work>,
+    pub(super) per_item: Vec<Work>,
+    pub(super) ordered: bool,
+    /// Samples of an item.
+    pub(super) samples: u64,
+    /// Items of the previous stage for one of this.
+    pub(super) takes: usize,
+    /// Items that fit into the buffer (not for the last stage).
+    pub(super) capacity: usize,
+    pub(super) buffer: VecDeque<Item>,
+    pub(super) idle: VecDeque<u32>,
+    pub(super) blocked: VecDeque<u32>,
+    /// Sequence of the next input.
+    pub(super) inputs: u64,
+    /// Sequence of the next item to enter the buffer, where order is kept.
+    pub(super) outputs: u64,
+    /// Finished items that wait for those before them, by sequence.
+    pub(super) held: BTreeMap<u64, u32>,
+}
+
+impl World<'_> {
+    /// Gives worker `w` its next input; false if there is none.
+    pub(super) fn take_input(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let s = self.workers[w as usize].stage;
+        let item = match self.stages[s as usize].previous {
+            None => self.next_samples(s),
+            Some(previous) => self.gather(clock, w, s, previous),
+        };
+        let Some(mut item) = item else {
+            self.workers[w as usize].phase = Phase::Idle;
+            self.note(clock.now, w, Activity::Idle(NOBODY));
+            self.stages[s as usize].idle.push_back(w);
+            return false;
+        };
+        let stage = &mut self.stages[s as usize];
+        item.sequence = stage.inputs;
+        stage.inputs += 1;
+        self.begin_item(w, item);
+        true
+    }
+
+    /// The next samples of the reading, unless the job needs no more.
+    fn next_samples(&mut self, s: u32) -> Option<Item> {
+        let stage = &self.stages[s as usize];
+        let loader = &mut self.loaders[stage.loader as usize];
+        if self.jobs[loader.job as usize].finished {
+            return None;
+        }
+        let samples = stage.samples.min(loader.quota - loader.started);
+        if samples == 0 {
+            return None;
+        }
+        let first = loader.started;
+        loader.started += samples;
+        loader.in_progress += samples;
+        Some(Item { first, samples: samples as u32, ..Item::default() })
+    }
+
+    /// Takes what one item needs from the buffer of stage `previous`.
+    fn gather(&mut self, clock: &mut Clock, w: u32, s: u32, previous: u32) -> Option<Item> {
+        let takes = self.stages[s as usize].takes;
+        let buffer = &mut self.stages[previous as usize].buffer;
+        if buffer.len() < takes {
+            return None;
+        }
+        let mut parts = buffer.drain(..takes);
+        let mut item = parts.next()?;
+        for part in parts {
+            item.samples += part.samples;
+            item.bytes += part.bytes;
+            item.worker = part.worker;
+        }
+        self.link(w, item.worker);
+        self.unblock(clock, previous, w);
+        Some(item)
+    }
+
+    /// Worker `w` has finished its item; true if it may take its next input at once.
+    pub(super) fn finish_item(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let worker = &mut self.workers[w as usize];
+        let (s, sequence) = (worker.stage, worker.item.sequence);
+        let stage = &mut self.stages[s as usize];
+        if stage.ordered && sequence != stage.outputs {
+            worker.phase = Phase::Held;
+            stage.held.insert(sequence, w);
+            self.note(clock.now, w, Activity::Doing(Cause::Order));
+            return false;
+        }
+        if !self.has_room(s) {
+            self.block(clock.now, s, w);
+            return false;
+        }
+        self.put(clock, s, w);
+        self.release_held(clock, s);
+        true
+    }
+
+    fn has_room(&self, s: u32) -> bool {
+        let stage = &self.stages[s as usize];
+        match stage.next {
+            Some(_) => stage.buffer.len() < stage.capacity,
+            None => self.loaders[stage.loader as usize].queue.has_room(stage.samples),
+        }
+    }
+
+    fn block(&mut self, now: Time, s: u32, w: u32) {
+        self.workers[w as usize].phase = Phase::Blocked;
+        self.note(now, w, Activity::Blocked(NOBODY));
+        let stage = &mut self.stages[s as usize];
+        stage.blocked.push_back(w);
+        if stage.next.is_none() {
+            self.loaders[stage.loader as usize].queue.set_blocked(now, true);
+        }
+    }
+
+    /// Puts the item of worker `w` into the buffer, which has room; the worker is ready for input.
+    fn put(&mut self, clock: &mut Clock, s: u32, w: u32) {
+        let worker = &mut self.workers[w as usize];
+        worker.phase = Phase::Ready;
+        let item = Item { worker: w, ..worker.item };
+        let stage = &mut self.stages[s as usize];
+        stage.outputs += u64::from(stage.ordered);
+        match stage.next {
+            Some(next) => {
+                stage.buffer.push_back(item);
+                self.wake(next, w);
+            }
+            None => {
+                let loader = stage.loader;
+                self.enqueue(clock, loader, w, item.samples as u64);
+            }
+        }
+    }
+
+    /// Lets an idle worker of stage `s` look for input, which worker `by` has made.
+    fn wake(&mut self, s: u32, by: u32) {
+        let stage = &self.stages[s as usize];
+        let ready = stage.previous.map_or(0, |p| self.stages[p as usize].buffer.len());
+        if ready < stage.takes {
+            return;
+        }
+        if let Some(w) = self.stages[s as usize].idle.pop_front() {
+            self.link(w, by);
+            self.make_ready(w);
+        }
+    }
+
+    pub(super) fn make_ready(&mut self, w: u32) {
+        self.workers[w as usize].phase = Phase::Ready;
+        self.runnable.push_back(w);
+    }
+
+    /// There is room again behind stage `s`, made by worker `by`.
+    pub(super) fn unblock(&mut self, clock: &mut Clock, s: u32, by: u32) {
+        while !self.stages[s as usize].blocked.is_empty() && self.has_room(s) {
+            let stage = &mut self.stages[s as usize];
+            let Some(w) = stage.blocked.pop_front() else { return };
+            if stage.next.is_none() {
+                self.loaders[stage.loader as usize].queue.set_blocked(clock.now, false);
+            }
+            self.link(w, by);
+            self.put(clock, s, w);
+            self.runnable.push_back(w);
+            self.release_held(clock, s);
+        }
+    }
+
+    /// Puts finished items whose turn has come.
+    fn release_held(&mut self, clock: &mut Clock, s: u32) {
+        loop {
+            let stage = &mut self.stages[s as usize];
+            let turn = stage.outputs;
+            let Some(w) = stage.held.remove(&turn) else { return };
+            if !self.has_room(s) {
+                self.block(clock.now, s, w);
+                return;
+            }
+            self.put(clock, s, w);
+            self.runnable.push_back(w);
+        }
+    }
+}

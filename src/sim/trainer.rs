@@ -1,0 +1,493 @@
+//! Devices and steps: model copies, pipeline stages, the barrier between them, batch intervals.
+//!
+//! A model copy is a chain of one or more devices (pipeline stages). All model copies of a job copy
+//! train in step: the first device of each may begin step `s` once step `s − window` is complete
+//! everywhere, where the window is the number of stages if they overlap and 1 if not.
+
+use crate::engine::Time;
+use crate::random::{Purpose, Sampler};
+use crate::report::{Cause, Stall, StallCause, StepOutcome};
+use crate::scenario::BatchInterval;
+
+use super::barrier::Barrier;
+use super::event::{Clock, Delay, Event};
+use super::timeline::{NOBODY, Segment, blame};
+use super::world::World;
+
+/// One copy of a job.
+#[derive(Debug)]
+pub(super) struct JobRun {
+    /// Index into the scenario's jobs.
+    pub(super) job: usize,
+    pub(super) copy: u32,
+    pub(super) start: Time,
+    /// Its nodes' loaders and its devices, as ranges of the world's.
+    pub(super) loaders: std::ops::Range<u32>,
+    pub(super) devices: std::ops::Range<u32>,
+    pub(super) batch: u64,
+    pub(super) interval: BatchInterval,
+    /// Time of each pipeline stage before jitter.
+    pub(super) stage_times: Vec<Delay>,
+    pub(super) jitter: Option<Sampler>,
+    pub(super) total_steps: u64,
+    /// Ends after this many fresh samples.
+    pub(super) fresh_target: u64,
+    fresh: u64,
+    pub(super) window: u64,
+    pub(super) barrier: Barrier,
+    pub(super) finished: bool,
+    pub(super) steps: Vec<StepOutcome>,
+    pub(super) stalls: Vec<Stall>,
+    /// Stalls of the step in progress by cause [accelerator·s].
+    open_stalls: Vec<(StallCause, f64)>,
+    open_compute: f64,
+    open_fresh: u64,
+    /// Ends of complete steps.
+    ends: Vec<Time>,
+    /// End of the last complete step, or the start.
+    last_end: Time,
+}
+
+/// An accelerator: one pipeline stage of one model copy.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) job: u32,
+    pub(super) loader: u32,
+    /// Which model copy of the job copy.
+    pub(super) model: u32,
+    /// Which pipeline stage.
+    pub(super) stage: u32,
+    /// The step to begin next.
+    next: u64,
+    /// Since when it has done what it does.
+    since: Time,
+    state: State,
+    /// Steps on the batch at hand.
+    on_batch: u64,
+    /// Its recent waits for input by step, in order of time, for those who waited for it.
+    waits: Vec<(u64, Segment)>,
+    pub(super) track: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before its job starts or after its last step.
+    Off,
+    /// For the barrier, or the stage before.
+    Idle,
+    /// For a batch.
+    Starving,
+    Busy,
+}
+
+impl Device {
+    pub(super) fn new(job: u32, loader: u32, model: u32, stage: u32) -> Device {
+        Device {
+            job,
+            loader,
+            model,
+            stage,
+            next: 0,
+            since: Time::ZERO,
+            state: State::Off,
+            on_batch: 0,
+            waits: Vec::new(),
+            track: None,
+        }
+    }
+}
+
+impl JobRun {
+    #[expect(clippy::too_many_arguments, reason = "named at the one place that builds it")]
+    pub(super) fn new(
+        job: usize,
+        copy: u32,
+        start: Time,
+        batch: u64,
+        interval: BatchInterval,
+        stage_times: Vec<Delay>,
+        jitter: Option<Sampler>,
+        total_steps: u64,
+        window: u64,
+        models: u32,
+    ) -> JobRun {
+        JobRun {
+            job,
+            copy,
+            start,
+            loaders: 0..0,
+            devices: 0..0,
+            batch,
+            interval,
+            stage_times,
+            jitter,
+            total_steps,
+            fresh_target: ENDLESS,
+            fresh: 0,
+            window,
+            barrier: Barrier::new(models, window as u32),
+            finished: false,
+            steps: Vec::new(),
+            stalls: Vec::new(),
+            open_stalls: Vec::new(),
+            open_compute: 0.0,
+            open_fresh: 0,
+            ends: Vec::new(),
+            last_end: start,
+        }
+    }
+
+    fn completed(&self) -> u64 {
+        self.steps.len() as u64
+    }
+
+    /// An accelerator waited; the time is split over the steps that it fell into.
+    fn add_stall(&mut self, mut segment: Segment) {
+        while segment.start < self.last_end && segment.start < segment.end {
+            let (step, end) = self.step_at(segment.start);
+            let until = end.min(segment.end);
+            let seconds = until.since(segment.start).seconds();
+            self.stalls.push(Stall { step, cause: segment.cause, seconds });
+            segment.start = until;
+        }
+        let seconds = segment.end.since(segment.start).seconds();
+        if seconds == 0.0 {
+            return;
+        }
+        match self.open_stalls.iter_mut().find(|(cause, _)| *cause == segment.cause) {
+            Some((_, sum)) => *sum += seconds,
+            None => self.open_stalls.push((segment.cause, seconds)),
+        }
+    }
+
+    /// An accelerator computed.
+    fn add_compute(&mut self, mut start: Time, end: Time) {
+        while start < self.last_end && start < end {
+            let (step, step_end) = self.step_at(start);
+            let until = step_end.min(end);
+            self.steps[step as usize].compute += until.since(start).seconds();
+            start = until;
+        }
+        self.open_compute += end.since(start).seconds();
+    }
+
+    /// The complete step in which `instant` lies, and its end.
+    fn step_at(&self, instant: Time) -> (u32, Time) {
+        let step = self.ends.partition_point(|end| *end <= instant);
+        (step as u32, self.ends[step])
+    }
+
+    fn is_fresh(&self, step: u64, on_batch: u64, level: u64) -> bool {
+        match self.interval {
+            _ if step == 0 => true,
+            BatchInterval::Every(k) => (step as f64 / k).floor() != ((step - 1) as f64 / k).floor(),
+            BatchInterval::Adaptive { level: enough, max } => on_batch >= max || level >= enough,
+        }
+    }
+}
+
+impl World<'_> {
+    /// A job copy begins: its workers read, its devices wait.
+    pub(super) fn start_job(&mut self, clock: &mut Clock, j: u32) {
+        for l in self.jobs[j as usize].loaders.clone() {
+            for s in self.loaders[l as usize].stages.clone() {
+                for w in self.loaders[l as usize].workers_of(s) {
+                    self.make_ready(w);
+                }
+            }
+        }
+        for d in self.jobs[j as usize].devices.clone() {
+            let device = &mut self.devices[d as usize];
+            (device.state, device.since) = (State::Idle, clock.now);
+        }
+        for d in self.jobs[j as usize].devices.clone() {
+            self.try_start(clock, d);
+        }
+    }
+
+    /// Device `d` begins its next step if it can.
+    fn try_start(&mut self, clock: &mut Clock, d: u32) {
+        let device = &self.devices[d as usize];
+        let job = &self.jobs[device.job as usize];
+        if device.state != State::Idle || device.next == job.total_steps {
+            return;
+        }
+        if device.stage > 0 {
+            let before = &self.devices[d as usize - 1];
+            if before.next > device.next {
+                self.end_stage_wait(clock.now, d);
+                self.compute(clock, d);
+            }
+            return;
+        }
+        if device.next >= job.completed() + job.window {
+            return;
+        }
+        let queue = &self.loaders[device.loader as usize].queue;
+        let fresh = job.is_fresh(device.next, device.on_batch, queue.level());
+        if job.window > 1 {
+            self.end_gate_wait(clock.now, d);
+        }
+        if fresh {
+            self.devices[d as usize].on_batch = 0;
+            self.want_batch(clock, d);
+        } else {
+            self.compute(clock, d);
+        }
+    }
+
+    fn want_batch(&mut self, clock: &mut Clock, d: u32) {
+        let device = &mut self.devices[d as usize];
+        let (l, batch) = (device.loader, self.jobs[device.job as usize].batch);
+        let loader = &mut self.loaders[l as usize];
+        if loader.waiters.is_empty() && loader.queue.level() >= batch {
+            loader.queue.served_at_once();
+            self.take_batch(clock, d);
+            self.unblock_last(clock, l);
+            return;
+        }
+        device.state = State::Starving;
+        device.since = clock.now;
+        loader.queue.begin_wait(clock.now);
+        loader.waiters.push_back(d);
+        self.trace_device(clock.now, d, "starving");
+    }
+
+    fn take_batch(&mut self, clock: &mut Clock, d: u32) {
+        let device = &self.devices[d as usize];
+        let (l, job) = (device.loader as usize, &mut self.jobs[device.job as usize]);
+        job.open_fresh += self.loaders[l].queue.take(clock.now, job.batch);
+        self.trace_level(clock.now, l as u32);
+        self.compute(clock, d);
+    }
+
+    /// Worker `w` puts samples into the queue of loader `l`.
+    pub(super) fn enqueue(&mut self, clock: &mut Clock, l: u32, w: u32, samples: u64) {
+        let loader = &mut self.loaders[l as usize];
+        loader.queue.put(clock.now, samples);
+        loader.in_progress -= samples;
+        self.trace_level(clock.now, l);
+        let mut served = false;
+        while let Some(d) = self.loaders[l as usize].waiters.front().copied() {
+            let batch = self.jobs[self.devices[d as usize].job as usize].batch;
+            if self.loaders[l as usize].queue.level() < batch {
+                break;
+            }
+            served = true;
+            self.end_starving(clock.now, d, w);
+            self.take_batch(clock, d);
+        }
+        if served {
+            self.unblock_last(clock, l);
+        }
+    }
+
+    fn unblock_last(&mut self, clock: &mut Clock, l: u32) {
+        let last = self.loaders[l as usize].stages.end - 1;
+        self.unblock(clock, last, NOBODY);
+    }
+
+    /// Worker `w` has put in what device `d` starved for.
+    fn end_starving(&mut self, now: Time, d: u32, w: u32) {
+        let device = &mut self.devices[d as usize];
+        let loader = &mut self.loaders[device.loader as usize];
+        loader.waiters.pop_front();
+        loader.queue.end_wait(now);
+        let (since, step, j) = (device.since, device.next, device.job as usize);
+        let mut segments = std::mem::take(&mut self.segments);
+        segments.clear();
+        blame(|w| &self.workers[w as usize].timeline, w, since, now, &mut segments);
+        segments.iter().rev().for_each(|segment| self.jobs[j].add_stall(*segment));
+        if self.jobs[j].devices.len() > 1 {
+            let chain = d..d + self.jobs[j].stage_times.len() as u32;
+            let oldest = chain.map(|d| self.devices[d as usize].since).min().unwrap_or(now);
+            let waits = &mut self.devices[d as usize].waits;
+            waits.retain(|(_, wait)| wait.end > oldest);
+            waits.extend(segments.iter().rev().map(|segment| (step, *segment)));
+        }
+        self.segments = segments;
+    }
+
+    fn compute(&mut self, clock: &mut Clock, d: u32) {
+        let device = &mut self.devices[d as usize];
+        let job = &self.jobs[device.job as usize];
+        let mut delay = job.stage_times[device.stage as usize];
+        if let Some(jitter) = &job.jitter {
+            let (owner, entity) = (device.job as u64, device.model as u64);
+            let mut generator = self.streams.at(Purpose::Jitter, owner, entity, device.next);
+            delay = Delay::once(delay.span.seconds() * jitter.draw(&mut generator));
+        }
+        device.state = State::Busy;
+        device.since = clock.now;
+        device.on_batch += 1;
+        clock.after(delay, Event::Stepped(d));
+        self.trace_device(clock.now, d, "compute");
+    }
+
+    /// Device `d` has done its part of a step.
+    pub(super) fn stepped(&mut self, clock: &mut Clock, d: u32) {
+        let device = &mut self.devices[d as usize];
+        let j = device.job as usize;
+        let (step, started) = (device.next, device.since);
+        device.next += 1;
+        device.state = State::Idle;
+        device.since = clock.now;
+        let last_stage = device.stage as usize + 1 == self.jobs[j].stage_times.len();
+        self.jobs[j].add_compute(started, clock.now);
+        self.trace_device(clock.now, d, "waiting");
+        if !last_stage {
+            self.try_start(clock, d + 1);
+            self.try_start(clock, d);
+        } else if self.jobs[j].barrier.arrive(step) {
+            self.complete_step(clock, j, d);
+        } else {
+            self.try_start(clock, d);
+        }
+    }
+
+    /// Device `last` was the last to finish the step.
+    fn complete_step(&mut self, clock: &mut Clock, j: usize, last: u32) {
+        if self.jobs[j].window == 1 {
+            self.blame_peers(clock.now, j, last);
+        }
+        self.record_step(clock.now, j);
+        let job = &mut self.jobs[j];
+        if job.completed() == job.total_steps || job.fresh >= job.fresh_target {
+            self.finish_job(clock.now, j);
+            return;
+        }
+        let in_step = job.window == 1;
+        for d in self.jobs[j].devices.clone() {
+            if in_step {
+                self.devices[d as usize].since = clock.now;
+            }
+            self.try_start(clock, d);
+        }
+    }
+
+    fn record_step(&mut self, now: Time, j: usize) {
+        let job = &mut self.jobs[j];
+        job.fresh += job.open_fresh;
+        let step = job.steps.len() as u32;
+        let models = job.barrier.parties() as u64;
+        let mut outcome = StepOutcome {
+            end: now.seconds(),
+            compute: std::mem::take(&mut job.open_compute),
+            samples: job.batch * models,
+            fresh: std::mem::take(&mut job.open_fresh),
+            ..StepOutcome::default()
+        };
+        for loader in &mut self.loaders[job.loaders.start as usize..job.loaders.end as usize] {
+            outcome.queue += loader.queue.totals(now);
+        }
+        let stalls = job.open_stalls.drain(..);
+        job.stalls.extend(stalls.map(|(cause, seconds)| Stall { step, cause, seconds }));
+        job.steps.push(outcome);
+        job.ends.push(now);
+        job.last_end = now;
+    }
+
+    fn finish_job(&mut self, now: Time, j: usize) {
+        self.jobs[j].finished = true;
+        self.unfinished -= 1;
+        for d in self.jobs[j].devices.clone() {
+            let device = &mut self.devices[d as usize];
+            device.state = State::Off;
+            // Early pipeline stages are done before the last one is.
+            let (start, cause) = (device.since, StallCause::own(Cause::Bubble));
+            if self.jobs[j].window > 1 {
+                self.jobs[j].add_stall(Segment { start, end: now, cause });
+            }
+            self.trace_device(now, d, "done");
+        }
+    }
+
+    /// Everyone who was done earlier waited for `last`: for what it waited, or its computation.
+    fn blame_peers(&mut self, now: Time, j: usize, last: u32) {
+        let (first_stage, busy) = self.chain_of(last);
+        let mut pieces: Vec<Segment> = Vec::new();
+        for d in self.jobs[j].devices.clone() {
+            let device = &self.devices[d as usize];
+            let own = self.chain_of(d).0 == first_stage;
+            if device.since == now || device.state != State::Idle {
+                continue;
+            }
+            let from = device.since;
+            pieces.clear();
+            if own {
+                // A stage of the same model copy: the model passes through one stage at a time.
+                let cause = StallCause::own(Cause::Bubble);
+                pieces.push(Segment { start: from, end: now, cause });
+            } else {
+                let waits = self.devices[first_stage as usize].waits.iter();
+                pieces.extend(waits.filter_map(|(_, wait)| clip(wait, from, now)));
+                let start = from.max(busy);
+                let cause = StallCause::peer(Cause::Compute);
+                pieces.push(Segment { start, end: now.max(start), cause });
+            }
+            pieces.iter().for_each(|piece| self.jobs[j].add_stall(*piece));
+        }
+    }
+
+    /// The first device of the model copy to which `d` belongs, and when that began to compute.
+    fn chain_of(&self, d: u32) -> (u32, Time) {
+        let first = d - self.devices[d as usize].stage;
+        let ended = self.devices[first as usize].waits.last().map_or(Time::ZERO, |(_, w)| w.end);
+        (first, ended)
+    }
+
+    /// A later pipeline stage has got its input: while the first stage starved for this batch, that
+    /// was the cause; otherwise the pipeline itself was.
+    fn end_stage_wait(&mut self, now: Time, d: u32) {
+        let device = &self.devices[d as usize];
+        let (from, step, j) = (device.since, device.next, device.job as usize);
+        let bubble = StallCause::own(Cause::Bubble);
+        let mut at = from;
+        for (of, wait) in &self.devices[(d - device.stage) as usize].waits {
+            let Some(wait) = clip(wait, from, now).filter(|_| *of <= step) else { continue };
+            let cause = StallCause::own(wait.cause.cause);
+            self.jobs[j].add_stall(Segment { start: at, end: wait.start, cause: bubble });
+            self.jobs[j].add_stall(Segment { cause, ..wait });
+            at = wait.end;
+        }
+        self.jobs[j].add_stall(Segment { start: at, end: now, cause: bubble });
+    }
+
+    /// The first stage may begin a step again because an earlier one has left the pipeline.
+    fn end_gate_wait(&mut self, now: Time, d: u32) {
+        let device = &mut self.devices[d as usize];
+        let segment =
+            Segment { start: device.since, end: now, cause: StallCause::own(Cause::Bubble) };
+        device.since = now;
+        self.jobs[device.job as usize].add_stall(segment);
+    }
+
+    fn trace_device(&mut self, now: Time, d: u32, name: &'static str) {
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, self.devices[d as usize].track)
+        {
+            recorder.begin(track, now, name);
+        }
+    }
+
+    fn trace_level(&mut self, now: Time, l: u32) {
+        let loader = &self.loaders[l as usize];
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, loader.level_track) {
+            recorder.count(track, now, loader.queue.level() as f64);
+        }
+    }
+}
+
+/// The part of a peer's wait within `[from, to)`, as the wait of those who waited for it.
+fn clip(wait: &Segment, from: Time, to: Time) -> Option<Segment> {
+    let (start, end) = (wait.start.max(from), wait.end.min(to));
+    let cause = StallCause::peer(wait.cause.cause);
+    (start < end).then_some(Segment { start, end, cause })
+}
+
+/// Seconds of a step of `batch` samples, shared out to pipeline stages.
+pub(super) fn stage_seconds(step: &crate::scenario::StepTime, batch: u64, share: f64) -> f64 {
+    (step.fixed + step.per_sample * batch as f64) * share
+}
+
+/// Never ends: for runs that end at an instant.
+pub(super) const ENDLESS: u64 = u64::MAX;

@@ -1,0 +1,191 @@
+//! The world: all components of one run, and the one match on what happens.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::engine::{self, Calendar, Model, Time};
+use crate::fluid::{GroupId, LinkId, Network};
+use crate::random::Streams;
+use crate::report::Outcome;
+use crate::scenario::{Scenario, Stop};
+
+use super::background::{Load, Request};
+use super::event::{Clock, Customer, Delay, Event};
+use super::queue::Queue;
+use super::read::{Mount, Source};
+use super::recorder::Recorder;
+use super::stages::StageRun;
+use super::station::Station;
+use super::timeline::Segment;
+use super::trainer::{Device, JobRun};
+use super::workers::{Cores, Waiting, Worker};
+
+/// What to do beside simulating.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Record a timeline.
+    pub trace: bool,
+    /// Ends the run early when it becomes true; the outcome then holds what was complete.
+    pub interrupt: Option<&'a AtomicBool>,
+}
+
+/// Simulates one replication of `scenario`: a pure function of the scenario and the replication's
+/// number (as long as nobody interrupts).
+pub fn run(scenario: &Scenario, replication: u32, options: Options) -> Outcome {
+    let mut calendar = Calendar::new();
+    let mut world = World::new(scenario, replication, options.trace, &mut calendar);
+    let until = match scenario.run.stop {
+        Stop::Duration(seconds) => Time::from_seconds(seconds),
+        Stop::Steps(_) | Stop::Epochs(_) => Time::NEVER,
+    };
+    world.interrupt = options.interrupt;
+    world.events = engine::run(&mut world, &mut calendar, until);
+    world.collect()
+}
+
+/// The components of one run.
+pub(super) struct World<'a> {
+    pub(super) streams: Streams,
+    pub(super) network: Network<Customer>,
+    pub(super) stations: Vec<Service>,
+    pub(super) jobs: Vec<JobRun>,
+    pub(super) loaders: Vec<LoaderRun>,
+    pub(super) stages: Vec<StageRun>,
+    pub(super) workers: Vec<Worker>,
+    pub(super) devices: Vec<Device>,
+    pub(super) loads: Vec<Load>,
+    pub(super) requests: Vec<Request>,
+    pub(super) free_requests: Vec<u32>,
+    pub(super) resources: Vec<Resource>,
+    /// Workers that have something to do at this instant.
+    pub(super) runnable: VecDeque<u32>,
+    /// Scratch space for causes.
+    pub(super) segments: Vec<Segment>,
+    pub(super) recorder: Option<Recorder>,
+    pub(super) unfinished: usize,
+    pub(super) now: Time,
+    pub(super) flows: u64,
+    pub(super) events: u64,
+    pub(super) interrupt: Option<&'a AtomicBool>,
+    pub(super) handled: u32,
+}
+
+/// A station and the service time of its customers, where that is always the same.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) queue: Station<Waiting>,
+    pub(super) service: Delay,
+}
+
+/// The loader of one node of a job copy.
+#[derive(Debug)]
+pub(super) struct LoaderRun {
+    pub(super) job: u32,
+    /// Which node of the job copy, of how many.
+    pub(super) rank: u32,
+    pub(super) nodes: u32,
+    pub(super) source: Source,
+    pub(super) mount: Mount,
+    pub(super) cores: Cores,
+    /// Way to each GPU, where it is limited.
+    pub(super) pcie: Vec<GroupId>,
+    pub(super) decoded_size: Option<f64>,
+    pub(super) queue: Queue,
+    /// Its stages and workers, as ranges of the world's.
+    pub(super) stages: std::ops::Range<u32>,
+    pub(super) workers: std::ops::Range<u32>,
+    /// First worker of each stage.
+    pub(super) first_worker: Vec<u32>,
+    /// Samples that the reading may take in all.
+    pub(super) quota: u64,
+    pub(super) started: u64,
+    pub(super) in_progress: u64,
+    /// Devices that starve, in order of arrival.
+    pub(super) waiters: VecDeque<u32>,
+    pub(super) level_track: Option<u32>,
+}
+
+impl LoaderRun {
+    /// The workers of stage `s`.
+    pub(super) fn workers_of(&self, s: u32) -> std::ops::Range<u32> {
+        let index = (s - self.stages.start) as usize;
+        let end = self.first_worker.get(index + 1).copied().unwrap_or(self.workers.end);
+        self.first_worker[index]..end
+    }
+}
+
+/// A shared resource as reports name it: like ones of like nodes together.
+#[derive(Debug)]
+pub(super) struct Resource {
+    pub(super) name: String,
+    pub(super) unit: &'static str,
+    pub(super) capacity: f64,
+    pub(super) members: Members,
+}
+
+/// What a resource is made of.
+#[derive(Debug)]
+pub(super) enum Members {
+    Links(Vec<LinkId>),
+    Stations(Vec<u32>),
+}
+
+impl Model for World<'_> {
+    type Event = Event;
+
+    #[inline]
+    fn pending(&mut self) -> Option<Time> {
+        self.network.next()
+    }
+
+    fn advance(&mut self, now: Time, calendar: &mut Calendar<Event>) {
+        let mut clock = Clock { now, calendar };
+        self.now = now;
+        while let Some(finished) = self.network.finish(now) {
+            self.flows += finished.count as u64;
+            match finished.token {
+                Customer::Worker(w) => self.resume(&mut clock, w),
+                Customer::Request(r) => self.end_request(r),
+                Customer::Endless => {}
+            }
+            self.settle(&mut clock);
+        }
+    }
+
+    fn handle(&mut self, now: Time, event: Event, calendar: &mut Calendar<Event>) {
+        let mut clock = Clock { now, calendar };
+        self.now = now;
+        match event {
+            Event::JobStarted(j) => self.start_job(&mut clock, j),
+            Event::Opened(Customer::Worker(w)) | Event::Waited(Customer::Worker(w)) => {
+                self.resume(&mut clock, w);
+            }
+            Event::Computed(w) => self.computed(&mut clock, w),
+            Event::Stepped(d) => self.stepped(&mut clock, d),
+            Event::Arrived(load) => self.arrived(&mut clock, load),
+            Event::Opened(Customer::Request(r)) => self.request_opened(&mut clock, r),
+            Event::Waited(Customer::Request(r)) => self.request_bytes(&mut clock, r),
+            Event::Opened(Customer::Endless) | Event::Waited(Customer::Endless) => {}
+        }
+        self.settle(&mut clock);
+    }
+
+    fn is_over(&self) -> bool {
+        self.unfinished == 0
+    }
+}
+
+impl World<'_> {
+    /// Lets everyone act who can at this instant.
+    fn settle(&mut self, clock: &mut Clock) {
+        while let Some(w) = self.runnable.pop_front() {
+            self.run_worker(clock, w);
+        }
+        self.handled = self.handled.wrapping_add(1);
+        if self.handled % 65_536 == 0
+            && self.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
+        {
+            self.unfinished = 0;
+        }
+    }
+}
