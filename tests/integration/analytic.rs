@@ -1,0 +1,289 @@
+//! The shipped station and the shipped link against queueing theory (Kleinrock, Queueing Systems
+//! I and II; Harchol-Balter, Performance Modeling and Design of Computer Systems, ch. 14 and 30).
+//!
+//! Each test simulates independent replications and asks that the closed form lies inside the
+//! 99.9 % Student-t interval of the mean and that this interval's half-width is at most 1 %. Seeds
+//! are fixed, so a test that passes keeps passing.
+
+use std::collections::VecDeque;
+
+use forebay::engine::{self, Calendar, Model, Span, Time};
+use forebay::fluid::{Capacity, Demand, GroupId, Network, Use};
+use forebay::random::{Purpose, Sampler, Streams};
+use forebay::scenario::Distribution;
+use forebay::sim::Station;
+use rayon::prelude::*;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Customers that arrive as a Poisson process at a server and leave when they are done.
+struct System<S> {
+    server: S,
+    gap: Sampler,
+    size: Sampler,
+    streams: Streams,
+    arrivals: u64,
+    limit: u64,
+    arrived_at: Vec<Time>,
+    responses: Vec<f64>,
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    Arrival,
+    Departure(u32),
+}
+
+/// What the two servers differ in.
+trait Server {
+    fn arrive(&mut self, now: Time, work: f64, customer: u32, calendar: &mut Calendar<Event>);
+    /// A scheduled departure; customers whose service begins are scheduled.
+    fn leave(&mut self, now: Time, calendar: &mut Calendar<Event>);
+    fn pending(&mut self) -> Option<Time>;
+    fn finished(&mut self, now: Time) -> Option<u32>;
+}
+
+/// First come, first served.
+struct Fifo {
+    station: Station<(u32, Span)>,
+}
+
+impl Server for Fifo {
+    fn arrive(&mut self, now: Time, work: f64, customer: u32, calendar: &mut Calendar<Event>) {
+        let service = Span::from_seconds(work);
+        if self.station.arrive(now, (customer, service)) {
+            calendar.schedule(now + service, Event::Departure(customer));
+        }
+    }
+    fn leave(&mut self, now: Time, calendar: &mut Calendar<Event>) {
+        if let Some((customer, service)) = self.station.leave(now) {
+            calendar.schedule(now + service, Event::Departure(customer));
+        }
+    }
+    fn pending(&mut self) -> Option<Time> {
+        None
+    }
+    fn finished(&mut self, _: Time) -> Option<u32> {
+        None
+    }
+}
+
+/// Shared evenly among all, none faster than 1.
+struct Shared {
+    network: Network<u32>,
+    group: GroupId,
+}
+
+impl Server for Shared {
+    fn arrive(&mut self, now: Time, work: f64, customer: u32, _: &mut Calendar<Event>) {
+        self.network.start(now, self.group, work, customer);
+    }
+    fn leave(&mut self, _: Time, _: &mut Calendar<Event>) {}
+    fn pending(&mut self) -> Option<Time> {
+        self.network.next()
+    }
+    fn finished(&mut self, now: Time) -> Option<u32> {
+        self.network.finish(now).map(|flow| flow.token)
+    }
+}
+
+impl<S: Server> System<S> {
+    fn next_arrival(&mut self, now: Time, calendar: &mut Calendar<Event>) {
+        let mut generator = self.streams.at(Purpose::Arrival, 0, self.arrivals, 0);
+        calendar
+            .schedule(now + Span::from_seconds(self.gap.draw(&mut generator)), Event::Arrival);
+    }
+
+    fn depart(&mut self, now: Time, customer: u32) {
+        self.responses.push(now.since(self.arrived_at[customer as usize]).seconds());
+    }
+}
+
+impl<S: Server> Model for System<S> {
+    type Event = Event;
+
+    fn pending(&mut self) -> Option<Time> {
+        self.server.pending()
+    }
+
+    fn advance(&mut self, now: Time, _: &mut Calendar<Event>) {
+        while let Some(customer) = self.server.finished(now) {
+            self.depart(now, customer);
+        }
+    }
+
+    fn handle(&mut self, now: Time, event: Event, calendar: &mut Calendar<Event>) {
+        match event {
+            Event::Arrival => {
+                let customer = self.arrived_at.len() as u32;
+                self.arrived_at.push(now);
+                let mut generator = self.streams.at(Purpose::RequestSize, 0, self.arrivals, 0);
+                let work = self.size.draw(&mut generator);
+                self.server.arrive(now, work, customer, calendar);
+                self.arrivals += 1;
+                if self.arrivals < self.limit {
+                    self.next_arrival(now, calendar);
+                }
+            }
+            Event::Departure(customer) => {
+                self.depart(now, customer);
+                self.server.leave(now, calendar);
+            }
+        }
+    }
+}
+
+fn fifo(servers: u32) -> Fifo {
+    Fifo { station: Station::new(servers) }
+}
+
+fn shared(servers: u32) -> Shared {
+    let mut network = Network::new();
+    let link = network.link(Capacity::Fixed(servers as f64));
+    let route = [Use { link, per_unit: 1.0 }].into();
+    let group = network.group(Demand { route, weight: 1.0, cap: 1.0 });
+    Shared { network, group }
+}
+
+/// Mean response time and its 99th percentile in each of `replications`.
+fn simulate<S: Server>(
+    server: impl Fn() -> S + Sync,
+    size: &Distribution,
+    rate: f64,
+    customers: u64,
+) -> Vec<(f64, f64)> {
+    let replications = 16;
+    (0..replications)
+        .into_par_iter()
+        .map(|replication| {
+            let mut system = System {
+                server: server(),
+                gap: Sampler::new(&Distribution::Exponential { mean: 1.0 / rate }),
+                size: Sampler::new(size),
+                streams: Streams::new(7, replication),
+                arrivals: 0,
+                limit: customers,
+                arrived_at: Vec::new(),
+                responses: Vec::new(),
+            };
+            let mut calendar = Calendar::new();
+            system.next_arrival(Time::ZERO, &mut calendar);
+            engine::run(&mut system, &mut calendar, Time::NEVER);
+            // The start is empty: a twentieth is left out.
+            let mut steady = system.responses.split_off(system.responses.len() / 20);
+            let mean = steady.iter().sum::<f64>() / steady.len() as f64;
+            steady.sort_by(f64::total_cmp);
+            (mean, steady[steady.len() * 99 / 100])
+        })
+        .collect()
+}
+
+fn interval(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let sd = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+    let t = StudentsT::new(0.0, 1.0, n - 1.0).expect("a distribution").inverse_cdf(0.9995);
+    (mean, t * sd / n.sqrt())
+}
+
+fn assert_agrees(what: &str, values: &[f64], expected: f64) {
+    let (mean, half) = interval(values);
+    assert!(half / expected <= 0.01, "{what}: {mean} ± {half} is too wide to say anything");
+    assert!((mean - expected).abs() <= half, "{what}: {mean} ± {half}, but {expected} in theory");
+}
+
+fn means(results: &[(f64, f64)]) -> Vec<f64> {
+    results.iter().map(|r| r.0).collect()
+}
+
+fn p99s(results: &[(f64, f64)]) -> Vec<f64> {
+    results.iter().map(|r| r.1).collect()
+}
+
+/// Probability of waiting in M/M/c (Erlang C) at offered load `a = λ/μ`.
+fn erlang_c(servers: u32, a: f64) -> f64 {
+    let c = servers as f64;
+    let mut b = 1.0;
+    for k in 1..=servers {
+        b = a * b / (k as f64 + a * b);
+    }
+    b / (1.0 - a / c * (1.0 - b))
+}
+
+const EXPONENTIAL: Distribution = Distribution::Exponential { mean: 1.0 };
+const CONSTANT: Distribution = Distribution::Constant(1.0);
+
+/// Lognormal with mean 1 and squared coefficient of variation 1.5.
+fn lognormal() -> Distribution {
+    let sigma2 = 2.5_f64.ln();
+    Distribution::Lognormal { mu: -sigma2 / 2.0, sigma: sigma2.sqrt() }
+}
+
+#[test]
+fn m_m_1() {
+    // System: one server, ρ = 0.6. Expectation: response 1/(μ − λ), because births and deaths.
+    let results = simulate(|| fifo(1), &EXPONENTIAL, 0.6, 400_000);
+    assert_agrees("M/M/1 mean", &means(&results), 1.0 / (1.0 - 0.6));
+    // The response time of M/M/1 is exponential.
+    let (p99, half) = interval(&p99s(&results));
+    assert!((p99 - 100.0_f64.ln() / 0.4).abs() <= half && half < 0.25, "p99 {p99} ± {half}");
+}
+
+#[test]
+fn m_m_c() {
+    // System: 8 servers, ρ = 0.8. Expectation: 1 + C(8, 6.4)/(8 − 6.4).
+    let results = simulate(|| fifo(8), &EXPONENTIAL, 6.4, 400_000);
+    assert_agrees("M/M/8", &means(&results), 1.0 + erlang_c(8, 6.4) / (8.0 - 6.4));
+}
+
+#[test]
+fn m_d_1_and_m_g_1() {
+    // Expectation: Pollaczek–Khinchine, W = ρ(1 + C²)/(2(1 − ρ)) + 1.
+    let formula = |rho: f64, c2: f64| 1.0 + rho * (1.0 + c2) / (2.0 * (1.0 - rho));
+    let constant = simulate(|| fifo(1), &CONSTANT, 0.7, 400_000);
+    assert_agrees("M/D/1", &means(&constant), formula(0.7, 0.0));
+    let varied = simulate(|| fifo(1), &lognormal(), 0.5, 1_000_000);
+    assert_agrees("M/G/1", &means(&varied), formula(0.5, 1.5));
+}
+
+#[test]
+fn m_g_1_ps_depends_on_the_mean_only() {
+    // System: a link of capacity 1 shared evenly. Expectation: 1/(1 − ρ) whatever the sizes.
+    for (name, size) in [("M/D/1-PS", CONSTANT), ("M/M/1-PS", EXPONENTIAL)] {
+        assert_agrees(name, &means(&simulate(|| shared(1), &size, 0.6, 400_000)), 2.5);
+    }
+    let results = simulate(|| shared(1), &lognormal(), 0.6, 800_000);
+    assert_agrees("M/G/1-PS", &means(&results), 2.5);
+}
+
+#[test]
+fn constant_service_tells_fifo_from_sharing() {
+    // System: 8 cores, ρ = 0.9, constant service: as FIFO slots, and shared with at most one core
+    // each. Expectation: mean 1.45 and 1.88, p99 3.4 and 5.7 (computed once by an independent
+    // program); M/M/8 would not tell them apart in the mean.
+    let slots = simulate(|| fifo(8), &CONSTANT, 7.2, 600_000);
+    let cores = simulate(|| shared(8), &CONSTANT, 7.2, 600_000);
+    let near = |what, values: &[f64], expected: f64| {
+        let (mean, half) = interval(values);
+        assert!((mean - expected).abs() <= half + 0.02 * expected, "{what}: {mean} ± {half}");
+    };
+    near("M/D/8 mean", &means(&slots), 1.45);
+    near("M/D/8-PS mean", &means(&cores), 1.88);
+    near("M/D/8 p99", &p99s(&slots), 3.4);
+    near("M/D/8-PS p99", &p99s(&cores), 5.7);
+    // Exponential service: the same mean in both, because both serve at the same total rate.
+    let exponential = simulate(|| shared(8), &EXPONENTIAL, 6.4, 400_000);
+    assert_agrees("M/M/8-PS", &means(&exponential), 1.0 + erlang_c(8, 6.4) / (8.0 - 6.4));
+}
+
+#[test]
+fn the_order_of_service_is_that_of_arrival() {
+    let mut order = VecDeque::new();
+    let mut station = Station::new(1);
+    for customer in 0..5 {
+        station.arrive(Time(customer), customer);
+    }
+    while let Some(next) = station.leave(Time(10 + order.len() as u64)) {
+        order.push_back(next);
+    }
+    assert_eq!(order, [1, 2, 3, 4]);
+}

@@ -1,0 +1,3 @@
+//! forebay from the outside: one binary, one module per promise.
+
+mod analytic;
