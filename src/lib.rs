@@ -6,3 +6,4 @@ pub mod report;
 pub mod scenario;
 pub mod sim;
 pub mod stats;
+pub mod units;

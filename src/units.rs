@@ -1,0 +1,270 @@
+//! Quantities as people write them: a number, a space, a unit. `"10 Gbit/s"`, `"256 KiB"`, `"3 ms"`.
+//!
+//! Everything past this module is in SI units: seconds, bytes, bytes per second, per second.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+/// A unit: its name as written, and its size in SI units as `numerator / denominator`, both exact,
+/// so that `"15.6 us"` is the double nearest to 15.6e-6.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Unit {
+    /// Name as written in a file.
+    pub name: &'static str,
+    numerator: f64,
+    denominator: f64,
+}
+
+const fn unit(name: &'static str, numerator: f64, denominator: f64) -> Unit {
+    Unit { name, numerator, denominator }
+}
+
+/// What a quantity measures: its units and the range that a scenario may use.
+pub trait Dimension:
+    fmt::Debug + Clone + Copy + PartialEq + schemars::JsonSchema + 'static
+{
+    /// What it is, with its article: `a time`.
+    const WHAT: &'static str;
+    /// Name of a JSON Schema definition.
+    const SCHEMA: &'static str;
+    /// Accepted units, smallest first within a family.
+    const UNITS: &'static [Unit];
+    /// An example to show.
+    const EXAMPLE: &'static str;
+    /// Smallest value that can be simulated, other than zero [SI unit].
+    const MIN: f64;
+    /// Greatest value that can be simulated [SI unit].
+    const MAX: f64;
+    /// Whether only whole numbers make sense.
+    const WHOLE: bool = false;
+}
+
+macro_rules! dimension {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $example:literal, $min:literal ..= $max:literal,
+     [$($unit:literal $numerator:literal / $denominator:literal),* $(,)?] $(, $whole:literal)?) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, schemars::JsonSchema)]
+        pub struct $name;
+        impl Dimension for $name {
+            const WHAT: &'static str = $what;
+            const SCHEMA: &'static str = stringify!($name);
+            const UNITS: &'static [Unit] = &[$(unit($unit, $numerator, $denominator)),*];
+            const EXAMPLE: &'static str = $example;
+            const MIN: f64 = $min;
+            const MAX: f64 = $max;
+            $(const WHOLE: bool = $whole;)?
+        }
+    };
+}
+
+dimension!(
+    /// Time [s]; also core-seconds.
+    Time, "a time", "3 ms", 1e-12 ..= 1e7,
+    ["ps" 1.0 / 1e12, "ns" 1.0 / 1e9, "us" 1.0 / 1e6, "µs" 1.0 / 1e6, "ms" 1.0 / 1e3, "s" 1.0 / 1.0,
+     "min" 60.0 / 1.0, "h" 3600.0 / 1.0, "d" 86400.0 / 1.0]
+);
+dimension!(
+    /// Size [B].
+    Size, "a size", "256 KiB", 1.0 ..= 1e18,
+    ["B" 1.0 / 1.0, "kB" 1e3 / 1.0, "MB" 1e6 / 1.0, "GB" 1e9 / 1.0, "TB" 1e12 / 1.0, "PB" 1e15 / 1.0,
+     "KiB" 1024.0 / 1.0, "MiB" 1048576.0 / 1.0, "GiB" 1073741824.0 / 1.0,
+     "TiB" 1099511627776.0 / 1.0, "PiB" 1125899906842624.0 / 1.0]
+);
+dimension!(
+    /// Bandwidth [B/s].
+    Bandwidth, "a bandwidth", "10 Gbit/s", 1.0 ..= 1e18,
+    ["B/s" 1.0 / 1.0, "kB/s" 1e3 / 1.0, "MB/s" 1e6 / 1.0, "GB/s" 1e9 / 1.0, "TB/s" 1e12 / 1.0,
+     "KiB/s" 1024.0 / 1.0, "MiB/s" 1048576.0 / 1.0, "GiB/s" 1073741824.0 / 1.0,
+     "TiB/s" 1099511627776.0 / 1.0, "bit/s" 1.0 / 8.0, "kbit/s" 125.0 / 1.0,
+     "Mbit/s" 125000.0 / 1.0, "Gbit/s" 125000000.0 / 1.0, "Tbit/s" 125000000000.0 / 1.0]
+);
+dimension!(
+    /// Rate of operations [1/s].
+    Rate, "a rate", "20000 /s", 1e-6 ..= 1e12,
+    ["/s" 1.0 / 1.0, "/ms" 1e3 / 1.0, "/us" 1e6 / 1.0, "/min" 1.0 / 60.0, "/h" 1.0 / 3600.0]
+);
+dimension!(
+    /// Number of samples.
+    Samples, "a number of samples", "2000 samples", 1.0 ..= 1e12,
+    ["samples" 1.0 / 1.0, "sample" 1.0 / 1.0], true
+);
+dimension!(
+    /// Number of batches.
+    Batches, "a number of batches", "4 batches", 1.0 ..= 1e9,
+    ["batches" 1.0 / 1.0, "batch" 1.0 / 1.0], true
+);
+
+/// All families of units, to name the one that a misplaced unit belongs to.
+const FAMILIES: [(&str, &[Unit]); 6] = [
+    (Time::WHAT, Time::UNITS),
+    (Size::WHAT, Size::UNITS),
+    (Bandwidth::WHAT, Bandwidth::UNITS),
+    (Rate::WHAT, Rate::UNITS),
+    (Samples::WHAT, Samples::UNITS),
+    (Batches::WHAT, Batches::UNITS),
+];
+
+/// A finite number of SI units of dimension `D`, of any sign.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quantity<D>(f64, PhantomData<D>);
+
+impl<D: Dimension> Quantity<D> {
+    /// A quantity of `value` SI units; `None` unless finite.
+    #[must_use]
+    pub fn new(value: f64) -> Option<Self> {
+        value.is_finite().then_some(Self(value, PhantomData))
+    }
+
+    /// The value [SI unit].
+    #[must_use]
+    pub fn si(self) -> f64 {
+        self.0
+    }
+}
+
+impl<D: Dimension> FromStr for Quantity<D> {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (number, name) = split(text)?;
+        let accepted = accepted::<D>;
+        if name.is_empty() {
+            return Err(UnitError::NoUnit { what: D::WHAT, accepted: accepted() });
+        }
+        let Some(unit) = D::UNITS.iter().find(|unit| unit.name == name) else {
+            return Err(not_a_unit::<D>(name));
+        };
+        Self::new(number * unit.numerator / unit.denominator).ok_or(UnitError::TooLarge)
+    }
+}
+
+/// The shortest text that reads back as exactly this value.
+impl<D: Dimension> fmt::Display for Quantity<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts = D::UNITS.iter().filter_map(|unit| {
+            let text = format!("{} {}", self.0 * unit.denominator / unit.numerator, unit.name);
+            (text.parse() == Ok(*self)).then_some(text)
+        });
+        // A unit of size 1 reads back exactly, so there is at least one text.
+        f.write_str(&texts.min_by_key(String::len).unwrap_or_default())
+    }
+}
+
+/// The value of a text with any known unit [SI unit].
+#[must_use]
+pub fn si(text: &str) -> Option<f64> {
+    let (number, name) = split(text).ok()?;
+    let unit = FAMILIES.iter().flat_map(|(_, units)| *units).find(|unit| unit.name == name)?;
+    Some(number * unit.numerator / unit.denominator).filter(|value| value.is_finite())
+}
+
+/// The names of the units of `D`, to show.
+#[must_use]
+pub fn accepted<D: Dimension>() -> String {
+    D::UNITS.iter().map(|unit| unit.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Why a text is not a quantity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnitError {
+    /// It does not begin with a number.
+    #[error("it does not begin with a number")]
+    NoNumber,
+    /// It says `nan` or `inf`.
+    #[error("it is not a finite number")]
+    NotFinite,
+    /// There is no unit after the number.
+    #[error("{what} needs a unit: one of {accepted}")]
+    NoUnit {
+        /// What was expected.
+        what: &'static str,
+        /// Accepted units.
+        accepted: String,
+    },
+    /// The unit is one of something else.
+    #[error("`{unit}` is a unit of {found}, where {what} is expected: one of {accepted}")]
+    WrongKind {
+        /// As written.
+        unit: String,
+        /// What it is a unit of.
+        found: &'static str,
+        /// What was expected.
+        what: &'static str,
+        /// Accepted units.
+        accepted: String,
+    },
+    /// There is no such unit.
+    #[error("`{unit}` is not a unit of {what}{}: one of {accepted}",
+        nearest.map(|name| format!(" (`{name}`?)")).unwrap_or_default())]
+    Unknown {
+        /// As written.
+        unit: String,
+        /// What was expected.
+        what: &'static str,
+        /// Accepted units.
+        accepted: String,
+        /// The nearest accepted unit.
+        nearest: Option<&'static str>,
+    },
+    /// No double holds it.
+    #[error("it is too large")]
+    TooLarge,
+}
+
+fn not_a_unit<D: Dimension>(name: &str) -> UnitError {
+    let unit: String = name.chars().take(40).collect();
+    let (what, accepted) = (D::WHAT, accepted::<D>());
+    if let Some((found, _)) =
+        FAMILIES.iter().find(|(_, units)| units.iter().any(|unit| unit.name == name))
+    {
+        return UnitError::WrongKind { unit, found, what, accepted };
+    }
+    let distance = |candidate: &&str| strsim::damerau_levenshtein(candidate, &unit);
+    let same = D::UNITS.iter().map(|u| u.name).find(|u| u.eq_ignore_ascii_case(&unit));
+    let nearest =
+        same.or_else(|| D::UNITS.iter().map(|u| u.name).min_by_key(distance)).filter(|near| {
+            same.is_some() || distance(near) <= 2.min(near.chars().count().saturating_sub(1))
+        });
+    UnitError::Unknown { unit, what, accepted, nearest }
+}
+
+/// The number at the beginning and what follows it, both without spaces around.
+fn split(text: &str) -> Result<(f64, &str), UnitError> {
+    let text = text.trim();
+    let end = number_length(text.as_bytes());
+    let (number, rest) = text.split_at_checked(end).ok_or(UnitError::NoNumber)?;
+    let rest = rest.trim();
+    let Ok(value) = number.replace('_', "").parse::<f64>() else {
+        let word = text.trim_start_matches(['+', '-']).to_ascii_lowercase();
+        let not_finite = word.starts_with("nan") || word.starts_with("inf");
+        return Err(if not_finite { UnitError::NotFinite } else { UnitError::NoNumber });
+    };
+    if value.is_finite() { Ok((value, rest)) } else { Err(UnitError::TooLarge) }
+}
+
+/// Length of the longest beginning that looks like a decimal number [B].
+fn number_length(bytes: &[u8]) -> usize {
+    let digits = |from: usize| {
+        from + bytes
+            .iter()
+            .skip(from)
+            .take_while(|byte| byte.is_ascii_digit() || **byte == b'_')
+            .count()
+    };
+    let sign = |at: usize| at + usize::from(matches!(bytes.get(at), Some(b'+' | b'-')));
+    let mut end = digits(sign(0));
+    if bytes.get(end) == Some(&b'.') {
+        end = digits(end + 1);
+    }
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let exponent = sign(end + 1);
+        if digits(exponent) > exponent {
+            end = digits(exponent);
+        }
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests;

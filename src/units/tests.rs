@@ -1,0 +1,109 @@
+use super::*;
+use proptest::prelude::*;
+
+fn time(text: &str) -> Result<f64, UnitError> {
+    text.parse::<Quantity<Time>>().map(Quantity::si)
+}
+
+#[test]
+fn every_unit_has_its_size() {
+    let table: [(&str, f64); 42] = [
+        ("1 ps", 1e-12),
+        ("1 ns", 1e-9),
+        ("1 us", 1e-6),
+        ("1 µs", 1e-6),
+        ("1 ms", 1e-3),
+        ("1 s", 1.0),
+        ("1 min", 60.0),
+        ("1 h", 3600.0),
+        ("1 d", 86400.0),
+        ("1 B", 1.0),
+        ("1 kB", 1e3),
+        ("1 MB", 1e6),
+        ("1 GB", 1e9),
+        ("1 TB", 1e12),
+        ("1 PB", 1e15),
+        ("1 KiB", 1024.0),
+        ("1 MiB", 1048576.0),
+        ("1 GiB", 1073741824.0),
+        ("1 TiB", 1099511627776.0),
+        ("1 PiB", 1125899906842624.0),
+        ("1 B/s", 1.0),
+        ("1 kB/s", 1e3),
+        ("1 MB/s", 1e6),
+        ("1 GB/s", 1e9),
+        ("1 TB/s", 1e12),
+        ("1 KiB/s", 1024.0),
+        ("1 MiB/s", 1048576.0),
+        ("1 GiB/s", 1073741824.0),
+        ("1 TiB/s", 1099511627776.0),
+        ("8 bit/s", 1.0),
+        ("8 kbit/s", 1e3),
+        ("8 Mbit/s", 1e6),
+        ("8 Gbit/s", 1e9),
+        ("8 Tbit/s", 1e12),
+        ("1 /s", 1.0),
+        ("1 /ms", 1e3),
+        ("1 /us", 1e6),
+        ("60 /min", 1.0),
+        ("3600 /h", 1.0),
+        ("7 samples", 7.0),
+        ("1 sample", 1.0),
+        ("4 batches", 4.0),
+    ];
+    for (text, expected) in table {
+        assert_eq!(si(text), Some(expected), "{text}");
+    }
+    let known: usize = FAMILIES.iter().map(|(_, units)| units.len()).sum();
+    assert_eq!(known, table.len() + 1, "every unit but `batch` is in the table");
+}
+
+#[test]
+fn numbers_are_read_as_written() {
+    for (text, expected) in [
+        ("15.6 us", 15.6e-6),
+        ("0.92 ms", 0.92e-3),
+        (" 1_000  s ", 1000.0),
+        ("1e3ms", 1.0),
+        ("-2 s", -2.0),
+        ("+.5 h", 1800.0),
+        ("2.5e-3 s", 2.5e-3),
+    ] {
+        assert_eq!(time(text), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_quantity_is_refused_in_words() {
+    for (text, expected) in [
+        ("", "does not begin with a number"),
+        ("fast", "does not begin with a number"),
+        ("_ s", "does not begin with a number"),
+        ("nan s", "not a finite number"),
+        ("-inf", "not a finite number"),
+        ("1e999 s", "too large"),
+        ("3", "a time needs a unit: one of ps, ns, us"),
+        ("3 MS", "`MS` is not a unit of a time (`ms`?)"),
+        ("3 sec", "`sec` is not a unit of a time"),
+        ("3 GB/s", "`GB/s` is a unit of a bandwidth, where a time is expected"),
+    ] {
+        let error = time(text).expect_err(text).to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_shown_reads_back(value in proptest::num::f64::NORMAL) {
+        let quantity = Quantity::<Bandwidth>::new(value).expect("normal numbers are finite");
+        prop_assert_eq!(quantity.to_string().parse(), Ok(quantity));
+        let quantity = Quantity::<Time>::new(value).expect("normal numbers are finite");
+        prop_assert_eq!(quantity.to_string().parse(), Ok(quantity));
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,40}") {
+        let _ = text.parse::<Quantity<Size>>();
+        let _ = si(&text);
+    }
+}
