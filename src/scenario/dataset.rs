@@ -1,6 +1,14 @@
 //! What is read.
 
 use super::Distribution;
+use super::check::Check;
+use super::distribution::settings::Varying;
+use super::document::NodeId;
+use super::field::{Field, Named};
+use super::number::{Count, Positive};
+use crate::units::Size;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::sync::Arc;
 
 /// A data set: samples, their sizes, how they are packed into files and in which order they are
@@ -56,10 +64,107 @@ pub enum Layout {
 }
 
 /// Order in which an epoch visits samples (file per sample) or shards (shards).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum SampleOrder {
     /// A new seeded permutation each epoch, different for each job copy.
     Shuffled,
     /// As stored.
     Sequential,
+}
+
+/// A data set.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DatasetSettings {
+    /// Samples in one epoch.
+    #[schemars(required)]
+    samples: Field<Count<1, 1_000_000_000_000>>,
+    /// Size of a sample as stored; where it varies, drawn once per sample.
+    #[schemars(required)]
+    sample_size: Field<Varying<Size>>,
+    /// Size of a sample after decoding, for copies to the device (default: as stored).
+    decoded_size: Field<Positive<Size>>,
+    /// How samples are packed into files (default: `file-per-sample = {}`).
+    layout: Field<LayoutSettings>,
+    /// Order in which an epoch visits samples or shards (default: "shuffled").
+    order: Field<SampleOrder>,
+}
+
+/// How samples are packed into files.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum LayoutSettings {
+    /// Each sample is a file.
+    FilePerSample(FilePerSampleSettings),
+    /// Samples lie one behind the other in shards.
+    Shards(ShardSettings),
+}
+
+/// Each sample is a file; there is nothing to set.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FilePerSampleSettings {}
+
+/// Samples lie one behind the other in shards.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ShardSettings {
+    /// Samples in a shard.
+    #[schemars(required)]
+    samples: Field<Count<1, 1_000_000_000_000>>,
+    /// Size of one request (default: "1 MiB").
+    request: Field<Positive<Size>>,
+}
+
+/// The checked data sets of a scenario; those that are wrong have been recorded.
+pub(super) fn resolve(check: Check<'_>, settings: &Named<DatasetSettings>) -> Vec<Option<Dataset>> {
+    let one = |(name, field): &(String, Field<DatasetSettings>)| {
+        let (at, settings) = field.given()?;
+        settings.resolve(check, at, name)
+    };
+    settings.0.iter().map(one).collect()
+}
+
+impl DatasetSettings {
+    fn resolve(&self, check: Check<'_>, at: NodeId, name: &str) -> Option<Dataset> {
+        let samples = check.required(at, &self.samples, "samples", "write `samples = 60000`");
+        let remedy = "write `sample_size = \"784 B\"`";
+        check.required(at, &self.sample_size, "sample_size", remedy);
+        let size = self.sample_size.given().and_then(|(at, size)| {
+            let size = size.resolve(check, at)?;
+            if size.mean() == 0.0 {
+                check.wrong(at, "samples without bytes cannot be read", remedy);
+                return None;
+            }
+            Some(size)
+        });
+        let layout = match self.layout.given() {
+            Some((at, layout)) => layout.resolve(check, at)?,
+            None => Layout::FilePerSample,
+        };
+        Some(Dataset {
+            name: name.to_owned(),
+            samples: samples?.0,
+            sizes: SampleSizes::Drawn(size?),
+            decoded_size: self.decoded_size.get().map(|size| size.0),
+            layout,
+            order: self.order.get().copied().unwrap_or(SampleOrder::Shuffled),
+        })
+    }
+}
+
+impl LayoutSettings {
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Layout> {
+        match self {
+            Self::FilePerSample(FilePerSampleSettings {}) => Some(Layout::FilePerSample),
+            Self::Shards(shards) => {
+                let at = check.inside(at);
+                let remedy = "write `samples = 1000`";
+                let samples = check.required(at, &shards.samples, "samples", remedy)?;
+                let request = shards.request.get().map_or(1_048_576.0, |request| request.0);
+                Some(Layout::Shards { samples_per_shard: samples.0, request })
+            }
+        }
+    }
 }

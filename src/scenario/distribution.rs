@@ -1,5 +1,8 @@
 //! A quantity that may vary.
 
+mod empirical;
+pub(super) mod settings;
+
 use std::sync::Arc;
 
 /// A non-negative random quantity in SI units (seconds, bytes, core-seconds).
@@ -52,4 +55,22 @@ pub enum Distribution {
     },
     /// One of these values, each as likely.
     Empirical(Arc<[f64]>),
+}
+
+impl Distribution {
+    /// Mean of what is drawn, before truncation [SI unit].
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::Constant(value) => *value,
+            Self::Exponential { mean } | Self::Normal { mean, .. } => *mean,
+            Self::Lognormal { mu, sigma } => (mu + sigma * sigma / 2.0).exp(),
+            Self::Gamma { shape, scale } => shape * scale,
+            Self::Uniform { low, high } => f64::midpoint(*low, *high),
+            Self::Pareto { scale, shape } if *shape > 1.0 => scale * shape / (shape - 1.0),
+            Self::Pareto { .. } => f64::INFINITY,
+            #[expect(clippy::cast_precision_loss, reason = "files of values are far below 2^53")]
+            Self::Empirical(values) => values.iter().sum::<f64>() / values.len() as f64,
+        }
+    }
 }

@@ -1,5 +1,8 @@
 //! Who trains.
 
+mod rules;
+pub(super) mod settings;
+
 use super::{Distribution, StageGraph};
 
 /// A training job; `copies` of it run independently, each on nodes of its own.
@@ -55,7 +58,8 @@ pub enum BatchInterval {
 }
 
 /// What the last buffer does when it is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum QueueKind {
     /// Producers wait.
     Bounded,

@@ -4,19 +4,37 @@
 //! second, core-seconds. Indices into the vectors of a scenario (`storage`, `datasets`) are in
 //! range.
 
+mod background;
+mod check;
 pub mod cluster;
 pub mod dataset;
 pub mod distribution;
+mod document;
+mod field;
+mod file;
 pub mod job;
 pub mod loader;
+mod number;
+mod problem;
+mod reader;
+mod run;
+mod settings;
 pub mod storage;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod value;
 
 pub use cluster::{Cluster, Node, Scheduling};
 pub use dataset::{Dataset, Layout, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
+pub use file::ScenarioFile;
 pub use job::{BatchInterval, Job, Pipeline, QueueKind, StepTime};
 pub use loader::{Operation, Order, Stage, StageGraph, Unit};
+pub use problem::{Problem, Problems};
+pub use settings::schema;
 pub use storage::{Storage, StorageKind};
+pub use value::{Axis, Override, Value};
 
 /// Everything a run needs, already checked.
 #[derive(Debug, Clone, PartialEq)]

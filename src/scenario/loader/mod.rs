@@ -1,5 +1,9 @@
 //! What a loader does, in stages: the common language of every preset and of both worlds.
 
+pub(super) mod settings;
+mod stages;
+mod tf_queue;
+
 use super::Distribution;
 
 /// A chain of stages from storage to trainer. Never empty; the first stage is the only one that
@@ -36,7 +40,8 @@ pub struct Stage {
 }
 
 /// What an item of a stage is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// One sample.
     Sample,
@@ -45,7 +50,8 @@ pub enum Unit {
 }
 
 /// Order in which finished items enter a buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// As they finish.
     Any,

@@ -1,5 +1,10 @@
 //! Where data sets are kept.
 
+mod file_server;
+mod local_disk;
+mod memory;
+pub(super) mod settings;
+
 use super::Distribution;
 
 /// A storage and its name.

@@ -1,0 +1,109 @@
+//! What every check of settings needs: the document, to point into, and the log.
+
+use super::document::{Document, NodeId};
+use super::field::Field;
+use super::problem::Log;
+use super::reader::choose;
+use std::fmt::Display;
+use std::path::Path;
+
+/// A check in progress.
+#[derive(Clone, Copy)]
+pub(super) struct Check<'d> {
+    pub(super) document: &'d Document,
+    pub(super) log: &'d Log,
+    /// Where files that the scenario names are looked up.
+    pub(super) directory: &'d Path,
+}
+
+impl Check<'_> {
+    /// Something is wrong with the value of a node.
+    pub(super) fn wrong(self, at: NodeId, what: impl Display, remedy: impl Display) {
+        self.log.value(at, what, remedy);
+    }
+
+    /// The table of a value's kind, where its missing keys are to be written.
+    pub(super) fn inside(self, at: NodeId) -> NodeId {
+        self.document.children(at).first().copied().unwrap_or(at)
+    }
+
+    /// The value of a key that `table` must have.
+    pub(super) fn required<'f, T>(
+        self,
+        table: NodeId,
+        field: &'f Field<T>,
+        key: &str,
+        remedy: impl Display,
+    ) -> Option<&'f T> {
+        if !field.is_written() {
+            self.missing(table, key, remedy);
+        }
+        field.get()
+    }
+
+    /// A key of `table` is missing; said only once where it is misspelt.
+    fn missing(self, table: NodeId, key: &str, remedy: impl Display) {
+        if self.log.suggested(self.document, table, key) {
+            return;
+        }
+        self.log.key(table, format!("the key `{key}` is missing"), remedy);
+    }
+
+    /// The one of some alternatives that is written; what was changed by an override wins.
+    pub(super) fn one_of(
+        self,
+        table: NodeId,
+        choices: &[(&str, Option<NodeId>)],
+        remedy: &str,
+    ) -> Option<usize> {
+        let written: Vec<_> = choices
+            .iter()
+            .enumerate()
+            .filter_map(|(index, (key, at))| Some((index, *key, (*at)?)))
+            .collect();
+        let changed = |at: NodeId| self.document.node(at).origin.is_some();
+        let overridden: Vec<_> = written.iter().filter(|(.., at)| changed(*at)).collect();
+        match (written.as_slice(), overridden.as_slice()) {
+            ([(index, ..)], _) | (_, [(index, ..)]) => Some(*index),
+            ([], _) => {
+                let keys: Vec<_> = choices.iter().map(|(key, _)| format!("`{key}`")).collect();
+                let what = format!("one of the keys {} is missing", keys.join(", "));
+                self.log.key(table, what, remedy);
+                None
+            }
+            ([(_, first, _), (_, second, at), ..], _) => {
+                let what = format!("`{first}` and `{second}` contradict each other");
+                self.log.key(*at, what, "keep one of them");
+                None
+            }
+        }
+    }
+
+    /// The first of some nodes that an override changed, or else the first: the one to blame for a
+    /// contradiction between them.
+    pub(super) fn blame(self, nodes: &[Option<NodeId>], table: NodeId) -> NodeId {
+        let written = || nodes.iter().flatten().copied();
+        let changed = written().find(|&at| self.document.node(at).origin.is_some());
+        changed.or_else(|| written().next()).unwrap_or(table)
+    }
+
+    /// The index of what a name refers to.
+    pub(super) fn reference(
+        self,
+        field: &Field<String>,
+        what: &str,
+        names: &[&str],
+    ) -> Option<usize> {
+        let (at, name) = field.given()?;
+        let index = names.iter().position(|other| other == name);
+        if index.is_none() {
+            let remedy = if names.is_empty() {
+                format!("write `[{what}.{name}…]` first: there is no {what} yet")
+            } else {
+                choose(name, names)
+            };
+            self.wrong(at, format!("there is no {what} named {name:?}"), remedy);
+        }
+        index
+    }
+}

@@ -1,0 +1,285 @@
+//! A scenario file as a tree whose every node knows where it was written.
+
+use super::value::{Tree, Value};
+use std::ops::Range;
+
+/// Index of a node in its document.
+pub(super) type NodeId = usize;
+
+/// The root table.
+pub(super) const ROOT: NodeId = 0;
+
+/// A key with its value, or an element of an array.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    /// The table or array that holds it; the root holds itself.
+    pub(super) parent: NodeId,
+    /// Its key; empty for elements of arrays.
+    pub(super) key: String,
+    /// Where the key is written [B from the start of the file].
+    pub(super) key_span: Range<usize>,
+    /// Where the value is written [B from the start of the file].
+    pub(super) span: Range<usize>,
+    /// Which override put it there, if any.
+    pub(super) origin: Option<usize>,
+    /// The value.
+    pub(super) kind: Kind,
+}
+
+/// A value; tables keep the order of the file.
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    Text(String),
+    Integer(i128),
+    Float(f64),
+    Boolean(bool),
+    Date(String),
+    List(Vec<NodeId>),
+    Table(Vec<NodeId>),
+}
+
+/// All nodes of a file; never empty.
+#[derive(Debug, Clone)]
+pub(super) struct Document {
+    nodes: Vec<Node>,
+}
+
+impl Document {
+    /// A document with an empty root table that covers `span`.
+    pub(super) fn new(span: Range<usize>) -> Self {
+        let root = Node {
+            parent: ROOT,
+            key: String::new(),
+            key_span: 0..0,
+            span,
+            origin: None,
+            kind: Kind::Table(Vec::new()),
+        };
+        Self { nodes: vec![root] }
+    }
+
+    /// The node with this index.
+    pub(super) fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id]
+    }
+
+    /// Adds a node below its parent.
+    pub(super) fn push(&mut self, node: Node) -> NodeId {
+        let id = self.nodes.len();
+        if let Kind::List(children) | Kind::Table(children) = &mut self.nodes[node.parent].kind {
+            children.push(id);
+        }
+        self.nodes.push(node);
+        id
+    }
+
+    /// Puts the children of a table in the order of the file.
+    pub(super) fn sort(&mut self, table: NodeId) {
+        let Kind::Table(mut children) =
+            std::mem::replace(&mut self.nodes[table].kind, Kind::Boolean(false))
+        else {
+            return;
+        };
+        children.sort_by_key(|&child| self.nodes[child].key_span.start);
+        self.nodes[table].kind = Kind::Table(children);
+    }
+
+    /// The members of a table or elements of an array; none for anything else.
+    pub(super) fn children(&self, id: NodeId) -> &[NodeId] {
+        match &self.node(id).kind {
+            Kind::List(children) | Kind::Table(children) => children,
+            _ => &[],
+        }
+    }
+
+    /// The member of a table with this key.
+    pub(super) fn member(&self, table: NodeId, key: &str) -> Option<NodeId> {
+        let is_table = matches!(self.node(table).kind, Kind::Table(_));
+        self.children(table).iter().copied().find(|&id| is_table && self.node(id).key == key)
+    }
+
+    /// The text of a node, if it is text.
+    pub(super) fn text(&self, id: NodeId) -> Option<&str> {
+        match &self.node(id).kind {
+            Kind::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The key of a node as `--set` takes it: `job.lenet.batch`.
+    pub(super) fn path(&self, mut id: NodeId) -> String {
+        let mut parts = Vec::new();
+        while id != ROOT {
+            let node = self.node(id);
+            parts.push(match &self.node(node.parent).kind {
+                Kind::List(elements) => self.element_name(id, elements),
+                _ => quoted(&node.key),
+            });
+            id = node.parent;
+        }
+        parts.reverse();
+        parts.join(".")
+    }
+
+    fn element_name(&self, id: NodeId, elements: &[NodeId]) -> String {
+        match self.member(id, "name").and_then(|name| self.text(name)) {
+            Some(name) => quoted(name),
+            None => elements.iter().position(|&other| other == id).unwrap_or(0).to_string(),
+        }
+    }
+
+    /// Replaces or adds the value at `path`, in every element of the arrays on the way unless the
+    /// path names one. What it creates is marked as coming from override `origin`.
+    pub(super) fn set(&mut self, path: &[String], value: &Value, origin: usize) {
+        let mut at = vec![ROOT];
+        for key in path {
+            at = at.into_iter().flat_map(|table| self.descend(table, key, origin)).collect();
+        }
+        for id in at {
+            self.assign(id, value.tree(), origin);
+        }
+    }
+
+    /// The nodes that `key` means below `id`, added where missing.
+    fn descend(&mut self, id: NodeId, key: &str, origin: usize) -> Vec<NodeId> {
+        if let Kind::List(elements) = &self.node(id).kind
+            && !elements.is_empty()
+        {
+            let elements = elements.clone();
+            if let Some(one) = self.element(&elements, key) {
+                return vec![one];
+            }
+            return elements.into_iter().flat_map(|e| self.descend(e, key, origin)).collect();
+        }
+        if let Some(member) = self.member(id, key) {
+            return vec![member];
+        }
+        if !matches!(self.node(id).kind, Kind::Table(_)) {
+            self.nodes[id].kind = Kind::Table(Vec::new());
+            self.nodes[id].origin = Some(origin);
+        }
+        vec![self.add(id, key, Kind::Table(Vec::new()), origin)]
+    }
+
+    /// The element that `key` names, or else counts from 0.
+    fn element(&self, elements: &[NodeId], key: &str) -> Option<NodeId> {
+        let named = |&&id: &&NodeId| {
+            self.member(id, "name").and_then(|name| self.text(name)).is_some_and(|n| n == key)
+        };
+        let position = || elements.get(key.parse::<usize>().ok()?);
+        elements.iter().find(named).or_else(position).copied()
+    }
+
+    fn add(&mut self, parent: NodeId, key: &str, kind: Kind, origin: usize) -> NodeId {
+        self.push(Node {
+            parent,
+            key: key.to_owned(),
+            key_span: 0..0,
+            span: 0..0,
+            origin: Some(origin),
+            kind,
+        })
+    }
+
+    fn assign(&mut self, id: NodeId, tree: &Tree, origin: usize) {
+        self.nodes[id].origin = Some(origin);
+        self.nodes[id].kind = match tree {
+            Tree::Text(text) => Kind::Text(text.clone()),
+            Tree::Integer(value) => Kind::Integer(*value),
+            Tree::Float(value) => Kind::Float(*value),
+            Tree::Boolean(value) => Kind::Boolean(*value),
+            Tree::Date(text) => Kind::Date(text.clone()),
+            Tree::List(_) => Kind::List(Vec::new()),
+            Tree::Table(_) => Kind::Table(Vec::new()),
+        };
+        let unset = Kind::Boolean(false);
+        match tree {
+            Tree::List(elements) => {
+                for element in elements {
+                    let child = self.add(id, "", unset.clone(), origin);
+                    self.assign(child, element, origin);
+                }
+            }
+            Tree::Table(members) => {
+                for (key, member) in members {
+                    let child = self.add(id, key, unset.clone(), origin);
+                    self.assign(child, member, origin);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The value of a node, without positions.
+    pub(super) fn tree(&self, id: NodeId) -> Tree {
+        let node = self.node(id);
+        let key = |id: NodeId| self.node(id).key.clone();
+        match &node.kind {
+            Kind::Text(text) => Tree::Text(text.clone()),
+            Kind::Integer(value) => Tree::Integer(*value),
+            Kind::Float(value) => Tree::Float(*value),
+            Kind::Boolean(value) => Tree::Boolean(*value),
+            Kind::Date(text) => Tree::Date(text.clone()),
+            Kind::List(elements) => Tree::List(elements.iter().map(|&e| self.tree(e)).collect()),
+            Kind::Table(members) => {
+                Tree::Table(members.iter().map(|&m| (key(m), self.tree(m))).collect())
+            }
+        }
+    }
+
+    /// The tables and arrays on the way of `path`, with nothing else in them: enough to read an
+    /// override by itself. Also the path in it: names of elements are left out, as the skeleton
+    /// has only one of each array.
+    pub(super) fn skeleton(&self, path: &[String]) -> (Self, Vec<String>) {
+        let mut rest = Vec::new();
+        let mut skeleton = Self::new(self.node(ROOT).span.clone());
+        let (mut from, mut to) = (Some(ROOT), ROOT);
+        for key in path {
+            let Some(mut here) = from else {
+                rest.push(key.clone());
+                continue;
+            };
+            if let Kind::List(elements) = &self.node(here).kind {
+                let Some(&first) = elements.first() else {
+                    rest.push(key.clone());
+                    from = None;
+                    continue;
+                };
+                let named = self.element(elements, key);
+                here = named.unwrap_or(first);
+                to = skeleton.push(Node { parent: to, ..self.bare(here) });
+                if named.is_some() {
+                    from = named;
+                    continue;
+                }
+            }
+            rest.push(key.clone());
+            from = self.member(here, key);
+            if let Some(next) = from {
+                to = skeleton.push(Node { parent: to, ..self.bare(next) });
+            }
+        }
+        (skeleton, rest)
+    }
+
+    /// A node without its children.
+    fn bare(&self, id: NodeId) -> Node {
+        let node = self.node(id);
+        let kind = match &node.kind {
+            Kind::List(_) => Kind::List(Vec::new()),
+            Kind::Table(_) => Kind::Table(Vec::new()),
+            scalar => scalar.clone(),
+        };
+        Node { kind, key: node.key.clone(), key_span: 0..0, span: 0..0, ..*node }
+    }
+}
+
+/// A key as it is written in TOML.
+fn quoted(key: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if !key.is_empty() && key.chars().all(bare) {
+        key.to_owned()
+    } else {
+        Tree::Text(key.to_owned()).to_string()
+    }
+}

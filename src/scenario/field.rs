@@ -1,0 +1,191 @@
+//! Parts of settings that remember where they were written and survive a mistake.
+
+use super::document::NodeId;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// The name by which a field asks the reader for its position.
+pub(super) const FIELD: &str = "$forebay::Field";
+
+/// A key that may be missing, and whose value may be wrong: a wrong one is recorded by the reader
+/// and the rest of the file is read on.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Field<T> {
+    /// Where it is; `None` if it is missing.
+    pub(super) at: Option<NodeId>,
+    /// What it is; `None` if it is missing or wrong.
+    pub(super) value: Option<T>,
+}
+
+impl<T> Default for Field<T> {
+    fn default() -> Self {
+        Self { at: None, value: None }
+    }
+}
+
+impl<T> Field<T> {
+    /// The value, if it is there and right.
+    pub(super) fn get(&self) -> Option<&T> {
+        self.value.as_ref()
+    }
+
+    /// The value with its position, if it is there and right.
+    pub(super) fn given(&self) -> Option<(NodeId, &T)> {
+        Some((self.at?, self.value.as_ref()?))
+    }
+
+    /// Whether the key is written at all.
+    pub(super) fn is_written(&self) -> bool {
+        self.at.is_some()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Maybe<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Maybe<T> {
+            type Value = Field<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+
+            fn visit_none<E: Error>(self) -> Result<Field<T>, E> {
+                Ok(Field::default())
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, d: D) -> Result<Field<T>, D::Error> {
+                d.deserialize_newtype_struct(FIELD, self)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Field<T>, A::Error> {
+                let at = seq.next_element::<u64>()?.and_then(|at| usize::try_from(at).ok());
+                // The reader has recorded what is wrong.
+                let value = seq.next_element::<T>().unwrap_or(None);
+                Ok(Field { at, value })
+            }
+        }
+
+        deserializer.deserialize_option(Maybe(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Field<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+
+    fn _schemars_private_non_optional_json_schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<T>()
+    }
+
+    fn _schemars_private_is_option() -> bool {
+        true
+    }
+}
+
+/// An array whose elements may be wrong one by one.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct List<T>(pub(super) Vec<Field<T>>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Elements<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
+            type Value = List<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
+                let mut elements = Vec::new();
+                while let Some(element) = seq.next_element()? {
+                    elements.push(element);
+                }
+                Ok(List(elements))
+            }
+        }
+
+        deserializer.deserialize_seq(Elements(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for List<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Vec::<T>::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<T>::json_schema(generator)
+    }
+}
+
+/// Tables by the names that the user gives them, in the order of the file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Named<T>(pub(super) Vec<(String, Field<T>)>);
+
+impl<T> Default for Named<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = Named<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table of names")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Named(members))
+            }
+        }
+
+        deserializer.deserialize_map(Members(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Named<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        std::collections::BTreeMap::<String, T>::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        std::collections::BTreeMap::<String, T>::json_schema(generator)
+    }
+}

@@ -1,0 +1,243 @@
+//! What must hold between several settings of a job, and between a job and what it uses.
+
+use super::settings::{Around, IntervalSettings, JobSettings, Prefill};
+use super::{BatchInterval, Job, QueueKind};
+use crate::scenario::check::Check;
+use crate::scenario::document::NodeId;
+use crate::scenario::loader::settings::ResolvedLoader;
+use crate::scenario::storage::Bandwidth;
+use crate::scenario::{Cluster, Dataset, Node, SampleSizes, StageGraph, StorageKind, Unit};
+use crate::units::{Dimension, Time};
+
+/// Longest that one mean transfer may take [s].
+const LONGEST_TRANSFER: f64 = 1e6;
+
+/// The rules of one job.
+pub(super) struct Rules<'a> {
+    pub(super) settings: &'a JobSettings,
+    pub(super) check: Check<'a>,
+    /// The table of the job.
+    pub(super) at: NodeId,
+    pub(super) around: Around<'a>,
+    /// `None` where it is wrong.
+    pub(super) loader: Option<&'a ResolvedLoader>,
+}
+
+impl Rules<'_> {
+    /// Records all that is contradictory about a job.
+    pub(super) fn check(&self, job: &Job) {
+        if self.loader.is_some() {
+            self.check_buffer(job);
+            self.check_circular(job);
+            self.check_adaptive(job);
+            self.check_prefill(job);
+        }
+        self.check_start(job);
+        if let Some(cluster) = self.around.cluster {
+            self.check_gpus(job, &cluster.node);
+        }
+        if let Some(dataset) = self.around.datasets.get(job.dataset).and_then(Option::as_ref) {
+            self.check_dataset(job, dataset);
+            if let Some(cluster) = self.around.cluster {
+                self.check_memory(job, dataset, &cluster.node);
+                self.check_transfer(job, dataset, cluster);
+            }
+        }
+    }
+
+    /// The stages; none where they are wrong.
+    pub(super) fn graph(&self) -> StageGraph {
+        let empty = StageGraph { stages: Vec::new() };
+        self.loader.map_or(empty, |loader| loader.graph.clone())
+    }
+
+    /// Where the size of the last buffer is written.
+    fn buffer_at(&self) -> Option<NodeId> {
+        self.loader.and_then(|loader| loader.last_buffer)
+    }
+
+    /// The unit of the last buffer, and the samples that fit into it.
+    fn last_buffer(&self, batch: u64) -> (Unit, u64) {
+        let last = self.loader.and_then(|loader| loader.graph.stages.last());
+        last.map_or((Unit::Sample, 0), |stage| match stage.unit {
+            Unit::Sample => (Unit::Sample, stage.buffer),
+            Unit::Batch => (Unit::Batch, stage.buffer.saturating_mul(batch)),
+        })
+    }
+
+    /// The samples in the last buffer at the start.
+    pub(super) fn prefill(&self, batch: u64) -> u64 {
+        match self.settings.prefill.get() {
+            None => 0,
+            Some(Prefill::Full) => self.last_buffer(batch).1,
+            Some(Prefill::Samples(samples)) => *samples,
+        }
+    }
+
+    fn check_buffer(&self, job: &Job) {
+        let (unit, capacity) = self.last_buffer(job.batch);
+        if unit == Unit::Sample && capacity < job.batch {
+            let at = self.check.blame(&[self.buffer_at(), self.settings.batch.at], self.at);
+            let what = format!(
+                "the last buffer holds {capacity} samples, less than one batch of {}",
+                job.batch
+            );
+            let remedy = format!("write a buffer of at least \"{} samples\"", job.batch);
+            self.check.wrong(at, what, remedy);
+        }
+    }
+
+    fn check_circular(&self, job: &Job) {
+        if job.queue != QueueKind::Circular {
+            return;
+        }
+        let at = [self.settings.queue.at];
+        if self.last_buffer(job.batch).0 == Unit::Batch {
+            let at = self.check.blame(&at, self.at);
+            let remedy = "write `unit = \"sample\"` in the last stage, or `queue = \"bounded\"`";
+            self.check.wrong(at, "a circular queue holds samples, not batches", remedy);
+        }
+        if matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {
+            let at = self.check.blame(&[at[0], self.settings.batch_interval.at], self.at);
+            let what =
+                "a circular queue never runs dry, so that an adaptive interval has no effect";
+            self.check.wrong(at, what, "write `queue = \"bounded\"`, or a number of steps");
+        }
+    }
+
+    fn check_adaptive(&self, job: &Job) {
+        let BatchInterval::Adaptive { level, .. } = job.batch_interval else { return };
+        let written = match self.settings.batch_interval.get() {
+            Some(IntervalSettings::Adaptive(adaptive)) => adaptive.level.at,
+            _ => None,
+        };
+        let (_, capacity) = self.last_buffer(job.batch);
+        if level > capacity {
+            let at = self.check.blame(&[written, self.buffer_at()], self.at);
+            let what = format!("the queue never holds {level} samples: its capacity is {capacity}");
+            self.check.wrong(at, what, "write a lower `level`, or a larger queue");
+        } else if level < job.batch {
+            let at = self.check.blame(&[written, self.settings.batch.at], self.at);
+            let what = format!("{level} samples are less than one batch of {}", job.batch);
+            self.check.wrong(at, what, format!("write at least \"{} samples\"", job.batch));
+        }
+    }
+
+    fn check_prefill(&self, job: &Job) {
+        let (unit, capacity) = self.last_buffer(job.batch);
+        let at = self.check.blame(&[self.settings.prefill.at], self.at);
+        if job.prefill > capacity {
+            let at = self.check.blame(&[Some(at), self.buffer_at()], self.at);
+            let what = format!("{} samples do not fit into a queue of {capacity}", job.prefill);
+            self.check.wrong(at, what, "write `prefill = \"full\"`, or fewer samples");
+        } else if unit == Unit::Batch && !job.prefill.is_multiple_of(job.batch) {
+            let what = format!("the queue holds whole batches of {}", job.batch);
+            self.check.wrong(at, what, "write a multiple of the batch, or \"full\"");
+        }
+    }
+
+    fn check_start(&self, job: &Job) {
+        let last = job.start + job.stagger * f64::from(job.copies - 1);
+        if last > Time::MAX {
+            let settings = self.settings;
+            let at = self.check.blame(&[settings.stagger.at, settings.start.at], self.at);
+            let what = format!("the last copy starts after {last} s");
+            self.check.wrong(
+                at,
+                what,
+                "write a shorter `stagger` or `start`: at most 1e7 s in all",
+            );
+        }
+    }
+
+    fn check_gpus(&self, job: &Job, node: &Node) {
+        let stages = job.pipeline.as_ref().map_or(1, |pipeline| pipeline.shares.len() as u64);
+        let copies = u64::from(job.copies_per_node);
+        let needed = copies * stages;
+        if needed > u64::from(node.gpus) {
+            let parallel = self.settings.parallel.get();
+            let pipeline = parallel.and_then(|parallel| parallel.pipeline.at);
+            let data = self.settings.data().map(|(at, _)| at);
+            let at = self.check.blame(&[data, pipeline], self.at);
+            let what = format!(
+                "{copies} model copies of {stages} stages need {needed} GPUs, and a node has {}",
+                node.gpus
+            );
+            self.check.wrong(at, what, "write fewer copies or stages, or more `cluster.node.gpus`");
+        }
+    }
+
+    fn check_dataset(&self, job: &Job, dataset: &Dataset) {
+        if job.batch > dataset.samples {
+            let at = self.check.blame(&[self.settings.batch.at], self.at);
+            let what = format!(
+                "a batch of {} is larger than the data set {:?} of {} samples",
+                job.batch, dataset.name, dataset.samples
+            );
+            self.check.wrong(at, what, "write a smaller batch, or a larger data set");
+        }
+    }
+
+    /// What a node keeps in memory for this job must fit.
+    #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
+    fn check_memory(&self, job: &Job, dataset: &Dataset, node: &Node) {
+        let stored = mean_size(dataset);
+        let decoded = dataset.decoded_size.unwrap_or(stored);
+        let buffered: f64 = job.loader.stages.iter().fold(0.0, |sum, stage| match stage.unit {
+            Unit::Sample => sum + stage.buffer as f64,
+            Unit::Batch => sum + stage.buffer as f64 * job.batch as f64,
+        });
+        let storage = self.around.storage.get(job.storage).and_then(Option::as_ref);
+        let in_memory = storage.is_some_and(|s| matches!(s.kind, StorageKind::Memory { .. }));
+        let resident = if in_memory { dataset.samples as f64 * stored } else { 0.0 };
+        let needed = buffered * decoded + resident;
+        if needed > node.memory {
+            let at = if in_memory && resident > node.memory {
+                self.check.blame(&[], self.at)
+            } else {
+                self.check.blame(&[self.buffer_at()], self.at)
+            };
+            let gib = |bytes: f64| bytes / f64::from(1 << 30);
+            let what = format!(
+                "the data set in memory and the buffers need {:.1} GiB, and a node has {:.1} GiB",
+                gib(needed),
+                gib(node.memory)
+            );
+            self.check.wrong(at, what, "write a smaller buffer or data set, or more memory");
+        }
+    }
+
+    /// Reading one sample must end within the time that can be simulated.
+    fn check_transfer(&self, job: &Job, dataset: &Dataset, cluster: &Cluster) {
+        let Some(storage) = self.around.storage.get(job.storage).and_then(Option::as_ref) else {
+            return;
+        };
+        let (bandwidth, per_stream, nic) = match &storage.kind {
+            StorageKind::Memory { bandwidth } => (bandwidth, f64::INFINITY, f64::INFINITY),
+            StorageKind::LocalDisk { bandwidth, per_stream, .. } => {
+                (bandwidth, *per_stream, f64::INFINITY)
+            }
+            StorageKind::FileServer { bandwidth, per_stream, .. } => {
+                (bandwidth, *per_stream, cluster.nic)
+            }
+        };
+        let slowest = match bandwidth {
+            Bandwidth::Fixed(bandwidth) => *bandwidth,
+            Bandwidth::ByTransfers(table) => table.iter().copied().fold(f64::INFINITY, f64::min),
+        };
+        let time = mean_size(dataset) / slowest.min(per_stream).min(nic);
+        if time > LONGEST_TRANSFER {
+            let what = format!("reading one sample takes {time:.0} s from {:?}", storage.name);
+            let remedy = "write a smaller `sample_size`, or more bandwidth: at most 1e6 s a sample";
+            self.check.wrong(self.at, what, remedy);
+        }
+    }
+}
+
+fn mean_size(dataset: &Dataset) -> f64 {
+    match &dataset.sizes {
+        SampleSizes::Drawn(size) => size.mean(),
+        #[expect(clippy::cast_precision_loss, reason = "tables are far below 2^53")]
+        SampleSizes::Table { table, .. } => table.iter().sum::<f64>() / table.len() as f64,
+    }
+}

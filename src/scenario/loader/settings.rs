@@ -1,0 +1,134 @@
+//! How loaders are written, and what every stage graph must fulfil.
+
+use super::stages::StageSettings;
+use super::tf_queue::TfQueue;
+use super::{Operation, Stage, StageGraph, Unit};
+use crate::scenario::check::Check;
+use crate::scenario::document::NodeId;
+use crate::scenario::field::{Field, List};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Most workers of one node's loader.
+const MOST_WORKERS: u64 = 1_000_000;
+
+/// The kinds of loaders, each a table of that name: `[job.loader.tf-queue]`, or the stages of one's
+/// own: `[[job.loader.stages]]`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::scenario) enum LoaderSettings {
+    /// TensorFlow 1 queue: threads that read, decode and enqueue samples.
+    TfQueue(TfQueue),
+    /// Stages from storage to trainer.
+    #[schemars(extend("minItems" = 1))]
+    Stages(List<StageSettings>),
+}
+
+/// A stage with the nodes of its parts, for rules about several of them.
+pub(super) struct Placed {
+    pub(super) stage: Stage,
+    /// The table of the stage.
+    pub(super) at: NodeId,
+    /// Its `per_sample` operations.
+    pub(super) per_sample: Vec<NodeId>,
+    /// Its `per_item` operations.
+    pub(super) per_item: Vec<NodeId>,
+}
+
+/// A checked loader and where its last buffer is written.
+pub(in crate::scenario) struct ResolvedLoader {
+    pub(in crate::scenario) graph: StageGraph,
+    pub(in crate::scenario) last_buffer: Option<NodeId>,
+}
+
+impl LoaderSettings {
+    /// The checked stages of the loader at node `at`, for batches of `batch` samples.
+    pub(in crate::scenario) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        batch: u64,
+    ) -> Option<ResolvedLoader> {
+        match self {
+            Self::TfQueue(settings) => {
+                let stage = settings.resolve(check, check.inside(at))?;
+                let last_buffer = settings.capacity.at;
+                Some(ResolvedLoader { graph: StageGraph { stages: vec![stage] }, last_buffer })
+            }
+            Self::Stages(stages) => resolve_stages(check, check.inside(at), stages, batch),
+        }
+    }
+}
+
+fn resolve_stages(
+    check: Check<'_>,
+    at: NodeId,
+    settings: &List<StageSettings>,
+    batch: u64,
+) -> Option<ResolvedLoader> {
+    if settings.0.is_empty() {
+        check.wrong(at, "a loader needs at least one stage", "write `[[job.loader.stages]]`");
+    }
+    let place = |field: &Field<StageSettings>| {
+        let (at, settings) = field.given()?;
+        settings.resolve(check, at, batch)
+    };
+    let placed: Vec<_> = settings.0.iter().map(place).collect();
+    let last_buffer = settings.0.last().and_then(|field| field.get()?.buffer.at);
+    let placed: Vec<Placed> = placed.into_iter().collect::<Option<_>>()?;
+    check_reads(check, &placed);
+    check_order(check, &placed);
+    check_names(check, &placed);
+    let stages: Vec<_> = placed.into_iter().map(|placed| placed.stage).collect();
+    let workers: u64 = stages.iter().map(|stage| u64::from(stage.workers)).sum();
+    if workers > MOST_WORKERS {
+        let what = format!("the stages have {workers} workers together");
+        check.wrong(at, what, format!("write at most {MOST_WORKERS} workers in all"));
+    }
+    (!stages.is_empty()).then_some(ResolvedLoader { graph: StageGraph { stages }, last_buffer })
+}
+
+/// The first stage reads each sample once, and no other stage reads.
+fn check_reads(check: Check<'_>, stages: &[Placed]) {
+    let reads = |operations: &[Operation], nodes: &[NodeId]| -> Vec<NodeId> {
+        let is_read = |(operation, _): &(&Operation, _)| **operation == Operation::Read;
+        operations.iter().zip(nodes).filter(is_read).map(|(_, &at)| at).collect()
+    };
+    for (index, placed) in stages.iter().enumerate() {
+        let in_samples = reads(&placed.stage.per_sample, &placed.per_sample);
+        for at in reads(&placed.stage.per_item, &placed.per_item) {
+            let remedy = "write \"read\" in `per_sample` of the first stage";
+            check.wrong(at, "only single samples are read", remedy);
+        }
+        for &at in in_samples.iter().skip(usize::from(index == 0)) {
+            let what = "a sample is read once, by the first stage";
+            check.wrong(at, what, "remove this \"read\"");
+        }
+        if index == 0 && in_samples.is_empty() {
+            let remedy = "write `per_sample = [\"read\"]` in it";
+            check.log.key(placed.at, "the first stage does not read", remedy);
+        }
+    }
+}
+
+/// Batches are not taken apart again.
+fn check_order(check: Check<'_>, stages: &[Placed]) {
+    for pair in stages.windows(2) {
+        if let [before, after] = pair
+            && (before.stage.unit, after.stage.unit) == (Unit::Batch, Unit::Sample)
+        {
+            let remedy =
+                "write `unit = \"batch\"` here, or `unit = \"sample\"` in the stage before";
+            check.log.key(after.at, "a stage of samples follows one of batches", remedy);
+        }
+    }
+}
+
+fn check_names(check: Check<'_>, stages: &[Placed]) {
+    for (index, placed) in stages.iter().enumerate() {
+        let name = &placed.stage.name;
+        if stages.iter().take(index).any(|other| other.stage.name == *name) {
+            check.log.key(placed.at, format!("two stages are named {name:?}"), "rename one");
+        }
+    }
+}

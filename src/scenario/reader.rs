@@ -1,0 +1,383 @@
+//! Reads settings from a document through serde, and goes on after a mistake.
+//!
+//! Every problem is recorded at the node where it is; [`Field`](super::field::Field) then stops it
+//! from spreading, so that one pass finds all problems. Unknown keys and kinds are refused here,
+//! for all settings alike.
+
+use super::document::{Document, Kind, NodeId};
+use super::field::FIELD;
+use super::problem::Log;
+use serde::de::value::{MapDeserializer, StrDeserializer, StringDeserializer};
+use serde::de::{self, DeserializeSeed, Expected, IntoDeserializer, Unexpected, Visitor};
+use serde::forward_to_deserialize_any;
+use std::fmt;
+
+/// Kinds that a value stands for where it is written without one: `"3 ms"` for
+/// `{ constant = "3 ms" }`.
+const UNSAID_KINDS: [&str; 2] = ["constant", "every"];
+/// A key that a text stands for where a table is expected: `"3 ms"` for `{ fixed = "3 ms" }`.
+const UNSAID_KEY: &str = "fixed";
+
+/// Reads the value of one node.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'d> {
+    pub(super) document: &'d Document,
+    pub(super) at: NodeId,
+    pub(super) log: &'d Log,
+}
+
+/// What is wrong, with the remedy on a second line; `None` once it is recorded.
+#[derive(Debug)]
+pub(super) struct ReadError(Option<String>);
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_deref().unwrap_or("see above"))
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl de::Error for ReadError {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self(Some(message.to_string()))
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::custom(format!("found {found}, where {expected} is expected\nwrite {expected}"))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::invalid_type(found, expected)
+    }
+}
+
+/// The nearest of some names, if any is near.
+pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let name: String = name.chars().take(64).collect();
+    let distance = |known: &str| strsim::damerau_levenshtein(known, &name);
+    let (near, far) = known.map(|known| (known, distance(known))).min_by_key(|&(_, far)| far)?;
+    (far <= near.chars().count().max(name.chars().count()) / 3 + 1).then_some(near)
+}
+
+/// A remedy for a name that is not among those known.
+pub(super) fn choose(name: &str, known: &[&str]) -> String {
+    let all: Vec<_> = known.iter().take(30).map(|known| format!("`{known}`")).collect();
+    let all = all.join(", ");
+    match nearest(name, known.iter().copied()) {
+        Some(near) if known.len() > 1 => format!("did you mean `{near}`? known here: {all}"),
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => "remove it: nothing can be written here".to_owned(),
+        None => format!("known here: {all}"),
+    }
+}
+
+impl<'d> Reader<'d> {
+    fn kind(self) -> &'d Kind {
+        &self.document.node(self.at).kind
+    }
+
+    fn child(self, at: NodeId) -> Self {
+        Self { at, ..self }
+    }
+
+    /// Records a problem here, unless it is recorded already.
+    fn settle<T>(self, result: Result<T, ReadError>) -> Result<T, ReadError> {
+        result.map_err(|error| {
+            if let Some(message) = error.0 {
+                let (what, remedy) = message.split_once('\n').unwrap_or((&message, "correct it"));
+                self.log.value(self.at, what, remedy);
+            }
+            ReadError(None)
+        })
+    }
+
+    fn unexpected(self) -> Unexpected<'d> {
+        match self.kind() {
+            Kind::Text(text) => Unexpected::Str(text),
+            Kind::Integer(value) => i64::try_from(*value)
+                .map_or(Unexpected::Other("a huge integer"), Unexpected::Signed),
+            Kind::Float(value) => Unexpected::Float(*value),
+            Kind::Boolean(value) => Unexpected::Bool(*value),
+            Kind::Date(_) => Unexpected::Other("a date or time"),
+            Kind::List(_) => Unexpected::Other("an array"),
+            Kind::Table(_) => Unexpected::Other("a table"),
+        }
+    }
+
+    fn visit<V: Visitor<'d>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.kind() {
+            Kind::Text(text) => visitor.visit_str(text),
+            Kind::Integer(value) => match (i64::try_from(*value), u64::try_from(*value)) {
+                (Ok(value), _) => visitor.visit_i64(value),
+                (_, Ok(value)) => visitor.visit_u64(value),
+                #[expect(clippy::cast_precision_loss, reason = "too large for any setting")]
+                _ => visitor.visit_f64(*value as f64),
+            },
+            Kind::Float(value) => visitor.visit_f64(*value),
+            Kind::Boolean(value) => visitor.visit_bool(*value),
+            Kind::Date(_) => Err(de::Error::invalid_type(self.unexpected(), &visitor)),
+            Kind::List(_) => visitor.visit_seq(Children::new(self, None)),
+            Kind::Table(_) => visitor.visit_map(Children::new(self, None)),
+        }
+    }
+
+    /// The members of a table of settings, without those that are unknown.
+    fn visit_known<V: Visitor<'d>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        if !matches!(self.kind(), Kind::Table(_)) {
+            if fields.contains(&UNSAID_KEY) && !matches!(self.kind(), Kind::List(_)) {
+                return visitor.visit_map(MapDeserializer::new([(UNSAID_KEY, self)].into_iter()));
+            }
+            let keys = fields.join(", ");
+            let remedy = format!("write a table with the keys {keys}");
+            return Err(de::Error::custom(format!(
+                "found {}, where a table is expected\n{remedy}",
+                self.unexpected()
+            )));
+        }
+        for &id in self.document.children(self.at) {
+            let key = &self.document.node(id).key;
+            if !fields.contains(&key.as_str()) {
+                self.log.key(id, format!("unknown key `{key}`"), choose(key, fields));
+            }
+        }
+        visitor.visit_map(Children::new(self, Some(fields)))
+    }
+
+    /// The kind of a value and where its settings are.
+    fn choice(self, kinds: &'static [&'static str]) -> Result<(&'d str, NodeId), ReadError> {
+        let children = self.document.children(self.at);
+        let unsaid = UNSAID_KINDS.iter().find(|kind| kinds.contains(kind));
+        match (self.kind(), unsaid, children) {
+            (Kind::Table(_), _, &[one]) => {
+                let key = &self.document.node(one).key;
+                if kinds.contains(&key.as_str()) {
+                    return Ok((key, one));
+                }
+                self.log.key(one, format!("unknown kind `{key}`"), choose(key, kinds));
+                Err(ReadError(None))
+            }
+            (Kind::Table(_), _, &[]) => {
+                let remedy = format!("write one of {}", kinds.join(", "));
+                Err(de::Error::custom(format!("no kind is said\n{remedy}")))
+            }
+            (Kind::Table(_), _, &[_, second, ..]) => self.two_kinds(second, kinds),
+            (_, Some(kind), _) => Ok((kind, self.at)),
+            (Kind::Text(text), None, _) if kinds.contains(&text.as_str()) => Ok((text, self.at)),
+            (Kind::Text(text), None, _) => {
+                let remedy = choose(text, kinds);
+                Err(de::Error::custom(format!("unknown value {text:?}\n{remedy}")))
+            }
+            _ => {
+                let remedy = format!("write one of {}", kinds.join(", "));
+                Err(de::Error::custom(format!("found {}\n{remedy}", self.unexpected())))
+            }
+        }
+    }
+
+    fn two_kinds(
+        self,
+        second: NodeId,
+        kinds: &'static [&'static str],
+    ) -> Result<(&'d str, NodeId), ReadError> {
+        let mut known = true;
+        for &id in self.document.children(self.at) {
+            let key = &self.document.node(id).key;
+            if !kinds.contains(&key.as_str()) {
+                known = false;
+                self.log.key(id, format!("unknown kind `{key}`"), choose(key, kinds));
+            }
+        }
+        if known {
+            let keys =
+                self.document.children(self.at).iter().map(|&id| &self.document.node(id).key);
+            let keys = keys.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" and ");
+            self.log.key(second, format!("two kinds are said: {keys}"), "keep one of them");
+        }
+        Err(ReadError(None))
+    }
+}
+
+impl<'d> de::Deserializer<'d> for Reader<'d> {
+    type Error = ReadError;
+
+    fn deserialize_any<V: Visitor<'d>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        self.settle(self.visit(visitor))
+    }
+
+    fn deserialize_option<V: Visitor<'d>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'d>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        if name == FIELD {
+            visitor.visit_seq(WithPosition { reader: self, next: 0 })
+        } else {
+            self.settle(visitor.visit_newtype_struct(self))
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'d>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        self.settle(self.visit_known(fields, visitor))
+    }
+
+    fn deserialize_enum<V: Visitor<'d>>(
+        self,
+        _name: &'static str,
+        kinds: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        let choice = self.settle(self.choice(kinds))?;
+        self.settle(visitor.visit_enum(Choice { kind: choice.0, reader: self.child(choice.1) }))
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'d>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        <W: Visitor<'d>>
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+        unit unit_struct seq tuple tuple_struct map identifier
+    }
+}
+
+impl<'d> IntoDeserializer<'d, ReadError> for Reader<'d> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+/// The members of a table (only `known` ones, if said) or the elements of an array.
+struct Children<'d> {
+    reader: Reader<'d>,
+    rest: std::slice::Iter<'d, NodeId>,
+    known: Option<&'static [&'static str]>,
+    value: NodeId,
+}
+
+impl<'d> Children<'d> {
+    fn new(reader: Reader<'d>, known: Option<&'static [&'static str]>) -> Self {
+        let rest = reader.document.children(reader.at).iter();
+        Self { reader, rest, known, value: reader.at }
+    }
+}
+
+impl<'d> de::SeqAccess<'d> for Children<'d> {
+    type Error = ReadError;
+
+    fn next_element_seed<T: DeserializeSeed<'d>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, ReadError> {
+        let next = self.rest.next();
+        next.map(|&id| seed.deserialize(self.reader.child(id))).transpose()
+    }
+}
+
+impl<'d> de::MapAccess<'d> for Children<'d> {
+    type Error = ReadError;
+
+    fn next_key_seed<K: DeserializeSeed<'d>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, ReadError> {
+        let key = |id: NodeId| self.reader.document.node(id).key.as_str();
+        let known = |id: NodeId| self.known.is_none_or(|known| known.contains(&key(id)));
+        let Some(&id) = self.rest.by_ref().find(|&&id| known(id)) else { return Ok(None) };
+        self.value = id;
+        let key: StringDeserializer<ReadError> = key(id).to_owned().into_deserializer();
+        seed.deserialize(key).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'d>>(&mut self, seed: V) -> Result<V::Value, ReadError> {
+        seed.deserialize(self.reader.child(self.value))
+    }
+}
+
+/// What a field reads: its position, then its value.
+struct WithPosition<'d> {
+    reader: Reader<'d>,
+    next: u8,
+}
+
+impl<'d> de::SeqAccess<'d> for WithPosition<'d> {
+    type Error = ReadError;
+
+    fn next_element_seed<T: DeserializeSeed<'d>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, ReadError> {
+        self.next += 1;
+        match self.next {
+            1 => seed.deserialize((self.reader.at as u64).into_deserializer()).map(Some),
+            2 => seed.deserialize(self.reader).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// A kind and its settings.
+struct Choice<'d> {
+    kind: &'d str,
+    reader: Reader<'d>,
+}
+
+impl<'d> de::EnumAccess<'d> for Choice<'d> {
+    type Error = ReadError;
+    type Variant = Reader<'d>;
+
+    fn variant_seed<V: DeserializeSeed<'d>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Reader<'d>), ReadError> {
+        let kind: StrDeserializer<'d, ReadError> = self.kind.into_deserializer();
+        Ok((seed.deserialize(kind)?, self.reader))
+    }
+}
+
+impl<'d> de::VariantAccess<'d> for Reader<'d> {
+    type Error = ReadError;
+
+    fn unit_variant(self) -> Result<(), ReadError> {
+        match self.kind() {
+            Kind::Text(_) => Ok(()),
+            _ => {
+                let key = &self.document.node(self.at).key;
+                let message = format!("`{key}` takes no settings\nwrite \"{key}\" in quotes");
+                self.settle(Err(de::Error::custom(message)))
+            }
+        }
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'d>>(self, seed: T) -> Result<T::Value, ReadError> {
+        seed.deserialize(self)
+    }
+
+    fn tuple_variant<V: Visitor<'d>>(self, _: usize, visitor: V) -> Result<V::Value, ReadError> {
+        de::Deserializer::deserialize_any(self, visitor)
+    }
+
+    fn struct_variant<V: Visitor<'d>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        self.settle(self.visit_known(fields, visitor))
+    }
+}

@@ -1,0 +1,121 @@
+//! What all kinds of storage share in how they are written.
+
+use super::{Bandwidth, Storage, StorageKind, file_server, local_disk, memory};
+use crate::scenario::check::Check;
+use crate::scenario::field::{Field, List, Named};
+use crate::scenario::number::Positive;
+use crate::units;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// The kinds of storage, each a table of that name: `[storage.NAME.file-server]`.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::scenario) enum StorageSettings {
+    /// The node's main memory.
+    Memory(memory::Memory),
+    /// A disk in each node.
+    LocalDisk(local_disk::LocalDisk),
+    /// One server that all nodes share, behind their NICs.
+    FileServer(file_server::FileServer),
+}
+
+/// The checked storage of a scenario; those that are wrong have been recorded.
+pub(in crate::scenario) fn resolve(
+    check: Check<'_>,
+    settings: &Named<StorageSettings>,
+) -> Vec<Option<Storage>> {
+    let one = |(name, field): &(String, Field<StorageSettings>)| {
+        let (at, settings) = field.given()?;
+        let at = check.inside(at);
+        let kind: StorageKind = match settings {
+            StorageSettings::Memory(kind) => kind.resolve(),
+            StorageSettings::LocalDisk(kind) => kind.resolve(check, at)?,
+            StorageSettings::FileServer(kind) => kind.resolve(check, at)?,
+        };
+        Some(Storage { name: name.clone(), kind })
+    };
+    settings.0.iter().map(one).collect()
+}
+
+/// `"2 GB/s"`, or a list by number of concurrent transfers: `["1 GB/s", "1.8 GB/s"]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum BandwidthSettings {
+    Fixed(Positive<units::Bandwidth>),
+    ByTransfers(List<Positive<units::Bandwidth>>),
+}
+
+impl BandwidthSettings {
+    /// The bandwidth; what is wrong in a list has been recorded.
+    pub(super) fn resolve(&self) -> Bandwidth {
+        match self {
+            Self::Fixed(bandwidth) => Bandwidth::Fixed(bandwidth.0),
+            Self::ByTransfers(list) => {
+                let table = list.0.iter().filter_map(|field| Some(field.get()?.0));
+                Bandwidth::ByTransfers(table.collect())
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for BandwidthSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrList;
+
+        impl<'de> Visitor<'de> for OneOrList {
+            type Value = BandwidthSettings;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a bandwidth with its unit, like \"10 Gbit/s\", or a list of them,")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<BandwidthSettings, E> {
+                let text = serde::de::value::StrDeserializer::new(text);
+                Positive::deserialize(text).map(BandwidthSettings::Fixed)
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<BandwidthSettings, E> {
+                let number = serde::de::value::I64Deserializer::new(value);
+                Positive::deserialize(number).map(BandwidthSettings::Fixed)
+            }
+
+            fn visit_f64<E: Error>(self, value: f64) -> Result<BandwidthSettings, E> {
+                let number = serde::de::value::F64Deserializer::new(value);
+                Positive::deserialize(number).map(BandwidthSettings::Fixed)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut seq: A,
+            ) -> Result<BandwidthSettings, A::Error> {
+                let mut table = Vec::new();
+                while let Some(bandwidth) = seq.next_element()? {
+                    table.push(bandwidth);
+                }
+                if table.is_empty() {
+                    let message = "the list is empty\nwrite the bandwidth of 1, 2, 3 … transfers";
+                    return Err(A::Error::custom(message));
+                }
+                Ok(BandwidthSettings::ByTransfers(List(table)))
+            }
+        }
+
+        deserializer.deserialize_any(OneOrList)
+    }
+}
+
+impl JsonSchema for BandwidthSettings {
+    fn schema_name() -> Cow<'static, str> {
+        "BandwidthByTransfers".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Positive<units::Bandwidth>>();
+        json_schema!({
+            "description": "aggregate bandwidth, or a list of it by number of concurrent transfers",
+            "anyOf": [one, { "type": "array", "minItems": 1, "items": one }],
+        })
+    }
+}

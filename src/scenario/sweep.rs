@@ -1,0 +1,119 @@
+//! How `[sweep]` is written.
+
+use super::document::{Kind, NodeId, ROOT};
+use super::file::ScenarioFile;
+use super::problem::{Log, Problems, Source};
+use super::settings::read;
+use super::value::{Axis, Value, split_key};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, IgnoredAny};
+use std::borrow::Cow;
+
+/// Most values of one key.
+const MOST_VALUES: usize = 100_000;
+
+/// The values of a key; [`ScenarioFile::axes`] reads them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct AxisSettings;
+
+impl<'de> Deserialize<'de> for AxisSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_ignored_any(IgnoredAny).map(|_| Self)
+    }
+}
+
+impl JsonSchema for AxisSettings {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Axis".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "minItems": 1, "maxItems": MOST_VALUES })
+    }
+}
+
+impl ScenarioFile {
+    /// The lines of `[sweep]`, in the order of the file; none without it.
+    ///
+    /// # Errors
+    /// If a key is unknown, or a value is not one that `--set` would accept for it.
+    pub fn axes(&self) -> Result<Vec<Axis>, Problems> {
+        let log = Log::default();
+        let sweep = self.document.member(ROOT, "sweep");
+        let lines = sweep.map_or(&[][..], |sweep| self.document.children(sweep));
+        if let Some(at) = sweep
+            && !matches!(self.document.node(at).kind, Kind::Table(_))
+        {
+            log.value(at, "a table is expected", "write `[sweep]` and keys with lists of values");
+        }
+        let axes: Vec<_> = lines.iter().filter_map(|&line| self.axis(line, &log)).collect();
+        let document = &self.document;
+        let source = Source { file: &self.name, text: &self.text, document, overrides: &[] };
+        log.into_problems(&source).map_or(Ok(axes), Err)
+    }
+
+    fn axis(&self, line: NodeId, log: &Log) -> Option<Axis> {
+        let node = self.document.node(line);
+        let Some(path) = split_key(&node.key) else {
+            log.key(line, "this is not a dotted key", "write `\"job.batch\" = [32, 64]`");
+            return None;
+        };
+        let Kind::List(elements) = &node.kind else {
+            let remedy = match node.kind {
+                Kind::Table(_) => "write the whole key in quotes: `\"job.batch\" = [32, 64]`",
+                _ => "write a list of values: [1, 2, 4]",
+            };
+            log.value(line, "a list of values is expected", remedy);
+            return None;
+        };
+        if elements.is_empty() || elements.len() > MOST_VALUES {
+            let what = format!("the list has {} values", elements.len());
+            log.value(line, what, format!("write 1 to {MOST_VALUES} values"));
+            return None;
+        }
+        let values: Vec<_> = elements.iter().map(|&e| Value(self.document.tree(e))).collect();
+        for (value, &element) in values.iter().zip(elements) {
+            if !self.accepts(&path, value, line, element, log) {
+                break;
+            }
+        }
+        Some(Axis { key: node.key.clone(), values })
+    }
+
+    /// Whether the key is known; a value that is refused is recorded.
+    fn accepts(
+        &self,
+        path: &[String],
+        value: &Value,
+        line: NodeId,
+        element: NodeId,
+        log: &Log,
+    ) -> bool {
+        let (mut skeleton, path) = self.document.skeleton(path);
+        let whole = path.is_empty() || path.first().is_some_and(|part| part == "sweep");
+        if whole {
+            log.key(line, "this key cannot be swept", "name a single setting: `\"job.batch\"`");
+            return false;
+        }
+        skeleton.set(&path, value, 0);
+        let problems = Log::default();
+        read(&skeleton, &problems);
+        let mut known = true;
+        for found in problems.into_found() {
+            if skeleton.node(found.at).origin.is_none() {
+                continue;
+            }
+            if found.on_key {
+                log.key(line, found.what, found.remedy);
+                known = false;
+            } else {
+                log.value(element, found.what, found.remedy);
+            }
+        }
+        known
+    }
+}

@@ -1,0 +1,105 @@
+//! Right files resolve to what they say.
+
+use super::*;
+use crate::scenario::cluster::Intra;
+use crate::scenario::storage::Bandwidth;
+
+#[test]
+fn the_example_of_the_design_is_read() {
+    let scenario = resolved(&[]).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(scenario.name, "fletcher-lenet");
+    let run = Run { stop: Stop::Steps(500), warm_up: WarmUp::Auto, replications: 5, seed: 1 };
+    assert_eq!(scenario.run, run);
+    assert_eq!(
+        scenario.cluster,
+        Cluster {
+            nodes: 16,
+            node: Node {
+                cores: 20,
+                scheduling: Scheduling::Shared,
+                gpus: 4,
+                gpu_speed: 1.0,
+                memory: 256.0 * f64::from(1 << 30),
+                pcie: 12e9,
+                intra: Intra { bandwidth: 20e9, latency: 10e-6 },
+            },
+            nic: 1.25e9,
+            latency: 5e-6,
+        }
+    );
+    let sigma = 10_f64.ln() / 2.326_347_874_040_841;
+    assert_eq!(
+        scenario.storage,
+        [Storage {
+            name: "hpctmp".to_owned(),
+            kind: StorageKind::FileServer {
+                bandwidth: Bandwidth::Fixed(2e9),
+                per_stream: 400e6,
+                latency: Distribution::Lognormal { mu: 0.92e-3_f64.ln(), sigma },
+                operations: 1e5,
+            },
+        }]
+    );
+    assert_eq!(
+        scenario.datasets,
+        [Dataset {
+            name: "mnist".to_owned(),
+            samples: 60_000,
+            sizes: SampleSizes::Drawn(Distribution::Constant(784.0)),
+            decoded_size: None,
+            layout: Layout::FilePerSample,
+            order: SampleOrder::Shuffled,
+        }]
+    );
+    assert_eq!(scenario.jobs, [fletcher_job()]);
+    assert_eq!(scenario.background, []);
+}
+
+fn fletcher_job() -> Job {
+    Job {
+        name: "lenet".to_owned(),
+        copies: 16,
+        nodes: 1,
+        start: 0.0,
+        stagger: 0.0,
+        dataset: 0,
+        storage: 0,
+        batch: 64,
+        batch_interval: BatchInterval::Every(1.0),
+        loader: StageGraph {
+            stages: vec![Stage {
+                name: "enqueue".to_owned(),
+                workers: 8,
+                unit: Unit::Sample,
+                per_sample: vec![
+                    Operation::Read,
+                    Operation::Compute(Distribution::Constant(50e-6)),
+                ],
+                per_item: vec![],
+                order: Order::Any,
+                buffer: 2000,
+            }],
+        },
+        queue: QueueKind::Bounded,
+        prefill: 0,
+        copies_per_node: 4,
+        pipeline: None,
+        step: StepTime { fixed: 2e-3, per_sample: 15.6e-6, jitter: None },
+    }
+}
+
+#[test]
+fn the_first_comment_is_the_question() {
+    let question =
+        "How many enqueue threads keep LeNet fed while sixteen jobs share one file server?";
+    assert_eq!(fletcher().question(), Some(question));
+}
+
+#[test]
+fn axes_are_in_the_order_of_the_file() {
+    let axes = fletcher().axes().unwrap_or_else(|problems| panic!("{problems}"));
+    let keys: Vec<_> = axes.iter().map(|axis| axis.key.as_str()).collect();
+    assert_eq!(keys, ["job.loader.tf-queue.threads", "job.batch_interval"]);
+    let values: Vec<_> = axes[0].values.iter().map(Value::as_f64).collect();
+    assert_eq!(values, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0].map(Some));
+}

@@ -1,0 +1,31 @@
+//! Scenario files, right and wrong.
+
+mod bad;
+mod good;
+
+use super::*;
+
+/// The example of the design, without what comes later.
+const FLETCHER: &str = include_str!("fletcher.toml");
+
+/// Everything that is wrong with a text, rendered.
+fn wrong(text: &str) -> String {
+    let file = match ScenarioFile::parse("a.toml", text.to_owned()) {
+        Ok(file) => file,
+        Err(problems) => return problems.to_string(),
+    };
+    match (file.resolve(&[]), file.axes()) {
+        (Err(problems), _) | (Ok(_), Err(problems)) => problems.to_string(),
+        (Ok(_), Ok(_)) => String::new(),
+    }
+}
+
+fn fletcher() -> ScenarioFile {
+    ScenarioFile::parse("fletcher.toml", FLETCHER.to_owned()).expect("it is TOML")
+}
+
+fn resolved(overrides: &[&str]) -> Result<Scenario, Problems> {
+    let overrides: Vec<Override> =
+        overrides.iter().map(|text| text.parse().expect("a key and a value")).collect();
+    fletcher().resolve(&overrides)
+}
