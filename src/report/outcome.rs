@@ -80,7 +80,7 @@ pub struct QueueTotals {
     pub enqueued: u64,
     /// Samples taken out (circular queues: read for the first time).
     pub dequeued: u64,
-    /// Worker-time spent before a full queue [worker·s].
+    /// Worker-time spent before a full queue, or with nothing more to read [worker·s].
     pub blocked_seconds: f64,
     /// Time that samples taken out had spent inside [sample·s].
     pub residence_seconds: f64,

@@ -49,7 +49,12 @@ impl World<'_> {
         let Some(mut item) = item else {
             self.workers[w as usize].phase = Phase::Idle;
             self.note(clock.now, w, Activity::Idle(NOBODY));
-            self.stages[s as usize].idle.push_back(w);
+            let stage = &mut self.stages[s as usize];
+            stage.idle.push_back(w);
+            if stage.previous.is_none() && stage.next.is_none() {
+                // Nothing more to read: what this worker could deliver is not known from now on.
+                self.loaders[stage.loader as usize].queue.set_blocked(clock.now, true);
+            }
             return false;
         };
         let stage = &mut self.stages[s as usize];

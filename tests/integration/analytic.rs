@@ -89,8 +89,7 @@ impl Server for Shared {
 impl<S: Server> System<S> {
     fn next_arrival(&mut self, now: Time, calendar: &mut Calendar<Event>) {
         let mut generator = self.streams.at(Purpose::Arrival, 0, self.arrivals, 0);
-        calendar
-            .schedule(now + Span::from_seconds(self.gap.draw(&mut generator)), Event::Arrival);
+        calendar.schedule(now + Span::from_seconds(self.gap.draw(&mut generator)), Event::Arrival);
     }
 
     fn depart(&mut self, now: Time, customer: u32) {
