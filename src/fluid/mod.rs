@@ -4,9 +4,19 @@
 //! work uses there. Rates are weighted max-min fair: rate ÷ weight rises equally for all flows,
 //! and a flow stops at its cap or where a link that it uses is full. Knows nothing of networks,
 //! processors or disks.
+mod clock;
+mod core;
 mod demand;
+mod fill;
+mod group;
+mod link;
 mod max_min;
 mod network;
+#[cfg(test)]
+mod reference;
+mod settle;
+#[cfg(test)]
+mod tests;
 pub use demand::{Capacity, Demand, Finished, FlowId, GroupId, LinkId, LinkUse, Use};
 pub use max_min::max_min_shares;
 pub use network::Network;

@@ -1,71 +1,55 @@
-//! The network as every flow on its own: simple, exact and slow.
+//! The network as its users see it.
 
-use super::{Capacity, Demand, Finished, FlowId, GroupId, LinkId, LinkUse, max_min_shares};
+use super::core::Core;
+use super::{Capacity, Demand, Finished, FlowId, GroupId, LinkId, LinkUse};
 use crate::engine::{PS_PER_SECOND, Time};
 
-#[derive(Debug, Clone)]
-struct Flow<T> {
-    id: FlowId,
-    group: GroupId,
-    count: u32,
-    left: f64,
-    token: T,
-}
-
-/// Flows over links; rates are max-min fair at every instant.
+/// Flows over links; rates are weighted max-min fair at every instant.
+///
+/// Time is given with every call and never goes back. `next` says when a flow finishes next,
+/// and must be asked again after every change; when that instant comes, `finish` is called
+/// until it gives none.
 #[derive(Debug, Clone)]
 pub struct Network<T> {
-    now: Time,
-    links: Vec<(Capacity, LinkUse)>,
-    groups: Vec<Demand>,
-    flows: Vec<Flow<T>>,
-    started: u32,
-    rates: Option<Vec<f64>>,
+    core: Core,
+    /// By slot of the flow.
+    tokens: Vec<T>,
 }
 
-impl<T> Default for Network<T> {
+impl<T: Copy> Default for Network<T> {
     fn default() -> Self {
-        Network {
-            now: Time::ZERO,
-            links: Vec::new(),
-            groups: Vec::new(),
-            flows: Vec::new(),
-            started: 0,
-            rates: None,
-        }
+        Self::new()
     }
 }
 
 impl<T: Copy> Network<T> {
     /// A network without links.
     pub fn new() -> Self {
-        Self::default()
+        Network { core: Core::new(), tokens: Vec::new() }
     }
 
     /// Adds a link.
     pub fn link(&mut self, capacity: Capacity) -> LinkId {
         capacity.check();
-        self.links.push((capacity, LinkUse::default()));
-        LinkId::new(self.links.len() - 1)
+        LinkId(self.core.link(capacity))
     }
 
     /// The group of all flows with this demand; equal demands share a group.
     pub fn group(&mut self, demand: Demand) -> GroupId {
-        let demand = demand.normal();
-        let known = self.groups.iter().position(|g| g.key() == demand.key());
-        GroupId(known.unwrap_or_else(|| {
-            self.groups.push(demand);
-            self.rates = None;
-            self.groups.len() - 1
-        }) as u32)
+        GroupId(self.core.group(demand))
     }
 
-    /// Starts a flow with `work` [unit of work] to do, which may be infinite.
+    /// Starts a flow with `work` [unit of work] to do.
+    ///
+    /// Infinite work never ends. A flow without work, or one that nothing limits, finishes at
+    /// `now`.
+    #[inline]
     pub fn start(&mut self, now: Time, group: GroupId, work: f64, token: T) -> FlowId {
         self.start_many(now, group, work, 1, token)
     }
 
     /// Starts `count` flows with `work` [unit of work] each, which finish as one.
+    #[inline]
     pub fn start_many(
         &mut self,
         now: Time,
@@ -74,121 +58,63 @@ impl<T: Copy> Network<T> {
         count: u32,
         token: T,
     ) -> FlowId {
-        self.advance(now);
-        self.rates = None;
-        self.started += 1;
-        let id = FlowId { slot: self.started, generation: 0 };
-        self.flows.push(Flow { id, group, count, left: work, token });
-        id
+        let flow = self.core.start(now, group.0, work, count);
+        match self.tokens.get_mut(flow.slot as usize) {
+            Some(place) => *place = token,
+            None => self.tokens.push(token),
+        }
+        flow
     }
 
     /// Stops a flow; gives the work left [unit of work] of each of the flows that started as
     /// this one, or none if it has finished or was cancelled before.
     pub fn cancel(&mut self, now: Time, flow: FlowId) -> Option<f64> {
-        self.advance(now);
-        let at = self.flows.iter().position(|f| f.id == flow)?;
-        self.rates = None;
-        Some(self.flows.remove(at).left)
+        self.core.cancel(now, flow)
     }
 
-    /// Changes what a link can carry from now on.
+    /// Changes what a link can carry from `now` on.
     pub fn set_capacity(&mut self, now: Time, link: LinkId, capacity: Capacity) {
         capacity.check();
-        self.advance(now);
-        self.rates = None;
-        self.links[link.index()].0 = capacity;
+        self.core.reach(now);
+        self.core.links[link.index()].set_capacity(capacity);
+        self.core.capacity_changed(link.0);
     }
 
-    /// The instant of the next completion; it may be now.
+    /// The instant of the next completion, which may be the present one.
+    #[inline]
     #[expect(clippy::should_implement_trait, reason = "the next instant, not an iterator's item")]
     pub fn next(&mut self) -> Option<Time> {
-        self.solve();
-        let first = self.flows.iter().map(|f| self.left_ps(f)).fold(f64::INFINITY, f64::min);
-        first.is_finite().then(|| Time(self.now.0 + first as u64))
+        self.core.next()
     }
 
-    /// A flow that finishes at `now`, in order of start; to be called until none.
+    /// A flow that finishes at `now`; those of one instant in order of start. Gives none when
+    /// all that `next` announced have been told.
+    #[inline]
     pub fn finish(&mut self, now: Time) -> Option<Finished<T>> {
-        self.advance(now);
-        self.solve();
-        let at = self.flows.iter().position(|f| self.left_ps(f) <= 0.0)?;
-        let flow = self.flows.remove(at);
-        self.rates = None;
-        Some(Finished { token: flow.token, flow: flow.id, count: flow.count })
+        let (flow, count) = self.core.finish(now)?;
+        Some(Finished { token: self.tokens[flow.slot as usize], flow, count })
     }
 
-    /// Rate of one flow of the group [unit of work/s]; zero if none is active.
+    /// Rate of one flow of the group [unit of work/s], as of the last `next`; zero if none was
+    /// active then.
     pub fn rate(&self, group: GroupId) -> f64 {
-        self.rates.as_ref().map_or(0.0, |rates| rates[group.index()])
+        self.core.level(group.0) * self.core.groups[group.index()].weight * PS_PER_SECOND
     }
 
-    /// Active flows of the group.
+    /// Active flows of the group; those without work never are.
     pub fn active(&self, group: GroupId) -> u32 {
-        self.flows.iter().filter(|f| f.group == group).map(|f| f.count).sum()
+        self.core.groups[group.index()].active
     }
 
-    /// What a link has done up to `now`.
+    /// What a link has done up to `now`, to be asked when no change has been made since the
+    /// last `next`, or at the instant of that change.
     pub fn usage(&self, now: Time, link: LinkId) -> LinkUse {
-        let _ = now;
-        self.links[link.index()].1
+        self.core.usage(now, link.0)
     }
 
-    /// Time until the flow is done, rounded up [ps].
-    fn left_ps(&self, flow: &Flow<T>) -> f64 {
-        let rate = self.rate(flow.group);
-        if flow.left <= 0.0 || (rate.is_infinite() && flow.left.is_finite()) {
-            return 0.0;
-        }
-        if rate == 0.0 {
-            f64::INFINITY
-        } else {
-            (flow.left / rate * PS_PER_SECOND - 1e-3).ceil().max(0.0)
-        }
-    }
-
-    fn solve(&mut self) {
-        if self.rates.is_some() {
-            return;
-        }
-        let demands: Vec<(Demand, u32)> = (0..self.groups.len())
-            .map(|g| (self.groups[g].clone(), self.active(GroupId(g as u32))))
-            .collect();
-        let capacities: Vec<f64> =
-            (0..self.links.len()).map(|l| self.links[l].0.at(self.flows_on(l))).collect();
-        self.rates = Some(max_min_shares(&capacities, &demands));
-    }
-
-    fn flows_on(&self, link: usize) -> u64 {
-        let on = |f: &&Flow<T>| self.uses(f, link) > 0.0;
-        self.flows.iter().filter(on).map(|f| u64::from(f.count)).sum()
-    }
-
-    fn uses(&self, flow: &Flow<T>, link: usize) -> f64 {
-        let route = &self.groups[flow.group.index()].route;
-        route.iter().find(|u| u.link.index() == link).map_or(0.0, |u| u.per_unit)
-    }
-
-    fn advance(&mut self, now: Time) {
-        assert!(now >= self.now, "time went backwards");
-        if now == self.now {
-            return;
-        }
-        self.solve();
-        let dt = now.since(self.now).seconds();
-        self.now = now;
-        for at in 0..self.flows.len() {
-            let done = self.rate(self.flows[at].group) * dt;
-            self.flows[at].left -= done;
-            for link in 0..self.links.len() {
-                let (uses, count) = (self.uses(&self.flows[at], link), self.flows[at].count);
-                let usage = &mut self.links[link].1;
-                usage.served += uses * done * f64::from(count);
-                usage.flow_seconds += if uses > 0.0 { dt * f64::from(count) } else { 0.0 };
-            }
-        }
-        for link in 0..self.links.len() {
-            let busy = self.flows.iter().any(|f| self.uses(f, link) > 0.0);
-            self.links[link].1.busy += if busy { dt } else { 0.0 };
-        }
+    /// The inside, for tests that set a limit or force a rebase.
+    #[cfg(test)]
+    pub(super) fn core_for_test(&mut self) -> &mut Core {
+        &mut self.core
     }
 }

@@ -1,0 +1,238 @@
+//! Virtual clocks: what limits groups rises for all of them alike, so they share one clock.
+//!
+//! A clock integrates a level (rate ÷ weight). Each group that rides it is filed under the
+//! value at which its first flow is done.
+
+use crate::engine::Time;
+
+/// No place, no clock, no member.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Relative error that the value of a clock may have collected since it was rebased.
+const NOISE: f64 = 2e-15;
+/// What is closer to a whole picosecond than this counts as whole [ps].
+const WHOLE: f64 = 1e-6;
+
+/// The integral of a level, and the groups that rise with it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Clock {
+    value: f64,
+    rate: f64,
+    since: Time,
+    /// The value at which the origin was moved last: keys have errors of its size.
+    reach: f64,
+    /// The rate from now on [1/ps].
+    pub(super) target: f64,
+    /// Its next instant is to be found anew.
+    pub(super) touched: bool,
+    pub(super) riders: Riders,
+}
+
+impl Clock {
+    /// A clock that is to run at `rate` [1/ps].
+    pub(super) fn new(rate: f64) -> Clock {
+        Clock { rate, target: rate, ..Clock::default() }
+    }
+
+    /// The value at `now`. At an infinite rate it stands still, because what is left is then
+    /// done at once.
+    #[inline]
+    pub(super) fn at(&self, now: Time) -> f64 {
+        if now == self.since || self.rate.is_infinite() {
+            return self.value;
+        }
+        self.value + self.rate * now.since(self.since).0 as f64
+    }
+
+    /// From `now` on the clock runs at its target; gives when its first rider is due.
+    #[inline]
+    pub(super) fn refresh(&mut self, now: Time) -> Time {
+        self.touched = false;
+        self.value = self.at(now);
+        if self.riders.is_empty() {
+            (self.value, self.reach) = (0.0, 0.0);
+        }
+        self.since = now;
+        self.rate = self.target;
+        self.due(now)
+    }
+
+    /// The present rate [1/ps].
+    pub(super) fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Moves the origin to the value at `now`, where that of every rider is too; `head` gives
+    /// the riders' keys from there.
+    pub(super) fn rebase(&mut self, now: Time, places: &mut [u32], head: impl Fn(u32) -> f64) {
+        self.reach = self.at(now);
+        self.value = 0.0;
+        self.since = now;
+        self.riders.rekey(places, head);
+    }
+
+    /// The first instant, not before `now`, at which the first rider is due.
+    #[inline]
+    fn due(&self, now: Time) -> Time {
+        match self.riders.first() {
+            Some(key) => due(now, key, self.at(now), self.rate, key + self.reach),
+            None => Time::NEVER,
+        }
+    }
+
+    /// Riders up to this value are due at `now`, given that the first one is.
+    #[inline]
+    pub(super) fn ripe(&self, now: Time) -> f64 {
+        let value = self.at(now);
+        (value + 2.0 * (WHOLE * self.rate + NOISE * (value + self.reach))).min(f64::MAX)
+    }
+}
+
+/// The first whole picosecond at which a clock that has `value` at `now` reaches `key`.
+///
+/// Rounds up, but not what is whole up to rounding errors of numbers as large as `scale`: an
+/// exact completion stays where it is.
+#[inline]
+pub(super) fn due(now: Time, key: f64, value: f64, rate: f64, scale: f64) -> Time {
+    let left = key - value;
+    if left <= 0.0 {
+        return now;
+    }
+    let per_rate = 1.0 / rate;
+    let exact = left * per_rate - (WHOLE + NOISE * scale * per_rate);
+    if exact <= 0.0 || (rate.is_infinite() && left.is_finite()) {
+        return now;
+    }
+    // Too far away, or not a number: an endless flow, or one that stalls.
+    if exact >= u64::MAX as f64 || exact.is_nan() {
+        return Time::NEVER;
+    }
+    let below = exact as u64;
+    let whole = below + u64::from(exact > below as f64);
+    Time(now.0.saturating_add(whole))
+}
+
+/// Groups by the value at which their first flow is done: a 4-ary heap whose entries can be
+/// moved, because every group knows its place (`places`, by group).
+#[derive(Debug, Clone, Default)]
+pub(super) struct Riders {
+    entries: Vec<(f64, u32)>,
+}
+
+const ARITY: usize = 4;
+
+impl Riders {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The smallest key.
+    #[inline]
+    pub(super) fn first(&self) -> Option<f64> {
+        self.entries.first().map(|entry| entry.0)
+    }
+
+    pub(super) fn insert(&mut self, places: &mut [u32], group: u32, key: f64) {
+        self.entries.push((key, group));
+        self.sift_up(places, self.entries.len() - 1);
+    }
+
+    pub(super) fn remove(&mut self, places: &mut [u32], group: u32) {
+        let at = std::mem::replace(&mut places[group as usize], NONE) as usize;
+        let last = self.entries.pop().expect("the rider is there");
+        if at < self.entries.len() {
+            self.entries[at] = last;
+            self.sift(places, at);
+        }
+    }
+
+    /// Gives a rider another key.
+    #[inline]
+    pub(super) fn update(&mut self, places: &mut [u32], group: u32, key: f64) {
+        let at = places[group as usize] as usize;
+        self.entries[at].0 = key;
+        self.sift(places, at);
+    }
+
+    /// All riders up to `limit`, found without visiting the others.
+    #[inline]
+    pub(super) fn up_to(&self, limit: f64, found: &mut Vec<u32>) {
+        self.collect(0, limit, found);
+    }
+
+    fn collect(&self, at: usize, limit: f64, found: &mut Vec<u32>) {
+        let Some(&(key, group)) = self.entries.get(at) else { return };
+        if key > limit {
+            return;
+        }
+        found.push(group);
+        for child in ARITY * at + 1..(ARITY * at + 1 + ARITY).min(self.entries.len()) {
+            self.collect(child, limit, found);
+        }
+    }
+
+    /// Gives every rider a new key.
+    fn rekey(&mut self, places: &mut [u32], key: impl Fn(u32) -> f64) {
+        for entry in &mut self.entries {
+            entry.0 = key(entry.1);
+        }
+        for at in (0..self.entries.len()).rev() {
+            self.sift_down(places, at);
+        }
+    }
+
+    #[inline]
+    fn sift(&mut self, places: &mut [u32], at: usize) {
+        if at > 0 && self.entries[at].0 < self.entries[(at - 1) / ARITY].0 {
+            self.sift_up(places, at);
+        } else {
+            self.sift_down(places, at);
+        }
+    }
+
+    #[inline]
+    fn sift_up(&mut self, places: &mut [u32], mut at: usize) {
+        let moving = self.entries[at];
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            if self.entries[parent].0 <= moving.0 {
+                break;
+            }
+            self.settle(places, at, self.entries[parent]);
+            at = parent;
+        }
+        self.settle(places, at, moving);
+    }
+
+    #[inline]
+    fn sift_down(&mut self, places: &mut [u32], mut at: usize) {
+        let moving = self.entries[at];
+        while let Some((child, key)) = self.smallest_child(at) {
+            if moving.0 <= key {
+                break;
+            }
+            self.settle(places, at, self.entries[child]);
+            at = child;
+        }
+        self.settle(places, at, moving);
+    }
+
+    #[inline]
+    fn smallest_child(&self, at: usize) -> Option<(usize, f64)> {
+        let first = ARITY * at + 1;
+        let children = self.entries.get(first..)?;
+        let mut best = (first, children.first()?.0);
+        for (i, child) in children.iter().enumerate().take(ARITY).skip(1) {
+            if child.0 < best.1 {
+                best = (first + i, child.0);
+            }
+        }
+        Some(best)
+    }
+
+    #[inline]
+    fn settle(&mut self, places: &mut [u32], at: usize, entry: (f64, u32)) {
+        self.entries[at] = entry;
+        places[entry.1 as usize] = at as u32;
+    }
+}

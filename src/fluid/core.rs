@@ -1,0 +1,362 @@
+//! The state of the network, and what happens to single flows. Rates are found in `settle`.
+
+use super::clock::{Clock, NONE};
+use super::group::{Group, Key, UseState};
+use super::link::Link;
+use super::{Capacity, Demand, FlowId, LinkUse};
+use crate::engine::{PS_PER_SECOND, Time, Tournament};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The clocks are rebased this often [ps]: their error is about 2^-53 of the time since.
+const REBASE: u64 = 64_000_000_000_000;
+
+/// Updates of one link at one instant, after which its component is solved by progressive
+/// filling.
+const PATIENCE: u32 = 64;
+
+/// Key of a flow that has left its group and is yet to be told.
+const DONE: f64 = f64::NEG_INFINITY;
+
+/// A flow, or several that started as one. A slot without flow has sequence 0.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    generation: u32,
+    group: u32,
+    count: u32,
+    sequence: u64,
+    key: f64,
+}
+
+/// Everything but the callers' tokens.
+#[derive(Debug, Clone)]
+pub(super) struct Core {
+    pub(super) now: Time,
+    pub(super) links: Vec<Link>,
+    pub(super) groups: Vec<Group>,
+    pub(super) uses: Vec<UseState>,
+    pub(super) clocks: Vec<Clock>,
+    /// By group, its place among the riders of its home.
+    pub(super) places: Vec<u32>,
+    /// By clock, when its first flow is due.
+    pub(super) dues: Tournament<Time>,
+    known: BTreeMap<Box<[u64]>, u32>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    sequence: u64,
+    /// Groups that started or lost flows since rates were found.
+    pub(super) dirty: Vec<u32>,
+    /// Links whose level is to be found.
+    pub(super) queue: VecDeque<u32>,
+    pub(super) visited: Vec<u32>,
+    pub(super) touched_groups: Vec<u32>,
+    pub(super) touched_clocks: Vec<u32>,
+    pub(super) crossed: Vec<u32>,
+    pub(super) patience: u32,
+    /// Flows that are done at `now`, and how many of them have been told.
+    done: Vec<(u64, u32)>,
+    told: usize,
+    /// All that is due at `now` is in `done`.
+    pub(super) swept: bool,
+    ripe: Vec<u32>,
+    rebased: Time,
+}
+
+impl Core {
+    pub(super) fn new() -> Core {
+        Core {
+            now: Time::ZERO,
+            links: Vec::new(),
+            groups: Vec::new(),
+            uses: Vec::new(),
+            clocks: Vec::new(),
+            places: Vec::new(),
+            dues: Tournament::new(Time::NEVER),
+            known: BTreeMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            sequence: 0,
+            dirty: Vec::new(),
+            queue: VecDeque::new(),
+            visited: Vec::new(),
+            touched_groups: Vec::new(),
+            touched_clocks: Vec::new(),
+            crossed: Vec::new(),
+            patience: PATIENCE,
+            done: Vec::new(),
+            told: 0,
+            swept: false,
+            ripe: Vec::new(),
+            rebased: Time::ZERO,
+        }
+    }
+
+    pub(super) fn link(&mut self, capacity: Capacity) -> u32 {
+        let clock = self.clock(f64::INFINITY);
+        self.links.push(Link::new(capacity, clock));
+        self.links.len() as u32 - 1
+    }
+
+    fn clock(&mut self, rate: f64) -> u32 {
+        self.clocks.push(Clock::new(rate));
+        self.dues.grow(self.clocks.len());
+        self.clocks.len() as u32 - 1
+    }
+
+    pub(super) fn group(&mut self, demand: Demand) -> u32 {
+        let demand = demand.normal();
+        if let Some(&known) = self.known.get(&demand.key()) {
+            return known;
+        }
+        let (id, first) = (self.groups.len() as u32, self.uses.len() as u32);
+        for u in &demand.route {
+            let load = u.per_unit * demand.weight;
+            self.links[u.link.index()].users.push((id, u.per_unit));
+            self.uses.push(UseState {
+                group: id,
+                link: u.link.0,
+                load,
+                member: NONE,
+                coupled: NONE,
+            });
+        }
+        let ceiling = demand.cap / demand.weight / PS_PER_SECOND;
+        let clock = self.clock(ceiling);
+        let uses = first..self.uses.len() as u32;
+        self.groups.push(Group::new(demand.weight, ceiling, uses, clock));
+        self.places.push(NONE);
+        self.known.insert(demand.key(), id);
+        id
+    }
+
+    pub(super) fn start(&mut self, now: Time, group: u32, work: f64, count: u32) -> FlowId {
+        assert!(work >= 0.0, "work is not negative");
+        assert!(count > 0, "there is a flow to start");
+        self.reach(now);
+        self.sequence += 1;
+        let (sequence, value) = (self.sequence, self.value(group));
+        let g = &mut self.groups[group as usize];
+        let key = value + work * g.per_weight;
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if slot as usize == self.slots.len() {
+            self.slots.push(Slot { generation: 0, group, count, sequence, key });
+        }
+        let generation = self.slots[slot as usize].generation;
+        self.slots[slot as usize] = Slot { generation, group, count, sequence, key };
+        if work == 0.0 {
+            self.slots[slot as usize].key = DONE;
+            self.done.push((sequence, slot));
+        } else {
+            g.flows.push(Key { at: key, sequence }, slot);
+            g.active += count;
+            self.mark(group);
+        }
+        FlowId { slot, generation }
+    }
+
+    /// The group's own value: work per flow and weight since its origin.
+    #[inline]
+    pub(super) fn value(&self, group: u32) -> f64 {
+        self.value_at(self.now, group)
+    }
+
+    #[inline]
+    fn value_at(&self, now: Time, group: u32) -> f64 {
+        let g = &self.groups[group as usize];
+        if g.home == NONE { 0.0 } else { self.clocks[g.home as usize].at(now) + g.offset }
+    }
+
+    #[inline]
+    fn mark(&mut self, group: u32) {
+        let g = &mut self.groups[group as usize];
+        if !g.dirty {
+            g.dirty = true;
+            self.dirty.push(group);
+        }
+    }
+
+    /// Whether rates are yet to be found.
+    #[inline]
+    pub(super) fn unsettled(&self) -> bool {
+        !self.dirty.is_empty() || !self.queue.is_empty()
+    }
+
+    /// Lets time pass up to `now`.
+    #[inline]
+    pub(super) fn reach(&mut self, now: Time) {
+        if now == self.now {
+            return;
+        }
+        assert!(now > self.now, "time went backwards");
+        if self.unsettled() {
+            self.settle();
+        }
+        assert!(self.told == self.done.len() && now <= self.dues.min(), "a completion was skipped");
+        self.now = now;
+        self.swept = false;
+        if now.since(self.rebased).0 >= REBASE {
+            self.rebase();
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Time> {
+        if self.told < self.done.len() {
+            return Some(self.now);
+        }
+        if self.unsettled() {
+            self.settle();
+        }
+        let next = self.dues.min();
+        (next != Time::NEVER).then_some(next)
+    }
+
+    /// The slot of a flow that is done at `now`, in order of start; its count.
+    pub(super) fn finish(&mut self, now: Time) -> Option<(FlowId, u32)> {
+        self.reach(now);
+        if !self.swept && self.dues.min() == now {
+            self.sweep();
+        }
+        while let Some(&(sequence, slot)) = self.done.get(self.told) {
+            self.told += 1;
+            let s = self.slots[slot as usize];
+            if s.sequence == sequence {
+                self.release(slot);
+                return Some((FlowId { slot, generation: s.generation }, s.count));
+            }
+        }
+        self.done.clear();
+        self.told = 0;
+        None
+    }
+
+    fn release(&mut self, slot: u32) {
+        let s = &mut self.slots[slot as usize];
+        s.sequence = 0;
+        s.generation = s.generation.wrapping_add(1);
+        self.free.push(slot);
+    }
+
+    /// Collects all flows that are due at `now`.
+    fn sweep(&mut self) {
+        self.swept = true;
+        let before = self.done.len();
+        while self.dues.min() == self.now {
+            let clock = self.dues.first();
+            self.dues.set(clock, Time::NEVER);
+            let limit = self.clocks[clock].ripe(self.now);
+            let mut ripe = std::mem::take(&mut self.ripe);
+            self.clocks[clock].riders.up_to(limit, &mut ripe);
+            for group in ripe.drain(..) {
+                self.sweep_group(group, limit);
+            }
+            self.ripe = ripe;
+            self.touch_clock(clock as u32);
+        }
+        assert!(self.done.len() > before, "an instant that was announced finishes a flow");
+        if self.done.len() - self.told > 1 {
+            self.done[self.told..].sort_unstable();
+        }
+    }
+
+    fn sweep_group(&mut self, group: u32, limit: f64) {
+        let value = self.value(group);
+        let g = &mut self.groups[group as usize];
+        while let Some(&(key, slot)) = g.flows.peek().filter(|(key, _)| key.at - g.offset <= limit)
+        {
+            g.flows.pop();
+            let s = &mut self.slots[slot as usize];
+            if s.sequence != key.sequence {
+                g.cancelled -= 1;
+                continue;
+            }
+            s.key = DONE;
+            g.active -= s.count;
+            g.credit(f64::from(s.count) * g.weight * (key.at - value));
+            self.done.push((key.sequence, slot));
+        }
+        self.mark(group);
+    }
+
+    /// Stops a flow; gives the work left.
+    pub(super) fn cancel(&mut self, now: Time, flow: FlowId) -> Option<f64> {
+        self.reach(now);
+        let s = *self.slots.get(flow.slot as usize)?;
+        if s.generation != flow.generation || s.sequence == 0 {
+            return None;
+        }
+        self.release(flow.slot);
+        if s.key == DONE {
+            return Some(0.0);
+        }
+        let value = self.value(s.group);
+        let g = &mut self.groups[s.group as usize];
+        g.active -= s.count;
+        g.cancelled += 1;
+        if 2 * g.cancelled > g.flows.len() + 16 {
+            let slots = &self.slots;
+            g.flows.retain(|(key, slot)| slots[*slot as usize].sequence == key.sequence);
+            g.cancelled = 0;
+        }
+        let left = (s.key - value) * g.weight;
+        self.mark(s.group);
+        Some(left.max(0.0))
+    }
+
+    /// The key of the group's first flow, by its own value; infinite if there is none.
+    #[inline]
+    pub(super) fn head(&mut self, group: u32) -> f64 {
+        let g = &mut self.groups[group as usize];
+        while let Some(&(key, slot)) = g.flows.peek() {
+            if g.cancelled == 0 || self.slots[slot as usize].sequence == key.sequence {
+                return key.at;
+            }
+            g.flows.pop();
+            g.cancelled -= 1;
+        }
+        f64::INFINITY
+    }
+
+    /// The group's level [1/ps]; zero if it has no active flow.
+    pub(super) fn level(&self, group: u32) -> f64 {
+        let g = &self.groups[group as usize];
+        if g.home == NONE { 0.0 } else { self.clocks[g.home as usize].rate() }
+    }
+
+    pub(super) fn usage(&self, now: Time, link: u32) -> LinkUse {
+        assert!(now == self.now || !self.unsettled(), "rates are not known yet");
+        let link = &self.links[link as usize];
+        let (mut served, mut flow_seconds) = (0.0, 0.0);
+        for &(group, per_unit) in &link.users {
+            let (work, seconds) = self.groups[group as usize].done(now, self.value_at(now, group));
+            served += per_unit * work;
+            flow_seconds += seconds;
+        }
+        link.usage(now, served, flow_seconds)
+    }
+
+    /// Moves the origin of every clock and every group to its present value.
+    pub(super) fn rebase(&mut self) {
+        self.rebased = self.now;
+        for at in 0..self.groups.len() as u32 {
+            let (value, now) = (self.value(at), self.now);
+            let g = &mut self.groups[at as usize];
+            if g.home == NONE {
+                continue;
+            }
+            g.add_up(now, value, 0.0);
+            g.offset = 0.0;
+            let to = |key: f64| (key - value).max(0.0);
+            g.flows.rekey(|key| Key { at: to(key.at), ..key });
+            g.head = to(g.head);
+            for (key, slot) in g.flows.iter() {
+                let s = &mut self.slots[*slot as usize];
+                if s.sequence == key.sequence {
+                    s.key = key.at;
+                }
+            }
+        }
+        for clock in &mut self.clocks {
+            let groups = &self.groups;
+            clock.rebase(self.now, &mut self.places, |group| groups[group as usize].head);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A group: all flows of one demand. They progress alike, so a flow is a key that never changes:
+//! the group's work per flow and weight at its start, plus its own.
+
+use super::clock::NONE;
+use crate::engine::{Heap, Time};
+use std::cmp::Ordering;
+
+/// Where a flow is done, and then the order of start.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Key {
+    pub(super) at: f64,
+    pub(super) sequence: u64,
+}
+
+impl Key {
+    /// Bits of floats that are not negative are in the order of the floats.
+    #[inline]
+    fn bits(self) -> u128 {
+        u128::from(self.at.to_bits()) << 64 | u128::from(self.sequence)
+    }
+}
+
+impl PartialEq for Key {
+    #[inline]
+    fn eq(&self, other: &Key) -> bool {
+        self.bits() == other.bits()
+    }
+}
+
+impl PartialOrd for Key {
+    #[inline]
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.bits().cmp(&other.bits()))
+    }
+    #[inline]
+    fn lt(&self, other: &Key) -> bool {
+        self.bits() < other.bits()
+    }
+    #[inline]
+    fn le(&self, other: &Key) -> bool {
+        self.bits() <= other.bits()
+    }
+}
+
+/// A group at one of its links.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UseState {
+    pub(super) group: u32,
+    pub(super) link: u32,
+    /// Capacity used per level, by one flow.
+    pub(super) load: f64,
+    /// Place among the link's members.
+    pub(super) member: u32,
+    /// Place among the link's coupled uses.
+    pub(super) coupled: u32,
+}
+
+/// All flows of one demand.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    pub(super) weight: f64,
+    pub(super) per_weight: f64,
+    /// The level of the cap [1/ps].
+    pub(super) ceiling: f64,
+    /// Its uses, in the network's list.
+    pub(super) uses: std::ops::Range<u32>,
+    /// Links of the route where several groups compete.
+    pub(super) contended: u32,
+    /// The clock that runs at the ceiling.
+    pub(super) clock: u32,
+    /// The clock that it rides.
+    pub(super) home: u32,
+    /// Own value minus the value of the clock.
+    pub(super) offset: f64,
+    /// Key under which the home knows the first flow.
+    pub(super) head: f64,
+    pub(super) flows: Heap<Key, u32>,
+    /// Cancelled flows that are still in the heap.
+    pub(super) cancelled: usize,
+    /// Active flows.
+    pub(super) active: u32,
+    /// Active flows as far as the links know.
+    pub(super) settled: u32,
+    pub(super) dirty: bool,
+    pub(super) touched: bool,
+    tally: Tally,
+}
+
+/// What a group has done.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    work: f64,
+    flow_seconds: f64,
+    value: f64,
+    since: Time,
+}
+
+impl Group {
+    pub(super) fn new(weight: f64, ceiling: f64, uses: std::ops::Range<u32>, clock: u32) -> Group {
+        Group {
+            weight,
+            per_weight: 1.0 / weight,
+            ceiling,
+            uses,
+            contended: 0,
+            clock,
+            home: NONE,
+            offset: 0.0,
+            head: f64::INFINITY,
+            flows: Heap::new(),
+            cancelled: 0,
+            active: 0,
+            settled: 0,
+            dirty: false,
+            touched: false,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Work done and flow-seconds up to `now`, when the group's own value is `value`.
+    pub(super) fn done(&self, now: Time, value: f64) -> (f64, f64) {
+        let (flows, tally) = (f64::from(self.settled), &self.tally);
+        let rise = if self.settled > 0 { value - tally.value } else { 0.0 };
+        let work = tally.work + flows * self.weight * rise;
+        (work, tally.flow_seconds + flows * now.since(tally.since).seconds())
+    }
+
+    /// Adds up to `now`, from where the next count of flows, or the next origin, holds.
+    #[inline]
+    pub(super) fn add_up(&mut self, now: Time, value: f64, next: f64) {
+        let (work, flow_seconds) = self.done(now, value);
+        self.tally = Tally { work, flow_seconds, value: next, since: now };
+    }
+
+    /// Work that the clock has not counted: what was done at once, less what was rounded up.
+    #[inline]
+    pub(super) fn credit(&mut self, work: f64) {
+        self.tally.work += work;
+    }
+}

@@ -1,0 +1,273 @@
+//! A link's level: the rate ÷ weight at which it holds back those that could go faster.
+//!
+//! Every active group that uses a link is a member, with the level that the rest of its route
+//! allows. The link's level λ solves Σ load · min(λ, elsewhere) = capacity. Members below λ
+//! (`low`) are limited elsewhere, the others (`high`) here. While λ stays between the two,
+//! a change costs O(1): λ = (capacity - Σ low load · elsewhere) ÷ Σ high load.
+
+use super::{Capacity, LinkUse};
+use crate::engine::{PS_PER_SECOND, Time};
+
+/// Relative difference of levels that is rounding.
+pub(super) const SAME: f64 = 1e-14;
+
+/// An active group at one of its links.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Member {
+    /// The level that the group reaches on the rest of its route.
+    pub(super) elsewhere: f64,
+    /// Capacity used per level, by all flows of the group.
+    pub(super) load: f64,
+    /// Which use of which group this is.
+    pub(super) of: u32,
+    high: bool,
+}
+
+/// A shared resource and those who use it now.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    capacity: Capacity,
+    /// Capacity under the present flows [unit/ps].
+    pub(super) limit: f64,
+    /// The level of those who are limited here; infinite if nobody need be.
+    pub(super) level: f64,
+    pub(super) members: Vec<Member>,
+    pub(super) clock: u32,
+    /// Uses whose group has another link with several members: they carry changes there.
+    pub(super) coupled: Vec<u32>,
+    /// Several members compete here.
+    pub(super) contended: bool,
+    pub(super) queued: bool,
+    pub(super) visits: u32,
+    flows: u64,
+    low: Side,
+    high: Side,
+    edits: usize,
+    /// All groups that ever use the link, with capacity per unit of work.
+    pub(super) users: Vec<(u32, f64)>,
+    busy: f64,
+    busy_since: Time,
+}
+
+/// Sums over the members of one side.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    count: usize,
+    /// Σ load · elsewhere of the low, Σ load of the high.
+    sum: f64,
+    /// Not below the largest level elsewhere of the low, not above the smallest of the high.
+    bound: f64,
+}
+
+const NO_LOW: Side = Side { count: 0, sum: 0.0, bound: f64::NEG_INFINITY };
+const NO_HIGH: Side = Side { count: 0, sum: 0.0, bound: f64::INFINITY };
+
+impl Link {
+    pub(super) fn new(capacity: Capacity, clock: u32) -> Link {
+        let mut link = Link {
+            capacity,
+            limit: 0.0,
+            level: f64::INFINITY,
+            members: Vec::new(),
+            clock,
+            coupled: Vec::new(),
+            contended: false,
+            queued: false,
+            visits: 0,
+            flows: 0,
+            low: NO_LOW,
+            high: NO_HIGH,
+            edits: 0,
+            users: Vec::new(),
+            busy: 0.0,
+            busy_since: Time::ZERO,
+        };
+        link.refresh_limit();
+        link
+    }
+
+    pub(super) fn set_capacity(&mut self, capacity: Capacity) {
+        self.capacity = capacity;
+        self.refresh_limit();
+    }
+
+    fn refresh_limit(&mut self) {
+        self.limit = self.capacity.at(self.flows) / PS_PER_SECOND;
+    }
+
+    /// The number of active flows changes.
+    #[inline]
+    pub(super) fn count(&mut self, before: u32, after: u32) {
+        self.flows = self.flows + u64::from(after) - u64::from(before);
+        if let Capacity::ByFlows(_) = self.capacity {
+            self.refresh_limit();
+        }
+    }
+
+    /// Adds a member; gives its place.
+    pub(super) fn join(&mut self, now: Time, of: u32, load: f64, elsewhere: f64) -> u32 {
+        if self.members.is_empty() {
+            self.busy_since = now;
+        }
+        let high = elsewhere >= self.level;
+        let member = Member { elsewhere, load, of, high };
+        self.members.push(member);
+        self.add(member);
+        self.members.len() as u32 - 1
+    }
+
+    /// Removes the member at a place, where the last member goes.
+    pub(super) fn leave(&mut self, now: Time, place: u32) {
+        let member = self.members.swap_remove(place as usize);
+        self.take(member);
+        if self.members.is_empty() {
+            self.busy += now.since(self.busy_since).seconds();
+            self.level = f64::INFINITY;
+        }
+    }
+
+    /// Changes a member. Which side it is on goes by the level so far.
+    #[inline]
+    pub(super) fn edit(&mut self, place: u32, load: f64, elsewhere: f64) {
+        let old = self.members[place as usize];
+        let member = Member { elsewhere, load, high: elsewhere >= self.level, ..old };
+        self.members[place as usize] = member;
+        self.take(old);
+        self.add(member);
+    }
+
+    #[inline]
+    fn add(&mut self, member: Member) {
+        if member.high {
+            self.high.count += 1;
+            self.high.sum += member.load;
+            self.high.bound = self.high.bound.min(member.elsewhere);
+        } else {
+            self.low.count += 1;
+            self.low.sum += member.load * member.elsewhere;
+            self.low.bound = self.low.bound.max(member.elsewhere);
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, member: Member) {
+        self.edits += 1;
+        if member.high {
+            self.high.count -= 1;
+            self.high.sum -= member.load;
+            if self.high.count == 0 {
+                self.high = NO_HIGH;
+            }
+        } else {
+            self.low.count -= 1;
+            self.low.sum -= member.load * member.elsewhere;
+            if self.low.count == 0 {
+                self.low = NO_LOW;
+            }
+        }
+    }
+
+    /// Solves for the level; whether it changed. Uses that changed sides are added to
+    /// `crossed`.
+    #[inline]
+    pub(super) fn relevel(&mut self, crossed: &mut Vec<u32>) -> bool {
+        let level = self.solve(crossed);
+        let same =
+            level == self.level || (level - self.level).abs() <= 1e-15 * level.min(self.level);
+        if !same {
+            self.level = level;
+        }
+        !same
+    }
+
+    #[inline]
+    fn solve(&mut self, crossed: &mut Vec<u32>) -> f64 {
+        if self.limit.is_infinite() || self.members.is_empty() {
+            return f64::INFINITY;
+        }
+        if let Some(level) = self.alone() {
+            return level;
+        }
+        let level = self.level_of_sides(-1.0);
+        let between =
+            level * (1.0 - SAME) <= self.high.bound && level >= self.low.bound * (1.0 - SAME);
+        // Sums that are kept up to date by differences are renewed from time to time.
+        if between && self.edits <= 64 + 4 * self.members.len() {
+            level
+        } else {
+            self.water_fill(crossed)
+        }
+    }
+
+    /// The level if the sides are right; `overfull` if nobody is high, and yet the link is full.
+    #[inline]
+    fn level_of_sides(&self, overfull: f64) -> f64 {
+        if self.high.count > 0 {
+            (self.limit - self.low.sum) / self.high.sum
+        } else if self.low.sum <= self.limit {
+            f64::INFINITY
+        } else {
+            overfull
+        }
+    }
+
+    /// Solves from scratch, by Newton's method: what the sides give is never above the level
+    /// sought, so after the first pass it only rises, and members only go from high to low.
+    #[cold]
+    fn water_fill(&mut self, crossed: &mut Vec<u32>) -> f64 {
+        let before: Vec<bool> = self.members.iter().map(|m| m.high).collect();
+        self.sum_sides();
+        let mut level = self.level_of_sides(-1.0);
+        for member in &mut self.members {
+            member.high = member.elsewhere >= level;
+        }
+        for _pass in 0..=self.members.len() {
+            self.sum_sides();
+            level = self.level_of_sides(f64::INFINITY);
+            let mut moved = false;
+            for member in &mut self.members {
+                moved |= member.high && member.elsewhere < level;
+                member.high &= member.elsewhere >= level;
+            }
+            if !moved {
+                let changed =
+                    self.members.iter().zip(&before).filter(|(m, before)| m.high != **before);
+                crossed.extend(changed.map(|(member, _)| member.of));
+                return level;
+            }
+        }
+        unreachable!("every pass moves a member")
+    }
+
+    fn sum_sides(&mut self) {
+        (self.low, self.high) = (NO_LOW, NO_HIGH);
+        for at in 0..self.members.len() {
+            self.add(self.members[at]);
+        }
+        self.edits = 0;
+    }
+
+    /// The level that the only member is allowed, whether or not it reaches more elsewhere.
+    #[inline]
+    pub(super) fn alone(&self) -> Option<f64> {
+        match self.members[..] {
+            [only] => Some(self.limit / only.load),
+            _ => None,
+        }
+    }
+
+    /// Takes over a level and members' levels elsewhere that were found by other means.
+    pub(super) fn impose(&mut self) {
+        let level = self.level;
+        for member in &mut self.members {
+            member.high = member.elsewhere >= level * (1.0 - SAME);
+        }
+        self.sum_sides();
+    }
+
+    /// What the link has done, given what its users have.
+    pub(super) fn usage(&self, now: Time, served: f64, flow_seconds: f64) -> LinkUse {
+        let open = if self.members.is_empty() { 0.0 } else { now.since(self.busy_since).seconds() };
+        LinkUse { busy: self.busy + open, served, flow_seconds }
+    }
+}

@@ -1,0 +1,323 @@
+//! Finds the levels again after something changed, for whatever it can matter to.
+//!
+//! A level that changes changes what the members of that link reach on the rest of their routes;
+//! where that is below the level of another link, or was, that link is solved again. The state
+//! in which nothing changes is max-min fair, because every group is at its ceiling or at a full
+//! link where no other is above it (Charny, Clark and Jain, "Congestion control with explicit
+//! rate indication", ICC 1995).
+
+use super::clock::NONE;
+use super::core::Core;
+use super::link::SAME;
+
+impl Core {
+    /// Brings levels, clocks and instants up to date.
+    pub(super) fn settle(&mut self) {
+        self.swept = false;
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for group in dirty.drain(..) {
+            self.apply(group);
+        }
+        self.dirty = dirty;
+        self.relevel_queued();
+        let mut groups = std::mem::take(&mut self.touched_groups);
+        for group in groups.drain(..) {
+            self.rehome(group);
+        }
+        self.touched_groups = groups;
+        let mut clocks = std::mem::take(&mut self.touched_clocks);
+        for clock in clocks.drain(..) {
+            self.refresh_clock(clock);
+        }
+        self.touched_clocks = clocks;
+    }
+
+    #[inline]
+    pub(super) fn touch_group(&mut self, group: u32) {
+        let g = &mut self.groups[group as usize];
+        if !g.touched {
+            g.touched = true;
+            self.touched_groups.push(group);
+        }
+    }
+
+    #[inline]
+    pub(super) fn touch_clock(&mut self, clock: u32) {
+        let c = &mut self.clocks[clock as usize];
+        if !c.touched {
+            c.touched = true;
+            self.touched_clocks.push(clock);
+        }
+    }
+
+    #[inline]
+    fn enqueue(&mut self, link: u32) {
+        let l = &mut self.links[link as usize];
+        if !l.queued {
+            l.queued = true;
+            self.queue.push_back(link);
+        }
+    }
+
+    /// A link's capacity was changed.
+    pub(super) fn capacity_changed(&mut self, link: u32) {
+        self.enqueue(link);
+        self.contend(link);
+        if let [only] = self.links[link as usize].members[..] {
+            self.touch_group(self.uses[only.of as usize].group);
+        }
+    }
+
+    /// Tells the links how many flows of the group are active.
+    fn apply(&mut self, group: u32) {
+        self.groups[group as usize].dirty = false;
+        self.touch_group(group);
+        let value = self.value(group);
+        let g = &mut self.groups[group as usize];
+        let (before, after) = (g.settled, g.active);
+        if before == after {
+            return;
+        }
+        g.add_up(self.now, value, value);
+        g.settled = after;
+        for at in g.uses.clone() {
+            let u = self.uses[at as usize];
+            self.links[u.link as usize].count(before, after);
+            let load = u.load * f64::from(after);
+            if before == 0 {
+                self.join(at, load);
+            } else if after == 0 {
+                self.leave(at);
+            } else {
+                let link = &mut self.links[u.link as usize];
+                let elsewhere = link.members[u.member as usize].elsewhere;
+                link.edit(u.member, load, elsewhere);
+            }
+            self.enqueue(u.link);
+        }
+    }
+
+    fn join(&mut self, at: u32, load: f64) {
+        let (u, elsewhere) = (self.uses[at as usize], self.elsewhere(at));
+        let link = &mut self.links[u.link as usize];
+        self.uses[at as usize].member = link.join(self.now, at, load, elsewhere);
+        self.groups[u.group as usize].contended += u32::from(link.contended);
+        self.contend(u.link);
+        self.recouple(u.group);
+    }
+
+    fn leave(&mut self, at: u32) {
+        let u = self.uses[at as usize];
+        let link = &mut self.links[u.link as usize];
+        link.leave(self.now, u.member);
+        if let Some(moved) = link.members.get(u.member as usize) {
+            self.uses[moved.of as usize].member = u.member;
+        }
+        self.uses[at as usize].member = NONE;
+        self.groups[u.group as usize].contended -= u32::from(link.contended);
+        self.recouple(u.group);
+        self.contend(u.link);
+    }
+
+    /// Notices whether groups compete at the link. Those who do must know what they reach
+    /// elsewhere; who is alone need not.
+    fn contend(&mut self, link: u32) {
+        let l = &mut self.links[link as usize];
+        let contended = l.members.len() > 1 && l.limit.is_finite();
+        if contended == l.contended {
+            return;
+        }
+        l.contended = contended;
+        for place in 0..self.links[link as usize].members.len() {
+            let at = self.links[link as usize].members[place].of;
+            let group = self.uses[at as usize].group;
+            let g = &mut self.groups[group as usize];
+            g.contended = if contended { g.contended + 1 } else { g.contended - 1 };
+            self.touch_group(group);
+            self.recouple(group);
+            self.refresh_member(at);
+        }
+    }
+
+    /// Enters the group where its levels must be passed on, and only there.
+    fn recouple(&mut self, group: u32) {
+        let g = &self.groups[group as usize];
+        let contended = g.contended;
+        for at in g.uses.clone() {
+            let u = &mut self.uses[at as usize];
+            let link = &mut self.links[u.link as usize];
+            let elsewhere = contended > u32::from(link.contended && u.member != NONE);
+            let coupled = elsewhere && u.member != NONE;
+            if coupled && u.coupled == NONE {
+                u.coupled = link.coupled.len() as u32;
+                link.coupled.push(at);
+            } else if !coupled && u.coupled != NONE {
+                let place = std::mem::replace(&mut u.coupled, NONE);
+                link.coupled.swap_remove(place as usize);
+                if let Some(&moved) = link.coupled.get(place as usize) {
+                    self.uses[moved as usize].coupled = place;
+                }
+            }
+        }
+    }
+
+    /// The level that a group reaches on its route but for one use.
+    #[inline]
+    pub(super) fn elsewhere(&self, at: u32) -> f64 {
+        let g = &self.groups[self.uses[at as usize].group as usize];
+        let others = g.uses.clone().filter(|&other| other != at);
+        let level = |other: u32| self.links[self.uses[other as usize].link as usize].level;
+        others.fold(g.ceiling, |least, other| least.min(level(other)))
+    }
+
+    /// Takes over what a member reaches elsewhere; its link is solved again if that matters.
+    #[inline]
+    fn refresh_member(&mut self, at: u32) {
+        let elsewhere = self.elsewhere(at);
+        let u = self.uses[at as usize];
+        let link = &mut self.links[u.link as usize];
+        let old = link.members[u.member as usize];
+        if old.elsewhere == elsewhere {
+            return;
+        }
+        link.edit(u.member, old.load, elsewhere);
+        if old.elsewhere.min(link.level) != elsewhere.min(link.level) {
+            self.enqueue(u.link);
+        }
+    }
+
+    fn relevel_queued(&mut self) {
+        while let Some(link) = self.queue.pop_front() {
+            let l = &mut self.links[link as usize];
+            l.queued = false;
+            l.visits += 1;
+            if l.visits == 1 {
+                self.visited.push(link);
+            }
+            if l.visits > self.patience {
+                self.fill(link);
+                break;
+            }
+            self.relevel(link);
+        }
+        for link in self.visited.drain(..) {
+            self.links[link as usize].visits = 0;
+        }
+    }
+
+    #[inline]
+    fn relevel(&mut self, link: u32) {
+        let l = &mut self.links[link as usize];
+        let changed = l.relevel(&mut self.crossed);
+        if !self.crossed.is_empty() {
+            let mut crossed = std::mem::take(&mut self.crossed);
+            for at in crossed.drain(..) {
+                self.touch_group(self.uses[at as usize].group);
+            }
+            self.crossed = crossed;
+        }
+        if changed {
+            self.publish(link);
+            self.propagate(link);
+        }
+    }
+
+    /// The link's clock is to run at the link's level.
+    #[inline]
+    pub(super) fn publish(&mut self, link: u32) {
+        let l = &self.links[link as usize];
+        let clock = l.clock;
+        self.clocks[clock as usize].target = l.level;
+        self.touch_clock(clock);
+    }
+
+    /// Tells the other links of the members' routes.
+    #[inline]
+    fn propagate(&mut self, link: u32) {
+        for place in 0..self.links[link as usize].coupled.len() {
+            let at = self.links[link as usize].coupled[place];
+            let group = self.uses[at as usize].group;
+            self.touch_group(group);
+            for other in self.groups[group as usize].uses.clone() {
+                let through = self.uses[other as usize].link;
+                if other != at && self.links[through as usize].contended {
+                    self.refresh_member(other);
+                }
+            }
+        }
+    }
+
+    /// Puts the group on the clock that limits it, under its first flow.
+    fn rehome(&mut self, group: u32) {
+        self.groups[group as usize].touched = false;
+        let head = self.head(group);
+        if self.groups[group as usize].settled == 0 {
+            return self.retire(group);
+        }
+        let home = self.limiting_clock(group);
+        let g = &mut self.groups[group as usize];
+        if home != g.home {
+            g.head = head;
+            return self.move_home(group, home);
+        }
+        if head != g.head {
+            g.head = head;
+            let key = head - g.offset;
+            self.clocks[home as usize].riders.update(&mut self.places, group, key);
+            self.touch_clock(home);
+        }
+    }
+
+    /// The clock of the lowest level; of equals, the one that the group rides.
+    #[inline]
+    fn limiting_clock(&self, group: u32) -> u32 {
+        let g = &self.groups[group as usize];
+        let (mut level, mut clock) = (g.ceiling, g.clock);
+        let mut present = if g.home == g.clock { g.ceiling } else { f64::INFINITY };
+        for u in &self.uses[g.uses.start as usize..g.uses.end as usize] {
+            let link = &self.links[u.link as usize];
+            if link.clock == g.home {
+                present = link.level;
+            }
+            if link.level < level {
+                (level, clock) = (link.level, link.clock);
+            }
+        }
+        if present.is_finite() && present * (1.0 - SAME) <= level { g.home } else { clock }
+    }
+
+    fn move_home(&mut self, group: u32, home: u32) {
+        let value = self.value(group);
+        self.leave_home(group);
+        let (now, g) = (self.now, &mut self.groups[group as usize]);
+        g.home = home;
+        let clock = &mut self.clocks[home as usize];
+        g.offset = value - clock.at(now);
+        clock.riders.insert(&mut self.places, group, g.head - g.offset);
+        self.touch_clock(home);
+    }
+
+    /// Nothing is left to do for the group; its next flow starts at a new origin.
+    fn retire(&mut self, group: u32) {
+        self.leave_home(group);
+        let g = &mut self.groups[group as usize];
+        assert!(g.flows.is_empty(), "a group without active flows has none");
+        g.offset = 0.0;
+        g.add_up(self.now, 0.0, 0.0);
+    }
+
+    fn leave_home(&mut self, group: u32) {
+        let home = std::mem::replace(&mut self.groups[group as usize].home, NONE);
+        if home != NONE {
+            self.clocks[home as usize].riders.remove(&mut self.places, group);
+            self.touch_clock(home);
+        }
+    }
+
+    fn refresh_clock(&mut self, clock: u32) {
+        let due = self.clocks[clock as usize].refresh(self.now);
+        if self.dues.get(clock as usize) != due {
+            self.dues.set(clock as usize, due);
+        }
+    }
+}
