@@ -1,6 +1,6 @@
 //! What every check of settings needs: the document, to point into, and the log.
 
-use super::document::{Document, NodeId};
+use super::document::{Document, NodeId, ROOT};
 use super::field::Field;
 use super::problem::Log;
 use super::reader::choose;
@@ -66,6 +66,10 @@ impl Check<'_> {
         match (written.as_slice(), overridden.as_slice()) {
             ([(index, ..)], _) | (_, [(index, ..)]) => Some(*index),
             ([], _) => {
+                let misspelt = |(key, _): &(&str, _)| self.log.suggested(self.document, table, key);
+                if choices.iter().any(misspelt) {
+                    return None;
+                }
                 let keys: Vec<_> = choices.iter().map(|(key, _)| format!("`{key}`")).collect();
                 let what = format!("one of the keys {} is missing", keys.join(", "));
                 self.log.key(table, what, remedy);
@@ -85,6 +89,11 @@ impl Check<'_> {
         let written = || nodes.iter().flatten().copied();
         let changed = written().find(|&at| self.document.node(at).origin.is_some());
         changed.or_else(|| written().next()).unwrap_or(table)
+    }
+
+    /// The node at a path of keys, if it is written.
+    pub(super) fn find(self, path: &[&str]) -> Option<NodeId> {
+        path.iter().try_fold(ROOT, |table, key| self.document.member(table, key))
     }
 
     /// The index of what a name refers to.

@@ -120,7 +120,7 @@ fn syntax_problems(name: &str, text: &str, errors: &[toml::de::Error]) -> Vec<Pr
 fn syntax_remedy(message: &str) -> &'static str {
     if message.contains("duplicate") {
         "keep one of the two"
-    } else if message.contains("recursion limit") {
+    } else if message.contains("recurs") {
         "nest at most 80 levels deep"
     } else if message.contains("quot") || message.contains("string values") {
         "write text and quantities in quotes: \"3 ms\""

@@ -44,11 +44,32 @@ impl de::Error for ReadError {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::custom(format!("found {found}, where {expected} is expected\nwrite {expected}"))
+        let expected = expected.to_string();
+        let remedy = expected.trim_end_matches(',');
+        Self::custom(format!(
+            "found {}, where {expected} is expected\nwrite {remedy}",
+            words(found)
+        ))
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Self::invalid_type(found, expected)
+    }
+}
+
+/// What was found, in words of TOML.
+fn words(found: Unexpected<'_>) -> String {
+    match found {
+        Unexpected::Bool(value) => value.to_string(),
+        Unexpected::Signed(value) => format!("the number {value}"),
+        Unexpected::Unsigned(value) => format!("the number {value}"),
+        Unexpected::Float(value) => format!("the number {value}"),
+        Unexpected::Str(text) => {
+            format!("the text {:?}", text.chars().take(60).collect::<String>())
+        }
+        Unexpected::Seq => "an array".to_owned(),
+        Unexpected::Map => "a table".to_owned(),
+        other => other.to_string(),
     }
 }
 
@@ -136,7 +157,7 @@ impl<'d> Reader<'d> {
             let remedy = format!("write a table with the keys {keys}");
             return Err(de::Error::custom(format!(
                 "found {}, where a table is expected\n{remedy}",
-                self.unexpected()
+                words(self.unexpected())
             )));
         }
         for &id in self.document.children(self.at) {
@@ -174,7 +195,7 @@ impl<'d> Reader<'d> {
             }
             _ => {
                 let remedy = format!("write one of {}", kinds.join(", "));
-                Err(de::Error::custom(format!("found {}\n{remedy}", self.unexpected())))
+                Err(de::Error::custom(format!("found {}\n{remedy}", words(self.unexpected()))))
             }
         }
     }

@@ -158,7 +158,8 @@ impl Rules<'_> {
             let parallel = self.settings.parallel.get();
             let pipeline = parallel.and_then(|parallel| parallel.pipeline.at);
             let data = self.settings.data().map(|(at, _)| at);
-            let at = self.check.blame(&[data, pipeline], self.at);
+            let gpus = self.check.find(&["cluster", "node", "gpus"]);
+            let at = self.check.blame(&[data, pipeline, gpus], self.at);
             let what = format!(
                 "{copies} model copies of {stages} stages need {needed} GPUs, and a node has {}",
                 node.gpus
@@ -169,7 +170,8 @@ impl Rules<'_> {
 
     fn check_dataset(&self, job: &Job, dataset: &Dataset) {
         if job.batch > dataset.samples {
-            let at = self.check.blame(&[self.settings.batch.at], self.at);
+            let samples = self.check.find(&["dataset", &dataset.name, "samples"]);
+            let at = self.check.blame(&[self.settings.batch.at, samples], self.at);
             let what = format!(
                 "a batch of {} is larger than the data set {:?} of {} samples",
                 job.batch, dataset.name, dataset.samples
@@ -192,11 +194,10 @@ impl Rules<'_> {
         let resident = if in_memory { dataset.samples as f64 * stored } else { 0.0 };
         let needed = buffered * decoded + resident;
         if needed > node.memory {
-            let at = if in_memory && resident > node.memory {
-                self.check.blame(&[], self.at)
-            } else {
-                self.check.blame(&[self.buffer_at()], self.at)
-            };
+            let memory = self.check.find(&["cluster", "node", "memory"]);
+            let samples = self.check.find(&["dataset", &dataset.name, "samples"]);
+            let too_large = if resident > node.memory { samples } else { self.buffer_at() };
+            let at = self.check.blame(&[too_large, memory, samples], self.at);
             let gib = |bytes: f64| bytes / f64::from(1 << 30);
             let what = format!(
                 "the data set in memory and the buffers need {:.1} GiB, and a node has {:.1} GiB",
@@ -229,7 +230,10 @@ impl Rules<'_> {
         if time > LONGEST_TRANSFER {
             let what = format!("reading one sample takes {time:.0} s from {:?}", storage.name);
             let remedy = "write a smaller `sample_size`, or more bandwidth: at most 1e6 s a sample";
-            self.check.wrong(self.at, what, remedy);
+            let size = self.check.find(&["dataset", &dataset.name, "sample_size"]);
+            let nic = self.check.find(&["cluster", "network", "nic"]);
+            let storage = self.check.find(&["storage", &storage.name]);
+            self.check.wrong(self.check.blame(&[size, nic, storage], self.at), what, remedy);
         }
     }
 }

@@ -20,7 +20,6 @@ pub(in crate::scenario) enum LoaderSettings {
     /// TensorFlow 1 queue: threads that read, decode and enqueue samples.
     TfQueue(TfQueue),
     /// Stages from storage to trainer.
-    #[schemars(extend("minItems" = 1))]
     Stages(List<StageSettings>),
 }
 

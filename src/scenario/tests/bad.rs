@@ -20,3 +20,476 @@ fn everything_that_is_wrong_is_said_at_once() {
     assert_eq!(rendered.matches("error:").count(), 5, "{rendered}");
     assert_eq!(rendered.matches("= help:").count(), 5, "{rendered}");
 }
+
+/// In the text `base` with `from` replaced by `to`, exactly one thing is wrong: at the mark `^` in
+/// `to`, with this key, this said about it, and this remedy.
+fn check(base: &str, (from, to, key, what, remedy): (&str, &str, &str, &str, &str)) {
+    assert_eq!(base.matches(from).count(), 1, "{from} is not there once");
+    let marked = base.replace(from, to);
+    let at = marked.find('^').unwrap_or_else(|| panic!("no mark in {to}"));
+    let text = marked.replacen('^', "", 1);
+    let line = marked[..at].matches('\n').count() + 1;
+    let column = marked[..at].chars().rev().take_while(|c| *c != '\n').count() + 1;
+    let file = ScenarioFile::parse("a.toml", text).unwrap_or_else(|p| panic!("{to}:\n{p}"));
+    let problems = file.resolve(&[]).map(|_| ()).and_then(|()| file.axes().map(|_| ()));
+    let problems = problems.expect_err(to);
+    let shown = problems.to_string();
+    let all: Vec<_> = problems.iter().collect();
+    let [problem] = all[..] else { panic!("{to}: {} problems\n{shown}", all.len()) };
+    assert_eq!((problem.line, problem.column), (line, column), "{to}\n{shown}");
+    assert_eq!(problem.key, key, "{to}\n{shown}");
+    assert!(problem.what.contains(what), "{to}\n{shown}");
+    assert!(problem.remedy.contains(remedy), "{to}\n{shown}");
+    assert!(shown.contains(&format!("--> a.toml:{line}:{column}\n")), "{to}\n{shown}");
+}
+
+#[test]
+fn quantities_need_their_unit_and_a_sensible_size() {
+    let size = |to, what, remedy| {
+        check(FLETCHER, ("\"784 B\"", to, "dataset.mnist.sample_size", what, remedy));
+    };
+    size("^784", "the number 784 has no unit, where a size is expected", "B, kB, MB");
+    size("^7.5", "the number 7.5 has no unit", "B, kB, MB");
+    size("^nan", "has no unit", "B, kB, MB");
+    size("^\"784\"", "a size needs a unit", "write a size with its unit: \"256 KiB\"");
+    size("^\"784 MB/s\"", "`MB/s` is a unit of a bandwidth", "write a size");
+    size("^\"784 kb\"", "`kb` is not a unit of a size (`kB`?)", "write a size");
+    size("^\"nan B\"", "not a finite number", "write a size");
+    size("^\"inf B\"", "not a finite number", "write a size");
+    size("^\"-784 B\"", "is negative", "from 1 B to 1000 PB");
+    size("^\"0 B\"", "without bytes", "write `sample_size");
+    size("^\"0.1 B\"", "is smaller than anything", "from 1 B to 1000 PB");
+    size("^\"1e30 B\"", "is larger than anything", "from 1 B to 1000 PB");
+    size("^\"1e999 B\"", "too large", "write a size");
+    size("^true", "found true", "write a size with its unit");
+    size("^[1, 2]", "found an array", "write a size with its unit");
+    size("^1979-05-27", "found a date", "write a size");
+    size("^{}", "no kind is said", "lognormal");
+    let nic = |to, what, remedy| {
+        check(FLETCHER, ("\"10 Gbit/s\"", to, "cluster.network.nic", what, remedy));
+    };
+    nic("^\"0 Gbit/s\"", "is zero", "write a bandwidth from 1 B/s");
+    nic("^\"10 Gbits/s\"", "`Gbits/s` is not a unit of a bandwidth (`Gbit/s`?)", "10 Gbit/s");
+    nic("^\"10 Gb/s\"", "is not a unit of a bandwidth (`GB/s`?)", "10 Gbit/s");
+    nic("^[\"10 Gbit/s\"]", "found an array", "write a bandwidth");
+    let rate = "storage.hpctmp.file-server.operations";
+    check(FLETCHER, ("\"100000 /s\"", "^\"3 ms\"", rate, "a unit of a time", "write a rate"));
+}
+
+#[test]
+fn whole_numbers_and_words_have_their_range() {
+    let rows = [
+        ("cores = 20", "cores = ^0", "cluster.node.cores", "0 is out of", "from 1 to 100000"),
+        ("cores = 20", "cores = ^2.5", "cluster.node.cores", "found the number", "a whole number"),
+        ("cores = 20", "cores = ^\"20\"", "cluster.node.cores", "found the text", "a whole number"),
+        ("cores = 20", "cores = ^nan", "cluster.node.cores", "found the number", "a whole number"),
+        (
+            "cores = 20",
+            "cores = ^99999999999999999999999999999999999999999999",
+            "cluster.node.cores",
+            "found the number",
+            "from 1 to 100000",
+        ),
+        ("seed = 1", "seed = ^-1", "run.seed", "-1 is out of range", "from 0 to"),
+        ("replications = 5", "replications = ^0", "run.replications", "0 is out", "from 1"),
+        ("\"auto\" ", "^\"of\" ", "run.warm_up", "found the text \"of\"", "\"auto\", \"off\""),
+        ("\"auto\" ", "^500 ", "run.warm_up", "all 500 steps are warm-up", "a smaller"),
+        (
+            "threads = 8",
+            "threads = ^2000000",
+            "job.lenet.loader.tf-queue.threads",
+            "2000000",
+            "1000000",
+        ),
+        ("samples = 60000", "samples = ^1e9", "dataset.mnist.samples", "found the number", "whole"),
+        (
+            "batch = 64 ",
+            "batch = ^60001 ",
+            "job.lenet.batch",
+            "is larger than the data set",
+            "smaller",
+        ),
+    ];
+    for row in &rows[..11] {
+        check(FLETCHER, *row);
+    }
+    let large = FLETCHER.replace("2000 samples", "90000 samples");
+    check(&large, rows[11]);
+}
+
+#[test]
+fn unknown_and_missing_keys_are_named() {
+    let rows = [
+        ("seed = 1", "^sed = 1", "run.sed", "unknown key `sed`", "did you mean `seed`?"),
+        ("seed = 1", "^xyzzyxyzzy = 1", "run.xyzzyxyzzy", "unknown key", "known here: `steps`"),
+        ("seed = 1", "^\"a\\u0007b\" = 1", "run.\"a\\u0007b\"", "unknown", "known"),
+        (
+            "name = \"fletcher-lenet\"",
+            "name = \"x\"\n^profile = \"p\"",
+            "profile",
+            "unknown key",
+            "known",
+        ),
+        (
+            "[cluster.node]\n",
+            "[cluster.node]\n^core = 2\n",
+            "cluster.node.core",
+            "unknown key",
+            "`cores`",
+        ),
+        (
+            ".file-server]",
+            ".^fileserver]",
+            "storage.hpctmp.fileserver",
+            "unknown kind",
+            "`file-server`",
+        ),
+        (
+            "[job.loader.tf-queue]",
+            "[job.loader.^pytorch]",
+            "job.lenet.loader.pytorch",
+            "unknown kind",
+            "`stages`",
+        ),
+        (
+            "median = \"0.92 ms\"",
+            "^medium = \"0.92 ms\"",
+            "storage.hpctmp.file-server.latency.lognormal.medium",
+            "unknown key",
+            "`median`",
+        ),
+        (
+            "layout.file-per-sample = {}",
+            "layout.file-per-sample = { ^size = 3 }",
+            "dataset.mnist.layout.file-per-sample.size",
+            "unknown key",
+            "nothing can be written",
+        ),
+        (
+            "layout.file-per-sample = {}",
+            "layout = ^{}",
+            "dataset.mnist.layout",
+            "no kind",
+            "file-per-sample, shards",
+        ),
+        (
+            "layout.file-per-sample = {}",
+            "layout.file-per-sample = {}\nlayout.^shards = { samples = 10 }",
+            "dataset.mnist.layout.shards",
+            "two kinds are said: `file-per-sample` and `shards`",
+            "keep one",
+        ),
+        (
+            "layout.file-per-sample = {}",
+            "layout.^shards = {}",
+            "dataset.mnist.layout.shards",
+            "`samples` is missing",
+            "samples = 1000",
+        ),
+        (
+            "layout.file-per-sample = {}",
+            "layout = ^\"shards\"",
+            "dataset.mnist.layout.shards",
+            "",
+            "",
+        ),
+    ];
+    for row in &rows[..12] {
+        check(FLETCHER, *row);
+    }
+    let missing = [
+        ("cores = 20\n", "cluster.node", "`cores` is missing", "cores = 20"),
+        ("samples = 60000\n", "dataset.mnist", "`samples` is missing", "samples = 60000"),
+        ("threads = 8\n", "job.lenet.loader.tf-queue", "`threads` is missing", "threads = 8"),
+        ("bandwidth = \"2 GB/s\"\n", "storage.hpctmp.file-server", "`bandwidth`", "2 GB/s"),
+    ];
+    for (line, key, what, remedy) in missing {
+        let problems = ScenarioFile::parse("a.toml", FLETCHER.replace(line, ""))
+            .and_then(|file| file.resolve(&[]))
+            .expect_err(line);
+        let problem = problems.iter().next().expect("not empty");
+        assert_eq!((problem.key.as_str(), problem.line > 0), (key, true), "{problems}");
+        assert!(problem.what.contains(what) && problem.remedy.contains(remedy), "{problems}");
+    }
+    let empty = wrong("");
+    for key in ["name", "run", "cluster", "storage", "dataset", "job"] {
+        assert!(empty.contains(&format!("the key `{key}` is missing")), "{empty}");
+    }
+}
+
+#[test]
+fn references_lead_somewhere() {
+    let rows = [
+        (
+            "dataset = \"mnist\"",
+            "dataset = ^\"minst\"",
+            "job.lenet.dataset",
+            "no dataset named",
+            "did you mean `mnist`?",
+        ),
+        (
+            "storage = \"hpctmp\"",
+            "storage = ^\"scratch\"",
+            "job.lenet.storage",
+            "no storage named",
+            "known here: `hpctmp`",
+        ),
+    ];
+    for row in rows {
+        check(FLETCHER, row);
+    }
+}
+
+#[test]
+fn contradictions_are_found() {
+    let queue = "job.lenet.loader.tf-queue.capacity";
+    let every = "batch_interval = 1 ";
+    let rows = [
+        (
+            "steps = 500 ",
+            "steps = 500\n^epochs = 2 ",
+            "run.epochs",
+            "`steps` and `epochs` contradict",
+            "keep one",
+        ),
+        (
+            "\"2000 samples\"",
+            "^\"63 samples\"",
+            queue,
+            "holds 63 samples, less than one batch of 64",
+            "64 samples",
+        ),
+        (
+            "\"2000 samples\"",
+            "^\"2.5 samples\"",
+            queue,
+            "is not a whole number",
+            "a number of samples",
+        ),
+        (
+            "copies = 16 ",
+            "copies = ^17 ",
+            "job.lenet.copies",
+            "need 17 nodes, and the cluster has 16",
+            "fewer copies",
+        ),
+        (
+            "copies_per_node = 4",
+            "copies_per_node = ^5",
+            "job.lenet.parallel.data.copies_per_node",
+            "need 5 GPUs, and a node has 4",
+            "fewer copies",
+        ),
+        (
+            "copies_per_node = 4",
+            "copies_per_node = ^4\n[job.parallel.pipeline]\nstages = 2",
+            "job.lenet.parallel.data.copies_per_node",
+            "4 model copies of 2 stages need 8 GPUs",
+            "fewer copies",
+        ),
+        (
+            every,
+            "batch_interval = ^0.5 ",
+            "job.lenet.batch_interval",
+            "less than one",
+            "larger `batch`",
+        ),
+        (
+            every,
+            "batch_interval = ^\"2\" ",
+            "job.lenet.batch_interval",
+            "found the text",
+            "a number",
+        ),
+        (
+            every,
+            "batch_interval.adaptive = { level = ^\"2001 samples\", max = 16 }\n",
+            "job.lenet.batch_interval.adaptive.level",
+            "never holds 2001",
+            "lower `level`",
+        ),
+        (
+            every,
+            "batch_interval.adaptive = { level = ^\"63 samples\", max = 16 }\n",
+            "job.lenet.batch_interval.adaptive.level",
+            "less than one batch",
+            "64 samples",
+        ),
+        (
+            every,
+            "batch_interval.^adaptive = { level = \"64 samples\" }\n",
+            "job.lenet.batch_interval.adaptive",
+            "`max` is missing",
+            "max = 16",
+        ),
+        (
+            every,
+            "queue = ^\"circular\"\nbatch_interval.adaptive = { level = \"64 samples\", max = 16 }\n",
+            "job.lenet.queue",
+            "no effect",
+            "bounded",
+        ),
+        (
+            every,
+            "queue = ^\"round\" ",
+            "job.lenet.queue",
+            "unknown value \"round\"",
+            "`bounded`, `circular`",
+        ),
+        (
+            every,
+            "prefill = ^\"2001 samples\" ",
+            "job.lenet.prefill",
+            "do not fit into a queue of 2000",
+            "full",
+        ),
+        (every, "prefill = ^2000 ", "job.lenet.prefill", "found the number", "\"full\""),
+        (every, "stagger = ^\"1e6 s\" ", "job.lenet.stagger", "starts after", "shorter"),
+        ("256 GiB", "256 KiB", "", "", ""),
+        (
+            "step = { fixed = \"2 ms\", per_sample = \"15.6 us\" }",
+            "step = ^\"0 s\"",
+            "job.lenet.model.step",
+            "takes no time",
+            "3 ms",
+        ),
+        (
+            "step = { fixed = \"2 ms\", per_sample = \"15.6 us\" }",
+            "step = ^3",
+            "job.lenet.model.step",
+            "the number 3 has no unit",
+            "3 ms",
+        ),
+        (
+            "[job.model]\n",
+            "[job.model]\njitter.lognormal.cv = ^1000\n",
+            "job.lenet.model.jitter.lognormal.cv",
+            "out of range",
+            "0.001 to 100",
+        ),
+        (
+            "p99 = \"9.2 ms\"",
+            "p99 = ^\"0.9 ms\"",
+            "storage.hpctmp.file-server.latency.lognormal.p99",
+            "not above `median`",
+            "larger `p99`",
+        ),
+        (
+            "p99 = \"9.2 ms\"",
+            "p99 = \"9 ms\", ^cv = 1.0",
+            "storage.hpctmp.file-server.latency.lognormal.cv",
+            "contradict",
+            "`mean` and `cv`",
+        ),
+        (
+            "p99 = \"9.2 ms\"",
+            "p99 = \"9 ms\", ^mean = \"1 s\"",
+            "storage.hpctmp.file-server.latency.lognormal.mean",
+            "contradict",
+            "keep one",
+        ),
+        (
+            "steps = 500 ",
+            "steps = ^100000000 ",
+            "run.steps",
+            "1600000000 steps together",
+            "fewer steps",
+        ),
+        ("per_stream = \"400 MB/s\"", "per_stream = \"1 B/s\"", "", "", ""),
+    ];
+    for row in rows.iter().filter(|row| !row.2.is_empty()) {
+        check(FLETCHER, *row);
+    }
+    let memory = wrong(&FLETCHER.replace("256 GiB", "256 KiB"));
+    assert!(memory.contains("the buffers need") && memory.contains("more memory"), "{memory}");
+    let slow = FLETCHER.replace("400 MB/s", "1 B/s").replace("784 B", "5 TB");
+    assert!(wrong(&slow).contains("reading one sample takes"), "{}", wrong(&slow));
+}
+
+#[test]
+fn an_axis_must_be_acceptable() {
+    let batch = "\"job.batch_interval\" = [1, 2, 4, 8, 16, 32]";
+    let rows = [
+        (
+            batch,
+            "^\"job.batch_intervall\" = [1, 2]",
+            "sweep.\"job.batch_intervall\"",
+            "unknown key",
+            "did you mean `batch_interval`",
+        ),
+        (
+            batch,
+            "^\"job.lent.batch\" = [1, 2]",
+            "sweep.\"job.lent.batch\"",
+            "unknown key `lent`",
+            "known here",
+        ),
+        (
+            batch,
+            "\"job.batch\" = [64, ^\"x\"]",
+            "sweep.\"job.batch\".1",
+            "found the text",
+            "whole number",
+        ),
+        (batch, "\"job.batch\" = ^[]", "sweep.\"job.batch\"", "has 0 values", "write 1 to"),
+        (
+            batch,
+            "\"job.batch\" = ^64",
+            "sweep.\"job.batch\"",
+            "a list of values is expected",
+            "[1, 2, 4]",
+        ),
+        (batch, "^\"job..batch\" = [64]", "sweep.\"job..batch\"", "not a dotted key", "job.batch"),
+        (batch, "^\"sweep.x\" = [64]", "sweep.\"sweep.x\"", "cannot be swept", "single setting"),
+        (batch, "^job.batch = [64]", "sweep.job", "a list of values is expected", "in quotes"),
+        (
+            batch,
+            "\"cluster.network.nic\" = [\"1 GB/s\", ^\"0 GB/s\"]",
+            "sweep.\"cluster.network.nic\".1",
+            "is zero",
+            "write a bandwidth",
+        ),
+    ];
+    for row in &rows[..7] {
+        check(FLETCHER, *row);
+    }
+    check(FLETCHER, rows[8]);
+    assert!(wrong(&FLETCHER.replace(batch, "job.batch = [64]")).contains(rows[7].4));
+}
+
+#[test]
+fn syntax_errors_are_placed_too() {
+    for (text, expected) in [
+        ("a = 1\na = 2\n", "duplicate key\n --> a.toml:2:1\n"),
+        ("a = 2 GB\n", "must be quoted, expected literal string\n --> a.toml:1:5\n"),
+        ("[a\n", "unclosed table"),
+        ("\0\u{1}", "this is not TOML"),
+        ("a = \"\\q\"", "this is not TOML"),
+    ] {
+        let shown = wrong(text);
+        assert!(shown.contains(expected), "{text:?}:\n{shown}");
+        assert!(shown.contains("= help: "), "{text:?}:\n{shown}");
+        assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{text:?}: {shown:?}");
+    }
+    let deep = format!("a = {}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let shown = wrong(&deep);
+    assert!(shown.contains("nest at most 80 levels deep"), "{shown}");
+    let dotted = format!("{}a = 1", "a.".repeat(100_000));
+    assert!(wrong(&dotted).contains("nest at most 80 levels deep"));
+    let tables = format!("a = {}1{}", "{a=".repeat(100_000), "}".repeat(100_000));
+    assert!(wrong(&tables).contains("nest at most 80 levels deep"));
+}
+
+#[test]
+fn what_is_shown_of_a_hostile_file_is_harmless_and_short() {
+    let long = format!("x = \"{}\"\n{}", "y".repeat(1 << 20), FLETCHER);
+    let shown = wrong(&long);
+    assert!(shown.len() < 2000, "{} bytes", shown.len());
+    let hidden = FLETCHER.replace("seed = 1", "\"s\\u001b[31m\u{202e}eed\" = 1");
+    let shown = wrong(&hidden);
+    assert!(shown.contains("unknown key"), "{shown}");
+    assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
+    let many: String = (0..5000).map(|n| format!("k{n} = 1\n")).collect();
+    let shown = wrong(&many);
+    assert!(shown.contains("more problems"), "{shown}");
+}

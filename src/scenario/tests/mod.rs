@@ -1,7 +1,12 @@
 //! Scenario files, right and wrong.
 
+mod any;
 mod bad;
+mod files;
 mod good;
+mod loaders;
+mod overrides;
+mod schema;
 
 use super::*;
 

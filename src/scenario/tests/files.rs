@@ -1,0 +1,71 @@
+//! Files on disk: scenarios, and what they name.
+
+use super::*;
+use std::path::Path;
+
+fn said(result: Result<ScenarioFile, Problems>) -> String {
+    let problems = result.expect_err("wrong");
+    assert!(problems.to_string().contains("= help: "), "{problems}");
+    problems.to_string()
+}
+
+#[test]
+fn what_cannot_be_read_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.toml");
+    assert!(said(ScenarioFile::open(&path)).contains("cannot read the file: "));
+    assert!(said(ScenarioFile::open(directory.path())).contains("directory"));
+    std::fs::write(&path, b"name = \"x\"\nseed\xff").expect("written");
+    let shown = said(ScenarioFile::open(&path));
+    assert!(shown.contains("not text in UTF-8") && shown.contains("a.toml:2:5\n"), "{shown}");
+    // 1 GiB that takes no space.
+    std::fs::File::create(&path).and_then(|file| file.set_len(1 << 30)).expect("written");
+    assert!(said(ScenarioFile::open(&path)).contains("more than 16 MiB"));
+    if Path::new("/dev/zero").exists() {
+        assert!(said(ScenarioFile::open(Path::new("/dev/zero"))).contains("more than 16 MiB"));
+    }
+    std::fs::write(&path, FLETCHER).expect("written");
+    assert!(ScenarioFile::open(&path).expect("right").resolve(&[]).is_ok());
+}
+
+/// The sizes that a file of values gives, or what is wrong.
+fn sizes(content: Option<&[u8]>) -> Result<Distribution, Problems> {
+    let directory = tempfile::tempdir().expect("a directory");
+    if let Some(content) = content {
+        std::fs::write(directory.path().join("sizes.csv"), content).expect("written");
+    }
+    let path = directory.path().join("a.toml");
+    let text = FLETCHER.replace("\"784 B\"", "{ empirical = { file = \"sizes.csv\" } }");
+    std::fs::write(&path, text).expect("written");
+    let scenario = ScenarioFile::open(&path).expect("TOML").resolve(&[])?;
+    let SampleSizes::Drawn(sizes) = scenario.datasets[0].sizes.clone() else { panic!("drawn") };
+    Ok(sizes)
+}
+
+#[test]
+fn values_come_from_a_file_beside_the_scenario() {
+    let content = b"size\n# a comment\n784\n\n1 KiB\n2,kB # two\n1e3\n";
+    let expected = Distribution::Empirical([784.0, 1024.0, 2000.0, 1000.0].into());
+    assert_eq!(sizes(Some(content)), Ok(expected));
+}
+
+#[test]
+fn a_wrong_file_of_values_is_refused_at_its_line() {
+    let rows: [(Option<&[u8]>, &str); 8] = [
+        (None, "\"sizes.csv\": cannot read the file"),
+        (Some(b""), "holds no value above zero"),
+        (Some(b"0\n0\n"), "holds no value above zero"),
+        (Some(b"1\nabc\n"), "sizes.csv:2:1\n"),
+        (Some(b"1\n2\n  -3\n"), "sizes.csv:3:1\n"),
+        (Some(b"1\nnan\n"), "NaN is not between"),
+        (Some(b"1\n3 ms\n"), "`ms` is a unit of a time"),
+        (Some(b"\xff\xfe"), "not text in UTF-8"),
+    ];
+    for (content, expected) in rows {
+        let problems = sizes(content).expect_err(expected);
+        let shown = problems.to_string();
+        assert!(shown.contains(expected) && shown.contains("= help: "), "{expected}\n{shown}");
+        let problem = problems.iter().next().expect("not empty");
+        assert!(problem.key.starts_with("dataset.mnist.sample_size.empirical"), "{shown}");
+    }
+}

@@ -1,0 +1,95 @@
+//! The JSON Schema agrees with the reader.
+
+use super::*;
+use serde_json::Value as Json;
+
+/// Resolves a reference of the schema.
+fn target<'s>(schema: &'s Json, node: &'s Json) -> &'s Json {
+    match node["$ref"].as_str() {
+        Some(reference) => schema.pointer(&reference[1..]).expect("references lead somewhere"),
+        None => node,
+    }
+}
+
+/// The schema of a key, through tables of names, arrays and kinds.
+fn find<'s>(schema: &'s Json, node: &'s Json, path: &[&str]) -> Option<&'s Json> {
+    let node = target(schema, node);
+    let [key, rest @ ..] = path else { return Some(node) };
+    if let Some(items) = node.get("items") {
+        return find(schema, items, path);
+    }
+    if let Some(member) = node["properties"].get(*key) {
+        return find(schema, member, rest);
+    }
+    if node["additionalProperties"].is_object() {
+        return find(schema, &node["additionalProperties"], rest);
+    }
+    let kinds = node["oneOf"].as_array().or_else(|| node["anyOf"].as_array())?;
+    kinds.iter().find_map(|kind| find(schema, kind, path))
+}
+
+#[test]
+fn it_knows_the_keys_of_the_example() {
+    let schema = schema();
+    for path in [
+        "name",
+        "run.warm_up",
+        "cluster.node.intra.latency",
+        "cluster.network.nic",
+        "storage.hpctmp.file-server.latency.lognormal.p99",
+        "storage.hpctmp.local-disk.operations",
+        "storage.hpctmp.memory.bandwidth",
+        "dataset.mnist.layout.shards.request",
+        "dataset.mnist.sample_size.empirical.file",
+        "job.batch_interval.adaptive.level",
+        "job.loader.tf-queue.threads",
+        "job.loader.stages.per_sample",
+        "job.model.step.per_sample",
+        "job.model.jitter.lognormal.cv",
+        "job.parallel.pipeline.shares",
+        "background.requests.rate",
+        "sweep",
+    ] {
+        let parts: Vec<_> = path.split('.').collect();
+        assert!(find(&schema, &schema, &parts).is_some(), "{path}");
+    }
+    assert!(find(&schema, &schema, &["job", "bach"]).is_none());
+}
+
+/// Calls `visit` with every table of the schema.
+fn walk(node: &Json, visit: &mut impl FnMut(&serde_json::Map<String, Json>)) {
+    match node {
+        Json::Object(members) => {
+            visit(members);
+            members.values().for_each(|member| walk(member, visit));
+        }
+        Json::Array(elements) => elements.iter().for_each(|element| walk(element, visit)),
+        _ => {}
+    }
+}
+
+#[test]
+fn it_refuses_unknown_keys_and_describes_the_known_ones() {
+    let mut described = 0;
+    walk(&schema(), &mut |table| {
+        let is_schema = table.get("type").is_some_and(|kind| kind == "object");
+        if let (true, Some(Json::Object(properties))) = (is_schema, table.get("properties")) {
+            assert_eq!(table.get("additionalProperties"), Some(&Json::Bool(false)), "{table:?}");
+            for (key, property) in properties {
+                let said = property.get("description").is_some() || property.get("$ref").is_some();
+                described += usize::from(said);
+                assert!(said || ["every", "stages"].contains(&key.as_str()), "{key} in {table:?}");
+            }
+        }
+    });
+    assert!(described > 50);
+}
+
+#[test]
+fn quantities_have_a_pattern_and_an_example() {
+    let schema = schema();
+    let nic = find(&schema, &schema, &["cluster", "network", "nic"]).expect("known");
+    assert_eq!(nic["examples"], serde_json::json!(["10 Gbit/s"]));
+    assert!(nic["pattern"].as_str().is_some_and(|pattern| pattern.contains("Gbit/s")));
+    assert!(nic["description"].as_str().is_some_and(|text| text.contains("one of B/s")));
+}
