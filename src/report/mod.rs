@@ -1,7 +1,23 @@
 //! What a run showed, simulated or live: plain numbers, and their forms for people and programs.
 
+mod bottleneck;
 mod cause;
+mod figures;
+pub mod format;
+pub mod json;
 mod outcome;
+mod queue;
+mod sample;
+mod summary;
+#[cfg(test)]
+mod summary_tests;
+pub mod text;
+
+pub mod trace;
+mod warnings;
+mod window;
 
 pub use cause::{Cause, StallCause};
+pub use figures::*;
 pub use outcome::*;
+pub use summary::summarise;

@@ -1,5 +1,5 @@
 //! What one replication of one world showed, step by step: what both worlds hand to
-//! [`super::summary`].
+//! [`super::summarise`].
 
 use super::StallCause;
 

@@ -1,0 +1,184 @@
+//! What to change first.
+
+use super::figures::{Bottleneck, JobReport, ResourceReport};
+use super::format::share;
+use super::{Cause, StallCause};
+use crate::scenario::{BatchInterval, Job, Scenario};
+
+/// Stalls below this share are not worth a change.
+const NEGLIGIBLE: f64 = 0.05;
+
+/// Utilisation from which a shared resource counts as full.
+const FULL: f64 = 0.9;
+
+/// The bottleneck of the job that loses most accelerator time; `None` where no job has a step.
+pub(super) fn bottleneck(
+    scenario: &Scenario,
+    jobs: &[JobReport],
+    resources: &[ResourceReport],
+) -> Option<Bottleneck> {
+    let lost = |(described, job): &(&Job, &JobReport)| {
+        let accelerators = f64::from(described.copies)
+            * f64::from(described.nodes)
+            * f64::from(described.copies_per_node);
+        job.figures.stall.total.mean.unwrap_or(0.0) * accelerators
+    };
+    let trained = scenario.jobs.iter().zip(jobs).filter(|(_, job)| !job.figures.is_empty());
+    // Of equals the first.
+    let worst = trained.rev().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
+    let (described, job) = worst;
+    let total = job.figures.stall.total.mean?;
+    let largest = job.figures.stall.largest().filter(|_| total >= NEGLIGIBLE);
+    let Some((of, part)) = largest else {
+        return Some(by_compute(job));
+    };
+    let context = Context { scenario, described, job, resources };
+    let resource = context.carrier(of);
+    let advice = context.advice(of, &resource);
+    let text = format!(
+        "{} of the accelerators' time in `{}` goes into {}: {advice}{}.",
+        share(part),
+        job.name,
+        context.words(of),
+        context.interval_hint(of)
+    );
+    Some(Bottleneck { job: job.name.clone(), cause: of.to_string(), resource, share: part, text })
+}
+
+fn by_compute(job: &JobReport) -> Bottleneck {
+    let part = job.figures.accelerator_utilisation.mean.unwrap_or(0.0);
+    Bottleneck {
+        job: job.name.clone(),
+        cause: Cause::Compute.name().to_owned(),
+        resource: "accelerators".to_owned(),
+        share: part,
+        text: format!(
+            "The accelerators of `{}` compute {} of the time: only faster or more of them would \
+             speed it up.",
+            job.name,
+            share(part)
+        ),
+    }
+}
+
+/// What the choice depends on.
+struct Context<'a> {
+    scenario: &'a Scenario,
+    described: &'a Job,
+    job: &'a JobReport,
+    resources: &'a [ResourceReport],
+}
+
+impl Context<'_> {
+    fn storage(&self) -> &str {
+        &self.scenario.storage[self.described.storage].name
+    }
+
+    /// What carries a cause.
+    fn carrier(&self, of: StallCause) -> String {
+        let storage = self.storage();
+        match of.cause {
+            _ if of.peer => "slowest rank".to_owned(),
+            Cause::Open => format!("{storage}.operations"),
+            Cause::Latency => format!("{storage}.latency"),
+            Cause::Transfer => self.busiest_link(),
+            Cause::Decode => format!("{}.workers", self.job.name),
+            Cause::CpuWait => "node.cores".to_owned(),
+            Cause::Order => format!("{}.order", self.job.name),
+            Cause::Restart => format!("{}.loader", self.job.name),
+            Cause::Copy | Cause::Swap => "node.pcie".to_owned(),
+            Cause::Bubble => format!("{}.pipeline", self.job.name),
+            Cause::Communication => "network".to_owned(),
+            Cause::Checkpoint => format!("{storage}.bandwidth"),
+            Cause::Fault => "faults".to_owned(),
+            Cause::Compute => "accelerators".to_owned(),
+        }
+    }
+
+    /// The busier of the storage's bandwidth and the NICs if it is full, else the cap of a stream.
+    fn busiest_link(&self) -> String {
+        let storage = self.storage();
+        let links = [format!("{storage}.bandwidth"), "node.nic".to_owned()];
+        let use_of = |name: &str| {
+            let resource = self.resources.iter().find(|resource| resource.name == name);
+            resource.and_then(|resource| resource.utilisation_max.mean).unwrap_or(0.0)
+        };
+        let [bandwidth, nic] = links;
+        let busier = if use_of(&nic) > use_of(&bandwidth) { nic } else { bandwidth };
+        if use_of(&busier) >= FULL { busier } else { format!("{storage}.per_stream") }
+    }
+
+    /// The wait in words.
+    fn words(&self, of: StallCause) -> String {
+        let storage = self.storage();
+        let words = match of.cause {
+            Cause::Open => format!("opening files on `{storage}`"),
+            Cause::Latency => format!("request latency of `{storage}` (or a delay of the loader)"),
+            Cause::Transfer => format!("transfers from `{storage}`"),
+            Cause::Decode => "decoding".to_owned(),
+            Cause::CpuWait => "waiting for cores".to_owned(),
+            Cause::Order => "samples held back behind a slower one".to_owned(),
+            Cause::Restart => "restarting the loader".to_owned(),
+            Cause::Copy => "copies to the device".to_owned(),
+            Cause::Communication => "communication that training does not hide".to_owned(),
+            Cause::Bubble => "pipeline bubbles".to_owned(),
+            Cause::Swap => "swapping over PCIe".to_owned(),
+            Cause::Checkpoint => "writing checkpoints".to_owned(),
+            Cause::Fault => "faults and recovery from them".to_owned(),
+            Cause::Compute => "computing".to_owned(),
+        };
+        if of.peer {
+            format!("waiting for a slower rank, which is held up by {words}")
+        } else {
+            words
+        }
+    }
+
+    /// What to change, to be read after a colon.
+    fn advice(&self, of: StallCause, resource: &str) -> String {
+        match of.cause {
+            Cause::Open => "pack samples into shards, or raise the storage's operation rate".into(),
+            Cause::Latency => format!("more loader workers (now {}) hide it", self.workers()),
+            Cause::Transfer if resource.ends_with(".per_stream") => {
+                format!("more loader workers (now {}) or a faster stream help", self.workers())
+            }
+            Cause::Transfer | Cause::Checkpoint => {
+                format!("raise the capacity of `{resource}` or move fewer bytes")
+            }
+            Cause::Decode => format!(
+                "more loader workers (now {}; each uses one core at most) or cheaper decoding help",
+                self.workers()
+            ),
+            Cause::CpuWait => "more cores per node or cheaper decoding help".into(),
+            Cause::Order => "unordered delivery or more workers help".into(),
+            Cause::Restart => "keep workers alive between epochs".into(),
+            Cause::Copy => "a faster host link or smaller decoded samples help".into(),
+            Cause::Communication => "a faster network or fewer bytes per step help".into(),
+            Cause::Bubble => "balance the stages or let them overlap".into(),
+            Cause::Swap => "a smaller model or more device memory helps".into(),
+            Cause::Fault => "nothing but fewer faults helps".into(),
+            Cause::Compute => "balance the ranks, or even out their step times".into(),
+        }
+    }
+
+    /// Workers of the loader, all stages together, per node.
+    fn workers(&self) -> u64 {
+        self.described.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum()
+    }
+
+    /// The batch interval that would end starvation, where the input is what is late.
+    fn interval_hint(&self, of: StallCause) -> String {
+        let input = [Cause::Open, Cause::Latency, Cause::Transfer, Cause::Decode, Cause::CpuWait]
+            .contains(&of.cause);
+        let BatchInterval::Every(now) = self.described.batch_interval else {
+            return String::new();
+        };
+        let slower = self.job.figures.accelerator_utilisation.mean.map_or(1.0, |busy| 1.0 / busy);
+        let wanted = (now * slower - 1e-9).ceil();
+        if input && wanted > now && wanted.is_finite() {
+            format!(", or a batch interval of {wanted} (now {now})")
+        } else {
+            String::new()
+        }
+    }
+}

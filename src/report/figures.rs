@@ -1,0 +1,236 @@
+//! The report: times in seconds, sizes in bytes, rates per second, shares 0–1.
+
+use super::StallCause;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// What a run showed.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Report {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Version of forebay.
+    pub version: String,
+    /// Replications that the figures are over.
+    pub replications: usize,
+    /// One per job of the scenario, its copies together.
+    pub jobs: Vec<JobReport>,
+    /// Every shared resource of finite capacity.
+    pub resources: Vec<ResourceReport>,
+    /// What to change first; `None` without a completed step.
+    pub bottleneck: Option<Bottleneck>,
+    /// Time of the last step of all jobs [s].
+    pub makespan: Figure,
+    /// Calendar events and flow completions handled, all replications together.
+    pub events: u64,
+    /// Flows completed, all replications together.
+    pub flows: u64,
+    /// Time that the simulation itself took [s].
+    pub wall_time: f64,
+    /// What the reader should know before trusting the figures, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// A figure that varies.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
+pub struct Figure {
+    /// Mean over replications of the mean over copies; `None` where nothing was observed.
+    pub mean: Option<f64>,
+    /// 95 % confidence interval of the mean: Student's over replications or, within a single one,
+    /// over 20 batches of steps.
+    pub ci95: Option<[f64; 2]>,
+    /// Median of the single observations, where there are such.
+    pub p50: Option<f64>,
+    /// Their 95 % quantile.
+    pub p95: Option<f64>,
+    /// Their 99 % quantile.
+    pub p99: Option<f64>,
+}
+
+/// One job, its copies together.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct JobReport {
+    /// Name.
+    pub name: String,
+    /// Independent copies.
+    pub copies: u32,
+    /// Figures of one copy behind the warm-up.
+    #[serde(flatten)]
+    pub figures: JobFigures,
+    /// Highest rate over a single step [samples/s].
+    pub samples_per_second_max: Option<f64>,
+    /// Least and greatest mean step time of a copy [s].
+    pub step_time_spread: Option<Spread>,
+    /// Steps left out at the beginning, mean over copies and replications.
+    pub warm_up_steps: f64,
+    /// The first epoch, nothing left out; `None` where the run does not go beyond it.
+    pub first_epoch: Option<JobFigures>,
+    /// What lies behind the first epoch (and the warm-up).
+    pub later_epochs: Option<JobFigures>,
+    /// The last buffer.
+    pub queue: QueueReport,
+    /// Queue and steps over time, first copy of the first replication.
+    pub series: SeriesReport,
+}
+
+/// Figures of one copy of a job over a stretch of its steps.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct JobFigures {
+    /// Samples trained on [samples/s].
+    pub samples_per_second: Figure,
+    /// Those among them that were new in their epoch [samples/s].
+    pub fresh_samples_per_second: Figure,
+    /// Time from the end of one step to the end of the next [s].
+    pub step_time: Figure,
+    /// Steps observed.
+    pub steps: Figure,
+    /// Time for one pass over the data set at the rate of fresh samples [s].
+    pub epoch_time: Figure,
+    /// Time that accelerators compute ÷ elapsed time, as MLPerf Storage defines it.
+    pub accelerator_utilisation: Figure,
+    /// Time that accelerators wait, by cause, as shares of elapsed time.
+    pub stall: StallReport,
+}
+
+impl JobFigures {
+    /// Whether no step was observed.
+    pub fn is_empty(&self) -> bool {
+        self.step_time.mean.is_none()
+    }
+}
+
+/// Shares of time that accelerators waited.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StallReport {
+    /// All causes together.
+    pub total: Figure,
+    /// Each cause, in a fixed order: the usual ones always, the others where they occur.
+    pub causes: Vec<(StallCause, Figure)>,
+}
+
+impl StallReport {
+    /// The largest cause and its share of time, if there is any.
+    pub fn largest(&self) -> Option<(StallCause, f64)> {
+        let shares = self.causes.iter().filter_map(|(of, figure)| Some((*of, figure.mean?)));
+        // Of equals the first.
+        let largest = shares.rev().max_by(|a, b| a.1.total_cmp(&b.1));
+        largest.filter(|(_, share)| *share > 0.0)
+    }
+}
+
+impl Serialize for StallReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1 + self.causes.len()))?;
+        map.serialize_entry("total", &self.total)?;
+        for (cause, figure) in &self.causes {
+            map.serialize_entry(&cause.to_string(), figure)?;
+        }
+        map.end()
+    }
+}
+
+/// Least and greatest.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Spread {
+    /// Least.
+    pub min: f64,
+    /// Greatest.
+    pub max: f64,
+}
+
+/// The last buffer of a job copy, all its nodes together, behind the warm-up.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct QueueReport {
+    /// Capacity [samples].
+    pub capacity: u64,
+    /// Level, weighted by time [samples].
+    pub occupancy: Figure,
+    /// How often it ran empty under a waiting trainer after it had been ready, per copy.
+    pub exhaustions: Figure,
+    /// How long exhaustions lasted [s], over the whole run.
+    pub exhaustion_duration: Figure,
+    /// Share of time with a trainer waiting for it.
+    pub time_empty: Figure,
+    /// Samples put in [samples/s].
+    pub enqueue_rate: Figure,
+    /// Samples taken out [samples/s].
+    pub dequeue_rate: Figure,
+    /// Samples put in per second that workers were not held up by a full queue [samples/s].
+    pub unblocked_enqueue_rate: Figure,
+    /// Unblocked enqueue rate − dequeue rate [samples/s].
+    pub net_enqueue_rate: Figure,
+    /// From the job's start to the first exhaustion of a queue that was full then [s], of the
+    /// copies where it happened.
+    pub time_to_exhaustion: Figure,
+    /// Time that a sample spends inside [s].
+    pub waiting_time: Figure,
+    /// Circular queues: age of samples when read [s], over the whole run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age: Option<Figure>,
+    /// Circular queues: how often samples were read before they were overwritten, whole run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<ReuseReport>,
+}
+
+/// How often samples of a circular queue were read.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct ReuseReport {
+    /// Mean number of reads (a lower bound where the histogram's last entry is not empty).
+    pub mean: Option<f64>,
+    /// Samples by number of reads; the last entry counts all that were read at least that often.
+    pub histogram: Vec<u64>,
+}
+
+/// Queue and steps over time, in bins. Bins in which a quantity was not observed hold `None`.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
+pub struct SeriesReport {
+    /// Middle of each bin, since the start of the run [s].
+    pub time: Vec<f64>,
+    /// Mean level [samples].
+    pub occupancy: Vec<Option<f64>>,
+    /// Samples put in [samples/s].
+    pub enqueue_rate: Vec<Option<f64>>,
+    /// Samples put in per second that workers were not held up [samples/s].
+    pub unblocked_enqueue_rate: Vec<Option<f64>>,
+    /// Samples taken out [samples/s].
+    pub dequeue_rate: Vec<Option<f64>>,
+    /// Unblocked enqueue rate − dequeue rate [samples/s].
+    pub net_enqueue_rate: Vec<Option<f64>>,
+    /// Mean time of the steps that ended here [s].
+    pub step_time: Vec<Option<f64>>,
+}
+
+/// A shared resource over the whole run.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct ResourceReport {
+    /// Name.
+    pub name: String,
+    /// How many like it.
+    pub count: u32,
+    /// Capacity of one [unit].
+    pub capacity: f64,
+    /// Unit of the capacity.
+    pub unit: String,
+    /// Share of the capacity in use, mean over them.
+    pub utilisation: Figure,
+    /// The same of the busiest.
+    pub utilisation_max: Figure,
+    /// Flows (or customers) present in one.
+    pub mean_flows: Figure,
+}
+
+/// What holds the job back that loses most accelerator time.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Bottleneck {
+    /// The job.
+    pub job: String,
+    /// `compute`, or the largest cause of its stalls.
+    pub cause: String,
+    /// What carries that cause.
+    pub resource: String,
+    /// Share of time that goes into it.
+    pub share: f64,
+    /// What to change, in words.
+    pub text: String,
+}

@@ -1,0 +1,131 @@
+//! The report of a scenario's replications.
+
+use super::bottleneck::bottleneck;
+use super::figures::{JobReport, Report, ResourceReport, Spread};
+use super::queue::{queue, series};
+use super::sample::{Sample, Stretch, over_replications};
+use super::warnings::warnings;
+use super::window::{durations, first_epoch, ratio, warm_up};
+use super::{JobOutcome, Outcome, ResourceOutcome};
+use crate::scenario::{Scenario, Stop};
+use crate::stats::mean;
+
+/// Summarises the replications of a scenario, given in their order, which took `wall_time` [s] to
+/// run. Reductions go in order of index: the same outcomes give the same bytes.
+pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> Report {
+    let jobs: Vec<JobReport> =
+        (0..scenario.jobs.len()).map(|job| job_report(scenario, outcomes, job)).collect();
+    let resources = resources(outcomes);
+    Report {
+        scenario: scenario.name.clone(),
+        seed: scenario.run.seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        replications: outcomes.len(),
+        bottleneck: bottleneck(scenario, &jobs, &resources),
+        jobs,
+        resources,
+        makespan: over_replications(&outcomes.iter().map(|o| o.makespan).collect::<Vec<_>>()),
+        events: outcomes.iter().map(|outcome| outcome.events).sum(),
+        flows: outcomes.iter().map(|outcome| outcome.flows).sum(),
+        wall_time,
+        warnings: warnings(scenario, outcomes),
+    }
+}
+
+fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobReport {
+    let described = &scenario.jobs[job];
+    let dataset = scenario.datasets[described.dataset].samples;
+    let copies: Vec<Vec<&JobOutcome>> = outcomes.iter().map(|o| copies_of(o, job)).collect();
+    let rule = scenario.run.warm_up;
+    let behind = sample(&copies, |copy| (warm_up(copy, rule).0, copy.steps.len()));
+    let epoch = |copy: &JobOutcome| first_epoch(copy, dataset);
+    let goes_on = |copy: &JobOutcome| epoch(copy) < copy.steps.len();
+    let first = sample(&copies, |copy| (0, if goes_on(copy) { epoch(copy) } else { 0 }));
+    let later = sample(&copies, |copy| (epoch(copy).max(warm_up(copy, rule).0), copy.steps.len()));
+    let start = copies.first().and_then(|copies| copies.first());
+    JobReport {
+        name: described.name.clone(),
+        copies: described.copies,
+        figures: behind.figures(dataset),
+        samples_per_second_max: fastest_step(&copies, |copy| warm_up(copy, rule).0),
+        step_time_spread: spread(&behind),
+        warm_up_steps: mean(&warm_ups(&copies, |copy| warm_up(copy, rule).0)).unwrap_or(0.0),
+        first_epoch: (!first.is_empty()).then(|| first.figures(dataset)),
+        later_epochs: (!later.is_empty()).then(|| later.figures(dataset)),
+        queue: queue(&copies, &behind, described.queue),
+        series: start.map(|copy| series(copy, end(copy, scenario.run.stop))).unwrap_or_default(),
+    }
+}
+
+/// The copies of a job in one replication.
+fn copies_of(outcome: &Outcome, job: usize) -> Vec<&JobOutcome> {
+    outcome.jobs.iter().filter(|copy| copy.job == job).collect()
+}
+
+/// The same kind of stretch, from a step to before another, of all copies.
+fn sample(copies: &[Vec<&JobOutcome>], of: impl Fn(&JobOutcome) -> (usize, usize)) -> Sample {
+    let stretch = |&copy| {
+        let (from, to) = of(copy);
+        (copy, from.min(to)..to)
+    };
+    let stretches: Vec<Vec<Stretch>> =
+        copies.iter().map(|copies| copies.iter().map(stretch).collect()).collect();
+    Sample::new(&stretches)
+}
+
+fn warm_ups(copies: &[Vec<&JobOutcome>], of: impl Fn(&JobOutcome) -> usize) -> Vec<f64> {
+    copies.iter().flatten().map(|copy| of(copy) as f64).collect()
+}
+
+/// Highest rate over a single step behind the warm-up [samples/s].
+fn fastest_step(
+    copies: &[Vec<&JobOutcome>],
+    warm_up: impl Fn(&JobOutcome) -> usize,
+) -> Option<f64> {
+    let rates = copies.iter().flatten().flat_map(|copy| {
+        let each = durations(copy).into_iter().zip(&copy.steps).skip(warm_up(copy));
+        each.filter_map(|(seconds, step)| ratio(step.samples as f64, seconds)).collect::<Vec<_>>()
+    });
+    rates.reduce(f64::max)
+}
+
+/// Least and greatest mean step time of a copy, each over its replications.
+fn spread(sample: &Sample) -> Option<Spread> {
+    let copies = sample.windows.iter().map(Vec::len).min()?;
+    let step_time = |copy: usize| {
+        let each = sample.windows.iter().filter_map(|copies| copies.get(copy));
+        mean(&each.filter_map(|w| ratio(w.elapsed, w.steps)).collect::<Vec<_>>())
+    };
+    let times: Vec<f64> = (0..copies).filter_map(step_time).collect();
+    let min = times.iter().copied().reduce(f64::min)?;
+    Some(Spread { min, max: times.iter().copied().fold(min, f64::max) })
+}
+
+/// When a copy's recording ended [s].
+fn end(copy: &JobOutcome, stop: Stop) -> f64 {
+    match stop {
+        Stop::Duration(end) => end,
+        Stop::Steps(_) | Stop::Epochs(_) => copy.steps.last().map_or(copy.start, |step| step.end),
+    }
+}
+
+/// Resources by place in the first replication's list.
+fn resources(outcomes: &[Outcome]) -> Vec<ResourceReport> {
+    let first = outcomes.first().map_or(&[][..], |outcome| &outcome.resources);
+    let report = |resource: &ResourceOutcome| {
+        let figure = |of: fn(&ResourceOutcome) -> f64| {
+            let all = outcomes.iter().flat_map(|outcome| &outcome.resources);
+            over_replications(&all.filter(|r| r.name == resource.name).map(of).collect::<Vec<_>>())
+        };
+        ResourceReport {
+            name: resource.name.clone(),
+            count: resource.count,
+            capacity: resource.capacity,
+            unit: resource.unit.to_owned(),
+            utilisation: figure(|r| r.utilisation),
+            utilisation_max: figure(|r| r.utilisation_max),
+            mean_flows: figure(|r| r.mean_flows),
+        }
+    };
+    first.iter().map(report).collect()
+}

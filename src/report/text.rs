@@ -1,0 +1,267 @@
+//! The report for people in a terminal: the answer first, then what it rests on.
+
+use super::figures::{Figure, JobReport, QueueReport, Report, ResourceReport};
+use super::format::{number, prefixed, rate, seconds, share};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+
+/// Stalls below this share have no line of their own.
+const SMALL: f64 = 0.0005;
+
+/// The report as lines of at most `width` columns (40 at least), with ANSI colours if `colour`.
+pub fn render(report: &Report, width: usize, colour: bool) -> String {
+    let mut page = Page { width: width.max(40), colour, text: String::new() };
+    page.paragraph(&answer(report), "", Style::Bold);
+    if let Some(bottleneck) = &report.bottleneck {
+        page.paragraph(&bottleneck.text, "", Style::Plain);
+    }
+    page.blank();
+    page.table(jobs_table(&report.jobs));
+    for job in &report.jobs {
+        stalls(&mut page, job);
+        page.paragraph(&queue_line(&job.name, &job.queue), "  ", Style::Plain);
+    }
+    if !report.resources.is_empty() {
+        page.blank();
+        page.table(resources_table(&report.resources));
+    }
+    for warning in &report.warnings {
+        page.blank();
+        page.paragraph(&format!("Warning: {warning}"), "  ", Style::Warning);
+    }
+    page.blank();
+    page.paragraph(&provenance(report), "  ", Style::Dim);
+    page.text
+}
+
+/// One sentence: what the reader asked.
+fn answer(report: &Report) -> String {
+    let worst = report.bottleneck.as_ref();
+    let named = worst.and_then(|worst| report.jobs.iter().find(|job| job.name == worst.job));
+    let Some(job) = named else {
+        return format!("{}: no step was completed.", report.scenario);
+    };
+    let figures = &job.figures;
+    format!(
+        "{}: a step of `{}` takes {}, and its accelerators compute {} of the time.",
+        report.scenario,
+        job.name,
+        shown(figures.step_time.mean, seconds),
+        shown(figures.accelerator_utilisation.mean, share)
+    )
+}
+
+fn provenance(report: &Report) -> String {
+    format!(
+        "{} simulated, {} {}, seed {}, {} events in {} (forebay {}).",
+        shown(report.makespan.mean, seconds),
+        report.replications,
+        if report.replications == 1 { "replication" } else { "replications" },
+        report.seed,
+        prefixed(report.events as f64, ""),
+        seconds(report.wall_time),
+        report.version
+    )
+}
+
+fn jobs_table(jobs: &[JobReport]) -> Table {
+    let mut table = table(&["job", "copies", "step time", "p99", "samples/s", "fresh/s", "busy"]);
+    for job in jobs {
+        let figures = &job.figures;
+        table.add_row(cells(&[
+            clean(&job.name),
+            job.copies.to_string(),
+            with_error(&figures.step_time, seconds),
+            shown(figures.step_time.p99, seconds),
+            with_error(&figures.samples_per_second, |value| prefixed(value, "")),
+            shown(figures.fresh_samples_per_second.mean, |value| prefixed(value, "")),
+            with_error(&figures.accelerator_utilisation, share),
+        ]));
+    }
+    table
+}
+
+fn resources_table(resources: &[ResourceReport]) -> Table {
+    let mut table = table(&["resource", "count", "capacity", "used", "busiest", "flows"]);
+    for resource in resources {
+        table.add_row(cells(&[
+            clean(&resource.name),
+            resource.count.to_string(),
+            capacity(resource),
+            with_error(&resource.utilisation, share),
+            shown(resource.utilisation_max.mean, share),
+            shown(resource.mean_flows.mean, number),
+        ]));
+    }
+    table
+}
+
+fn capacity(resource: &ResourceReport) -> String {
+    match resource.unit.split_once("/s") {
+        Some(("B", "")) => rate(resource.capacity, "B"),
+        Some(("1", "")) => format!("{} /s", prefixed(resource.capacity, "")),
+        _ => format!("{} {}", number(resource.capacity), clean(&resource.unit)),
+    }
+}
+
+/// A bar for each cause of a job's stalls that is worth one.
+fn stalls(page: &mut Page, job: &JobReport) {
+    let total = job.figures.stall.total.mean.unwrap_or(0.0);
+    page.blank();
+    page.paragraph(
+        &format!("`{}` stalls {} of the time", job.name, share(total)),
+        "  ",
+        Style::Bold,
+    );
+    let room = page.width.saturating_sub(2 + 18 + 9).min(50);
+    for (cause, figure) in &job.figures.stall.causes {
+        let part = figure.mean.unwrap_or(0.0);
+        if part >= SMALL {
+            let bar = "█".repeat(((part * room as f64).round() as usize).clamp(1, room));
+            page.line(&format!("  {:<18}{:>7}  ", cause.to_string(), share(part)), Style::Plain);
+            page.more(&bar, Style::Bar);
+        }
+    }
+}
+
+fn queue_line(name: &str, queue: &QueueReport) -> String {
+    let samples = |value| rate(value, "samples");
+    let mut line = format!(
+        "Queue of `{name}`: {} of {} samples on average, empty {} of the time, {} in, {} out",
+        shown(queue.occupancy.mean, number),
+        queue.capacity,
+        shown(queue.time_empty.mean, share),
+        shown(queue.enqueue_rate.mean, samples),
+        shown(queue.dequeue_rate.mean, samples),
+    );
+    if let Some(net) = queue.net_enqueue_rate.mean {
+        line += &format!(", net {} if never held up", samples(net));
+    }
+    if let Some(time) = queue.time_to_exhaustion.mean {
+        line += &format!(", full at the start and dry after {}", seconds(time));
+    }
+    if let Some(age) = queue.age {
+        line += &format!(
+            ", samples read {} times at an age of {}",
+            shown(queue.reuse.as_ref().and_then(|reuse| reuse.mean), number),
+            shown(age.mean, seconds)
+        );
+    }
+    line + "."
+}
+
+fn shown(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
+    value.map_or("-".to_owned(), write)
+}
+
+/// A mean and the half-width of its interval.
+fn with_error(figure: &Figure, write: impl Fn(f64) -> String) -> String {
+    let half = figure.ci95.map(|[low, high]| (high - low) / 2.0);
+    match (figure.mean, half) {
+        (Some(mean), Some(half)) if half > 1e-4 * mean.abs() => {
+            format!("{} ± {}", write(mean), write(half))
+        }
+        _ => shown(figure.mean, write),
+    }
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(cells(&header.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()));
+    table
+}
+
+/// The first to the left, numbers to the right.
+fn cells(values: &[String]) -> Vec<Cell> {
+    let align = |i| if i == 0 { CellAlignment::Left } else { CellAlignment::Right };
+    values.iter().enumerate().map(|(i, value)| Cell::new(value).set_alignment(align(i))).collect()
+}
+
+/// Names come from files: no control characters on the terminal.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// How a piece of text looks.
+#[derive(Clone, Copy)]
+enum Style {
+    Plain,
+    Bold,
+    Dim,
+    Bar,
+    Warning,
+}
+
+/// The text so far.
+struct Page {
+    width: usize,
+    colour: bool,
+    text: String,
+}
+
+impl Page {
+    fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    fn table(&mut self, mut table: Table) {
+        table.set_width(u16::try_from(self.width).unwrap_or(u16::MAX));
+        for line in table.lines() {
+            self.text += line.trim_end();
+            self.text.push('\n');
+        }
+    }
+
+    /// The beginning of a line that [`Page::more`] ends.
+    fn line(&mut self, text: &str, style: Style) {
+        self.styled(text, style);
+    }
+
+    fn more(&mut self, text: &str, style: Style) {
+        self.styled(text, style);
+        self.text.push('\n');
+    }
+
+    /// Text in lines, those after the first indented.
+    fn paragraph(&mut self, text: &str, indent: &str, style: Style) {
+        for line in wrapped(&clean(text), self.width, indent) {
+            self.styled(&line, style);
+            self.text.push('\n');
+        }
+    }
+
+    fn styled(&mut self, text: &str, style: Style) {
+        let code = match style {
+            Style::Bold => "1",
+            Style::Dim => "2",
+            Style::Bar => "31",
+            Style::Warning => "33",
+            Style::Plain => "",
+        };
+        if self.colour && !code.is_empty() {
+            self.text += &format!("\u{1b}[{code}m{text}\u{1b}[0m");
+        } else {
+            self.text += text;
+        }
+    }
+}
+
+/// Lines of at most `width` characters, broken between words where that is possible.
+fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let letters: Vec<char> = word.chars().collect();
+        for piece in letters.chunks(width - indent.len()) {
+            let line = lines.last().map_or(0, |line| line.chars().count());
+            let started = line > indent.len() || (lines.len() == 1 && line > 0);
+            if started && line + 1 + piece.len() > width {
+                lines.push(indent.to_owned());
+            } else if started {
+                lines.iter_mut().last().into_iter().for_each(|line| line.push(' '));
+            }
+            lines.iter_mut().last().into_iter().for_each(|line| line.extend(piece));
+        }
+    }
+    lines
+}

@@ -1,0 +1,128 @@
+//! What the reader should know before trusting the figures.
+
+use super::window::warm_up;
+use super::{JobOutcome, Outcome};
+use crate::scenario::{
+    Background, BackgroundLoad, Distribution, Job, Operation, SampleSizes, Scenario, Storage,
+    StorageKind, WarmUp,
+};
+
+/// Fewest steps behind the warm-up from which figures are worth something.
+const FEWEST_STEPS: usize = 20;
+
+/// One sentence for each doubt.
+pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String> {
+    let mut found = Vec::new();
+    if in_lockstep(scenario) {
+        found.push(
+            "Nothing in this scenario varies, so workers may run in lockstep, which real ones \
+             never do: give the latency or the decoding a distribution."
+                .to_owned(),
+        );
+    }
+    for (place, distribution) in distributions(scenario) {
+        if has_infinite_mean(distribution) {
+            found.push(format!(
+                "The {place} has an infinite mean (Pareto with a shape of 1 or less): averages \
+                 depend on the length of the run."
+            ));
+        }
+    }
+    for (index, job) in scenario.jobs.iter().enumerate() {
+        let copies = outcomes.iter().flat_map(|outcome| &outcome.jobs);
+        let copies: Vec<&JobOutcome> = copies.filter(|copy| copy.job == index).collect();
+        found.extend(length_warning(job, &copies, scenario.run.warm_up));
+    }
+    found
+}
+
+/// What is wrong with the number of steps of a job, if anything: the worst only.
+fn length_warning(job: &Job, copies: &[&JobOutcome], rule: WarmUp) -> Option<String> {
+    let left = |copy: &&JobOutcome| copy.steps.len() - warm_up(copy, rule).0;
+    let name = &job.name;
+    match copies.iter().map(left).min() {
+        None | Some(0) => Some(format!(
+            "No step of `{name}` is left behind the warm-up: run longer, or leave out less."
+        )),
+        Some(steps) if steps < FEWEST_STEPS => Some(format!(
+            "Only {steps} steps of `{name}` are left behind the warm-up: its figures are rough."
+        )),
+        Some(_) if copies.iter().any(|copy| !warm_up(copy, rule).1) => Some(format!(
+            "The warm-up of `{name}` takes half of the run or more: it may not have settled."
+        )),
+        Some(_) => None,
+    }
+}
+
+/// Whether several workers all do the same at the same time.
+fn in_lockstep(scenario: &Scenario) -> bool {
+    let workers: u64 = scenario
+        .jobs
+        .iter()
+        .flat_map(|job| job.loader.stages.iter().map(move |stage| (job, stage)))
+        .map(|(job, stage)| u64::from(job.copies) * u64::from(job.nodes) * u64::from(stage.workers))
+        .sum();
+    let poisson = |load: &Background| matches!(load.load, BackgroundLoad::Requests { .. });
+    let table = |sizes: &SampleSizes| match sizes {
+        SampleSizes::Drawn(_) => false,
+        SampleSizes::Table { table, .. } => table.iter().any(|size| Some(size) != table.first()),
+    };
+    workers > 1
+        && distributions(scenario).iter().all(|(_, distribution)| is_constant(distribution))
+        && !scenario.background.iter().any(poisson)
+        && !scenario.datasets.iter().any(|dataset| table(&dataset.sizes))
+}
+
+/// Every distribution of a scenario and what it describes.
+fn distributions(scenario: &Scenario) -> Vec<(String, &Distribution)> {
+    let mut all = Vec::new();
+    for dataset in &scenario.datasets {
+        if let SampleSizes::Drawn(sizes) = &dataset.sizes {
+            all.push((format!("sample size of `{}`", dataset.name), sizes));
+        }
+    }
+    for storage in &scenario.storage {
+        all.extend(latency(storage).map(|by| (format!("latency of `{}`", storage.name), by)));
+    }
+    for job in &scenario.jobs {
+        all.extend(job.step.jitter.iter().map(|by| (format!("jitter of `{}`", job.name), by)));
+        let stages = job.loader.stages.iter();
+        let work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
+        all.extend(work.filter_map(|operation| match operation {
+            Operation::Compute(by) => Some((format!("computing of `{}`'s loader", job.name), by)),
+            Operation::Delay(by) => Some((format!("delay of `{}`'s loader", job.name), by)),
+            Operation::Read | Operation::Copy => None,
+        }));
+    }
+    for load in &scenario.background {
+        if let BackgroundLoad::Requests { size, .. } = &load.load {
+            all.push((format!("request size of `{}`", load.name), size));
+        }
+    }
+    all
+}
+
+fn latency(storage: &Storage) -> Option<&Distribution> {
+    match &storage.kind {
+        StorageKind::Memory { .. } => None,
+        StorageKind::LocalDisk { latency, .. } | StorageKind::FileServer { latency, .. } => {
+            Some(latency)
+        }
+    }
+}
+
+fn is_constant(distribution: &Distribution) -> bool {
+    match *distribution {
+        Distribution::Constant(_) => true,
+        Distribution::Exponential { mean } => mean == 0.0,
+        Distribution::Lognormal { sigma, .. } => sigma == 0.0,
+        Distribution::Normal { sd, .. } => sd == 0.0,
+        Distribution::Uniform { low, high } => low == high,
+        Distribution::Empirical(ref values) => values.windows(2).all(|pair| pair[0] == pair[1]),
+        Distribution::Gamma { .. } | Distribution::Pareto { .. } => false,
+    }
+}
+
+fn has_infinite_mean(distribution: &Distribution) -> bool {
+    matches!(*distribution, Distribution::Pareto { shape, .. } if shape <= 1.0)
+}

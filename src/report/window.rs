@@ -1,0 +1,138 @@
+//! Sums over a stretch of the steps of one job copy.
+
+use super::{JobOutcome, QueueTotals, StallCause, StepOutcome};
+use crate::scenario::WarmUp;
+use crate::stats::mser5;
+use std::ops::Range;
+
+/// What one job copy did in a stretch of its steps: sums, from which every figure is a ratio.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Window {
+    /// From the end of the step before the first to the end of the last [s].
+    pub(super) elapsed: f64,
+    /// Number of steps.
+    pub(super) steps: f64,
+    /// Samples trained on.
+    pub(super) samples: f64,
+    /// Fresh ones among them.
+    pub(super) fresh: f64,
+    /// Time computed [s].
+    pub(super) compute: f64,
+    /// Time waited by cause [s], in no particular order.
+    pub(super) stalls: Vec<(StallCause, f64)>,
+    /// Integral of the queue's level [sample·s].
+    pub(super) level_seconds: f64,
+    /// Time with a trainer waiting for the queue [s].
+    pub(super) empty_seconds: f64,
+    /// Samples put in.
+    pub(super) enqueued: f64,
+    /// Samples taken out.
+    pub(super) dequeued: f64,
+    /// Time that a worker was held up by a full queue, mean over workers [s].
+    pub(super) blocked: f64,
+    /// Time that samples taken out had spent inside [sample·s].
+    pub(super) residence_seconds: f64,
+    /// Exhaustions that began within.
+    pub(super) exhaustions: f64,
+}
+
+impl Window {
+    /// The sums over `steps` of a copy; `None` over no step.
+    pub(super) fn new(copy: &JobOutcome, steps: Range<usize>) -> Option<Window> {
+        let inside = copy.steps.get(steps.clone()).filter(|inside| !inside.is_empty())?;
+        let (start, before) = state_before(copy, steps.start);
+        let last = inside.last()?;
+        let sum = |of: fn(&StepOutcome) -> f64| inside.iter().map(of).sum();
+        let now = last.queue;
+        let exhausted = |at: f64| start <= at && at < last.end;
+        Some(Window {
+            elapsed: last.end - start,
+            steps: inside.len() as f64,
+            samples: sum(|step| step.samples as f64),
+            fresh: sum(|step| step.fresh as f64),
+            compute: sum(|step| step.compute),
+            stalls: stalls(copy, &steps),
+            level_seconds: now.level_seconds - before.level_seconds,
+            empty_seconds: now.empty_seconds - before.empty_seconds,
+            enqueued: now.enqueued.saturating_sub(before.enqueued) as f64,
+            dequeued: now.dequeued.saturating_sub(before.dequeued) as f64,
+            blocked: (now.blocked_seconds - before.blocked_seconds)
+                / copy.queue.workers.max(1) as f64,
+            residence_seconds: now.residence_seconds - before.residence_seconds,
+            exhaustions: copy.queue.exhaustions.iter().filter(|e| exhausted(e.start)).count()
+                as f64,
+        })
+    }
+
+    /// Time waited for one cause [s].
+    pub(super) fn stalled(&self, cause: StallCause) -> f64 {
+        self.stalls.iter().find(|(of, _)| *of == cause).map_or(0.0, |(_, seconds)| *seconds)
+    }
+
+    /// Samples put in per second that a worker was free to [samples/s].
+    pub(super) fn unblocked_enqueue_rate(&self) -> Option<f64> {
+        unblocked_rate(self.enqueued, self.elapsed, self.blocked)
+    }
+}
+
+/// `amount` per second not blocked; `None` where all of the time was (to 1e-9).
+pub(super) fn unblocked_rate(amount: f64, elapsed: f64, blocked: f64) -> Option<f64> {
+    let free = elapsed - blocked;
+    (free > 1e-9 * elapsed).then(|| amount / free)
+}
+
+/// `a ÷ b`, where there is any `b`.
+pub(super) fn ratio(a: f64, b: f64) -> Option<f64> {
+    (b > 0.0).then(|| a / b)
+}
+
+/// When a step of a copy starts, and the queue's totals then.
+fn state_before(copy: &JobOutcome, step: usize) -> (f64, QueueTotals) {
+    let before = step.checked_sub(1).and_then(|before| copy.steps.get(before));
+    before.map_or((copy.start, QueueTotals::default()), |before| (before.end, before.queue))
+}
+
+/// Waits within a range of steps, summed by cause.
+fn stalls(copy: &JobOutcome, steps: &Range<usize>) -> Vec<(StallCause, f64)> {
+    let first = copy.stalls.partition_point(|stall| (stall.step as usize) < steps.start);
+    let end = copy.stalls.partition_point(|stall| (stall.step as usize) < steps.end);
+    let mut sums: Vec<(StallCause, f64)> = Vec::new();
+    for stall in &copy.stalls[first..end] {
+        match sums.iter_mut().find(|(cause, _)| *cause == stall.cause) {
+            Some((_, seconds)) => *seconds += stall.seconds,
+            None => sums.push((stall.cause, stall.seconds)),
+        }
+    }
+    sums
+}
+
+/// Durations of all steps of a copy [s].
+pub(super) fn durations(copy: &JobOutcome) -> Vec<f64> {
+    let starts = std::iter::once(copy.start).chain(copy.steps.iter().map(|step| step.end));
+    starts.zip(&copy.steps).map(|(start, step)| step.end - start).collect()
+}
+
+/// How many steps of a copy to leave out, and whether what follows looks stationary.
+pub(super) fn warm_up(copy: &JobOutcome, rule: WarmUp) -> (usize, bool) {
+    match rule {
+        WarmUp::Off => (0, true),
+        WarmUp::Steps(n) => {
+            let n = usize::try_from(n).unwrap_or(usize::MAX).min(copy.steps.len());
+            (n, n <= copy.steps.len() / 2)
+        }
+        WarmUp::Auto => {
+            let found = mser5(&durations(copy));
+            (found.values, found.settled)
+        }
+    }
+}
+
+/// Number of steps until a copy has read its data set once.
+pub(super) fn first_epoch(copy: &JobOutcome, samples: u64) -> usize {
+    let mut fresh = 0;
+    let last = copy.steps.iter().position(|step| {
+        fresh += step.fresh;
+        fresh >= samples
+    });
+    last.map_or(copy.steps.len(), |last| last + 1)
+}
