@@ -3,6 +3,8 @@
 mod bottleneck;
 mod cause;
 mod figures;
+#[cfg(test)]
+mod fixture;
 pub mod format;
 pub mod json;
 mod outcome;
