@@ -3,7 +3,7 @@
 use super::figures::{Bottleneck, JobReport, ResourceReport};
 use super::format::share;
 use super::{Cause, StallCause};
-use crate::scenario::{BatchInterval, Job, Scenario};
+use crate::scenario::{BatchInterval, Job, Operation, Scenario};
 
 /// Stalls below this share are not worth a change.
 const NEGLIGIBLE: f64 = 0.05;
@@ -113,7 +113,10 @@ impl Context<'_> {
         let storage = self.storage();
         let words = match of.cause {
             Cause::Open => format!("opening files on `{storage}`"),
-            Cause::Latency => format!("request latency of `{storage}` (or a delay of the loader)"),
+            Cause::Latency if self.delays() => {
+                format!("request latency of `{storage}` and delays of the loader")
+            }
+            Cause::Latency => format!("request latency of `{storage}`"),
             Cause::Transfer => format!("transfers from `{storage}`"),
             Cause::Decode => "decoding".to_owned(),
             Cause::CpuWait => "waiting for cores".to_owned(),
@@ -159,6 +162,13 @@ impl Context<'_> {
             Cause::Fault => "nothing but fewer faults helps".into(),
             Cause::Compute => "balance the ranks, or even out their step times".into(),
         }
+    }
+
+    /// Whether the loader has delays of its own.
+    fn delays(&self) -> bool {
+        let stages = self.described.loader.stages.iter();
+        let mut work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
+        work.any(|operation| matches!(operation, Operation::Delay(_)))
     }
 
     /// Workers of the loader, all stages together, per node.
