@@ -1,6 +1,7 @@
 //! forebay: will the accelerators starve, on what, and what should be changed or bought?
 pub mod engine;
 pub mod fluid;
+pub mod plot;
 pub mod random;
 pub mod report;
 pub mod scenario;

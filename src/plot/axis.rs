@@ -1,0 +1,327 @@
+//! Ranges and ticks from data.
+
+use super::figure::AxisSpec;
+use serde::Deserialize;
+
+/// How values become places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Equal differences, equal distances.
+    #[default]
+    Linear,
+    /// Equal ratios, equal distances; only for what is positive.
+    Log,
+}
+
+/// What a value is measured in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// A number, a count, a rate.
+    #[default]
+    Number,
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// A share of one, shown in per cent.
+    Share,
+}
+
+impl Unit {
+    /// Names of this unit and its multiples, in ascending order.
+    fn multiples(self) -> &'static [(f64, &'static str)] {
+        match self {
+            Unit::Number => {
+                &[(1e-6, " µ"), (1e-3, " m"), (1.0, ""), (1e3, " k"), (1e6, " M"), (1e9, " G")]
+            }
+            Unit::Seconds => &[
+                (1e-9, " ns"),
+                (1e-6, " µs"),
+                (1e-3, " ms"),
+                (1.0, " s"),
+                (60.0, " min"),
+                (3600.0, " h"),
+            ],
+            Unit::Bytes => &[(1.0, " B"), (1e3, " kB"), (1e6, " MB"), (1e9, " GB"), (1e12, " TB")],
+            Unit::Share => &[(0.01, " %")],
+        }
+    }
+
+    /// The multiple in which to write `value`.
+    fn multiple(self, value: f64) -> (f64, &'static str) {
+        // From where on a larger multiple reads better: 200 s, but 5 min.
+        let from = |(factor, name): &(f64, &str)| match *name {
+            " min" => 300.0,
+            " h" => 10_800.0,
+            " k" => 2e3,
+            _ => factor * (1.0 - 1e-9),
+        };
+        let all = self.multiples();
+        let found = all.iter().rev().find(|multiple| value.abs() >= from(multiple));
+        // Small plain numbers read better without a prefix.
+        let plain = self == Unit::Number && (1e-2..1.0).contains(&value.abs());
+        let least = all.first().copied().unwrap_or((1.0, ""));
+        if plain { (1.0, "") } else { found.copied().unwrap_or(least) }
+    }
+
+    /// `value` in words, such as `2.5 ms`, with as many decimals as it needs, up to three digits.
+    pub fn write(self, value: f64) -> String {
+        if value == 0.0 {
+            return "0".into();
+        }
+        let (factor, name) = self.multiple(value);
+        let scaled = value / factor;
+        let digits = 3 - scaled.abs().max(1.0).log10().floor() as i32 - 1;
+        let plain = (1e-2..1e5).contains(&scaled.abs());
+        let text = if plain {
+            trimmed(scaled, digits.max(0) as usize)
+        } else {
+            minus(&format!("{scaled:e}"))
+        };
+        format!("{text}{name}")
+    }
+}
+
+/// Larger values (on logarithmic axes also those below its reciprocal) are not drawn.
+const LARGEST: f64 = 1e60;
+
+/// A place with a label.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Tick {
+    pub at: f64,
+    pub label: String,
+}
+
+/// An axis with its range and ticks settled.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Axis {
+    pub scale: Scale,
+    pub low: f64,
+    pub high: f64,
+    pub ticks: Vec<Tick>,
+    /// Fine grid lines without labels.
+    pub minor: Vec<f64>,
+}
+
+impl Axis {
+    /// An axis for `values` that also shows `others`, with about `ticks` ticks. `tight`: the range
+    /// ends where the data does; otherwise at a tick.
+    pub(super) fn fit(
+        spec: &AxisSpec,
+        values: &[f64],
+        others: &[f64],
+        ticks: usize,
+        tight: bool,
+    ) -> Option<Axis> {
+        let usable = |value: &f64| match spec.scale {
+            Scale::Linear => value.abs() <= LARGEST,
+            Scale::Log => (1.0 / LARGEST..=LARGEST).contains(value),
+        };
+        let values: Vec<f64> = values.iter().copied().filter(usable).collect();
+        let all = || values.iter().chain(others).copied().filter(|value| usable(value));
+        let low = spec.range[0].or(all().reduce(f64::min))?;
+        let high = spec.range[1].or(all().reduce(f64::max))?;
+        let (low, high) = (low.min(high), low.max(high));
+        if !usable(&low) || !usable(&high) {
+            return None;
+        }
+        match spec.scale {
+            Scale::Linear => Some(linear(spec, low, high, ticks.max(2), tight)),
+            Scale::Log => Some(logarithmic(spec, low, high, &values, ticks.max(2), tight)),
+        }
+    }
+
+    /// An axis over named places 0, 1, …
+    pub(super) fn of_categories(names: &[String]) -> Axis {
+        let tick = |(at, name): (usize, &String)| Tick { at: at as f64, label: name.clone() };
+        let ticks: Vec<Tick> = names.iter().enumerate().map(tick).collect();
+        let high = names.len() as f64 - 0.5;
+        Axis { scale: Scale::Linear, low: -0.5, high, ticks, minor: Vec::new() }
+    }
+
+    /// Where `value` is along the axis: 0 at its low end, 1 at its high end.
+    pub(super) fn place(&self, value: f64) -> Option<f64> {
+        let place = match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
+        };
+        place.is_finite().then_some(place)
+    }
+
+    /// Whether a tick is within the range, rounding aside.
+    fn holds(&self, at: f64) -> bool {
+        self.place(at).is_some_and(|place| (-1e-9..=1.0 + 1e-9).contains(&place))
+    }
+}
+
+/// A linear axis.
+fn linear(spec: &AxisSpec, low: f64, high: f64, ticks: usize, tight: bool) -> Axis {
+    let (mut low, mut high) = (low, high);
+    // Zero belongs into the picture unless it would squeeze the rest.
+    if spec.range[0].is_none() && low > 0.0 && low < 0.7 * high && !tight {
+        low = 0.0;
+    }
+    if spec.range[1].is_none() && high < 0.0 && high > 0.7 * low && !tight {
+        high = 0.0;
+    }
+    if high - low <= 1e-9 * high.abs().max(low.abs()) {
+        let room = if high == 0.0 { 1.0 } else { 0.1 * high.abs() };
+        (low, high) = (low - if low == 0.0 { 0.0 } else { room }, high + room);
+    }
+    let (factor, name) = spec.unit.multiple(low.abs().max(high.abs()));
+    let step = nice_step((high - low) / factor / ticks as f64);
+    if !tight {
+        let snug = 1e-6 * step;
+        if spec.range[0].is_none() {
+            low = ((low / factor + snug) / step).floor() * step * factor;
+        }
+        if spec.range[1].is_none() {
+            high = ((high / factor - snug) / step).ceil() * step * factor;
+        }
+    }
+    let decimals = (-step.log10().floor()).max(0.0) as usize + usize::from(is_quarter(step));
+    let first = (low / factor / step - 1e-6).ceil() as i64;
+    let last = (high / factor / step + 1e-6).floor() as i64;
+    let tick = |index: i64| {
+        let scaled = index as f64 * step;
+        let label = match index {
+            0 => "0".to_owned(),
+            _ => format!("{}{name}", digits(scaled, decimals)),
+        };
+        Tick { at: scaled * factor, label }
+    };
+    let ticks = (first..=last).take(100).map(tick).collect();
+    Axis { scale: Scale::Linear, low, high, ticks, minor: Vec::new() }
+}
+
+/// Whether a step such as 2.5 needs one more decimal.
+fn is_quarter(step: f64) -> bool {
+    let mantissa = step / 10f64.powf(step.log10().floor());
+    (mantissa - 2.5).abs() < 1e-6
+}
+
+/// The step of 1, 2, 2.5 or 5 times a power of ten that is at least `least`.
+fn nice_step(least: f64) -> f64 {
+    let power = 10f64.powf(least.log10().floor());
+    let found = [1.0, 2.0, 2.5, 5.0].into_iter().find(|step| step * power >= least * (1.0 - 1e-9));
+    found.unwrap_or(10.0) * power
+}
+
+/// A logarithmic axis.
+fn logarithmic(
+    spec: &AxisSpec,
+    low: f64,
+    high: f64,
+    values: &[f64],
+    ticks: usize,
+    tight: bool,
+) -> Axis {
+    let room = if high / low < 1.0 + 1e-9 { 2f64 } else { (high / low).powf(0.04) };
+    let low = if spec.range[0].is_none() { low / room } else { low };
+    let high = if spec.range[1].is_none() { high * room } else { high };
+    let mut axis = Axis { scale: Scale::Log, low, high, ticks: Vec::new(), minor: Vec::new() };
+    let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let at = |factors: &'static [f64]| {
+        powers.clone().flat_map(move |power| factors.iter().map(move |f| f * 10f64.powi(power)))
+    };
+    let within = |at: &f64| axis.holds(*at);
+    let distinct = distinct(values);
+    let tens: Vec<f64> = at(&[1.0]).filter(within).collect();
+    let chosen =
+        if tight && (2..=ticks + 2).contains(&distinct.len()) && spread(&distinct, low, high) {
+            distinct
+        } else if tens.len() >= 3 {
+            let every = tens.len().div_ceil(ticks.max(3));
+            tens.iter().copied().step_by(every).collect()
+        } else {
+            let some: Vec<f64> = at(&[1.0, 2.0, 5.0]).filter(within).collect();
+            if some.len() >= 3 {
+                some
+            } else {
+                at(&[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]).filter(within).collect()
+            }
+        };
+    let minor = at(&[2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]).filter(within).take(100).collect();
+    axis.ticks = chosen.into_iter().map(|at| Tick { at, label: spec.unit.write(at) }).collect();
+    axis.minor = minor;
+    axis
+}
+
+/// The values that occur, in ascending order.
+fn distinct(values: &[f64]) -> Vec<f64> {
+    let mut distinct = values.to_vec();
+    distinct.sort_by(f64::total_cmp);
+    distinct.dedup();
+    distinct
+}
+
+/// Whether labels at `values` on a logarithmic axis have room.
+fn spread(values: &[f64], low: f64, high: f64) -> bool {
+    let least = (high / low).ln() / 16.0;
+    values.windows(2).all(|pair| (pair[1] / pair[0]).ln() >= least)
+}
+
+/// A number with up to so many decimals, without trailing zeros.
+fn trimmed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    minus(text)
+}
+
+/// A number with so many decimals, or as a power of ten if that would be long.
+fn digits(value: f64, decimals: usize) -> String {
+    let long = decimals > 4 || value.abs() >= 1e6;
+    minus(&if long { format!("{value:.2e}") } else { format!("{value:.decimals$}") })
+}
+
+/// With the minus sign of print.
+fn minus(text: &str) -> String {
+    text.replace('-', "−")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(spec: AxisSpec, values: &[f64], tight: bool) -> Vec<String> {
+        let axis = Axis::fit(&spec, values, &[], 5, tight);
+        axis.into_iter().flat_map(|axis| axis.ticks).map(|tick| tick.label).collect()
+    }
+
+    #[test]
+    fn linear_ticks_share_one_multiple_of_the_unit() {
+        let spec = AxisSpec { unit: Unit::Seconds, ..AxisSpec::default() };
+        let all = labels(spec, &[0.003, 0.051], false);
+        assert_eq!(all, ["0", "20 ms", "40 ms", "60 ms"]);
+    }
+
+    #[test]
+    fn logarithmic_ticks_are_powers_of_ten_or_the_values_themselves() {
+        let spec = AxisSpec { unit: Unit::Seconds, scale: Scale::Log, ..AxisSpec::default() };
+        assert_eq!(labels(spec, &[0.001, 1.0], false), ["1 ms", "10 ms", "100 ms", "1 s"]);
+        let spec = AxisSpec { scale: Scale::Log, ..AxisSpec::default() };
+        assert_eq!(labels(spec, &[1.0, 2.0, 4.0, 8.0], true), ["1", "2", "4", "8"]);
+    }
+
+    #[test]
+    fn one_value_still_has_a_range_and_none_has_no_axis() {
+        let fit = |values: &[f64]| Axis::fit(&AxisSpec::default(), values, &[], 5, false);
+        assert!(fit(&[3.0]).is_some_and(|axis| axis.low < 3.0 && axis.high > 3.0));
+        assert!(fit(&[0.0]).is_some_and(|axis| axis.low <= 0.0 && axis.high > 0.0));
+        assert_eq!(fit(&[f64::NAN]), None);
+        let log = AxisSpec { scale: Scale::Log, ..AxisSpec::default() };
+        assert_eq!(Axis::fit(&log, &[0.0, -1.0], &[], 5, false), None);
+    }
+
+    #[test]
+    fn values_are_written_with_their_multiple() {
+        assert_eq!(Unit::Seconds.write(0.0025), "2.5 ms");
+        assert_eq!(Unit::Number.write(20_000.0), "20 k");
+        assert_eq!(Unit::Number.write(1000.0), "1000");
+        assert_eq!(Unit::Share.write(0.5), "50 %");
+        assert_eq!(Unit::Number.write(-0.5), "−0.5");
+    }
+}

@@ -1,0 +1,85 @@
+//! Draws a panel of horizontal bars in parts.
+
+use super::axis::Axis;
+use super::layout::Margins;
+use super::legend::{Entry, Legend, Look};
+use super::lines::{
+    LABEL_LINE, TICK, TICK_LINE, frame_and_titles, nothing, tick_text, ticks_below,
+};
+use super::palette::GRID;
+use super::shape::{Frame, Shape, Side, rectangle, segment};
+use super::{Bars, PlotError, font};
+
+/// From one bar to the next, and the width of one [px].
+const PITCH: f64 = 26.0;
+const THICK: f64 = 17.0;
+
+/// A panel of bars with its axis settled.
+pub(super) struct BarsDrawing<'a> {
+    bars: &'a Bars,
+    x: Axis,
+    legend: Legend,
+}
+
+impl<'a> BarsDrawing<'a> {
+    /// Settles the axis for a cell of this width.
+    pub(super) fn new(bars: &'a Bars, cell: f64) -> Result<Self, PlotError> {
+        let total = |lengths: &[f64]| lengths.iter().filter(|length| length.is_finite()).sum();
+        let totals = bars.bars.iter().map(|bar| total(&bar.lengths));
+        let ends: Vec<f64> = totals.chain([0.0]).collect();
+        if bars.bars.is_empty() {
+            return Err(nothing(&bars.x.label));
+        }
+        let x = Axis::fit(&bars.x, &ends, &[], (cell / 85.0) as usize, true);
+        let x = x.ok_or_else(|| nothing(&bars.x.label))?;
+        let entry = |part: &super::Part| Entry {
+            name: part.name.clone(),
+            colour: part.colour,
+            look: Look::Area,
+        };
+        let entries = bars.parts.iter().map(entry).collect();
+        Ok(BarsDrawing { bars, x, legend: Legend { title: String::new(), entries } })
+    }
+
+    pub(super) fn height(&self) -> f64 {
+        // The legend may reach down beside the axis.
+        let legend = self.legend.height() - TICK_LINE - LABEL_LINE;
+        (self.bars.bars.len() as f64 * PITCH + 6.0).max(legend)
+    }
+
+    pub(super) fn margins(&self) -> Margins {
+        let names = self.bars.bars.iter().map(|bar| font::width(&bar.name, TICK, false));
+        Margins {
+            left: names.fold(0.0, f64::max) + 8.0,
+            top: 6.0,
+            right: self.legend.width().max(20.0),
+            bottom: TICK_LINE + LABEL_LINE,
+        }
+    }
+
+    pub(super) fn draw(&self, frame: &Frame, shapes: &mut Vec<Shape>) {
+        let across = |value: f64| {
+            let place = self.x.place(value).unwrap_or(0.0).clamp(0.0, 1.0);
+            frame.left + place * frame.width()
+        };
+        for tick in &self.x.ticks {
+            let x = across(tick.at);
+            shapes.push(segment((x, frame.top), (x, frame.bottom), GRID, 0.8));
+        }
+        for (index, bar) in self.bars.bars.iter().enumerate() {
+            let middle = frame.top + 3.0 + (index as f64 + 0.5) * PITCH;
+            let (top, bottom) = (middle - THICK / 2.0, middle + THICK / 2.0);
+            let mut sum = 0.0;
+            for (part, length) in self.bars.parts.iter().zip(&bar.lengths) {
+                let left = across(sum);
+                sum += length.max(0.0);
+                let right = across(sum);
+                shapes.push(rectangle(Frame { left, top, right, bottom }, part.colour, 1.0));
+            }
+            shapes.push(tick_text((frame.left - 7.0, middle), &bar.name, Side::Right));
+        }
+        shapes.extend(ticks_below(&self.x, frame));
+        frame_and_titles(frame, "", false, &self.bars.x.label, 0.0, shapes);
+        self.legend.draw(frame, shapes);
+    }
+}

@@ -1,0 +1,182 @@
+//! A recipe and rows make a figure.
+
+use super::recipe::{LineRecipe, PanelRecipe, Recipe};
+use super::{AxisSpec, Figure, Lines, Mark, Panel, PlotError, Point, Series, Table};
+use super::{label_of, unit_of};
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// Draws the columns that `recipe` names from the rows of `table`.
+pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
+    let mut table = table.clone();
+    for (column, wanted) in &recipe.filter {
+        let column = find(recipe, &table, column)?;
+        table.retain(|table, row| wanted.holds(table.text(row, column)));
+    }
+    if table.is_empty() {
+        return Err(recipe.problem(0..0, "there are no rows to draw (or the filter leaves none)"));
+    }
+    let below = Below::new(recipe, &table)?;
+    let only = [PanelRecipe { y: recipe.y.clone(), ..PanelRecipe::default() }];
+    let panels = if recipe.panel.is_empty() { &only[..] } else { &recipe.panel };
+    let rows = panels.len().div_ceil(recipe.columns.max(1));
+    let panel = |(index, panel): (usize, &PanelRecipe)| {
+        let mut lines = lines(recipe, &table, &below, panel)?;
+        lines.marks = marks(recipe, index, panels.len())?;
+        // Where panels differ only in their column, the first one's legend is everyone's.
+        lines.legend_shown = index == 0 || panel.y.len() > 1 || panels[0].y.len() > 1;
+        lines.shares_x = recipe.columns <= 1 && index + 1 < rows;
+        Ok(Panel::Lines(lines))
+    };
+    let panels = panels.iter().enumerate().map(panel).collect::<Result<_, _>>()?;
+    let (title, columns) = (recipe.title.clone(), recipe.columns);
+    Ok(Figure { title, panels, columns, width: recipe.width, panel_height: recipe.height })
+}
+
+/// The axis below and each row's place on it.
+struct Below {
+    spec: AxisSpec,
+    places: Vec<Option<f64>>,
+    categories: Vec<String>,
+}
+
+impl Below {
+    fn new(recipe: &Recipe, table: &Table) -> Result<Below, PlotError> {
+        let column = find(recipe, table, &recipe.x)?;
+        let name = recipe.x.get_ref();
+        let label = recipe.x_label.clone().unwrap_or_else(|| label_of(name));
+        let range = recipe.x_range.map_or([None; 2], |range| range.map(Some));
+        let unit = recipe.x_unit.unwrap_or(unit_of(name));
+        let mut spec = AxisSpec { label, unit, scale: recipe.x_scale, range };
+        if let Some((places, unit)) = table.numbers(column) {
+            if !unit.is_empty() {
+                spec.label = format!("{} [{unit}]", spec.label);
+            }
+            return Ok(Below { spec, places, categories: Vec::new() });
+        }
+        let names = table.distinct(column);
+        let place = |row| {
+            let text = table.text(row, column);
+            names.iter().position(|name| *name == text).map(|place| place as f64)
+        };
+        let places = (0..table.len()).map(place).collect();
+        let categories = names.iter().map(|name| (*name).to_owned()).collect();
+        Ok(Below { spec, places, categories })
+    }
+}
+
+/// One panel.
+fn lines(
+    recipe: &Recipe,
+    table: &Table,
+    below: &Below,
+    panel: &PanelRecipe,
+) -> Result<Lines, PlotError> {
+    let groups = groups(recipe, table)?;
+    let mut series = Vec::new();
+    for column in &panel.y {
+        let points = points(recipe, table, below, column)?;
+        for (group, rows) in &groups {
+            let label = label_of(column.get_ref());
+            let name = match (panel.y.len(), group.as_str()) {
+                (1, group) => group.to_owned(),
+                (_, "") => label,
+                (_, group) => format!("{label}, {group}"),
+            };
+            let mut points: Vec<Point> = rows.iter().filter_map(|row| points[*row]).collect();
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            series.push(Series { name, points, index: series.len() });
+        }
+    }
+    let first = panel.y.first().map_or("", |column| column.get_ref());
+    let label = panel.y_label.clone().or_else(|| recipe.y_label.clone());
+    let range = panel.y_range.or(recipe.y_range).map_or([None; 2], |range| range.map(Some));
+    let y = AxisSpec {
+        label: label.unwrap_or_else(|| label_of(first)),
+        unit: panel.y_unit.or(recipe.y_unit).unwrap_or(unit_of(first)),
+        scale: panel.y_scale.unwrap_or(recipe.y_scale),
+        range,
+    };
+    let group = recipe.group.as_ref().map(|group| label_of(group.get_ref()));
+    let legend = recipe.group_label.clone().or(group).unwrap_or_default();
+    let (x, categories) = (below.spec.clone(), below.categories.clone());
+    let (marks, legend_shown, shares_x) = (Vec::new(), true, false);
+    Ok(Lines { x, y, series, marks, legend, legend_shown, categories, shares_x })
+}
+
+/// The point of every row in a column, if it has a place.
+fn points(
+    recipe: &Recipe,
+    table: &Table,
+    below: &Below,
+    column: &Spanned<String>,
+) -> Result<Vec<Option<Point>>, PlotError> {
+    let values = |name: &Spanned<String>| {
+        let index = find(recipe, table, name)?;
+        table.numbers(index).map(|(values, _)| values).ok_or_else(|| {
+            recipe
+                .problem(name.span(), &format!("the column \"{}\" is not numbers", name.get_ref()))
+        })
+    };
+    let end = |suffix: &str| {
+        let name = format!("{}{suffix}", column.get_ref());
+        recipe.band.then(|| values(&Spanned::new(column.span(), name))).transpose()
+    };
+    let (ys, lows, highs) = (values(column)?, end("_lo")?, end("_hi")?);
+    let point = |row: usize| {
+        let at = |ends: &Option<Vec<Option<f64>>>| ends.as_ref().and_then(|ends| ends[row]);
+        let band = at(&lows).zip(at(&highs)).map(|(low, high)| [low, high]);
+        Some(Point { x: below.places[row]?, y: ys[row], band })
+    };
+    Ok((0..table.len()).map(point).collect())
+}
+
+/// Rows by the value of the group's column, in order of appearance; all in one without a group.
+fn groups(recipe: &Recipe, table: &Table) -> Result<Vec<(String, Vec<usize>)>, PlotError> {
+    let Some(group) = &recipe.group else {
+        return Ok(vec![(String::new(), (0..table.len()).collect())]);
+    };
+    let column = find(recipe, table, group)?;
+    let mut rows: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for row in 0..table.len() {
+        rows.entry(table.text(row, column)).or_default().push(row);
+    }
+    let names = table.distinct(column).into_iter();
+    Ok(names.map(|name| (name.to_owned(), rows.remove(name).unwrap_or_default())).collect())
+}
+
+/// Reference lines of a panel.
+fn marks(recipe: &Recipe, panel: usize, panels: usize) -> Result<Vec<Mark>, PlotError> {
+    let mark = |line: &LineRecipe| {
+        let (at, vertical) = match (&line.x, &line.y) {
+            (Some(x), None) => (x, true),
+            (None, Some(y)) => (y, false),
+            _ => return Err(recipe.problem(0..0, "a [[line]] needs either `x` or `y`")),
+        };
+        if line.panel.is_some_and(|wanted| wanted == 0 || wanted > panels) {
+            let what = format!("there is no such panel: they are 1 to {panels}");
+            return Err(recipe.problem(at.span(), &what));
+        }
+        // An upright line through all panels is named once.
+        let named = panel == 0 || !vertical || line.panel.is_some();
+        let label = if named { line.label.clone() } else { String::new() };
+        let here = line.panel.is_none_or(|wanted| wanted == panel + 1);
+        Ok(here.then_some(Mark { at: *at.get_ref(), vertical, label }))
+    };
+    recipe.line.iter().filter_map(|line| mark(line).transpose()).collect()
+}
+
+/// Index of a column, or which ones there are.
+fn find(recipe: &Recipe, table: &Table, name: &Spanned<String>) -> Result<usize, PlotError> {
+    let wanted = name.get_ref();
+    table.find(wanted).ok_or_else(|| {
+        let all = table.columns();
+        let plain = |column: &&String| !column.ends_with("_lo") && !column.ends_with("_hi");
+        let names: Vec<&str> = all.iter().filter(plain).map(String::as_str).collect();
+        let distance = |column: &&&str| strsim::damerau_levenshtein(wanted, column);
+        let nearest = names.iter().min_by_key(distance).filter(|column| distance(column) <= 3);
+        let hint = nearest.map_or(String::new(), |column| format!(" (did you mean \"{column}\"?)"));
+        let what = format!("there is no column \"{wanted}\"{hint}; there are {}", names.join(", "));
+        recipe.problem(name.span(), &what)
+    })
+}

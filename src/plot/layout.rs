@@ -1,0 +1,161 @@
+//! Where everything goes: panels in columns under a title, as wide as their labels leave.
+
+use super::bars::BarsDrawing;
+use super::lines::LinesDrawing;
+use super::palette::{INK, PAPER};
+use super::shape::{Frame, Shape, Side, Text, rectangle};
+use super::{Figure, Panel, PlotError, font};
+
+/// Usual width of a figure with one column, and of each of several [px].
+const WIDTH: [u32; 2] = [720, 480];
+/// Usual height of a panel of lines: alone, or one of several [px].
+const HEIGHT: [u32; 2] = [320, 150];
+/// White border [px].
+const BORDER: f64 = 14.0;
+/// Between panels [px].
+const GUTTER: f64 = 20.0;
+/// Size of the title's text, and the height of its line [px].
+const TITLE: f64 = 15.0;
+const TITLE_LINE: f64 = 30.0;
+/// Largest side of a figure [px].
+const LARGEST: f64 = 4000.0;
+
+/// A laid out figure.
+pub(super) struct Picture {
+    /// Width and height [px].
+    pub size: (u32, u32),
+    /// From back to front.
+    pub shapes: Vec<Shape>,
+}
+
+/// Room around a panel's frame [px].
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Margins {
+    pub left: f64,
+    pub top: f64,
+    pub right: f64,
+    pub bottom: f64,
+}
+
+/// A panel ready to be drawn.
+enum Drawing<'a> {
+    Lines(LinesDrawing<'a>),
+    Bars(BarsDrawing<'a>),
+}
+
+impl Drawing<'_> {
+    fn margins(&self) -> Margins {
+        match self {
+            Drawing::Lines(lines) => lines.margins(),
+            Drawing::Bars(bars) => bars.margins(),
+        }
+    }
+
+    fn height(&self) -> f64 {
+        match self {
+            Drawing::Lines(lines) => lines.height(),
+            Drawing::Bars(bars) => bars.height(),
+        }
+    }
+
+    fn draw(&self, frame: &Frame, shapes: &mut Vec<Shape>) {
+        match self {
+            Drawing::Lines(lines) => lines.draw(frame, shapes),
+            Drawing::Bars(bars) => bars.draw(frame, shapes),
+        }
+    }
+}
+
+/// Lays out a figure.
+pub(super) fn picture(figure: &Figure) -> Result<Picture, PlotError> {
+    if figure.panels.is_empty() {
+        return Err(PlotError::NoData("cannot draw: the figure has no panels".into()));
+    }
+    let columns = figure.columns.clamp(1, figure.panels.len());
+    let width = match (figure.width, columns) {
+        (0, 1) => WIDTH[0],
+        (0, _) => WIDTH[1] * columns as u32,
+        (width, _) => width,
+    };
+    let cell = (f64::from(width) - 2.0 * BORDER + GUTTER) / columns as f64 - GUTTER;
+    let drawings = drawings(figure, cell)?;
+    let mut shapes = Vec::new();
+    let mut top = BORDER + if figure.title.is_empty() { 0.0 } else { TITLE_LINE };
+    for row in drawings.chunks(columns) {
+        top += draw_row(row, &drawings, columns, cell, top, &mut shapes);
+    }
+    let height = top - GUTTER + BORDER;
+    if f64::from(width) > LARGEST || height > LARGEST {
+        return Err(PlotError::NoData("cannot draw: the figure would be too large".into()));
+    }
+    let paper = Frame { left: 0.0, top: 0.0, right: f64::from(width), bottom: height.ceil() };
+    let back = [rectangle(paper, PAPER, 1.0)].into_iter().chain(title(figure, width));
+    let shapes = back.chain(shapes).collect();
+    Ok(Picture { size: (width, height.ceil() as u32), shapes })
+}
+
+/// Prepares every panel for a cell of this width.
+fn drawings<'a>(figure: &'a Figure, cell: f64) -> Result<Vec<Drawing<'a>>, PlotError> {
+    let usual = f64::from(HEIGHT[usize::from(figure.panels.len() > 1)]);
+    let height = if figure.panel_height > 0 { f64::from(figure.panel_height) } else { usual };
+    let prepare = |panel: &'a Panel| match panel {
+        Panel::Lines(lines) => LinesDrawing::new(lines, cell, height).map(Drawing::Lines),
+        Panel::Bars(bars) => BarsDrawing::new(bars, cell).map(Drawing::Bars),
+    };
+    let drawings: Vec<_> = figure.panels.iter().map(prepare).collect::<Result<_, _>>()?;
+    let margins = |drawing: &Drawing<'_>| drawing.margins().left + drawing.margins().right;
+    if drawings.iter().map(margins).fold(0.0, f64::max) + 60.0 > cell {
+        let why =
+            "cannot draw: labels and legend leave no room for the data; make the figure wider";
+        return Err(PlotError::NoData(why.into()));
+    }
+    Ok(drawings)
+}
+
+/// Draws panels side by side; gives the height that they took with the gutter below.
+fn draw_row(
+    row: &[Drawing<'_>],
+    all: &[Drawing<'_>],
+    columns: usize,
+    cell: f64,
+    top: f64,
+    shapes: &mut Vec<Shape>,
+) -> f64 {
+    let largest = |side: fn(Margins) -> f64, of: &[&Drawing<'_>]| {
+        of.iter().map(|drawing| side(drawing.margins())).fold(0.0, f64::max)
+    };
+    let beside: Vec<_> = row.iter().collect();
+    let head = largest(|margins| margins.top, &beside);
+    let foot = largest(|margins| margins.bottom, &beside);
+    let height = row.iter().map(Drawing::height).fold(0.0, f64::max);
+    for (column, drawing) in row.iter().enumerate() {
+        // Panels above each other have their frames above each other.
+        let stacked: Vec<_> = all.iter().skip(column).step_by(columns).collect();
+        let left = BORDER + column as f64 * (cell + GUTTER);
+        let frame = Frame {
+            left: left + largest(|margins| margins.left, &stacked),
+            top: top + head,
+            right: left + cell - largest(|margins| margins.right, &stacked),
+            bottom: top + head + height,
+        };
+        drawing.draw(&frame, shapes);
+    }
+    head + height + foot + GUTTER
+}
+
+/// The title, smaller if it is long.
+fn title(figure: &Figure, width: u32) -> Option<Shape> {
+    let room = f64::from(width) - 2.0 * BORDER;
+    let needed = font::width(&figure.title, TITLE, true);
+    let size = if needed > room { (TITLE * room / needed).max(8.0) } else { TITLE };
+    let at = (BORDER, BORDER + TITLE_LINE / 2.0 - 5.0);
+    let (text, side) = (figure.title.clone(), Side::Left);
+    (!text.is_empty()).then_some(Shape::Text(Text {
+        at,
+        text,
+        size,
+        bold: true,
+        side,
+        colour: INK,
+    }))
+}

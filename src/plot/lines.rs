@@ -1,0 +1,293 @@
+//! Draws a panel of curves.
+
+use super::axis::Axis;
+use super::clip;
+use super::layout::Margins;
+use super::legend::{Entry, Legend, Look};
+use super::palette::{FINE_GRID, GREY, GRID, INK, PAPER, colour, dash};
+use super::shape::{Frame, Place, Shape, Side, Text, dashes, rectangle, segment};
+use super::{Lines, Mark, PlotError, Series, font};
+
+/// Size of the text of ticks and of axis titles [px].
+pub(super) const TICK: f64 = 11.0;
+pub(super) const LABEL: f64 = 12.0;
+/// Lines of axis titles and of ticks below the frame [px].
+pub(super) const LABEL_LINE: f64 = 20.0;
+pub(super) const TICK_LINE: f64 = 18.0;
+/// Most points of a curve that are marked with dots.
+const DOTTED: usize = 40;
+/// Distances of ticks that are aimed at [px].
+const ACROSS: f64 = 85.0;
+const DOWN: f64 = 42.0;
+
+/// A panel of curves with its axes settled.
+pub(super) struct LinesDrawing<'a> {
+    lines: &'a Lines,
+    x: Axis,
+    y: Axis,
+    legend: Legend,
+    height: f64,
+}
+
+impl<'a> LinesDrawing<'a> {
+    /// Settles the axes for a frame of this height in a cell of this width.
+    pub(super) fn new(lines: &'a Lines, cell: f64, height: f64) -> Result<Self, PlotError> {
+        let points = || lines.series.iter().flat_map(|series| &series.points);
+        let marks = |vertical: bool| {
+            let wanted = lines.marks.iter().filter(move |mark| mark.vertical == vertical);
+            wanted.map(|mark| mark.at)
+        };
+        let seen = points().filter(|point| point.y.is_some_and(f64::is_finite));
+        let xs: Vec<f64> = seen.map(|point| point.x).collect();
+        let ys: Vec<f64> = points().filter_map(|point| point.y).collect();
+        if xs.is_empty() {
+            return Err(nothing(&lines.y.label));
+        }
+        let x = match lines.categories.as_slice() {
+            [] => {
+                let others: Vec<f64> = marks(true).collect();
+                Axis::fit(&lines.x, &xs, &others, (cell / ACROSS) as usize, true)
+            }
+            names => Some(Axis::of_categories(names)),
+        };
+        let x = x.ok_or_else(|| nothing(&lines.x.label))?;
+        let bands = points().flat_map(|point| point.band.into_iter().flatten());
+        let others: Vec<f64> = bands.chain(marks(false)).collect();
+        let y = Axis::fit(&lines.y, &ys, &others, (height / DOWN) as usize, false);
+        let y = y.ok_or_else(|| nothing(&lines.y.label))?;
+        Ok(LinesDrawing { lines, x, y, legend: legend(lines), height })
+    }
+
+    pub(super) fn height(&self) -> f64 {
+        self.height.max(self.legend.height())
+    }
+
+    pub(super) fn margins(&self) -> Margins {
+        let ticks = self.y.ticks.iter().map(|tick| font::width(&tick.label, TICK, false));
+        let marked = self.lines.marks.iter().any(|mark| mark.vertical && !mark.label.is_empty());
+        let last = self.x.ticks.last().map_or(0.0, |tick| font::width(&tick.label, TICK, false));
+        Margins {
+            left: ticks.fold(0.0, f64::max) + 8.0,
+            top: LABEL_LINE + if marked { 14.0 } else { 0.0 },
+            right: self.legend.width().max(last / 2.0),
+            bottom: if self.lines.shares_x { 0.0 } else { TICK_LINE + LABEL_LINE },
+        }
+    }
+
+    pub(super) fn draw(&self, frame: &Frame, shapes: &mut Vec<Shape>) {
+        shapes.extend(self.grid(frame));
+        for series in &self.lines.series {
+            shapes.extend(self.band(series, frame));
+        }
+        for mark in &self.lines.marks {
+            shapes.extend(self.mark_line(mark, frame));
+        }
+        for series in &self.lines.series {
+            self.curve(series, frame, shapes);
+        }
+        shapes.extend(
+            self.lines.marks.iter().filter_map(|mark| self.mark_label(mark, frame)).flatten(),
+        );
+        frame_and_titles(
+            frame,
+            &self.lines.y.label,
+            self.lines.shares_x,
+            &self.lines.x.label,
+            self.margins().top,
+            shapes,
+        );
+        self.ticks(frame, shapes);
+        self.legend.draw(frame, shapes);
+    }
+
+    fn across(&self, value: f64, frame: &Frame) -> Option<f64> {
+        self.x.place(value).map(|place| frame.left + place * frame.width())
+    }
+
+    fn down(&self, value: f64, frame: &Frame) -> Option<f64> {
+        self.y.place(value).map(|place| frame.bottom - place * frame.height())
+    }
+
+    fn grid(&self, frame: &Frame) -> Vec<Shape> {
+        let vertical = |at: f64, colour| {
+            let x = self.across(at, frame)?;
+            Some(segment((x, frame.top), (x, frame.bottom), colour, 0.8))
+        };
+        let horizontal = |at: f64, colour| {
+            let y = self.down(at, frame)?;
+            Some(segment((frame.left, y), (frame.right, y), colour, 0.8))
+        };
+        let fine = self.x.minor.iter().filter_map(|at| vertical(*at, FINE_GRID));
+        let fine = fine.chain(self.y.minor.iter().filter_map(|at| horizontal(*at, FINE_GRID)));
+        let main = self.x.ticks.iter().filter_map(|tick| vertical(tick.at, GRID));
+        let main = main.chain(self.y.ticks.iter().filter_map(|tick| horizontal(tick.at, GRID)));
+        // Zero is a line to look for where values lie on both sides of it.
+        let zero = (self.y.low < 0.0 && self.y.high > 0.0).then(|| horizontal(0.0, GREY)).flatten();
+        fine.chain(main).chain(zero).collect()
+    }
+
+    /// The interval around a curve, one area for each run of points that have one.
+    fn band(&self, series: &Series, frame: &Frame) -> Vec<Shape> {
+        let ends = |point: &super::Point| {
+            let [low, high] = point.band.filter(|_| point.y.is_some())?;
+            let x = self.across(point.x, frame)?;
+            // Nothing of a logarithmic axis is below its low end.
+            let low = self.down(low, frame).unwrap_or(frame.bottom);
+            Some((x, low, self.down(high, frame)?))
+        };
+        let ends: Vec<_> = series.points.iter().map(ends).collect();
+        let area = |run: &[Option<(f64, f64, f64)>]| {
+            let upper = run.iter().flatten().map(|(x, _, high)| (*x, *high));
+            let lower = run.iter().flatten().rev().map(|(x, low, _)| (*x, *low));
+            let path = clip::area(&upper.chain(lower).collect::<Vec<_>>(), frame);
+            Shape::Area { path, colour: colour(series.index), opacity: 0.16 }
+        };
+        ends.split(Option::is_none).filter(|run| run.len() > 1).map(area).collect()
+    }
+
+    fn curve(&self, series: &Series, frame: &Frame, shapes: &mut Vec<Shape>) {
+        let place = |point: &super::Point| {
+            Some((self.across(point.x, frame)?, self.down(point.y?, frame)?))
+        };
+        let places: Vec<Option<Place>> = series.points.iter().map(place).collect();
+        let colour = colour(series.index);
+        for run in places.split(Option::is_none) {
+            let run: Vec<Place> = run.iter().flatten().copied().collect();
+            for path in clip::path(&run, frame) {
+                let paths = match dash(series.index) {
+                    Some(dash) => dashes(&path, dash),
+                    None => vec![path],
+                };
+                shapes.extend(paths.into_iter().map(|path| Shape::Line {
+                    path,
+                    colour,
+                    width: 1.8,
+                }));
+            }
+        }
+        if dotted(series) {
+            let inside = places.into_iter().flatten().filter(|at| clip::holds(frame, *at));
+            for at in inside {
+                shapes.push(Shape::Dot { at, radius: 3.8, colour: PAPER });
+                shapes.push(Shape::Dot { at, radius: 2.8, colour });
+            }
+        }
+    }
+
+    fn mark_line(&self, mark: &Mark, frame: &Frame) -> Vec<Shape> {
+        let ends = if mark.vertical {
+            self.across(mark.at, frame).map(|x| [(x, frame.top), (x, frame.bottom)])
+        } else {
+            self.down(mark.at, frame).map(|y| [(frame.left, y), (frame.right, y)])
+        };
+        let inside = ends.filter(|ends| ends.iter().all(|end| clip::holds(frame, *end)));
+        let pieces = inside.map(|ends| dashes(&ends, [5.0, 3.5])).unwrap_or_default();
+        pieces.into_iter().map(|path| Shape::Line { path, colour: GREY, width: 1.1 }).collect()
+    }
+
+    /// Above the frame for a vertical line, on it at the right for a horizontal one.
+    fn mark_label(&self, mark: &Mark, frame: &Frame) -> Option<Vec<Shape>> {
+        if mark.label.is_empty() {
+            return None;
+        }
+        let half = font::width(&mark.label, TICK, false) / 2.0;
+        let text = |at| Text {
+            at,
+            text: mark.label.clone(),
+            size: TICK,
+            bold: false,
+            side: Side::Middle,
+            colour: GREY,
+        };
+        if mark.vertical {
+            let x = self.across(mark.at, frame)?;
+            let x = x.clamp(frame.left + half, (frame.right - half).max(frame.left + half));
+            return Some(vec![Shape::Text(text((x, frame.top - 8.0)))]);
+        }
+        let y = self.down(mark.at, frame)?;
+        let above = if y - frame.top > 18.0 { -9.0 } else { 9.0 };
+        let at = (frame.right - half - 6.0, y + above);
+        let (left, right) = (at.0 - half - 2.0, at.0 + half + 2.0);
+        let back = Frame { left, top: at.1 - 7.0, right, bottom: at.1 + 7.0 };
+        Some(vec![rectangle(back, PAPER, 0.8), Shape::Text(text(at))])
+    }
+
+    fn ticks(&self, frame: &Frame, shapes: &mut Vec<Shape>) {
+        for tick in &self.y.ticks {
+            if let Some(y) = self.down(tick.at, frame) {
+                shapes.push(tick_text((frame.left - 7.0, y), &tick.label, Side::Right));
+            }
+        }
+        if !self.lines.shares_x {
+            shapes.extend(ticks_below(&self.x, frame));
+        }
+    }
+}
+
+/// Labels of the axis below, those left out that would touch the one before.
+pub(super) fn ticks_below(axis: &Axis, frame: &Frame) -> Vec<Shape> {
+    let mut free = f64::NEG_INFINITY;
+    let mut shapes = Vec::new();
+    for tick in &axis.ticks {
+        let Some(place) = axis.place(tick.at) else { continue };
+        let x = frame.left + place * frame.width();
+        let half = font::width(&tick.label, TICK, false) / 2.0;
+        if x - half >= free {
+            free = x + half + 6.0;
+            shapes.push(segment((x, frame.bottom), (x, frame.bottom + 4.0), INK, 0.9));
+            shapes.push(tick_text((x, frame.bottom + 13.0), &tick.label, Side::Middle));
+        }
+    }
+    shapes
+}
+
+/// The text of a tick.
+pub(super) fn tick_text(at: Place, text: &str, side: Side) -> Shape {
+    Shape::Text(Text { at, text: text.to_owned(), size: TICK, bold: false, side, colour: INK })
+}
+
+/// The left and lower borders, and the names of both axes: the upright one's lies above it, so
+/// that nobody has to turn their head.
+pub(super) fn frame_and_titles(
+    frame: &Frame,
+    above: &str,
+    shares_x: bool,
+    below: &str,
+    head: f64,
+    shapes: &mut Vec<Shape>,
+) {
+    let path =
+        vec![(frame.left, frame.top), (frame.left, frame.bottom), (frame.right, frame.bottom)];
+    shapes.push(Shape::Line { path, colour: INK, width: 0.9 });
+    let text = |at, text: &str, side| {
+        Shape::Text(Text { at, text: text.to_owned(), size: LABEL, bold: false, side, colour: INK })
+    };
+    shapes.push(text((frame.left, frame.top - head + 8.0), above, Side::Left));
+    if !shares_x {
+        let at = ((frame.left + frame.right) / 2.0, frame.bottom + TICK_LINE + 12.0);
+        shapes.push(text(at, below, Side::Middle));
+    }
+}
+
+/// Whether a curve's points are marked.
+fn dotted(series: &Series) -> bool {
+    series.points.len() <= DOTTED
+}
+
+/// The legend; a single curve needs none.
+fn legend(lines: &Lines) -> Legend {
+    if lines.series.len() < 2 || !lines.legend_shown {
+        return Legend::default();
+    }
+    let entry = |series: &Series| Entry {
+        name: series.name.clone(),
+        colour: colour(series.index),
+        look: Look::Line { dash: dash(series.index), dots: dotted(series) },
+    };
+    Legend { title: lines.legend.clone(), entries: lines.series.iter().map(entry).collect() }
+}
+
+/// An axis without a usable value.
+pub(super) fn nothing(label: &str) -> PlotError {
+    PlotError::NoData(format!("cannot draw: no usable values for the axis \"{label}\""))
+}

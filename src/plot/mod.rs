@@ -1,0 +1,47 @@
+//! Figures from rows, never from a running world.
+//!
+//! A [`Recipe`] picks columns of a [`Table`] and makes a [`Figure`] of them; the figure is laid out
+//! as shapes, which plotters' backends turn into SVG or pixels. Ranges come from the data, text is
+//! set in a font of our own, and the same rows give the same bytes.
+
+mod axis;
+mod bars;
+mod build;
+mod clip;
+mod figure;
+mod font;
+mod layout;
+mod legend;
+mod lines;
+mod name;
+mod palette;
+mod recipe;
+mod render;
+mod shape;
+mod table;
+
+pub use axis::{Scale, Unit};
+pub use build::build;
+pub use figure::{AxisSpec, Bar, Bars, Figure, Lines, Mark, Panel, Part, Point, Series};
+pub use name::{label_of, unit_of};
+pub use palette::{Colour, colour};
+pub use recipe::{DataSource, Recipe};
+pub use render::{png, svg};
+pub use table::Table;
+
+/// Why there is no figure.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlotError {
+    /// The recipe is not what it should be; the text says where and why.
+    #[error("{0}")]
+    Recipe(String),
+    /// The rows cannot be read as a table.
+    #[error("{0}")]
+    Table(String),
+    /// There is nothing to see.
+    #[error("{0}")]
+    NoData(String),
+    /// A backend failed.
+    #[error("cannot draw: {0}")]
+    Backend(String),
+}

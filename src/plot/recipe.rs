@@ -1,0 +1,213 @@
+//! Recipes: TOML files that say which columns to draw, and how.
+
+use super::{PlotError, Scale, Unit};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use toml::Spanned;
+
+/// A figure recipe.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// What the figure shows.
+    #[serde(default)]
+    pub title: String,
+    /// Where rows come from.
+    pub data: Option<Data>,
+    /// Column of the axis below.
+    pub x: Spanned<String>,
+    /// Columns of the only panel; or `panel` has them.
+    #[serde(default)]
+    pub y: Vec<Spanned<String>>,
+    /// Column whose values get a line each.
+    pub group: Option<Spanned<String>>,
+    /// Panels, where there are several.
+    #[serde(default)]
+    pub panel: Vec<PanelRecipe>,
+    /// Panels side by side.
+    #[serde(default = "one")]
+    pub columns: usize,
+    /// Label of the axis below; the column's name in words if not given.
+    pub x_label: Option<String>,
+    /// Label of the upright axis.
+    pub y_label: Option<String>,
+    /// Title of the legend.
+    pub group_label: Option<String>,
+    /// How values below become places.
+    #[serde(default)]
+    pub x_scale: Scale,
+    /// How values of the upright axes become places.
+    #[serde(default)]
+    pub y_scale: Scale,
+    /// What the axis below is measured in.
+    pub x_unit: Option<Unit>,
+    /// What the upright axis is measured in.
+    pub y_unit: Option<Unit>,
+    /// Ends of the axis below.
+    pub x_range: Option<[f64; 2]>,
+    /// Ends of the upright axis.
+    pub y_range: Option<[f64; 2]>,
+    /// Whether to shade the intervals between the columns' `_lo` and `_hi`.
+    #[serde(default)]
+    pub band: bool,
+    /// Which rows to draw: columns and the value, or one of the values, that they must have.
+    #[serde(default)]
+    pub filter: BTreeMap<Spanned<String>, Wanted>,
+    /// Reference lines.
+    #[serde(default)]
+    pub line: Vec<LineRecipe>,
+    /// Width of the figure [px].
+    #[serde(default)]
+    pub width: u32,
+    /// Height of each panel [px].
+    #[serde(default)]
+    pub height: u32,
+    /// The file's name and text, for messages.
+    #[serde(skip)]
+    source: (String, String),
+}
+
+/// Where rows come from.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    csv: Option<String>,
+    scenario: Option<String>,
+    /// Changes to the scenario, `key=value`.
+    #[serde(default)]
+    set: Vec<String>,
+    /// Whether to run the scenario once and draw it over time, rather than to sweep it.
+    #[serde(default)]
+    series: bool,
+}
+
+/// Where rows come from, checked. Paths are as written: relative to the recipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataSource<'a> {
+    /// A CSV file.
+    Csv(&'a str),
+    /// A scenario to sweep, or to run once for its series over time.
+    Scenario {
+        /// The scenario file.
+        path: &'a str,
+        /// Changes to it, `key=value`.
+        set: &'a [String],
+        /// Whether to run it once.
+        series: bool,
+    },
+}
+
+/// One of several panels; what it does not say is as the recipe says.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PanelRecipe {
+    /// Columns to draw.
+    pub y: Vec<Spanned<String>>,
+    /// Label of the upright axis.
+    pub y_label: Option<String>,
+    /// How its values become places.
+    pub y_scale: Option<Scale>,
+    /// What it is measured in.
+    pub y_unit: Option<Unit>,
+    /// Its ends.
+    pub y_range: Option<[f64; 2]>,
+}
+
+/// A reference line, upright at `x` or level at `y`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LineRecipe {
+    /// Place on the axis below.
+    pub x: Option<Spanned<f64>>,
+    /// Place on the upright axis.
+    pub y: Option<Spanned<f64>>,
+    /// What it stands for.
+    #[serde(default)]
+    pub label: String,
+    /// Which panel it is in, from 1; all of them if not given.
+    pub panel: Option<usize>,
+}
+
+/// The value, or the values, that a filter lets through.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted(Vec<String>);
+
+impl Wanted {
+    /// Whether a cell's text is wanted; numbers may be written differently.
+    pub(super) fn holds(&self, cell: &str) -> bool {
+        let same = |wanted: &String| {
+            let numbers = (wanted.parse::<f64>(), cell.parse::<f64>());
+            wanted == cell || matches!(numbers, (Ok(a), Ok(b)) if a == b)
+        };
+        self.0.iter().any(same)
+    }
+}
+
+impl<'de> Deserialize<'de> for Wanted {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Wanted, D::Error> {
+        let values = match toml::Value::deserialize(from)? {
+            toml::Value::Array(values) => values,
+            value => vec![value],
+        };
+        let text = |value| match value {
+            toml::Value::String(text) => text,
+            value => value.to_string(),
+        };
+        Ok(Wanted(values.into_iter().map(text).collect()))
+    }
+}
+
+fn one() -> usize {
+    1
+}
+
+impl Recipe {
+    /// Reads a recipe; `name` is what messages call it.
+    pub fn parse(name: &str, text: &str) -> Result<Recipe, PlotError> {
+        let mut recipe: Recipe = toml::from_str(text).map_err(|error| {
+            let at = position(text, error.span().unwrap_or(0..0).start);
+            PlotError::Recipe(format!("cannot use {name}:{at}: {}", error.to_string().trim_end()))
+        })?;
+        recipe.source = (name.to_owned(), text.to_owned());
+        if recipe.y.is_empty() == recipe.panel.is_empty() {
+            let what = "say which columns to draw, either `y = [\"step_time\"]` for one panel or a \
+                        [[panel]] table with `y` for each of several";
+            return Err(recipe.problem(0..0, what));
+        }
+        Ok(recipe)
+    }
+
+    /// Where rows come from; `None` if the recipe leaves that to the user.
+    pub fn data_source(&self) -> Result<Option<DataSource<'_>>, PlotError> {
+        let Some(data) = &self.data else { return Ok(None) };
+        match (&data.csv, &data.scenario) {
+            (Some(path), None) if data.set.is_empty() && !data.series => {
+                Ok(Some(DataSource::Csv(path)))
+            }
+            (None, Some(path)) => {
+                Ok(Some(DataSource::Scenario { path, set: &data.set, series: data.series }))
+            }
+            _ => Err(self.problem(
+                0..0,
+                "[data] needs either `csv`, or `scenario` with perhaps `set` and `series`",
+            )),
+        }
+    }
+
+    /// A problem at this place of the file.
+    pub(super) fn problem(&self, at: Range<usize>, what: &str) -> PlotError {
+        let (name, text) = &self.source;
+        let place =
+            if at.is_empty() { String::new() } else { format!(":{}", position(text, at.start)) };
+        PlotError::Recipe(format!("cannot use {name}{place}: {what}"))
+    }
+}
+
+/// Line and column of a byte of a text.
+fn position(text: &str, byte: usize) -> String {
+    let before = text.get(..byte).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    format!("{line}:{column}")
+}

@@ -1,0 +1,110 @@
+//! Rows with named columns.
+
+use super::PlotError;
+use std::io::Read;
+
+/// Rows with named columns; an empty cell is a missing value.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Table {
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table of these columns; rows are cut or filled up to their number.
+    pub fn new(columns: Vec<String>, rows: Vec<Vec<String>>) -> Table {
+        let width = columns.len();
+        let fit = |mut row: Vec<String>| {
+            row.resize(width, String::new());
+            row
+        };
+        Table { columns, rows: rows.into_iter().map(fit).collect() }
+    }
+
+    /// Reads CSV with a header.
+    pub fn read(csv: impl Read) -> Result<Table, PlotError> {
+        let fail = |error: csv::Error| PlotError::Table(format!("cannot read the table: {error}"));
+        let mut reader = csv::Reader::from_reader(csv);
+        let columns = reader.headers().map_err(fail)?.iter().map(str::to_owned).collect();
+        let row = |record: Result<csv::StringRecord, _>| {
+            record.map(|record| record.iter().map(str::to_owned).collect())
+        };
+        let rows = reader.records().map(row).collect::<Result<_, _>>().map_err(fail)?;
+        Ok(Table { columns, rows })
+    }
+
+    /// Names of the columns.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Index of a column.
+    pub(super) fn find(&self, column: &str) -> Option<usize> {
+        self.columns.iter().position(|name| name == column)
+    }
+
+    /// A cell as text.
+    pub(super) fn text(&self, row: usize, column: usize) -> &str {
+        self.rows.get(row).and_then(|row| row.get(column)).map_or("", String::as_str)
+    }
+
+    /// Keeps the rows that `keep` wants.
+    pub(super) fn retain(&mut self, keep: impl Fn(&Table, usize) -> bool) {
+        let kept: Vec<bool> = (0..self.len()).map(|row| keep(self, row)).collect();
+        let mut kept = kept.into_iter();
+        self.rows.retain(|_| kept.next().unwrap_or(false));
+    }
+
+    /// A column's values, if all that are there are numbers or all quantities of one unit (`"2 ms"`,
+    /// `"10 ms"`), and that unit.
+    pub(super) fn numbers(&self, column: usize) -> Option<(Vec<Option<f64>>, &str)> {
+        let mut common = None;
+        let mut parse = |row: usize| {
+            let text = self.text(row, column).trim();
+            if text.is_empty() {
+                return Some(None);
+            }
+            let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+            (*common.get_or_insert(unit) == unit).then(|| number.parse().ok().map(Some))?
+        };
+        let values = (0..self.len()).map(&mut parse).collect::<Option<Vec<Option<f64>>>>()?;
+        Some((values, common.unwrap_or("")))
+    }
+
+    /// The different texts of a column, in order of appearance.
+    pub(super) fn distinct(&self, column: usize) -> Vec<&str> {
+        let mut distinct: Vec<&str> = Vec::new();
+        for row in 0..self.len() {
+            let text = self.text(row, column);
+            if !distinct.contains(&text) {
+                distinct.push(text);
+            }
+        }
+        distinct
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_may_have_one_unit() {
+        let text = "a,b,c,d\n1,2 ms,2 ms,x\n,10 ms,1 s,1\n";
+        let table = Table::read(text.as_bytes()).unwrap_or_default();
+        assert_eq!(table.numbers(0), Some((vec![Some(1.0), None], "")));
+        assert_eq!(table.numbers(1), Some((vec![Some(2.0), Some(10.0)], "ms")));
+        assert_eq!(table.numbers(2), None);
+        assert_eq!(table.numbers(3), None);
+    }
+}
