@@ -7,4 +7,5 @@ pub mod report;
 pub mod scenario;
 pub mod sim;
 pub mod stats;
+pub mod sweep;
 pub mod units;

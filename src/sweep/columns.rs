@@ -1,0 +1,105 @@
+//! Columns of a sweep, always the same ones, and a report's rows in them.
+
+use super::{Cell, Grid, Row};
+use crate::report::{Cause, Figure, JobReport, Report, StallCause};
+use crate::scenario::Value;
+
+/// A figure's name and how to find it in a report.
+type Column = (&'static str, fn(&Report, &JobReport) -> Figure);
+
+/// Figures before the stall's causes.
+const BEFORE: [Column; 8] = [
+    ("step_time", |_, job| job.figures.step_time),
+    ("samples_per_second", |_, job| job.figures.samples_per_second),
+    ("fresh_samples_per_second", |_, job| job.figures.fresh_samples_per_second),
+    ("steps_per_second", |_, job| reciprocal(&job.figures.step_time)),
+    ("epoch_time", |_, job| job.figures.epoch_time),
+    ("epochs_per_second", |_, job| reciprocal(&job.figures.epoch_time)),
+    ("accelerator_utilisation", |_, job| job.figures.accelerator_utilisation),
+    ("stall", |_, job| job.figures.stall.total),
+];
+
+/// Figures after them.
+const AFTER: [Column; 9] = [
+    ("queue_occupancy", |_, job| job.queue.occupancy),
+    ("exhaustions", |_, job| job.queue.exhaustions),
+    ("time_empty", |_, job| job.queue.time_empty),
+    ("enqueue_rate", |_, job| job.queue.enqueue_rate),
+    ("unblocked_enqueue_rate", |_, job| job.queue.unblocked_enqueue_rate),
+    ("dequeue_rate", |_, job| job.queue.dequeue_rate),
+    ("net_enqueue_rate", |_, job| job.queue.net_enqueue_rate),
+    ("time_to_exhaustion", |_, job| job.queue.time_to_exhaustion),
+    ("makespan", |report, _| report.makespan),
+];
+
+/// Names of the columns of a sweep over `grid`: its keys, the job, then three for each figure.
+pub fn header(grid: &Grid) -> Vec<String> {
+    let names = BEFORE.map(|(name, _)| name.to_owned()).into_iter();
+    let names = names.chain(causes().map(|cause| format!("stall_{cause}")));
+    let names = names.chain(AFTER.map(|(name, _)| name.to_owned()));
+    let figures = names.flat_map(|name| {
+        let (low, high) = (format!("{name}_lo"), format!("{name}_hi"));
+        [name, low, high]
+    });
+    grid.keys().map(str::to_owned).chain(["job".to_owned()]).chain(figures).collect()
+}
+
+/// Rows of the grid's point `index`, one per job.
+pub fn rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
+    let values = grid.values(index);
+    let values: Vec<Cell> = values.iter().map(|value| cell(value)).collect();
+    let row = |job: &JobReport| {
+        let mut row = values.clone();
+        row.push(Cell::Text(job.name.clone()));
+        row.extend(figures(report, job).into_iter().flat_map(cells));
+        row
+    };
+    report.jobs.iter().map(row).collect()
+}
+
+/// A swept value as it was written.
+fn cell(value: &Value) -> Cell {
+    match (value.as_str(), value.as_f64()) {
+        (Some(text), _) => Cell::Text(text.to_owned()),
+        (None, Some(number)) => Cell::number(number),
+        (None, None) => Cell::Text(value.to_string()),
+    }
+}
+
+/// Every figure of a job, in the order of the header.
+fn figures(report: &Report, job: &JobReport) -> Vec<Figure> {
+    let find = |(_, find): Column| find(report, job);
+    let stall = |wanted: StallCause| {
+        let found = job.figures.stall.causes.iter().find(|(cause, _)| *cause == wanted);
+        found.map(|(_, figure)| *figure).unwrap_or_else(|| absent(&job.figures.stall.total))
+    };
+    let stall = causes().map(stall);
+    BEFORE.map(find).into_iter().chain(stall).chain(AFTER.map(find)).collect()
+}
+
+/// Mean and ends of the 95 % interval.
+fn cells(figure: Figure) -> [Cell; 3] {
+    let end = |at: usize| Cell::number(figure.ci95.map(|ends| ends[at]));
+    [Cell::number(figure.mean), end(0), end(1)]
+}
+
+/// A cause that did not occur: a share of 0, where stalls were observed at all.
+fn absent(total: &Figure) -> Figure {
+    Figure { mean: total.mean.map(|_| 0.0), ..Figure::default() }
+}
+
+/// Every cause that a stall can have: one's own, then a peer's.
+fn causes() -> impl Iterator<Item = StallCause> {
+    let own = Cause::ALL.into_iter().filter(|cause| *cause != Cause::Compute).map(StallCause::own);
+    own.chain(Cause::ALL.into_iter().map(StallCause::peer))
+}
+
+/// One over a figure that is positive; the interval's ends change places.
+fn reciprocal(figure: &Figure) -> Figure {
+    let invert = |value: f64| if value > 0.0 { 1.0 / value } else { f64::NAN };
+    Figure {
+        mean: figure.mean.map(invert),
+        ci95: figure.ci95.map(|[low, high]| [invert(high), invert(low)]),
+        ..Figure::default()
+    }
+}

@@ -1,0 +1,14 @@
+//! Many runs of one scenario: the points of a grid, the rows that come out, and what is kept when
+//! it is cut short.
+
+mod columns;
+mod grid;
+mod journal;
+mod row;
+mod runner;
+
+pub use columns::{header, rows};
+pub use grid::Grid;
+pub use journal::{Journal, key};
+pub use row::{Cell, Row};
+pub use runner::{Plan, run};
