@@ -1,4 +1,6 @@
 //! forebay: will the accelerators starve, on what, and what should be changed or bought?
+pub mod cli;
+pub mod commands;
 pub mod engine;
 pub mod fluid;
 pub mod plot;

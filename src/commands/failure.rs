@@ -1,0 +1,70 @@
+//! Why a command ends early, and with which exit code.
+
+use crate::scenario::Problems;
+use std::io;
+use std::path::Path;
+
+/// Why a command ends early.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// What the user wrote or named cannot be used.
+    #[error("forebay: {0}")]
+    Input(String),
+    /// The scenario has problems.
+    #[error("{0}")]
+    Problems(#[from] Problems),
+    /// The machine lacks what was asked for.
+    #[error("forebay: {0}")]
+    Machine(String),
+    /// Ctrl-C or a termination signal; says what was kept.
+    #[error("forebay: interrupted: {0}")]
+    Interrupted(String),
+    /// Whoever read standard output has stopped to.
+    #[error("")]
+    ClosedPipe,
+}
+
+impl Failure {
+    /// `path` cannot be written.
+    pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
+        Failure::Input(format!("cannot write {}: {}", path.display(), reason(error)))
+    }
+
+    /// `path` cannot be read.
+    pub fn unreadable(path: &Path, error: &io::Error) -> Failure {
+        Failure::Input(format!("cannot read {}: {}", path.display(), reason(error)))
+    }
+
+    /// Standard output cannot be written; a closed pipe is no error.
+    pub fn stdout(error: &io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
+            _ => Failure::Input(format!("cannot write standard output: {}", reason(error))),
+        }
+    }
+
+    /// What the process returns.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Failure::ClosedPipe => 0,
+            Failure::Input(_) | Failure::Problems(_) => 2,
+            Failure::Machine(_) => 3,
+            Failure::Interrupted(_) => 4,
+        }
+    }
+
+    /// What the user reads; nothing for a closed pipe.
+    pub fn message(&self, colour: bool) -> String {
+        match self {
+            Failure::Problems(problems) => problems.render(colour),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// An error of the operating system in words, without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" (os error").next().unwrap_or(&text);
+    words.chars().take(1).flat_map(char::to_lowercase).chain(words.chars().skip(1)).collect()
+}

@@ -1,0 +1,51 @@
+//! One file per command: the only place for files, standard output and progress.
+
+mod completions;
+mod failure;
+mod interrupt;
+mod man;
+mod output;
+mod plot;
+mod points;
+mod run;
+mod run_figure;
+mod schema;
+mod sweep;
+mod sweep_output;
+
+pub use failure::Failure;
+
+use crate::cli::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Parses the command line, carries it out and reports what went wrong.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // Nobody is left to be told if this fails.
+            usage.print().ok();
+            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
+        }
+    };
+    match execute(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::say(&failure.message(output::colour(&std::io::stderr())));
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+/// Carries out a command.
+pub fn execute(cli: &Cli) -> Result<(), Failure> {
+    match &cli.command {
+        Command::Run(run) => run::execute(run, cli.quiet),
+        Command::Sweep(sweep) => sweep::execute(sweep, cli.quiet),
+        Command::Plot(plot) => plot::execute(plot, cli.quiet),
+        Command::Schema(schema) => schema::execute(schema),
+        Command::Completions(completions) => completions::execute(completions),
+        Command::Man(man) => man::execute(man),
+    }
+}

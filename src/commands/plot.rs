@@ -1,0 +1,145 @@
+//! `forebay plot`: rows from a file, a sweep or a run; figures by recipe.
+
+use super::points::{self, Opened};
+use super::run_figure::{self, Kind};
+use super::{Failure, interrupt, output};
+use crate::cli::{PictureFormat, Plot};
+use crate::plot::{self, DataSource, PlotError, Recipe, Table};
+use crate::report::{self, SeriesReport};
+use crate::sim;
+use crate::sweep::{self, Cell, Plan};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+pub(super) fn execute(plot: &Plot, quiet: bool) -> Result<(), Failure> {
+    // All recipes are read before anything runs.
+    let recipes = plot.recipes.iter().map(|path| Ok((path, open(path)?)));
+    let recipes = recipes.collect::<Result<Vec<_>, Failure>>()?;
+    if let Some(directory) = &plot.output {
+        fs::create_dir_all(directory).map_err(|error| Failure::unwritable(directory, &error))?;
+    }
+    for (path, recipe) in &recipes {
+        let table = table(plot, path, recipe)?;
+        let figure = plot::build(recipe, &table).map_err(fail)?;
+        for (kind, extension) in kinds(plot.format) {
+            let beside = path.with_extension(extension);
+            let target = match (&plot.output, beside.file_name()) {
+                (Some(directory), Some(name)) => directory.join(name),
+                _ => beside,
+            };
+            run_figure::save(&target, *kind, &figure)?;
+            output::warn(quiet, &format!("wrote {}", target.display()));
+        }
+    }
+    Ok(())
+}
+
+/// A problem of a recipe or of its data.
+fn fail(error: PlotError) -> Failure {
+    Failure::Input(error.to_string())
+}
+
+/// Reads a recipe.
+fn open(path: &Path) -> Result<Recipe, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let recipe = Recipe::parse(&path.display().to_string(), &text).map_err(fail)?;
+    recipe.data_source().map_err(fail)?;
+    Ok(recipe)
+}
+
+/// The pictures to write, and their names' endings.
+fn kinds(format: PictureFormat) -> &'static [(Kind, &'static str)] {
+    match format {
+        PictureFormat::Svg => &[(Kind::Svg, "svg")],
+        PictureFormat::Png => &[(Kind::Png, "png")],
+        PictureFormat::Both => &[(Kind::Svg, "svg"), (Kind::Png, "png")],
+    }
+}
+
+/// The rows that a recipe asks for, or the user has.
+fn table(plot: &Plot, path: &Path, recipe: &Recipe) -> Result<Table, Failure> {
+    if let Some(csv) = &plot.data {
+        return read(csv);
+    }
+    let beside = |name: &str| path.parent().unwrap_or(Path::new("")).join(name);
+    match recipe.data_source().map_err(fail)? {
+        None => {
+            let what = "names no [data]; give rows with --data FILE.csv";
+            Err(Failure::Input(format!("cannot draw {}: it {what}", path.display())))
+        }
+        Some(DataSource::Csv(csv)) => read(&beside(csv)),
+        Some(DataSource::Scenario { path, set, series: true }) => over_time(&beside(path), set),
+        Some(DataSource::Scenario { path, set, series: false }) => {
+            swept(&beside(path), set, plot.threads)
+        }
+    }
+}
+
+/// Rows of a CSV file.
+fn read(path: &PathBuf) -> Result<Table, Failure> {
+    let file = File::open(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let table = Table::read(BufReader::new(file));
+    table.map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Rows of a sweep.
+fn swept(path: &Path, set: &[String], threads: Option<u16>) -> Result<Table, Failure> {
+    let opened = Opened::open(path, set)?;
+    let grid = opened.grid()?;
+    let pool = points::pool(threads)?;
+    pool.install(|| opened.check(&grid, |_, _| ()))?;
+    let todo: Vec<usize> = (0..grid.len()).collect();
+    let resolve = |index| opened.at(&grid, index);
+    let plan = Plan { grid: &grid, points: &todo, resolve: &resolve, stop: interrupt::flag() };
+    let mut rows = BTreeMap::new();
+    sweep::run(
+        &plan,
+        &pool,
+        || (),
+        |index, point| {
+            rows.insert(index, point);
+            ControlFlow::Continue(())
+        },
+    );
+    if interrupt::raised() {
+        return Err(Failure::Interrupted("no figure was drawn of an unfinished sweep".into()));
+    }
+    let text = |row: Vec<Cell>| row.iter().map(ToString::to_string).collect();
+    Ok(Table::new(sweep::header(&grid), rows.into_values().flatten().map(text).collect()))
+}
+
+/// Rows over time of one replication, one for each job and instant.
+fn over_time(path: &Path, set: &[String]) -> Result<Table, Failure> {
+    let scenario = Opened::open(path, set)?.resolve()?;
+    let options = sim::Options { stop: Some(interrupt::flag()), ..sim::Options::default() };
+    let outcome = sim::run(&scenario, 0, &options);
+    if interrupt::raised() {
+        return Err(Failure::Interrupted("no figure was drawn of an unfinished run".into()));
+    }
+    let report = report::summarise(&scenario, &[outcome], 0.0);
+    let columns = ["job", "time"].into_iter().chain(SERIES.map(|(name, _)| name));
+    let mut rows = Vec::new();
+    for job in &report.jobs {
+        for (at, time) in job.series.time.iter().enumerate() {
+            let cells = SERIES.map(|(_, find)| find(&job.series).get(at).copied().flatten());
+            let cells = cells.map(|value| Cell::number(value).to_string());
+            rows.push([job.name.clone(), time.to_string()].into_iter().chain(cells).collect());
+        }
+    }
+    Ok(Table::new(columns.map(str::to_owned).collect(), rows))
+}
+
+/// How to find a column in a job's series.
+type Find = fn(&SeriesReport) -> &[Option<f64>];
+
+/// Columns over time.
+const SERIES: [(&str, Find); 5] = [
+    ("step_time", |series| &series.step_time),
+    ("queue_occupancy", |series| &series.occupancy),
+    ("enqueue_rate", |series| &series.enqueue_rate),
+    ("dequeue_rate", |series| &series.dequeue_rate),
+    ("net_enqueue_rate", |series| &series.net_enqueue_rate),
+];

@@ -1,0 +1,107 @@
+//! What `run`, `sweep` and `plot` share: opening a scenario, its points, the threads.
+
+use super::Failure;
+use crate::scenario::{Override, Problems, Scenario, ScenarioFile};
+use crate::sweep::Grid;
+use rayon::iter::Either;
+use rayon::prelude::*;
+use std::io::{Read, stdin};
+use std::path::Path;
+
+/// Longest scenario that is read from standard input [B].
+const LARGEST: u64 = 16 << 20;
+
+/// Most invalid points that are described one by one.
+const SHOWN: usize = 5;
+
+/// A scenario file and the user's changes to it.
+pub(super) struct Opened {
+    file: ScenarioFile,
+    overrides: Vec<Override>,
+}
+
+impl Opened {
+    /// Opens `path` (`-`: standard input), to be changed by `overrides` (`key=value`).
+    pub(super) fn open(path: &Path, overrides: &[String]) -> Result<Opened, Failure> {
+        let file = if path == Path::new("-") {
+            ScenarioFile::parse("standard input", standard_input()?)?
+        } else {
+            ScenarioFile::open(path)?
+        };
+        let overrides =
+            overrides.iter().map(|text| text.parse()).collect::<Result<_, Problems>>()?;
+        Ok(Opened { file, overrides })
+    }
+
+    /// The scenario with all changes.
+    pub(super) fn resolve(&self) -> Result<Scenario, Problems> {
+        self.file.resolve(&self.overrides)
+    }
+
+    /// The points of its `[sweep]` table.
+    pub(super) fn grid(&self) -> Result<Grid, Failure> {
+        let axes = self.file.axes()?;
+        if axes.is_empty() {
+            let what = "cannot sweep: the scenario has no [sweep] table";
+            let remedy = "add one, such as\n\n  [sweep]\n  \"job.batch\" = [32, 64, 128]\n";
+            return Err(Failure::Input(format!("{what}; {remedy}")));
+        }
+        match Grid::new(axes) {
+            Some(grid) if !grid.is_empty() => Ok(grid),
+            Some(_) => Err(Failure::Input("cannot sweep: a key of [sweep] has no values".into())),
+            None => Err(Failure::Input("cannot sweep: too many points".into())),
+        }
+    }
+
+    /// The scenario at a point.
+    pub(super) fn at(&self, grid: &Grid, index: usize) -> Result<Scenario, Problems> {
+        let mut overrides = self.overrides.clone();
+        overrides.extend(grid.overrides(index));
+        self.file.resolve(&overrides)
+    }
+
+    /// Resolves every point, to refuse before anything runs; gives what `keep` makes of each.
+    pub(super) fn check<T: Send>(
+        &self,
+        grid: &Grid,
+        keep: impl Fn(usize, Scenario) -> T + Sync,
+    ) -> Result<Vec<T>, Failure> {
+        let resolve = |index: usize| match self.at(grid, index) {
+            Ok(scenario) => Either::Left(keep(index, scenario)),
+            Err(problems) => Either::Right((index, problems)),
+        };
+        let (kept, invalid): (Vec<T>, Vec<_>) =
+            (0..grid.len()).into_par_iter().partition_map(resolve);
+        if invalid.is_empty() { Ok(kept) } else { Err(refuse(grid, &invalid)) }
+    }
+}
+
+/// All that is written to us, if it is text of a sensible length.
+fn standard_input() -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = stdin().lock().take(LARGEST + 1).read_to_string(&mut text);
+    let fail = |why: &str| Failure::Input(format!("cannot read standard input: {why}"));
+    match read {
+        Ok(length) if length as u64 > LARGEST => Err(fail("it is longer than 16 MiB")),
+        Ok(_) => Ok(text),
+        Err(error) => Err(fail(&error.to_string())),
+    }
+}
+
+/// Says which points are invalid, and why.
+fn refuse(grid: &Grid, invalid: &[(usize, Problems)]) -> Failure {
+    let describe = |(index, problems): &(usize, Problems)| {
+        format!("at {}:\n{}", grid.describe(*index), problems.render(false).trim_end())
+    };
+    let shown = invalid.iter().take(SHOWN).map(describe).collect::<Vec<_>>().join("\n\n");
+    let (count, all) = (invalid.len(), grid.len());
+    let more =
+        if count > SHOWN { format!("\n\n… and {} more", count - SHOWN) } else { String::new() };
+    Failure::Input(format!("cannot sweep: {count} of {all} points are invalid\n{shown}{more}"))
+}
+
+/// Threads to work on: so many, or one per core.
+pub(super) fn pool(threads: Option<u16>) -> Result<rayon::ThreadPool, Failure> {
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(threads.map_or(0, usize::from));
+    builder.build().map_err(|error| Failure::Machine(format!("cannot start threads: {error}")))
+}

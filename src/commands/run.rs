@@ -1,0 +1,85 @@
+//! `forebay run`: one scenario, its replications side by side.
+
+use super::points::{self, Opened};
+use super::{Failure, interrupt, output, run_figure};
+use crate::cli::{ReportFormat, Run};
+use crate::report::{self, Outcome, Report};
+use crate::scenario::Scenario;
+use crate::sim;
+use rayon::prelude::*;
+use std::io::stdout;
+use std::time::Instant;
+
+pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
+    for path in [&run.output, &run.trace, &run.figure] {
+        output::check(path.as_deref())?;
+    }
+    let picture = run.figure.as_deref().map(run_figure::kind).transpose()?;
+    let scenario = Opened::open(&run.scenario.scenario, &overrides(run))?.resolve()?;
+    let begin = Instant::now();
+    let outcomes = simulate(&scenario, run.scenario.threads, run.trace.is_some())?;
+    let report = report::summarise(&scenario, &outcomes, begin.elapsed().as_secs_f64());
+    if let Some(path) = &run.trace {
+        let trace = outcomes.iter().find_map(|outcome| outcome.trace.as_ref());
+        let trace = trace.cloned().unwrap_or_default();
+        if trace.dropped > 0 {
+            let lost = trace.dropped;
+            output::warn(quiet, &format!("the timeline was too long: {lost} entries left out"));
+        }
+        output::file(path, |to| report::trace::write(&trace, to))?;
+    }
+    if let (Some(path), Some(kind)) = (&run.figure, picture) {
+        run_figure::write(path, kind, &report)?;
+    }
+    show(run, &report)?;
+    let (done, all) = (outcomes.len(), scenario.run.replications as usize);
+    if done < all {
+        let kept = format!("the report is of {done} of {all} replications");
+        return Err(Failure::Interrupted(kept));
+    }
+    Ok(())
+}
+
+/// The user's changes, with the options that are short for some.
+fn overrides(run: &Run) -> Vec<String> {
+    let replications = run.replications.map(|n| format!("run.replications={n}"));
+    let seed = run.seed.map(|n| format!("run.seed={n}"));
+    run.scenario.overrides.iter().cloned().chain(replications).chain(seed).collect()
+}
+
+/// Runs every replication; gives those that were finished before a signal, if any was.
+fn simulate(
+    scenario: &Scenario,
+    threads: Option<u16>,
+    trace: bool,
+) -> Result<Vec<Outcome>, Failure> {
+    let stop = interrupt::flag();
+    let one = |replication: u32| {
+        if interrupt::raised() {
+            return None;
+        }
+        let trace = trace && replication == 0;
+        let outcome = sim::run(scenario, replication, &sim::Options { trace, stop: Some(stop) });
+        (!interrupt::raised()).then_some(outcome)
+    };
+    let pool = points::pool(threads)?;
+    let all = 0..scenario.run.replications;
+    let outcomes: Vec<_> = pool.install(|| all.into_par_iter().filter_map(one).collect());
+    if outcomes.is_empty() {
+        return Err(Failure::Interrupted("no replication was finished".into()));
+    }
+    Ok(outcomes)
+}
+
+/// Puts the report where it is wanted.
+fn show(run: &Run, report: &Report) -> Result<(), Failure> {
+    let colour = run.output.is_none() && output::colour(&stdout());
+    let text = match run.format {
+        ReportFormat::Text => report::text::render(report, output::width(), colour),
+        ReportFormat::Json => report::json::render(report),
+    };
+    match &run.output {
+        Some(path) => output::file(path, |to| to.write_all(text.as_bytes())),
+        None => output::stdout(text.as_bytes()),
+    }
+}

@@ -1,0 +1,158 @@
+//! The figure of a run: what its jobs did over time, and what they waited for.
+
+use super::{Failure, output};
+use crate::plot::{self, AxisSpec, Bar, Bars, Figure, Lines, Panel, Part, Point, Series};
+use crate::plot::{Colour, label_of, unit_of};
+use crate::report::{Cause, JobReport, Report, SeriesReport};
+use std::path::Path;
+
+/// Most jobs that are drawn: more colours cannot be told apart.
+const JOBS: usize = 6;
+
+/// Kind of picture, by the name of its file.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    Svg,
+    Png,
+}
+
+/// The kind that `path` asks for.
+pub(super) fn kind(path: &Path) -> Result<Kind, Failure> {
+    let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+    match extension.as_deref() {
+        Some("svg") => Ok(Kind::Svg),
+        Some("png") => Ok(Kind::Png),
+        _ => {
+            let what = format!("cannot draw {}: name it .svg or .png", path.display());
+            Err(Failure::Input(what))
+        }
+    }
+}
+
+/// Writes a figure.
+pub(super) fn save(path: &Path, kind: Kind, figure: &Figure) -> Result<(), Failure> {
+    let picture = match kind {
+        Kind::Svg => plot::svg(figure).map(String::into_bytes),
+        Kind::Png => plot::png(figure),
+    };
+    let picture = picture.map_err(|error| Failure::Input(error.to_string()))?;
+    output::file(path, |to| to.write_all(&picture))
+}
+
+/// Draws a run.
+pub(super) fn write(path: &Path, kind: Kind, report: &Report) -> Result<(), Failure> {
+    save(path, kind, &figure(report))
+}
+
+/// How to find a column in a job's series.
+type Find = fn(&SeriesReport) -> &[Option<f64>];
+
+/// The columns that a run is drawn with, by panel.
+const PANELS: [&[(&str, Find)]; 3] = [
+    &[("step_time", |series| &series.step_time)],
+    &[("occupancy", |series| &series.occupancy)],
+    &[
+        ("enqueue_rate", |series| &series.enqueue_rate),
+        ("dequeue_rate", |series| &series.dequeue_rate),
+    ],
+];
+
+/// Four panels: step time, queue, rates, and causes of stalls.
+fn figure(report: &Report) -> Figure {
+    let jobs = &report.jobs[..report.jobs.len().min(JOBS)];
+    let panel = |(index, columns): (usize, &&[(&str, Find)])| {
+        let mut lines = lines(jobs, columns, index + 1 == PANELS.len());
+        // The first panel's legend says the same as the second's.
+        lines.legend_shown = index != 1;
+        let seen = |point: &Point| point.y.is_some_and(f64::is_finite);
+        let any = lines.series.iter().any(|series| series.points.iter().any(seen));
+        any.then_some(Panel::Lines(lines))
+    };
+    let mut panels: Vec<Panel> = PANELS.iter().enumerate().filter_map(panel).collect();
+    panels.push(Panel::Bars(bars(jobs)));
+    let left_out = report.jobs.len() - jobs.len();
+    let more = if left_out > 0 { format!(" (first {JOBS} jobs)") } else { String::new() };
+    let title = format!("{}{more}", report.scenario);
+    Figure { title, panels, columns: 1, ..Figure::default() }
+}
+
+/// A panel with one line per job and column.
+fn lines(jobs: &[JobReport], columns: &[(&str, Find)], last: bool) -> Lines {
+    let mut series = Vec::new();
+    for job in jobs {
+        for (column, find) in columns {
+            let point = |(x, y): (&f64, &Option<f64>)| Point { x: *x, y: *y, band: None };
+            let points = job.series.time.iter().zip(find(&job.series)).map(point).collect();
+            let what = column.trim_end_matches("_rate").to_owned();
+            let name = match (jobs.len(), columns.len()) {
+                (_, 1) => job.name.clone(),
+                (1, _) => what,
+                _ => format!("{}, {what}", job.name),
+            };
+            series.push(Series { name, points, index: series.len() });
+        }
+    }
+    let axis = |column: &str| AxisSpec {
+        label: label_of(column),
+        unit: unit_of(column),
+        ..AxisSpec::default()
+    };
+    let mut y = axis(columns.first().map_or("", |(column, _)| column));
+    if columns.len() > 1 {
+        y.label = "Samples per second into and out of the queue".into();
+    }
+    Lines {
+        x: axis("time"),
+        y,
+        series,
+        marks: Vec::new(),
+        legend: String::new(),
+        legend_shown: true,
+        categories: Vec::new(),
+        shares_x: !last,
+    }
+}
+
+/// Colours of the causes: storage blue, processor green, everything else warm.
+fn colour_of(cause: Cause) -> Colour {
+    match cause {
+        Cause::Open => Colour(0, 68, 116),
+        Cause::Latency => Colour(0, 114, 178),
+        Cause::Transfer => Colour(86, 180, 233),
+        Cause::Decode => Colour(0, 158, 115),
+        Cause::CpuWait => Colour(128, 206, 184),
+        Cause::Order => Colour(158, 148, 20),
+        Cause::Restart => Colour(240, 228, 66),
+        Cause::Copy => Colour(230, 159, 0),
+        Cause::Communication => Colour(213, 94, 0),
+        Cause::Bubble => Colour(204, 121, 167),
+        Cause::Swap => Colour(148, 82, 122),
+        Cause::Checkpoint => Colour(90, 60, 40),
+        Cause::Fault => Colour(38, 38, 38),
+        Cause::Compute => Colour(214, 214, 214),
+    }
+}
+
+/// A bar per job: shares of time by cause of stall, those of peers with one's own.
+fn bars(jobs: &[JobReport]) -> Bars {
+    let share = |job: &JobReport, cause: Cause| {
+        let all = job.figures.stall.causes.iter().filter(|(of, _)| of.cause == cause);
+        all.filter_map(|(_, figure)| figure.mean).sum::<f64>()
+    };
+    let seen = |cause: &Cause| jobs.iter().any(|job| share(job, *cause) >= 5e-4);
+    let causes: Vec<Cause> = Cause::ALL.into_iter().filter(seen).collect();
+    let part = |cause: &Cause| Part { name: cause.name().to_owned(), colour: colour_of(*cause) };
+    let training = Part { name: "training".into(), colour: Colour(228, 228, 228) };
+    let bar = |job: &JobReport| {
+        let stalls: Vec<f64> = causes.iter().map(|cause| share(job, *cause)).collect();
+        let rest = (1.0 - stalls.iter().sum::<f64>()).max(0.0);
+        Bar { name: job.name.clone(), lengths: stalls.into_iter().chain([rest]).collect() }
+    };
+    let label = "Share of time that accelerators wait, by cause".to_owned();
+    let range = [Some(0.0), Some(1.0)];
+    Bars {
+        x: AxisSpec { label, unit: plot::Unit::Share, range, ..AxisSpec::default() },
+        parts: causes.iter().map(part).chain([training]).collect(),
+        bars: jobs.iter().map(bar).collect(),
+    }
+}

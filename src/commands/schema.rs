@@ -1,0 +1,12 @@
+//! `forebay schema`: JSON Schema for editors.
+
+use super::{Failure, output};
+use crate::cli::{Schema, SchemaOf};
+use crate::scenario;
+
+pub(super) fn execute(schema: &Schema) -> Result<(), Failure> {
+    let value = match schema.of {
+        SchemaOf::Scenario => scenario::schema(),
+    };
+    output::stdout(format!("{value:#}\n").as_bytes())
+}

@@ -1,0 +1,90 @@
+//! `forebay sweep`: all points of a grid on all cores.
+
+use super::points::{self, Opened};
+use super::sweep_output::Output;
+use super::{Failure, interrupt, output};
+use crate::cli::Sweep;
+use crate::scenario::Scenario;
+use crate::sweep::{self, Grid, Journal, Plan};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
+    let to = sweep.output.as_deref();
+    output::check(to)?;
+    let opened = Opened::open(&sweep.scenario.scenario, &sweep.scenario.overrides)?;
+    let grid = opened.grid()?;
+    let pool = points::pool(sweep.scenario.threads)?;
+    let points = pool.install(|| opened.check(&grid, |index, at| Known::new(&grid, index, &at)))?;
+    let stop = interrupt::flag();
+
+    let header = sweep::header(&grid);
+    let (mut out, earlier) = Output::create(to, sweep.format, &header, sweep.resume)?;
+    let todo = reuse(&points, &earlier, header.len(), &mut out)?;
+    let bar =
+        progress(todo.iter().map(|index| u64::from(points[*index].replications)).sum(), quiet);
+    let mut failure = None;
+    let resolve = |index| opened.at(&grid, index);
+    let plan = Plan { grid: &grid, points: &todo, resolve: &resolve, stop };
+    sweep::run(
+        &plan,
+        &pool,
+        || bar.inc(1),
+        |index, rows| match out.put(index, &points[index].key, rows) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                interrupt::raise();
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        },
+    );
+    bar.finish_and_clear();
+    match failure {
+        Some(failure) => Err(failure),
+        None => out.finish(grid.len(), interrupt::raised()),
+    }
+}
+
+/// What is remembered of a point that was checked.
+struct Known {
+    key: String,
+    replications: u32,
+}
+
+impl Known {
+    fn new(grid: &Grid, index: usize, scenario: &Scenario) -> Known {
+        let key = sweep::key(&grid.describe(index), scenario);
+        Known { key, replications: scenario.run.replications }
+    }
+}
+
+/// Puts out the points that an earlier sweep finished; gives the others.
+fn reuse(
+    points: &[Known],
+    earlier: &Journal,
+    columns: usize,
+    out: &mut Output,
+) -> Result<Vec<usize>, Failure> {
+    let mut todo = Vec::new();
+    for (index, point) in points.iter().enumerate() {
+        match earlier.find(&point.key, columns) {
+            Some(rows) => out.put_again(index, rows.to_vec())?,
+            None => todo.push(index),
+        }
+    }
+    Ok(todo)
+}
+
+/// A bar on a terminal; nothing elsewhere.
+fn progress(tasks: u64, quiet: bool) -> ProgressBar {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let bar = ProgressBar::with_draw_target(Some(tasks), target);
+    let style = "{bar:40} {pos} of {len} runs, {elapsed} elapsed, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
