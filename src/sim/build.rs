@@ -97,7 +97,7 @@ impl World<'_> {
             now: Time::ZERO,
             flows: 0,
             events: 0,
-            interrupt: None,
+            stop: None,
             handled: 0,
         };
         world.plan_start(calendar, &endless);

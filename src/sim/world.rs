@@ -26,19 +26,19 @@ pub struct Options<'a> {
     /// Record a timeline.
     pub trace: bool,
     /// Ends the run early when it becomes true; the outcome then holds what was complete.
-    pub interrupt: Option<&'a AtomicBool>,
+    pub stop: Option<&'a AtomicBool>,
 }
 
 /// Simulates one replication of `scenario`: a pure function of the scenario and the replication's
 /// number (as long as nobody interrupts).
-pub fn run(scenario: &Scenario, replication: u32, options: Options) -> Outcome {
+pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome {
     let mut calendar = Calendar::new();
     let mut world = World::new(scenario, replication, options.trace, &mut calendar);
     let until = match scenario.run.stop {
         Stop::Duration(seconds) => Time::from_seconds(seconds),
         Stop::Steps(_) | Stop::Epochs(_) => Time::NEVER,
     };
-    world.interrupt = options.interrupt;
+    world.stop = options.stop;
     world.events = engine::run(&mut world, &mut calendar, until);
     world.collect()
 }
@@ -66,7 +66,7 @@ pub(super) struct World<'a> {
     pub(super) now: Time,
     pub(super) flows: u64,
     pub(super) events: u64,
-    pub(super) interrupt: Option<&'a AtomicBool>,
+    pub(super) stop: Option<&'a AtomicBool>,
     pub(super) handled: u32,
 }
 
@@ -182,8 +182,7 @@ impl World<'_> {
             self.run_worker(clock, w);
         }
         self.handled = self.handled.wrapping_add(1);
-        if self.handled % 65_536 == 0
-            && self.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
+        if self.handled % 65_536 == 0 && self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed))
         {
             self.unfinished = 0;
         }

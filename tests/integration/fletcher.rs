@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::support::{Steady, shipped, simulate, steady};
+use super::runs::{Steady, shipped, simulate, steady};
 
 const SCENARIO: &str = "fletcher-lenet";
 

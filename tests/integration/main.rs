@@ -1,5 +1,10 @@
 //! forebay from the outside: one binary, one module per promise.
 
 mod analytic;
+mod cli;
 mod fletcher;
+mod output;
+mod plot;
+mod runs;
 mod support;
+mod sweep;

@@ -1,77 +1,112 @@
-//! What several modules need.
+//! What the tests share.
 
+use assert_cmd::Command;
+use std::fs;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
-use forebay::report::Outcome;
-use forebay::scenario::{Override, Scenario, ScenarioFile};
-use forebay::sim;
-
-/// A file of the repository.
-pub(crate) fn repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+/// A directory with a small scenario, `s.toml`, that vanishes after the test.
+pub(crate) struct Place {
+    directory: TempDir,
 }
 
-/// A shipped scenario with some keys changed, as `--set` does it.
-pub(crate) fn shipped(name: &str, changes: &[(&str, &str)]) -> Scenario {
-    let file = ScenarioFile::open(&repository(&format!("scenarios/{name}.toml")))
-        .unwrap_or_else(|problems| panic!("{problems}"));
-    resolve(&file, changes)
-}
-
-/// A scenario written in a test.
-pub(crate) fn written(text: &str, changes: &[(&str, &str)]) -> Scenario {
-    let file = ScenarioFile::parse("test.toml", text.to_owned())
-        .unwrap_or_else(|problems| panic!("{problems}"));
-    resolve(&file, changes)
-}
-
-fn resolve(file: &ScenarioFile, changes: &[(&str, &str)]) -> Scenario {
-    let overrides: Vec<Override> = changes
-        .iter()
-        .map(|(key, value)| format!("{key}={value}").parse().expect("an override"))
-        .collect();
-    file.resolve(&overrides).unwrap_or_else(|problems| panic!("{problems}"))
-}
-
-/// One replication.
-pub(crate) fn simulate(scenario: &Scenario) -> Outcome {
-    sim::run(scenario, 0, sim::Options::default())
-}
-
-/// Figures of the steps after the first `skip`, mean over all job copies.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Steady {
-    /// Mean step time [s].
-    pub(crate) step: f64,
-    /// Fresh samples per second of one job copy.
-    pub(crate) fresh: f64,
-    /// Samples put into the queue per second while its workers were not blocked.
-    pub(crate) unblocked_enqueue: f64,
-    /// Samples taken out per second while no trainer waited.
-    pub(crate) unstalled_dequeue: f64,
-    /// Share of time stalled.
-    pub(crate) stall: f64,
-}
-
-/// The steady part of `outcome`.
-pub(crate) fn steady(outcome: &Outcome, skip: usize) -> Steady {
-    let mut sum = Steady::default();
-    let n = outcome.jobs.len() as f64;
-    for job in &outcome.jobs {
-        let (first, last) = (&job.steps[skip - 1], &job.steps[job.steps.len() - 1]);
-        let elapsed = last.end - first.end;
-        let steps = &job.steps[skip..];
-        let per = |a: u64, b: u64| (b - a) as f64;
-        let workers = job.queue.workers as f64;
-        let blocked = (last.queue.blocked_seconds - first.queue.blocked_seconds) / workers;
-        let empty = last.queue.empty_seconds - first.queue.empty_seconds;
-        sum.step += elapsed / steps.len() as f64 / n;
-        sum.fresh += steps.iter().map(|s| s.fresh).sum::<u64>() as f64 / elapsed / n;
-        sum.unblocked_enqueue +=
-            per(first.queue.enqueued, last.queue.enqueued) / (elapsed - blocked) / n;
-        sum.unstalled_dequeue +=
-            per(first.queue.dequeued, last.queue.dequeued) / (elapsed - empty) / n;
-        sum.stall += 1.0 - steps.iter().map(|s| s.compute).sum::<f64>() / elapsed / n;
+impl Place {
+    /// A new one.
+    pub(crate) fn new() -> Place {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let place = Place { directory };
+        place.write("s.toml", SCENARIO);
+        place
     }
-    sum
+
+    /// Path of a file in it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("a writable directory");
+    }
+
+    /// Reads a file.
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        let path = self.path(name);
+        fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Names of all files, in order.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.directory.path()).expect("a readable directory");
+        let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+        let mut names: Vec<String> = entries.flatten().map(name).collect();
+        names.sort();
+        names
+    }
+
+    /// The program, to be run here.
+    pub(crate) fn forebay(&self, arguments: &[&str]) -> Command {
+        let mut command = forebay(arguments);
+        command.current_dir(self.directory.path());
+        command
+    }
+
+    /// Where it is.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
 }
+
+/// The program.
+pub(crate) fn forebay(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.args(arguments).env_remove("NO_COLOR");
+    command
+}
+
+/// A scenario that takes milliseconds.
+pub(crate) const SCENARIO: &str = r#"# Does the loader keep up?
+name = "small"
+
+[run]
+steps = 20
+warm_up = "off"
+replications = 2
+seed = 1
+
+[cluster]
+nodes = 2
+[cluster.node]
+cores = 4
+gpus = 1
+
+[storage.disk.file-server]
+bandwidth = "1 GB/s"
+per_stream = "100 MB/s"
+latency = { lognormal = { median = "1 ms", p99 = "5 ms" } }
+
+[dataset.digits]
+samples = 1000
+sample_size = "1000 B"
+
+[[job]]
+name = "lenet"
+copies = 2
+nodes = 1
+dataset = "digits"
+storage = "disk"
+batch = 8
+batch_interval = 1
+
+[job.loader.tf-queue]
+threads = 2
+capacity = "64 samples"
+decode = "50 us"
+
+[job.model]
+step = { fixed = "2 ms", per_sample = "15 us" }
+
+[sweep]
+"job.loader.tf-queue.threads" = [1, 2, 4]
+"job.batch_interval" = [1, 2]
+"#;

@@ -1,0 +1,139 @@
+//! Exit codes, messages and the small commands.
+
+use crate::support::{Place, forebay};
+
+#[test]
+fn help_shows_examples_for_every_command() {
+    for command in ["run", "sweep", "plot", "schema", "completions", "man"] {
+        let out = forebay(&[command, "--help"]).assert().success();
+        let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+        assert!(text.contains(&format!("forebay {command}")), "{text}");
+        assert!(text.contains("Example"), "{text}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_the_users_fault() {
+    for arguments in [
+        &["fly"][..],
+        &["run"],
+        &["run", "s.toml", "--threads", "0"],
+        &["run", "s.toml", "--replications", "0"],
+        &["sweep", "s.toml", "--resume"],
+        &["completions", "cobol"],
+    ] {
+        let out = forebay(arguments).assert().code(2);
+        assert!(out.get_output().stdout.is_empty(), "{arguments:?}");
+        assert!(!out.get_output().stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_scenario_that_cannot_be_used_is_the_users_fault() {
+    let place = Place::new();
+    place.write("binary.toml", "\u{0}\u{1}\u{7f}");
+    place.write("empty.toml", "");
+    for name in ["missing.toml", ".", "binary.toml", "empty.toml"] {
+        for command in ["run", "sweep"] {
+            let out = place.forebay(&[command, name]).assert().code(2);
+            let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+            assert!(!message.is_empty() && !message.contains("panicked"), "{name}: {message}");
+            assert!(out.get_output().stdout.is_empty(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn overrides_that_cannot_be_used_are_the_users_fault() {
+    let place = Place::new();
+    for set in ["nonsense", "no.such.key=1", "job.batch=-1"] {
+        place.forebay(&["run", "s.toml", "--set", set]).assert().code(2);
+    }
+}
+
+#[test]
+fn a_run_reports_as_text_and_as_json() {
+    let place = Place::new();
+    let out = place.forebay(&["run", "s.toml"]).assert().success();
+    let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+    assert!(text.contains("lenet") && !text.contains('\u{1b}'), "no colour in a pipe: {text}");
+    let out = place.forebay(&["run", "s.toml", "--format", "json"]).assert().success();
+    let report: serde_json::Value =
+        serde_json::from_slice(&out.get_output().stdout).expect("a report is JSON");
+    assert_eq!(report["jobs"][0]["name"], "lenet");
+    assert_eq!(report["seed"], 1);
+}
+
+#[test]
+fn same_seed_same_report_whatever_the_threads_and_another_seed_another() {
+    let place = Place::new();
+    let report = |arguments: &[&str]| {
+        let all = [&["run", "s.toml", "--format", "json"], arguments].concat();
+        let out = place.forebay(&all).assert().success();
+        let mut report: serde_json::Value =
+            serde_json::from_slice(&out.get_output().stdout).expect("a report is JSON");
+        report["wall_time"].take();
+        report
+    };
+    let one = report(&["--threads", "1"]);
+    assert_eq!(one, report(&["--threads", "2"]));
+    let step_time = |report: &serde_json::Value| report["jobs"][0]["step_time"]["mean"].clone();
+    let other = report(&["--seed", "2"]);
+    assert_eq!(other["seed"], 2);
+    assert_ne!(step_time(&one), step_time(&other));
+    assert_ne!(step_time(&one), step_time(&report(&["--replications", "3"])));
+}
+
+#[test]
+fn a_scenario_may_come_through_a_pipe() {
+    let place = Place::new();
+    let scenario = place.read("s.toml");
+    let named = place.forebay(&["run", "s.toml", "--format", "json"]).output().expect("a run");
+    let piped = place.forebay(&["run", "-", "--format", "json"]).write_stdin(scenario).assert();
+    let report = |bytes: &[u8]| {
+        let mut value: serde_json::Value = serde_json::from_slice(bytes).expect("JSON");
+        value["wall_time"].take();
+        value
+    };
+    let piped = piped.success();
+    assert_eq!(report(&piped.get_output().stdout), report(&named.stdout));
+}
+
+#[test]
+fn a_run_writes_its_trace_figure_and_report() {
+    let place = Place::new();
+    let arguments = ["--trace", "t.json", "--figure", "f.svg", "--output", "r.txt"];
+    let out = place.forebay(&[&["run", "s.toml"], &arguments[..]].concat()).assert().success();
+    assert!(out.get_output().stdout.is_empty());
+    assert_eq!(place.files(), ["f.svg", "r.txt", "s.toml", "t.json"]);
+    assert!(place.read("f.svg").starts_with(b"<svg"));
+    let trace: serde_json::Value = serde_json::from_slice(&place.read("t.json")).expect("JSON");
+    assert!(trace.is_object() || trace.is_array());
+    place.forebay(&["run", "s.toml", "--figure", "f.png"]).assert().success();
+    assert!(place.read("f.png").starts_with(b"\x89PNG"));
+    place.forebay(&["run", "s.toml", "--figure", "f.pdf"]).assert().code(2);
+}
+
+#[test]
+fn the_schema_is_json() {
+    let out = forebay(&["schema", "scenario"]).assert().success();
+    let schema: serde_json::Value =
+        serde_json::from_slice(&out.get_output().stdout).expect("a schema is JSON");
+    assert!(schema.is_object());
+}
+
+#[test]
+fn completions_and_manual_pages_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let out = forebay(&["completions", shell]).assert().success();
+        assert!(String::from_utf8_lossy(&out.get_output().stdout).contains("sweep"), "{shell}");
+    }
+    let out = forebay(&["man"]).assert().success();
+    assert!(out.get_output().stdout.starts_with(b".ie") || !out.get_output().stdout.is_empty());
+    let place = Place::new();
+    place.forebay(&["man", "pages"]).assert().success();
+    for page in ["forebay.1", "forebay-run.1", "forebay-sweep.1", "forebay-plot.1"] {
+        let text = String::from_utf8_lossy(&place.read(&format!("pages/{page}"))).into_owned();
+        assert!(text.contains(".SH NAME"), "{page}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Outputs that fail: full disks, missing directories, closed pipes.
+
+use crate::support::{Place, forebay};
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+#[test]
+fn what_cannot_be_written_is_said_once_and_clearly() {
+    let place = Place::new();
+    place.write("file", "");
+    for target in ["/dev/full", "missing/out", "file/out", "."] {
+        for arguments in [
+            &["run", "s.toml", "--output", target][..],
+            &["run", "s.toml", "--trace", target],
+            &["sweep", "s.toml", "--output", target],
+        ] {
+            let out = place.forebay(arguments).assert().code(2);
+            let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+            let start = format!("forebay: cannot write {target}: ");
+            assert!(message.starts_with(&start), "{arguments:?}: {message}");
+            assert_eq!(message.lines().count(), 1, "{message}");
+        }
+    }
+    assert_eq!(place.files(), ["file", "s.toml"], "nothing half written is left");
+}
+
+#[test]
+fn a_full_standard_output_is_said() {
+    let place = Place::new();
+    for arguments in [&["run", "s.toml"][..], &["sweep", "s.toml"], &["schema", "scenario"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let out = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(arguments)
+            .current_dir(place.directory())
+            .stdout(full)
+            .output()
+            .expect("the program starts");
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}");
+        let message = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(message.starts_with("forebay: cannot write standard output: "), "{message}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let place = Place::new();
+    for arguments in [
+        &["run", "s.toml"][..],
+        &["run", "s.toml", "--format", "json"],
+        &["sweep", "s.toml"],
+        &["schema", "scenario"],
+        &["completions", "bash"],
+        &["man"],
+        &["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let out = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(arguments)
+            .current_dir(place.directory())
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .expect("the program starts");
+        assert_eq!(out.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(String::from_utf8_lossy(&out.stderr), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_reader_may_leave_in_the_middle_of_a_sweep() {
+    let place = Place::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(["sweep", "s.toml"])
+        .current_dir(place.directory())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut first = [0u8; 16];
+    let mut stdout = child.stdout.take().expect("a pipe");
+    stdout.read_exact(&mut first).expect("a header");
+    drop(stdout);
+    let out = child.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+}
+
+#[test]
+fn an_output_that_exists_is_replaced_whole() {
+    let place = Place::new();
+    place.write("r.json", "old");
+    let arguments = ["run", "s.toml", "--format", "json", "--output", "r.json"];
+    place.forebay(&arguments).assert().success();
+    assert!(serde_json::from_slice::<serde_json::Value>(&place.read("r.json")).is_ok());
+    assert_eq!(place.files(), ["r.json", "s.toml"]);
+}
+
+#[test]
+fn standard_output_may_be_named() {
+    let place = Place::new();
+    let out = place.forebay(&["sweep", "s.toml", "--output", "/dev/stdout"]).assert().success();
+    let plain = place.forebay(&["sweep", "s.toml"]).assert().success();
+    assert_eq!(out.get_output().stdout, plain.get_output().stdout);
+    forebay(&["--version"]).assert().success();
+}

@@ -1,0 +1,160 @@
+//! Figures by recipe.
+
+use crate::support::Place;
+
+const ROWS: &str = "\
+threads,interval,job,step_time,step_time_lo,step_time_hi,note
+1,1,lenet,0.1,0.09,0.11,a
+1,2,lenet,0.05,0.04,0.06,a
+1,4,lenet,0.025,0.02,0.03,b
+2,1,lenet,0.05,0.045,0.055,b
+2,2,lenet,0.025,0.02,0.03,c
+2,4,lenet,,,,c
+";
+
+const RECIPE: &str = r#"title = "Step time"
+x = "interval"
+y = ["step_time"]
+group = "threads"
+x_scale = "log"
+y_scale = "log"
+band = true
+[data]
+csv = "rows.csv"
+[[line]]
+x = 3
+label = "knee"
+"#;
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write("rows.csv", ROWS);
+    place.write("r.toml", RECIPE);
+    place
+}
+
+/// What a recipe that differs in `from` is told.
+fn refused(from: &str, to: &str) -> String {
+    let place = place();
+    assert!(RECIPE.contains(from));
+    place.write("r.toml", &RECIPE.replace(from, to));
+    let out = place.forebay(&["plot", "r.toml"]).assert().code(2);
+    assert!(!place.path("r.svg").exists());
+    String::from_utf8_lossy(&out.get_output().stderr).into_owned()
+}
+
+#[test]
+fn a_recipe_gives_svg_and_png_of_the_same_bytes_each_time() {
+    let place = place();
+    let draw = |directory: &str| {
+        let arguments = ["plot", "r.toml", "--format", "both", "--output", directory];
+        place.forebay(&arguments).assert().success();
+        let read = |kind: &str| place.read(&format!("{directory}/r.{kind}"));
+        (read("svg"), read("png"))
+    };
+    let (svg, png) = draw("a");
+    assert_eq!((svg.clone(), png.clone()), draw("b/c"));
+    let text = String::from_utf8_lossy(&svg).into_owned();
+    for words in ["Step time", "Interval", "Threads", "knee", "100 ms"] {
+        assert!(text.contains(words), "{words}");
+    }
+    assert!(!text.contains("NaN") && !text.contains("inf"));
+    assert!(png.starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn figures_lie_beside_their_recipes() {
+    let place = place();
+    place.forebay(&["plot", "r.toml"]).assert().success();
+    assert!(place.path("r.svg").exists() && !place.path("r.png").exists());
+}
+
+#[test]
+fn unknown_keys_are_refused_with_their_place() {
+    let message = refused("band = true", "bend = true");
+    assert!(message.starts_with("forebay: cannot use r.toml:7:1"), "{message}");
+    assert!(message.contains("bend"), "{message}");
+}
+
+#[test]
+fn missing_columns_are_named_with_those_that_exist() {
+    let message = refused("y = [\"step_time\"]", "y = [\"steptime\"]");
+    assert!(message.starts_with("forebay: cannot use r.toml:3:6"), "{message}");
+    assert!(message.contains("did you mean \"step_time\""), "{message}");
+    assert!(message.contains("threads, interval, job"), "{message}");
+}
+
+#[test]
+fn what_cannot_be_drawn_is_said() {
+    let message = refused("y = [\"step_time\"]", "y = [\"note\"]");
+    assert!(message.contains("\"note\" is not numbers"), "{message}");
+    let message = refused("[data]", "filter = { job = \"nobody\" }\n[data]");
+    assert!(message.contains("no rows"), "{message}");
+    let message = refused("csv = \"rows.csv\"", "csv = \"missing.csv\"");
+    assert!(message.contains("cannot read missing.csv"), "{message}");
+    let message = refused("csv = \"rows.csv\"", "scenario = \"s.toml\"\ncsv = \"rows.csv\"");
+    assert!(message.contains("[data]"), "{message}");
+    let message = refused("y = [\"step_time\"]", "");
+    assert!(message.contains("[[panel]]"), "{message}");
+    let message = refused("label = \"knee\"", "y = 3");
+    assert!(message.contains("[[line]]"), "{message}");
+}
+
+#[test]
+fn rows_without_usable_values_are_said() {
+    for rows in ["interval,threads,step_time\n1,1,\n", "interval,threads,step_time\n1,1,0\n"] {
+        let place = place();
+        place.write("rows.csv", rows);
+        place.write("r.toml", &RECIPE.replace("band = true", "band = false"));
+        let out = place.forebay(&["plot", "r.toml"]).assert().code(2);
+        let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+        assert!(message.contains("no usable values for the axis \"Step time\""), "{message}");
+    }
+    for rows in ["", "interval,threads,step_time\n", "interval,threads\n1\n", "\u{0}"] {
+        let place = place();
+        place.write("rows.csv", rows);
+        place.forebay(&["plot", "r.toml"]).assert().code(2);
+    }
+}
+
+#[test]
+fn extreme_values_do_no_harm() {
+    let rows = "interval,threads,step_time\n1e-300,1,1e300\n1e300,1,1e-300\nnan,2,inf\n5,2,-1e308\n6,2,1e308\n";
+    for scale in ["linear", "log"] {
+        let place = place();
+        place.write("rows.csv", rows);
+        let recipe = RECIPE
+            .replace("band = true", "band = false")
+            .replace("\"log\"", &format!("\"{scale}\""));
+        place.write("r.toml", &recipe);
+        let out = place.forebay(&["plot", "r.toml", "--format", "both"]).assert();
+        let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+        assert!(!message.contains("panicked"), "{message}");
+        assert!(matches!(out.get_output().status.code(), Some(0 | 2)), "{message}");
+    }
+}
+
+#[test]
+fn data_may_come_from_a_sweep_or_from_a_run_over_time() {
+    let place = place();
+    let sweep = RECIPE
+        .replace("csv = \"rows.csv\"", "scenario = \"s.toml\"\nset = [\"run.replications=1\"]")
+        .replace("x = \"interval\"", "x = \"job.batch_interval\"")
+        .replace("\"threads\"", "\"job.loader.tf-queue.threads\"")
+        .replace("band = true", "");
+    place.write("swept.toml", &sweep);
+    let series =
+        "x = \"time\"\ny = [\"step_time\"]\n[data]\nscenario = \"s.toml\"\nseries = true\n";
+    place.write("series.toml", series);
+    place.forebay(&["plot", "swept.toml", "series.toml"]).assert().success();
+    assert!(place.path("swept.svg").exists() && place.path("series.svg").exists());
+}
+
+#[test]
+fn rows_of_a_sweep_can_be_drawn_from_its_file() {
+    let place = place();
+    place.forebay(&["sweep", "s.toml", "--output", "swept.csv"]).assert().success();
+    place.write("r.toml", "x = \"job.batch_interval\"\ny = [\"step_time\"]\nband = true\n");
+    place.forebay(&["plot", "r.toml"]).assert().code(2);
+    place.forebay(&["plot", "r.toml", "--data", "swept.csv"]).assert().success();
+}

@@ -1,0 +1,77 @@
+//! What several modules need.
+
+use std::path::{Path, PathBuf};
+
+use forebay::report::Outcome;
+use forebay::scenario::{Override, Scenario, ScenarioFile};
+use forebay::sim;
+
+/// A file of the repository.
+pub(crate) fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// A shipped scenario with some keys changed, as `--set` does it.
+pub(crate) fn shipped(name: &str, changes: &[(&str, &str)]) -> Scenario {
+    let file = ScenarioFile::open(&repository(&format!("scenarios/{name}.toml")))
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    resolve(&file, changes)
+}
+
+/// A scenario written in a test.
+pub(crate) fn written(text: &str, changes: &[(&str, &str)]) -> Scenario {
+    let file = ScenarioFile::parse("test.toml", text.to_owned())
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    resolve(&file, changes)
+}
+
+fn resolve(file: &ScenarioFile, changes: &[(&str, &str)]) -> Scenario {
+    let overrides: Vec<Override> = changes
+        .iter()
+        .map(|(key, value)| format!("{key}={value}").parse().expect("an override"))
+        .collect();
+    file.resolve(&overrides).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// One replication.
+pub(crate) fn simulate(scenario: &Scenario) -> Outcome {
+    sim::run(scenario, 0, &sim::Options::default())
+}
+
+/// Figures of the steps after the first `skip`, mean over all job copies.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Steady {
+    /// Mean step time [s].
+    pub(crate) step: f64,
+    /// Fresh samples per second of one job copy.
+    pub(crate) fresh: f64,
+    /// Samples put into the queue per second while its workers were not blocked.
+    pub(crate) unblocked_enqueue: f64,
+    /// Samples taken out per second while no trainer waited.
+    pub(crate) unstalled_dequeue: f64,
+    /// Share of time stalled.
+    pub(crate) stall: f64,
+}
+
+/// The steady part of `outcome`.
+pub(crate) fn steady(outcome: &Outcome, skip: usize) -> Steady {
+    let mut sum = Steady::default();
+    let n = outcome.jobs.len() as f64;
+    for job in &outcome.jobs {
+        let (first, last) = (&job.steps[skip - 1], &job.steps[job.steps.len() - 1]);
+        let elapsed = last.end - first.end;
+        let steps = &job.steps[skip..];
+        let per = |a: u64, b: u64| (b - a) as f64;
+        let workers = job.queue.workers as f64;
+        let blocked = (last.queue.blocked_seconds - first.queue.blocked_seconds) / workers;
+        let empty = last.queue.empty_seconds - first.queue.empty_seconds;
+        sum.step += elapsed / steps.len() as f64 / n;
+        sum.fresh += steps.iter().map(|s| s.fresh).sum::<u64>() as f64 / elapsed / n;
+        sum.unblocked_enqueue +=
+            per(first.queue.enqueued, last.queue.enqueued) / (elapsed - blocked) / n;
+        sum.unstalled_dequeue +=
+            per(first.queue.dequeued, last.queue.dequeued) / (elapsed - empty) / n;
+        sum.stall += 1.0 - steps.iter().map(|s| s.compute).sum::<f64>() / elapsed / n;
+    }
+    sum
+}

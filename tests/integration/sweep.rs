@@ -1,0 +1,210 @@
+//! Sweeps: order, determinism, interruption, resumption.
+
+use crate::support::{Place, SCENARIO};
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Cells of CSV without quotes.
+fn cells(csv: &[u8]) -> Vec<Vec<String>> {
+    let text = String::from_utf8_lossy(csv).into_owned();
+    text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn rows_are_in_grid_order_with_the_last_key_fastest() {
+    let place = Place::new();
+    let out = place.forebay(&["sweep", "s.toml"]).assert().success();
+    let rows = cells(&out.get_output().stdout);
+    assert_eq!(
+        rows[0][..4],
+        ["job.loader.tf-queue.threads", "job.batch_interval", "job", "step_time"]
+    );
+    let points: Vec<_> = rows[1..].iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
+    let expected = [("1", "1"), ("1", "2"), ("2", "1"), ("2", "2"), ("4", "1"), ("4", "2")];
+    assert_eq!(points, expected);
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    for column in ["step_time_lo", "stall_latency", "net_enqueue_rate_hi", "makespan"] {
+        assert!(rows[0].iter().any(|name| name == column), "{column}");
+    }
+    assert!(rows[1..].iter().all(|row| row[3].parse::<f64>().is_ok_and(|time| time > 0.0)));
+}
+
+#[test]
+fn the_same_bytes_whatever_the_threads() {
+    let place = Place::new();
+    for format in ["csv", "json"] {
+        let sweep = |threads: &str| {
+            let arguments = ["sweep", "s.toml", "--format", format, "--threads", threads];
+            place.forebay(&arguments).assert().success().get_output().stdout.clone()
+        };
+        let one = sweep("1");
+        assert_eq!(one, sweep("2"));
+        assert_eq!(one, sweep("7"));
+    }
+}
+
+#[test]
+fn json_rows_have_the_columns_of_csv() {
+    let place = Place::new();
+    let csv = place.forebay(&["sweep", "s.toml"]).assert().success().get_output().stdout.clone();
+    let out = place.forebay(&["sweep", "s.toml", "--format", "json"]).assert().success();
+    let rows: Vec<serde_json::Map<String, serde_json::Value>> =
+        serde_json::from_slice(&out.get_output().stdout).expect("JSON rows");
+    let csv = cells(&csv);
+    assert_eq!(rows.len(), csv.len() - 1);
+    assert!(csv[0].iter().all(|column| rows[0].contains_key(column)));
+    assert_eq!(rows[1]["job.batch_interval"], 2);
+}
+
+#[test]
+fn invalid_points_are_named_before_anything_runs() {
+    let place = Place::new();
+    // Each value is fine; only a batch of 32 from a queue of 16 is not.
+    let both = "\"job.batch\" = [8, 32]\n\"job.loader.tf-queue.capacity\" = [\"64 samples\", \"16 samples\"]\n";
+    let (before, _) = SCENARIO.split_once("[sweep]").expect("a sweep");
+    place.write("s.toml", &format!("{before}[sweep]\n{both}"));
+    let out = place.forebay(&["sweep", "s.toml", "--output", "rows.csv"]).assert().code(2);
+    let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(message.contains("job.batch = 32, job.loader.tf-queue.capacity = "), "{message}");
+    assert!(message.contains("1 of 4 points"), "{message}");
+    assert_eq!(place.files(), ["s.toml"]);
+}
+
+#[test]
+fn an_invalid_value_is_shown_before_anything_runs() {
+    let place = Place::new();
+    place.write("s.toml", &SCENARIO.replace("= [1, 2]", "= [1, -2]"));
+    let out = place.forebay(&["sweep", "s.toml", "--output", "rows.csv"]).assert().code(2);
+    let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(message.contains("job.batch_interval") && message.contains("-2"), "{message}");
+    assert_eq!(place.files(), ["s.toml"]);
+}
+
+#[test]
+fn a_scenario_without_a_sweep_table_says_how_to_write_one() {
+    let place = Place::new();
+    let scenario = SCENARIO.split("[sweep]").next().expect("the part before");
+    place.write("s.toml", scenario);
+    let out = place.forebay(&["sweep", "s.toml"]).assert().code(2);
+    assert!(String::from_utf8_lossy(&out.get_output().stderr).contains("[sweep]"));
+}
+
+/// Starts a sweep that takes long.
+fn start_long(place: &Place, arguments: &[&str]) -> Child {
+    let long = SCENARIO.replace("steps = 20", "steps = 4000");
+    let intervals: Vec<String> = (1..400).map(|interval| interval.to_string()).collect();
+    let long = long.replace("= [1, 2]", &format!("= [{}]", intervals.join(", ")));
+    place.write("s.toml", &long);
+    Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(["sweep", "s.toml", "--threads", "2"])
+        .args(arguments)
+        .current_dir(place.directory())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts")
+}
+
+/// Waits until the journal has a few lines.
+fn wait_for_points(place: &Place) {
+    let begin = Instant::now();
+    let lines = || {
+        let bytes = fs::read(place.path("rows.csv.partial")).unwrap_or_default();
+        bytes.iter().filter(|byte| **byte == b'\n').count()
+    };
+    while lines() < 3 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no points in a minute");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a signal to a child of ours.
+fn signal(child: &Child, name: &str) {
+    let id = child.id().to_string();
+    let status = Command::new("kill").args([name, &id]).status().expect("kill");
+    assert!(status.success());
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_finished_and_resume_goes_on() {
+    let place = Place::new();
+    let child = start_long(&place, &["--output", "rows.csv"]);
+    wait_for_points(&place);
+    signal(&child, "-INT");
+    let out = child.wait_with_output().expect("it ends");
+    let message = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(4), "{message}");
+    assert!(message.contains("interrupted") && message.contains("rows.csv"), "{message}");
+    let kept = place.read("rows.csv");
+    let rows = cells(&kept);
+    assert!(rows.len() > 3, "{} rows", rows.len());
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    check_resumed(&place, "-INT");
+}
+
+#[test]
+fn a_killed_sweep_loses_no_finished_point() {
+    let place = Place::new();
+    let mut child = start_long(&place, &["--output", "rows.csv"]);
+    wait_for_points(&place);
+    signal(&child, "-KILL");
+    child.wait().expect("it ends");
+    assert!(!place.path("rows.csv").exists());
+    check_resumed(&place, "-KILL");
+}
+
+/// Makes the interrupted sweep short and marks what is in the journal, to see it used.
+fn check_resumed(place: &Place, how: &str) {
+    let journal = String::from_utf8_lossy(&place.read("rows.csv.partial")).into_owned();
+    let first = journal.lines().find(|line| line.len() > 2).expect("a line");
+    let line: serde_json::Value = serde_json::from_str(first).expect("JSON");
+    let interval = line["rows"][0][1]["Number"].as_f64().expect("an interval");
+    let threads = line["rows"][0][0]["Number"].as_f64().expect("threads");
+    let marked = first.replacen("lenet", "marked", 1);
+    // A torn line at the end must do no harm.
+    place.write("rows.csv.partial", &format!("{marked}\n{{\"key\": \"torn"));
+    let long = String::from_utf8_lossy(&place.read("s.toml")).into_owned();
+    let (before, _) = long.split_once("[sweep]").expect("a sweep");
+    let sweep = format!(
+        "[sweep]\n\"job.loader.tf-queue.threads\" = [{threads}]\n\
+         \"job.batch_interval\" = [{interval}, 500]\n"
+    );
+    place.write("s.toml", &format!("{before}{sweep}"));
+    place.forebay(&["sweep", "s.toml", "--output", "rows.csv", "--resume"]).assert().success();
+    let rows = cells(&place.read("rows.csv"));
+    let jobs: Vec<_> = rows[1..].iter().map(|row| row[2].as_str()).collect();
+    assert_eq!(jobs, ["marked", "lenet"], "{how}");
+    assert!(!place.path("rows.csv.partial").exists());
+
+    // Another seed is another result.
+    place.write("rows.csv.partial", &format!("{marked}\n"));
+    let set = ["--set", "run.seed=9"];
+    let arguments = [&["sweep", "s.toml", "--output", "rows.csv", "--resume"], &set[..]].concat();
+    place.forebay(&arguments).assert().success();
+    let rows = cells(&place.read("rows.csv"));
+    assert!(rows[1..].iter().all(|row| row[2] == "lenet"), "{how}");
+}
+
+#[test]
+fn ctrl_c_without_a_file_ends_with_whole_rows() {
+    let place = Place::new();
+    let child = start_long(&place, &[]);
+    std::thread::sleep(Duration::from_millis(700));
+    signal(&child, "-INT");
+    let out = child.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(4));
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(text.is_empty() || text.ends_with('\n'));
+    let rows = cells(&out.stdout);
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+}
+
+#[test]
+fn a_finished_sweep_leaves_only_its_rows() {
+    let place = Place::new();
+    place.forebay(&["sweep", "s.toml", "--output", "rows.csv"]).assert().success();
+    assert_eq!(place.files(), ["rows.csv", "s.toml"]);
+    let piped = place.forebay(&["sweep", "s.toml"]).assert().success();
+    assert_eq!(place.read("rows.csv"), piped.get_output().stdout);
+}
