@@ -59,13 +59,13 @@ macro_rules! dimension {
 }
 
 dimension!(
-    /// Time [s]; also core-seconds.
+    /// Time, in seconds; also core-seconds.
     Time, "a time", "3 ms", 1e-12 ..= 1e7,
     ["ps" 1.0 / 1e12, "ns" 1.0 / 1e9, "us" 1.0 / 1e6, "µs" 1.0 / 1e6, "ms" 1.0 / 1e3, "s" 1.0 / 1.0,
      "min" 60.0 / 1.0, "h" 3600.0 / 1.0, "d" 86400.0 / 1.0]
 );
 dimension!(
-    /// Size [B].
+    /// Size, in bytes.
     Size, "a size", "256 KiB", 1.0 ..= 1e18,
     ["B" 1.0 / 1.0, "kB" 1e3 / 1.0, "MB" 1e6 / 1.0, "GB" 1e9 / 1.0, "TB" 1e12 / 1.0, "PB" 1e15 / 1.0,
      "KiB" 1024.0 / 1.0, "MiB" 1048576.0 / 1.0, "GiB" 1073741824.0 / 1.0,

@@ -2,8 +2,8 @@
 
 use super::document::{Document, NodeId, ROOT};
 use super::field::Field;
-use super::problem::Log;
-use super::reader::choose;
+use super::names::choose;
+use super::problem::{Log, unsafe_to_show};
 use std::fmt::Display;
 use std::path::Path;
 
@@ -89,6 +89,19 @@ impl Check<'_> {
         let written = || nodes.iter().flatten().copied();
         let changed = written().find(|&at| self.document.node(at).origin.is_some());
         changed.or_else(|| written().next()).unwrap_or(table)
+    }
+
+    /// A name must be fit to be shown.
+    pub(super) fn name(self, at: NodeId, name: &str) {
+        const LONGEST: usize = 200;
+        if name.trim().is_empty() {
+            self.wrong(at, "the name is empty", "write a name");
+        } else if name.chars().any(unsafe_to_show) {
+            self.wrong(at, "the name holds control characters", "write letters and digits");
+        } else if name.chars().nth(LONGEST).is_some() {
+            let remedy = format!("write at most {LONGEST} characters");
+            self.wrong(at, "the name is too long", remedy);
+        }
     }
 
     /// The node at a path of keys, if it is written.

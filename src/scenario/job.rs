@@ -1,5 +1,9 @@
 //! Who trains.
 
+mod interval;
+mod model;
+mod parallel;
+mod prefill;
 mod rules;
 pub(super) mod settings;
 

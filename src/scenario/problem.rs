@@ -128,7 +128,7 @@ fn visible(c: char) -> char {
 }
 
 /// Control characters, and those that change the direction of what follows.
-fn unsafe_to_show(c: char) -> bool {
+pub(super) fn unsafe_to_show(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
@@ -243,6 +243,11 @@ impl Log {
             let here = found.on_key && document.node(found.at).parent == table;
             here && found.at != table && found.remedy.starts_with(&suggestion)
         })
+    }
+
+    /// Whether more problems are only counted, and not worth wording.
+    pub(super) fn is_full(&self) -> bool {
+        self.found.borrow().len() >= MOST
     }
 
     fn push(&self, found: Found) {

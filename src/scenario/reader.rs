@@ -4,11 +4,15 @@
 //! from spreading, so that one pass finds all problems. Unknown keys and kinds are refused here,
 //! for all settings alike.
 
+mod access;
+
 use super::document::{Document, Kind, NodeId};
 use super::field::FIELD;
+use super::names::choose;
 use super::problem::Log;
-use serde::de::value::{MapDeserializer, StrDeserializer, StringDeserializer};
-use serde::de::{self, DeserializeSeed, Expected, IntoDeserializer, Unexpected, Visitor};
+use access::{Children, Choice, WithPosition};
+use serde::de::value::MapDeserializer;
+use serde::de::{self, Expected, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 use std::fmt;
 
@@ -44,7 +48,7 @@ impl de::Error for ReadError {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        let expected = expected.to_string();
+        let expected = expected.to_string().replace("a boolean", "true or false");
         let remedy = expected.trim_end_matches(',');
         Self::custom(format!(
             "found {}, where {expected} is expected\nwrite {remedy}",
@@ -70,26 +74,6 @@ fn words(found: Unexpected<'_>) -> String {
         Unexpected::Seq => "an array".to_owned(),
         Unexpected::Map => "a table".to_owned(),
         other => other.to_string(),
-    }
-}
-
-/// The nearest of some names, if any is near.
-pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let name: String = name.chars().take(64).collect();
-    let distance = |known: &str| strsim::damerau_levenshtein(known, &name);
-    let (near, far) = known.map(|known| (known, distance(known))).min_by_key(|&(_, far)| far)?;
-    (far <= near.chars().count().max(name.chars().count()) / 3 + 1).then_some(near)
-}
-
-/// A remedy for a name that is not among those known.
-pub(super) fn choose(name: &str, known: &[&str]) -> String {
-    let all: Vec<_> = known.iter().take(30).map(|known| format!("`{known}`")).collect();
-    let all = all.join(", ");
-    match nearest(name, known.iter().copied()) {
-        Some(near) if known.len() > 1 => format!("did you mean `{near}`? known here: {all}"),
-        Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => "remove it: nothing can be written here".to_owned(),
-        None => format!("known here: {all}"),
     }
 }
 
@@ -163,7 +147,9 @@ impl<'d> Reader<'d> {
         for &id in self.document.children(self.at) {
             let key = &self.document.node(id).key;
             if !fields.contains(&key.as_str()) {
-                self.log.key(id, format!("unknown key `{key}`"), choose(key, fields));
+                let full = self.log.is_full();
+                let remedy = if full { String::new() } else { choose(key, fields) };
+                self.log.key(id, format!("unknown key `{key}`"), remedy);
             }
         }
         visitor.visit_map(Children::new(self, Some(fields)))
@@ -281,124 +267,5 @@ impl<'d> IntoDeserializer<'d, ReadError> for Reader<'d> {
 
     fn into_deserializer(self) -> Self {
         self
-    }
-}
-
-/// The members of a table (only `known` ones, if said) or the elements of an array.
-struct Children<'d> {
-    reader: Reader<'d>,
-    rest: std::slice::Iter<'d, NodeId>,
-    known: Option<&'static [&'static str]>,
-    value: NodeId,
-}
-
-impl<'d> Children<'d> {
-    fn new(reader: Reader<'d>, known: Option<&'static [&'static str]>) -> Self {
-        let rest = reader.document.children(reader.at).iter();
-        Self { reader, rest, known, value: reader.at }
-    }
-}
-
-impl<'d> de::SeqAccess<'d> for Children<'d> {
-    type Error = ReadError;
-
-    fn next_element_seed<T: DeserializeSeed<'d>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, ReadError> {
-        let next = self.rest.next();
-        next.map(|&id| seed.deserialize(self.reader.child(id))).transpose()
-    }
-}
-
-impl<'d> de::MapAccess<'d> for Children<'d> {
-    type Error = ReadError;
-
-    fn next_key_seed<K: DeserializeSeed<'d>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, ReadError> {
-        let key = |id: NodeId| self.reader.document.node(id).key.as_str();
-        let known = |id: NodeId| self.known.is_none_or(|known| known.contains(&key(id)));
-        let Some(&id) = self.rest.by_ref().find(|&&id| known(id)) else { return Ok(None) };
-        self.value = id;
-        let key: StringDeserializer<ReadError> = key(id).to_owned().into_deserializer();
-        seed.deserialize(key).map(Some)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'d>>(&mut self, seed: V) -> Result<V::Value, ReadError> {
-        seed.deserialize(self.reader.child(self.value))
-    }
-}
-
-/// What a field reads: its position, then its value.
-struct WithPosition<'d> {
-    reader: Reader<'d>,
-    next: u8,
-}
-
-impl<'d> de::SeqAccess<'d> for WithPosition<'d> {
-    type Error = ReadError;
-
-    fn next_element_seed<T: DeserializeSeed<'d>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, ReadError> {
-        self.next += 1;
-        match self.next {
-            1 => seed.deserialize((self.reader.at as u64).into_deserializer()).map(Some),
-            2 => seed.deserialize(self.reader).map(Some),
-            _ => Ok(None),
-        }
-    }
-}
-
-/// A kind and its settings.
-struct Choice<'d> {
-    kind: &'d str,
-    reader: Reader<'d>,
-}
-
-impl<'d> de::EnumAccess<'d> for Choice<'d> {
-    type Error = ReadError;
-    type Variant = Reader<'d>;
-
-    fn variant_seed<V: DeserializeSeed<'d>>(
-        self,
-        seed: V,
-    ) -> Result<(V::Value, Reader<'d>), ReadError> {
-        let kind: StrDeserializer<'d, ReadError> = self.kind.into_deserializer();
-        Ok((seed.deserialize(kind)?, self.reader))
-    }
-}
-
-impl<'d> de::VariantAccess<'d> for Reader<'d> {
-    type Error = ReadError;
-
-    fn unit_variant(self) -> Result<(), ReadError> {
-        match self.kind() {
-            Kind::Text(_) => Ok(()),
-            _ => {
-                let key = &self.document.node(self.at).key;
-                let message = format!("`{key}` takes no settings\nwrite \"{key}\" in quotes");
-                self.settle(Err(de::Error::custom(message)))
-            }
-        }
-    }
-
-    fn newtype_variant_seed<T: DeserializeSeed<'d>>(self, seed: T) -> Result<T::Value, ReadError> {
-        seed.deserialize(self)
-    }
-
-    fn tuple_variant<V: Visitor<'d>>(self, _: usize, visitor: V) -> Result<V::Value, ReadError> {
-        de::Deserializer::deserialize_any(self, visitor)
-    }
-
-    fn struct_variant<V: Visitor<'d>>(
-        self,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, ReadError> {
-        self.settle(self.visit_known(fields, visitor))
     }
 }

@@ -1,6 +1,8 @@
 //! What must hold between several settings of a job, and between a job and what it uses.
 
-use super::settings::{Around, IntervalSettings, JobSettings, Prefill};
+use super::interval::IntervalSettings;
+use super::prefill::Prefill;
+use super::settings::{Around, JobSettings};
 use super::{BatchInterval, Job, QueueKind};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;

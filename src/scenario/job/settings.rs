@@ -1,19 +1,19 @@
 //! How `[[job]]` is written.
 
+use super::interval::IntervalSettings;
+use super::model::ModelSettings;
+use super::parallel::ParallelSettings;
+use super::prefill::Prefill;
 use super::rules::Rules;
 use super::{BatchInterval, Job, Pipeline, QueueKind, StepTime};
 use crate::scenario::check::Check;
-use crate::scenario::distribution::settings::Jitter;
 use crate::scenario::document::NodeId;
-use crate::scenario::field::{Field, List};
+use crate::scenario::field::Field;
 use crate::scenario::loader::settings::{LoaderSettings, ResolvedLoader};
-use crate::scenario::number::{Amount, Count, Factor, Positive};
+use crate::scenario::number::{Amount, Count};
 use crate::scenario::{Cluster, Dataset, Storage};
-use crate::units::{Samples, Time};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
-use std::borrow::Cow;
-use std::fmt;
+use crate::units::Time;
+use schemars::JsonSchema;
 
 /// A training job; `copies` of it run independently, each on nodes of its own.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
@@ -54,84 +54,6 @@ pub(in crate::scenario) struct JobSettings {
     model: Field<ModelSettings>,
     /// How the model is spread over the GPUs of a node.
     pub(super) parallel: Field<ParallelSettings>,
-}
-
-/// How often a model copy takes a fresh batch.
-#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(in crate::scenario) enum IntervalSettings {
-    /// Every so many steps.
-    Every(Factor),
-    /// When the queue holds enough.
-    Adaptive(AdaptiveSettings),
-}
-
-/// A fresh batch when the queue holds enough, and at the latest after `max` steps on one batch.
-#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::scenario) struct AdaptiveSettings {
-    /// Samples that must be in the queue for a fresh batch before `max` steps have passed.
-    #[schemars(required)]
-    pub(super) level: Field<Positive<Samples>>,
-    /// Most steps on one batch.
-    #[schemars(required)]
-    max: Field<Count<1, 1_000_000_000>>,
-}
-
-/// What is trained.
-#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ModelSettings {
-    /// Time of one step of one model copy: forward, backward and update.
-    #[schemars(required)]
-    step: Field<StepSettings>,
-    /// Factor drawn anew for each step and model copy, with mean 1 (default: none).
-    jitter: Field<Jitter>,
-}
-
-/// Time of a step: `fixed + batch · per_sample`.
-#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StepSettings {
-    fixed: Field<Amount<Time>>,
-    per_sample: Field<Amount<Time>>,
-}
-
-/// How the model is spread over the GPUs of a node.
-#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::scenario) struct ParallelSettings {
-    /// Data parallel: copies of the model.
-    pub(super) data: Field<DataSettings>,
-    /// Pipeline parallel: the model split over GPUs (default: not split).
-    pub(super) pipeline: Field<PipelineSettings>,
-}
-
-/// Copies of the model.
-#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::scenario) struct DataSettings {
-    /// Model copies on each node, all fed from the node's queue (default: 1).
-    pub(super) copies_per_node: Field<Count<1, 10_000>>,
-}
-
-/// The model split over consecutive stages, each on a GPU of its own: `stages` or `shares`.
-#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::scenario) struct PipelineSettings {
-    /// Number of equal stages.
-    stages: Field<Count<1, 10_000>>,
-    /// Share of the step time of each stage; they sum to 1.
-    shares: Field<List<Factor>>,
-    /// Whether stages work on different batches at once (default: true).
-    overlap: Field<bool>,
-}
-
-/// Samples in the last buffer at the start.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::scenario) enum Prefill {
-    Full,
-    Samples(u64),
 }
 
 /// What jobs refer to; `None` where it is wrong.
@@ -207,151 +129,7 @@ impl JobSettings {
     }
 
     fn interval(&self, check: Check<'_>) -> BatchInterval {
-        let every_step = BatchInterval::Every(1.0);
-        match self.batch_interval.given() {
-            None => every_step,
-            Some((at, IntervalSettings::Every(steps))) if steps.0 < 1.0 => {
-                let remedy = "write at least 1; for more samples per step write a larger `batch`";
-                let what = format!("an interval of {} steps is less than one", steps.0);
-                check.wrong(at, what, remedy);
-                every_step
-            }
-            Some((_, IntervalSettings::Every(steps))) => BatchInterval::Every(steps.0),
-            Some((at, IntervalSettings::Adaptive(adaptive))) => {
-                adaptive.resolve(check, check.inside(at)).unwrap_or(every_step)
-            }
-        }
-    }
-}
-
-impl AdaptiveSettings {
-    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<BatchInterval> {
-        let remedy = "write `level = \"512 samples\"`";
-        let level = check.required(at, &self.level, "level", remedy);
-        let max = check.required(at, &self.max, "max", "write `max = 16`");
-        Some(BatchInterval::Adaptive { level: level?.whole(), max: max?.0 })
-    }
-}
-
-impl ModelSettings {
-    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StepTime> {
-        check.required(at, &self.step, "step", "write `step = \"3 ms\"`");
-        let jitter = match self.jitter.given() {
-            Some((at, jitter)) => Some(jitter.resolve(check, at)?),
-            None => None,
-        };
-        let (at, step) = self.step.given()?;
-        let fixed = step.fixed.get().map_or(0.0, |time| time.0);
-        let per_sample = step.per_sample.get().map_or(0.0, |time| time.0);
-        if fixed == 0.0 && per_sample == 0.0 {
-            let wrong = |time: &Field<Amount<Time>>| time.is_written() && time.get().is_none();
-            if !wrong(&step.fixed) && !wrong(&step.per_sample) {
-                let remedy = "write `step = \"3 ms\"` or `step = { fixed = \"2 ms\", per_sample = \
-                              \"15 us\" }`";
-                check.wrong(at, "a step takes no time", remedy);
-            }
-            return None;
-        }
-        Some(StepTime { fixed, per_sample, jitter })
-    }
-}
-
-impl PipelineSettings {
-    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Pipeline> {
-        let choices = [("stages", self.stages.at), ("shares", self.shares.at)];
-        let remedy = "write `stages = 4` or `shares = [0.5, 0.5]`";
-        let overlap = self.overlap.get().copied().unwrap_or(true);
-        if check.one_of(at, &choices, remedy)? == 0 {
-            let stages = self.stages.get()?.small();
-            let shares = vec![1.0 / f64::from(stages); stages as usize];
-            return Some(Pipeline { shares, overlap });
-        }
-        let (at, list) = self.shares.given()?;
-        let shares: Vec<f64> =
-            list.0.iter().map(|share| Some(share.get()?.0)).collect::<Option<_>>()?;
-        let sum: f64 = shares.iter().sum();
-        if (sum - 1.0).abs() > 1e-6 {
-            check.wrong(
-                at,
-                format!("the shares sum to {sum}, not to 1"),
-                "write shares that sum to 1",
-            );
-            return None;
-        }
-        Some(Pipeline { shares: shares.iter().map(|share| share / sum).collect(), overlap })
-    }
-}
-
-impl<'de> Deserialize<'de> for Prefill {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct WordOrSamples;
-
-        impl Visitor<'_> for WordOrSamples {
-            type Value = Prefill;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"full\" or a number of samples, like \"1000 samples\",")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Prefill, E> {
-                if text == "full" {
-                    return Ok(Prefill::Full);
-                }
-                let text = serde::de::value::StrDeserializer::new(text);
-                Amount::<Samples>::deserialize(text)
-                    .map(|samples| Prefill::Samples(samples.whole()))
-            }
-        }
-
-        deserializer.deserialize_any(WordOrSamples)
-    }
-}
-
-impl JsonSchema for Prefill {
-    fn schema_name() -> Cow<'static, str> {
-        "Prefill".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let samples = generator.subschema_for::<Amount<Samples>>();
-        json_schema!({ "anyOf": [{ "const": "full" }, samples] })
-    }
-}
-
-impl JsonSchema for IntervalSettings {
-    fn schema_name() -> Cow<'static, str> {
-        "BatchInterval".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let adaptive = generator.subschema_for::<AdaptiveSettings>();
-        let every = json_schema!({ "type": "number", "minimum": 1 });
-        json_schema!({
-            "anyOf": [every, {
-                "type": "object",
-                "properties": { "every": every, "adaptive": adaptive },
-                "additionalProperties": false,
-                "minProperties": 1,
-                "maxProperties": 1,
-            }],
-        })
-    }
-}
-
-impl JsonSchema for StepSettings {
-    fn schema_name() -> Cow<'static, str> {
-        "StepTime".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let time = generator.subschema_for::<Amount<Time>>();
-        json_schema!({
-            "anyOf": [time, {
-                "type": "object",
-                "properties": { "fixed": time, "per_sample": time },
-                "additionalProperties": false,
-                "minProperties": 1,
-            }],
-        })
+        let interval = self.batch_interval.given().and_then(|(at, i)| i.resolve(check, at));
+        interval.unwrap_or(BatchInterval::Every(1.0))
     }
 }

@@ -23,6 +23,9 @@ pub(in crate::scenario) enum LoaderSettings {
     Stages(List<StageSettings>),
 }
 
+/// Most stages of a loader.
+const MOST_STAGES: usize = 100;
+
 /// A stage with the nodes of its parts, for rules about several of them.
 pub(super) struct Placed {
     pub(super) stage: Stage,
@@ -67,6 +70,11 @@ fn resolve_stages(
 ) -> Option<ResolvedLoader> {
     if settings.0.is_empty() {
         check.wrong(at, "a loader needs at least one stage", "write `[[job.loader.stages]]`");
+    }
+    if settings.0.len() > MOST_STAGES {
+        let what = format!("a loader of {} stages cannot be simulated", settings.0.len());
+        check.wrong(at, what, format!("write at most {MOST_STAGES} stages"));
+        return None;
     }
     let place = |field: &Field<StageSettings>| {
         let (at, settings) = field.given()?;
@@ -126,6 +134,7 @@ fn check_order(check: Check<'_>, stages: &[Placed]) {
 fn check_names(check: Check<'_>, stages: &[Placed]) {
     for (index, placed) in stages.iter().enumerate() {
         let name = &placed.stage.name;
+        check.name(placed.at, name);
         if stages.iter().take(index).any(|other| other.stage.name == *name) {
             check.log.key(placed.at, format!("two stages are named {name:?}"), "rename one");
         }

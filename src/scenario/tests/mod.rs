@@ -2,6 +2,8 @@
 
 mod any;
 mod bad;
+mod contradictions;
+mod distributions;
 mod files;
 mod good;
 mod loaders;

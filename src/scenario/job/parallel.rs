@@ -1,0 +1,65 @@
+//! How `[job.parallel]` is written.
+
+use super::Pipeline;
+use crate::scenario::check::Check;
+use crate::scenario::document::NodeId;
+use crate::scenario::field::{Field, List};
+use crate::scenario::number::{Count, Factor};
+use schemars::JsonSchema;
+
+/// How the model is spread over the GPUs of a node.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct ParallelSettings {
+    /// Data parallel: copies of the model.
+    pub(super) data: Field<DataSettings>,
+    /// Pipeline parallel: the model split over GPUs (default: not split).
+    pub(super) pipeline: Field<PipelineSettings>,
+}
+
+/// Copies of the model.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct DataSettings {
+    /// Model copies on each node, all fed from the node's queue (default: 1).
+    pub(super) copies_per_node: Field<Count<1, 10_000>>,
+}
+
+/// The model split over consecutive stages, each on a GPU of its own: `stages` or `shares`.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct PipelineSettings {
+    /// Number of equal stages.
+    stages: Field<Count<1, 10_000>>,
+    /// Share of the step time of each stage; they sum to 1.
+    shares: Field<List<Factor>>,
+    /// Whether stages work on different batches at once (default: true).
+    overlap: Field<bool>,
+}
+
+impl PipelineSettings {
+    /// The checked split of the table at node `at`.
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Pipeline> {
+        let choices = [("stages", self.stages.at), ("shares", self.shares.at)];
+        let remedy = "write `stages = 4` or `shares = [0.5, 0.5]`";
+        let overlap = self.overlap.get().copied().unwrap_or(true);
+        if check.one_of(at, &choices, remedy)? == 0 {
+            let stages = self.stages.get()?.small();
+            let shares = vec![1.0 / f64::from(stages); stages as usize];
+            return Some(Pipeline { shares, overlap });
+        }
+        let (at, list) = self.shares.given()?;
+        let shares: Vec<f64> =
+            list.0.iter().map(|share| Some(share.get()?.0)).collect::<Option<_>>()?;
+        let sum: f64 = shares.iter().sum();
+        if (sum - 1.0).abs() > 1e-6 {
+            check.wrong(
+                at,
+                format!("the shares sum to {sum}, not to 1"),
+                "write shares that sum to 1",
+            );
+            return None;
+        }
+        Some(Pipeline { shares: shares.iter().map(|share| share / sum).collect(), overlap })
+    }
+}

@@ -1,0 +1,138 @@
+//! What must hold for a scenario as a whole, and what fits into memory.
+
+use super::check::Check;
+use super::cluster::ClusterSettings;
+use super::document::{NodeId, ROOT};
+use super::field::{Field, Named};
+use super::run::MOST_STEPS;
+use super::settings::{ScenarioSettings, entries};
+use super::{BatchInterval, Dataset, Job, Run, Stop};
+
+/// Most storages, data sets, jobs and background loads, of each.
+const MOST_ENTRIES: usize = 1000;
+/// Most workers and model copies of a whole scenario.
+const MOST_ACTORS: u64 = 10_000_000;
+
+impl ScenarioSettings {
+    /// `None` where there is more of something than is worth looking at.
+    pub(super) fn check_amount(&self, check: Check<'_>) -> Option<()> {
+        let amounts = [
+            (self.storage.at, self.storage.get().map_or(0, |named| named.0.len())),
+            (self.dataset.at, self.dataset.get().map_or(0, |named| named.0.len())),
+            (self.job.at, entries(&self.job).len()),
+            (self.background.at, entries(&self.background).len()),
+        ];
+        for (at, number) in amounts.into_iter().filter(|(_, number)| *number > MOST_ENTRIES) {
+            let what = format!("there are {number} entries here");
+            let remedy = format!("write at most {MOST_ENTRIES}; jobs have `copies`");
+            check.wrong(at.unwrap_or(ROOT), what, remedy);
+        }
+        amounts.iter().all(|(_, number)| *number <= MOST_ENTRIES).then_some(())
+    }
+
+    /// Each job copy has nodes of its own.
+    pub(super) fn check_nodes(&self, check: Check<'_>) {
+        let Some((at, nodes)) = self.cluster.get().and_then(ClusterSettings::nodes) else {
+            return;
+        };
+        let mut used = 0;
+        for field in entries(&self.job) {
+            let Some((job, settings)) = field.given() else { continue };
+            let copies = settings.copies.get().map_or(1, |copies| copies.0);
+            let nodes_each = settings.nodes.get().map_or(1, |nodes| nodes.0);
+            used += copies * nodes_each;
+            if used > nodes {
+                let at = check.blame(&[settings.copies.at, settings.nodes.at, Some(at)], job);
+                let what = format!(
+                    "{copies} copies on {nodes_each} nodes each, with the jobs before, need {used} \
+                     nodes, and the cluster has {nodes}"
+                );
+                let remedy = "write fewer copies or nodes, or more `cluster.nodes`";
+                check.wrong(at, what, remedy);
+                return;
+            }
+        }
+    }
+
+    /// Names are fit to be shown, and tell things of one sort apart.
+    pub(super) fn check_names(&self, check: Check<'_>) {
+        let jobs = entries(&self.job).iter().filter_map(|job| job.get()?.name.given());
+        let loads = entries(&self.background).iter().filter_map(|load| load.get()?.name.given());
+        for names in [jobs.collect::<Vec<_>>(), loads.collect()] {
+            for (index, &(at, name)) in names.iter().enumerate() {
+                if names.iter().take(index).any(|(_, other)| *other == name) {
+                    check.wrong(at, format!("the name {name:?} is taken"), "write another name");
+                }
+                check.name(at, name);
+            }
+        }
+        if let Some((at, name)) = self.name.given() {
+            check.name(at, name);
+        }
+        named(&self.storage)
+            .chain(named(&self.dataset))
+            .for_each(|(at, name)| check.name(at, name));
+    }
+
+    /// A scenario must fit into memory.
+    pub(super) fn check_size(
+        &self,
+        check: Check<'_>,
+        run: Option<&Run>,
+        jobs: &[Option<Job>],
+        datasets: &[Option<Dataset>],
+    ) {
+        let (mut actors, mut steps) = (0_u64, 0.0);
+        for job in jobs.iter().flatten() {
+            let workers: u64 = job.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum();
+            let each = workers + u64::from(job.copies_per_node);
+            let nodes = u64::from(job.copies) * u64::from(job.nodes);
+            actors = actors.saturating_add(nodes.saturating_mul(each));
+            let dataset = datasets.get(job.dataset).and_then(Option::as_ref);
+            steps += f64::from(job.copies) * steps_of(run, job, dataset);
+        }
+        if actors > MOST_ACTORS {
+            let what = format!("all jobs have {actors} workers and model copies together");
+            let at = self.job.at.unwrap_or(ROOT);
+            check.wrong(at, what, format!("write jobs with at most {MOST_ACTORS} in all"));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "the limit is a round number")]
+        let most_steps = MOST_STEPS as f64;
+        if steps > most_steps {
+            let written = self.run.get().map(|run| [run.steps.at, run.epochs.at, run.duration.at]);
+            let at = check.blame(&written.unwrap_or_default(), self.run.at.unwrap_or(ROOT));
+            let what = format!("all job copies make up to {steps:.0} steps together");
+            check.wrong(
+                at,
+                what,
+                format!("write a shorter run: at most {MOST_STEPS} steps in all"),
+            );
+        }
+    }
+}
+
+/// Steps of one copy of a job, as far as they are known before it runs.
+#[expect(clippy::cast_precision_loss, reason = "a limit is checked, not a number counted")]
+fn steps_of(run: Option<&Run>, job: &Job, dataset: Option<&Dataset>) -> f64 {
+    match (run.map(|run| run.stop), dataset) {
+        (Some(Stop::Steps(steps)), _) => steps as f64,
+        (Some(Stop::Epochs(epochs)), Some(dataset)) => {
+            let interval = match job.batch_interval {
+                BatchInterval::Every(steps) => steps,
+                BatchInterval::Adaptive { max, .. } => max as f64,
+            };
+            let models = f64::from(job.nodes) * f64::from(job.copies_per_node);
+            epochs * dataset.samples as f64 / (job.batch as f64 * models) * interval
+        }
+        (Some(Stop::Duration(duration)), _) => {
+            duration / (job.step.fixed + job.step.per_sample * job.batch as f64).max(1e-12)
+        }
+        _ => 0.0,
+    }
+}
+
+/// The names of a table of names, with their nodes.
+fn named<T>(field: &Field<Named<T>>) -> impl Iterator<Item = (NodeId, &str)> {
+    let members = field.get().map_or(&[][..], |named| &named.0);
+    members.iter().filter_map(|(name, field)| Some((field.at?, name.as_str())))
+}
