@@ -53,7 +53,7 @@ impl ScenarioFile {
     #[must_use]
     pub fn question(&self) -> Option<&str> {
         let comment = |line: &'_ str| line.trim_start().starts_with('#');
-        let line = self.text.lines().find(|line| comment(line))?;
+        let line = self.text.trim_start_matches('\u{feff}').lines().find(|line| comment(line))?;
         Some(line.trim_start().trim_start_matches('#').trim()).filter(|line| !line.is_empty())
     }
 }

@@ -64,7 +64,7 @@ impl Problem {
         let start = floor(text, span.start);
         let before = &text[..start];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+        let line_end = text[start..].find(['\r', '\n']).map_or(text.len(), |at| start + at);
         let end = floor(text, span.end).clamp(start, line_end);
         self.line = before.matches('\n').count() + 1;
         self.column = text[line_start..start].chars().count() + 1;

@@ -276,3 +276,20 @@ fn what_is_shown_of_a_hostile_file_is_harmless_and_short() {
     let shown = wrong(&many);
     assert!(shown.contains("more problems"), "{shown}");
 }
+
+#[test]
+fn columns_count_characters_and_line_ends_do_not_show() {
+    let intra = "intra = { bandwidth = \"20 GB/s\", latency = \"10 us\" }";
+    let to = "intra = { latency = \"10 µs\", bandwidth = ^\"0 B/s\" }";
+    check(FLETCHER, (intra, to, "cluster.node.intra.bandwidth", "is zero", "a bandwidth"));
+    let windows = format!("\u{feff}{FLETCHER}").replace('\n', "\r\n");
+    let file = ScenarioFile::parse("a.toml", windows.clone()).expect("TOML");
+    assert_eq!(file.resolve(&[]), fletcher().resolve(&[]));
+    assert_eq!(file.question(), fletcher().question());
+    let shown = wrong(&windows.replace("cores = 20", "cores = 0"));
+    assert!(shown.contains("a.toml:13:9\n"), "{shown}");
+    assert!(!shown.contains(['\u{fffd}', '\r']), "{shown:?}");
+    let far =
+        wrong(&FLETCHER.replace("intra = {", &format!("intra = {{{} x = 1, ", " ".repeat(200))));
+    assert!(far.contains("a.toml:17:211\n") && far.contains('…'), "{far}");
+}
