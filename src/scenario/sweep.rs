@@ -9,6 +9,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, IgnoredAny};
 use std::borrow::Cow;
 
+/// Most keys.
+const MOST_AXES: usize = 100;
 /// Most values of one key.
 const MOST_VALUES: usize = 100_000;
 
@@ -50,7 +52,12 @@ impl ScenarioFile {
         {
             log.value(at, "a table is expected", "write `[sweep]` and keys with lists of values");
         }
-        let axes: Vec<_> = lines.iter().filter_map(|&line| self.axis(line, &log)).collect();
+        if let Some(&line) = lines.get(MOST_AXES) {
+            let what = format!("there are {} keys here", lines.len());
+            log.key(line, what, format!("write at most {MOST_AXES}"));
+        }
+        let lines = lines.iter().take(MOST_AXES);
+        let axes: Vec<_> = lines.filter_map(|&line| self.axis(line, &log)).collect();
         let document = &self.document;
         let source = Source { file: &self.name, text: &self.text, document, overrides: &[] };
         log.into_problems(&source).map_or(Ok(axes), Err)

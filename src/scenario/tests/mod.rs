@@ -6,6 +6,7 @@ mod contradictions;
 mod distributions;
 mod files;
 mod good;
+mod hostile;
 mod loaders;
 mod overrides;
 mod schema;
