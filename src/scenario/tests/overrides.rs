@@ -130,3 +130,10 @@ fn every_axis_value_can_be_set() {
         }
     }
 }
+
+#[test]
+fn all_jobs_together_need_their_nodes() {
+    let problems = set("cluster.nodes=17").expect_err("18 are needed");
+    assert!(problems.to_string().contains("with the jobs before, need 18 nodes"), "{problems}");
+    assert!(set("cluster.nodes=18").is_ok());
+}
