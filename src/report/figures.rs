@@ -1,6 +1,6 @@
 //! The report: times in seconds, sizes in bytes, rates per second, shares 0–1.
 
-use super::StallCause;
+use super::{Cause, StallCause};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What a run showed.
@@ -110,11 +110,19 @@ pub struct StallReport {
 }
 
 impl StallReport {
-    /// The largest cause and its share of time, if there is any.
+    /// The largest cause and its share of time, if there is any. What held up a rank and what that
+    /// rank held up is one cause: it counts as the rank's own.
     pub fn largest(&self) -> Option<(StallCause, f64)> {
-        let shares = self.causes.iter().filter_map(|(of, figure)| Some((*of, figure.mean?)));
+        let share = |of| {
+            let found = self.causes.iter().find(|(cause, _)| *cause == of);
+            found.and_then(|(_, figure)| figure.mean).unwrap_or(0.0)
+        };
+        let together = Cause::ALL.iter().map(|cause| {
+            let (own, peer) = (StallCause::own(*cause), StallCause::peer(*cause));
+            (if share(own) > 0.0 { own } else { peer }, share(own) + share(peer))
+        });
         // Of equals the first.
-        let largest = shares.rev().max_by(|a, b| a.1.total_cmp(&b.1));
+        let largest = together.rev().max_by(|a, b| a.1.total_cmp(&b.1));
         largest.filter(|(_, share)| *share > 0.0)
     }
 }
@@ -158,7 +166,11 @@ pub struct QueueReport {
     pub dequeue_rate: Figure,
     /// Samples put in per second that workers were not held up by a full queue [samples/s].
     pub unblocked_enqueue_rate: Figure,
-    /// Unblocked enqueue rate − dequeue rate [samples/s].
+    /// Samples taken out per second that no trainer waited for the queue [samples/s]: what the
+    /// trainers would take if they were never starved.
+    pub unstalled_dequeue_rate: Figure,
+    /// Unblocked enqueue rate − unstalled dequeue rate [samples/s]: negative where the queue runs
+    /// dry, positive where it fills.
     pub net_enqueue_rate: Figure,
     /// From the job's start to the first exhaustion of a queue that was full then [s], of the
     /// copies where it happened.

@@ -127,7 +127,7 @@ pub struct Exhaustion {
     pub duration: f64,
 }
 
-/// Queue and steps over time, in bins of equal width from the start of the run.
+/// Queue and steps over time, in bins of equal width from the start of the job copy.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Series {
     /// Width of a bin [s].

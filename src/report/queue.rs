@@ -20,8 +20,9 @@ pub(super) fn queue(copies: &[Vec<&JobOutcome>], sample: &Sample, kind: QueueKin
         enqueue_rate: sample.figure(|w| ratio(w.enqueued, w.elapsed)),
         dequeue_rate: sample.figure(|w| ratio(w.dequeued, w.elapsed)),
         unblocked_enqueue_rate: sample.figure(|w| w.unblocked_enqueue_rate()),
+        unstalled_dequeue_rate: sample.figure(|w| w.unstalled_dequeue_rate()),
         net_enqueue_rate: sample
-            .figure(|w| Some(w.unblocked_enqueue_rate()? - ratio(w.dequeued, w.elapsed)?)),
+            .figure(|w| Some(w.unblocked_enqueue_rate()? - w.unstalled_dequeue_rate()?)),
         time_to_exhaustion: per_copy(copies, time_to_exhaustion),
         waiting_time: sample.figure(|w| ratio(w.residence_seconds, w.dequeued)),
         age: circular.then(|| age(copies)),
@@ -96,10 +97,11 @@ fn reuse(copies: &[Vec<&JobOutcome>]) -> ReuseReport {
 pub(super) fn series(copy: &JobOutcome, end: f64) -> SeriesReport {
     let mut report = SeriesReport::default();
     for (i, bin) in copy.series.bins.iter().enumerate() {
-        let (from, to) = (i as f64 * copy.series.width, (i + 1) as f64 * copy.series.width);
+        let from = copy.start + i as f64 * copy.series.width;
+        let to = from + copy.series.width;
         report.time.push((from + to) / 2.0);
-        // The first and the last bin may be recorded in part.
-        let elapsed = to.min(end) - from.max(copy.start);
+        // The last bin may be recorded in part.
+        let elapsed = to.min(end) - from;
         push(&mut report, bin, elapsed, copy.queue.workers.max(1) as f64);
     }
     report

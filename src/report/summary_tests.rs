@@ -70,7 +70,9 @@ fn queue_figures_are_differences_of_totals() {
     assert_close(queue.dequeue_rate, 100.0);
     // Held up half of the time: twice the rate when not.
     assert_close(queue.unblocked_enqueue_rate, 200.0);
-    assert_close(queue.net_enqueue_rate, 100.0);
+    // Starved a tenth of the time: the trainers would take a ninth more.
+    assert_close(queue.unstalled_dequeue_rate, 100.0 / 0.9);
+    assert_close(queue.net_enqueue_rate, 200.0 - 100.0 / 0.9);
     assert_close(queue.waiting_time, 3.0);
     // The warm-up lasts until second 2: the first of two exhaustions lies within, yet it is the one
     // that ends the initial stock.
@@ -194,17 +196,17 @@ fn series_leave_out_what_was_not_seen() {
         steps,
         step_seconds: 0.1 * steps as f64,
     };
-    // The job runs from second 1 to 5: nothing in the first bin, half of the last.
+    // The job runs from second 1 to 5, and nothing happens within the first second.
     outcome.jobs[0].series = Series {
         width: 2.0 / 3.0 * 1.5,
         bins: vec![Bin::default(), bin(200, 0.0, 10), bin(100, 2.0, 0), bin(50, 4.0, 10)],
     };
     let series = &summarise(&scenario(), &[outcome], 0.0).jobs[0].series;
-    assert_eq!(series.time, [0.5, 1.5, 2.5, 3.5]);
-    assert_eq!(series.occupancy, [None, Some(50.0), Some(50.0), Some(50.0)]);
-    assert_eq!(series.enqueue_rate, [None, Some(200.0), Some(100.0), Some(50.0)]);
-    assert_eq!(series.unblocked_enqueue_rate, [None, Some(200.0), Some(200.0), None]);
-    assert_eq!(series.net_enqueue_rate, [None, Some(100.0), Some(100.0), None]);
+    assert_eq!(series.time, [1.5, 2.5, 3.5, 4.5]);
+    assert_eq!(series.occupancy, [0.0, 50.0, 50.0, 50.0].map(Some));
+    assert_eq!(series.enqueue_rate, [0.0, 200.0, 100.0, 50.0].map(Some));
+    assert_eq!(series.unblocked_enqueue_rate, [Some(0.0), Some(200.0), Some(200.0), None]);
+    assert_eq!(series.net_enqueue_rate, [Some(0.0), Some(100.0), Some(100.0), None]);
     assert_eq!(series.step_time, [None, Some(0.1), None, Some(0.1)]);
 }
 

@@ -73,6 +73,11 @@ impl Window {
     pub(super) fn unblocked_enqueue_rate(&self) -> Option<f64> {
         unblocked_rate(self.enqueued, self.elapsed, self.blocked)
     }
+
+    /// Samples taken out per second that no trainer waited [samples/s].
+    pub(super) fn unstalled_dequeue_rate(&self) -> Option<f64> {
+        unblocked_rate(self.dequeued, self.elapsed, self.empty_seconds)
+    }
 }
 
 /// `amount` per second not blocked; `None` where all of the time was (to 1e-9).

@@ -20,13 +20,14 @@ const BEFORE: [Column; 8] = [
 ];
 
 /// Figures after them.
-const AFTER: [Column; 9] = [
+const AFTER: [Column; 10] = [
     ("queue_occupancy", |_, job| job.queue.occupancy),
     ("exhaustions", |_, job| job.queue.exhaustions),
     ("time_empty", |_, job| job.queue.time_empty),
     ("enqueue_rate", |_, job| job.queue.enqueue_rate),
     ("unblocked_enqueue_rate", |_, job| job.queue.unblocked_enqueue_rate),
     ("dequeue_rate", |_, job| job.queue.dequeue_rate),
+    ("unstalled_dequeue_rate", |_, job| job.queue.unstalled_dequeue_rate),
     ("net_enqueue_rate", |_, job| job.queue.net_enqueue_rate),
     ("time_to_exhaustion", |_, job| job.queue.time_to_exhaustion),
     ("makespan", |report, _| report.makespan),
