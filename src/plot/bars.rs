@@ -10,9 +10,9 @@ use super::palette::GRID;
 use super::shape::{Frame, Shape, Side, rectangle, segment};
 use super::{Bars, PlotError, font};
 
-/// From one bar to the next, and the width of one [px].
+/// Least from one bar to the next, and most that one is wide [px].
 const PITCH: f64 = 26.0;
-const THICK: f64 = 17.0;
+const THICK: f64 = 26.0;
 
 /// A panel of bars with its axis settled.
 pub(super) struct BarsDrawing<'a> {
@@ -42,9 +42,7 @@ impl<'a> BarsDrawing<'a> {
     }
 
     pub(super) fn height(&self) -> f64 {
-        // The legend may reach down beside the axis.
-        let legend = self.legend.height() - TICK_LINE - LABEL_LINE;
-        (self.bars.bars.len() as f64 * PITCH + 6.0).max(legend)
+        (self.bars.bars.len() as f64 * PITCH + 6.0).max(self.legend.height())
     }
 
     pub(super) fn margins(&self) -> Margins {
@@ -67,8 +65,10 @@ impl<'a> BarsDrawing<'a> {
             shapes.push(segment((x, frame.top), (x, frame.bottom), GRID, 0.8));
         }
         for (index, bar) in self.bars.bars.iter().enumerate() {
-            let middle = frame.top + 3.0 + (index as f64 + 0.5) * PITCH;
-            let (top, bottom) = (middle - THICK / 2.0, middle + THICK / 2.0);
+            let pitch = frame.height() / self.bars.bars.len() as f64;
+            let half = (0.34 * pitch).min(THICK / 2.0);
+            let middle = frame.top + (index as f64 + 0.5) * pitch;
+            let (top, bottom) = (middle - half, middle + half);
             let mut sum = 0.0;
             for (part, length) in self.bars.parts.iter().zip(&bar.lengths) {
                 let left = across(sum);

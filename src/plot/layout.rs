@@ -98,11 +98,15 @@ pub(super) fn picture(figure: &Figure) -> Result<Picture, PlotError> {
 fn drawings<'a>(figure: &'a Figure, cell: f64) -> Result<Vec<Drawing<'a>>, PlotError> {
     let usual = f64::from(HEIGHT[usize::from(figure.panels.len() > 1)]);
     let height = if figure.panel_height > 0 { f64::from(figure.panel_height) } else { usual };
-    let prepare = |panel: &'a Panel| match panel {
-        Panel::Lines(lines) => LinesDrawing::new(lines, cell, height).map(Drawing::Lines),
+    let prepare = |(index, panel): (usize, &'a Panel)| match panel {
+        Panel::Lines(lines) => {
+            let xs = shared_places(&figure.panels, index);
+            LinesDrawing::new(lines, &xs, cell, height).map(Drawing::Lines)
+        }
         Panel::Bars(bars) => BarsDrawing::new(bars, cell).map(Drawing::Bars),
     };
-    let drawings: Vec<_> = figure.panels.iter().map(prepare).collect::<Result<_, _>>()?;
+    let drawings: Vec<_> =
+        figure.panels.iter().enumerate().map(prepare).collect::<Result<_, _>>()?;
     let margins = |drawing: &Drawing<'_>| drawing.margins().left + drawing.margins().right;
     if drawings.iter().map(margins).fold(0.0, f64::max) + 60.0 > cell {
         let why =
@@ -110,6 +114,22 @@ fn drawings<'a>(figure: &'a Figure, cell: f64) -> Result<Vec<Drawing<'a>>, PlotE
         return Err(PlotError::NoData(why.into()));
     }
     Ok(drawings)
+}
+
+/// Places below of all points to be seen in the panels that share their axis with this one.
+fn shared_places(panels: &[Panel], index: usize) -> Vec<f64> {
+    let shares = |panel: &Panel| matches!(panel, Panel::Lines(lines) if lines.shares_x);
+    let first = panels[..index].iter().rposition(|panel| !shares(panel)).map_or(0, |at| at + 1);
+    let after = panels[index..].iter().position(|panel| !shares(panel)).unwrap_or(0);
+    let mut places = Vec::new();
+    for panel in &panels[first..=index + after] {
+        if let Panel::Lines(lines) = panel {
+            let points = lines.series.iter().flat_map(|series| &series.points);
+            let seen = points.filter(|point| point.y.is_some_and(f64::is_finite));
+            places.extend(seen.map(|point| point.x));
+        }
+    }
+    places
 }
 
 /// Draws panels side by side; gives the height that they took with the gutter below.

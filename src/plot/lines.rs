@@ -5,8 +5,8 @@ use super::clip;
 use super::layout::Margins;
 use super::legend::{Entry, Legend, Look};
 use super::palette::{FINE_GRID, GREY, GRID, INK, PAPER, colour, dash};
-use super::shape::{Frame, Place, Shape, Side, Text, dashes, rectangle, segment};
-use super::{Lines, Mark, PlotError, Series, font};
+use super::shape::{Frame, Place, Shape, Side, Text, dashes, segment};
+use super::{Lines, PlotError, Point, Series, font};
 
 /// Size of the text of ticks and of axis titles [px].
 pub(super) const TICK: f64 = 11.0;
@@ -22,7 +22,7 @@ const DOWN: f64 = 42.0;
 
 /// A panel of curves with its axes settled.
 pub(super) struct LinesDrawing<'a> {
-    lines: &'a Lines,
+    pub(super) lines: &'a Lines,
     x: Axis,
     y: Axis,
     legend: Legend,
@@ -30,23 +30,27 @@ pub(super) struct LinesDrawing<'a> {
 }
 
 impl<'a> LinesDrawing<'a> {
-    /// Settles the axes for a frame of this height in a cell of this width.
-    pub(super) fn new(lines: &'a Lines, cell: f64, height: f64) -> Result<Self, PlotError> {
+    /// Settles the axes for a frame of this height in a cell of this width. `xs` are the places of
+    /// all panels that have the same axis below.
+    pub(super) fn new(
+        lines: &'a Lines,
+        xs: &[f64],
+        cell: f64,
+        height: f64,
+    ) -> Result<Self, PlotError> {
         let points = || lines.series.iter().flat_map(|series| &series.points);
         let marks = |vertical: bool| {
             let wanted = lines.marks.iter().filter(move |mark| mark.vertical == vertical);
             wanted.map(|mark| mark.at)
         };
-        let seen = points().filter(|point| point.y.is_some_and(f64::is_finite));
-        let xs: Vec<f64> = seen.map(|point| point.x).collect();
         let ys: Vec<f64> = points().filter_map(|point| point.y).collect();
-        if xs.is_empty() {
+        if !ys.iter().any(|y| y.is_finite()) {
             return Err(nothing(&lines.y.label));
         }
         let x = match lines.categories.as_slice() {
             [] => {
                 let others: Vec<f64> = marks(true).collect();
-                Axis::fit(&lines.x, &xs, &others, (cell / ACROSS) as usize, true)
+                Axis::fit(&lines.x, xs, &others, (cell / ACROSS) as usize, true)
             }
             names => Some(Axis::of_categories(names)),
         };
@@ -100,11 +104,11 @@ impl<'a> LinesDrawing<'a> {
         self.legend.draw(frame, shapes);
     }
 
-    fn across(&self, value: f64, frame: &Frame) -> Option<f64> {
+    pub(super) fn across(&self, value: f64, frame: &Frame) -> Option<f64> {
         self.x.place(value).map(|place| frame.left + place * frame.width())
     }
 
-    fn down(&self, value: f64, frame: &Frame) -> Option<f64> {
+    pub(super) fn down(&self, value: f64, frame: &Frame) -> Option<f64> {
         self.y.place(value).map(|place| frame.bottom - place * frame.height())
     }
 
@@ -128,7 +132,7 @@ impl<'a> LinesDrawing<'a> {
 
     /// The interval around a curve, one area for each run of points that have one.
     fn band(&self, series: &Series, frame: &Frame) -> Vec<Shape> {
-        let ends = |point: &super::Point| {
+        let ends = |point: &Point| {
             let [low, high] = point.band.filter(|_| point.y.is_some())?;
             let x = self.across(point.x, frame)?;
             // Nothing of a logarithmic axis is below its low end.
@@ -145,11 +149,15 @@ impl<'a> LinesDrawing<'a> {
         ends.split(Option::is_none).filter(|run| run.len() > 1).map(area).collect()
     }
 
+    /// Where a curve's points are; none leaves a gap.
+    pub(super) fn places(&self, series: &Series, frame: &Frame) -> Vec<Option<Place>> {
+        let place =
+            |point: &Point| Some((self.across(point.x, frame)?, self.down(point.y?, frame)?));
+        series.points.iter().map(place).collect()
+    }
+
     fn curve(&self, series: &Series, frame: &Frame, shapes: &mut Vec<Shape>) {
-        let place = |point: &super::Point| {
-            Some((self.across(point.x, frame)?, self.down(point.y?, frame)?))
-        };
-        let places: Vec<Option<Place>> = series.points.iter().map(place).collect();
+        let places = self.places(series, frame);
         let colour = colour(series.index);
         for run in places.split(Option::is_none) {
             let run: Vec<Place> = run.iter().flatten().copied().collect();
@@ -172,44 +180,6 @@ impl<'a> LinesDrawing<'a> {
                 shapes.push(Shape::Dot { at, radius: 2.8, colour });
             }
         }
-    }
-
-    fn mark_line(&self, mark: &Mark, frame: &Frame) -> Vec<Shape> {
-        let ends = if mark.vertical {
-            self.across(mark.at, frame).map(|x| [(x, frame.top), (x, frame.bottom)])
-        } else {
-            self.down(mark.at, frame).map(|y| [(frame.left, y), (frame.right, y)])
-        };
-        let inside = ends.filter(|ends| ends.iter().all(|end| clip::holds(frame, *end)));
-        let pieces = inside.map(|ends| dashes(&ends, [5.0, 3.5])).unwrap_or_default();
-        pieces.into_iter().map(|path| Shape::Line { path, colour: GREY, width: 1.1 }).collect()
-    }
-
-    /// Above the frame for a vertical line, on it at the right for a horizontal one.
-    fn mark_label(&self, mark: &Mark, frame: &Frame) -> Option<Vec<Shape>> {
-        if mark.label.is_empty() {
-            return None;
-        }
-        let half = font::width(&mark.label, TICK, false) / 2.0;
-        let text = |at| Text {
-            at,
-            text: mark.label.clone(),
-            size: TICK,
-            bold: false,
-            side: Side::Middle,
-            colour: GREY,
-        };
-        if mark.vertical {
-            let x = self.across(mark.at, frame)?;
-            let x = x.clamp(frame.left + half, (frame.right - half).max(frame.left + half));
-            return Some(vec![Shape::Text(text((x, frame.top - 8.0)))]);
-        }
-        let y = self.down(mark.at, frame)?;
-        let above = if y - frame.top > 18.0 { -9.0 } else { 9.0 };
-        let at = (frame.right - half - 6.0, y + above);
-        let (left, right) = (at.0 - half - 2.0, at.0 + half + 2.0);
-        let back = Frame { left, top: at.1 - 7.0, right, bottom: at.1 + 7.0 };
-        Some(vec![rectangle(back, PAPER, 0.8), Shape::Text(text(at))])
     }
 
     fn ticks(&self, frame: &Frame, shapes: &mut Vec<Shape>) {

@@ -13,14 +13,16 @@ mod font;
 mod layout;
 mod legend;
 mod lines;
+mod marks;
 mod name;
 mod palette;
 mod recipe;
 mod render;
 mod shape;
 mod table;
+mod unit;
 
-pub use axis::{Scale, Unit};
+pub use axis::Scale;
 pub use build::build;
 pub use figure::{AxisSpec, Bar, Bars, Figure, Lines, Mark, Panel, Part, Point, Series};
 pub use name::{label_of, unit_of};
@@ -28,6 +30,7 @@ pub use palette::{Colour, colour};
 pub use recipe::{DataSource, Recipe};
 pub use render::{png, svg};
 pub use table::Table;
+pub use unit::Unit;
 
 /// Why there is no figure.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -1,0 +1,100 @@
+//! Units, and values written with them.
+
+use serde::Deserialize;
+
+/// What a value is measured in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// A number, a count, a rate.
+    #[default]
+    Number,
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// A share of one, shown in per cent.
+    Share,
+}
+
+impl Unit {
+    /// Names of this unit and its multiples, in ascending order.
+    fn multiples(self) -> &'static [(f64, &'static str)] {
+        match self {
+            Unit::Number => {
+                &[(1e-6, " µ"), (1e-3, " m"), (1.0, ""), (1e3, " k"), (1e6, " M"), (1e9, " G")]
+            }
+            Unit::Seconds => &[
+                (1e-9, " ns"),
+                (1e-6, " µs"),
+                (1e-3, " ms"),
+                (1.0, " s"),
+                (60.0, " min"),
+                (3600.0, " h"),
+            ],
+            Unit::Bytes => &[(1.0, " B"), (1e3, " kB"), (1e6, " MB"), (1e9, " GB"), (1e12, " TB")],
+            Unit::Share => &[(0.01, " %")],
+        }
+    }
+
+    /// The multiple in which to write `value`.
+    pub(super) fn multiple(self, value: f64) -> (f64, &'static str) {
+        // From where on a larger multiple reads better: 200 s, but 5 min.
+        let from = |(factor, name): &(f64, &str)| match *name {
+            " min" => 300.0,
+            " h" => 10_800.0,
+            " k" => 2e3,
+            _ => factor * (1.0 - 1e-9),
+        };
+        let all = self.multiples();
+        let found = all.iter().rev().find(|multiple| value.abs() >= from(multiple));
+        // Small plain numbers read better without a prefix.
+        let plain = self == Unit::Number && (1e-2..1.0).contains(&value.abs());
+        let least = all.first().copied().unwrap_or((1.0, ""));
+        if plain { (1.0, "") } else { found.copied().unwrap_or(least) }
+    }
+
+    /// `value` in words, such as `2.5 ms`, with as many decimals as it needs, up to three digits.
+    pub fn write(self, value: f64) -> String {
+        if value == 0.0 {
+            return "0".into();
+        }
+        let (factor, name) = self.multiple(value);
+        let scaled = value / factor;
+        let digits = 3 - scaled.abs().max(1.0).log10().floor() as i32 - 1;
+        let plain = (1e-2..1e5).contains(&scaled.abs());
+        let text = if plain {
+            trimmed(scaled, digits.max(0) as usize)
+        } else {
+            minus(&format!("{scaled:e}"))
+        };
+        format!("{text}{name}")
+    }
+}
+
+/// A number with up to so many decimals, without trailing zeros.
+fn trimmed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    minus(text)
+}
+
+/// With the minus sign of print.
+pub(super) fn minus(text: &str) -> String {
+    text.replace('-', "−")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_with_their_multiple() {
+        assert_eq!(Unit::Seconds.write(0.0025), "2.5 ms");
+        assert_eq!(Unit::Number.write(20_000.0), "20 k");
+        assert_eq!(Unit::Number.write(1000.0), "1000");
+        assert_eq!(Unit::Share.write(0.5), "50 %");
+        assert_eq!(Unit::Number.write(-0.5), "−0.5");
+    }
+}
