@@ -22,7 +22,7 @@ pub(super) fn execute(plot: &Plot, quiet: bool) -> Result<(), Failure> {
         fs::create_dir_all(directory).map_err(|error| Failure::unwritable(directory, &error))?;
     }
     for (path, recipe) in &recipes {
-        let table = table(plot, path, recipe)?;
+        let table = table(plot, path, recipe, quiet)?;
         let figure = plot::build(recipe, &table).map_err(fail)?;
         for (kind, extension) in kinds(plot.format) {
             let beside = path.with_extension(extension);
@@ -60,7 +60,7 @@ fn kinds(format: PictureFormat) -> &'static [(Kind, &'static str)] {
 }
 
 /// The rows that a recipe asks for, or the user has.
-fn table(plot: &Plot, path: &Path, recipe: &Recipe) -> Result<Table, Failure> {
+fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table, Failure> {
     if let Some(csv) = &plot.data {
         return read(csv);
     }
@@ -73,7 +73,7 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe) -> Result<Table, Failure> {
         Some(DataSource::Csv(csv)) => read(&beside(csv)),
         Some(DataSource::Scenario { path, set, series: true }) => over_time(&beside(path), set),
         Some(DataSource::Scenario { path, set, series: false }) => {
-            swept(&beside(path), set, plot.threads)
+            swept(&beside(path), set, plot.threads, quiet)
         }
     }
 }
@@ -86,11 +86,12 @@ fn read(path: &PathBuf) -> Result<Table, Failure> {
 }
 
 /// Rows of a sweep.
-fn swept(path: &Path, set: &[String], threads: Option<u16>) -> Result<Table, Failure> {
+fn swept(path: &Path, set: &[String], threads: Option<u16>, quiet: bool) -> Result<Table, Failure> {
     let opened = Opened::open(path, set)?;
     let grid = opened.grid()?;
     let pool = points::pool(threads)?;
-    pool.install(|| opened.check(&grid, |_, _| ()))?;
+    let runs = pool.install(|| opened.check(&grid, |_, at| u64::from(at.run.replications)))?;
+    let bar = points::progress(runs.iter().sum(), quiet);
     let todo: Vec<usize> = (0..grid.len()).collect();
     let resolve = |index| opened.at(&grid, index);
     let plan = Plan { grid: &grid, points: &todo, resolve: &resolve, stop: interrupt::flag() };
@@ -98,12 +99,13 @@ fn swept(path: &Path, set: &[String], threads: Option<u16>) -> Result<Table, Fai
     sweep::run(
         &plan,
         &pool,
-        || (),
+        || bar.inc(1),
         |index, point| {
             rows.insert(index, point);
             ControlFlow::Continue(())
         },
     );
+    bar.finish_and_clear();
     if interrupt::raised() {
         return Err(Failure::Interrupted("no figure was drawn of an unfinished sweep".into()));
     }

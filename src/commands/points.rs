@@ -3,10 +3,12 @@
 use super::Failure;
 use crate::scenario::{Override, Problems, Scenario, ScenarioFile};
 use crate::sweep::Grid;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::iter::Either;
 use rayon::prelude::*;
 use std::io::{Read, stdin};
 use std::path::Path;
+use std::time::Duration;
 
 /// Longest scenario that is read from standard input [B].
 const LARGEST: u64 = 16 << 20;
@@ -104,4 +106,16 @@ fn refuse(grid: &Grid, invalid: &[(usize, Problems)]) -> Failure {
 pub(super) fn pool(threads: Option<u16>) -> Result<rayon::ThreadPool, Failure> {
     let builder = rayon::ThreadPoolBuilder::new().num_threads(threads.map_or(0, usize::from));
     builder.build().map_err(|error| Failure::Machine(format!("cannot start threads: {error}")))
+}
+
+/// A bar on a terminal; nothing elsewhere.
+pub(super) fn progress(tasks: u64, quiet: bool) -> ProgressBar {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let bar = ProgressBar::with_draw_target(Some(tasks), target);
+    let style = "{bar:40} {pos} of {len} runs, {elapsed} elapsed, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
 }

@@ -6,9 +6,7 @@ use super::{Failure, interrupt, output};
 use crate::cli::Sweep;
 use crate::scenario::Scenario;
 use crate::sweep::{self, Grid, Journal, Plan};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let to = sweep.output.as_deref();
@@ -22,8 +20,10 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let header = sweep::header(&grid);
     let (mut out, earlier) = Output::create(to, sweep.format, &header, sweep.resume)?;
     let todo = reuse(&points, &earlier, header.len(), &mut out)?;
-    let bar =
-        progress(todo.iter().map(|index| u64::from(points[*index].replications)).sum(), quiet);
+    let bar = points::progress(
+        todo.iter().map(|index| u64::from(points[*index].replications)).sum(),
+        quiet,
+    );
     let mut failure = None;
     let resolve = |index| opened.at(&grid, index);
     let plan = Plan { grid: &grid, points: &todo, resolve: &resolve, stop };
@@ -75,16 +75,4 @@ fn reuse(
         }
     }
     Ok(todo)
-}
-
-/// A bar on a terminal; nothing elsewhere.
-fn progress(tasks: u64, quiet: bool) -> ProgressBar {
-    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let bar = ProgressBar::with_draw_target(Some(tasks), target);
-    let style = "{bar:40} {pos} of {len} runs, {elapsed} elapsed, {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(style) {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }

@@ -24,8 +24,14 @@ pub(super) fn font(size: f64, bold: bool) -> FontDesc<'static> {
     FontDesc::new(FontFamily::Name(FAMILY), size * EM, style)
 }
 
-/// How wide a text is [px].
+/// Room to leave for a text [px]: viewers of SVG may lack fonts of our widths and take wider ones.
 pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
+    const WIDER: f64 = 1.18;
+    WIDER * measured(text, size, bold)
+}
+
+/// How wide a text is in our font [px].
+fn measured(text: &str, size: f64, bold: bool) -> f64 {
     const FINER: f64 = 16.0;
     let measured = font(size * FINER, bold).box_size(text);
     measured.map_or(0.0, |(width, _)| f64::from(width) / FINER)
@@ -38,8 +44,8 @@ mod tests {
     #[test]
     fn widths_are_those_of_helvetica() {
         // An `i` is 222 and an `m` 833 thousandths of an em.
-        assert!((width("iiiiiiiiii", 10.0, false) - 22.2).abs() < 0.2);
-        assert!((width("mmmmmmmmmm", 10.0, false) - 83.3).abs() < 0.2);
+        assert!((measured("iiiiiiiiii", 10.0, false) - 22.2).abs() < 0.2);
+        assert!((measured("mmmmmmmmmm", 10.0, false) - 83.3).abs() < 0.2);
         assert!(width("mm", 10.0, true) > width("mm", 10.0, false));
     }
 

@@ -104,3 +104,24 @@ fn standard_output_may_be_named() {
     assert_eq!(out.get_output().stdout, plain.get_output().stdout);
     forebay(&["--version"]).assert().success();
 }
+
+#[test]
+fn signals_end_a_run_with_code_4() {
+    let place = Place::new();
+    for signal in ["-INT", "-TERM"] {
+        let child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(["run", "s.toml", "--set", "run.steps=50000000"])
+            .current_dir(place.directory())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let status = Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(status.expect("kill").success());
+        let out = child.wait_with_output().expect("it ends");
+        let message = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(4), "{message}");
+        assert!(message.starts_with("forebay: interrupted: "), "{message}");
+    }
+}
