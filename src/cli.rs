@@ -33,7 +33,7 @@ Exit codes: 0 done; 1 a check failed; 2 the input is at fault; 3 the machine lac
 pub enum Command {
     /// Simulate a scenario and report what happened
     Run(Run),
-    /// Simulate every point of a scenario's [sweep] table
+    /// Simulate every point of a scenario's `[sweep]` table
     Sweep(Sweep),
     /// Draw figures by recipe
     Plot(Plot),
@@ -91,7 +91,7 @@ pub struct Run {
     pub seed: Option<u64>,
 }
 
-/// Simulate every point of a scenario's [sweep] table.
+/// Simulate every point of a scenario's `[sweep]` table.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

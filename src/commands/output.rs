@@ -73,12 +73,17 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Starts writing.
+    /// Starts writing; under a name that no other process uses.
     pub(super) fn create(path: &Path) -> Result<Pending, Failure> {
+        Pending::create_as(path, &std::process::id().to_string())
+    }
+
+    /// Starts writing; under a name that ends like this.
+    pub(super) fn create_as(path: &Path, ending: &str) -> Result<Pending, Failure> {
         let special = fs::metadata(path).is_ok_and(|found| !found.is_file());
         // A link stays a link: what it points to is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let temporary = (!special).then(|| beside(&target));
+        let temporary = (!special).then(|| beside(&target, ending));
         let file = File::create(temporary.as_deref().unwrap_or(path))
             .map_err(|error| Failure::unwritable(path, &error))?;
         Ok(Pending { path: target, temporary, file: io::BufWriter::new(file) })
@@ -123,8 +128,8 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// A name in the same directory that no other process uses.
-fn beside(path: &Path) -> PathBuf {
+/// A hidden name in the same directory.
+fn beside(path: &Path, ending: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    directory_of(path).join(format!(".{name}.{}", std::process::id()))
+    directory_of(path).join(format!(".{name}.{ending}"))
 }

@@ -52,7 +52,8 @@ impl Output {
                         .map_err(|error| Failure::unwritable(&partial, &error))?;
                     journal = Some((partial, file));
                 }
-                Target::File(path.to_owned(), Pending::create(path)?)
+                // What a killed sweep left is overwritten by the next.
+                Target::File(path.to_owned(), Pending::create_as(path, "unfinished")?)
             }
         };
         let header = header.to_vec();

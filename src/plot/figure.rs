@@ -12,9 +12,9 @@ pub struct Figure {
     pub panels: Vec<Panel>,
     /// Panels side by side; at least 1.
     pub columns: usize,
-    /// Width [px]; 0 for the usual one.
+    /// Width in pixels; 0 for the usual one.
     pub width: u32,
-    /// Height of the drawing area of a panel of lines [px]; 0 for the usual one.
+    /// Height of the drawing area of a panel of lines in pixels; 0 for the usual one.
     pub panel_height: u32,
 }
 

@@ -57,10 +57,10 @@ pub struct Recipe {
     /// Reference lines.
     #[serde(default)]
     pub line: Vec<LineRecipe>,
-    /// Width of the figure [px].
+    /// Width of the figure in pixels.
     #[serde(default)]
     pub width: u32,
-    /// Height of each panel [px].
+    /// Height of each panel in pixels.
     #[serde(default)]
     pub height: u32,
     /// The file's name and text, for messages.
