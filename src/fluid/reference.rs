@@ -15,7 +15,7 @@ struct Flow<T> {
 
 /// Flows over links; rates are max-min fair at every instant.
 #[derive(Debug, Clone)]
-pub struct Reference<T> {
+pub(super) struct Reference<T> {
     now: Time,
     links: Vec<(Capacity, LinkUse)>,
     groups: Vec<Demand>,
@@ -59,11 +59,6 @@ impl<T: Copy> Reference<T> {
             self.rates = None;
             self.groups.len() - 1
         }) as u32)
-    }
-
-    /// Starts a flow with `work` [unit of work] to do, which may be infinite.
-    pub(super) fn start(&mut self, now: Time, group: GroupId, work: f64, token: T) -> FlowId {
-        self.start_many(now, group, work, 1, token)
     }
 
     /// Starts `count` flows with `work` [unit of work] each, which finish as one.

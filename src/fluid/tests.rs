@@ -466,8 +466,8 @@ proptest! {
             };
             demands.iter().zip(&rates).map(of).sum()
         };
-        for link in 0..capacities.len() {
-            prop_assert!(load(link) <= capacities[link] * (1.0 + 1e-9) + 1e-12);
+        for (link, capacity) in capacities.iter().enumerate() {
+            prop_assert!(load(link) <= capacity * (1.0 + 1e-9) + 1e-12);
         }
         for ((d, n), &rate) in demands.iter().zip(&rates).filter(|((_, n), _)| *n > 0) {
             let level = rate / d.weight;
