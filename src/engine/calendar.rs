@@ -207,4 +207,10 @@ impl<E: Copy> Calendar<E> {
             self.timers.pop();
         }
     }
+
+    /// Timers in the heap, cancelled ones included.
+    #[cfg(test)]
+    pub(super) fn timers_held(&self) -> usize {
+        self.timers.len()
+    }
 }

@@ -2,6 +2,8 @@
 mod calendar;
 mod heap;
 mod run;
+#[cfg(test)]
+mod tests;
 mod time;
 mod tournament;
 pub use calendar::{Calendar, LaneId, TimerId};

@@ -73,4 +73,21 @@ impl<K: Copy + Ord> Tournament<K> {
         }
         at - width
     }
+
+    /// All places that hold the smallest key, ascending; found without visiting the others.
+    #[inline]
+    pub fn all_first(&self, found: &mut Vec<u32>) {
+        self.collect(1, found);
+    }
+
+    fn collect(&self, at: usize, found: &mut Vec<u32>) {
+        if self.nodes[at] != self.min() {
+            return;
+        }
+        if at >= self.width() {
+            return found.push((at - self.width()) as u32);
+        }
+        self.collect(2 * at, found);
+        self.collect(2 * at + 1, found);
+    }
 }

@@ -57,6 +57,7 @@ pub(super) struct Core {
     told: usize,
     /// All that is due at `now` is in `done`.
     pub(super) swept: bool,
+    due_clocks: Vec<u32>,
     ripe: Vec<u32>,
     rebased: Time,
 }
@@ -85,6 +86,7 @@ impl Core {
             done: Vec::new(),
             told: 0,
             swept: false,
+            due_clocks: Vec::new(),
             ripe: Vec::new(),
             rebased: Time::ZERO,
         }
@@ -239,18 +241,19 @@ impl Core {
     fn sweep(&mut self) {
         self.swept = true;
         let before = self.done.len();
-        while self.dues.min() == self.now {
-            let clock = self.dues.first();
-            self.dues.set(clock, Time::NEVER);
-            let limit = self.clocks[clock].ripe(self.now);
-            let mut ripe = std::mem::take(&mut self.ripe);
-            self.clocks[clock].riders.up_to(limit, &mut ripe);
+        let mut clocks = std::mem::take(&mut self.due_clocks);
+        let mut ripe = std::mem::take(&mut self.ripe);
+        self.dues.all_first(&mut clocks);
+        for clock in clocks.drain(..) {
+            let limit = self.clocks[clock as usize].ripe(self.now);
+            self.clocks[clock as usize].riders.up_to(limit, &mut ripe);
             for group in ripe.drain(..) {
                 self.sweep_group(group, limit);
             }
-            self.ripe = ripe;
-            self.touch_clock(clock as u32);
+            self.touch_clock(clock);
         }
+        self.ripe = ripe;
+        self.due_clocks = clocks;
         assert!(self.done.len() > before, "an instant that was announced finishes a flow");
         if self.done.len() - self.told > 1 {
             self.done[self.told..].sort_unstable();

@@ -1,0 +1,164 @@
+//! The calendar against a sorted list, and the loop.
+
+use super::{Calendar, LaneId, Model, Time, TimerId, run};
+use proptest::prelude::*;
+
+#[derive(Debug, Clone)]
+enum Act {
+    Schedule(u64),
+    Timer(u64),
+    Cancel(usize),
+    Lane(usize, u64),
+    Pop,
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    // Few instants, so that many events tie.
+    prop_oneof![
+        3 => (0u64..6).prop_map(Act::Schedule),
+        3 => (0u64..6).prop_map(Act::Timer),
+        2 => (0usize..50).prop_map(Act::Cancel),
+        3 => (0usize..5, 0u64..6).prop_map(|(lane, wait)| Act::Lane(lane, wait)),
+        4 => Just(Act::Pop),
+    ]
+}
+
+/// All events in the order of the definition: time, then scheduling.
+#[derive(Default)]
+struct Naive {
+    events: Vec<(u64, u32)>,
+}
+
+impl Naive {
+    fn pop(&mut self) -> Option<(Time, u32)> {
+        let first = self.events.iter().copied().min()?;
+        self.events.retain(|&event| event != first);
+        Some((Time(first.0), first.1))
+    }
+
+    fn cancel(&mut self, id: u32) -> Option<u32> {
+        let at = self.events.iter().position(|event| event.1 == id)?;
+        Some(self.events.remove(at).1)
+    }
+}
+
+proptest! {
+    #[test]
+    fn events_leave_in_order_of_time_then_of_scheduling(
+        acts in prop::collection::vec(any_act(), 0..200),
+    ) {
+        let (mut calendar, mut naive) = (Calendar::new(), Naive::default());
+        let lanes: Vec<LaneId> = (0..5).map(|_| calendar.lane()).collect();
+        let mut last_in_lane = [0; 5];
+        let mut timers: Vec<(TimerId, u32)> = Vec::new();
+        let (mut now, mut id) = (0, 0);
+        for act in acts {
+            id += 1;
+            let at = match act {
+                Act::Schedule(wait) => {
+                    calendar.schedule(Time(now + wait), id);
+                    now + wait
+                }
+                Act::Timer(wait) => {
+                    timers.push((calendar.schedule_timer(Time(now + wait), id), id));
+                    now + wait
+                }
+                Act::Lane(lane, wait) => {
+                    let at = last_in_lane[lane].max(now + wait);
+                    last_in_lane[lane] = at;
+                    calendar.schedule_in(lanes[lane], Time(at), id);
+                    at
+                }
+                Act::Cancel(which) => {
+                    if !timers.is_empty() {
+                        let (timer, id) = timers[which % timers.len()];
+                        prop_assert_eq!(calendar.cancel(timer), naive.cancel(id));
+                    }
+                    continue;
+                }
+                Act::Pop => {
+                    let next = naive.pop();
+                    prop_assert_eq!(calendar.peek(), next.map(|(at, _)| at));
+                    prop_assert_eq!(calendar.pop(), next);
+                    now = next.map_or(now, |(at, _)| at.0);
+                    continue;
+                }
+            };
+            naive.events.push((at, id));
+            prop_assert_eq!(calendar.len(), naive.events.len());
+        }
+        while let Some(next) = naive.pop() {
+            prop_assert_eq!(calendar.pop(), Some(next));
+        }
+        prop_assert!(calendar.pop().is_none() && calendar.is_empty());
+    }
+}
+
+#[test]
+fn timers_that_are_always_cancelled_leave_no_garbage() {
+    let mut calendar = Calendar::new();
+    calendar.schedule(Time(1), 0);
+    for id in 0..100_000 {
+        let timer = calendar.schedule_timer(Time(1_000_000 - id), id);
+        let other = calendar.schedule_timer(Time(2_000_000 + id), id);
+        assert_eq!((calendar.cancel(timer), calendar.cancel(other)), (Some(id), Some(id)));
+        assert_eq!(calendar.cancel(other), None, "stale");
+    }
+    assert_eq!(calendar.len(), 1);
+    assert!(calendar.timers_held() < 100, "{}", calendar.timers_held());
+}
+
+#[test]
+#[should_panic(expected = "in the past")]
+fn an_event_in_the_past_is_a_bug() {
+    let mut calendar = Calendar::new();
+    calendar.schedule(Time(5), 0);
+    calendar.pop();
+    calendar.schedule(Time(4), 1);
+}
+
+#[test]
+#[should_panic(expected = "in order")]
+fn a_lane_out_of_order_is_a_bug() {
+    let mut calendar = Calendar::new();
+    let lane = calendar.lane();
+    calendar.schedule_in(lane, Time(5), 0);
+    calendar.schedule_in(lane, Time(4), 1);
+}
+
+/// Notes what happens; finishes something itself at the instants `own`.
+struct Notes {
+    own: Vec<u64>,
+    seen: Vec<(u64, &'static str)>,
+}
+
+impl Model for Notes {
+    type Event = u64;
+
+    fn handle(&mut self, now: Time, repeats: u64, calendar: &mut Calendar<u64>) {
+        self.seen.push((now.0, "event"));
+        if repeats > 0 {
+            calendar.schedule(Time(now.0 + 10), repeats - 1);
+        }
+    }
+
+    fn pending(&mut self) -> Option<Time> {
+        self.own.last().map(|&at| Time(at))
+    }
+
+    fn advance(&mut self, now: Time, _: &mut Calendar<u64>) {
+        self.own.pop();
+        self.seen.push((now.0, "own"));
+    }
+}
+
+#[test]
+fn completions_come_before_events_of_the_same_instant_and_the_end_is_included() {
+    let mut model = Notes { own: vec![35, 20, 15], seen: Vec::new() };
+    let mut calendar = Calendar::new();
+    calendar.schedule(Time(10), 5);
+    let handled = run(&mut model, &mut calendar, Time(30));
+    let expected = [(10, "event"), (15, "own"), (20, "own"), (20, "event"), (30, "event")];
+    assert_eq!((handled, model.seen.as_slice()), (3, expected.as_slice()));
+    assert_eq!(calendar.peek(), Some(Time(40)), "what comes after the end stays");
+}
