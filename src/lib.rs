@@ -1,4 +1,37 @@
 //! forebay: will the accelerators starve, on what, and what should be changed or bought?
+//!
+//! A scenario (TOML) says what trains where on which data; the simulated world runs it and returns a
+//! report: how fast each job trains, how long its accelerators wait, and for what.
+//!
+//! # The map
+//!
+//! | module | is | names |
+//! |---|---|---|
+//! | [`units`] | quantities as people write them: `"10 Gbit/s"` | |
+//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `units` |
+//! | [`random`] | draws addressed by seed, replication, purpose, entity | `scenario` |
+//! | [`stats`] | intervals, quantiles, MSER-5, histograms | |
+//! | [`engine`] | simulated time, the calendar of events, the loop over them | |
+//! | [`fluid`] | links and flows: weighted max-min fair sharing | `engine` |
+//! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `scenario`, `stats` |
+//! | [`sim`] | the simulated world | `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
+//! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
+//! | [`plot`] | figures from rows | |
+//! | [`cli`] | what may be typed | |
+//! | [`commands`] | files, standard output, progress: glue | everything |
+//!
+//! # Invariants
+//!
+//! - A module names only those in its row; a test reads the source and keeps this table true.
+//! - [`engine`] knows time and nothing else; [`fluid`] knows links and flows, not what they stand
+//!   for; [`sim`] knows no TOML and no command line; [`plot`] knows rows, not worlds.
+//! - Holding a [`scenario::Scenario`] means that it can be simulated: what a user can get wrong is
+//!   refused before, all of it at once, with file, line, column and remedy.
+//! - A run is a pure function of scenario, seed and replication: no wall clock, no statics, no order
+//!   of hashing in it. The same seed gives the same bytes whatever the number of threads.
+//! - Simulated time is [`engine::Time`] in whole picoseconds; wall time is `std::time::Duration`.
+//! - Only [`commands`] prints.
+
 pub mod cli;
 pub mod commands;
 pub mod engine;

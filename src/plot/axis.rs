@@ -203,8 +203,8 @@ fn digits(value: f64, decimals: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Unit;
     use super::*;
+    use crate::plot::Unit;
 
     fn labels(spec: AxisSpec, values: &[f64], tight: bool) -> Vec<String> {
         let axis = Axis::fit(&spec, values, &[], 5, tight);

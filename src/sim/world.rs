@@ -182,7 +182,8 @@ impl World<'_> {
             self.run_worker(clock, w);
         }
         self.handled = self.handled.wrapping_add(1);
-        if self.handled % 65_536 == 0 && self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed))
+        if self.handled.is_multiple_of(65_536)
+            && self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed))
         {
             self.unfinished = 0;
         }

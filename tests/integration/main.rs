@@ -1,6 +1,7 @@
 //! forebay from the outside: one binary, one module per promise.
 
 mod analytic;
+mod architecture;
 mod cli;
 mod fletcher;
 mod output;

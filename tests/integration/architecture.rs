@@ -1,0 +1,139 @@
+//! The map in `lib.rs` is true, and so are its invariants: read off the source text.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::runs::repository;
+
+/// Every module with the modules that its row of the map names.
+fn map() -> BTreeMap<String, BTreeSet<String>> {
+    let text = fs::read_to_string(repository("src/lib.rs")).expect("lib.rs");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("//! | [`"));
+    let ticked = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').collect();
+        (cells[0].trim_end_matches([' ', '`', ']']).to_owned(), ticked(cells[2]))
+    })
+    .collect()
+}
+
+/// The Rust files below `folder`.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()) {
+        if entry.is_dir() {
+            files.extend(sources(&entry));
+        } else if entry.extension().is_some_and(|e| e == "rs") {
+            files.push(entry);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// (module, path, text without comments and tests) of every source file below `src/`.
+fn modules() -> Vec<(String, String, String)> {
+    let src = repository("src");
+    let code = |text: String| -> String {
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let text = lines.collect::<Vec<_>>().join("\n");
+        text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned()
+    };
+    sources(&src)
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(&src).expect("below src").to_string_lossy().into_owned();
+            let module = name.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+            (module.to_owned(), name.clone(), code(fs::read_to_string(&path).expect("text")))
+        })
+        .filter(|(module, path, _)| module != "lib" && module != "main" && !path.contains("test"))
+        .collect()
+}
+
+/// Names that follow `crate::` in a text.
+fn named(text: &str) -> BTreeSet<String> {
+    let parts = text.split("crate::").skip(1);
+    let name = |part: &str| {
+        part.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
+    };
+    parts.map(name).collect()
+}
+
+#[test]
+fn modules_name_only_what_the_map_says() {
+    let map = map();
+    let declared: BTreeSet<String> = modules().into_iter().map(|(module, ..)| module).collect();
+    assert_eq!(map.keys().cloned().collect::<BTreeSet<_>>(), declared, "the map has every module");
+    for (module, path, text) in modules() {
+        assert!(!text.contains("crate::{"), "{path}: write each `crate::module` out");
+        assert!(!text.contains("super::super"), "{path}: write `crate::module`");
+        let allowed = &map[&module];
+        for other in named(&text) {
+            let known = module == "commands" || other == module || allowed.contains(&other);
+            assert!(known, "{path} names `{other}`, which its row of the map does not");
+        }
+    }
+}
+
+#[test]
+fn the_map_says_no_more_than_is_true() {
+    for (module, allowed) in map() {
+        let used: BTreeSet<String> = modules()
+            .iter()
+            .filter(|(of, ..)| *of == module)
+            .flat_map(|(.., text)| named(text))
+            .collect();
+        for other in allowed {
+            assert!(used.contains(&other), "`{module}` does not use `{other}`");
+        }
+    }
+}
+
+#[test]
+fn crates_stay_behind_their_doors() {
+    let doors: [(&str, &[&str]); 9] = [
+        ("toml::", &["scenario/file.rs", "plot/"]),
+        ("clap", &["cli.rs", "commands/"]),
+        ("plotters", &["plot/"]),
+        ("rayon", &["commands/", "sweep/"]),
+        ("indicatif", &["commands/"]),
+        ("ctrlc", &["commands/"]),
+        ("comfy_table", &["report/"]),
+        ("rand_distr", &["random/"]),
+        ("annotate_snippets", &["scenario/problem"]),
+    ];
+    for (_, path, text) in modules() {
+        for (what, allowed) in doors {
+            let inside = allowed.iter().any(|door| path.starts_with(door));
+            let used = text.lines().any(|line| line.contains(what) && !line.contains('"'));
+            assert!(inside || !used, "{path} uses {what}");
+        }
+    }
+}
+
+#[test]
+fn runs_are_pure() {
+    let impure = [
+        "HashMap",
+        "HashSet",
+        "StdRng",
+        "rand::rng()",
+        "ThreadRng",
+        "SystemTime",
+        "\nstatic ",
+        "thread_local",
+    ];
+    let outside = ["commands", "plot", "cli"];
+    for (module, path, text) in modules() {
+        if outside.contains(&module.as_str()) {
+            continue;
+        }
+        for word in impure {
+            assert!(!text.contains(word), "{path} has `{word}`");
+        }
+        assert!(!text.contains("Instant"), "{path} looks at the wall clock");
+        let prints = ["println!", "print!(", "eprintln!", "stdout()", "stderr()"];
+        assert!(!prints.iter().any(|p| text.contains(p)), "{path} prints");
+    }
+}
