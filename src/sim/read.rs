@@ -278,7 +278,10 @@ impl Source {
             }
             Sizes::Table { table, offset, stride } => {
                 let at = offset.wrapping_add(position.wrapping_mul(*stride));
-                table[(at % table.len() as u64) as usize]
+                let length = table.len() as u64;
+                // A division costs as much as all else that happens to a sample here.
+                let place = if length.is_power_of_two() { at & (length - 1) } else { at % length };
+                table[place as usize]
             }
         }
     }
