@@ -77,9 +77,19 @@ impl<K: Copy + Ord> Tournament<K> {
     /// All places that hold the smallest key, ascending; found without visiting the others.
     #[inline]
     pub fn all_first(&self, found: &mut Vec<u32>) {
-        self.collect(1, found);
+        let (width, best) = (self.width(), self.min());
+        let mut at = 1;
+        while at < width {
+            let [left, right] = [self.nodes[2 * at], self.nodes[2 * at + 1]];
+            if left == best && right == best {
+                return self.collect(at, found);
+            }
+            at = 2 * at + usize::from(left != best);
+        }
+        found.push((at - width) as u32);
     }
 
+    #[cold]
     fn collect(&self, at: usize, found: &mut Vec<u32>) {
         if self.nodes[at] != self.min() {
             return;

@@ -19,7 +19,7 @@ pub(super) struct Clock {
     value: f64,
     rate: f64,
     since: Time,
-    /// The value at which the origin was moved last: keys have errors of its size.
+    /// The largest value at which the origin was moved: keys have rounding errors of its size.
     reach: f64,
     /// The rate from now on [1/ps].
     pub(super) target: f64,
@@ -49,12 +49,16 @@ impl Clock {
     pub(super) fn refresh(&mut self, now: Time) -> Time {
         self.touched = false;
         self.value = self.at(now);
-        if self.riders.is_empty() {
-            (self.value, self.reach) = (0.0, 0.0);
-        }
         self.since = now;
         self.rate = self.target;
         self.due(now)
+    }
+
+    /// Nobody knows the value of a clock without riders, so that it may start anew.
+    pub(super) fn restart_if_free(&mut self, now: Time) {
+        if self.riders.is_empty() {
+            (self.value, self.reach, self.since, self.rate) = (0.0, 0.0, now, self.target);
+        }
     }
 
     /// The present rate [1/ps].
@@ -65,7 +69,7 @@ impl Clock {
     /// Moves the origin to the value at `now`, where that of every rider is too; `head` gives
     /// the riders' keys from there.
     pub(super) fn rebase(&mut self, now: Time, places: &mut [u32], head: impl Fn(u32) -> f64) {
-        self.reach = self.at(now);
+        self.reach = self.reach.max(self.at(now));
         self.value = 0.0;
         self.since = now;
         self.riders.rekey(places, head);
@@ -84,7 +88,9 @@ impl Clock {
     #[inline]
     pub(super) fn ripe(&self, now: Time) -> f64 {
         let value = self.at(now);
-        (value + 2.0 * (WHOLE * self.rate + NOISE * (value + self.reach))).min(f64::MAX)
+        let noise = 2.0 * (WHOLE * self.rate + NOISE * (value + self.reach));
+        let first = self.riders.first().expect("a clock that is due has a rider");
+        (value + noise).max(first).min(f64::MAX)
     }
 }
 
@@ -154,20 +160,21 @@ impl Riders {
         self.sift(places, at);
     }
 
-    /// All riders up to `limit`, found without visiting the others.
+    /// All riders up to `limit`, found without visiting the others; the first one is.
     #[inline]
     pub(super) fn up_to(&self, limit: f64, found: &mut Vec<u32>) {
-        self.collect(0, limit, found);
+        found.push(self.entries[0].1);
+        self.children_up_to(0, limit, found);
     }
 
-    fn collect(&self, at: usize, limit: f64, found: &mut Vec<u32>) {
-        let Some(&(key, group)) = self.entries.get(at) else { return };
-        if key > limit {
-            return;
-        }
-        found.push(group);
-        for child in ARITY * at + 1..(ARITY * at + 1 + ARITY).min(self.entries.len()) {
-            self.collect(child, limit, found);
+    fn children_up_to(&self, at: usize, limit: f64, found: &mut Vec<u32>) {
+        let first = ARITY * at + 1;
+        let Some(children) = self.entries.get(first..) else { return };
+        for (i, &(key, group)) in children.iter().take(ARITY).enumerate() {
+            if key <= limit {
+                found.push(group);
+                self.children_up_to(first + i, limit, found);
+            }
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) struct Core {
     pub(super) dirty: Vec<u32>,
     /// Links whose level is to be found.
     pub(super) queue: VecDeque<u32>,
-    pub(super) visited: Vec<u32>,
+    pub(super) settlings: u64,
     pub(super) touched_groups: Vec<u32>,
     pub(super) touched_clocks: Vec<u32>,
     pub(super) crossed: Vec<u32>,
@@ -60,6 +60,7 @@ pub(super) struct Core {
     due_clocks: Vec<u32>,
     ripe: Vec<u32>,
     rebased: Time,
+    cancelled_at: Time,
 }
 
 impl Core {
@@ -78,7 +79,7 @@ impl Core {
             sequence: 0,
             dirty: Vec::new(),
             queue: VecDeque::new(),
-            visited: Vec::new(),
+            settlings: 0,
             touched_groups: Vec::new(),
             touched_clocks: Vec::new(),
             crossed: Vec::new(),
@@ -89,6 +90,7 @@ impl Core {
             due_clocks: Vec::new(),
             ripe: Vec::new(),
             rebased: Time::ZERO,
+            cancelled_at: Time::NEVER,
         }
     }
 
@@ -119,6 +121,7 @@ impl Core {
                 load,
                 member: NONE,
                 coupled: NONE,
+                tied: false,
             });
         }
         let ceiling = demand.cap / demand.weight / PS_PER_SECOND;
@@ -241,20 +244,18 @@ impl Core {
     fn sweep(&mut self) {
         self.swept = true;
         let before = self.done.len();
-        let mut clocks = std::mem::take(&mut self.due_clocks);
-        let mut ripe = std::mem::take(&mut self.ripe);
-        self.dues.all_first(&mut clocks);
-        for clock in clocks.drain(..) {
+        self.dues.all_first(&mut self.due_clocks);
+        while let Some(clock) = self.due_clocks.pop() {
             let limit = self.clocks[clock as usize].ripe(self.now);
-            self.clocks[clock as usize].riders.up_to(limit, &mut ripe);
-            for group in ripe.drain(..) {
+            self.clocks[clock as usize].riders.up_to(limit, &mut self.ripe);
+            while let Some(group) = self.ripe.pop() {
                 self.sweep_group(group, limit);
             }
             self.touch_clock(clock);
         }
-        self.ripe = ripe;
-        self.due_clocks = clocks;
-        assert!(self.done.len() > before, "an instant that was announced finishes a flow");
+        // A flow that was due may have been cancelled since.
+        let progress = self.done.len() > before || self.cancelled_at == self.now;
+        assert!(progress, "an instant that was announced finishes a flow");
         if self.done.len() - self.told > 1 {
             self.done[self.told..].sort_unstable();
         }
@@ -287,6 +288,7 @@ impl Core {
             return None;
         }
         self.release(flow.slot);
+        self.cancelled_at = now;
         if s.key == DONE {
             return Some(0.0);
         }

@@ -53,6 +53,8 @@ pub(super) struct UseState {
     pub(super) member: u32,
     /// Place among the link's coupled uses.
     pub(super) coupled: u32,
+    /// Listed among the link's tied uses.
+    pub(super) tied: bool,
 }
 
 /// All flows of one demand.

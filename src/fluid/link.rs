@@ -20,7 +20,8 @@ pub(super) struct Member {
     pub(super) load: f64,
     /// Which use of which group this is.
     pub(super) of: u32,
-    high: bool,
+    /// Limited here, not elsewhere.
+    pub(super) high: bool,
 }
 
 /// A shared resource and those who use it now.
@@ -35,10 +36,13 @@ pub(super) struct Link {
     pub(super) clock: u32,
     /// Uses whose group has another link with several members: they carry changes there.
     pub(super) coupled: Vec<u32>,
+    /// Uses whose group is limited here and elsewhere alike, up to rounding.
+    pub(super) tied: Vec<u32>,
     /// Several members compete here.
     pub(super) contended: bool,
     pub(super) queued: bool,
-    pub(super) visits: u32,
+    /// How often the level was sought in the last settling that did.
+    visits: (u64, u32),
     flows: u64,
     low: Side,
     high: Side,
@@ -71,9 +75,10 @@ impl Link {
             members: Vec::new(),
             clock,
             coupled: Vec::new(),
+            tied: Vec::new(),
             contended: false,
             queued: false,
-            visits: 0,
+            visits: (0, 0),
             flows: 0,
             low: NO_LOW,
             high: NO_HIGH,
@@ -126,14 +131,33 @@ impl Link {
         }
     }
 
-    /// Changes a member. Which side it is on goes by the level so far.
+    /// Changes the load of a member, which stays on its side for now.
     #[inline]
-    pub(super) fn edit(&mut self, place: u32, load: f64, elsewhere: f64) {
+    pub(super) fn set_load(&mut self, place: u32, load: f64) {
+        self.edits += 1;
+        let member = &mut self.members[place as usize];
+        let more = load - member.load;
+        member.load = load;
+        if member.high {
+            self.high.sum += more;
+        } else {
+            self.low.sum += more * member.elsewhere;
+        }
+    }
+
+    /// Changes what a member reaches elsewhere; whether it is high, by the level so far.
+    #[inline]
+    pub(super) fn set_elsewhere(&mut self, place: u32, elsewhere: f64) -> bool {
         let old = self.members[place as usize];
-        let member = Member { elsewhere, load, high: elsewhere >= self.level, ..old };
+        let member = Member { elsewhere, high: elsewhere >= self.level, ..old };
         self.members[place as usize] = member;
-        self.take(old);
-        self.add(member);
+        if old.high && member.high {
+            self.high.bound = self.high.bound.min(elsewhere);
+        } else {
+            self.take(old);
+            self.add(member);
+        }
+        member.high
     }
 
     #[inline]
@@ -197,6 +221,14 @@ impl Link {
         } else {
             self.water_fill(crossed)
         }
+    }
+
+    /// Counts the visits of one settling.
+    #[inline]
+    pub(super) fn visit(&mut self, settling: u64) -> u32 {
+        let before = if self.visits.0 == settling { self.visits.1 } else { 0 };
+        self.visits = (settling, before + 1);
+        before + 1
     }
 
     /// The level if the sides are right; `overfull` if nobody is high, and yet the link is full.

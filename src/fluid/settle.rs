@@ -14,22 +14,16 @@ impl Core {
     /// Brings levels, clocks and instants up to date.
     pub(super) fn settle(&mut self) {
         self.swept = false;
-        let mut dirty = std::mem::take(&mut self.dirty);
-        for group in dirty.drain(..) {
+        while let Some(group) = self.dirty.pop() {
             self.apply(group);
         }
-        self.dirty = dirty;
         self.relevel_queued();
-        let mut groups = std::mem::take(&mut self.touched_groups);
-        for group in groups.drain(..) {
+        while let Some(group) = self.touched_groups.pop() {
             self.rehome(group);
         }
-        self.touched_groups = groups;
-        let mut clocks = std::mem::take(&mut self.touched_clocks);
-        for clock in clocks.drain(..) {
+        while let Some(clock) = self.touched_clocks.pop() {
             self.refresh_clock(clock);
         }
-        self.touched_clocks = clocks;
     }
 
     #[inline]
@@ -70,14 +64,15 @@ impl Core {
 
     /// Tells the links how many flows of the group are active.
     fn apply(&mut self, group: u32) {
-        self.groups[group as usize].dirty = false;
+        let g = &mut self.groups[group as usize];
+        g.dirty = false;
+        let (before, after) = (g.settled, g.active);
+        if before == after {
+            return self.refresh_head(group);
+        }
         self.touch_group(group);
         let value = self.value(group);
         let g = &mut self.groups[group as usize];
-        let (before, after) = (g.settled, g.active);
-        if before == after {
-            return;
-        }
         g.add_up(self.now, value, value);
         g.settled = after;
         for at in g.uses.clone() {
@@ -89,9 +84,7 @@ impl Core {
             } else if after == 0 {
                 self.leave(at);
             } else {
-                let link = &mut self.links[u.link as usize];
-                let elsewhere = link.members[u.member as usize].elsewhere;
-                link.edit(u.member, load, elsewhere);
+                self.links[u.link as usize].set_load(u.member, load);
             }
             self.enqueue(u.link);
         }
@@ -164,10 +157,16 @@ impl Core {
     /// The level that a group reaches on its route but for one use.
     #[inline]
     pub(super) fn elsewhere(&self, at: u32) -> f64 {
+        let link = self.uses[at as usize].link;
         let g = &self.groups[self.uses[at as usize].group as usize];
-        let others = g.uses.clone().filter(|&other| other != at);
-        let level = |other: u32| self.links[self.uses[other as usize].link as usize].level;
-        others.fold(g.ceiling, |least, other| least.min(level(other)))
+        let mut least = g.ceiling;
+        for u in &self.uses[g.uses.start as usize..g.uses.end as usize] {
+            let level = self.links[u.link as usize].level;
+            if u.link != link && level < least {
+                least = level;
+            }
+        }
+        least
     }
 
     /// Takes over what a member reaches elsewhere; its link is solved again if that matters.
@@ -180,28 +179,25 @@ impl Core {
         if old.elsewhere == elsewhere {
             return;
         }
-        link.edit(u.member, old.load, elsewhere);
+        let high = link.set_elsewhere(u.member, elsewhere);
+        let rides = self.groups[u.group as usize].home == link.clock;
         if old.elsewhere.min(link.level) != elsewhere.min(link.level) {
             self.enqueue(u.link);
+        }
+        if high != rides {
+            self.touch_group(u.group);
         }
     }
 
     fn relevel_queued(&mut self) {
+        self.settlings += 1;
         while let Some(link) = self.queue.pop_front() {
             let l = &mut self.links[link as usize];
             l.queued = false;
-            l.visits += 1;
-            if l.visits == 1 {
-                self.visited.push(link);
-            }
-            if l.visits > self.patience {
-                self.fill(link);
-                break;
+            if l.visit(self.settlings) > self.patience {
+                return self.fill(link);
             }
             self.relevel(link);
-        }
-        for link in self.visited.drain(..) {
-            self.links[link as usize].visits = 0;
         }
     }
 
@@ -209,14 +205,14 @@ impl Core {
     fn relevel(&mut self, link: u32) {
         let l = &mut self.links[link as usize];
         let changed = l.relevel(&mut self.crossed);
-        if !self.crossed.is_empty() {
-            let mut crossed = std::mem::take(&mut self.crossed);
-            for at in crossed.drain(..) {
-                self.touch_group(self.uses[at as usize].group);
-            }
-            self.crossed = crossed;
+        while let Some(at) = self.crossed.pop() {
+            self.touch_group(self.uses[at as usize].group);
         }
         if changed {
+            while let Some(at) = self.links[link as usize].tied.pop() {
+                self.uses[at as usize].tied = false;
+                self.touch_group(self.uses[at as usize].group);
+            }
             self.publish(link);
             self.propagate(link);
         }
@@ -227,8 +223,11 @@ impl Core {
     pub(super) fn publish(&mut self, link: u32) {
         let l = &self.links[link as usize];
         let clock = l.clock;
-        self.clocks[clock as usize].target = l.level;
-        self.touch_clock(clock);
+        let c = &mut self.clocks[clock as usize];
+        c.target = l.level;
+        if !c.riders.is_empty() {
+            self.touch_clock(clock);
+        }
     }
 
     /// Tells the other links of the members' routes.
@@ -237,7 +236,6 @@ impl Core {
         for place in 0..self.links[link as usize].coupled.len() {
             let at = self.links[link as usize].coupled[place];
             let group = self.uses[at as usize].group;
-            self.touch_group(group);
             for other in self.groups[group as usize].uses.clone() {
                 let through = self.uses[other as usize].link;
                 if other != at && self.links[through as usize].contended {
@@ -249,20 +247,28 @@ impl Core {
 
     /// Puts the group on the clock that limits it, under its first flow.
     fn rehome(&mut self, group: u32) {
-        self.groups[group as usize].touched = false;
-        let head = self.head(group);
-        if self.groups[group as usize].settled == 0 {
+        let g = &mut self.groups[group as usize];
+        g.touched = false;
+        if g.settled == 0 {
             return self.retire(group);
         }
         let home = self.limiting_clock(group);
-        let g = &mut self.groups[group as usize];
-        if home != g.home {
-            g.head = head;
+        self.note_ties(group, home);
+        if home != self.groups[group as usize].home {
+            self.groups[group as usize].head = self.head(group);
             return self.move_home(group, home);
         }
-        if head != g.head {
+        self.refresh_head(group);
+    }
+
+    /// Tells the home, if there is one, which flow is the first now.
+    #[inline]
+    fn refresh_head(&mut self, group: u32) {
+        let head = self.head(group);
+        let g = &mut self.groups[group as usize];
+        if g.home != NONE && head != g.head {
             g.head = head;
-            let key = head - g.offset;
+            let (home, key) = (g.home, head - g.offset);
             self.clocks[home as usize].riders.update(&mut self.places, group, key);
             self.touch_clock(home);
         }
@@ -286,12 +292,29 @@ impl Core {
         if present.is_finite() && present * (1.0 - SAME) <= level { g.home } else { clock }
     }
 
+    /// Groups ride the clock of the link where they are high, and there is one; but where two
+    /// levels are equal, which it is must be looked at again when one of them changes.
+    fn note_ties(&mut self, group: u32, home: u32) {
+        for at in self.groups[group as usize].uses.clone() {
+            let u = &mut self.uses[at as usize];
+            let link = &mut self.links[u.link as usize];
+            if link.contended
+                && !u.tied
+                && link.members[u.member as usize].high != (link.clock == home)
+            {
+                u.tied = true;
+                link.tied.push(at);
+            }
+        }
+    }
+
     fn move_home(&mut self, group: u32, home: u32) {
         let value = self.value(group);
         self.leave_home(group);
         let (now, g) = (self.now, &mut self.groups[group as usize]);
         g.home = home;
         let clock = &mut self.clocks[home as usize];
+        clock.restart_if_free(now);
         g.offset = value - clock.at(now);
         clock.riders.insert(&mut self.places, group, g.head - g.offset);
         self.touch_clock(home);
@@ -300,6 +323,7 @@ impl Core {
     /// Nothing is left to do for the group; its next flow starts at a new origin.
     fn retire(&mut self, group: u32) {
         self.leave_home(group);
+        self.head(group);
         let g = &mut self.groups[group as usize];
         assert!(g.flows.is_empty(), "a group without active flows has none");
         g.offset = 0.0;
