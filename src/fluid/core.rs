@@ -5,7 +5,7 @@ use super::group::{Group, Key, UseState};
 use super::link::Link;
 use super::{Capacity, Demand, FlowId, LinkUse};
 use crate::engine::{PS_PER_SECOND, Time, Tournament};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// The clocks are rebased this often [ps]: their error is about 2^-53 of the time since.
 const REBASE: u64 = 64_000_000_000_000;
@@ -46,7 +46,7 @@ pub(super) struct Core {
     /// Groups that started or lost flows since rates were found.
     pub(super) dirty: Vec<u32>,
     /// Links whose level is to be found.
-    pub(super) queue: VecDeque<u32>,
+    pub(super) queue: Vec<u32>,
     pub(super) settlings: u64,
     pub(super) touched_groups: Vec<u32>,
     pub(super) touched_clocks: Vec<u32>,
@@ -78,7 +78,7 @@ impl Core {
             free: Vec::new(),
             sequence: 0,
             dirty: Vec::new(),
-            queue: VecDeque::new(),
+            queue: Vec::new(),
             settlings: 0,
             touched_groups: Vec::new(),
             touched_clocks: Vec::new(),

@@ -160,6 +160,11 @@ impl Link {
         member.high
     }
 
+    /// Sums are not kept while nobody competes: they are to be made anew.
+    pub(super) fn forget_sums(&mut self) {
+        self.edits = usize::MAX / 2;
+    }
+
     #[inline]
     fn add(&mut self, member: Member) {
         if member.high {

@@ -49,7 +49,7 @@ impl Core {
         let l = &mut self.links[link as usize];
         if !l.queued {
             l.queued = true;
-            self.queue.push_back(link);
+            self.queue.push(link);
         }
     }
 
@@ -83,6 +83,10 @@ impl Core {
                 self.join(at, load);
             } else if after == 0 {
                 self.leave(at);
+            } else if !self.links[u.link as usize].contended {
+                self.links[u.link as usize].members[u.member as usize].load = load;
+                self.relevel(u.link);
+                continue;
             } else {
                 self.links[u.link as usize].set_load(u.member, load);
             }
@@ -121,6 +125,7 @@ impl Core {
             return;
         }
         l.contended = contended;
+        l.forget_sums();
         for place in 0..self.links[link as usize].members.len() {
             let at = self.links[link as usize].members[place].of;
             let group = self.uses[at as usize].group;
@@ -191,14 +196,18 @@ impl Core {
 
     fn relevel_queued(&mut self) {
         self.settlings += 1;
-        while let Some(link) = self.queue.pop_front() {
+        let mut next = 0;
+        while let Some(&link) = self.queue.get(next) {
+            next += 1;
             let l = &mut self.links[link as usize];
             l.queued = false;
             if l.visit(self.settlings) > self.patience {
+                self.queue.drain(..next);
                 return self.fill(link);
             }
             self.relevel(link);
         }
+        self.queue.clear();
     }
 
     #[inline]
