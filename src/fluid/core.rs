@@ -331,9 +331,9 @@ impl Core {
         let link = &self.links[link as usize];
         let (mut served, mut flow_seconds) = (0.0, 0.0);
         for &(group, per_unit) in &link.users {
-            let (work, seconds) = self.groups[group as usize].done(now, self.value_at(now, group));
+            let (work, ps) = self.groups[group as usize].done(now, self.value_at(now, group));
             served += per_unit * work;
-            flow_seconds += seconds;
+            flow_seconds += ps / PS_PER_SECOND;
         }
         link.usage(now, served, flow_seconds)
     }

@@ -17,7 +17,7 @@ impl Core {
     #[cold]
     pub(super) fn fill(&mut self, root: u32) {
         let mut roots = vec![root];
-        roots.extend(self.queue.drain(..));
+        roots.append(&mut self.queue);
         let (links, groups) = self.component(roots);
         for &link in &links {
             self.links[link as usize].queued = false;

@@ -92,7 +92,8 @@ pub(super) struct Group {
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     work: f64,
-    flow_seconds: f64,
+    /// Active flows, summed over time [ps].
+    flow_ps: f64,
     value: f64,
     since: Time,
 }
@@ -119,19 +120,19 @@ impl Group {
         }
     }
 
-    /// Work done and flow-seconds up to `now`, when the group's own value is `value`.
+    /// Work done and flow-picoseconds up to `now`, when the group's own value is `value`.
     pub(super) fn done(&self, now: Time, value: f64) -> (f64, f64) {
         let (flows, tally) = (f64::from(self.settled), &self.tally);
         let rise = if self.settled > 0 { value - tally.value } else { 0.0 };
         let work = tally.work + flows * self.weight * rise;
-        (work, tally.flow_seconds + flows * now.since(tally.since).seconds())
+        (work, tally.flow_ps + flows * now.since(tally.since).0 as f64)
     }
 
     /// Adds up to `now`, from where the next count of flows, or the next origin, holds.
     #[inline]
     pub(super) fn add_up(&mut self, now: Time, value: f64, next: f64) {
-        let (work, flow_seconds) = self.done(now, value);
-        self.tally = Tally { work, flow_seconds, value: next, since: now };
+        let (work, flow_ps) = self.done(now, value);
+        self.tally = Tally { work, flow_ps, value: next, since: now };
     }
 
     /// Work that the clock has not counted: what was done at once, less what was rounded up.

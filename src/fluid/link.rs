@@ -131,33 +131,29 @@ impl Link {
         }
     }
 
-    /// Changes the load of a member, which stays on its side for now.
+    /// Changes the load of a member with which nobody competes, and the level with it.
     #[inline]
-    pub(super) fn set_load(&mut self, place: u32, load: f64) {
-        self.edits += 1;
-        let member = &mut self.members[place as usize];
-        let more = load - member.load;
-        member.load = load;
-        if member.high {
-            self.high.sum += more;
-        } else {
-            self.low.sum += more * member.elsewhere;
-        }
+    pub(super) fn set_load_alone(&mut self, place: u32, load: f64) {
+        self.members[place as usize].load = load;
+        self.level = self.limit / load;
     }
 
-    /// Changes what a member reaches elsewhere; whether it is high, by the level so far.
+    /// Changes a member; whether it is high, by the level so far.
     #[inline]
-    pub(super) fn set_elsewhere(&mut self, place: u32, elsewhere: f64) -> bool {
-        let old = self.members[place as usize];
-        let member = Member { elsewhere, high: elsewhere >= self.level, ..old };
-        self.members[place as usize] = member;
+    pub(super) fn edit(&mut self, place: u32, load: f64, elsewhere: f64) -> bool {
+        let member = &mut self.members[place as usize];
+        let old = *member;
+        *member = Member { elsewhere, load, high: elsewhere >= self.level, ..old };
         if old.high && member.high {
+            self.edits += 1;
+            self.high.sum += load - old.load;
             self.high.bound = self.high.bound.min(elsewhere);
-        } else {
-            self.take(old);
-            self.add(member);
+            return true;
         }
-        member.high
+        let new = *member;
+        self.take(old);
+        self.add(new);
+        new.high
     }
 
     /// Sums are not kept while nobody competes: they are to be made anew.

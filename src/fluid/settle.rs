@@ -63,6 +63,7 @@ impl Core {
     }
 
     /// Tells the links how many flows of the group are active.
+    #[inline]
     fn apply(&mut self, group: u32) {
         let g = &mut self.groups[group as usize];
         g.dirty = false;
@@ -70,27 +71,57 @@ impl Core {
         if before == after {
             return self.refresh_head(group);
         }
-        self.touch_group(group);
         let value = self.value(group);
         let g = &mut self.groups[group as usize];
         g.add_up(self.now, value, value);
         g.settled = after;
-        for at in g.uses.clone() {
+        if before > 0 && after > 0 {
+            self.reload(group, before, after);
+            return self.refresh_head(group);
+        }
+        self.touch_group(group);
+        for at in self.groups[group as usize].uses.clone() {
             let u = self.uses[at as usize];
             self.links[u.link as usize].count(before, after);
-            let load = u.load * f64::from(after);
             if before == 0 {
-                self.join(at, load);
-            } else if after == 0 {
-                self.leave(at);
-            } else if !self.links[u.link as usize].contended {
-                self.links[u.link as usize].members[u.member as usize].load = load;
-                self.relevel(u.link);
-                continue;
+                self.join(at, u.load * f64::from(after));
             } else {
-                self.links[u.link as usize].set_load(u.member, load);
+                self.leave(at);
             }
             self.enqueue(u.link);
+        }
+    }
+
+    /// Another number of flows, on links that the group uses anyway: first those it has alone,
+    /// because they decide what it reaches elsewhere.
+    #[inline]
+    fn reload(&mut self, group: u32, before: u32, after: u32) {
+        let flows = f64::from(after);
+        let g = &self.groups[group as usize];
+        let (uses, home, contended) = (g.uses.clone(), g.home, g.contended > 0);
+        for at in uses.clone() {
+            let u = &self.uses[at as usize];
+            let link = &mut self.links[u.link as usize];
+            link.count(before, after);
+            if !link.contended {
+                link.set_load_alone(u.member, u.load * flows);
+                self.publish(u.link);
+            }
+        }
+        let mut settled = false;
+        for at in uses.filter(|_| contended) {
+            let u = self.uses[at as usize];
+            if self.links[u.link as usize].contended {
+                let elsewhere = self.elsewhere(at);
+                let link = &mut self.links[u.link as usize];
+                let high = link.edit(u.member, u.load * flows, elsewhere);
+                settled |= high && link.clock == home;
+                self.enqueue(u.link);
+            }
+        }
+        // Where it is high it stays, unless solving says that it crossed.
+        if !settled {
+            self.touch_group(group);
         }
     }
 
@@ -184,7 +215,7 @@ impl Core {
         if old.elsewhere == elsewhere {
             return;
         }
-        let high = link.set_elsewhere(u.member, elsewhere);
+        let high = link.edit(u.member, old.load, elsewhere);
         let rides = self.groups[u.group as usize].home == link.clock;
         if old.elsewhere.min(link.level) != elsewhere.min(link.level) {
             self.enqueue(u.link);
