@@ -195,6 +195,11 @@ impl Core {
     pub(super) fn elsewhere(&self, at: u32) -> f64 {
         let link = self.uses[at as usize].link;
         let g = &self.groups[self.uses[at as usize].group as usize];
+        let level = |at: u32| self.links[self.uses[at as usize].link as usize].level;
+        if g.uses.len() == 2 {
+            // By far the most common route.
+            return g.ceiling.min(level(g.uses.start + g.uses.end - 1 - at));
+        }
         let mut least = g.ceiling;
         for u in &self.uses[g.uses.start as usize..g.uses.end as usize] {
             let level = self.links[u.link as usize].level;
