@@ -25,7 +25,7 @@ pub(super) struct Clock {
     pub(super) target: f64,
     /// Its next instant is to be found anew.
     pub(super) touched: bool,
-    pub(super) riders: Riders,
+    pub(super) riders: Riders<f64>,
 }
 
 impl Clock {
@@ -118,27 +118,33 @@ pub(super) fn due(now: Time, key: f64, value: f64, rate: f64, scale: f64) -> Tim
     Time(now.0.saturating_add(whole))
 }
 
-/// Groups by the value at which their first flow is done: a 4-ary heap whose entries can be
-/// moved, because every group knows its place (`places`, by group).
-#[derive(Debug, Clone, Default)]
-pub(super) struct Riders {
-    entries: Vec<(f64, u32)>,
+/// Numbered things under keys, groups by the value at which their first flow is done: a 4-ary heap
+/// whose entries can be moved, because everyone knows its place (`places`, by number).
+#[derive(Debug, Clone)]
+pub(super) struct Riders<K> {
+    entries: Vec<(K, u32)>,
+}
+
+impl<K> Default for Riders<K> {
+    fn default() -> Self {
+        Riders { entries: Vec::new() }
+    }
 }
 
 const ARITY: usize = 4;
 
-impl Riders {
+impl<K: Copy + PartialOrd> Riders<K> {
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// The smallest key.
     #[inline]
-    pub(super) fn first(&self) -> Option<f64> {
+    pub(super) fn first(&self) -> Option<K> {
         self.entries.first().map(|entry| entry.0)
     }
 
-    pub(super) fn insert(&mut self, places: &mut [u32], group: u32, key: f64) {
+    pub(super) fn insert(&mut self, places: &mut [u32], group: u32, key: K) {
         self.entries.push((key, group));
         self.sift_up(places, self.entries.len() - 1);
     }
@@ -154,7 +160,7 @@ impl Riders {
 
     /// Gives a rider another key.
     #[inline]
-    pub(super) fn update(&mut self, places: &mut [u32], group: u32, key: f64) {
+    pub(super) fn update(&mut self, places: &mut [u32], group: u32, key: K) {
         let at = places[group as usize] as usize;
         self.entries[at].0 = key;
         self.sift(places, at);
@@ -162,12 +168,12 @@ impl Riders {
 
     /// All riders up to `limit`, found without visiting the others; the first one is.
     #[inline]
-    pub(super) fn up_to(&self, limit: f64, found: &mut Vec<u32>) {
+    pub(super) fn up_to(&self, limit: K, found: &mut Vec<u32>) {
         found.push(self.entries[0].1);
         self.children_up_to(0, limit, found);
     }
 
-    fn children_up_to(&self, at: usize, limit: f64, found: &mut Vec<u32>) {
+    fn children_up_to(&self, at: usize, limit: K, found: &mut Vec<u32>) {
         let first = ARITY * at + 1;
         let Some(children) = self.entries.get(first..) else { return };
         for (i, &(key, group)) in children.iter().take(ARITY).enumerate() {
@@ -179,7 +185,7 @@ impl Riders {
     }
 
     /// Gives every rider a new key.
-    fn rekey(&mut self, places: &mut [u32], key: impl Fn(u32) -> f64) {
+    fn rekey(&mut self, places: &mut [u32], key: impl Fn(u32) -> K) {
         for entry in &mut self.entries {
             entry.0 = key(entry.1);
         }
@@ -225,7 +231,7 @@ impl Riders {
     }
 
     #[inline]
-    fn smallest_child(&self, at: usize) -> Option<(usize, f64)> {
+    fn smallest_child(&self, at: usize) -> Option<(usize, K)> {
         let first = ARITY * at + 1;
         let children = self.entries.get(first..)?;
         let mut best = (first, children.first()?.0);
@@ -238,7 +244,7 @@ impl Riders {
     }
 
     #[inline]
-    fn settle(&mut self, places: &mut [u32], at: usize, entry: (f64, u32)) {
+    fn settle(&mut self, places: &mut [u32], at: usize, entry: (K, u32)) {
         self.entries[at] = entry;
         places[entry.1 as usize] = at as u32;
     }

@@ -1,10 +1,10 @@
 //! The state of the network, and what happens to single flows. Rates are found in `settle`.
 
-use super::clock::{Clock, NONE};
+use super::clock::{Clock, NONE, Riders};
 use super::group::{Group, Key, UseState};
 use super::link::Link;
 use super::{Capacity, Demand, FlowId, LinkUse};
-use crate::engine::{PS_PER_SECOND, Time, Tournament};
+use crate::engine::{PS_PER_SECOND, Time};
 use std::collections::BTreeMap;
 
 /// The clocks are rebased this often [ps]: their error is about 2^-53 of the time since.
@@ -37,8 +37,10 @@ pub(super) struct Core {
     pub(super) clocks: Vec<Clock>,
     /// By group, its place among the riders of its home.
     pub(super) places: Vec<u32>,
-    /// By clock, when its first flow is due.
-    pub(super) dues: Tournament<Time>,
+    /// Clocks by when their first flow is due, if ever.
+    dues: Riders<Time>,
+    /// By clock, its place among those.
+    due_places: Vec<u32>,
     known: BTreeMap<Box<[u64]>, u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -72,7 +74,8 @@ impl Core {
             uses: Vec::new(),
             clocks: Vec::new(),
             places: Vec::new(),
-            dues: Tournament::new(Time::NEVER),
+            dues: Riders::default(),
+            due_places: Vec::new(),
             known: BTreeMap::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -102,7 +105,7 @@ impl Core {
 
     fn clock(&mut self, rate: f64) -> u32 {
         self.clocks.push(Clock::new(rate));
-        self.dues.grow(self.clocks.len());
+        self.due_places.push(NONE);
         self.clocks.len() as u32 - 1
     }
 
@@ -195,7 +198,10 @@ impl Core {
         if self.unsettled() {
             self.settle();
         }
-        assert!(self.told == self.done.len() && now <= self.dues.min(), "a completion was skipped");
+        assert!(
+            self.told == self.done.len() && now <= self.first_due(),
+            "a completion was skipped"
+        );
         self.now = now;
         self.swept = false;
         if now.since(self.rebased).0 >= REBASE {
@@ -210,14 +216,32 @@ impl Core {
         if self.unsettled() {
             self.settle();
         }
-        let next = self.dues.min();
+        let next = self.first_due();
         (next != Time::NEVER).then_some(next)
+    }
+
+    /// When the next flow is due.
+    #[inline]
+    fn first_due(&self) -> Time {
+        self.dues.first().unwrap_or(Time::NEVER)
+    }
+
+    /// The first flow of a clock is due then.
+    #[inline]
+    pub(super) fn set_due(&mut self, clock: u32, due: Time) {
+        let known = self.due_places[clock as usize] != NONE;
+        match (known, due == Time::NEVER) {
+            (true, false) => self.dues.update(&mut self.due_places, clock, due),
+            (false, false) => self.dues.insert(&mut self.due_places, clock, due),
+            (true, true) => self.dues.remove(&mut self.due_places, clock),
+            (false, true) => {}
+        }
     }
 
     /// The slot of a flow that is done at `now`, in order of start; its count.
     pub(super) fn finish(&mut self, now: Time) -> Option<(FlowId, u32)> {
         self.reach(now);
-        if !self.swept && self.dues.min() == now {
+        if !self.swept && self.first_due() == now {
             self.sweep();
         }
         while let Some(&(sequence, slot)) = self.done.get(self.told) {
@@ -244,7 +268,7 @@ impl Core {
     fn sweep(&mut self) {
         self.swept = true;
         let before = self.done.len();
-        self.dues.all_first(&mut self.due_clocks);
+        self.dues.up_to(self.now, &mut self.due_clocks);
         while let Some(clock) = self.due_clocks.pop() {
             let limit = self.clocks[clock as usize].ripe(self.now);
             self.clocks[clock as usize].riders.up_to(limit, &mut self.ripe);

@@ -109,6 +109,34 @@ impl Link {
         }
     }
 
+    /// Whether the capacity is the same under any number of flows.
+    #[inline]
+    pub(super) fn is_fixed(&self) -> bool {
+        matches!(self.capacity, Capacity::Fixed(_))
+    }
+
+    /// Gives a member that is limited here another load, and the link the level that follows.
+    /// False, with nothing done, if anybody changes sides by it or must be told.
+    #[inline]
+    pub(super) fn recount(&mut self, place: u32, load: f64, elsewhere: f64) -> bool {
+        let member = self.members[place as usize];
+        let sum = self.high.sum + (load - member.load);
+        let level = (self.limit - self.low.sum) / sum;
+        let bound = self.high.bound.min(elsewhere);
+        let simple = member.high
+            && self.coupled.is_empty()
+            && self.tied.is_empty()
+            && self.edits <= 64 + 4 * self.members.len()
+            && level * (1.0 + SAME) < bound
+            && level > self.low.bound * (1.0 + SAME);
+        if simple {
+            self.edits += 1;
+            (self.high.sum, self.high.bound, self.level) = (sum, bound, level);
+            self.members[place as usize] = Member { elsewhere, load, ..member };
+        }
+        simple
+    }
+
     /// Adds a member; gives its place.
     pub(super) fn join(&mut self, now: Time, of: u32, load: f64, elsewhere: f64) -> u32 {
         if self.members.is_empty() {

@@ -14,16 +14,69 @@ impl Core {
     /// Brings levels, clocks and instants up to date.
     pub(super) fn settle(&mut self) {
         self.swept = false;
-        while let Some(group) = self.dirty.pop() {
-            self.apply(group);
-        }
-        self.relevel_queued();
-        while let Some(group) = self.touched_groups.pop() {
-            self.rehome(group);
+        let quiet = self.queue.is_empty() && self.touched_groups.is_empty();
+        if quiet && self.dirty.len() == 1 && self.recount(self.dirty[0]) {
+            self.dirty.clear();
+        } else {
+            while let Some(group) = self.dirty.pop() {
+                self.apply(group);
+            }
+            self.relevel_queued();
+            while let Some(group) = self.touched_groups.pop() {
+                self.rehome(group);
+            }
         }
         while let Some(clock) = self.touched_clocks.pop() {
             self.refresh_clock(clock);
         }
+    }
+
+    /// The usual change, done in O(1): one more or one less flow in a group that one contended link
+    /// limits, where nobody changes sides by it and nobody must be told. False, with nothing done,
+    /// if it is not that simple.
+    fn recount(&mut self, group: u32) -> bool {
+        let g = &self.groups[group as usize];
+        let (before, after) = (g.settled, g.active);
+        if before == 0 || after == 0 || before == after || g.contended != 1 {
+            return false;
+        }
+        let (count, range) = (f64::from(after), g.uses.start as usize..g.uses.end as usize);
+        let (mut elsewhere, mut limiting) = (g.ceiling, NONE);
+        for (at, u) in range.clone().zip(&self.uses[range.clone()]) {
+            let link = &self.links[u.link as usize];
+            if !link.is_fixed() {
+                return false;
+            }
+            if link.contended {
+                limiting = at as u32;
+            } else {
+                elsewhere = elsewhere.min(link.limit / (u.load * count));
+            }
+        }
+        let (home, u) = (g.home, self.uses[limiting as usize]);
+        let link = &mut self.links[u.link as usize];
+        if link.clock != home || !link.recount(u.member, u.load * count, elsewhere) {
+            return false;
+        }
+        let (clock, level) = (link.clock, link.level);
+        self.clocks[clock as usize].target = level;
+        self.touch_clock(clock);
+        let value = self.value(group);
+        let g = &mut self.groups[group as usize];
+        g.dirty = false;
+        g.add_up(self.now, value, value);
+        g.settled = after;
+        for at in range {
+            let u = self.uses[at];
+            let link = &mut self.links[u.link as usize];
+            link.count(before, after);
+            if !link.contended {
+                link.set_load_alone(u.member, u.load * count);
+                self.clocks[link.clock as usize].target = link.level;
+            }
+        }
+        self.refresh_head(group);
+        true
     }
 
     #[inline]
@@ -385,8 +438,6 @@ impl Core {
 
     fn refresh_clock(&mut self, clock: u32) {
         let due = self.clocks[clock as usize].refresh(self.now);
-        if self.dues.get(clock as usize) != due {
-            self.dues.set(clock as usize, due);
-        }
+        self.set_due(clock, due);
     }
 }
