@@ -144,7 +144,16 @@ impl<E: Copy> Calendar<E> {
     /// Removes the next event and its instant.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, E)> {
+        self.pop_up_to(Time::NEVER)
+    }
+
+    /// Removes the next event if it happens by `limit`.
+    #[inline]
+    pub fn pop_up_to(&mut self, limit: Time) -> Option<(Time, E)> {
         let (heap, timer, lane) = (self.heap_key(), self.timer_key(), self.lane_heads.min());
+        if time_of(heap.min(timer).min(lane)) > limit {
+            return None;
+        }
         if heap < timer && heap < lane {
             let (key, event) = self.heap.pop()?;
             self.now = time_of(key);

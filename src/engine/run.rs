@@ -37,29 +37,22 @@ pub trait Model {
 pub fn run<M: Model>(model: &mut M, calendar: &mut Calendar<M::Event>, until: Time) -> u64 {
     let (mut handled, mut now, mut steps) = (0, Time::ZERO, 0);
     while !model.is_over() {
-        let pending = model.pending();
-        let scheduled = calendar.peek();
-        let Some(next) = earliest(pending, scheduled).filter(|&next| next <= until) else {
-            break;
-        };
+        let pending = model.pending().filter(|&at| at <= until);
+        // An event at the very instant of a completion has to wait for it.
+        let limit = pending.map_or(until, |at| Time(at.0.saturating_sub(1)));
+        let event = if pending == Some(Time::ZERO) { None } else { calendar.pop_up_to(limit) };
+        let Some(next) = event.map(|(at, _)| at).or(pending) else { break };
         assert!(next >= now, "time went backwards");
         steps = if next == now { steps + 1 } else { 0 };
         assert!(steps < STUCK, "time does not advance");
         now = next;
-        if pending == Some(now) {
-            model.advance(now, calendar);
-        } else if let Some((at, event)) = calendar.pop() {
-            model.handle(at, event, calendar);
-            handled += 1;
+        match event {
+            Some((_, event)) => {
+                model.handle(now, event, calendar);
+                handled += 1;
+            }
+            None => model.advance(now, calendar),
         }
     }
     handled
-}
-
-/// The earlier of two instants, either of which may be missing.
-fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
 }

@@ -209,7 +209,7 @@ impl Builder<'_, '_> {
             for i in 0..stage.workers {
                 let name = || format!("{} {i}", stage.name);
                 let track = track(parts, process, name);
-                parts.workers.push(Worker { stage: s, track, ..Worker::default() });
+                parts.workers.push(Worker { stage: s, loader: l, track, ..Worker::default() });
             }
         }
         let last = &job.loader.stages[job.loader.stages.len() - 1];

@@ -102,7 +102,7 @@ impl World<'_> {
     /// Asks for the next bytes of the current sample; true if none are missing.
     fn fetch(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
-        let loader = &self.loaders[self.stages[worker.stage as usize].loader as usize];
+        let loader = &self.loaders[worker.loader as usize];
         let open = match loader.source.layout {
             Layout::FilePerSample => {
                 worker.request = worker.size;
@@ -144,7 +144,7 @@ impl World<'_> {
     }
 
     pub(super) fn opened(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let loader = self.stages[self.workers[w as usize].stage as usize].loader;
+        let loader = self.workers[w as usize].loader;
         if let Some(station) = self.loaders[loader as usize].mount.station {
             self.served(clock, station);
         }
@@ -153,7 +153,7 @@ impl World<'_> {
 
     fn wait_for_first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
-        let loader = &self.loaders[self.stages[worker.stage as usize].loader as usize];
+        let loader = &self.loaders[worker.loader as usize];
         let delay = match &loader.mount.latency {
             RequestLatency::None => return self.first_byte(clock, w),
             RequestLatency::Constant(delay) => *delay,
@@ -172,7 +172,7 @@ impl World<'_> {
 
     pub(super) fn first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &self.workers[w as usize];
-        let loader = &self.loaders[self.stages[worker.stage as usize].loader as usize];
+        let loader = &self.loaders[worker.loader as usize];
         let Some(group) = loader.mount.group else { return self.transferred(clock, w) };
         let bytes = worker.request;
         self.enter(clock.now, w, Phase::Transfer, Cause::Transfer);
@@ -183,7 +183,7 @@ impl World<'_> {
     /// The bytes of a request have come; true if the sample is complete.
     pub(super) fn transferred(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
-        let loader = &self.loaders[self.stages[worker.stage as usize].loader as usize];
+        let loader = &self.loaders[worker.loader as usize];
         match loader.source.layout {
             Layout::FilePerSample => {
                 worker.item.bytes += worker.size;
@@ -200,7 +200,7 @@ impl World<'_> {
     /// Finds out which sample is next for worker `w`, and how large it is.
     fn locate(&mut self, w: u32) {
         let worker = &mut self.workers[w as usize];
-        let loader = &mut self.loaders[self.stages[worker.stage as usize].loader as usize];
+        let loader = &mut self.loaders[worker.loader as usize];
         let source = &mut loader.source;
         let (nodes, rank, job) = (loader.nodes as u64, loader.rank as u64, loader.job as u64);
         worker.requests = 0;

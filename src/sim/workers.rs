@@ -14,6 +14,7 @@ use super::world::World;
 #[derive(Debug, Default)]
 pub(super) struct Worker {
     pub(super) stage: u32,
+    pub(super) loader: u32,
     pub(super) item: Item,
     /// Which sample of the item is being worked on.
     pub(super) sample: u32,
@@ -203,7 +204,7 @@ impl World<'_> {
             return constant;
         }
         let worker = &self.workers[w as usize];
-        let loader = &self.loaders[self.stages[worker.stage as usize].loader as usize];
+        let loader = &self.loaders[worker.loader as usize];
         let position = worker.item.first + worker.sample as u64;
         let entity = position * loader.nodes as u64 + loader.rank as u64;
         let mut generator = self.streams.at(draw.purpose, loader.job as u64, entity, draw.index);
@@ -217,8 +218,7 @@ impl World<'_> {
         }
         let worker = &mut self.workers[w as usize];
         worker.work = seconds;
-        let loader = self.stages[worker.stage as usize].loader;
-        match self.loaders[loader as usize].cores {
+        match self.loaders[worker.loader as usize].cores {
             Cores::Shared(group) => {
                 self.enter(clock.now, w, Phase::Computing, Cause::Decode);
                 self.network.start(clock.now, group, seconds, Customer::Worker(w));
@@ -239,7 +239,7 @@ impl World<'_> {
 
     /// A core has done the computation of worker `w`, and takes up the next.
     pub(super) fn computed(&mut self, clock: &mut Clock, w: u32) {
-        let loader = self.stages[self.workers[w as usize].stage as usize].loader;
+        let loader = self.workers[w as usize].loader;
         if let Cores::Fifo(station) = self.loaders[loader as usize].cores
             && let Some(next) = self.stations[station as usize].queue.leave(clock.now)
             && let Customer::Worker(other) = next.customer
@@ -254,8 +254,7 @@ impl World<'_> {
     /// cores: the time beyond them is cpu-wait, counted first.
     fn split_cpu_wait(&mut self, now: Time, w: u32) {
         let worker = &mut self.workers[w as usize];
-        let stage = &self.stages[worker.stage as usize];
-        if matches!(self.loaders[stage.loader as usize].cores, Cores::Fifo(_)) {
+        if matches!(self.loaders[worker.loader as usize].cores, Cores::Fifo(_)) {
             return;
         }
         let work = crate::engine::Span::from_seconds(worker.work);
@@ -270,7 +269,7 @@ impl World<'_> {
 
     fn begin_copy(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &self.workers[w as usize];
-        let loader = &self.loaders[self.stages[worker.stage as usize].loader as usize];
+        let loader = &self.loaders[worker.loader as usize];
         if loader.pcie.is_empty() {
             return true;
         }
@@ -294,8 +293,7 @@ impl World<'_> {
     #[inline]
     pub(super) fn note(&mut self, now: Time, w: u32, activity: Activity) {
         let worker = &mut self.workers[w as usize];
-        let stage = &self.stages[worker.stage as usize];
-        if self.loaders[stage.loader as usize].waiters.is_empty() {
+        if self.loaders[worker.loader as usize].waiters.is_empty() {
             worker.timeline.clear();
         }
         worker.timeline.push(now, activity);
