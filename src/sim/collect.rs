@@ -13,6 +13,11 @@ impl World<'_> {
     /// What the run showed.
     pub(super) fn collect(mut self) -> Outcome {
         let now = self.now;
+        for j in 0..self.jobs.len() {
+            if !self.jobs[j].finished {
+                self.close_open(j);
+            }
+        }
         let mut jobs = std::mem::take(&mut self.jobs);
         let outcomes: Vec<JobOutcome> = jobs.iter_mut().map(|job| self.job(now, job)).collect();
         let resources = std::mem::take(&mut self.resources);

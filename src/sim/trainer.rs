@@ -327,6 +327,10 @@ impl World<'_> {
     /// Device `d` has done its part of a step.
     pub(super) fn stepped(&mut self, clock: &mut Clock, d: u32) {
         let device = &mut self.devices[d as usize];
+        if device.state == State::Off {
+            // Its job ended while it was at a step beyond the last one.
+            return;
+        }
         let j = device.job as usize;
         let (step, started) = (device.next, device.since);
         device.next += 1;
@@ -390,15 +394,39 @@ impl World<'_> {
     fn finish_job(&mut self, now: Time, j: usize) {
         self.jobs[j].finished = true;
         self.unfinished -= 1;
+        self.close_open(j);
         for d in self.jobs[j].devices.clone() {
             let device = &mut self.devices[d as usize];
-            device.state = State::Off;
-            // Early pipeline stages are done before the last one is.
-            let (start, cause) = (device.since, StallCause::own(Cause::Bubble));
-            if self.jobs[j].window > 1 {
-                self.jobs[j].add_stall(Segment { start, end: now, cause });
+            if device.state == State::Starving {
+                let loader = &mut self.loaders[device.loader as usize];
+                loader.waiters.retain(|waiter| *waiter != d);
+                loader.queue.end_wait(now);
             }
+            device.state = State::Off;
             self.trace_device(now, d, "done");
+        }
+    }
+
+    /// Accounts for what overlapping pipeline stages of job copy `j` were at when its last complete
+    /// step ended: those that begin the next steps are cut off, early ones have nothing left to do.
+    pub(super) fn close_open(&mut self, j: usize) {
+        if self.jobs[j].window == 1 {
+            return;
+        }
+        let end = self.jobs[j].last_end;
+        for d in self.jobs[j].devices.clone() {
+            let (start, state) = (self.devices[d as usize].since, self.devices[d as usize].state);
+            if start >= end {
+                continue;
+            }
+            match state {
+                State::Off => {}
+                State::Busy => self.jobs[j].add_compute(start, end),
+                State::Idle | State::Starving => {
+                    let cause = StallCause::own(Cause::Bubble);
+                    self.jobs[j].add_stall(Segment { start, end, cause });
+                }
+            }
         }
     }
 
