@@ -481,7 +481,11 @@ impl Target {
                 let batches = (samples / (job.batch * models) as f64).ceil().max(1.0);
                 match known {
                     Some(k) => {
-                        let steps = (batches * k).ceil() as u64;
+                        let mut steps = (batches * k).ceil() as u64;
+                        // Rounded up, the product may reach the step that takes one batch more.
+                        while steps > 1 && ((steps - 1) as f64 / k).floor() >= batches {
+                            steps -= 1;
+                        }
                         Target { steps, fresh: ENDLESS, quota: quota(batches as u64) }
                     }
                     None => Target { steps: ENDLESS, fresh: samples.ceil() as u64, quota: ENDLESS },
