@@ -5,7 +5,7 @@ use super::distribution::settings::Varying;
 use super::document::NodeId;
 use super::field::Field;
 use super::number::{Count, Positive};
-use super::{Background, BackgroundLoad};
+use super::{Background, BackgroundLoad, Storage, StorageKind};
 use crate::units::{Bandwidth, Rate, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -55,11 +55,19 @@ impl BackgroundSettings {
         &self,
         check: Check<'_>,
         at: NodeId,
-        storage: &[&str],
+        names: &[&str],
+        storage: &[Option<Storage>],
     ) -> Option<Background> {
         let name = check.required(at, &self.name, "name", "write `name = \"backup\"`");
         check.required(at, &self.storage, "storage", "name a storage");
-        let index = check.reference(&self.storage, "storage", storage);
+        let index = check.reference(&self.storage, "storage", names);
+        let of = index.and_then(|index| storage.get(index)).and_then(Option::as_ref);
+        if let Some(storage) = of.filter(|of| !matches!(of.kind, StorageKind::FileServer { .. })) {
+            let what =
+                format!("{:?} is in each node, where no load from elsewhere is", storage.name);
+            let remedy = "name a file server, or write the load as another `[[job]]`";
+            check.wrong(self.storage.at.unwrap_or(at), what, remedy);
+        }
         let choices = [("streams", self.streams.at), ("requests", self.requests.at)];
         let remedy = "write `streams = { streams = 4 }` or `requests = { rate = \"100 /s\", \
                       size = \"1 MiB\" }`";

@@ -14,7 +14,7 @@ use super::run::RunSettings;
 use super::storage::settings::{self as storage, StorageSettings};
 use super::sweep::AxisSettings;
 use super::value::Override;
-use super::{Background, Scenario};
+use super::{Background, Scenario, Storage};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -117,7 +117,7 @@ impl ScenarioSettings {
             .iter()
             .map(|field| field.given().and_then(|(at, job)| job.resolve(check, at, around)))
             .collect();
-        let background = self.background(check, &storage_names);
+        let background = self.background(check, &storage_names, &storage);
         self.check_nodes(check);
         self.check_names(check);
         self.check_size(check, run.as_ref(), &jobs, &datasets);
@@ -132,11 +132,17 @@ impl ScenarioSettings {
         })
     }
 
-    fn background(&self, check: Check<'_>, storage: &[&str]) -> Vec<Option<Background>> {
-        entries(&self.background)
-            .iter()
-            .map(|field| field.given().and_then(|(at, load)| load.resolve(check, at, storage)))
-            .collect()
+    fn background(
+        &self,
+        check: Check<'_>,
+        names: &[&str],
+        storage: &[Option<Storage>],
+    ) -> Vec<Option<Background>> {
+        let resolve = |field: &Field<BackgroundSettings>| {
+            let (at, load) = field.given()?;
+            load.resolve(check, at, names, storage)
+        };
+        entries(&self.background).iter().map(resolve).collect()
     }
 
     fn check_missing(&self, check: Check<'_>) {

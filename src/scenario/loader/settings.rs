@@ -31,6 +31,8 @@ pub(super) struct Placed {
     pub(super) stage: Stage,
     /// The table of the stage.
     pub(super) at: NodeId,
+    /// Where its buffer is written.
+    pub(super) buffer: Option<NodeId>,
     /// Its `per_sample` operations.
     pub(super) per_sample: Vec<NodeId>,
     /// Its `per_item` operations.
@@ -84,7 +86,7 @@ fn resolve_stages(
     let last_buffer = settings.0.last().and_then(|field| field.get()?.buffer.at);
     let placed: Vec<Placed> = placed.into_iter().collect::<Option<_>>()?;
     check_reads(check, &placed);
-    check_order(check, &placed);
+    check_order(check, &placed, batch);
     check_names(check, &placed);
     let stages: Vec<_> = placed.into_iter().map(|placed| placed.stage).collect();
     let workers: u64 = stages.iter().map(|stage| u64::from(stage.workers)).sum();
@@ -118,15 +120,26 @@ fn check_reads(check: Check<'_>, stages: &[Placed]) {
     }
 }
 
-/// Batches are not taken apart again.
-fn check_order(check: Check<'_>, stages: &[Placed]) {
+/// Batches are not taken apart again, and samples that become one fit into the buffer before it.
+fn check_order(check: Check<'_>, stages: &[Placed], batch: u64) {
     for pair in stages.windows(2) {
-        if let [before, after] = pair
-            && (before.stage.unit, after.stage.unit) == (Unit::Batch, Unit::Sample)
-        {
-            let remedy =
-                "write `unit = \"batch\"` here, or `unit = \"sample\"` in the stage before";
-            check.log.key(after.at, "a stage of samples follows one of batches", remedy);
+        let [before, after] = pair else { continue };
+        match (before.stage.unit, after.stage.unit) {
+            (Unit::Batch, Unit::Sample) => {
+                let remedy = "write `unit = \"batch\"` here, or `unit = \"sample\"` in the stage \
+                              before";
+                check.log.key(after.at, "a stage of samples follows one of batches", remedy);
+            }
+            (Unit::Sample, Unit::Batch) if before.stage.buffer < batch => {
+                let what = format!(
+                    "the buffer holds {} samples, less than the batch of {batch} that the next \
+                     stage takes from it",
+                    before.stage.buffer
+                );
+                let remedy = format!("write a buffer of at least \"{batch} samples\"");
+                check.wrong(before.buffer.unwrap_or(before.at), what, remedy);
+            }
+            _ => {}
         }
     }
 }

@@ -80,7 +80,7 @@ impl StageSettings {
             order: self.order.get().copied().unwrap_or(Order::Any),
             buffer: buffer?,
         };
-        Some(Placed { stage, at, per_sample: samples, per_item: items })
+        Some(Placed { stage, at, buffer: self.buffer.at, per_sample: samples, per_item: items })
     }
 }
 

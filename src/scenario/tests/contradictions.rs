@@ -284,6 +284,10 @@ fn background_and_pipeline_and_storage_are_checked() {
             "[[background]]\nname = \"b\"\nstorage = \"hpctmp\"\nrequests.rate = \"1 /s\"",
             "`size` is missing",
         ),
+        (
+            "[storage.x.memory]\n[[background]]\nname = \"b\"\nstorage = \"x\"\nstreams.streams = 1",
+            "\"x\" is in each node",
+        ),
         ("[storage.x]", "no kind is said"),
         ("[storage.x.memory]\nbandwidth = []", "the list is empty"),
         ("[storage.x.memory]\nbandwidth = [\"1 GB/s\", 2]", "the number 2 has no unit"),
