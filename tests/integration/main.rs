@@ -2,7 +2,9 @@
 
 mod analytic;
 mod architecture;
+mod base;
 mod cli;
+mod conservation;
 mod fletcher;
 mod output;
 mod plot;
