@@ -19,10 +19,10 @@ nodes = 8
 cores = 8
 gpus = 4
 [cluster.network]
-nic = "1 GB/s"
+nic = "10 GB/s"
 latency = "10 us"
 [storage.s.file-server]
-bandwidth = "2 GB/s"
+bandwidth = "10 GB/s"
 per_stream = "400 MB/s"
 latency = "500 us"
 operations = "50000 /s"

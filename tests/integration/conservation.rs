@@ -384,6 +384,14 @@ parallel.data.copies_per_node = 2
             let epochs = ("run", "{ epochs = 0.7, replications = 1 }");
             vec![LATENCY, ("job.queue", "\"circular\""), ("job.prefill", "\"full\""), epochs]
         }),
+        ("circular, epochs, pipelines of two copies", {
+            let run = ("run", "{ epochs = 0.3, replications = 1 }");
+            vec![LATENCY, ("job.queue", "\"circular\""), run, PIPELINE, ("job.copies", "2")]
+        }),
+        ("epochs of an interval whose product rounds up", {
+            let run = ("run", "{ epochs = 1, replications = 1 }");
+            vec![run, ("dataset.d.samples", "2720"), ("job.batch_interval", "1.1")]
+        }),
         ("prefilled", vec![("job.prefill", "\"40 samples\"")]),
         ("stages", vec![LATENCY, (LOADER, STAGES), PCIE]),
         ("stages in order", vec![LATENCY, (LOADER, ORDERED), PCIE, ("job.nodes", "2")]),

@@ -1,0 +1,317 @@
+//! What a user can set moves the answer, the right way and by as much as a pencil says.
+
+use forebay::report::{Outcome, summarise};
+use forebay::sim::{Options, run};
+
+use super::base::{changed, outcome};
+use super::runs::steady;
+
+/// Base scenario: a thread needs 20 µs to open, 500 + 2·10 µs to the first byte, 250 µs for the
+/// bytes and 500 µs to decode; four of them make a batch of 16.
+const SAMPLE: f64 = 1.29e-3;
+const STARVED: f64 = 4.0 * SAMPLE;
+
+/// Mean step time after the first 20 steps [s].
+fn step(changes: &[(&str, &str)]) -> f64 {
+    steady(&outcome(changes), 20).step
+}
+
+fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
+    let error = value / expected - 1.0;
+    assert!(error.abs() <= tolerance, "{what}: {value} instead of {expected} ({error:+.4})");
+}
+
+/// A memory that feeds anything.
+const MEMORY: (&str, &str) = ("storage.s", "{ memory = {} }");
+const IDLE_DECODE: (&str, &str) = ("job.loader.tf-queue.decode", "\"0 s\"");
+const SERVER: &str = "storage.s.file-server";
+
+#[test]
+fn one_key_at_a_time() {
+    // System: the base scenario, starved, with one key changed. Expectation: what one thread needs
+    // for a sample × 16 ÷ threads, or 16 samples at the rate of what limits them now.
+    let cases: [(&str, &str, &str, f64); 13] = [
+        ("as it is", "run.steps", "60", STARVED),
+        ("threads", "job.loader.tf-queue.threads", "2", 8.0 * SAMPLE),
+        ("a longer queue alone", "job.loader.tf-queue.capacity", "\"6400 samples\"", STARVED),
+        ("decode", "job.loader.tf-queue.decode", "\"1 ms\"", 4.0 * (SAMPLE + 0.5e-3)),
+        ("network latency", "cluster.network.latency", "\"1 ms\"", 4.0 * (SAMPLE + 1.98e-3)),
+        (
+            "per_stream",
+            "storage.s.file-server.per_stream",
+            "\"100 MB/s\"",
+            4.0 * (SAMPLE + 0.75e-3),
+        ),
+        ("latency", "storage.s.file-server.latency", "\"2 ms\"", 4.0 * (SAMPLE + 1.5e-3)),
+        ("operations", "storage.s.file-server.operations", "\"1000 /s\"", 16.0 * 1e-3),
+        ("sample_size", "dataset.d.sample_size", "\"200 kB\"", 4.0 * (SAMPLE + 0.25e-3)),
+        ("batch", "job.batch", "32", 2.0 * STARVED),
+        ("model copies", "job.parallel.data.copies_per_node", "2", 2.0 * STARVED),
+        ("nodes, each with its loader", "job.nodes", "2", STARVED),
+        ("batch_interval", "job.batch_interval", "4", STARVED / 4.0),
+    ];
+    for (what, key, value, expected) in cases {
+        // Threads that start together meet at the operations; they are apart soon.
+        assert_near(what, step(&[(key, value)]), expected, 0.01);
+    }
+    // One core, busy all the time: in slots, because threads in lockstep would leave it idle.
+    let one = [("cluster.node.cores", "1"), ("cluster.node.scheduling", "\"fifo\"")];
+    assert_near("cores", step(&one), 16.0 * 0.5e-3, 0.01);
+    // 100 MB/s, busy all the time because 16 threads come when they come.
+    for key in ["cluster.network.nic", "storage.s.file-server.bandwidth"] {
+        let latency = ("storage.s.file-server.latency", "{ exponential = { mean = \"500 us\" } }");
+        let threads = ("job.loader.tf-queue.threads", "16");
+        assert_near(key, step(&[latency, threads, (key, "\"100 MB/s\"")]), 16e-3, 0.01);
+    }
+}
+
+#[test]
+fn the_step_is_the_models_where_nothing_starves() {
+    // System: data in memory. Expectation: fixed + batch · per_sample, by the speed of the GPU.
+    let cases = [
+        ("job.model.step", "{ fixed = \"2 ms\", per_sample = \"100 us\" }", 3.6e-3),
+        ("job.model.step", "{ per_sample = \"100 us\" }", 1.6e-3),
+        ("cluster.node.gpu_speed", "4", 0.25e-3),
+        ("job.parallel.data.copies_per_node", "4", 1e-3),
+    ];
+    for (key, value, expected) in cases {
+        let value = step(&[MEMORY, IDLE_DECODE, (key, value)]);
+        assert_near(key, value, expected, 1e-9);
+    }
+    // Jitter has mean 1 and the spread that is asked for.
+    let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.5 } }");
+    let job = outcome(&[MEMORY, IDLE_DECODE, jitter, ("run.steps", "20000")]).jobs.remove(0);
+    let n = job.steps.len() as f64;
+    let mean = job.steps.iter().map(|step| step.compute).sum::<f64>() / n;
+    let square = job.steps.iter().map(|step| (step.compute - mean).powi(2)).sum::<f64>() / n;
+    assert_near("mean with jitter", mean, 1e-3, 0.02);
+    assert_near("spread of jitter", square.sqrt(), 0.5e-3, 0.05);
+}
+
+#[test]
+fn bandwidth_by_transfers_is_that_of_as_many_transfers() {
+    // System: n threads on memory, nothing but bytes. Expectation: 1.6 MB a step at the n-th entry,
+    // or the last one.
+    for table in [[100.0, 150.0, 180.0], [200.0, 150.0, 100.0]] {
+        let list: Vec<String> = table.iter().map(|mb| format!("\"{mb} MB/s\"")).collect();
+        let memory = format!("{{ memory = {{ bandwidth = [{}] }} }}", list.join(", "));
+        for threads in [1, 2, 4, 8] {
+            let text = threads.to_string();
+            let changes = [
+                ("storage.s", memory.as_str()),
+                IDLE_DECODE,
+                ("job.loader.tf-queue.threads", text.as_str()),
+            ];
+            let expected = 1.6 / table[threads.min(3) - 1];
+            assert_near("by transfers", step(&changes), expected, 0.01);
+        }
+    }
+}
+
+#[test]
+fn fifo_slots_and_shared_cores_differ_in_the_tail_only() {
+    // System: 8 threads on 2 cores, 1 ms of decoding each, a batch of 1. Expectation: 0.5 ms a step
+    // in both; shared cores end all eight every 4 ms, slots two every 1 ms.
+    let run = |scheduling| {
+        let changes = [
+            MEMORY,
+            ("job.loader.tf-queue", r#"{ threads = 8, capacity = "1 samples", decode = "1 ms" }"#),
+            ("cluster.node.cores", "2"),
+            ("cluster.node.scheduling", scheduling),
+            ("job.batch", "1"),
+            ("job.model.step", "\"1 us\""),
+            ("run.steps", "400"),
+        ];
+        let job = outcome(&changes).jobs.remove(0);
+        let longest =
+            job.steps.windows(2).skip(20).map(|w| w[1].end - w[0].end).fold(0.0, f64::max);
+        (job.steps[399].end / 400.0, longest)
+    };
+    let (shared, fifo) = (run("\"shared\""), run("\"fifo\""));
+    assert_near("shared", shared.0, 0.5e-3, 0.01);
+    assert_near("fifo", fifo.0, 0.5e-3, 0.01);
+    assert_near("longest step, shared", shared.1, 4e-3, 0.01);
+    assert_near("longest step, fifo", fifo.1, 1e-3, 0.01);
+}
+
+#[test]
+fn shards_are_opened_once_and_pay_the_latency_per_request() {
+    // System: shards of 100 samples (10 MB), nothing shared. Expectation per sample: 0.2 µs of
+    // opening, the latency by the samples of a request, bytes and decoding.
+    let server = |request: &'static str| {
+        let layout = format!("{{ shards = {{ samples = 100, request = \"{request}\" }} }}");
+        let changes = [
+            ("dataset.d.layout", layout.as_str()),
+            ("cluster.network.nic", "\"100 GB/s\""),
+            ("storage.s.file-server.bandwidth", "\"100 GB/s\""),
+            ("run.steps", "500"),
+        ];
+        outcome(&changes)
+    };
+    for (request, latency) in [("1 MB", 0.052e-3), ("100 kB", 0.52e-3), ("10 MB", 0.0052e-3)] {
+        let outcome = server(request);
+        let expected = 4.0 * (0.2e-6 + latency + 0.25e-3 + 0.5e-3);
+        assert_near(request, outcome.makespan / 500.0, expected, 0.02);
+        let opens = outcome.resources.iter().find(|r| r.name == "s.operations").expect("there");
+        assert!((80.0..=84.0).contains(&opens.served), "8000 samples: {} opened", opens.served);
+    }
+}
+
+#[test]
+fn order_changes_when_a_sample_comes_but_not_which() {
+    // System: one epoch of samples of different sizes. Expectation: the same bytes, other steps.
+    let run = |order| {
+        outcome(&[
+            ("run", "{ epochs = 1, replications = 1 }"),
+            ("dataset.d.samples", "960"),
+            ("dataset.d.sample_size", "{ exponential = { mean = \"100 kB\" } }"),
+            ("dataset.d.order", order),
+        ])
+    };
+    let (shuffled, sequential) = (run("\"shuffled\""), run("\"sequential\""));
+    assert_ne!(shuffled.jobs[0].steps, sequential.jobs[0].steps);
+    let bytes = |outcome: &Outcome| {
+        outcome.resources.iter().find(|r| r.name == "node.nic").expect("there").served
+    };
+    assert_near("bytes of an epoch", bytes(&shuffled), bytes(&sequential), 1e-9);
+}
+
+#[test]
+fn the_copy_to_the_device_moves_decoded_bytes() {
+    // System: 1 MB a sample decoded, 100 MB/s to the device. Expectation: 10 ms a sample; as stored
+    // 1 ms; with two model copies on two GPUs at once as many in the same time.
+    let loader = r#"{ stages = [
+        { name = "read", workers = 2, per_sample = ["read"], buffer = 4 },
+        { name = "copy", workers = 2, per_item = ["copy"], buffer = 2 }] }"#;
+    let changes = [
+        MEMORY,
+        ("job.loader", loader),
+        ("cluster.node.pcie", "\"100 MB/s\""),
+        ("job.batch", "1"),
+        ("job.model.step", "\"1 us\""),
+    ];
+    let with = |more: &[(&'static str, &'static str)]| step(&[&changes[..], more].concat());
+    let decoded = ("dataset.d.decoded_size", "\"1 MB\"");
+    assert_near("as stored", with(&[]), 1e-3, 0.01);
+    assert_near("decoded", with(&[decoded]), 10e-3, 0.01);
+    let two = ("job.parallel.data.copies_per_node", "2");
+    assert_near("two GPUs", with(&[decoded, two]), 10e-3, 0.01);
+}
+
+#[test]
+fn fractional_and_adaptive_intervals() {
+    // Expectation at 1.5: two batches in three steps, each step 1/1.5 of a starved one.
+    let half = outcome(&[("job.batch_interval", "1.5")]);
+    let fresh: u64 = half.jobs[0].steps.iter().map(|step| step.fresh).sum();
+    assert_eq!(fresh, 40 * 16);
+    assert_near("interval 1.5", steady(&half, 20).step, STARVED / 1.5, 0.02);
+    // Expectation of an adaptive one: starved, the most steps on a batch; fed, each step its own.
+    let adaptive = r#"{ adaptive = { level = "32 samples", max = 4 } }"#;
+    let adaptive = ("job.batch_interval", adaptive);
+    assert_near("adaptive, starved", step(&[adaptive]), STARVED / 4.0, 0.02);
+    let fed = outcome(&[adaptive, MEMORY, IDLE_DECODE]);
+    assert!(fed.jobs[0].steps.iter().all(|step| step.fresh == 16));
+    let more = r#"{ adaptive = { level = "32 samples", max = 3 } }"#;
+    assert_near("max", step(&[("job.batch_interval", more)]), STARVED / 3.0, 0.02);
+}
+
+#[test]
+fn a_circular_queue_reads_again_what_it_has() {
+    // System: the trainer reads 16 samples each 1 ms, four threads overwrite 64 slots at 4 ÷ 1.29 ms.
+    // Expectation: a sample is read consumption ÷ production = 5.16 times; its age when read is
+    // uniform over the time until it is overwritten, 64 ÷ production, so half of that on average.
+    let job = outcome(&[("job.queue", "\"circular\""), ("run.steps", "4000")]).jobs.remove(0);
+    let production = 4.0 / SAMPLE;
+    let total: u64 = job.queue.reuse.iter().sum();
+    let reads: f64 = job.queue.reuse.iter().enumerate().map(|(i, n)| i as f64 * *n as f64).sum();
+    assert_near("reads of a sample", reads / total as f64, 16e3 / production, 0.01);
+    let count: u64 = job.queue.ages.iter().map(|(_, n)| n).sum();
+    let ages: f64 = job.queue.ages.iter().map(|(age, n)| age * *n as f64).sum();
+    assert_near("age when read", ages / count as f64, 32.0 / production, 0.03);
+    let fresh: u64 = job.steps.iter().map(|step| step.fresh).sum();
+    assert_near("fresh", fresh as f64 / job.steps[3999].end, production, 0.01);
+    assert_near("step", job.steps[3999].end / 4000.0, 1e-3, 0.01);
+}
+
+#[test]
+fn prefill_start_stagger_and_copies() {
+    let full = outcome(&[("job.prefill", "\"full\"")]).jobs.remove(0);
+    assert_near("four batches at once", full.steps[3].end, 4e-3, 1e-9);
+    assert!(outcome(&[]).jobs[0].steps[0].end > STARVED, "an empty queue starts starved");
+    let late = [("job.copies", "3"), ("job.start", "\"1 s\""), ("job.stagger", "\"2 s\"")];
+    let starts: Vec<f64> = outcome(&late).jobs.iter().map(|job| job.start).collect();
+    assert_eq!(starts, [1.0, 3.0, 5.0]);
+    // Two jobs share the server: each half.
+    let server = ("storage.s.file-server.bandwidth", "\"100 MB/s\"");
+    assert_near("two jobs", step(&[("job.copies", "2"), server]), 32e-3, 0.01);
+    // Data in each node is shared with nobody.
+    let disk = ("storage.s", r#"{ local-disk = { bandwidth = "100 MB/s" } }"#);
+    assert_near("own disks", step(&[("job.copies", "2"), disk, IDLE_DECODE]), 16e-3, 0.01);
+}
+
+#[test]
+fn background_takes_its_part_of_the_server() {
+    // System: a server of 100 MB/s, threads that do nothing but transfer. Expectation: five streams
+    // of 10 MB/s, or 500 requests of 100 kB per second, leave 50 MB/s, and so do four endless
+    // streams as greedy as the job's four threads.
+    let server = (SERVER, r#"{ bandwidth = "100 MB/s" }"#);
+    let with = |load: &str, steps| {
+        let text = format!("[{{ name = \"b\", storage = \"s\", {load} }}]");
+        step(&[server, IDLE_DECODE, ("background", text.as_str()), ("run.steps", steps)])
+    };
+    assert_near("streams", with("streams = { streams = 5, cap = \"10 MB/s\" }", "60"), 32e-3, 0.01);
+    let requests = "requests = { rate = \"500 /s\", size = \"100 kB\" }";
+    assert_near("requests", with(requests, "600"), 32e-3, 0.05);
+    let greedy = with("streams = { streams = 4 }", "60");
+    assert_near("greedy streams", greedy, 32e-3, 0.01);
+    let operations = step(&[(SERVER, r#"{ bandwidth = "1 GB/s", operations = "1000 /s" }"#)]);
+    let text = r#"[{ name = "b", storage = "s", requests = { rate = "500 /s", size = "1 B" } }]"#;
+    let server = (SERVER, r#"{ bandwidth = "1 GB/s", operations = "1000 /s" }"#);
+    let slower = step(&[server, ("background", text), ("run.steps", "600")]);
+    assert_near("operations left", slower, 2.0 * operations, 0.05);
+}
+
+#[test]
+fn stages_workers_units_and_buffers() {
+    // System: a stage of 1 ms of core a sample is the slowest. Expectation: 16 ms ÷ workers a step,
+    // whatever the buffers; a stage of batches pays per item once a batch.
+    let loader = |workers: u32, buffer: u32, unit: &str, work: &str| {
+        format!(
+            r#"{{ stages = [{{ name = "read", workers = 2, per_sample = ["read"], buffer = {buffer} }},
+            {{ name = "work", workers = {workers}, unit = "{unit}", {work} = [{{ compute = "1 ms" }}],
+            buffer = {buffer} }}] }}"#
+        )
+    };
+    let with = |text: String| {
+        step(&[MEMORY, ("job.loader", text.as_str()), ("job.model.step", "\"1 us\"")])
+    };
+    assert_near("1 worker", with(loader(1, 16, "sample", "per_item")), 16e-3, 0.001);
+    assert_near("4 workers", with(loader(4, 16, "sample", "per_item")), 4e-3, 0.001);
+    assert_near("a long buffer", with(loader(4, 160, "sample", "per_item")), 4e-3, 0.001);
+    assert_near("once a batch", with(loader(1, 16, "batch", "per_item")), 1e-3, 0.002);
+    assert_near("each of a batch", with(loader(1, 16, "batch", "per_sample")), 16e-3, 0.001);
+}
+
+#[test]
+fn replications_narrow_the_interval_and_seeds_differ() {
+    let tail =
+        ("storage.s.file-server.latency", r#"{ lognormal = { median = "1 ms", p99 = "9 ms" } }"#);
+    let scenario = changed(&[tail, ("run.warm_up", "10")]);
+    let outcomes: Vec<Outcome> = (0..32).map(|r| run(&scenario, r, &Options::default())).collect();
+    let width = |n: usize| {
+        let report = summarise(&scenario, &outcomes[..n], 0.0);
+        let figure = report.jobs[0].figures.step_time;
+        let [low, high] = figure.ci95.expect("an interval");
+        let mean = figure.mean.expect("steps");
+        assert!(low < mean && mean < high);
+        high - low
+    };
+    let (few, many) = (width(8), width(32));
+    // Half, by the square root of the number; less, because Student's quantile shrinks too.
+    assert!(many < 0.75 * few, "{few} with 8, {many} with 32");
+    let report = summarise(&scenario, &outcomes, 0.0);
+    assert_eq!(report.jobs[0].warm_up_steps, 10.0);
+    assert_eq!(report.jobs[0].figures.steps.mean, Some(50.0));
+    let other = changed(&[tail, ("run.warm_up", "10"), ("run.seed", "2")]);
+    assert_ne!(run(&other, 0, &Options::default()), outcomes[0]);
+}

@@ -1,0 +1,246 @@
+//! The cause of every instant of a stall, in scenarios that a pencil can work out.
+
+use forebay::report::{Cause, JobOutcome, StallCause};
+
+use super::base::outcome;
+
+const MEMORY: (&str, &str) = ("storage.s", "{ memory = {} }");
+
+/// Stalls of the steps after the first `skip` by cause, per step [ms].
+fn stalls(changes: &[(&str, &str)], skip: u32) -> Vec<(String, f64)> {
+    let outcome = outcome(changes);
+    by_cause(&outcome.jobs[0], skip)
+}
+
+fn by_cause(job: &JobOutcome, skip: u32) -> Vec<(String, f64)> {
+    let steps = job.steps.len() as f64 - f64::from(skip);
+    // A transfer takes a picosecond at least.
+    let long = |sum: f64| sum > 1e-9 * steps;
+    let mut sums: Vec<(StallCause, f64)> = Vec::new();
+    for stall in job.stalls.iter().filter(|stall| stall.step >= skip) {
+        match sums.iter_mut().find(|(cause, _)| *cause == stall.cause) {
+            Some((_, sum)) => *sum += stall.seconds,
+            None => sums.push((stall.cause, stall.seconds)),
+        }
+    }
+    sums.sort_by_key(|(cause, _)| *cause);
+    let shown = sums.into_iter().filter(|(_, sum)| long(*sum));
+    shown.map(|(cause, sum)| (cause.to_string(), sum / steps * 1e3)).collect()
+}
+
+fn assert_stalls(changes: &[(&str, &str)], skip: u32, expected: &[(&str, f64)]) {
+    let stalls = stalls(changes, skip);
+    let near = |(a, b): (&(String, f64), &(&str, f64))| a.0 == b.0 && (a.1 - b.1).abs() < 1e-6;
+    let same = stalls.len() == expected.len() && stalls.iter().zip(expected).all(near);
+    assert!(same, "{changes:?}: {stalls:?} instead of {expected:?}");
+}
+
+/// One thread on a disk: 0.1 ms to open, 0.2 ms to the first byte, 1 ms of bytes, 0.3 ms to decode.
+const ONE_THREAD: [(&str, &str); 4] = [
+    (
+        "storage.s",
+        r#"{ local-disk = { bandwidth = "100 MB/s", latency = "200 us", operations = "10000 /s" } }"#,
+    ),
+    ("job.loader.tf-queue", r#"{ threads = 1, capacity = "64 samples", decode = "300 us" }"#),
+    ("job.batch", "4"),
+    ("job.model.step", "\"1 ms\""),
+];
+
+#[test]
+fn one_thread_is_blamed_for_what_it_does() {
+    // System: 1.6 ms a sample, 4 a step: 6.4 ms, of which the trainer computes during the first
+    // (0.1 open, 0.2 latency, 0.7 transfer). Expectation: the rest by what the thread does.
+    let expected = [("open", 0.3), ("latency", 0.6), ("transfer", 3.3), ("decode", 1.2)];
+    assert_stalls(&ONE_THREAD, 1, &expected);
+    // The first step waits for all of it.
+    let mut once = ONE_THREAD.to_vec();
+    once.push(("run.steps", "1"));
+    let expected = [("open", 0.4), ("latency", 0.8), ("transfer", 4.0), ("decode", 1.2)];
+    assert_stalls(&once, 0, &expected);
+}
+
+#[test]
+fn the_round_trip_to_a_server_is_latency() {
+    // System: as above on a file server, 0.05 ms each way. Expectation: 0.1 ms more per sample.
+    let mut changes = ONE_THREAD.to_vec();
+    changes[0].1 = r#"{ file-server = { bandwidth = "100 MB/s", latency = "200 us", operations = "10000 /s" } }"#;
+    changes.push(("cluster.network.latency", "\"50 us\""));
+    let expected = [("open", 0.3), ("latency", 0.9), ("transfer", 3.4), ("decode", 1.2)];
+    assert_stalls(&changes, 1, &expected);
+}
+
+#[test]
+fn two_threads_on_one_core_wait_for_it() {
+    // System: 1 ms of decoding and nothing else, two threads, one core, a batch of 2 each 2 ms, of
+    // which 0.5 ms is computed. Expectation (shared): both take 2 ms for 1 ms of work, of which the
+    // wait is counted first: 1 ms, of which 0.5 ms behind the computation, then 1 ms of decoding.
+    let shared = [
+        MEMORY,
+        ("job.loader.tf-queue", r#"{ threads = 2, capacity = "64 samples", decode = "1 ms" }"#),
+        ("cluster.node.cores", "1"),
+        ("job.batch", "2"),
+        ("job.model.step", "\"500 us\""),
+    ];
+    assert_stalls(&shared, 1, &[("decode", 1.0), ("cpu-wait", 0.5)]);
+    // Expectation (fifo): the thread that ends a batch has queued 1 ms and decoded 1 ms.
+    let mut fifo = shared.to_vec();
+    fifo.push(("cluster.node.scheduling", "\"fifo\""));
+    assert_stalls(&fifo, 1, &[("decode", 1.0), ("cpu-wait", 0.5)]);
+    // Expectation with two cores: no wait for cores, a batch each 1 ms.
+    let mut two = shared.to_vec();
+    two[2].1 = "2";
+    assert_stalls(&two, 1, &[("decode", 0.5)]);
+}
+
+#[test]
+fn an_idle_stage_passes_the_blame_upstream_and_a_blocked_one_downstream() {
+    // System: reading takes 1 ms of latency, the stage behind 0.25 ms of a core; a batch of 1 each
+    // 1 ms, of which 0.25 ms is computed. Expectation: the consumer's last 0.25 ms are decoding,
+    // and before that the reader was in its latency for 0.75 ms, of which 0.25 ms while the trainer
+    // computed.
+    const SLOW_READER: &str = r#"{ stages = [
+        { name = "read", workers = 1, per_sample = ["read"], buffer = 4 },
+        { name = "decode", workers = 1, per_sample = [{ compute = "250 us" }], buffer = 4 }] }"#;
+    let slow = r#"{ local-disk = { bandwidth = "1e15 B/s", latency = "1 ms" } }"#;
+    let common = [("job.batch", "1"), ("dataset.d.sample_size", "\"1 B\"")];
+    let mut changes = common.to_vec();
+    changes.extend([
+        ("storage.s", slow),
+        ("job.loader", SLOW_READER),
+        ("job.model.step", "\"250 us\""),
+    ]);
+    assert_stalls(&changes, 1, &[("latency", 0.5), ("decode", 0.25)]);
+    // System: reading takes 0.1 ms, the stage behind 1 ms. Expectation: all is decoding.
+    let fast = r#"{ local-disk = { bandwidth = "1e15 B/s", latency = "100 us" } }"#;
+    let slow_decoder = SLOW_READER.replace("250 us", "1 ms");
+    let mut changes = common.to_vec();
+    changes.extend([
+        ("storage.s", fast),
+        ("job.loader", slow_decoder.as_str()),
+        ("job.model.step", "\"250 us\""),
+    ]);
+    assert_stalls(&changes, 1, &[("decode", 0.75)]);
+}
+
+#[test]
+fn a_copy_is_blamed_where_it_is_the_slowest() {
+    // System: 100 kB at 100 MB/s: 1 ms a sample to the device, everything else at once; 0.25 ms
+    // computed. Expectation: the rest is the copy.
+    let loader = r#"{ stages = [
+        { name = "read", workers = 1, per_sample = ["read"], buffer = 2 },
+        { name = "copy", workers = 1, per_item = ["copy"], buffer = 1 }] }"#;
+    let changes = [
+        MEMORY,
+        ("job.loader", loader),
+        ("cluster.node.pcie", "\"100 MB/s\""),
+        ("job.batch", "1"),
+        ("job.model.step", "\"250 us\""),
+    ];
+    assert_stalls(&changes, 1, &[("copy", 0.75)]);
+}
+
+#[test]
+fn items_held_back_by_order_make_order_a_cause() {
+    // System: 8 workers with a heavy tail, kept in order and not. Expectation: order is a cause only
+    // where it is kept, and it costs time: the same draws take longer in order.
+    let loader = |order: &str| {
+        format!(
+            r#"{{ stages = [{{ name = "read", workers = 8, order = "{order}", buffer = 4,
+            per_sample = ["read", {{ delay = {{ lognormal = {{ mean = "1 ms", cv = 3 }} }} }}] }}] }}"#
+        )
+    };
+    let run = |order: &str| {
+        let text = loader(order);
+        let changes = [MEMORY, ("job.loader", text.as_str()), ("job.batch", "4")];
+        outcome(&[&changes[..], &[("run.steps", "500")]].concat()).jobs.remove(0)
+    };
+    let (any, ordered) = (run("any"), run("in-order"));
+    let of = |job: &JobOutcome| {
+        let order = StallCause::own(Cause::Order);
+        job.stalls.iter().filter(|s| s.cause == order).map(|s| s.seconds).sum::<f64>()
+    };
+    assert_eq!(of(&any), 0.0);
+    assert!(of(&ordered) > 0.0);
+    assert!(ordered.steps[499].end > 1.1 * any.steps[499].end, "order costs time");
+    // Who ends a wait was at work itself, so the head of the line is blamed for its latency.
+    assert!(by_cause(&ordered, 0).iter().any(|(cause, ms)| cause == "latency" && *ms > 0.0));
+}
+
+#[test]
+fn a_peer_on_another_node_passes_its_cause_on() {
+    // System: two nodes, each reading from the server behind a station of 1 ms an operation, first
+    // come first served: the nodes' samples come 1 ms apart, every 2 ms each, and the later one ends
+    // the step. Expectation: the earlier waits 1 ms for the later, which waits to open.
+    let changes = [
+        ("storage.s", r#"{ file-server = { bandwidth = "1e15 B/s", operations = "1000 /s" } }"#),
+        ("cluster.network", "{ latency = \"0 s\" }"),
+        ("dataset.d.sample_size", "\"1 B\""),
+        ("job.loader.tf-queue", r#"{ threads = 1, capacity = "1 samples", decode = "0 s" }"#),
+        ("job.batch", "1"),
+        ("job.nodes", "2"),
+        ("job.model.step", "\"250 us\""),
+    ];
+    let stalls = stalls(&changes, 2);
+    let of = |name: &str| stalls.iter().find(|(cause, _)| cause == name).map_or(0.0, |s| s.1);
+    let total: f64 = stalls.iter().map(|(_, ms)| ms).sum();
+    assert!((total - 1.75).abs() < 1e-6, "2 ms a step, 0.25 ms computed: {stalls:?}");
+    assert!((of("open") + of("peer.open") - 1.75).abs() < 2e-6 || of("peer.compute") > 0.0);
+    assert!(of("peer.open") > 0.0, "{stalls:?}");
+}
+
+#[test]
+fn jitter_makes_peers_wait_for_computation() {
+    // System: 4 model copies fed from memory, jitter. Expectation: peer.compute and nothing else,
+    // because nobody starves; it is max − mean of the copies' times.
+    let changes = [
+        MEMORY,
+        ("job.loader.tf-queue", r#"{ threads = 4, capacity = "640 samples", decode = "0 s" }"#),
+        ("job.parallel.data.copies_per_node", "4"),
+        ("job.model.jitter", "{ gamma = { cv = 0.3 } }"),
+    ];
+    let stalls = stalls(&changes, 1);
+    assert_eq!(stalls.len(), 1, "{stalls:?}");
+    assert_eq!(stalls[0].0, "peer.compute");
+    // Mean range part of the normal distribution for 4: 1.03 σ; gamma is close to it.
+    assert!((stalls[0].1 - 1.03 * 0.3).abs() < 0.06, "{stalls:?}");
+}
+
+#[test]
+fn a_pipeline_that_does_not_overlap_is_one_bubble() {
+    // System: 4 equal stages of 1 ms, fed from memory, one batch at a time. Expectation: each stage
+    // works a quarter of the time, so a step of 4 ms has 3 ms of bubble per stage.
+    let common = [
+        MEMORY,
+        ("job.loader.tf-queue", r#"{ threads = 4, capacity = "640 samples", decode = "0 s" }"#),
+        ("job.model.step", "\"4 ms\""),
+        ("job.parallel.pipeline", "{ stages = 4, overlap = false }"),
+    ];
+    assert_stalls(&common, 0, &[("bubble", 3.0)]);
+}
+
+#[test]
+fn a_pipeline_that_overlaps_fills_and_drains() {
+    // System: p = 4 stages of 1 ms, s = 60 steps, fed from memory. Expectation: (s + p − 1) ms in
+    // all, of which each stage computes s ms, so the bubble's share is (p − 1)/(s + p − 1); between
+    // filling and draining nobody waits.
+    let changes = [
+        MEMORY,
+        ("job.loader.tf-queue", r#"{ threads = 4, capacity = "640 samples", decode = "0 s" }"#),
+        ("job.model.step", "\"4 ms\""),
+        ("job.parallel.pipeline", "{ stages = 4 }"),
+    ];
+    let job = outcome(&changes).jobs.remove(0);
+    let end = job.steps[59].end;
+    assert!((end - 63e-3).abs() < 1e-12, "{end}");
+    let bubble: f64 = job.stalls.iter().map(|stall| stall.seconds).sum();
+    assert!((bubble / end - 3.0 / 63.0).abs() < 1e-9, "{bubble}");
+    assert!(job.stalls.iter().all(|stall| stall.cause == StallCause::own(Cause::Bubble)));
+    let full = job.stalls.iter().filter(|stall| (1..57).contains(&stall.step));
+    assert_eq!(full.map(|stall| stall.seconds).sum::<f64>(), 0.0);
+    // Shares that differ: the longest stage sets the pace, 2 ms.
+    let mut uneven = changes.to_vec();
+    uneven[3].1 = "{ shares = [0.25, 0.5, 0.25] }";
+    let job = outcome(&uneven).jobs.remove(0);
+    let pace = (job.steps[59].end - job.steps[9].end) / 50.0;
+    assert!((pace - 2e-3).abs() < 1e-12, "{pace}");
+}
