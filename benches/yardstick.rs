@@ -1,0 +1,78 @@
+//! Flow completions per CPU-second of the whole simulator, report included, on the yardstick.
+//!
+//! The scenario is `scenarios/yardstick.toml` with other numbers of jobs and servers of other
+//! speeds. A collective on the NICs beside the reads is measured by `benches/network.rs`.
+
+use std::time::Duration;
+
+use forebay::report;
+use forebay::scenario::{Override, Scenario, ScenarioFile};
+use forebay::sim;
+
+/// Flows of a measurement, at least.
+const FLOWS: u64 = 1 << 20;
+const BATCH: u64 = 256;
+/// Of these the fastest counts: a shared machine only ever takes time away.
+const ATTEMPTS: usize = 3;
+
+fn scenario(jobs: u64, steps: u64, server: &str) -> Scenario {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/yardstick.toml");
+    let file = ScenarioFile::open(path.as_ref()).unwrap_or_else(|problems| panic!("{problems}"));
+    let changes: Vec<Override> = [
+        format!("cluster.nodes={jobs}"),
+        format!("job.copies={jobs}"),
+        format!("run.steps={steps}"),
+        format!("storage.server.file-server.bandwidth=\"{server}\""),
+    ]
+    .iter()
+    .map(|change| change.parse().expect("an override"))
+    .collect();
+    file.resolve(&changes).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// Time that this thread has run: the machine may be shared.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    match stat.split(' ').next().and_then(|ns| ns.parse().ok()) {
+        Some(ns) => Duration::from_nanos(ns),
+        None => std::time::UNIX_EPOCH.elapsed().unwrap_or_default(),
+    }
+}
+
+/// Simulates and reports; gives the flows and the time that it took.
+fn measure(scenario: &Scenario) -> (u64, Duration) {
+    let begin = processor_time();
+    let outcome = sim::run(scenario, 0, &sim::Options::default());
+    let report = report::summarise(scenario, &[outcome], 0.0);
+    (report.flows, processor_time().saturating_sub(begin))
+}
+
+fn show(name: &str, jobs: u64, server: &str) {
+    let steps = (FLOWS / (jobs * BATCH)).max(4);
+    let scenario = scenario(jobs, steps, server);
+    let attempts = (0..ATTEMPTS).map(|_| measure(&scenario));
+    let Some((flows, time)) = attempts.min_by_key(|(_, time)| *time) else { return };
+    let seconds = time.as_secs_f64();
+    let (rate, each) = (flows as f64 / seconds / 1e6, seconds / flows as f64 * 1e9);
+    print(&format!("{name:<8} {jobs:>5} {steps:>6} {flows:>9} {rate:>9.2} {each:>9.0}"));
+}
+
+fn print(line: &str) {
+    use std::io::Write;
+    // A closed pipe is no reason to panic.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn main() {
+    // `cargo bench NAME` runs one row of cases; cargo itself adds `--bench`.
+    let only: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    print("limit     jobs  steps     flows   Mflow/s   ns/flow");
+    for (name, most, server) in [("server", 4096, 2.0), ("nic", 256, 20.0), ("both", 256, 1.0)] {
+        for jobs in [16, 64, 256, 1024, 4096].into_iter().filter(|&jobs| jobs <= most) {
+            let gigabytes = if name == "server" { server } else { server * jobs as f64 };
+            if only.is_empty() || only.iter().any(|wanted| wanted == name) {
+                show(name, jobs, &format!("{gigabytes} GB/s"));
+            }
+        }
+    }
+}
