@@ -196,6 +196,12 @@ fn the_copy_to_the_device_moves_decoded_bytes() {
     assert_near("decoded", with(&[decoded]), 10e-3, 0.01);
     let two = ("job.parallel.data.copies_per_node", "2");
     assert_near("two GPUs", with(&[decoded, two]), 10e-3, 0.01);
+    // A batch is copied as a whole: 4 MB.
+    let batches = r#"{ stages = [
+        { name = "read", workers = 2, per_sample = ["read"], buffer = 8 },
+        { name = "copy", workers = 1, unit = "batch", per_item = ["copy"], buffer = 2 }] }"#;
+    let four = with(&[decoded, ("job.batch", "4"), ("job.loader", batches)]);
+    assert_near("batches", four, 40e-3, 0.01);
 }
 
 #[test]

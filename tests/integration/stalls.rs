@@ -169,8 +169,10 @@ fn items_held_back_by_order_make_order_a_cause() {
 #[test]
 fn a_peer_on_another_node_passes_its_cause_on() {
     // System: two nodes, each reading from the server behind a station of 1 ms an operation, first
-    // come first served: the nodes' samples come 1 ms apart, every 2 ms each, and the later one ends
-    // the step. Expectation: the earlier waits 1 ms for the later, which waits to open.
+    // come first served: a sample for each every 2 ms, 1 ms apart. A step of 0.25 ms begins on the
+    // later node when its sample is there. Expectation: that node waits 1.75 ms to open; the earlier
+    // one waits 0.75 ms to open, computes, and waits 0.75 ms for the other to open and 0.25 ms for
+    // it to compute. The mean of the two.
     let changes = [
         ("storage.s", r#"{ file-server = { bandwidth = "1e15 B/s", operations = "1000 /s" } }"#),
         ("cluster.network", "{ latency = \"0 s\" }"),
@@ -180,12 +182,7 @@ fn a_peer_on_another_node_passes_its_cause_on() {
         ("job.nodes", "2"),
         ("job.model.step", "\"250 us\""),
     ];
-    let stalls = stalls(&changes, 2);
-    let of = |name: &str| stalls.iter().find(|(cause, _)| cause == name).map_or(0.0, |s| s.1);
-    let total: f64 = stalls.iter().map(|(_, ms)| ms).sum();
-    assert!((total - 1.75).abs() < 1e-6, "2 ms a step, 0.25 ms computed: {stalls:?}");
-    assert!((of("open") + of("peer.open") - 1.75).abs() < 2e-6 || of("peer.compute") > 0.0);
-    assert!(of("peer.open") > 0.0, "{stalls:?}");
+    assert_stalls(&changes, 2, &[("open", 1.25), ("peer.open", 0.375), ("peer.compute", 0.125)]);
 }
 
 #[test]
