@@ -1,5 +1,9 @@
 //! What a user can set moves the answer, the right way and by as much as a pencil says.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use forebay::report::{Outcome, summarise};
 use forebay::sim::{Options, run};
 
@@ -219,6 +223,30 @@ fn fractional_and_adaptive_intervals() {
     assert!(fed.jobs[0].steps.iter().all(|step| step.fresh == 16));
     let more = r#"{ adaptive = { level = "32 samples", max = 3 } }"#;
     assert_near("max", step(&[("job.batch_interval", more)]), STARVED / 3.0, 0.02);
+}
+
+#[test]
+fn epochs_of_a_fractional_interval_end() {
+    // System: 170 batches of 1.1 steps, a product that rounds up to 188, beside a load that never
+    // ends. Expectation: 187 steps, because the next would take a batch that nobody reads; the run
+    // ends by itself, not by the flag that a clock sets.
+    let background =
+        r#"[{ name = "b", storage = "s", requests = { rate = "10 /s", size = "1 B" } }]"#;
+    let scenario = changed(&[
+        ("run", "{ epochs = 1, replications = 1 }"),
+        ("dataset.d.samples", "2720"),
+        ("job.batch_interval", "1.1"),
+        ("background", background),
+    ]);
+    let flag = Arc::new(AtomicBool::new(false));
+    let clock = Arc::clone(&flag);
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(10));
+        clock.store(true, Ordering::Relaxed);
+    });
+    let outcome = run(&scenario, 0, &Options { stop: Some(&flag), ..Options::default() });
+    assert!(!flag.load(Ordering::Relaxed), "the run ends by itself");
+    assert_eq!(outcome.jobs[0].steps.len(), 187);
 }
 
 #[test]
