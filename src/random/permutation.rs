@@ -172,20 +172,4 @@ mod tests {
             .sum();
         assert!(same.abs_diff(500) < 4 * 23, "{same}");
     }
-
-    /// `cargo test --release --lib random -- --ignored`
-    #[test]
-    #[ignore = "measures time"]
-    fn speed() {
-        let order = permutation(0, 1_281_167);
-        let start = std::time::Instant::now();
-        let sum = (0..10_000_000).fold(0u64, |sum, i| sum ^ order.at(i % 1_281_167));
-        let each = start.elapsed().as_secs_f64() / 1e7;
-        let streams = Streams::new(1, 0);
-        let start = std::time::Instant::now();
-        let bits = (0..10_000_000)
-            .fold(0u64, |sum, i| sum ^ streams.at(Purpose::Latency, 3, i, 0).next_u64());
-        let draw = start.elapsed().as_secs_f64() / 1e7;
-        assert!(each < 25e-9 && draw < 10e-9, "{each:e} {draw:e} {sum} {bits}");
-    }
 }

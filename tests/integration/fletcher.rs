@@ -106,7 +106,8 @@ fn epochs_per_second_fall_only_beyond_the_knee() {
 #[test]
 fn an_independent_calculation_agrees() {
     let base = Plain::default();
-    let cases: [(&str, Plain, Vec<(&str, &str)>); 6] = [
+    type Changes = Vec<(&'static str, &'static str)>;
+    let cases: [(&str, Plain, Changes); 6] = [
         ("as shipped", base, vec![]),
         ("4 jobs", Plain { jobs: 4, ..base }, vec![("job.copies", "4")]),
         ("3 threads", Plain { threads: 3, ..base }, vec![("job.loader.tf-queue.threads", "3")]),
