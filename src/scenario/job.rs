@@ -80,6 +80,9 @@ pub struct Pipeline {
     /// Whether stages work on different batches at once. If not, one batch passes all stages before
     /// the next one starts.
     pub overlap: bool,
+    /// Bytes of activations that a stage hands to the next one for each batch, over the link between
+    /// the node's GPUs.
+    pub activations: f64,
 }
 
 /// Time of one step of one model copy.

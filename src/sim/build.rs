@@ -164,6 +164,11 @@ impl Builder<'_, '_> {
             job.copies_per_node * job.nodes,
         );
         run.fresh_target = target.fresh;
+        if let Some(pipeline) = &job.pipeline {
+            let latency = self.scenario.cluster.node.intra.latency;
+            run.activations = pipeline.activations;
+            run.hand_over = self.lanes.recurring(self.calendar, latency);
+        }
         let (first_loader, first_device) = (parts.loaders.len() as u32, parts.devices.len() as u32);
         for rank in 0..job.nodes {
             let l = parts.loaders.len() as u32;
@@ -221,6 +226,7 @@ impl Builder<'_, '_> {
         let mount = self.mount(job.storage, Client::Node);
         let cores = self.cores();
         let pcie = self.pcie(job);
+        let intra = self.intra(job);
         let level_track = track(parts, process, || "queue".to_owned());
         parts.loaders.push(LoaderRun {
             job: j,
@@ -229,6 +235,7 @@ impl Builder<'_, '_> {
             source: Source::new(dataset, job.dataset as u64, copy),
             mount,
             cores,
+            intra,
             pcie,
             decoded_size: dataset.decoded_size,
             queue,
@@ -303,6 +310,17 @@ impl Builder<'_, '_> {
                 Cores::Fifo(station)
             }
         }
+    }
+
+    /// The way between the GPUs of one more node, where anything goes that way.
+    fn intra(&mut self, job: &Job) -> Option<GroupId> {
+        let bandwidth = self.scenario.cluster.node.intra.bandwidth;
+        let used = job.pipeline.as_ref().is_some_and(|pipeline| pipeline.activations > 0.0);
+        (used && bandwidth.is_finite()).then(|| {
+            let link = self.network.link(Capacity::Fixed(bandwidth));
+            self.resource("node.intra", "B/s", bandwidth, Member::Link(link));
+            self.group(&[link], f64::INFINITY)
+        })
     }
 
     /// The way to the first GPU of each model copy on one more node.

@@ -9,6 +9,8 @@ pub(super) enum Customer {
     Worker(u32),
     /// A background request in progress.
     Request(u32),
+    /// Activations on their way to a device.
+    Activations(u32),
     /// An endless background transfer.
     Endless,
 }

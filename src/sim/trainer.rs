@@ -4,13 +4,15 @@
 //! train in step: the first device of each may begin step `s` once step `s − window` is complete
 //! everywhere, where the window is the number of stages if they overlap and 1 if not.
 
+use std::collections::VecDeque;
+
 use crate::engine::Time;
 use crate::random::{Purpose, Sampler};
 use crate::report::{Cause, Stall, StallCause, StepOutcome};
 use crate::scenario::BatchInterval;
 
 use super::barrier::Barrier;
-use super::event::{Clock, Delay, Event};
+use super::event::{Clock, Customer, Delay, Event};
 use super::timeline::{NOBODY, Segment, blame};
 use super::world::World;
 
@@ -29,6 +31,9 @@ pub(super) struct JobRun {
     /// Time of each pipeline stage before jitter.
     pub(super) stage_times: Vec<Delay>,
     pub(super) jitter: Option<Sampler>,
+    /// Bytes from one pipeline stage to the next, and the latency before they flow.
+    pub(super) activations: f64,
+    pub(super) hand_over: Delay,
     pub(super) total_steps: u64,
     /// Ends after this many fresh samples.
     pub(super) fresh_target: u64,
@@ -57,6 +62,10 @@ pub(super) struct Device {
     pub(super) model: u32,
     /// Which pipeline stage.
     pub(super) stage: u32,
+    /// Batches that the stage before has handed over.
+    received: u64,
+    /// When each that has not been begun was sent, oldest first.
+    sent: VecDeque<Time>,
     /// The step to begin next.
     next: u64,
     /// Since when it has done what it does.
@@ -87,6 +96,8 @@ impl Device {
             loader,
             model,
             stage,
+            received: 0,
+            sent: VecDeque::new(),
             next: 0,
             since: Time::ZERO,
             state: State::Off,
@@ -121,6 +132,8 @@ impl JobRun {
             interval,
             stage_times,
             jitter,
+            activations: 0.0,
+            hand_over: Delay::once(0.0),
             total_steps,
             fresh_target: ENDLESS,
             fresh: 0,
@@ -213,8 +226,7 @@ impl World<'_> {
             return;
         }
         if device.stage > 0 {
-            let before = &self.devices[d as usize - 1];
-            if before.next > device.next {
+            if device.received > device.next {
                 self.end_stage_wait(clock.now, d);
                 self.compute(clock, d);
             }
@@ -340,13 +352,42 @@ impl World<'_> {
         self.jobs[j].add_compute(started, clock.now);
         self.trace_device(clock.now, d, "waiting");
         if !last_stage {
-            self.try_start(clock, d + 1);
+            self.hand_over(clock, d + 1);
             self.try_start(clock, d);
         } else if self.jobs[j].barrier.arrive(step) {
             self.complete_step(clock, j, d);
         } else {
             self.try_start(clock, d);
         }
+    }
+
+    /// The stage before has a batch's activations for device `d`.
+    fn hand_over(&mut self, clock: &mut Clock, d: u32) {
+        self.devices[d as usize].sent.push_back(clock.now);
+        let job = &self.jobs[self.devices[d as usize].job as usize];
+        if job.activations > 0.0 {
+            clock.after(job.hand_over, Event::Waited(Customer::Activations(d)));
+        } else {
+            self.handed_over(clock, d);
+        }
+    }
+
+    /// The latency is over; the bytes follow.
+    pub(super) fn hand_over_bytes(&mut self, clock: &mut Clock, d: u32) {
+        let device = &self.devices[d as usize];
+        let bytes = self.jobs[device.job as usize].activations;
+        match self.loaders[device.loader as usize].intra {
+            Some(group) => {
+                self.network.start(clock.now, group, bytes, Customer::Activations(d));
+            }
+            None => self.handed_over(clock, d),
+        }
+    }
+
+    /// A batch's activations are there.
+    pub(super) fn handed_over(&mut self, clock: &mut Clock, d: u32) {
+        self.devices[d as usize].received += 1;
+        self.try_start(clock, d);
     }
 
     /// Device `last` was the last to finish the step.
@@ -467,6 +508,18 @@ impl World<'_> {
     /// A later pipeline stage has got its input: while the first stage starved for this batch, that
     /// was the cause; otherwise the pipeline itself was.
     fn end_stage_wait(&mut self, now: Time, d: u32) {
+        let device = &mut self.devices[d as usize];
+        let sent = device.sent.pop_front().unwrap_or(now).max(device.since);
+        let arriving = StallCause::own(Cause::Communication);
+        self.jobs[device.job as usize].add_stall(Segment {
+            start: sent,
+            end: now,
+            cause: arriving,
+        });
+        self.end_wait_for_stage(sent, d);
+    }
+
+    fn end_wait_for_stage(&mut self, now: Time, d: u32) {
         let device = &self.devices[d as usize];
         let (from, step, j) = (device.since, device.next, device.job as usize);
         let bubble = StallCause::own(Cause::Bubble);

@@ -87,6 +87,8 @@ pub(super) struct LoaderRun {
     pub(super) source: Source,
     pub(super) mount: Mount,
     pub(super) cores: Cores,
+    /// Way between the node's GPUs, where it is limited.
+    pub(super) intra: Option<GroupId>,
     /// Way to each GPU, where it is limited.
     pub(super) pcie: Vec<GroupId>,
     pub(super) decoded_size: Option<f64>,
@@ -146,6 +148,7 @@ impl Model for World<'_> {
             match finished.token {
                 Customer::Worker(w) => self.resume(&mut clock, w),
                 Customer::Request(r) => self.end_request(r),
+                Customer::Activations(d) => self.handed_over(&mut clock, d),
                 Customer::Endless => {}
             }
             self.settle(&mut clock);
@@ -165,7 +168,10 @@ impl Model for World<'_> {
             Event::Arrived(load) => self.arrived(&mut clock, load),
             Event::Opened(Customer::Request(r)) => self.request_opened(&mut clock, r),
             Event::Waited(Customer::Request(r)) => self.request_bytes(&mut clock, r),
-            Event::Opened(Customer::Endless) | Event::Waited(Customer::Endless) => {}
+            Event::Waited(Customer::Activations(d)) => self.hand_over_bytes(&mut clock, d),
+            // Nobody opens a file for activations, and endless transfers have begun.
+            Event::Opened(Customer::Activations(_) | Customer::Endless)
+            | Event::Waited(Customer::Endless) => {}
         }
         self.settle(&mut clock);
     }

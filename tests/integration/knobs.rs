@@ -349,3 +349,29 @@ fn replications_narrow_the_interval_and_seeds_differ() {
     let other = changed(&[tail, ("run.warm_up", "10"), ("run.seed", "2")]);
     assert_ne!(run(&other, 0, &Options::default()), outcomes[0]);
 }
+
+#[test]
+fn activations_cross_the_link_between_gpus() {
+    // System: two stages of 0.5 ms one after the other, 100 kB between them over 1 GB/s and 20 µs.
+    // Expectation: a step of 1 ms + 20 µs + 100 µs, and the way counts as communication.
+    let way = |bandwidth: &str, latency: &str| {
+        let intra = format!("{{ bandwidth = \"{bandwidth}\", latency = \"{latency}\" }}");
+        let split = "{ stages = 2, overlap = false, activations = \"100 kB\" }";
+        let changes = [
+            MEMORY,
+            IDLE_DECODE,
+            ("job.parallel.pipeline", split),
+            ("cluster.node.intra", intra.as_str()),
+        ];
+        let outcome = outcome(&changes);
+        let waits = outcome.jobs[0].stalls.iter();
+        let ways = waits.filter(|stall| stall.cause.to_string() == "communication");
+        let share = ways.map(|stall| stall.seconds).sum::<f64>() / outcome.makespan;
+        (steady(&outcome, 20).step, share)
+    };
+    let (slow, share) = way("1 GB/s", "20 us");
+    assert_near("step", slow, 1.12e-3, 1e-6);
+    assert_near("communication of the second of two devices", share, 0.06 / 1.12, 1e-3);
+    assert_near("half the bandwidth", way("500 MB/s", "20 us").0, 1.22e-3, 1e-6);
+    assert_near("no latency", way("1 GB/s", "0 s").0, 1.1e-3, 1e-6);
+}

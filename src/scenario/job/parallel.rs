@@ -4,7 +4,8 @@ use super::Pipeline;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
-use crate::scenario::number::{Count, Factor};
+use crate::scenario::number::{Amount, Count, Factor};
+use crate::units::Size;
 use schemars::JsonSchema;
 
 /// How the model is spread over the GPUs of a node.
@@ -35,6 +36,8 @@ pub(in crate::scenario) struct PipelineSettings {
     shares: Field<List<Factor>>,
     /// Whether stages work on different batches at once (default: true).
     overlap: Field<bool>,
+    /// What a stage hands to the next one for each batch, over `cluster.node.intra` (default: 0 B).
+    activations: Field<Amount<Size>>,
 }
 
 impl PipelineSettings {
@@ -43,10 +46,11 @@ impl PipelineSettings {
         let choices = [("stages", self.stages.at), ("shares", self.shares.at)];
         let remedy = "write `stages = 4` or `shares = [0.5, 0.5]`";
         let overlap = self.overlap.get().copied().unwrap_or(true);
+        let activations = self.activations.get().map_or(0.0, |size| size.0);
         if check.one_of(at, &choices, remedy)? == 0 {
             let stages = self.stages.get()?.small();
             let shares = vec![1.0 / f64::from(stages); stages as usize];
-            return Some(Pipeline { shares, overlap });
+            return Some(Pipeline { shares, overlap, activations });
         }
         let (at, list) = self.shares.given()?;
         let shares: Vec<f64> =
@@ -60,6 +64,7 @@ impl PipelineSettings {
             );
             return None;
         }
-        Some(Pipeline { shares: shares.iter().map(|share| share / sum).collect(), overlap })
+        let shares = shares.iter().map(|share| share / sum).collect();
+        Some(Pipeline { shares, overlap, activations })
     }
 }

@@ -93,7 +93,10 @@ fn background_loads() {
 fn models_with_jitter_and_pipelines() {
     let more = "[job.parallel.pipeline]\nshares = [1.0]\noverlap = false";
     let job = with(more).jobs.remove(0);
-    assert_eq!(job.pipeline, Some(Pipeline { shares: vec![1.0], overlap: false }));
+    assert_eq!(
+        job.pipeline,
+        Some(Pipeline { shares: vec![1.0], overlap: false, activations: 0.0 })
+    );
     let text =
         FLETCHER.replace("[job.model]\n", "[job.model]\njitter = { gamma = { cv = 0.1 } }\n");
     let file = ScenarioFile::parse("a.toml", text).expect("TOML");

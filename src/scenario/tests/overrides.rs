@@ -53,7 +53,7 @@ fn an_override_replaces_or_adds_values_of_every_kind() {
     assert_eq!(job("job.prefill=full").prefill, 2000);
     assert_eq!(
         job("job.parallel.pipeline.stages=1").pipeline,
-        Some(Pipeline { shares: vec![1.0], overlap: true })
+        Some(Pipeline { shares: vec![1.0], overlap: true, activations: 0.0 })
     );
     let run = |change: &str| set(change).unwrap_or_else(|problems| panic!("{problems}")).run;
     assert_eq!(run("run.duration=10 min").stop, Stop::Duration(600.0), "replaces steps");
