@@ -1,7 +1,7 @@
 //! The simulated world: the scenario's jobs on a model of the cluster.
 //!
-//! [`run`] simulates one replication. Inside, a [`world::World`] owns every component as plain data
-//! in flat arrays with typed indices and holds the one `match` on [`event::Event`]; each file adds
+//! [`run`] simulates one replication. Inside, a `World` owns every component as plain data
+//! in flat arrays with typed indices and holds the one `match` on `Event`; each file adds
 //! the behaviour of one kind of component to it:
 //!
 //! - `workers` and `read`: the workers of loader stages and what their operations ask of the machine,
