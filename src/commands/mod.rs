@@ -5,6 +5,7 @@ mod failure;
 mod interrupt;
 mod man;
 mod output;
+mod over_time;
 mod plot;
 mod points;
 mod run;

@@ -2,10 +2,10 @@
 
 use super::points::{self, Opened};
 use super::run_figure::{self, Kind};
-use super::{Failure, interrupt, output};
+use super::{Failure, interrupt, output, over_time};
 use crate::cli::{PictureFormat, Plot};
 use crate::plot::{self, DataSource, PlotError, Recipe, Table};
-use crate::report::{self, SeriesReport};
+use crate::report;
 use crate::sim;
 use crate::sweep::{self, Cell, Plan};
 use std::collections::BTreeMap;
@@ -71,8 +71,10 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
             Err(Failure::Input(format!("cannot draw {}: it {what}", path.display())))
         }
         Some(DataSource::Csv(csv)) => read(&beside(csv)),
-        Some(DataSource::Scenario { path, set, series: true }) => over_time(&beside(path), set),
-        Some(DataSource::Scenario { path, set, series: false }) => {
+        Some(DataSource::Scenario { path, set, series: Some(points) }) => {
+            run_once(&beside(path), set, points)
+        }
+        Some(DataSource::Scenario { path, set, series: None }) => {
             swept(&beside(path), set, plot.threads, quiet)
         }
     }
@@ -114,7 +116,7 @@ fn swept(path: &Path, set: &[String], threads: Option<u16>, quiet: bool) -> Resu
 }
 
 /// Rows over time of one replication, one for each job and instant.
-fn over_time(path: &Path, set: &[String]) -> Result<Table, Failure> {
+fn run_once(path: &Path, set: &[String], points: usize) -> Result<Table, Failure> {
     let scenario = Opened::open(path, set)?.resolve()?;
     let options = sim::Options { stop: Some(interrupt::flag()), ..sim::Options::default() };
     let outcome = sim::run(&scenario, 0, &options);
@@ -122,26 +124,15 @@ fn over_time(path: &Path, set: &[String]) -> Result<Table, Failure> {
         return Err(Failure::Interrupted("no figure was drawn of an unfinished run".into()));
     }
     let report = report::summarise(&scenario, &[outcome], 0.0);
-    let columns = ["job", "time"].into_iter().chain(SERIES.map(|(name, _)| name));
+    let columns = ["job", "time"].into_iter().chain(over_time::COLUMNS.map(|(name, _)| name));
     let mut rows = Vec::new();
     for job in &report.jobs {
-        for (at, time) in job.series.time.iter().enumerate() {
-            let cells = SERIES.map(|(_, find)| find(&job.series).get(at).copied().flatten());
+        let (times, columns) = over_time::points(&job.series, points);
+        for (at, time) in times.iter().enumerate() {
+            let cells = columns.iter().map(|column| column.get(at).copied().flatten());
             let cells = cells.map(|value| Cell::number(value).to_string());
             rows.push([job.name.clone(), time.to_string()].into_iter().chain(cells).collect());
         }
     }
     Ok(Table::new(columns.map(str::to_owned).collect(), rows))
 }
-
-/// How to find a column in a job's series.
-type Find = fn(&SeriesReport) -> &[Option<f64>];
-
-/// Columns over time.
-const SERIES: [(&str, Find); 5] = [
-    ("step_time", |series| &series.step_time),
-    ("queue_occupancy", |series| &series.occupancy),
-    ("enqueue_rate", |series| &series.enqueue_rate),
-    ("dequeue_rate", |series| &series.dequeue_rate),
-    ("net_enqueue_rate", |series| &series.net_enqueue_rate),
-];

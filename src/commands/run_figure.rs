@@ -1,9 +1,9 @@
 //! The figure of a run: what its jobs did over time, and what they waited for.
 
-use super::{Failure, output};
+use super::{Failure, output, over_time};
 use crate::plot::{self, AxisSpec, Bar, Bars, Figure, Lines, Panel, Part, Point, Series};
 use crate::plot::{Colour, label_of, unit_of};
-use crate::report::{Cause, JobReport, Report, SeriesReport};
+use crate::report::{Cause, JobReport, Report};
 use std::path::Path;
 
 /// Most jobs that are drawn: more colours cannot be told apart.
@@ -44,23 +44,17 @@ pub(super) fn write(path: &Path, kind: Kind, report: &Report) -> Result<(), Fail
     save(path, kind, &figure(report))
 }
 
-/// How to find a column in a job's series.
-type Find = fn(&SeriesReport) -> &[Option<f64>];
-
 /// The columns that a run is drawn with, by panel.
-const PANELS: [&[(&str, Find)]; 3] = [
-    &[("step_time", |series| &series.step_time)],
-    &[("occupancy", |series| &series.occupancy)],
-    &[
-        ("enqueue_rate", |series| &series.enqueue_rate),
-        ("dequeue_rate", |series| &series.dequeue_rate),
-    ],
-];
+const PANELS: [&[&str]; 3] =
+    [&["step_time"], &["queue_occupancy"], &["enqueue_rate", "dequeue_rate"]];
+
+/// Most points of a curve: more would show where bins begin rather than what happens.
+const POINTS: usize = 120;
 
 /// Four panels: step time, queue, rates, and causes of stalls.
 fn figure(report: &Report) -> Figure {
     let jobs = &report.jobs[..report.jobs.len().min(JOBS)];
-    let panel = |(index, columns): (usize, &&[(&str, Find)])| {
+    let panel = |(index, columns): (usize, &&[&str])| {
         let mut lines = lines(jobs, columns, index + 1 == PANELS.len());
         // The first panel's legend says the same as the second's.
         lines.legend_shown = index != 1;
@@ -77,12 +71,16 @@ fn figure(report: &Report) -> Figure {
 }
 
 /// A panel with one line per job and column.
-fn lines(jobs: &[JobReport], columns: &[(&str, Find)], last: bool) -> Lines {
+fn lines(jobs: &[JobReport], columns: &[&str], last: bool) -> Lines {
     let mut series = Vec::new();
     for job in jobs {
-        for (column, find) in columns {
+        let (times, values) = over_time::points(&job.series, POINTS);
+        for ((column, _), values) in over_time::COLUMNS.iter().zip(&values) {
+            if !columns.contains(column) {
+                continue;
+            }
             let point = |(x, y): (&f64, &Option<f64>)| Point { x: *x, y: *y, band: None };
-            let points = job.series.time.iter().zip(find(&job.series)).map(point).collect();
+            let points = times.iter().zip(values).map(point).collect();
             let what = column.trim_end_matches("_rate").to_owned();
             let name = match (jobs.len(), columns.len()) {
                 (_, 1) => job.name.clone(),
@@ -97,7 +95,9 @@ fn lines(jobs: &[JobReport], columns: &[(&str, Find)], last: bool) -> Lines {
         unit: unit_of(column),
         ..AxisSpec::default()
     };
-    let mut y = axis(columns.first().map_or("", |(column, _)| column));
+    let mut y = axis(columns.first().copied().unwrap_or(""));
+    // From zero: the noise of a steady run is not to look like events.
+    y.range = [Some(0.0), None];
     if columns.len() > 1 {
         y.label = "Samples per second into and out of the queue".into();
     }
@@ -129,7 +129,7 @@ fn colour_of(cause: Cause) -> Colour {
         Cause::Swap => Colour(148, 82, 122),
         Cause::Checkpoint => Colour(90, 60, 40),
         Cause::Fault => Colour(38, 38, 38),
-        Cause::Compute => Colour(214, 214, 214),
+        Cause::Compute => Colour(150, 150, 150),
     }
 }
 

@@ -77,7 +77,7 @@ fn lines(
     for column in &panel.y {
         let points = points(recipe, table, below, column)?;
         for (group, rows) in &groups {
-            let label = label_of(column.get_ref());
+            let label = name_of(column.get_ref(), panel);
             let name = match (panel.y.len(), group.as_str()) {
                 (1, group) => group.to_owned(),
                 (_, "") => label,
@@ -102,6 +102,13 @@ fn lines(
     let (x, categories) = (below.spec.clone(), below.categories.clone());
     let (marks, legend_shown, shares_x) = (Vec::new(), true, false);
     Ok(Lines { x, y, series, marks, legend, legend_shown, categories, shares_x })
+}
+
+/// A column's name in the legend; causes of stalls among themselves need no more than theirs.
+fn name_of(column: &str, panel: &PanelRecipe) -> String {
+    let stalls = panel.y.iter().all(|column| column.get_ref().starts_with("stall_"));
+    let cause = column.strip_prefix("stall_").filter(|_| stalls);
+    cause.map_or_else(|| label_of(column), str::to_owned)
 }
 
 /// The point of every row in a column, if it has a place.

@@ -2,9 +2,10 @@
 
 use super::shape::{Frame, Place};
 
-/// The parts of a path inside `frame`.
+/// The parts of a path inside `frame`, rounding aside.
 pub(super) fn path(path: &[Place], frame: &Frame) -> Vec<Vec<Place>> {
     let mut parts: Vec<Vec<Place>> = Vec::new();
+    let frame = &wider(frame);
     for pair in path.windows(2) {
         let Some((from, to)) = segment(pair[0], pair[1], frame) else { continue };
         match parts.last_mut() {
@@ -17,9 +18,19 @@ pub(super) fn path(path: &[Place], frame: &Frame) -> Vec<Vec<Place>> {
 
 /// Whether a place is inside, rounding aside.
 pub(super) fn holds(frame: &Frame, (x, y): Place) -> bool {
-    let (across, down) =
-        (frame.left - 0.01..=frame.right + 0.01, frame.top - 0.01..=frame.bottom + 0.01);
-    across.contains(&x) && down.contains(&y)
+    let frame = wider(frame);
+    (frame.left..=frame.right).contains(&x) && (frame.top..=frame.bottom).contains(&y)
+}
+
+/// What is on the frame itself is not lost to rounding.
+fn wider(frame: &Frame) -> Frame {
+    const ROUNDING: f64 = 0.01;
+    Frame {
+        left: frame.left - ROUNDING,
+        top: frame.top - ROUNDING,
+        right: frame.right + ROUNDING,
+        bottom: frame.bottom + ROUNDING,
+    }
 }
 
 /// The part of a segment inside `frame` (Liang and Barsky, 1984).

@@ -3,6 +3,7 @@
 use super::{PlotError, Scale, Unit};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use toml::Spanned;
 
@@ -80,7 +81,12 @@ pub struct Data {
     /// Whether to run the scenario once and draw it over time, rather than to sweep it.
     #[serde(default)]
     series: bool,
+    /// Most points over time; neighbours are averaged.
+    points: Option<NonZeroUsize>,
 }
+
+/// Most points over time that are drawn unless a recipe says otherwise.
+const POINTS: usize = 1000;
 
 /// Where rows come from, checked. Paths are as written: relative to the recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,8 +99,8 @@ pub enum DataSource<'a> {
         path: &'a str,
         /// Changes to it, `key=value`.
         set: &'a [String],
-        /// Whether to run it once.
-        series: bool,
+        /// Whether to run it once, and in how many points at most to draw it over time.
+        series: Option<usize>,
     },
 }
 
@@ -181,16 +187,20 @@ impl Recipe {
     /// Where rows come from; `None` if the recipe leaves that to the user.
     pub fn data_source(&self) -> Result<Option<DataSource<'_>>, PlotError> {
         let Some(data) = &self.data else { return Ok(None) };
+        let series = data.series.then(|| data.points.map_or(POINTS, NonZeroUsize::get));
+        // Only series over time have points to average.
+        let rows = data.series || data.points.is_none();
         match (&data.csv, &data.scenario) {
-            (Some(path), None) if data.set.is_empty() && !data.series => {
+            (Some(path), None) if data.set.is_empty() && series.is_none() && rows => {
                 Ok(Some(DataSource::Csv(path)))
             }
-            (None, Some(path)) => {
-                Ok(Some(DataSource::Scenario { path, set: &data.set, series: data.series }))
+            (None, Some(path)) if rows => {
+                Ok(Some(DataSource::Scenario { path, set: &data.set, series }))
             }
             _ => Err(self.problem(
                 0..0,
-                "[data] needs either `csv`, or `scenario` with perhaps `set` and `series`",
+                "[data] needs either `csv`, or `scenario` with perhaps `set` and `series` \
+                 (and with `series` perhaps `points`)",
             )),
         }
     }

@@ -143,8 +143,8 @@ fn data_may_come_from_a_sweep_or_from_a_run_over_time() {
         .replace("\"threads\"", "\"job.loader.tf-queue.threads\"")
         .replace("band = true", "");
     place.write("swept.toml", &sweep);
-    let series =
-        "x = \"time\"\ny = [\"step_time\"]\n[data]\nscenario = \"s.toml\"\nseries = true\n";
+    let series = "x = \"time\"\ny = [\"step_time\"]\n[data]\nscenario = \"s.toml\"\nseries = true\n\
+                  points = 8\n";
     place.write("series.toml", series);
     place.forebay(&["plot", "swept.toml", "series.toml"]).assert().success();
     assert!(place.path("swept.svg").exists() && place.path("series.svg").exists());

@@ -1,0 +1,72 @@
+//! A job's series as figures show them.
+
+use crate::report::SeriesReport;
+
+/// Finds a column in a job's series.
+pub(super) type Find = fn(&SeriesReport) -> &[Option<f64>];
+
+/// Columns over time.
+pub(super) const COLUMNS: [(&str, Find); 5] = [
+    ("step_time", |series| &series.step_time),
+    ("queue_occupancy", |series| &series.occupancy),
+    ("enqueue_rate", |series| &series.enqueue_rate),
+    ("dequeue_rate", |series| &series.dequeue_rate),
+    ("net_enqueue_rate", |series| &series.net_enqueue_rate),
+];
+
+/// The series in at most `most` points, each the mean of as many neighbours.
+pub(super) fn points(series: &SeriesReport, most: usize) -> (Vec<f64>, [Vec<Option<f64>>; 5]) {
+    let width = series.time.len().div_ceil(most.max(1)).max(1);
+    let time: Vec<Option<f64>> = series.time.iter().copied().map(Some).collect();
+    let time = means(&time, width).into_iter().flatten().collect();
+    let column = |(name, find): (&str, Find)| match name {
+        "step_time" => means(&under_way(find(series)), width),
+        _ => means(find(series), width),
+    };
+    (time, COLUMNS.map(column))
+}
+
+/// Where no step ends, the time of the one under way, which is the next to end.
+fn under_way(ended: &[Option<f64>]) -> Vec<Option<f64>> {
+    let mut next = None;
+    let mut filled: Vec<Option<f64>> = ended
+        .iter()
+        .rev()
+        .map(|time| {
+            next = time.or(next);
+            next
+        })
+        .collect();
+    filled.reverse();
+    filled
+}
+
+/// Means of so many neighbours each, of those that are there.
+fn means(values: &[Option<f64>], width: usize) -> Vec<Option<f64>> {
+    let mean = |group: &[Option<f64>]| {
+        let (mut sum, mut count) = (0.0, 0.0);
+        for value in group.iter().flatten() {
+            sum += value;
+            count += 1.0;
+        }
+        (count > 0.0).then_some(sum / count)
+    };
+    values.chunks(width).map(mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_step_is_seen_while_it_lasts() {
+        let ended = [Some(1.0), None, None, Some(3.0), None];
+        assert_eq!(under_way(&ended), [Some(1.0), Some(3.0), Some(3.0), Some(3.0), None]);
+    }
+
+    #[test]
+    fn neighbours_are_averaged() {
+        let values = [Some(1.0), Some(3.0), None, Some(4.0), None];
+        assert_eq!(means(&values, 2), [Some(2.0), Some(4.0), None]);
+    }
+}
