@@ -20,7 +20,7 @@ use super::stages::StageRun;
 use super::station::Station;
 use super::trainer::{Device, ENDLESS, JobRun, stage_seconds};
 use super::workers::{Cores, Draw, Work, Worker};
-use super::world::{LoaderRun, Members, Resource, Service, World};
+use super::world::{LoaderRun, Member, Resource, Service, World};
 
 /// A world being built.
 struct Builder<'s, 'c> {
@@ -224,7 +224,7 @@ impl Builder<'_, '_> {
         // Reports show the first copy's series.
         queue.snapshots = first_copy.then(|| Snapshots::new(start));
         let mount = self.mount(job.storage, Client::Node);
-        let cores = self.cores();
+        let cores = self.cores(parts.workers.len() as u32 - first);
         let pcie = self.pcie(job);
         let intra = self.intra(job);
         let level_track = track(parts, process, || "queue".to_owned());
@@ -291,25 +291,21 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The cores of one more node.
-    fn cores(&mut self) -> Cores {
+    /// The cores of one more node, for so many workers. As long as each can have a core of its own,
+    /// sharing and slots are the same, and slots are had without solving for rates.
+    fn cores(&mut self, workers: u32) -> Cores {
         let node = &self.scenario.cluster.node;
-        match node.scheduling {
-            Scheduling::Shared => {
-                let link = self.network.link(Capacity::Fixed(node.cores as f64));
-                self.resource("node.cores", "cores", node.cores as f64, Member::Link(link));
-                Cores::Shared(self.group(&[link], 1.0))
-            }
-            Scheduling::Fifo => {
-                let service = self.lanes.recurring(self.calendar, 0.0);
-                let queue = Station::new(node.cores);
-                self.stations.push(Service { queue, service });
-                let station = self.stations.len() as u32 - 1;
-                let member = Member::Station(station);
-                self.resource("node.cores", "cores", node.cores as f64, member);
-                Cores::Fifo(station)
-            }
+        let capacity = f64::from(node.cores);
+        if node.scheduling == Scheduling::Fifo || workers <= node.cores {
+            let service = self.lanes.recurring(self.calendar, 0.0);
+            self.stations.push(Service { queue: Station::new(node.cores), service });
+            let station = self.stations.len() as u32 - 1;
+            self.resource("node.cores", "cores", capacity, Member::Station(station));
+            return Cores::Fifo(station);
         }
+        let link = self.network.link(Capacity::Fixed(capacity));
+        self.resource("node.cores", "cores", capacity, Member::Link(link));
+        Cores::Shared(self.group(&[link], 1.0))
     }
 
     /// The way between the GPUs of one more node, where anything goes that way.
@@ -438,18 +434,11 @@ impl Builder<'_, '_> {
     fn resource(&mut self, name: &str, unit: &'static str, capacity: f64, member: Member) {
         let known = self.resources.iter().position(|r| r.name == name);
         let index = known.unwrap_or_else(|| {
-            let members = match member {
-                Member::Link(_) => Members::Links(Vec::new()),
-                Member::Station(_) => Members::Stations(Vec::new()),
-            };
-            self.resources.push(Resource { name: name.to_owned(), unit, capacity, members });
+            let (name, members) = (name.to_owned(), Vec::new());
+            self.resources.push(Resource { name, unit, capacity, members });
             self.resources.len() - 1
         });
-        match (&mut self.resources[index].members, member) {
-            (Members::Links(links), Member::Link(link)) => links.push(link),
-            (Members::Stations(stations), Member::Station(station)) => stations.push(station),
-            _ => {}
-        }
+        self.resources[index].members.push(member);
     }
 }
 
@@ -460,12 +449,6 @@ enum Client {
     Node,
     /// A background load, from elsewhere.
     Background,
-}
-
-#[derive(Clone, Copy)]
-enum Member {
-    Link(LinkId),
-    Station(u32),
 }
 
 /// How far a job copy goes, and what its nodes read for that.

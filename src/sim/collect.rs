@@ -7,7 +7,7 @@ use crate::stats::LogHistogram;
 
 use super::recorder::add_steps;
 use super::trainer::JobRun;
-use super::world::{Members, Resource, World};
+use super::world::{Member, Resource, World};
 
 impl World<'_> {
     /// What the run showed.
@@ -81,19 +81,17 @@ impl World<'_> {
 
     fn resource(&mut self, now: Time, resource: Resource) -> ResourceOutcome {
         let elapsed = now.seconds().max(f64::MIN_POSITIVE);
-        let mut uses: Vec<LinkUse> = Vec::new();
-        match &resource.members {
-            Members::Links(links) => {
-                uses.extend(links.iter().map(|link| self.network.usage(now, *link)));
-            }
-            Members::Stations(stations) => uses.extend(stations.iter().map(|station| {
+        let mut use_of = |member: &Member| match member {
+            Member::Link(link) => self.network.usage(now, *link),
+            Member::Station(station) => {
                 let queue = &mut self.stations[*station as usize].queue;
                 let busy = queue.busy_seconds(now);
                 // A server serves its part of the capacity while it is busy.
-                let served = busy * resource.capacity / queue.servers() as f64;
+                let served = busy * resource.capacity / f64::from(queue.servers());
                 LinkUse { busy, served, flow_seconds: queue.present_seconds(now) }
-            })),
-        }
+            }
+        };
+        let uses: Vec<LinkUse> = resource.members.iter().map(&mut use_of).collect();
         let count = uses.len().max(1) as f64;
         let utilisation = |served: f64| served / (resource.capacity * elapsed);
         let served: f64 = uses.iter().map(|u| u.served).sum();

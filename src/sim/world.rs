@@ -122,14 +122,14 @@ pub(super) struct Resource {
     pub(super) name: String,
     pub(super) unit: &'static str,
     pub(super) capacity: f64,
-    pub(super) members: Members,
+    pub(super) members: Vec<Member>,
 }
 
-/// What a resource is made of.
-#[derive(Debug)]
-pub(super) enum Members {
-    Links(Vec<LinkId>),
-    Stations(Vec<u32>),
+/// One of the like things that a resource is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Member {
+    Link(LinkId),
+    Station(u32),
 }
 
 impl Model for World<'_> {
