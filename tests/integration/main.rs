@@ -12,6 +12,7 @@ mod output;
 mod plot;
 mod python_random;
 mod runs;
+mod scenarios;
 mod stalls;
 mod support;
 mod sweep;
