@@ -1,0 +1,174 @@
+//! What the repository ships: scenarios, recipes, and the commands in its README.
+
+use super::runs::repository;
+use super::support::forebay;
+use clap::Parser;
+use forebay::cli::Cli;
+use forebay::plot::{DataSource, Recipe, Table, build};
+use forebay::scenario::ScenarioFile;
+use forebay::sweep::{Grid, header};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The TOML files of a directory of the repository, in order.
+fn files(directory: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(repository(directory)).expect("a shipped directory");
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    assert!(!files.is_empty(), "{directory} is empty");
+    files
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn grid(path: &Path) -> Option<(ScenarioFile, Grid)> {
+    let file = ScenarioFile::open(path).unwrap_or_else(|problems| panic!("{problems}"));
+    let axes = file.axes().unwrap_or_else(|problems| panic!("{problems}"));
+    let grid = Grid::new(axes).expect("a grid of sensible size");
+    Some((file, grid))
+}
+
+#[test]
+fn every_file_opens_with_the_question_that_it_answers() {
+    for path in files("scenarios").iter().chain(&files("plots")) {
+        let text = read(path);
+        let first = text.lines().next().unwrap_or_default();
+        let asks = first.starts_with("# ") && first.trim_end_matches(|c| c != '?') != "# ";
+        assert!(asks && first.contains('?'), "{}: {first}", path.display());
+    }
+}
+
+#[test]
+fn every_scenario_resolves_at_every_point_of_its_sweep() {
+    for path in files("scenarios") {
+        let Some((file, grid)) = grid(&path) else { continue };
+        file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
+        for index in 0..grid.len() {
+            let overrides: Vec<_> = grid.overrides(index).into_iter().collect();
+            let point = file.resolve(&overrides);
+            point.unwrap_or_else(|problems| panic!("{}: {problems}", grid.describe(index)));
+        }
+    }
+}
+
+#[test]
+fn every_recipe_draws_columns_that_its_scenario_has() {
+    for path in files("plots") {
+        let recipe = Recipe::parse(&path.display().to_string(), &read(&path));
+        let recipe = recipe.unwrap_or_else(|error| panic!("{error}"));
+        let source = recipe.data_source().unwrap_or_else(|error| panic!("{error}"));
+        let Some(DataSource::Scenario { path: scenario, set, series }) = source else {
+            panic!("{}: no scenario", path.display());
+        };
+        let scenario = path.parent().expect("a directory").join(scenario);
+        let (file, grid) = grid(&scenario).expect("a grid");
+        let set: Vec<_> = set.iter().map(|text| text.parse().expect("an override")).collect();
+        file.resolve(&set).unwrap_or_else(|problems| panic!("{problems}"));
+        let table = if series.is_some() { over_time() } else { stand_in(&grid) };
+        build(&recipe, &table).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+/// Rows over time without a run.
+fn over_time() -> Table {
+    let columns = ["job", "time", "step_time", "queue_occupancy", "enqueue_rate", "dequeue_rate"];
+    let columns = columns.into_iter().chain(["net_enqueue_rate"]);
+    let columns: Vec<String> = columns.map(str::to_owned).collect();
+    let row = |value: &str| columns.iter().map(|_| value.to_owned()).collect();
+    Table::new(columns.clone(), vec![row("1"), row("2")])
+}
+
+/// Rows of a sweep without a run: the grid's own values, and 1 in every other column.
+fn stand_in(grid: &Grid) -> Table {
+    let header = header(grid);
+    let row = |index: usize| -> Vec<String> {
+        let values = grid.values(index);
+        let text = |value: &forebay::scenario::Value| match value.as_str() {
+            Some(text) => text.to_owned(),
+            None => value.to_string(),
+        };
+        let mut row: Vec<String> = values.iter().map(|value| text(value)).collect();
+        row.resize(header.len(), "1".to_owned());
+        row
+    };
+    let rows = (0..grid.len()).map(row).collect();
+    Table::new(header, rows)
+}
+
+/// The lines of the README's fenced `sh` blocks, without comments.
+fn commands() -> Vec<String> {
+    let readme = read(&repository("README.md"));
+    let mut commands = Vec::new();
+    let mut inside = false;
+    for line in readme.lines() {
+        match line.strip_prefix("```") {
+            Some(kind) => inside = !inside && kind == "sh",
+            None if inside => {
+                let line = line.split(" # ").next().unwrap_or_default().trim();
+                if !line.is_empty() && !line.starts_with('#') {
+                    commands.push(line.to_owned());
+                }
+            }
+            None => {}
+        }
+    }
+    assert!(commands.len() > 5, "{commands:?}");
+    commands
+}
+
+/// The program's arguments in a command, if it is one of ours.
+fn arguments(command: &str) -> Option<Vec<String>> {
+    let command = command.split([';', '|', '>']).next().unwrap_or_default();
+    let rest = match command.strip_prefix("forebay ") {
+        Some(rest) => rest,
+        None => command.strip_prefix("cargo run ")?.split_once(" -- ")?.1,
+    };
+    let plain = |word: &str| word.trim_matches(['\'', '"']).to_owned();
+    Some(["forebay".to_owned()].into_iter().chain(rest.split_whitespace().map(plain)).collect())
+}
+
+#[test]
+fn the_readme_s_commands_are_accepted_and_name_files_that_exist() {
+    let commands = commands();
+    let ours: Vec<_> = commands.iter().filter_map(|command| arguments(command)).collect();
+    assert!(ours.len() > 3, "{commands:?}");
+    for arguments in ours {
+        if let Err(error) = Cli::try_parse_from(&arguments) {
+            panic!("{arguments:?}: {error}");
+        }
+        for path in arguments.iter().filter(|word| {
+            word.starts_with("scenarios/") || (word.starts_with("plots/") && !word.contains('*'))
+        }) {
+            assert!(repository(path).exists(), "{path}");
+        }
+    }
+}
+
+#[test]
+fn the_readme_s_links_lead_somewhere() {
+    let readme = read(&repository("README.md"));
+    for link in readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        let elsewhere = link.starts_with("http") || link.starts_with('#');
+        assert!(elsewhere || repository(link).exists(), "{link}");
+    }
+}
+
+#[test]
+fn the_readme_s_scenario_is_one() {
+    let readme = read(&repository("README.md"));
+    let written = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let written = written.expect("a scenario in the README");
+    assert!(written.lines().count() <= 32, "a scenario in 30 lines");
+    forebay(&["-q", "run", "-", "--format", "json"]).write_stdin(written).assert().success();
+}
+
+#[test]
+fn ci_runs_the_readme_s_test_command() {
+    let ci = read(&repository(".ci/run"));
+    let tests = commands().into_iter().find(|command| command.starts_with("cargo test"));
+    let tests = tests.expect("a test command in the README");
+    assert!(ci.lines().any(|line| line.trim_start().ends_with(&tests)), "{tests}");
+}
