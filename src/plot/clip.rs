@@ -5,9 +5,10 @@ use super::shape::{Frame, Place};
 /// The parts of a path inside `frame`, rounding aside.
 pub(super) fn path(path: &[Place], frame: &Frame) -> Vec<Vec<Place>> {
     let mut parts: Vec<Vec<Place>> = Vec::new();
-    let frame = &wider(frame);
+    let (wide, inside) = (wider(frame), |place| onto(frame, place));
     for pair in path.windows(2) {
-        let Some((from, to)) = segment(pair[0], pair[1], frame) else { continue };
+        let Some((from, to)) = segment(pair[0], pair[1], &wide) else { continue };
+        let (from, to) = (inside(from), inside(to));
         match parts.last_mut() {
             Some(part) if part.last() == Some(&from) => part.push(to),
             _ => parts.push(vec![from, to]),
@@ -20,6 +21,11 @@ pub(super) fn path(path: &[Place], frame: &Frame) -> Vec<Vec<Place>> {
 pub(super) fn holds(frame: &Frame, (x, y): Place) -> bool {
     let frame = wider(frame);
     (frame.left..=frame.right).contains(&x) && (frame.top..=frame.bottom).contains(&y)
+}
+
+/// The nearest place inside.
+fn onto(frame: &Frame, (x, y): Place) -> Place {
+    (x.clamp(frame.left, frame.right), y.clamp(frame.top, frame.bottom))
 }
 
 /// What is on the frame itself is not lost to rounding.
@@ -90,6 +96,13 @@ fn half(path: &[Place], inside: impl Fn(Place) -> f64) -> Vec<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_curve_along_the_frame_is_seen_in_spite_of_rounding() {
+        let frame = Frame { left: 0.0, top: 0.0, right: 10.0, bottom: 10.0 };
+        let along = [(2.0, -1e-12), (8.0, -1e-12)];
+        assert_eq!(path(&along, &frame), [[(2.0, 0.0), (8.0, 0.0)]]);
+    }
 
     const FRAME: Frame = Frame { left: 0.0, top: 0.0, right: 10.0, bottom: 10.0 };
 
