@@ -14,6 +14,9 @@
 //! | [`engine`] | simulated time, the calendar of events, the loop over them | |
 //! | [`fluid`] | links and flows: weighted max-min fair sharing | `engine` |
 //! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `scenario`, `stats` |
+//! | [`law`] | the formulas that fits fit and simulations evaluate | |
+//! | [`measurement`] | raw samples of a probe | |
+//! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
 //! | [`sim`] | the simulated world | `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
@@ -36,7 +39,10 @@ pub mod cli;
 pub mod commands;
 pub mod engine;
 pub mod fluid;
+pub mod law;
+pub mod measurement;
 pub mod plot;
+pub mod profile;
 pub mod random;
 pub mod report;
 pub mod scenario;

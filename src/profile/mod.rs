@@ -1,0 +1,155 @@
+//! Parameters of a machine: fitted, with interval, unit and provenance; the hinge between measuring
+//! and predicting.
+
+use crate::law::{DecodeLaw, ReadLaw, StepLaw};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is known of a machine.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Where the parameters come from.
+    pub provenance: Provenance,
+    /// What the machine has.
+    #[serde(default)]
+    pub host: Host,
+    /// Reads by kind of access: `direct`, `cold`, `warm`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub read: BTreeMap<String, Fit>,
+    /// Decoding by format: `jpeg`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub decode: BTreeMap<String, Fit>,
+    /// Training steps by model and device: `lenet5`, `cpu-1`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub step: BTreeMap<String, BTreeMap<String, Fit>>,
+    /// Hand-off through a bounded queue: `per_item` [core-s].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Fit>,
+    /// Speed of a core while n of them are busy, against one alone: `speed_2`, `speed_4`, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<Fit>,
+    /// Differences between equal runs: `run_to_run`, relative standard deviation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Fit>,
+}
+
+/// Where the parameters come from.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// The machine in words: processor, memory, kernel. No host name.
+    pub machine: String,
+    /// Version of forebay.
+    pub forebay: String,
+    /// Day of the measurement, UTC: `2026-11-21`.
+    pub date: String,
+    /// Name of the plan.
+    pub plan: String,
+    /// File with the raw samples, relative to the profile.
+    pub samples: String,
+    /// Versions of libraries, drivers, tools.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<String, String>,
+}
+
+/// What the machine has.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Cores that this process may use: affinity and quota considered; may be a fraction.
+    pub cores: f64,
+    /// Main memory that it may use [B].
+    pub memory: f64,
+}
+
+/// One law fitted to samples.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fit {
+    /// The law's parameters by name.
+    pub parameters: BTreeMap<String, Parameter>,
+    /// Samples that the fit used.
+    pub samples: u64,
+    /// Median of |measured − fitted| ÷ measured.
+    pub residual: f64,
+    /// Smallest and largest value of each setting that was measured: beyond, the law extrapolates.
+    #[serde(default)]
+    pub range: BTreeMap<String, [f64; 2]>,
+    /// Joint bootstrap draws of the parameters, in the order of `parameters`: they keep what the
+    /// intervals lose, that errors of parameters go together.
+    #[serde(default)]
+    pub draws: Vec<Vec<f64>>,
+}
+
+/// A fitted value.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// The value.
+    pub value: f64,
+    /// Its unit: `s`, `B/s`, `1/s`, `core-s/B`.
+    pub unit: String,
+    /// 95 % interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
+    /// Why the data cannot tell this value, where they cannot: it is a default then, or one of
+    /// several that fit as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unidentified: Option<String>,
+}
+
+impl Fit {
+    /// The value of a parameter.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<f64> {
+        Some(self.parameters.get(name)?.value)
+    }
+
+    /// The same fit with the parameters of its draw number `index`, counted round and round;
+    /// unchanged without draws.
+    #[must_use]
+    pub fn drawn(&self, index: usize) -> Fit {
+        let mut fit = self.clone();
+        if !self.draws.is_empty() {
+            let draw = &self.draws[index % self.draws.len()];
+            for (parameter, &value) in fit.parameters.values_mut().zip(draw) {
+                parameter.value = value;
+            }
+        }
+        fit
+    }
+
+    /// The fit as a law of steps.
+    #[must_use]
+    pub fn step(&self) -> Option<StepLaw> {
+        Some(StepLaw {
+            floor: self.value("floor").unwrap_or(0.0),
+            fixed: self.value("fixed")?,
+            per_sample: self.value("per_sample")?,
+        })
+    }
+
+    /// The fit as a law of decoding.
+    #[must_use]
+    pub fn decode(&self) -> Option<DecodeLaw> {
+        Some(DecodeLaw {
+            fixed: self.value("fixed")?,
+            per_byte: self.value("per_byte")?,
+            per_pixel: self.value("per_pixel")?,
+        })
+    }
+
+    /// The fit as a law of reads; what is not there does not limit.
+    #[must_use]
+    pub fn read(&self) -> Option<ReadLaw> {
+        Some(ReadLaw {
+            latency: self.value("latency")?,
+            per_stream: self.value("per_stream").unwrap_or(f64::INFINITY),
+            bandwidth: self.value("bandwidth").unwrap_or(f64::INFINITY),
+            operations: self.value("operations").unwrap_or(f64::INFINITY),
+            cpu_fixed: self.value("cpu_fixed").unwrap_or(0.0),
+            cpu_per_byte: self.value("cpu_per_byte").unwrap_or(0.0),
+        })
+    }
+}
