@@ -14,6 +14,7 @@
 //! | [`engine`] | simulated time, the calendar of events, the loop over them | |
 //! | [`fluid`] | links and flows: weighted max-min fair sharing | `engine` |
 //! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `scenario`, `stats` |
+//! | [`import`] | what other programs measured, from their files | |
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
@@ -39,6 +40,7 @@ pub mod cli;
 pub mod commands;
 pub mod engine;
 pub mod fluid;
+pub mod import;
 pub mod law;
 pub mod measurement;
 pub mod plot;

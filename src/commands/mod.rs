@@ -2,6 +2,7 @@
 
 mod completions;
 mod failure;
+mod import;
 mod interrupt;
 mod man;
 mod output;
@@ -45,6 +46,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Run(run) => run::execute(run, cli.quiet),
         Command::Sweep(sweep) => sweep::execute(sweep, cli.quiet),
         Command::Plot(plot) => plot::execute(plot, cli.quiet),
+        Command::Import(import) => import::execute(import),
         Command::Schema(schema) => schema::execute(schema),
         Command::Completions(completions) => completions::execute(completions),
         Command::Man(man) => man::execute(man),

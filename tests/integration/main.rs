@@ -7,6 +7,7 @@ mod cli;
 mod closed;
 mod conservation;
 mod fletcher;
+mod import;
 mod knobs;
 mod output;
 mod plot;

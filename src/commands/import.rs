@@ -1,0 +1,120 @@
+//! `forebay import`: what other programs measured.
+
+use super::{Failure, output};
+use crate::cli::{Import, ImportFormat, ImportFrom, Kineto};
+use crate::import::kineto::{self, TracedStep};
+use crate::report::format;
+use crate::stats::{mean, quantile};
+use std::fs::File;
+use std::io::BufReader;
+
+pub(super) fn execute(import: &Import) -> Result<(), Failure> {
+    match &import.from {
+        ImportFrom::Kineto(trace) => kineto(trace),
+    }
+}
+
+/// What a trace says of its run.
+struct Training {
+    steps: usize,
+    /// Mean, median and 95th percentile [s].
+    step_time: [f64; 3],
+    /// Share of time spent waiting for the loader.
+    stall: f64,
+    samples_per_second: Option<f64>,
+}
+
+fn kineto(wanted: &Kineto) -> Result<(), Failure> {
+    let path = &wanted.trace;
+    let keys = wanted.keys.iter().map(|text| key_and_value(text)).collect::<Result<Vec<_>, _>>()?;
+    let file = File::open(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let steps = kineto::steps(BufReader::new(file))
+        .map_err(|error| Failure::Input(format!("cannot use {}: {error}", path.display())))?;
+    let training = training(&steps, wanted).ok_or_else(|| {
+        let (all, left_out) = (steps.len(), wanted.warm_up);
+        let what = format!("cannot use {}: it has {all} steps", path.display());
+        Failure::Input(format!("{what}, of which --warm-up {left_out} leaves none"))
+    })?;
+    let text = match wanted.format {
+        ImportFormat::Text => text(&training),
+        ImportFormat::Json => format!("{:#}\n", json(&training, &keys)),
+        ImportFormat::Csv => row(&training, &keys)?,
+    };
+    output::stdout(text.as_bytes())
+}
+
+fn key_and_value(text: &str) -> Result<(&str, &str), Failure> {
+    let wrong = || {
+        Failure::Input(format!("--set {text:?} has no value; write KEY=VALUE, as in job.batch=64"))
+    };
+    text.split_once('=').ok_or_else(wrong)
+}
+
+fn training(steps: &[TracedStep], wanted: &Kineto) -> Option<Training> {
+    let steps = steps.get(wanted.warm_up..).filter(|steps| !steps.is_empty())?;
+    let mut times: Vec<f64> = steps.iter().map(|step| step.seconds).collect();
+    let (sum, waited): (f64, f64) =
+        (times.iter().sum(), steps.iter().map(|step| step.waiting).sum());
+    times.sort_by(f64::total_cmp);
+    let of = |q| quantile(&times, q).unwrap_or(0.0);
+    Some(Training {
+        steps: steps.len(),
+        step_time: [mean(&times)?, of(0.5), of(0.95)],
+        stall: if sum > 0.0 { waited / sum } else { 0.0 },
+        samples_per_second: wanted
+            .batch
+            .filter(|_| sum > 0.0)
+            .map(|batch| f64::from(batch) * steps.len() as f64 / sum),
+    })
+}
+
+fn text(training: &Training) -> String {
+    let [mean, median, p95] = training.step_time.map(format::seconds);
+    let rate = training.samples_per_second.map(|rate| format::rate(rate, "samples"));
+    let rate = rate.unwrap_or_else(|| "unknown: give --batch".to_owned());
+    let (steps, stall) = (training.steps, format::share(training.stall));
+    format!(
+        "steps                {steps}\nstep time            {mean} (median {median}, p95 {p95})\n\
+         waiting for data     {stall}\nsamples per second   {rate}\n"
+    )
+}
+
+fn json(training: &Training, keys: &[(&str, &str)]) -> serde_json::Value {
+    let [mean, median, p95] = training.step_time;
+    let keys: serde_json::Map<_, _> =
+        keys.iter().map(|&(key, value)| (key.to_owned(), value.into())).collect();
+    serde_json::json!({
+        "keys": keys,
+        "steps": training.steps,
+        "step_time": { "mean": mean, "p50": median, "p95": p95 },
+        "stall": training.stall,
+        "samples_per_second": training.samples_per_second,
+    })
+}
+
+/// A row for `validate --measured`, with its header.
+fn row(training: &Training, keys: &[(&str, &str)]) -> Result<String, Failure> {
+    let rate = training.samples_per_second.map(|rate| rate.to_string()).unwrap_or_default();
+    let measured = [
+        ("steps", training.steps.to_string()),
+        ("samples_per_second", rate),
+        ("step_time", training.step_time[0].to_string()),
+        ("stall", training.stall.to_string()),
+    ];
+    let (mut header, mut values) = (vec!["name", "use"], vec![String::new(), "check".to_owned()]);
+    for &(key, value) in keys {
+        header.push(key);
+        values.push(value.to_owned());
+    }
+    for (name, value) in measured {
+        header.push(name);
+        values.push(value);
+    }
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let written = writer.write_record(&header).and_then(|()| writer.write_record(&values));
+    let bytes = written
+        .map_err(|e| e.to_string())
+        .and_then(|()| writer.into_inner().map_err(|error| error.to_string()));
+    let bytes = bytes.map_err(|error| Failure::Input(format!("cannot write the row: {error}")))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,3 @@
+//! What other programs measured, read from their files.
+
+pub mod kineto;
