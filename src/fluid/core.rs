@@ -1,8 +1,9 @@
 //! The state of the network, and what happens to single flows. Rates are found in `settle`.
 
-use super::clock::{Clock, NONE, Riders};
-use super::group::{Group, Key, UseState};
+use super::clock::Clock;
+use super::group::{Group, Ticket, UseState};
 use super::link::Link;
+use super::riders::{NONE, Riders};
 use super::{Capacity, Demand, FlowId, LinkUse};
 use crate::engine::{PS_PER_SECOND, Time};
 use std::collections::BTreeMap;
@@ -154,7 +155,7 @@ impl Core {
             self.slots[slot as usize].key = DONE;
             self.done.push((sequence, slot));
         } else {
-            g.flows.push(Key { at: key, sequence }, slot);
+            g.flows.push(key, Ticket { slot, generation });
             g.active += count;
             self.mark(group);
         }
@@ -288,18 +289,17 @@ impl Core {
     fn sweep_group(&mut self, group: u32, limit: f64) {
         let value = self.value(group);
         let g = &mut self.groups[group as usize];
-        while let Some(&(key, slot)) = g.flows.peek().filter(|(key, _)| key.at - g.offset <= limit)
-        {
+        while let Some(&(key, ticket)) = g.flows.peek().filter(|(key, _)| key - g.offset <= limit) {
             g.flows.pop();
-            let s = &mut self.slots[slot as usize];
-            if s.sequence != key.sequence {
+            let s = &mut self.slots[ticket.slot as usize];
+            if s.generation != ticket.generation {
                 g.cancelled -= 1;
                 continue;
             }
             s.key = DONE;
             g.active -= s.count;
-            g.credit(f64::from(s.count) * g.weight * (key.at - value));
-            self.done.push((key.sequence, slot));
+            g.credit(f64::from(s.count) * g.weight * (key - value));
+            self.done.push((s.sequence, ticket.slot));
         }
         self.mark(group);
     }
@@ -322,7 +322,7 @@ impl Core {
         g.cancelled += 1;
         if 2 * g.cancelled > g.flows.len() + 16 {
             let slots = &self.slots;
-            g.flows.retain(|(key, slot)| slots[*slot as usize].sequence == key.sequence);
+            g.flows.retain(|(_, flow)| slots[flow.slot as usize].generation == flow.generation);
             g.cancelled = 0;
         }
         let left = (s.key - value) * g.weight;
@@ -334,9 +334,9 @@ impl Core {
     #[inline]
     pub(super) fn head(&mut self, group: u32) -> f64 {
         let g = &mut self.groups[group as usize];
-        while let Some(&(key, slot)) = g.flows.peek() {
-            if g.cancelled == 0 || self.slots[slot as usize].sequence == key.sequence {
-                return key.at;
+        while let Some(&(key, flow)) = g.flows.peek() {
+            if g.cancelled == 0 || self.slots[flow.slot as usize].generation == flow.generation {
+                return key;
             }
             g.flows.pop();
             g.cancelled -= 1;
@@ -374,12 +374,12 @@ impl Core {
             g.add_up(now, value, 0.0);
             g.offset = 0.0;
             let to = |key: f64| (key - value).max(0.0);
-            g.flows.rekey(|key| Key { at: to(key.at), ..key });
+            g.flows.rekey(to);
             g.head = to(g.head);
-            for (key, slot) in g.flows.iter() {
-                let s = &mut self.slots[*slot as usize];
-                if s.sequence == key.sequence {
-                    s.key = key.at;
+            for (key, flow) in g.flows.iter() {
+                let s = &mut self.slots[flow.slot as usize];
+                if s.generation == flow.generation {
+                    s.key = *key;
                 }
             }
         }

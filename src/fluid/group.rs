@@ -1,45 +1,15 @@
 //! A group: all flows of one demand. They progress alike, so a flow is a key that never changes:
 //! the group's work per flow and weight at its start, plus its own.
 
-use super::clock::NONE;
+use super::riders::NONE;
 use crate::engine::{Heap, Time};
-use std::cmp::Ordering;
 
-/// Where a flow is done, and then the order of start.
+/// A flow in its group's heap. Those of equal key are told in order of start, which their slots
+/// know.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Key {
-    pub(super) at: f64,
-    pub(super) sequence: u64,
-}
-
-impl Key {
-    /// Bits of floats that are not negative are in the order of the floats.
-    #[inline]
-    fn bits(self) -> u128 {
-        u128::from(self.at.to_bits()) << 64 | u128::from(self.sequence)
-    }
-}
-
-impl PartialEq for Key {
-    #[inline]
-    fn eq(&self, other: &Key) -> bool {
-        self.bits() == other.bits()
-    }
-}
-
-impl PartialOrd for Key {
-    #[inline]
-    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
-        Some(self.bits().cmp(&other.bits()))
-    }
-    #[inline]
-    fn lt(&self, other: &Key) -> bool {
-        self.bits() < other.bits()
-    }
-    #[inline]
-    fn le(&self, other: &Key) -> bool {
-        self.bits() <= other.bits()
-    }
+pub(super) struct Ticket {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
 }
 
 /// A group at one of its links.
@@ -76,7 +46,8 @@ pub(super) struct Group {
     pub(super) offset: f64,
     /// Key under which the home knows the first flow.
     pub(super) head: f64,
-    pub(super) flows: Heap<Key, u32>,
+    /// Flows under their keys.
+    pub(super) flows: Heap<f64, Ticket>,
     /// Cancelled flows that are still in the heap.
     pub(super) cancelled: usize,
     /// Active flows.

@@ -14,6 +14,7 @@ mod max_min;
 mod network;
 #[cfg(test)]
 mod reference;
+mod riders;
 mod settle;
 #[cfg(test)]
 mod tests;

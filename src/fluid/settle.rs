@@ -6,9 +6,9 @@
 //! link where no other is above it (Charny, Clark and Jain, "Congestion control with explicit
 //! rate indication", ICC 1995).
 
-use super::clock::NONE;
 use super::core::Core;
 use super::link::SAME;
+use super::riders::NONE;
 
 impl Core {
     /// Brings levels, clocks and instants up to date.

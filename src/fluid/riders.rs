@@ -1,0 +1,170 @@
+//! Numbered things under keys that change: groups by the value at which their first flow is done.
+
+use crate::engine::Time;
+
+/// No place, no clock, no member.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// What riders are sorted by.
+pub(super) trait Order: Copy + PartialOrd {
+    /// No key is larger.
+    const LAST: Self;
+}
+
+impl Order for f64 {
+    const LAST: f64 = f64::INFINITY;
+}
+
+impl Order for Time {
+    const LAST: Time = Time::NEVER;
+}
+
+const ARITY: usize = 4;
+/// The place of the root, alone at the end of the first family.
+const ROOT: usize = ARITY - 1;
+
+/// The children of one rider, in one cache line. Empty places have the last of keys.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Family<K>([(K, u32); ARITY]);
+
+/// A 4-ary heap whose entries can be moved, because everyone knows its place (`places`, by number).
+///
+/// Place `at` is in family `at / 4`. Its children are family `at - 2`, so that the root is the
+/// parent of family 1, its first child of family 2, and so on.
+#[derive(Debug, Clone)]
+pub(super) struct Riders<K> {
+    families: Vec<Family<K>>,
+    len: usize,
+}
+
+impl<K> Default for Riders<K> {
+    fn default() -> Self {
+        Riders { families: Vec::new(), len: 0 }
+    }
+}
+
+/// The place whose children are the family of `at`.
+#[inline]
+fn parent(at: usize) -> usize {
+    at / ARITY + 2
+}
+
+impl<K: Order> Riders<K> {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The smallest key.
+    #[inline]
+    pub(super) fn first(&self) -> Option<K> {
+        if self.len == 0 { None } else { Some(self.families[0].0[ROOT].0) }
+    }
+
+    #[inline]
+    fn entry(&mut self, at: usize) -> &mut (K, u32) {
+        &mut self.families[at / ARITY].0[at % ARITY]
+    }
+
+    pub(super) fn insert(&mut self, places: &mut [u32], group: u32, key: K) {
+        let at = ROOT + self.len;
+        if at / ARITY == self.families.len() {
+            self.families.push(Family([(K::LAST, NONE); ARITY]));
+        }
+        self.len += 1;
+        self.sift_up(places, at, (key, group));
+    }
+
+    pub(super) fn remove(&mut self, places: &mut [u32], group: u32) {
+        let at = std::mem::replace(&mut places[group as usize], NONE) as usize;
+        self.len -= 1;
+        let end = ROOT + self.len;
+        let last = std::mem::replace(self.entry(end), (K::LAST, NONE));
+        if at < end {
+            self.sift(places, at, last);
+        }
+    }
+
+    /// Gives a rider another key.
+    #[inline]
+    pub(super) fn update(&mut self, places: &mut [u32], group: u32, key: K) {
+        let at = places[group as usize] as usize;
+        self.sift(places, at, (key, group));
+    }
+
+    /// All riders up to `limit`, found without visiting the others; the first one is.
+    #[inline]
+    pub(super) fn up_to(&self, limit: K, found: &mut Vec<u32>) {
+        found.push(self.families[0].0[ROOT].1);
+        self.children_up_to(ROOT, limit, found);
+    }
+
+    fn children_up_to(&self, at: usize, limit: K, found: &mut Vec<u32>) {
+        let Some(family) = self.families.get(at - 2) else { return };
+        for (i, &(key, group)) in family.0.iter().enumerate() {
+            if key <= limit && group != NONE {
+                found.push(group);
+                self.children_up_to(ARITY * (at - 2) + i, limit, found);
+            }
+        }
+    }
+
+    /// Gives every rider a new key.
+    pub(super) fn rekey(&mut self, places: &mut [u32], key: impl Fn(u32) -> K) {
+        for at in (ROOT..ROOT + self.len).rev() {
+            let rider = self.entry(at).1;
+            self.sift_down(places, at, (key(rider), rider));
+        }
+    }
+
+    #[inline]
+    fn sift(&mut self, places: &mut [u32], at: usize, entry: (K, u32)) {
+        if at > ROOT && entry.0 < self.entry(parent(at)).0 {
+            self.sift_up(places, at, entry);
+        } else {
+            self.sift_down(places, at, entry);
+        }
+    }
+
+    #[inline]
+    fn sift_up(&mut self, places: &mut [u32], mut at: usize, moving: (K, u32)) {
+        while at > ROOT {
+            let above = *self.entry(parent(at));
+            if above.0 <= moving.0 {
+                break;
+            }
+            self.settle(places, at, above);
+            at = parent(at);
+        }
+        self.settle(places, at, moving);
+    }
+
+    #[inline]
+    fn sift_down(&mut self, places: &mut [u32], mut at: usize, moving: (K, u32)) {
+        while let Some(family) = self.families.get(at - 2) {
+            let (i, least) = smallest(&family.0);
+            if moving.0 <= least.0 {
+                break;
+            }
+            self.settle(places, at, least);
+            at = ARITY * (at - 2) + i;
+        }
+        self.settle(places, at, moving);
+    }
+
+    #[inline]
+    fn settle(&mut self, places: &mut [u32], at: usize, entry: (K, u32)) {
+        *self.entry(at) = entry;
+        places[entry.1 as usize] = at as u32;
+    }
+}
+
+/// The first of the smallest: two matches and a final, which needs no branches.
+#[inline]
+fn smallest<K: Order>(family: &[(K, u32); ARITY]) -> (usize, (K, u32)) {
+    let semifinal = |a: usize, b: usize| if family[b].0 < family[a].0 { b } else { a };
+    let (left, right) = (semifinal(0, 1), semifinal(2, 3));
+    let best = semifinal(left, right);
+    (best, family[best])
+}
