@@ -43,6 +43,7 @@ pub(super) struct Link {
     pub(super) queued: bool,
     /// How often the level was sought in the last settling that did.
     visits: (u64, u32),
+    /// Active flows, if the capacity depends on them.
     flows: u64,
     low: Side,
     high: Side,
@@ -91,7 +92,8 @@ impl Link {
         link
     }
 
-    pub(super) fn set_capacity(&mut self, capacity: Capacity) {
+    pub(super) fn set_capacity(&mut self, capacity: Capacity, flows: u64) {
+        self.flows = flows;
         self.capacity = capacity;
         self.refresh_limit();
     }
@@ -103,8 +105,8 @@ impl Link {
     /// The number of active flows changes.
     #[inline]
     pub(super) fn count(&mut self, before: u32, after: u32) {
-        self.flows = self.flows + u64::from(after) - u64::from(before);
         if let Capacity::ByFlows(_) = self.capacity {
+            self.flows = self.flows + u64::from(after) - u64::from(before);
             self.refresh_limit();
         }
     }
@@ -115,24 +117,35 @@ impl Link {
         matches!(self.capacity, Capacity::Fixed(_))
     }
 
-    /// Gives a member that is limited here another load, and the link the level that follows.
-    /// False, with nothing done, if anybody changes sides by it or must be told.
+    /// Gives a member that stays on the side where it is, high or low, another load, and the link
+    /// the level that follows. False, with nothing done, if anybody changes sides by it or must
+    /// be told.
     #[inline]
-    pub(super) fn recount(&mut self, place: u32, load: f64, elsewhere: f64) -> bool {
-        let member = self.members[place as usize];
-        let sum = self.high.sum + (load - member.load);
-        let level = (self.limit - self.low.sum) / sum;
-        let bound = self.high.bound.min(elsewhere);
-        let simple = member.high
-            && self.coupled.is_empty()
+    pub(super) fn recount(&mut self, place: u32, load: f64, elsewhere: f64, stays: bool) -> bool {
+        let old = self.members[place as usize];
+        let new = Member { elsewhere, load, ..old };
+        let (mut low, mut high) = (self.low, self.high);
+        if old.high {
+            high.sum += load - old.load;
+            high.bound = high.bound.min(elsewhere);
+        } else {
+            low.sum += load * elsewhere - old.load * old.elsewhere;
+            low.bound = low.bound.max(elsewhere);
+        }
+        let level = if high.count > 0 { (self.limit - low.sum) / high.sum } else { f64::INFINITY };
+        let fits = high.count > 0 || low.sum <= self.limit;
+        let untold = level == self.level || self.coupled.is_empty();
+        let simple = old.high == stays
+            && fits
+            && untold
             && self.tied.is_empty()
             && self.edits <= 64 + 4 * self.members.len()
-            && level * (1.0 + SAME) < bound
-            && level > self.low.bound * (1.0 + SAME);
+            && (level * (1.0 + SAME) < high.bound || high.count == 0)
+            && level > low.bound * (1.0 + SAME);
         if simple {
             self.edits += 1;
-            (self.high.sum, self.high.bound, self.level) = (sum, bound, level);
-            self.members[place as usize] = Member { elsewhere, load, ..member };
+            (self.low, self.high, self.level) = (low, high, level);
+            self.members[place as usize] = new;
         }
         simple
     }
