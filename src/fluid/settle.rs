@@ -159,13 +159,20 @@ impl Core {
         let u = self.uses[at as usize];
         let link = &mut self.links[u.link as usize];
         link.leave(self.now, u.member);
-        if let Some(moved) = link.members.get(u.member as usize) {
-            self.uses[moved.of as usize].member = u.member;
-        }
-        self.uses[at as usize].member = NONE;
         self.groups[u.group as usize].contended -= u32::from(link.contended);
+        self.vacate(at);
         self.recouple(u.group);
         self.contend(u.link);
+    }
+
+    /// A member has left its link, and the last one has its place now.
+    #[inline]
+    pub(super) fn vacate(&mut self, at: u32) {
+        let u = &mut self.uses[at as usize];
+        let (place, link) = (std::mem::replace(&mut u.member, NONE), u.link);
+        if let Some(moved) = self.links[link as usize].members.get(place as usize) {
+            self.uses[moved.of as usize].member = place;
+        }
     }
 
     /// Notices whether groups compete at the link. Those who do must know what they reach
@@ -197,19 +204,36 @@ impl Core {
         g.path.known = false;
         let contended = g.contended;
         for at in g.uses.clone() {
-            let u = &mut self.uses[at as usize];
-            let link = &mut self.links[u.link as usize];
+            let u = &self.uses[at as usize];
+            let link = &self.links[u.link as usize];
             let elsewhere = contended > u32::from(link.contended && u.member != NONE);
-            let coupled = elsewhere && u.member != NONE;
-            if coupled && u.coupled == NONE {
-                u.coupled = link.coupled.len() as u32;
-                link.coupled.push(at);
-            } else if !coupled && u.coupled != NONE {
-                let place = std::mem::replace(&mut u.coupled, NONE);
-                link.coupled.swap_remove(place as usize);
-                if let Some(&moved) = link.coupled.get(place as usize) {
-                    self.uses[moved as usize].coupled = place;
-                }
+            if elsewhere && u.member != NONE {
+                self.couple(at);
+            } else {
+                self.uncouple(at);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn couple(&mut self, at: u32) {
+        let u = &mut self.uses[at as usize];
+        if u.coupled == NONE {
+            let coupled = &mut self.links[u.link as usize].coupled;
+            u.coupled = coupled.len() as u32;
+            coupled.push(at);
+        }
+    }
+
+    #[inline]
+    pub(super) fn uncouple(&mut self, at: u32) {
+        let u = &mut self.uses[at as usize];
+        if u.coupled != NONE {
+            let place = std::mem::replace(&mut u.coupled, NONE);
+            let coupled = &mut self.links[u.link as usize].coupled;
+            coupled.swap_remove(place as usize);
+            if let Some(&moved) = coupled.get(place as usize) {
+                self.uses[moved as usize].coupled = place;
             }
         }
     }
@@ -379,7 +403,7 @@ impl Core {
         }
     }
 
-    fn move_home(&mut self, group: u32, home: u32) {
+    pub(super) fn move_home(&mut self, group: u32, home: u32) {
         let value = self.value(group);
         self.leave_home(group);
         let (now, g) = (self.now, &mut self.groups[group as usize]);
@@ -392,7 +416,7 @@ impl Core {
     }
 
     /// Nothing is left to do for the group; its next flow starts at a new origin.
-    fn retire(&mut self, group: u32) {
+    pub(super) fn retire(&mut self, group: u32) {
         self.leave_home(group);
         self.head(group);
         let g = &mut self.groups[group as usize];
