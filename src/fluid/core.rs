@@ -320,7 +320,7 @@ impl Core {
         let g = &mut self.groups[s.group as usize];
         g.active -= s.count;
         g.cancelled += 1;
-        if 2 * g.cancelled > g.flows.len() + 16 {
+        if 2 * g.cancelled as usize > g.flows.len() + 16 {
             let slots = &self.slots;
             g.flows.retain(|(_, flow)| slots[flow.slot as usize].generation == flow.generation);
             g.cancelled = 0;

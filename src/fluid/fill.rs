@@ -22,6 +22,9 @@ impl Core {
         for &link in &links {
             self.links[link as usize].queued = false;
         }
+        for &group in &groups {
+            self.freshen(group);
+        }
         let levels = self.filled_levels(&links, &groups);
         for (&link, &level) in links.iter().zip(&levels) {
             self.links[link as usize].level = level;

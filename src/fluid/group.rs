@@ -27,8 +27,36 @@ pub(super) struct UseState {
     pub(super) tied: bool,
 }
 
-/// All flows of one demand.
+/// A route where at most one link is contended: what limits a group there follows from its number
+/// of flows and the level of that link. To be found again when that changes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Path {
+    pub(super) known: bool,
+    /// The route is of this kind, and no capacity on it depends on the number of flows.
+    pub(super) plain: bool,
+    /// The use of the contended link, if there is one.
+    pub(super) hub: u32,
+    /// The tightest of the links that the group has alone: its capacity [unit/ps], the capacity
+    /// used per level by one flow, and its clock.
+    pub(super) limit: f64,
+    pub(super) load: f64,
+    pub(super) clock: u32,
+}
+
+impl Path {
+    pub(super) const UNKNOWN: Path = Path {
+        known: false,
+        plain: false,
+        hub: NONE,
+        limit: f64::INFINITY,
+        load: 1.0,
+        clock: NONE,
+    };
+}
+
+/// All flows of one demand. Aligned, because a group is all that most changes have to fetch.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub(super) struct Group {
     pub(super) weight: f64,
     pub(super) per_weight: f64,
@@ -49,13 +77,16 @@ pub(super) struct Group {
     /// Flows under their keys.
     pub(super) flows: Heap<f64, Ticket>,
     /// Cancelled flows that are still in the heap.
-    pub(super) cancelled: usize,
+    pub(super) cancelled: u32,
     /// Active flows.
     pub(super) active: u32,
     /// Active flows as far as the links know.
     pub(super) settled: u32,
     pub(super) dirty: bool,
     pub(super) touched: bool,
+    /// The links that the group has alone are yet to be told how many flows are active.
+    pub(super) stale: bool,
+    pub(super) path: Path,
     tally: Tally,
 }
 
@@ -87,8 +118,17 @@ impl Group {
             settled: 0,
             dirty: false,
             touched: false,
+            stale: false,
+            path: Path::UNKNOWN,
             tally: Tally::default(),
         }
+    }
+
+    /// What `flows` flows reach beside the contended link of a plain path, and on which clock.
+    #[inline]
+    pub(super) fn beside(&self, flows: f64) -> (f64, u32) {
+        let alone = self.path.limit / (self.path.load * flows);
+        if alone < self.ceiling { (alone, self.path.clock) } else { (self.ceiling, self.clock) }
     }
 
     /// Work done and flow-picoseconds up to `now`, when the group's own value is `value`.

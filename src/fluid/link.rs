@@ -43,6 +43,7 @@ pub(super) struct Link {
     pub(super) queued: bool,
     /// How often the level was sought in the last settling that did.
     visits: (u64, u32),
+    /// Active flows, if the capacity depends on them.
     flows: u64,
     low: Side,
     high: Side,
@@ -65,6 +66,23 @@ struct Side {
 
 const NO_LOW: Side = Side { count: 0, sum: 0.0, bound: f64::NEG_INFINITY };
 const NO_HIGH: Side = Side { count: 0, sum: 0.0, bound: f64::INFINITY };
+
+impl Side {
+    /// With one more member.
+    #[inline]
+    fn with(self, part: f64, bound: f64) -> Side {
+        Side { count: self.count + 1, sum: self.sum + part, bound }
+    }
+
+    /// With one member less.
+    #[inline]
+    fn without(self, part: f64, empty: Side) -> Side {
+        if self.count == 1 {
+            return empty;
+        }
+        Side { count: self.count - 1, sum: self.sum - part, ..self }
+    }
+}
 
 impl Link {
     pub(super) fn new(capacity: Capacity, clock: u32) -> Link {
@@ -91,7 +109,8 @@ impl Link {
         link
     }
 
-    pub(super) fn set_capacity(&mut self, capacity: Capacity) {
+    pub(super) fn set_capacity(&mut self, capacity: Capacity, flows: u64) {
+        self.flows = flows;
         self.capacity = capacity;
         self.refresh_limit();
     }
@@ -103,8 +122,8 @@ impl Link {
     /// The number of active flows changes.
     #[inline]
     pub(super) fn count(&mut self, before: u32, after: u32) {
-        self.flows = self.flows + u64::from(after) - u64::from(before);
         if let Capacity::ByFlows(_) = self.capacity {
+            self.flows = self.flows + u64::from(after) - u64::from(before);
             self.refresh_limit();
         }
     }
@@ -115,24 +134,72 @@ impl Link {
         matches!(self.capacity, Capacity::Fixed(_))
     }
 
-    /// Gives a member that is limited here another load, and the link the level that follows.
-    /// False, with nothing done, if anybody changes sides by it or must be told.
+    /// Gives a member that stays on the side where it is, high or low, another load, and the link
+    /// the level that follows. False, with nothing done, if anybody changes sides by it or must
+    /// be told.
     #[inline]
-    pub(super) fn recount(&mut self, place: u32, load: f64, elsewhere: f64) -> bool {
+    pub(super) fn recount(&mut self, place: u32, load: f64, elsewhere: f64, stays: bool) -> bool {
+        let old = self.members[place as usize];
+        let (mut low, mut high) = (self.low, self.high);
+        if old.high {
+            high.sum += load - old.load;
+            high.bound = high.bound.min(elsewhere);
+        } else {
+            low.sum += load * elsewhere - old.load * old.elsewhere;
+            low.bound = low.bound.max(elsewhere);
+        }
+        let simple = old.high == stays && self.adopt(low, high);
+        if simple {
+            self.members[place as usize] = Member { elsewhere, load, ..old };
+        }
+        simple
+    }
+
+    /// Adds a member where others compete; gives its place, and whether it is high. None, with
+    /// nothing done, if anybody changes sides by it or must be told.
+    #[inline]
+    pub(super) fn try_join(&mut self, of: u32, load: f64, elsewhere: f64) -> Option<(u32, bool)> {
+        let low = self.low.with(load * elsewhere, self.low.bound.max(elsewhere));
+        let high = self.adopt(self.low, self.high.with(load, self.high.bound.min(elsewhere)));
+        if !high && !self.adopt(low, self.high) {
+            return None;
+        }
+        self.members.push(Member { elsewhere, load, of, high });
+        Some((self.members.len() as u32 - 1, high))
+    }
+
+    /// Removes a member where others compete, if it is on this side. False, with nothing done, if
+    /// anybody changes sides by it or must be told.
+    #[inline]
+    pub(super) fn try_leave(&mut self, place: u32, is_high: bool) -> bool {
         let member = self.members[place as usize];
-        let sum = self.high.sum + (load - member.load);
-        let level = (self.limit - self.low.sum) / sum;
-        let bound = self.high.bound.min(elsewhere);
-        let simple = member.high
-            && self.coupled.is_empty()
+        let (mut low, mut high) = (self.low, self.high);
+        if member.high {
+            high = high.without(member.load, NO_HIGH);
+        } else {
+            low = low.without(member.load * member.elsewhere, NO_LOW);
+        }
+        let simple = member.high == is_high && self.adopt(low, high);
+        if simple {
+            self.members.swap_remove(place as usize);
+        }
+        simple
+    }
+
+    /// Takes over both sides, and the level that follows, unless anybody changes sides by it or
+    /// must be told.
+    #[inline]
+    fn adopt(&mut self, low: Side, high: Side) -> bool {
+        let open = high.count == 0;
+        let level = if open { f64::INFINITY } else { (self.limit - low.sum) / high.sum };
+        let simple = (if open { low.sum <= self.limit } else { level * (1.0 + SAME) < high.bound })
+            && level > low.bound * (1.0 + SAME)
+            && (level == self.level || self.coupled.is_empty())
             && self.tied.is_empty()
-            && self.edits <= 64 + 4 * self.members.len()
-            && level * (1.0 + SAME) < bound
-            && level > self.low.bound * (1.0 + SAME);
+            && self.edits <= 64 + 4 * self.members.len();
         if simple {
             self.edits += 1;
-            (self.high.sum, self.high.bound, self.level) = (sum, bound, level);
-            self.members[place as usize] = Member { elsewhere, load, ..member };
+            (self.low, self.high, self.level) = (low, high, level);
         }
         simple
     }
@@ -206,17 +273,9 @@ impl Link {
     fn take(&mut self, member: Member) {
         self.edits += 1;
         if member.high {
-            self.high.count -= 1;
-            self.high.sum -= member.load;
-            if self.high.count == 0 {
-                self.high = NO_HIGH;
-            }
+            self.high = self.high.without(member.load, NO_HIGH);
         } else {
-            self.low.count -= 1;
-            self.low.sum -= member.load * member.elsewhere;
-            if self.low.count == 0 {
-                self.low = NO_LOW;
-            }
+            self.low = self.low.without(member.load * member.elsewhere, NO_LOW);
         }
     }
 

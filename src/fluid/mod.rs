@@ -12,6 +12,7 @@ mod group;
 mod link;
 mod max_min;
 mod network;
+mod recount;
 #[cfg(test)]
 mod reference;
 mod riders;

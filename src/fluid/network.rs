@@ -76,8 +76,7 @@ impl<T: Copy> Network<T> {
     pub fn set_capacity(&mut self, now: Time, link: LinkId, capacity: Capacity) {
         capacity.check();
         self.core.reach(now);
-        self.core.links[link.index()].set_capacity(capacity);
-        self.core.capacity_changed(link.0);
+        self.core.set_capacity(link.0, capacity);
     }
 
     /// The instant of the next completion, which may be the present one.

@@ -6,6 +6,7 @@
 //! link where no other is above it (Charny, Clark and Jain, "Congestion control with explicit
 //! rate indication", ICC 1995).
 
+use super::Capacity;
 use super::core::Core;
 use super::link::SAME;
 use super::riders::NONE;
@@ -14,10 +15,10 @@ impl Core {
     /// Brings levels, clocks and instants up to date.
     pub(super) fn settle(&mut self) {
         self.swept = false;
-        let quiet = self.queue.is_empty() && self.touched_groups.is_empty();
-        if quiet && self.dirty.len() == 1 && self.recount(self.dirty[0]) {
-            self.dirty.clear();
-        } else {
+        if self.queue.is_empty() {
+            self.recount_all();
+        }
+        if self.unsettled() {
             while let Some(group) = self.dirty.pop() {
                 self.apply(group);
             }
@@ -29,54 +30,6 @@ impl Core {
         while let Some(clock) = self.touched_clocks.pop() {
             self.refresh_clock(clock);
         }
-    }
-
-    /// The usual change, done in O(1): one more or one less flow in a group that one contended link
-    /// limits, where nobody changes sides by it and nobody must be told. False, with nothing done,
-    /// if it is not that simple.
-    fn recount(&mut self, group: u32) -> bool {
-        let g = &self.groups[group as usize];
-        let (before, after) = (g.settled, g.active);
-        if before == 0 || after == 0 || before == after || g.contended != 1 {
-            return false;
-        }
-        let (count, range) = (f64::from(after), g.uses.start as usize..g.uses.end as usize);
-        let (mut elsewhere, mut limiting) = (g.ceiling, NONE);
-        for (at, u) in range.clone().zip(&self.uses[range.clone()]) {
-            let link = &self.links[u.link as usize];
-            if !link.is_fixed() {
-                return false;
-            }
-            if link.contended {
-                limiting = at as u32;
-            } else {
-                elsewhere = elsewhere.min(link.limit / (u.load * count));
-            }
-        }
-        let (home, u) = (g.home, self.uses[limiting as usize]);
-        let link = &mut self.links[u.link as usize];
-        if link.clock != home || !link.recount(u.member, u.load * count, elsewhere) {
-            return false;
-        }
-        let (clock, level) = (link.clock, link.level);
-        self.clocks[clock as usize].target = level;
-        self.touch_clock(clock);
-        let value = self.value(group);
-        let g = &mut self.groups[group as usize];
-        g.dirty = false;
-        g.add_up(self.now, value, value);
-        g.settled = after;
-        for at in range {
-            let u = self.uses[at];
-            let link = &mut self.links[u.link as usize];
-            link.count(before, after);
-            if !link.contended {
-                link.set_load_alone(u.member, u.load * count);
-                self.clocks[link.clock as usize].target = link.level;
-            }
-        }
-        self.refresh_head(group);
-        true
     }
 
     #[inline]
@@ -106,8 +59,15 @@ impl Core {
         }
     }
 
-    /// A link's capacity was changed.
-    pub(super) fn capacity_changed(&mut self, link: u32) {
+    pub(super) fn set_capacity(&mut self, link: u32, capacity: Capacity) {
+        self.freshen_members(link);
+        let mut flows = 0;
+        for &(group, _) in &self.links[link as usize].users {
+            let g = &mut self.groups[group as usize];
+            g.path.known = false;
+            flows += u64::from(g.settled);
+        }
+        self.links[link as usize].set_capacity(capacity, flows);
         self.enqueue(link);
         self.contend(link);
         if let [only] = self.links[link as usize].members[..] {
@@ -124,6 +84,7 @@ impl Core {
         if before == after {
             return self.refresh_head(group);
         }
+        self.freshen(group);
         let value = self.value(group);
         let g = &mut self.groups[group as usize];
         g.add_up(self.now, value, value);
@@ -133,7 +94,14 @@ impl Core {
             return self.refresh_head(group);
         }
         self.touch_group(group);
-        for at in self.groups[group as usize].uses.clone() {
+        let uses = self.groups[group as usize].uses.clone();
+        for at in uses.clone() {
+            let link = self.uses[at as usize].link;
+            if !self.links[link as usize].contended {
+                self.freshen_members(link);
+            }
+        }
+        for at in uses {
             let u = self.uses[at as usize];
             self.links[u.link as usize].count(before, after);
             if before == 0 {
@@ -191,23 +159,32 @@ impl Core {
         let u = self.uses[at as usize];
         let link = &mut self.links[u.link as usize];
         link.leave(self.now, u.member);
-        if let Some(moved) = link.members.get(u.member as usize) {
-            self.uses[moved.of as usize].member = u.member;
-        }
-        self.uses[at as usize].member = NONE;
         self.groups[u.group as usize].contended -= u32::from(link.contended);
+        self.vacate(at);
         self.recouple(u.group);
         self.contend(u.link);
+    }
+
+    /// A member has left its link, and the last one has its place now.
+    #[inline]
+    pub(super) fn vacate(&mut self, at: u32) {
+        let u = &mut self.uses[at as usize];
+        let (place, link) = (std::mem::replace(&mut u.member, NONE), u.link);
+        if let Some(moved) = self.links[link as usize].members.get(place as usize) {
+            self.uses[moved.of as usize].member = place;
+        }
     }
 
     /// Notices whether groups compete at the link. Those who do must know what they reach
     /// elsewhere; who is alone need not.
     fn contend(&mut self, link: u32) {
-        let l = &mut self.links[link as usize];
+        let l = &self.links[link as usize];
         let contended = l.members.len() > 1 && l.limit.is_finite();
         if contended == l.contended {
             return;
         }
+        self.freshen_members(link);
+        let l = &mut self.links[link as usize];
         l.contended = contended;
         l.forget_sums();
         for place in 0..self.links[link as usize].members.len() {
@@ -223,22 +200,40 @@ impl Core {
 
     /// Enters the group where its levels must be passed on, and only there.
     fn recouple(&mut self, group: u32) {
-        let g = &self.groups[group as usize];
+        let g = &mut self.groups[group as usize];
+        g.path.known = false;
         let contended = g.contended;
         for at in g.uses.clone() {
-            let u = &mut self.uses[at as usize];
-            let link = &mut self.links[u.link as usize];
+            let u = &self.uses[at as usize];
+            let link = &self.links[u.link as usize];
             let elsewhere = contended > u32::from(link.contended && u.member != NONE);
-            let coupled = elsewhere && u.member != NONE;
-            if coupled && u.coupled == NONE {
-                u.coupled = link.coupled.len() as u32;
-                link.coupled.push(at);
-            } else if !coupled && u.coupled != NONE {
-                let place = std::mem::replace(&mut u.coupled, NONE);
-                link.coupled.swap_remove(place as usize);
-                if let Some(&moved) = link.coupled.get(place as usize) {
-                    self.uses[moved as usize].coupled = place;
-                }
+            if elsewhere && u.member != NONE {
+                self.couple(at);
+            } else {
+                self.uncouple(at);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn couple(&mut self, at: u32) {
+        let u = &mut self.uses[at as usize];
+        if u.coupled == NONE {
+            let coupled = &mut self.links[u.link as usize].coupled;
+            u.coupled = coupled.len() as u32;
+            coupled.push(at);
+        }
+    }
+
+    #[inline]
+    pub(super) fn uncouple(&mut self, at: u32) {
+        let u = &mut self.uses[at as usize];
+        if u.coupled != NONE {
+            let place = std::mem::replace(&mut u.coupled, NONE);
+            let coupled = &mut self.links[u.link as usize].coupled;
+            coupled.swap_remove(place as usize);
+            if let Some(&moved) = coupled.get(place as usize) {
+                self.uses[moved as usize].coupled = place;
             }
         }
     }
@@ -266,6 +261,7 @@ impl Core {
     /// Takes over what a member reaches elsewhere; its link is solved again if that matters.
     #[inline]
     fn refresh_member(&mut self, at: u32) {
+        self.freshen(self.uses[at as usize].group);
         let elsewhere = self.elsewhere(at);
         let u = self.uses[at as usize];
         let link = &mut self.links[u.link as usize];
@@ -345,6 +341,7 @@ impl Core {
 
     /// Puts the group on the clock that limits it, under its first flow.
     fn rehome(&mut self, group: u32) {
+        self.freshen(group);
         let g = &mut self.groups[group as usize];
         g.touched = false;
         if g.settled == 0 {
@@ -361,7 +358,7 @@ impl Core {
 
     /// Tells the home, if there is one, which flow is the first now.
     #[inline]
-    fn refresh_head(&mut self, group: u32) {
+    pub(super) fn refresh_head(&mut self, group: u32) {
         let head = self.head(group);
         let g = &mut self.groups[group as usize];
         if g.home != NONE && head != g.head {
@@ -406,7 +403,7 @@ impl Core {
         }
     }
 
-    fn move_home(&mut self, group: u32, home: u32) {
+    pub(super) fn move_home(&mut self, group: u32, home: u32) {
         let value = self.value(group);
         self.leave_home(group);
         let (now, g) = (self.now, &mut self.groups[group as usize]);
@@ -419,7 +416,7 @@ impl Core {
     }
 
     /// Nothing is left to do for the group; its next flow starts at a new origin.
-    fn retire(&mut self, group: u32) {
+    pub(super) fn retire(&mut self, group: u32) {
         self.leave_home(group);
         self.head(group);
         let g = &mut self.groups[group as usize];

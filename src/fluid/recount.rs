@@ -1,0 +1,212 @@
+//! The usual changes, done in O(1): more or less flows in a group where at most one link of its
+//! route is contended, nobody changes sides by it, and nobody else must be told.
+//!
+//! Links that a group has alone are told of such changes only when somebody is to look at them.
+
+use super::core::Core;
+use super::group::Path;
+use super::riders::NONE;
+
+impl Core {
+    /// Takes the simple ones of the groups that started or lost flows.
+    #[inline]
+    pub(super) fn recount_all(&mut self) {
+        while let Some(&group) = self.dirty.last() {
+            if !self.recount(group) {
+                return;
+            }
+            self.dirty.pop();
+        }
+    }
+
+    /// False, with nothing done, if it is not that simple.
+    #[inline]
+    fn recount(&mut self, group: u32) -> bool {
+        let g = &self.groups[group as usize];
+        let (before, after) = (g.settled, g.active);
+        if before == after {
+            self.groups[group as usize].dirty = false;
+            self.refresh_head(group);
+            return true;
+        }
+        if before == 0 {
+            return self.enter(group);
+        }
+        if !g.path.known {
+            self.find_path(group);
+        }
+        if after == 0 {
+            return self.exit(group);
+        }
+        let simple = self.relimit(group, f64::from(after));
+        if simple {
+            self.resettle(group, after);
+            self.groups[group as usize].stale = true;
+            self.refresh_head(group);
+        }
+        simple
+    }
+
+    /// From now on so many flows are active.
+    #[inline]
+    fn resettle(&mut self, group: u32, flows: u32) {
+        let value = self.value(group);
+        let g = &mut self.groups[group as usize];
+        g.add_up(self.now, value, value);
+        g.settled = flows;
+        g.dirty = false;
+        g.stale = false;
+    }
+
+    /// The group has flows again, on links where nobody is or several compete.
+    fn enter(&mut self, group: u32) -> bool {
+        self.find_path(group);
+        let g = &self.groups[group as usize];
+        let (hub, uses, after) = (g.path.hub, g.uses.clone(), g.active);
+        let (beside, mut home) = g.beside(f64::from(after));
+        let links = &self.links;
+        let mut through = uses.clone().map(|at| &links[self.uses[at as usize].link as usize]);
+        if !g.path.plain || through.any(|link| !link.contended && !link.members.is_empty()) {
+            return false;
+        }
+        if hub != NONE {
+            let u = &mut self.uses[hub as usize];
+            let link = &mut self.links[u.link as usize];
+            let (through, before) = (u.link, link.level);
+            let Some((place, high)) = link.try_join(hub, u.load * f64::from(after), beside) else {
+                return false;
+            };
+            u.member = place;
+            home = if high { link.clock } else { home };
+            if link.level != before {
+                self.publish(through);
+            }
+        }
+        self.resettle(group, after);
+        self.groups[group as usize].contended = u32::from(hub != NONE);
+        for at in uses.filter(|&at| at != hub) {
+            self.enter_alone(at, f64::from(after), hub != NONE);
+        }
+        self.groups[group as usize].head = self.head(group);
+        self.move_home(group, home);
+        true
+    }
+
+    /// The group uses a link where nobody is; a hub must hear of the level there.
+    fn enter_alone(&mut self, at: u32, flows: f64, coupled: bool) {
+        let u = &mut self.uses[at as usize];
+        let link = &mut self.links[u.link as usize];
+        let load = u.load * flows;
+        u.member = link.join(self.now, at, load, f64::INFINITY);
+        link.set_load_alone(u.member, load);
+        self.clocks[link.clock as usize].target = link.level;
+        if coupled {
+            self.couple(at);
+        }
+    }
+
+    /// The group has no flows any more, and where several compete, several still do.
+    fn exit(&mut self, group: u32) -> bool {
+        let g = &self.groups[group as usize];
+        let (hub, uses, home) = (g.path.hub, g.uses.clone(), g.home);
+        if !g.path.plain {
+            return false;
+        }
+        if hub != NONE {
+            let u = self.uses[hub as usize];
+            let link = &mut self.links[u.link as usize];
+            let before = link.level;
+            if link.members.len() < 3 || !link.try_leave(u.member, link.clock == home) {
+                return false;
+            }
+            if link.level != before {
+                self.publish(u.link);
+            }
+            self.vacate(hub);
+        }
+        self.resettle(group, 0);
+        self.groups[group as usize].contended = 0;
+        for at in uses.filter(|&at| at != hub) {
+            let u = self.uses[at as usize];
+            self.links[u.link as usize].leave(self.now, u.member);
+            self.vacate(at);
+            self.uncouple(at);
+        }
+        self.retire(group);
+        true
+    }
+
+    /// Finds what limits so many flows of the group, if it is what limits it now.
+    #[inline]
+    fn relimit(&mut self, group: u32, flows: f64) -> bool {
+        let g = &self.groups[group as usize];
+        let (home, hub, (beside, clock)) = (g.home, g.path.hub, g.beside(flows));
+        if !g.path.plain {
+            return false;
+        }
+        let mut level = beside;
+        if hub == NONE {
+            if home != clock {
+                return false;
+            }
+        } else {
+            let u = &self.uses[hub as usize];
+            let link = &mut self.links[u.link as usize];
+            let (before, here) = (link.level, link.clock == home);
+            if !(here || home == clock) || !link.recount(u.member, u.load * flows, beside, here) {
+                return false;
+            }
+            if here {
+                level = link.level;
+            } else if link.level != before {
+                self.publish(u.link);
+            }
+        }
+        self.clocks[home as usize].target = level;
+        self.touch_clock(home);
+        true
+    }
+
+    fn find_path(&mut self, group: u32) {
+        let g = &self.groups[group as usize];
+        let mut path = Path { known: true, plain: true, ..Path::UNKNOWN };
+        for at in g.uses.clone() {
+            let u = &self.uses[at as usize];
+            let link = &self.links[u.link as usize];
+            path.plain &= link.is_fixed();
+            if link.contended {
+                path.plain &= path.hub == NONE;
+                path.hub = at;
+            } else if link.limit / u.load < path.limit / path.load {
+                (path.limit, path.load, path.clock) = (link.limit, u.load, link.clock);
+            }
+        }
+        self.groups[group as usize].path = path;
+    }
+
+    /// Tells the links that the group has alone how many flows are active.
+    #[inline]
+    pub(super) fn freshen(&mut self, group: u32) {
+        let g = &mut self.groups[group as usize];
+        if !g.stale {
+            return;
+        }
+        g.stale = false;
+        for at in g.uses.clone() {
+            let u = &self.uses[at as usize];
+            let link = &mut self.links[u.link as usize];
+            if !link.contended {
+                link.set_load_alone(u.member, u.load * f64::from(g.settled));
+                self.clocks[link.clock as usize].target = link.level;
+            }
+        }
+    }
+
+    /// Tells all that the members of a link have alone.
+    pub(super) fn freshen_members(&mut self, link: u32) {
+        for place in 0..self.links[link as usize].members.len() {
+            let at = self.links[link as usize].members[place].of;
+            self.freshen(self.uses[at as usize].group);
+        }
+    }
+}
