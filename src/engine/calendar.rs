@@ -4,7 +4,7 @@
 //! long go to a lane, which is a queue. Events that may be cancelled go to a heap of their own,
 //! so that the others do not pay for it.
 
-use super::{Heap, Time, Tournament};
+use super::{Heap, Time};
 use std::collections::VecDeque;
 
 /// Time in the upper half, order of scheduling in the lower: one comparison decides.
@@ -35,12 +35,16 @@ struct Timer<E> {
 pub struct Calendar<E> {
     sequence: u64,
     now: Time,
+    /// Key of the next event.
+    next: Key,
     heap: Heap<Key, E>,
     timers: Heap<Key, TimerId>,
     timer_slots: Vec<Timer<E>>,
     free_slots: Vec<u32>,
     lanes: Vec<VecDeque<(Key, E)>>,
-    lane_heads: Tournament<Key>,
+    /// Key of each lane's first event. Lanes are few: all are looked at when one has moved on.
+    lane_heads: Vec<Key>,
+    first_lane: usize,
     in_lanes: usize,
 }
 
@@ -60,12 +64,14 @@ impl<E: Copy> Calendar<E> {
         Calendar {
             sequence: 0,
             now: Time::ZERO,
+            next: NO_KEY,
             heap: Heap::new(),
             timers: Heap::new(),
             timer_slots: Vec::new(),
             free_slots: Vec::new(),
             lanes: Vec::new(),
-            lane_heads: Tournament::new(NO_KEY),
+            lane_heads: Vec::new(),
+            first_lane: 0,
             in_lanes: 0,
         }
     }
@@ -84,6 +90,7 @@ impl<E: Copy> Calendar<E> {
     #[inline]
     pub fn schedule(&mut self, at: Time, event: E) {
         let key = self.key(at);
+        self.next = self.next.min(key);
         self.heap.push(key, event);
     }
 
@@ -97,6 +104,7 @@ impl<E: Copy> Calendar<E> {
         let timer = &mut self.timer_slots[slot as usize];
         timer.event = Some(event);
         let id = TimerId { slot, generation: timer.generation };
+        self.next = self.next.min(key);
         self.timers.push(key, id);
         id
     }
@@ -110,6 +118,7 @@ impl<E: Copy> Calendar<E> {
             self.timers.retain(|(_, id)| slots[id.slot as usize].generation == id.generation);
         }
         self.drop_stale_timers();
+        self.find_next();
         Some(event)
     }
 
@@ -117,7 +126,7 @@ impl<E: Copy> Calendar<E> {
     /// constant delay. Such an event costs no heap operation.
     pub fn lane(&mut self) -> LaneId {
         self.lanes.push(VecDeque::new());
-        self.lane_heads.grow(self.lanes.len());
+        self.lane_heads.push(NO_KEY);
         LaneId(self.lanes.len() as u32 - 1)
     }
 
@@ -128,7 +137,13 @@ impl<E: Copy> Calendar<E> {
         let queue = &mut self.lanes[lane.0 as usize];
         match queue.back() {
             Some(&(last, _)) => assert!(last < key, "a lane's events are scheduled in order"),
-            None => self.lane_heads.set(lane.0 as usize, key),
+            None => {
+                self.lane_heads[lane.0 as usize] = key;
+                if key < self.lane_heads[self.first_lane] {
+                    self.first_lane = lane.0 as usize;
+                }
+                self.next = self.next.min(key);
+            }
         }
         queue.push_back((key, event));
         self.in_lanes += 1;
@@ -137,8 +152,7 @@ impl<E: Copy> Calendar<E> {
     /// The instant of the next event.
     #[inline]
     pub fn peek(&self) -> Option<Time> {
-        let next = self.heap_key().min(self.timer_key()).min(self.lane_heads.min());
-        (next != NO_KEY).then(|| time_of(next))
+        (self.next != NO_KEY).then(|| time_of(self.next))
     }
 
     /// Removes the next event and its instant.
@@ -150,16 +164,25 @@ impl<E: Copy> Calendar<E> {
     /// Removes the next event if it happens by `limit`.
     #[inline]
     pub fn pop_up_to(&mut self, limit: Time) -> Option<(Time, E)> {
-        let (heap, timer, lane) = (self.heap_key(), self.timer_key(), self.lane_heads.min());
-        if time_of(heap.min(timer).min(lane)) > limit {
+        let next = self.next;
+        if time_of(next) > limit || next == NO_KEY {
             return None;
         }
-        if heap < timer && heap < lane {
-            let (key, event) = self.heap.pop()?;
-            self.now = time_of(key);
-            return Some((self.now, event));
-        }
-        if lane < timer { self.pop_lane() } else { self.pop_timer() }
+        self.now = time_of(next);
+        let event = if next == self.lane_key() {
+            self.pop_lane()?
+        } else if next == self.heap_key() {
+            self.heap.pop()?.1
+        } else {
+            self.pop_timer()?
+        };
+        self.find_next();
+        Some((self.now, event))
+    }
+
+    #[inline]
+    fn find_next(&mut self) {
+        self.next = self.lane_key().min(self.heap_key()).min(self.timer_key());
     }
 
     #[inline]
@@ -179,22 +202,32 @@ impl<E: Copy> Calendar<E> {
         self.timers.peek().map_or(NO_KEY, |entry| entry.0)
     }
 
-    fn pop_lane(&mut self) -> Option<(Time, E)> {
-        let lane = self.lane_heads.first();
-        let (key, event) = self.lanes[lane].pop_front()?;
-        let head = self.lanes[lane].front().map_or(NO_KEY, |entry| entry.0);
-        self.lane_heads.set(lane, head);
-        self.in_lanes -= 1;
-        self.now = time_of(key);
-        Some((self.now, event))
+    #[inline]
+    fn lane_key(&self) -> Key {
+        self.lane_heads.get(self.first_lane).copied().unwrap_or(NO_KEY)
     }
 
-    fn pop_timer(&mut self) -> Option<(Time, E)> {
-        let (key, id) = self.timers.pop()?;
+    #[inline]
+    fn pop_lane(&mut self) -> Option<E> {
+        let lane = &mut self.lanes[self.first_lane];
+        let (_, event) = lane.pop_front()?;
+        self.in_lanes -= 1;
+        self.lane_heads[self.first_lane] = lane.front().map_or(NO_KEY, |entry| entry.0);
+        let mut first = NO_KEY;
+        for (lane, &head) in self.lane_heads.iter().enumerate() {
+            if head < first {
+                (first, self.first_lane) = (head, lane);
+            }
+        }
+        Some(event)
+    }
+
+    #[cold]
+    fn pop_timer(&mut self) -> Option<E> {
+        let (_, id) = self.timers.pop()?;
         let event = self.take_timer(id).expect("the head of the timers is live");
         self.drop_stale_timers();
-        self.now = time_of(key);
-        Some((self.now, event))
+        Some(event)
     }
 
     fn take_timer(&mut self, id: TimerId) -> Option<E> {

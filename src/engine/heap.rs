@@ -116,11 +116,12 @@ impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
 fn smallest_child<K: Copy + PartialOrd, V>(entries: &[(K, V)], at: usize) -> Option<(usize, K)> {
     let first = ARITY * at + 1;
     let children = entries.get(first..)?;
-    let mut best = (first, children.first()?.0);
-    for (i, child) in children.iter().enumerate().take(ARITY).skip(1) {
-        if child.0 < best.1 {
-            best = (first + i, child.0);
-        }
-    }
-    Some(best)
+    let smaller = |a: usize, b: usize| if children[b].0 < children[a].0 { b } else { a };
+    // Nearly every node has all its children, and knowing that spares looking at their number.
+    let best = match children.len() {
+        ARITY.. => smaller(smaller(0, 1), smaller(2, 3)),
+        0 => return None,
+        n => (1..n).fold(0, smaller),
+    };
+    Some((first + best, children[best].0))
 }

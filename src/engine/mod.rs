@@ -5,9 +5,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod time;
-mod tournament;
 pub use calendar::{Calendar, LaneId, TimerId};
 pub use heap::Heap;
 pub use run::{Model, run};
 pub use time::{PS_PER_SECOND, Span, Time};
-pub use tournament::Tournament;
