@@ -16,6 +16,7 @@ use super::event::{Clock, Customer, Event, Lanes};
 use super::queue::Queue;
 use super::read::{Mount, RequestLatency, Source};
 use super::recorder::{Recorder, Snapshots};
+use super::sizes::Sizes;
 use super::stages::StageRun;
 use super::station::Station;
 use super::trainer::{Device, ENDLESS, JobRun, stage_seconds};
@@ -77,10 +78,13 @@ impl World<'_> {
         }
         let endless = builder.backgrounds(&mut parts.loads);
         let Builder { network, stations, resources, .. } = builder;
+        let datasets = scenario.datasets.iter().zip(0..);
+        let sizes = datasets.map(|(dataset, id)| Sizes::new(dataset, id)).collect();
         let mut world = World {
             streams: Streams::new(scenario.run.seed, replication),
             network,
             stations,
+            sizes,
             unfinished: parts.jobs.len(),
             jobs: parts.jobs,
             loaders: parts.loaders,
@@ -202,7 +206,6 @@ impl Builder<'_, '_> {
         parts: &mut Parts,
     ) {
         let l = parts.loaders.len() as u32;
-        let copy = j as u64;
         let dataset = &self.scenario.datasets[job.dataset];
         let (first_stage, first) = (parts.stages.len() as u32, parts.workers.len() as u32);
         let mut first_worker = Vec::new();
@@ -232,7 +235,7 @@ impl Builder<'_, '_> {
             job: j,
             rank,
             nodes: job.nodes,
-            source: Source::new(dataset, job.dataset as u64, copy),
+            source: Source::new(dataset, job.dataset),
             mount,
             cores,
             intra,

@@ -4,7 +4,8 @@
 //! in flat arrays with typed indices and holds the one `match` on `Event`; each file adds
 //! the behaviour of one kind of component to it:
 //!
-//! - `workers` and `read`: the workers of loader stages and what their operations ask of the machine,
+//! - `workers`, `read` and `sizes`: the workers of loader stages and what their operations ask of
+//!   the machine,
 //! - `stages`: hand-over between stages, order, blocking,
 //! - `queue`: the last buffer, bounded or circular, and its accounts,
 //! - `trainer`: devices, steps, the barrier between model copies, batch intervals, pipelines,
@@ -19,6 +20,7 @@ mod event;
 mod queue;
 mod read;
 mod recorder;
+mod sizes;
 mod stages;
 mod station;
 mod timeline;

@@ -1,9 +1,9 @@
 //! Reading: an open operation, a latency, bytes.
 
 use crate::fluid::GroupId;
-use crate::random::{Permutation, Purpose, Sampler};
+use crate::random::{Permutation, Purpose, Sampler, Streams};
 use crate::report::Cause;
-use crate::scenario::{Dataset, Layout, SampleOrder, SampleSizes};
+use crate::scenario::{Dataset, Layout, SampleOrder};
 
 use super::event::{Clock, Customer, Delay, Event};
 use super::workers::{Phase, Waiting};
@@ -44,48 +44,36 @@ pub(super) struct ShardCursor {
 /// What a loader reads, and how far it is.
 #[derive(Debug)]
 pub(super) struct Source {
+    /// Which data set.
+    dataset: u32,
     samples: u64,
-    sizes: Sizes,
     layout: Layout,
     shuffled: bool,
     /// Files of an epoch: samples or shards.
     files: u64,
-    /// Order of the current epoch's files.
-    permutation: Option<(u64, Permutation)>,
+    /// The current epoch, and the place in the reading where it began.
+    epoch: u64,
+    epoch_start: u64,
+    /// Order of its files, once it was asked for.
+    permutation: Option<Permutation>,
     next_file: u64,
 }
 
-#[derive(Debug)]
-enum Sizes {
-    Constant(f64),
-    Drawn(Sampler, u64),
-    Table { table: std::sync::Arc<[f64]>, offset: u64, stride: u64 },
-}
-
 impl Source {
-    /// Data set number `id` as job copy `copy` reads it.
-    pub(super) fn new(dataset: &Dataset, id: u64, copy: u64) -> Source {
-        let sizes = match &dataset.sizes {
-            SampleSizes::Drawn(distribution) => {
-                let sampler = Sampler::new(distribution);
-                sampler.is_constant().map_or(Sizes::Drawn(sampler, id), Sizes::Constant)
-            }
-            SampleSizes::Table { table, job_stride, sample_stride } => Sizes::Table {
-                table: table.clone(),
-                offset: copy.wrapping_mul(*job_stride),
-                stride: *sample_stride,
-            },
-        };
+    /// Data set number `index`.
+    pub(super) fn new(dataset: &Dataset, index: usize) -> Source {
         let files = match dataset.layout {
             Layout::FilePerSample => dataset.samples,
             Layout::Shards { samples_per_shard, .. } => dataset.samples.div_ceil(samples_per_shard),
         };
         Source {
+            dataset: index as u32,
             samples: dataset.samples,
-            sizes,
             layout: dataset.layout,
             shuffled: dataset.order == SampleOrder::Shuffled,
             files,
+            epoch: 0,
+            epoch_start: 0,
             permutation: None,
             next_file: 0,
         }
@@ -202,24 +190,27 @@ impl World<'_> {
         let worker = &mut self.workers[w as usize];
         let loader = &mut self.loaders[worker.loader as usize];
         let source = &mut loader.source;
+        let sizes = &mut self.sizes[source.dataset as usize];
         let (nodes, rank, job) = (loader.nodes as u64, loader.rank as u64, loader.job as u64);
         worker.requests = 0;
         let sample = match source.layout {
             Layout::FilePerSample => {
-                let position = (worker.item.first + worker.sample as u64) * nodes + rank;
-                worker.position = position;
-                if !source.needs_order() {
-                    worker.size = source.size_at(position, 0, &self.streams);
-                    return;
+                worker.position = (worker.item.first + worker.sample as u64) * nodes + rank;
+                if sizes.need_order() {
+                    source.file_at(worker.position, job, &self.streams)
+                } else {
+                    0
                 }
-                source.file_at(position, job, &self.streams)
             }
             Layout::Shards { samples_per_shard, .. } => {
                 if worker.shard.next == worker.shard.end {
                     let place = source.next_file * nodes + rank;
                     source.next_file += 1;
                     let shard = source.file_at(place, job, &self.streams);
-                    worker.shard = source.shard(shard, samples_per_shard, place, &self.streams);
+                    worker.shard = source.shard(shard, samples_per_shard);
+                    let base = worker.shard.epoch * source.samples;
+                    let samples = worker.shard.next..worker.shard.end;
+                    worker.shard.unread = sizes.sum(job, base, samples, &self.streams);
                 }
                 let sample = worker.shard.next;
                 worker.shard.next += 1;
@@ -227,62 +218,38 @@ impl World<'_> {
                 sample
             }
         };
-        worker.size = source.size_at(worker.position, sample, &self.streams);
+        worker.size = sizes.at(job, worker.position, sample, &self.streams);
     }
 }
 
 impl Source {
-    /// Whether it matters which sample comes when.
-    fn needs_order(&self) -> bool {
-        matches!(self.sizes, Sizes::Drawn(..))
-    }
-
     /// The file at `place` of a job copy's reading, epoch after epoch.
-    fn file_at(&mut self, place: u64, job: u64, streams: &crate::random::Streams) -> u64 {
-        let (epoch, index) = (place / self.files, place % self.files);
+    #[inline]
+    fn file_at(&mut self, place: u64, job: u64, streams: &Streams) -> u64 {
+        if place.wrapping_sub(self.epoch_start) >= self.files {
+            self.enter_epoch(place / self.files);
+        }
+        let index = place - self.epoch_start;
         if !self.shuffled {
             return index;
         }
-        if self.permutation.as_ref().is_none_or(|(of, _)| *of != epoch) {
-            let key = streams.at(Purpose::Order, job, epoch, 0);
-            self.permutation = Some((epoch, Permutation::new(key, self.files)));
-        }
-        self.permutation.as_ref().map_or(index, |(_, permutation)| permutation.at(index))
+        let (epoch, files) = (self.epoch, self.files);
+        let permutation = self.permutation.get_or_insert_with(|| {
+            Permutation::new(streams.at(Purpose::Order, job, epoch, 0), files)
+        });
+        permutation.at(index)
     }
 
-    fn shard(
-        &self,
-        shard: u64,
-        samples_per_shard: u64,
-        place: u64,
-        streams: &crate::random::Streams,
-    ) -> ShardCursor {
+    #[cold]
+    fn enter_epoch(&mut self, epoch: u64) {
+        (self.epoch, self.epoch_start) = (epoch, epoch * self.files);
+        self.permutation = None;
+    }
+
+    /// Number `shard` of the current epoch, of which nothing has been read.
+    fn shard(&self, shard: u64, samples_per_shard: u64) -> ShardCursor {
         let next = shard * samples_per_shard;
         let end = (next + samples_per_shard).min(self.samples);
-        let epoch = place / self.files;
-        let unread = match &self.sizes {
-            Sizes::Constant(size) => size * (end - next) as f64,
-            _ => {
-                let base = epoch * self.samples;
-                (next..end).map(|sample| self.size_at(base + sample, sample, streams)).sum()
-            }
-        };
-        ShardCursor { next, end, unread, buffered: 0.0, opened: false, epoch }
-    }
-
-    fn size_at(&self, position: u64, sample: u64, streams: &crate::random::Streams) -> f64 {
-        match &self.sizes {
-            Sizes::Constant(size) => *size,
-            Sizes::Drawn(sampler, dataset) => {
-                sampler.draw(&mut streams.at(Purpose::SampleSize, *dataset, sample, 0))
-            }
-            Sizes::Table { table, offset, stride } => {
-                let at = offset.wrapping_add(position.wrapping_mul(*stride));
-                let length = table.len() as u64;
-                // A division costs as much as all else that happens to a sample here.
-                let place = if length.is_power_of_two() { at & (length - 1) } else { at % length };
-                table[place as usize]
-            }
-        }
+        ShardCursor { next, end, epoch: self.epoch, ..ShardCursor::default() }
     }
 }

@@ -14,6 +14,7 @@ use super::event::{Clock, Customer, Delay, Event};
 use super::queue::Queue;
 use super::read::{Mount, Source};
 use super::recorder::Recorder;
+use super::sizes::Sizes;
 use super::stages::StageRun;
 use super::station::Station;
 use super::timeline::Segment;
@@ -48,6 +49,8 @@ pub(super) struct World<'a> {
     pub(super) streams: Streams,
     pub(super) network: Network<Customer>,
     pub(super) stations: Vec<Service>,
+    /// By data set.
+    pub(super) sizes: Vec<Sizes>,
     pub(super) jobs: Vec<JobRun>,
     pub(super) loaders: Vec<LoaderRun>,
     pub(super) stages: Vec<StageRun>,
