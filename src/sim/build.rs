@@ -223,7 +223,7 @@ impl Builder<'_, '_> {
         let last = &job.loader.stages[job.loader.stages.len() - 1];
         let capacity = last.buffer * samples_of(last, job);
         let circular = job.queue == QueueKind::Circular;
-        let mut queue = Queue::new(capacity, circular, job.prefill, start);
+        let mut queue = Queue::new(capacity, job.batch, circular, job.prefill, start);
         // Reports show the first copy's series.
         queue.snapshots = first_copy.then(|| Snapshots::new(start));
         let mount = self.mount(job.storage, Client::Node);

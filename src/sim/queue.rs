@@ -12,6 +12,8 @@ use super::recorder::Snapshots;
 #[derive(Debug)]
 pub(super) struct Queue {
     capacity: u64,
+    /// Samples that are taken together.
+    batch: u64,
     initial: u64,
     level: u64,
     /// Workers that wait for room.
@@ -41,9 +43,19 @@ struct Accounts {
 
 #[derive(Debug)]
 enum Contents {
-    /// When each batch of samples came in, oldest first.
-    Bounded(VecDeque<(Time, u32)>),
+    Bounded(Stamps),
     Circular(Ring),
+}
+
+/// When samples came in. They leave batch by batch, so that a sum for each batch is enough.
+#[derive(Debug)]
+struct Stamps {
+    batch: u64,
+    /// Of each full batch the sum over its samples [ps], oldest first.
+    sums: VecDeque<u128>,
+    /// The sum of the batch that is not full, and its number of samples.
+    open: u128,
+    samples: u64,
 }
 
 /// A ring that producers overwrite and the trainer reads round and round.
@@ -67,20 +79,20 @@ struct Slot {
 const MOST_READS: usize = 1024;
 
 impl Queue {
-    pub(super) fn new(capacity: u64, circular: bool, initial: u64, now: Time) -> Queue {
-        let mut contents = if circular {
-            Contents::Circular(Ring::default())
+    /// A queue that holds `initial` samples, from which `batch` are taken at a time.
+    pub(super) fn new(capacity: u64, batch: u64, circular: bool, initial: u64, now: Time) -> Queue {
+        let contents = if circular {
+            let mut ring = Ring::default();
+            (0..initial).for_each(|_| ring.put(now, capacity));
+            Contents::Circular(ring)
         } else {
-            Contents::Bounded(VecDeque::new())
+            let mut stamps = Stamps { batch, sums: VecDeque::new(), open: 0, samples: 0 };
+            stamps.put(now, initial);
+            Contents::Bounded(stamps)
         };
-        match &mut contents {
-            Contents::Bounded(stamps) => stamps.extend((0..initial).map(|_| (now, 1))),
-            Contents::Circular(ring) => {
-                (0..initial).for_each(|_| ring.put(now, capacity));
-            }
-        }
         Queue {
             capacity,
+            batch,
             initial,
             level: initial,
             blocked: 0,
@@ -95,8 +107,15 @@ impl Queue {
     }
 
     /// Samples that can be taken.
+    #[inline]
     pub(super) fn level(&self) -> u64 {
         self.level
+    }
+
+    /// Whether a batch can be taken.
+    #[inline]
+    pub(super) fn has_batch(&self) -> bool {
+        self.level >= self.batch
     }
 
     /// Whether `samples` more can be put in.
@@ -116,7 +135,7 @@ impl Queue {
         self.accounts.enqueued += samples;
         match &mut self.contents {
             Contents::Bounded(stamps) => {
-                stamps.push_back((now, samples as u32));
+                stamps.put(now, samples);
                 self.level += samples;
             }
             Contents::Circular(ring) => {
@@ -126,14 +145,15 @@ impl Queue {
         }
     }
 
-    /// Takes `batch` samples, which must be there; how many of them are fresh.
-    pub(super) fn take(&mut self, now: Time, batch: u64) -> u64 {
+    /// Takes a batch, which must be there; how many of its samples are fresh.
+    pub(super) fn take(&mut self, now: Time) -> u64 {
         self.account(now);
-        debug_assert!(self.level >= batch, "not enough samples");
+        debug_assert!(self.has_batch(), "not enough samples");
+        let batch = self.batch;
         match &mut self.contents {
             Contents::Bounded(stamps) => {
                 self.level -= batch;
-                self.accounts.residence_ps += residence(stamps, now, batch);
+                self.accounts.residence_ps += stamps.take(now);
                 self.accounts.dequeued += batch;
                 batch
             }
@@ -187,13 +207,19 @@ impl Queue {
         if now == self.accounts.last {
             return;
         }
-        if let Some(snapshots) = &mut self.snapshots {
-            while let Some(at) = snapshots.due(now) {
-                self.accounts.run(at, self.level, self.blocked, self.waiting);
-                snapshots.take(self.accounts.totals());
-            }
+        if self.snapshots.as_ref().is_some_and(|snapshots| snapshots.due(now).is_some()) {
+            self.take_snapshots(now);
         }
         self.accounts.run(now, self.level, self.blocked, self.waiting);
+    }
+
+    #[cold]
+    fn take_snapshots(&mut self, now: Time) {
+        let Some(snapshots) = &mut self.snapshots else { return };
+        while let Some(at) = snapshots.due(now) {
+            self.accounts.run(at, self.level, self.blocked, self.waiting);
+            snapshots.take(self.accounts.totals());
+        }
     }
 
     /// The running totals at `now`.
@@ -241,20 +267,26 @@ impl Queue {
     }
 }
 
-/// Time that the `batch` oldest samples have spent inside [sample·ps]; removes them.
-fn residence(stamps: &mut VecDeque<(Time, u32)>, now: Time, batch: u64) -> u128 {
-    let (mut left, mut sum) = (batch, 0);
-    while left > 0 {
-        let (since, samples) = stamps.front_mut().expect("the level counts what is inside");
-        let taken = left.min(*samples as u64);
-        sum += now.since(*since).0 as u128 * taken as u128;
-        left -= taken;
-        *samples -= taken as u32;
-        if *samples == 0 {
-            stamps.pop_front();
+impl Stamps {
+    #[inline]
+    fn put(&mut self, now: Time, mut samples: u64) {
+        while samples > 0 {
+            let put = samples.min(self.batch - self.samples);
+            self.open += now.0 as u128 * put as u128;
+            self.samples += put;
+            samples -= put;
+            if self.samples == self.batch {
+                self.sums.push_back(self.open);
+                (self.open, self.samples) = (0, 0);
+            }
         }
     }
-    sum
+
+    /// Time that the samples of the oldest batch have spent inside [sample·ps]; removes them.
+    fn take(&mut self, now: Time) -> u128 {
+        let sum = self.sums.pop_front().expect("the level counts what is inside");
+        now.0 as u128 * self.batch as u128 - sum
+    }
 }
 
 impl Ring {
@@ -326,11 +358,11 @@ mod tests {
     fn littles_law_holds_exactly_when_the_queue_ends_empty() {
         // System: 2 samples at 0, 1 at 1 s; 1 taken at 2 s, 2 at 5 s. Expectation: the level's
         // integral is 2 + 3 + 2·3 = 11, and so is the time spent inside, 2 + 5 + 4.
-        let mut queue = Queue::new(10, false, 0, Time(0));
+        let mut queue = Queue::new(10, 1, false, 0, Time(0));
         queue.put(Time(0), 2);
         queue.put(Time(S), 1);
-        assert_eq!(queue.take(Time(2 * S), 1), 1);
-        assert_eq!(queue.take(Time(5 * S), 2), 2);
+        assert_eq!(queue.take(Time(2 * S)), 1);
+        assert_eq!((queue.take(Time(5 * S)), queue.take(Time(5 * S))), (1, 1));
         let totals = queue.totals(Time(7 * S));
         assert_eq!(totals.level_seconds, 11.0);
         assert_eq!(totals.residence_seconds, 11.0);
@@ -339,7 +371,7 @@ mod tests {
 
     #[test]
     fn exhaustion_needs_a_queue_that_had_been_ready() {
-        let mut queue = Queue::new(4, false, 0, Time(0));
+        let mut queue = Queue::new(4, 1, false, 0, Time(0));
         queue.begin_wait(Time(0)); // never ready before: filling, not exhaustion
         queue.end_wait(Time(S));
         queue.served_at_once();
@@ -358,12 +390,12 @@ mod tests {
         // System: 2 slots filled at 0; both read at 1 s and again at 2 s; one overwritten at 3 s,
         // and both read at 4 s. Expectation: fresh 2, 0, then 1 (the new one); the overwritten one
         // had been read twice.
-        let mut queue = Queue::new(2, true, 0, Time(0));
+        let mut queue = Queue::new(2, 2, true, 0, Time(0));
         queue.put(Time(0), 2);
-        assert_eq!(queue.take(Time(S), 2), 2);
-        assert_eq!(queue.take(Time(2 * S), 2), 0);
+        assert_eq!(queue.take(Time(S)), 2);
+        assert_eq!(queue.take(Time(2 * S)), 0);
         queue.put(Time(3 * S), 1);
-        assert_eq!(queue.take(Time(4 * S), 2), 1);
+        assert_eq!(queue.take(Time(4 * S)), 1);
         assert_eq!((queue.overwritten(), queue.left()), (0, 0));
         queue.put(Time(5 * S), 2);
         queue.put(Time(5 * S), 1);

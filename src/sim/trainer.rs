@@ -250,9 +250,9 @@ impl World<'_> {
 
     fn want_batch(&mut self, clock: &mut Clock, d: u32) {
         let device = &mut self.devices[d as usize];
-        let (l, batch) = (device.loader, self.jobs[device.job as usize].batch);
+        let l = device.loader;
         let loader = &mut self.loaders[l as usize];
-        if loader.waiters.is_empty() && loader.queue.level() >= batch {
+        if loader.waiters.is_empty() && loader.queue.has_batch() {
             loader.queue.served_at_once();
             self.take_batch(clock, d);
             self.unblock_last(clock, l);
@@ -268,7 +268,7 @@ impl World<'_> {
     fn take_batch(&mut self, clock: &mut Clock, d: u32) {
         let device = &self.devices[d as usize];
         let (l, job) = (device.loader as usize, &mut self.jobs[device.job as usize]);
-        job.open_fresh += self.loaders[l].queue.take(clock.now, job.batch);
+        job.open_fresh += self.loaders[l].queue.take(clock.now);
         self.trace_level(clock.now, l as u32);
         self.compute(clock, d);
     }
@@ -278,20 +278,22 @@ impl World<'_> {
         let loader = &mut self.loaders[l as usize];
         loader.queue.put(clock.now, samples);
         loader.in_progress -= samples;
+        let served = !loader.waiters.is_empty() && loader.queue.has_batch();
         self.trace_level(clock.now, l);
-        let mut served = false;
-        while let Some(d) = self.loaders[l as usize].waiters.front().copied() {
-            let batch = self.jobs[self.devices[d as usize].job as usize].batch;
-            if self.loaders[l as usize].queue.level() < batch {
-                break;
-            }
-            served = true;
+        if served {
+            self.serve(clock, l, w);
+        }
+    }
+
+    /// Worker `w` has put in what the devices waited for that can be served now.
+    fn serve(&mut self, clock: &mut Clock, l: u32, w: u32) {
+        while let Some(&d) = self.loaders[l as usize].waiters.front()
+            && self.loaders[l as usize].queue.has_batch()
+        {
             self.end_starving(clock.now, d, w);
             self.take_batch(clock, d);
         }
-        if served {
-            self.unblock_last(clock, l);
-        }
+        self.unblock_last(clock, l);
     }
 
     fn unblock_last(&mut self, clock: &mut Clock, l: u32) {
@@ -551,8 +553,9 @@ impl World<'_> {
     }
 
     fn trace_level(&mut self, now: Time, l: u32) {
+        let Some(recorder) = &mut self.recorder else { return };
         let loader = &self.loaders[l as usize];
-        if let (Some(recorder), Some(track)) = (&mut self.recorder, loader.level_track) {
+        if let Some(track) = loader.level_track {
             recorder.count(track, now, loader.queue.level() as f64);
         }
     }
