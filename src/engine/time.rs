@@ -45,8 +45,10 @@ impl Span {
     /// A span of `seconds`, rounded to the nearest picosecond; negative and NaN give zero, and
     /// what exceeds the range gives the longest span.
     pub fn from_seconds(seconds: f64) -> Span {
-        // `as` saturates, and maps NaN to zero.
-        Span((seconds * PS_PER_SECOND).round() as u64)
+        let ps = seconds * PS_PER_SECOND;
+        // `as` saturates, and maps NaN to zero. This is `f64::round`, which is a call.
+        let whole = ps as u64;
+        Span(whole.saturating_add(u64::from(ps - whole as f64 >= 0.5)))
     }
 
     /// The span in seconds.
@@ -85,5 +87,23 @@ impl Add for Span {
 impl AddAssign for Span {
     fn add_assign(&mut self, other: Span) {
         *self = *self + other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn seconds_are_rounded_half_away_from_zero(bits: u64, whole in 0u64..1 << 54, half: bool) {
+            let awkward = f64::from_bits(bits);
+            let near_half = (whole as f64 + if half { 0.5 } else { 0.499_999_999 }) / PS_PER_SECOND;
+            for seconds in [awkward, near_half, near_half.next_up(), near_half.next_down()] {
+                let expected = (seconds * PS_PER_SECOND).round() as u64;
+                prop_assert_eq!(Span::from_seconds(seconds).0, expected);
+            }
+        }
     }
 }

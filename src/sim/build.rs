@@ -14,7 +14,7 @@ use crate::scenario::{
 use super::background::{Endless, Load};
 use super::event::{Clock, Customer, Event, Lanes};
 use super::queue::Queue;
-use super::read::{Mount, RequestLatency, Source};
+use super::read::{Mount, RequestLatency, ShardCursor, Source};
 use super::recorder::{Recorder, Snapshots};
 use super::sizes::Sizes;
 use super::stages::StageRun;
@@ -90,6 +90,8 @@ impl World<'_> {
             loaders: parts.loaders,
             stages: parts.stages,
             workers: parts.workers,
+            shards: parts.shards,
+            tracks: parts.tracks,
             devices: parts.devices,
             loads: parts.loads,
             requests: Vec::new(),
@@ -136,6 +138,8 @@ struct Parts {
     loaders: Vec<LoaderRun>,
     stages: Vec<StageRun>,
     workers: Vec<Worker>,
+    shards: Vec<ShardCursor>,
+    tracks: Vec<u32>,
     devices: Vec<Device>,
     loads: Vec<Load>,
     recorder: Option<Recorder>,
@@ -208,16 +212,19 @@ impl Builder<'_, '_> {
         let l = parts.loaders.len() as u32;
         let dataset = &self.scenario.datasets[job.dataset];
         let (first_stage, first) = (parts.stages.len() as u32, parts.workers.len() as u32);
+        let mount = self.mount(job.storage, Client::Node);
+        let cores = self.cores(job.loader.stages.iter().map(|stage| stage.workers).sum());
         let mut first_worker = Vec::new();
         for (index, stage) in job.loader.stages.iter().enumerate() {
             first_worker.push(parts.workers.len() as u32);
             let s = parts.stages.len() as u32;
-            let run = self.stage(job, index, l, first_stage);
+            let run = self.stage(job, index, l, first_stage, cores);
             parts.stages.push(run);
             for i in 0..stage.workers {
-                let name = || format!("{} {i}", stage.name);
-                let track = track(parts, process, name);
-                parts.workers.push(Worker { stage: s, loader: l, track, ..Worker::default() });
+                let track = track(parts, process, || format!("{} {i}", stage.name));
+                parts.tracks.extend(track);
+                parts.shards.push(ShardCursor::default());
+                parts.workers.push(Worker { stage: s, loader: l, ..Worker::default() });
             }
         }
         let last = &job.loader.stages[job.loader.stages.len() - 1];
@@ -226,8 +233,6 @@ impl Builder<'_, '_> {
         let mut queue = Queue::new(capacity, job.batch, circular, job.prefill, start);
         // Reports show the first copy's series.
         queue.snapshots = first_copy.then(|| Snapshots::new(start));
-        let mount = self.mount(job.storage, Client::Node);
-        let cores = self.cores(parts.workers.len() as u32 - first);
         let pcie = self.pcie(job);
         let intra = self.intra(job);
         let level_track = track(parts, process, || "queue".to_owned());
@@ -237,7 +242,6 @@ impl Builder<'_, '_> {
             nodes: job.nodes,
             source: Source::new(dataset, job.dataset),
             mount,
-            cores,
             intra,
             pcie,
             decoded_size: dataset.decoded_size,
@@ -253,21 +257,24 @@ impl Builder<'_, '_> {
         });
     }
 
-    fn stage(&mut self, job: &Job, index: usize, l: u32, first: u32) -> StageRun {
+    fn stage(&mut self, job: &Job, index: usize, l: u32, first: u32, cores: Cores) -> StageRun {
         let stages = &job.loader.stages;
         let stage = &stages[index];
         let previous = index.checked_sub(1).map(|i| &stages[i]);
         let gathers = previous.is_some_and(|p| p.unit == Unit::Sample && stage.unit == Unit::Batch);
         let mut works = |list: &[Operation], base: usize| {
             let salt = |i: usize| (index * 256 + base + i) as u64;
-            list.iter().enumerate().map(|(i, op)| self.work(op, salt(i))).collect()
+            list.iter().enumerate().map(|(i, op)| self.work(op, salt(i))).collect::<Vec<Work>>()
         };
+        let mut operations = works(&stage.per_sample, 0);
+        operations.extend(works(&stage.per_item, 128));
         StageRun {
             loader: l,
             previous: previous.map(|_| first + index as u32 - 1),
             next: (index + 1 < stages.len()).then_some(first + index as u32 + 1),
-            per_sample: works(&stage.per_sample, 0),
-            per_item: works(&stage.per_item, 128),
+            operations,
+            per_sample: stage.per_sample.len() as u32,
+            cores,
             ordered: stage.order == Order::InOrder,
             samples: samples_of(stage, job),
             takes: if gathers { job.batch as usize } else { 1 },

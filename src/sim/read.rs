@@ -82,12 +82,14 @@ impl Source {
 
 impl World<'_> {
     /// Begins to read the worker's current sample; true if it is there already.
+    #[inline]
     pub(super) fn begin_read(&mut self, clock: &mut Clock, w: u32) -> bool {
         self.locate(w);
         self.fetch(clock, w)
     }
 
     /// Asks for the next bytes of the current sample; true if none are missing.
+    #[inline]
     fn fetch(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
@@ -97,7 +99,7 @@ impl World<'_> {
                 true
             }
             Layout::Shards { request, .. } => {
-                let shard = &mut worker.shard;
+                let shard = &mut self.shards[w as usize];
                 // A byte's worth of slack: sums of sizes are rounded.
                 if shard.buffered + 0.5 >= worker.size {
                     shard.buffered = (shard.buffered - worker.size).max(0.0);
@@ -139,6 +141,7 @@ impl World<'_> {
         self.wait_for_first_byte(clock, w)
     }
 
+    #[inline]
     fn wait_for_first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
@@ -178,14 +181,16 @@ impl World<'_> {
                 true
             }
             Layout::Shards { .. } => {
-                worker.shard.buffered += worker.request;
-                worker.shard.unread -= worker.request;
+                let shard = &mut self.shards[w as usize];
+                shard.buffered += worker.request;
+                shard.unread -= worker.request;
                 self.fetch(clock, w)
             }
         }
     }
 
     /// Finds out which sample is next for worker `w`, and how large it is.
+    #[inline]
     fn locate(&mut self, w: u32) {
         let worker = &mut self.workers[w as usize];
         let loader = &mut self.loaders[worker.loader as usize];
@@ -203,18 +208,19 @@ impl World<'_> {
                 }
             }
             Layout::Shards { samples_per_shard, .. } => {
-                if worker.shard.next == worker.shard.end {
+                let current = &mut self.shards[w as usize];
+                if current.next == current.end {
                     let place = source.next_file * nodes + rank;
                     source.next_file += 1;
                     let shard = source.file_at(place, job, &self.streams);
-                    worker.shard = source.shard(shard, samples_per_shard);
-                    let base = worker.shard.epoch * source.samples;
-                    let samples = worker.shard.next..worker.shard.end;
-                    worker.shard.unread = sizes.sum(job, base, samples, &self.streams);
+                    *current = source.shard(shard, samples_per_shard);
+                    let base = current.epoch * source.samples;
+                    let samples = current.next..current.end;
+                    current.unread = sizes.sum(job, base, samples, &self.streams);
                 }
-                let sample = worker.shard.next;
-                worker.shard.next += 1;
-                worker.position = worker.shard.epoch * source.samples + sample;
+                let sample = current.next;
+                current.next += 1;
+                worker.position = current.epoch * source.samples + sample;
                 sample
             }
         };

@@ -7,7 +7,7 @@ use crate::report::Cause;
 
 use super::event::Clock;
 use super::timeline::{Activity, NOBODY};
-use super::workers::{Item, Phase, Work};
+use super::workers::{Cores, Item, Phase, Work};
 use super::world::World;
 
 /// A stage of one loader: its workers' common state and the buffer behind it.
@@ -18,8 +18,11 @@ pub(super) struct StageRun {
     pub(super) previous: Option<u32>,
     /// The stage behind; the last one fills the loader's queue.
     pub(super) next: Option<u32>,
-    pub(super) per_sample: Vec<Work>,
-    pub(super) per_item: Vec<Work>,
+    /// Operations on each sample of an item, then those on the item as a whole.
+    pub(super) operations: Vec<Work>,
+    /// How many of them are on each sample.
+    pub(super) per_sample: u32,
+    pub(super) cores: Cores,
     pub(super) ordered: bool,
     /// Samples of an item.
     pub(super) samples: u64,
@@ -47,8 +50,7 @@ impl World<'_> {
             Some(previous) => self.gather(clock, w, s, previous),
         };
         let Some(mut item) = item else {
-            self.workers[w as usize].phase = Phase::Idle;
-            self.note(clock.now, w, Activity::Idle(NOBODY));
+            self.note(clock.now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
             let stage = &mut self.stages[s as usize];
             stage.idle.push_back(w);
             if stage.previous.is_none() && stage.next.is_none() {
@@ -68,9 +70,6 @@ impl World<'_> {
     fn next_samples(&mut self, s: u32) -> Option<Item> {
         let stage = &self.stages[s as usize];
         let loader = &mut self.loaders[stage.loader as usize];
-        if self.jobs[loader.job as usize].finished {
-            return None;
-        }
         let samples = stage.samples.min(loader.quota - loader.started);
         if samples == 0 {
             return None;
@@ -105,7 +104,8 @@ impl World<'_> {
         let worker = &mut self.workers[w as usize];
         let (s, sequence) = (worker.stage, worker.item.sequence);
         let stage = &mut self.stages[s as usize];
-        if stage.ordered && sequence != stage.outputs {
+        let ordered = stage.ordered;
+        if ordered && sequence != stage.outputs {
             worker.phase = Phase::Held;
             stage.held.insert(sequence, w);
             self.note(clock.now, w, Activity::Doing(Cause::Order));
@@ -116,7 +116,9 @@ impl World<'_> {
             return false;
         }
         self.put(clock, s, w);
-        self.release_held(clock, s);
+        if ordered {
+            self.release_held(clock, s);
+        }
         true
     }
 
@@ -129,8 +131,7 @@ impl World<'_> {
     }
 
     fn block(&mut self, now: Time, s: u32, w: u32) {
-        self.workers[w as usize].phase = Phase::Blocked;
-        self.note(now, w, Activity::Blocked(NOBODY));
+        self.note(now, w, Activity::Blocked(NOBODY)).phase = Phase::Blocked;
         let stage = &mut self.stages[s as usize];
         stage.blocked.push_back(w);
         if stage.next.is_none() {
@@ -180,13 +181,16 @@ impl World<'_> {
         while !self.stages[s as usize].blocked.is_empty() && self.has_room(s) {
             let stage = &mut self.stages[s as usize];
             let Some(w) = stage.blocked.pop_front() else { return };
+            let ordered = stage.ordered;
             if stage.next.is_none() {
                 self.loaders[stage.loader as usize].queue.set_blocked(clock.now, false);
             }
             self.link(w, by);
             self.put(clock, s, w);
             self.runnable.push_back(w);
-            self.release_held(clock, s);
+            if ordered {
+                self.release_held(clock, s);
+            }
         }
     }
 

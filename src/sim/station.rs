@@ -61,9 +61,10 @@ impl<C: Copy> Station<C> {
 
     #[inline]
     fn account(&mut self, now: Time) {
-        let dt = now.since(self.last).0 as u128;
-        self.busy_ps += self.busy as u128 * dt;
-        self.present_ps += (self.busy as u128 + self.waiting.len() as u128) * dt;
+        let dt = now.since(self.last).0;
+        let present = u64::from(self.busy) + self.waiting.len() as u64;
+        self.busy_ps += u128::from(self.busy) * u128::from(dt);
+        self.present_ps += u128::from(present) * u128::from(dt);
         self.last = now;
     }
 

@@ -6,7 +6,8 @@
 //! it was idle, the worker that ended its idleness answers, and where it was blocked, the one that
 //! made room. Work that was finished but held back by order is [`Cause::Order`].
 //!
-//! Timelines are only kept as long as a trainer waits: with nobody waiting the past is forgotten.
+//! Timelines are only needed as long as a trainer waits: of a full one, what lies before the oldest
+//! wait is forgotten.
 
 use crate::engine::Time;
 use crate::report::{Cause, StallCause};
@@ -48,6 +49,9 @@ pub(super) struct Entry {
 pub(super) struct Timeline(Vec<Entry>);
 
 impl Timeline {
+    /// Entries that a new timeline has room for.
+    const LEAST: usize = 16;
+
     /// `activity` begins at `start`, which is not before the last entry.
     #[inline]
     pub(super) fn push(&mut self, start: Time, activity: Activity) {
@@ -55,10 +59,20 @@ impl Timeline {
         self.0.push(Entry { start, activity });
     }
 
-    /// Forgets everything.
+    /// Whether the next entry needs more memory.
     #[inline]
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
+    pub(super) fn is_full(&self) -> bool {
+        self.0.len() == self.0.capacity()
+    }
+
+    /// Forgets what ended before `since`; takes more memory if that is not much.
+    #[cold]
+    pub(super) fn forget_before(&mut self, since: Time) {
+        let kept = self.0.partition_point(|e| e.start <= since).saturating_sub(1);
+        self.0.drain(..kept);
+        if 2 * self.0.len() >= self.0.capacity() {
+            self.0.reserve(self.0.len().max(Self::LEAST));
+        }
     }
 
     /// The latest entry.
@@ -181,6 +195,20 @@ mod tests {
             &[(0, Doing(Decode)), (6, Doing(Decode))],
         ]);
         assert_eq!(causes(&lines, 0, 0, 8), [(0, 6, Decode), (6, 8, Transfer)]);
+    }
+
+    #[test]
+    fn a_full_timeline_forgets_what_no_wait_needs() {
+        let mut timeline = Timeline::default();
+        for t in 0..100 {
+            if timeline.is_full() {
+                timeline.forget_before(Time(90.min(t)));
+            }
+            timeline.push(Time(t), if t % 2 == 0 { Doing(Latency) } else { Doing(Transfer) });
+        }
+        assert!(timeline.0.capacity() <= 64, "{}", timeline.0.capacity());
+        let found = causes(&[timeline], 0, 90, 93);
+        assert_eq!(found, [(90, 91, Latency), (91, 92, Transfer), (92, 93, Latency)]);
     }
 
     #[test]

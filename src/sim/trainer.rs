@@ -69,7 +69,7 @@ pub(super) struct Device {
     /// The step to begin next.
     next: u64,
     /// Since when it has done what it does.
-    since: Time,
+    pub(super) since: Time,
     state: State,
     /// Steps on the batch at hand.
     on_batch: u64,
@@ -437,6 +437,10 @@ impl World<'_> {
     fn finish_job(&mut self, now: Time, j: usize) {
         self.jobs[j].finished = true;
         self.unfinished -= 1;
+        for l in self.jobs[j].loaders.clone() {
+            let loader = &mut self.loaders[l as usize];
+            loader.quota = loader.started;
+        }
         self.close_open(j);
         for d in self.jobs[j].devices.clone() {
             let device = &mut self.devices[d as usize];

@@ -6,24 +6,23 @@ use crate::random::{Purpose, Sampler};
 use crate::report::Cause;
 
 use super::event::{Clock, Customer, Delay, Event};
-use super::read::ShardCursor;
 use super::timeline::{Activity, NOBODY, Timeline};
 use super::world::World;
 
-/// A worker of a stage.
+/// A worker of a stage. Its place in memory is found by a shift, and fills whole cache lines.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Worker {
     pub(super) stage: u32,
     pub(super) loader: u32,
     pub(super) item: Item,
     /// Which sample of the item is being worked on.
     pub(super) sample: u32,
-    /// Which operation is next: of `per_sample` while samples remain, then of `per_item`.
+    /// Which of the stage's operations is next.
     pub(super) operation: u32,
     pub(super) phase: Phase,
     /// Core-seconds of the computation in progress.
     pub(super) work: f64,
-    pub(super) shard: ShardCursor,
     /// Size of the sample being read [B].
     pub(super) size: f64,
     /// Bytes that the request in progress asked for [B].
@@ -33,7 +32,6 @@ pub(super) struct Worker {
     /// Address of the current sample's draws: its position in the job's reading.
     pub(super) position: u64,
     pub(super) timeline: Timeline,
-    pub(super) track: Option<u32>,
 }
 
 /// What a stage hands on.
@@ -115,19 +113,14 @@ impl World<'_> {
             if self.workers[w as usize].phase == Phase::Ready && !self.take_input(clock, w) {
                 return;
             }
-            while let Some((index, whole)) = self.next_operation(w) {
-                if !self.begin(clock, w, index, whole) {
-                    return;
-                }
-                self.end_operation(w);
-            }
-            if !self.finish_item(clock, w) {
+            if !self.work(clock, w) || !self.finish_item(clock, w) {
                 return;
             }
         }
     }
 
     /// What worker `w` waited for has come.
+    #[inline]
     pub(super) fn resume(&mut self, clock: &mut Clock, w: u32) {
         let done = match self.workers[w as usize].phase {
             Phase::Opening => self.opened(clock, w),
@@ -146,29 +139,46 @@ impl World<'_> {
         }
     }
 
-    /// Index of the next operation and whether it is for the item as a whole.
-    fn next_operation(&self, w: u32) -> Option<(usize, bool)> {
-        let worker = &self.workers[w as usize];
-        let stage = &self.stages[worker.stage as usize];
-        let operation = worker.operation as usize;
-        if worker.sample < worker.item.samples && !stage.per_sample.is_empty() {
-            return Some((operation, false));
+    /// Goes through the operations of the item of worker `w`; false if one takes time.
+    #[inline]
+    fn work(&mut self, clock: &mut Clock, w: u32) -> bool {
+        loop {
+            let worker = &self.workers[w as usize];
+            let stage = &self.stages[worker.stage as usize];
+            let over = match stage.operations.get(worker.operation as usize) {
+                None => return true,
+                Some(Work::Read) => self.begin_read(clock, w),
+                Some(Work::Compute(draw)) => {
+                    let ((seconds, delay), cores) = (self.draw(draw, w), stage.cores);
+                    self.begin_compute(clock, w, cores, seconds, delay)
+                }
+                Some(Work::Delay(draw)) => {
+                    let (seconds, delay) = self.draw(draw, w);
+                    self.begin_delay(clock, w, seconds, delay)
+                }
+                Some(Work::Copy) => self.begin_copy(clock, w),
+            };
+            if !over {
+                return false;
+            }
+            self.end_operation(w);
         }
-        (operation < stage.per_item.len()).then_some((operation, true))
     }
 
+    #[inline]
     fn end_operation(&mut self, w: u32) {
         let worker = &mut self.workers[w as usize];
-        let stage = &self.stages[worker.stage as usize];
         worker.operation += 1;
-        let per_sample = worker.sample < worker.item.samples && !stage.per_sample.is_empty();
-        if per_sample && worker.operation as usize == stage.per_sample.len() {
-            worker.operation = 0;
+        if worker.operation == self.stages[worker.stage as usize].per_sample {
             worker.sample += 1;
+            if worker.sample < worker.item.samples {
+                worker.operation = 0;
+            }
         }
     }
 
     /// A new item for worker `w`.
+    #[inline]
     pub(super) fn begin_item(&mut self, w: u32, item: Item) {
         let worker = &mut self.workers[w as usize];
         worker.item = item;
@@ -176,27 +186,13 @@ impl World<'_> {
         worker.operation = 0;
     }
 
-    /// Begins an operation; true if it is over at once.
-    fn begin(&mut self, clock: &mut Clock, w: u32, index: usize, whole: bool) -> bool {
-        let stage = &self.stages[self.workers[w as usize].stage as usize];
-        let work = if whole { &stage.per_item[index] } else { &stage.per_sample[index] };
-        match work {
-            Work::Read => self.begin_read(clock, w),
-            Work::Compute(draw) => {
-                let (seconds, delay) = self.draw(draw, w);
-                self.begin_compute(clock, w, seconds, delay)
-            }
-            Work::Delay(draw) => {
-                let (seconds, delay) = self.draw(draw, w);
-                if seconds <= 0.0 {
-                    return true;
-                }
-                self.enter(clock.now, w, Phase::Delayed, Cause::Latency);
-                clock.after(delay, Event::Waited(Customer::Worker(w)));
-                false
-            }
-            Work::Copy => self.begin_copy(clock, w),
+    fn begin_delay(&mut self, clock: &mut Clock, w: u32, seconds: f64, delay: Delay) -> bool {
+        if seconds <= 0.0 {
+            return true;
         }
+        self.enter(clock.now, w, Phase::Delayed, Cause::Latency);
+        clock.after(delay, Event::Waited(Customer::Worker(w)));
+        false
     }
 
     fn draw(&self, draw: &Draw, w: u32) -> (f64, Delay) {
@@ -212,51 +208,57 @@ impl World<'_> {
         (seconds, Delay::once(seconds))
     }
 
-    fn begin_compute(&mut self, clock: &mut Clock, w: u32, seconds: f64, delay: Delay) -> bool {
+    #[inline]
+    fn begin_compute(
+        &mut self,
+        clock: &mut Clock,
+        w: u32,
+        cores: Cores,
+        seconds: f64,
+        delay: Delay,
+    ) -> bool {
         if seconds <= 0.0 {
             return true;
         }
-        let worker = &mut self.workers[w as usize];
-        worker.work = seconds;
-        match self.loaders[worker.loader as usize].cores {
+        let mut cause = Cause::Decode;
+        match cores {
             Cores::Shared(group) => {
-                self.enter(clock.now, w, Phase::Computing, Cause::Decode);
+                self.workers[w as usize].work = seconds;
                 self.network.start(clock.now, group, seconds, Customer::Worker(w));
             }
             Cores::Fifo(station) => {
                 let station = &mut self.stations[station as usize];
-                let (visit, free) = (Waiting { customer: Customer::Worker(w), delay }, true);
-                if station.queue.arrive(clock.now, visit) == free {
-                    self.enter(clock.now, w, Phase::Computing, Cause::Decode);
+                let visit = Waiting { customer: Customer::Worker(w), delay };
+                if station.queue.arrive(clock.now, visit) {
                     clock.after(delay, Event::Computed(w));
                 } else {
-                    self.enter(clock.now, w, Phase::Computing, Cause::CpuWait);
+                    cause = Cause::CpuWait;
                 }
             }
         }
+        self.enter(clock.now, w, Phase::Computing, cause);
         false
     }
 
     /// A core has done the computation of worker `w`, and takes up the next.
+    #[inline]
     pub(super) fn computed(&mut self, clock: &mut Clock, w: u32) {
-        let loader = self.workers[w as usize].loader;
-        if let Cores::Fifo(station) = self.loaders[loader as usize].cores
+        let stage = self.workers[w as usize].stage;
+        if let Cores::Fifo(station) = self.stages[stage as usize].cores
             && let Some(next) = self.stations[station as usize].queue.leave(clock.now)
             && let Customer::Worker(other) = next.customer
         {
             self.note(clock.now, other, Activity::Doing(Cause::Decode));
             clock.after(next.delay, Event::Computed(other));
         }
-        self.resume(clock, w);
+        self.end_operation(w);
+        self.run_worker(clock, w);
     }
 
     /// A computation on shared cores took longer than its core-seconds because others had the
     /// cores: the time beyond them is cpu-wait, counted first.
     fn split_cpu_wait(&mut self, now: Time, w: u32) {
         let worker = &mut self.workers[w as usize];
-        if matches!(self.loaders[worker.loader as usize].cores, Cores::Fifo(_)) {
-            return;
-        }
         let work = crate::engine::Span::from_seconds(worker.work);
         let Some(entry) = worker.timeline.last_mut() else { return };
         let took = now.since(entry.start);
@@ -284,22 +286,25 @@ impl World<'_> {
     }
 
     /// Worker `w` waits in `phase`, doing what counts as `cause`.
+    #[inline]
     pub(super) fn enter(&mut self, now: Time, w: u32, phase: Phase, cause: Cause) {
-        self.workers[w as usize].phase = phase;
-        self.note(now, w, Activity::Doing(cause));
+        self.note(now, w, Activity::Doing(cause)).phase = phase;
     }
 
     /// From `now` on worker `w` does `activity`.
     #[inline]
-    pub(super) fn note(&mut self, now: Time, w: u32, activity: Activity) {
+    pub(super) fn note(&mut self, now: Time, w: u32, activity: Activity) -> &mut Worker {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begin(self.tracks[w as usize], now, activity.name());
+        }
         let worker = &mut self.workers[w as usize];
-        if self.loaders[worker.loader as usize].waiters.is_empty() {
-            worker.timeline.clear();
+        if worker.timeline.is_full() {
+            let oldest = self.loaders[worker.loader as usize].waiters.front();
+            let since = oldest.map_or(now, |device| self.devices[*device as usize].since);
+            worker.timeline.forget_before(since);
         }
         worker.timeline.push(now, activity);
-        if let (Some(recorder), Some(track)) = (&mut self.recorder, worker.track) {
-            recorder.begin(track, now, activity.name());
-        }
+        worker
     }
 
     /// What ended the idleness or blocking of worker `w`.

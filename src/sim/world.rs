@@ -12,14 +12,14 @@ use crate::scenario::{Scenario, Stop};
 use super::background::{Load, Request};
 use super::event::{Clock, Customer, Delay, Event};
 use super::queue::Queue;
-use super::read::{Mount, Source};
+use super::read::{Mount, ShardCursor, Source};
 use super::recorder::Recorder;
 use super::sizes::Sizes;
 use super::stages::StageRun;
 use super::station::Station;
 use super::timeline::Segment;
 use super::trainer::{Device, JobRun};
-use super::workers::{Cores, Waiting, Worker};
+use super::workers::{Waiting, Worker};
 
 /// What to do beside simulating.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,6 +55,10 @@ pub(super) struct World<'a> {
     pub(super) loaders: Vec<LoaderRun>,
     pub(super) stages: Vec<StageRun>,
     pub(super) workers: Vec<Worker>,
+    /// By worker, for data sets in shards.
+    pub(super) shards: Vec<ShardCursor>,
+    /// By worker, where a timeline is recorded.
+    pub(super) tracks: Vec<u32>,
     pub(super) devices: Vec<Device>,
     pub(super) loads: Vec<Load>,
     pub(super) requests: Vec<Request>,
@@ -89,7 +93,6 @@ pub(super) struct LoaderRun {
     pub(super) nodes: u32,
     pub(super) source: Source,
     pub(super) mount: Mount,
-    pub(super) cores: Cores,
     /// Way between the node's GPUs, where it is limited.
     pub(super) intra: Option<GroupId>,
     /// Way to each GPU, where it is limited.
