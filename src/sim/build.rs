@@ -12,10 +12,10 @@ use crate::scenario::{
 };
 
 use super::background::{Endless, Load};
-use super::event::{Clock, Customer, Event, Lanes};
+use super::event::{Clock, Customer, Delay, Event, Lanes};
 use super::queue::Queue;
 use super::read::{Mount, RequestLatency, ShardCursor, Source};
-use super::recorder::{Recorder, Snapshots};
+use super::recorder::Recorder;
 use super::sizes::Sizes;
 use super::stages::StageRun;
 use super::station::Station;
@@ -33,6 +33,8 @@ struct Builder<'s, 'c> {
     /// What all nodes share of each storage, once it was asked for.
     shared: Vec<Option<Backend>>,
     resources: Vec<Resource>,
+    /// By stage of the job at hand, the first of its operations.
+    first_operations: Vec<u32>,
 }
 
 /// Where a storage's requests and bytes go.
@@ -66,11 +68,13 @@ impl World<'_> {
             stations: Vec::new(),
             shared: vec![None; scenario.storage.len()],
             resources: Vec::new(),
+            first_operations: Vec::new(),
         };
         let recorder = trace.then(Recorder::default);
         let mut parts = Parts { recorder, ..Parts::default() };
         let mut node = 0;
         for (index, job) in scenario.jobs.iter().enumerate() {
+            builder.operations(job, &mut parts.works);
             for copy in 0..job.copies {
                 builder.job_copy(index, job, copy, node, &mut parts);
                 node += job.nodes;
@@ -89,6 +93,7 @@ impl World<'_> {
             jobs: parts.jobs,
             loaders: parts.loaders,
             stages: parts.stages,
+            works: parts.works,
             workers: parts.workers,
             shards: parts.shards,
             tracks: parts.tracks,
@@ -137,6 +142,7 @@ struct Parts {
     jobs: Vec<JobRun>,
     loaders: Vec<LoaderRun>,
     stages: Vec<StageRun>,
+    works: Vec<Work>,
     workers: Vec<Worker>,
     shards: Vec<ShardCursor>,
     tracks: Vec<u32>,
@@ -232,7 +238,9 @@ impl Builder<'_, '_> {
         let circular = job.queue == QueueKind::Circular;
         let mut queue = Queue::new(capacity, job.batch, circular, job.prefill, start);
         // Reports show the first copy's series.
-        queue.snapshots = first_copy.then(|| Snapshots::new(start));
+        if first_copy {
+            queue.record(start);
+        }
         let pcie = self.pcie(job);
         let intra = self.intra(job);
         let level_track = track(parts, process, || "queue".to_owned());
@@ -257,26 +265,21 @@ impl Builder<'_, '_> {
         });
     }
 
-    fn stage(&mut self, job: &Job, index: usize, l: u32, first: u32, cores: Cores) -> StageRun {
+    fn stage(&self, job: &Job, index: usize, l: u32, first: u32, cores: Cores) -> StageRun {
         let stages = &job.loader.stages;
         let stage = &stages[index];
         let previous = index.checked_sub(1).map(|i| &stages[i]);
         let gathers = previous.is_some_and(|p| p.unit == Unit::Sample && stage.unit == Unit::Batch);
-        let mut works = |list: &[Operation], base: usize| {
-            let salt = |i: usize| (index * 256 + base + i) as u64;
-            list.iter().enumerate().map(|(i, op)| self.work(op, salt(i))).collect::<Vec<Work>>()
-        };
-        let mut operations = works(&stage.per_sample, 0);
-        operations.extend(works(&stage.per_item, 128));
         StageRun {
             loader: l,
             previous: previous.map(|_| first + index as u32 - 1),
             next: (index + 1 < stages.len()).then_some(first + index as u32 + 1),
-            operations,
+            first_operation: self.first_operations[index],
+            operations: (stage.per_sample.len() + stage.per_item.len()) as u32,
             per_sample: stage.per_sample.len() as u32,
             cores,
             ordered: stage.order == Order::InOrder,
-            samples: samples_of(stage, job),
+            samples: samples_of(stage, job) as u32,
             takes: if gathers { job.batch as usize } else { 1 },
             capacity: stage.buffer as usize,
             buffer: VecDeque::new(),
@@ -285,6 +288,18 @@ impl Builder<'_, '_> {
             inputs: 0,
             outputs: 0,
             held: Default::default(),
+        }
+    }
+
+    /// Adds the operations of the stages of `job`, for all of its copies.
+    fn operations(&mut self, job: &Job, works: &mut Vec<Work>) {
+        self.first_operations.clear();
+        for (index, stage) in job.loader.stages.iter().enumerate() {
+            self.first_operations.push(works.len() as u32);
+            for (list, base) in [(&stage.per_sample, 0), (&stage.per_item, 128)] {
+                let salts = (index * 256 + base) as u64..;
+                works.extend(list.iter().zip(salts).map(|(op, salt)| self.work(op, salt)));
+            }
         }
     }
 
@@ -307,7 +322,8 @@ impl Builder<'_, '_> {
         let node = &self.scenario.cluster.node;
         let capacity = f64::from(node.cores);
         if node.scheduling == Scheduling::Fifo || workers <= node.cores {
-            let service = self.lanes.recurring(self.calendar, 0.0);
+            // Each visit brings its own service time.
+            let service = Delay::once(0.0);
             self.stations.push(Service { queue: Station::new(node.cores), service });
             let station = self.stations.len() as u32 - 1;
             self.resource("node.cores", "cores", capacity, Member::Station(station));
@@ -377,7 +393,7 @@ impl Builder<'_, '_> {
         let round_trip = if medium.remote { 2.0 * self.scenario.cluster.latency } else { 0.0 };
         let sampler = Sampler::new(medium.latency.unwrap_or(&Distribution::Constant(0.0)));
         match sampler.is_constant().map(|latency| latency + round_trip) {
-            None => RequestLatency::Drawn(sampler, round_trip),
+            None => RequestLatency::Drawn(Box::new(sampler), round_trip),
             Some(seconds) if seconds <= 0.0 => RequestLatency::None,
             Some(seconds) => RequestLatency::Constant(self.lanes.recurring(self.calendar, seconds)),
         }

@@ -73,7 +73,7 @@ impl World<'_> {
         counts.dequeued += totals.dequeued;
         counts.overwritten += loader.queue.overwritten();
         counts.left += loader.queue.left();
-        if let Some(snapshots) = &loader.queue.snapshots {
+        if let Some(snapshots) = loader.queue.snapshots() {
             let series: &mut Series = &mut outcome.series;
             snapshots.add_to(totals, series);
         }

@@ -9,42 +9,48 @@ use crate::stats::LogHistogram;
 use super::recorder::Snapshots;
 
 /// Samples between a loader and the model copies of one node.
+///
+/// What every sample needs comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Queue {
+    accounts: Accounts,
     capacity: u64,
     /// Samples that are taken together.
     batch: u64,
-    initial: u64,
     level: u64,
     /// Workers that wait for room.
     blocked: u32,
     /// Model copies that wait for a batch.
     waiting: u32,
-    accounts: Accounts,
+    /// When the next snapshot is to be taken; never if none are.
+    next_snapshot: Time,
     contents: Contents,
+    initial: u64,
     /// Whether a model copy has been served at once since the last exhaustion.
     ready: bool,
     exhaustions: Vec<Exhaustion>,
     exhausted_since: Option<Time>,
-    pub(super) snapshots: Option<Snapshots>,
+    snapshots: Option<Snapshots>,
 }
 
 /// Integer integrals over time: exact, so that Little's law can be checked to the picosecond.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
 struct Accounts {
-    last: Time,
     level_ps: u128,
     blocked_ps: u128,
+    last: Time,
     empty_ps: u64,
-    residence_ps: u128,
     enqueued: u64,
     dequeued: u64,
+    residence_ps: u128,
 }
 
 #[derive(Debug)]
 enum Contents {
     Bounded(Stamps),
-    Circular(Ring),
+    Circular(Box<Ring>),
 }
 
 /// When samples came in. They leave batch by batch, so that a sum for each batch is enough.
@@ -84,7 +90,7 @@ impl Queue {
         let contents = if circular {
             let mut ring = Ring::default();
             (0..initial).for_each(|_| ring.put(now, capacity));
-            Contents::Circular(ring)
+            Contents::Circular(Box::new(ring))
         } else {
             let mut stamps = Stamps { batch, sums: VecDeque::new(), open: 0, samples: 0 };
             stamps.put(now, initial);
@@ -102,8 +108,21 @@ impl Queue {
             ready: initial > 0,
             exhaustions: Vec::new(),
             exhausted_since: None,
+            next_snapshot: Time::NEVER,
             snapshots: None,
         }
+    }
+
+    /// From now on keeps the history for a series that begins at `start`.
+    pub(super) fn record(&mut self, start: Time) {
+        let snapshots = Snapshots::new(start);
+        self.next_snapshot = snapshots.next();
+        self.snapshots = Some(snapshots);
+    }
+
+    /// The history, if it was recorded.
+    pub(super) fn snapshots(&self) -> Option<&Snapshots> {
+        self.snapshots.as_ref()
     }
 
     /// Samples that can be taken.
@@ -207,7 +226,7 @@ impl Queue {
         if now == self.accounts.last {
             return;
         }
-        if self.snapshots.as_ref().is_some_and(|snapshots| snapshots.due(now).is_some()) {
+        if self.next_snapshot <= now {
             self.take_snapshots(now);
         }
         self.accounts.run(now, self.level, self.blocked, self.waiting);
@@ -216,9 +235,10 @@ impl Queue {
     #[cold]
     fn take_snapshots(&mut self, now: Time) {
         let Some(snapshots) = &mut self.snapshots else { return };
-        while let Some(at) = snapshots.due(now) {
-            self.accounts.run(at, self.level, self.blocked, self.waiting);
+        while self.next_snapshot <= now {
+            self.accounts.run(self.next_snapshot, self.level, self.blocked, self.waiting);
             snapshots.take(self.accounts.totals());
+            self.next_snapshot = snapshots.next();
         }
     }
 

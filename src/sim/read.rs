@@ -14,9 +14,9 @@ use super::world::World;
 pub(super) struct Mount {
     /// Operation station, where operations are limited.
     pub(super) station: Option<u32>,
-    pub(super) latency: RequestLatency,
     /// The bytes' way; `None` where nothing limits them.
     pub(super) group: Option<GroupId>,
+    pub(super) latency: RequestLatency,
 }
 
 /// Time from request to first byte, network round trip included.
@@ -24,7 +24,7 @@ pub(super) struct Mount {
 pub(super) enum RequestLatency {
     None,
     Constant(Delay),
-    Drawn(Sampler, f64),
+    Drawn(Box<Sampler>, f64),
 }
 
 /// The shard that a worker reads, and how far it is.
@@ -43,20 +43,21 @@ pub(super) struct ShardCursor {
 
 /// What a loader reads, and how far it is.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Source {
     /// Which data set.
     dataset: u32,
-    samples: u64,
-    layout: Layout,
     shuffled: bool,
+    layout: Layout,
     /// Files of an epoch: samples or shards.
     files: u64,
     /// The current epoch, and the place in the reading where it began.
     epoch: u64,
     epoch_start: u64,
-    /// Order of its files, once it was asked for.
-    permutation: Option<Permutation>,
     next_file: u64,
+    /// Order of the epoch's files, once it was asked for.
+    permutation: Option<Box<Permutation>>,
+    samples: u64,
 }
 
 impl Source {
@@ -161,32 +162,37 @@ impl World<'_> {
         false
     }
 
+    #[inline]
     pub(super) fn first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
-        let Some(group) = loader.mount.group else { return self.transferred(clock, w) };
-        let bytes = worker.request;
-        self.enter(clock.now, w, Phase::Transfer, Cause::Transfer);
-        self.network.start(clock.now, group, bytes, Customer::Worker(w));
-        false
+        let (bytes, file) = (worker.request, loader.source.layout == Layout::FilePerSample);
+        match loader.mount.group {
+            None if file => self.file_read(w),
+            None => self.requested(clock, w),
+            Some(group) => {
+                let phase = if file { Phase::Transfer } else { Phase::Request };
+                self.enter(clock.now, w, phase, Cause::Transfer);
+                self.network.start(clock.now, group, bytes, Customer::Worker(w));
+                false
+            }
+        }
+    }
+
+    /// The bytes of a sample's file have come: that is all of it.
+    #[inline]
+    pub(super) fn file_read(&mut self, w: u32) -> bool {
+        let worker = &mut self.workers[w as usize];
+        worker.item.bytes += worker.size;
+        true
     }
 
     /// The bytes of a request have come; true if the sample is complete.
-    pub(super) fn transferred(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let worker = &mut self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
-        match loader.source.layout {
-            Layout::FilePerSample => {
-                worker.item.bytes += worker.size;
-                true
-            }
-            Layout::Shards { .. } => {
-                let shard = &mut self.shards[w as usize];
-                shard.buffered += worker.request;
-                shard.unread -= worker.request;
-                self.fetch(clock, w)
-            }
-        }
+    pub(super) fn requested(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let (worker, shard) = (&self.workers[w as usize], &mut self.shards[w as usize]);
+        shard.buffered += worker.request;
+        shard.unread -= worker.request;
+        self.fetch(clock, w)
     }
 
     /// Finds out which sample is next for worker `w`, and how large it is.
@@ -241,7 +247,7 @@ impl Source {
         }
         let (epoch, files) = (self.epoch, self.files);
         let permutation = self.permutation.get_or_insert_with(|| {
-            Permutation::new(streams.at(Purpose::Order, job, epoch, 0), files)
+            Box::new(Permutation::new(streams.at(Purpose::Order, job, epoch, 0), files))
         });
         permutation.at(index)
     }

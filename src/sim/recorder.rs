@@ -20,10 +20,9 @@ impl Snapshots {
         Snapshots { width, next: start + width, totals: Vec::new() }
     }
 
-    /// The instant of the next snapshot, if it is not after `now`.
-    #[inline]
-    pub(super) fn due(&self, now: Time) -> Option<Time> {
-        (self.next <= now).then_some(self.next)
+    /// The instant of the next snapshot.
+    pub(super) fn next(&self) -> Time {
+        self.next
     }
 
     pub(super) fn take(&mut self, totals: QueueTotals) {

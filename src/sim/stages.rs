@@ -7,25 +7,35 @@ use crate::report::Cause;
 
 use super::event::Clock;
 use super::timeline::{Activity, NOBODY};
-use super::workers::{Cores, Item, Phase, Work};
+use super::workers::{Cores, Item, Phase};
 use super::world::World;
 
 /// A stage of one loader: its workers' common state and the buffer behind it.
+///
+/// What every sample needs comes first and shares a cache line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct StageRun {
     pub(super) loader: u32,
+    /// The first of its operations among the world's: those on each sample of an item, then those
+    /// on the item as a whole.
+    pub(super) first_operation: u32,
+    /// How many there are.
+    pub(super) operations: u32,
+    /// How many of them are on each sample.
+    pub(super) per_sample: u32,
+    pub(super) cores: Cores,
     /// The stage before; the first one reads.
     pub(super) previous: Option<u32>,
     /// The stage behind; the last one fills the loader's queue.
     pub(super) next: Option<u32>,
-    /// Operations on each sample of an item, then those on the item as a whole.
-    pub(super) operations: Vec<Work>,
-    /// How many of them are on each sample.
-    pub(super) per_sample: u32,
-    pub(super) cores: Cores,
-    pub(super) ordered: bool,
+    /// Sequence of the next input.
+    pub(super) inputs: u64,
+    /// Sequence of the next item to enter the buffer, where order is kept.
+    pub(super) outputs: u64,
     /// Samples of an item.
-    pub(super) samples: u64,
+    pub(super) samples: u32,
+    pub(super) ordered: bool,
     /// Items of the previous stage for one of this.
     pub(super) takes: usize,
     /// Items that fit into the buffer (not for the last stage).
@@ -33,10 +43,6 @@ pub(super) struct StageRun {
     pub(super) buffer: VecDeque<Item>,
     pub(super) idle: VecDeque<u32>,
     pub(super) blocked: VecDeque<u32>,
-    /// Sequence of the next input.
-    pub(super) inputs: u64,
-    /// Sequence of the next item to enter the buffer, where order is kept.
-    pub(super) outputs: u64,
     /// Finished items that wait for those before them, by sequence.
     pub(super) held: BTreeMap<u64, u32>,
 }
@@ -70,7 +76,7 @@ impl World<'_> {
     fn next_samples(&mut self, s: u32) -> Option<Item> {
         let stage = &self.stages[s as usize];
         let loader = &mut self.loaders[stage.loader as usize];
-        let samples = stage.samples.min(loader.quota - loader.started);
+        let samples = u64::from(stage.samples).min(loader.quota - loader.started);
         if samples == 0 {
             return None;
         }
@@ -126,7 +132,7 @@ impl World<'_> {
         let stage = &self.stages[s as usize];
         match stage.next {
             Some(_) => stage.buffer.len() < stage.capacity,
-            None => self.loaders[stage.loader as usize].queue.has_room(stage.samples),
+            None => self.loaders[stage.loader as usize].queue.has_room(stage.samples.into()),
         }
     }
 

@@ -279,7 +279,9 @@ impl World<'_> {
         loader.queue.put(clock.now, samples);
         loader.in_progress -= samples;
         let served = !loader.waiters.is_empty() && loader.queue.has_batch();
-        self.trace_level(clock.now, l);
+        if self.recorder.is_some() {
+            self.trace_level(clock.now, l);
+        }
         if served {
             self.serve(clock, l, w);
         }

@@ -58,7 +58,10 @@ pub(super) enum Phase {
     Ready,
     Opening,
     Latency,
+    /// A file's bytes.
     Transfer,
+    /// Some bytes of a shard.
+    Request,
     Computing,
     Delayed,
     Copying,
@@ -125,7 +128,8 @@ impl World<'_> {
         let done = match self.workers[w as usize].phase {
             Phase::Opening => self.opened(clock, w),
             Phase::Latency => self.first_byte(clock, w),
-            Phase::Transfer => self.transferred(clock, w),
+            Phase::Transfer => self.file_read(w),
+            Phase::Request => self.requested(clock, w),
             Phase::Computing => {
                 self.split_cpu_wait(clock.now, w);
                 true
@@ -145,18 +149,21 @@ impl World<'_> {
         loop {
             let worker = &self.workers[w as usize];
             let stage = &self.stages[worker.stage as usize];
-            let over = match stage.operations.get(worker.operation as usize) {
-                None => return true,
-                Some(Work::Read) => self.begin_read(clock, w),
-                Some(Work::Compute(draw)) => {
+            if worker.operation == stage.operations {
+                return true;
+            }
+            let work = &self.works[(stage.first_operation + worker.operation) as usize];
+            let over = match work {
+                Work::Read => self.begin_read(clock, w),
+                Work::Compute(draw) => {
                     let ((seconds, delay), cores) = (self.draw(draw, w), stage.cores);
                     self.begin_compute(clock, w, cores, seconds, delay)
                 }
-                Some(Work::Delay(draw)) => {
+                Work::Delay(draw) => {
                     let (seconds, delay) = self.draw(draw, w);
                     self.begin_delay(clock, w, seconds, delay)
                 }
-                Some(Work::Copy) => self.begin_copy(clock, w),
+                Work::Copy => self.begin_copy(clock, w),
             };
             if !over {
                 return false;
@@ -294,17 +301,31 @@ impl World<'_> {
     /// From `now` on worker `w` does `activity`.
     #[inline]
     pub(super) fn note(&mut self, now: Time, w: u32, activity: Activity) -> &mut Worker {
+        if self.recorder.is_some() {
+            self.trace_worker(now, w, activity);
+        }
+        if self.workers[w as usize].timeline.is_full() {
+            self.forget(now, w);
+        }
+        let worker = &mut self.workers[w as usize];
+        worker.timeline.push(now, activity);
+        worker
+    }
+
+    /// Makes room in the timeline of worker `w`: nobody asks what was before the oldest wait.
+    #[cold]
+    fn forget(&mut self, now: Time, w: u32) {
+        let worker = &mut self.workers[w as usize];
+        let oldest = self.loaders[worker.loader as usize].waiters.front();
+        let since = oldest.map_or(now, |device| self.devices[*device as usize].since);
+        worker.timeline.forget_before(since);
+    }
+
+    #[cold]
+    fn trace_worker(&mut self, now: Time, w: u32, activity: Activity) {
         if let Some(recorder) = &mut self.recorder {
             recorder.begin(self.tracks[w as usize], now, activity.name());
         }
-        let worker = &mut self.workers[w as usize];
-        if worker.timeline.is_full() {
-            let oldest = self.loaders[worker.loader as usize].waiters.front();
-            let since = oldest.map_or(now, |device| self.devices[*device as usize].since);
-            worker.timeline.forget_before(since);
-        }
-        worker.timeline.push(now, activity);
-        worker
     }
 
     /// What ended the idleness or blocking of worker `w`.

@@ -19,7 +19,7 @@ use super::stages::StageRun;
 use super::station::Station;
 use super::timeline::Segment;
 use super::trainer::{Device, JobRun};
-use super::workers::{Waiting, Worker};
+use super::workers::{Waiting, Work, Worker};
 
 /// What to do beside simulating.
 #[derive(Debug, Clone, Copy, Default)]
@@ -54,6 +54,8 @@ pub(super) struct World<'a> {
     pub(super) jobs: Vec<JobRun>,
     pub(super) loaders: Vec<LoaderRun>,
     pub(super) stages: Vec<StageRun>,
+    /// By stage of a job; its copies share them.
+    pub(super) works: Vec<Work>,
     pub(super) workers: Vec<Worker>,
     /// By worker, for data sets in shards.
     pub(super) shards: Vec<ShardCursor>,
@@ -84,32 +86,33 @@ pub(super) struct Service {
     pub(super) service: Delay,
 }
 
-/// The loader of one node of a job copy.
+/// The loader of one node of a job copy. What every sample needs comes first, in a few cache lines.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct LoaderRun {
     pub(super) job: u32,
     /// Which node of the job copy, of how many.
     pub(super) rank: u32,
     pub(super) nodes: u32,
-    pub(super) source: Source,
     pub(super) mount: Mount,
-    /// Way between the node's GPUs, where it is limited.
-    pub(super) intra: Option<GroupId>,
-    /// Way to each GPU, where it is limited.
-    pub(super) pcie: Vec<GroupId>,
-    pub(super) decoded_size: Option<f64>,
-    pub(super) queue: Queue,
-    /// Its stages and workers, as ranges of the world's.
-    pub(super) stages: std::ops::Range<u32>,
-    pub(super) workers: std::ops::Range<u32>,
-    /// First worker of each stage.
-    pub(super) first_worker: Vec<u32>,
+    pub(super) source: Source,
     /// Samples that the reading may take in all.
     pub(super) quota: u64,
     pub(super) started: u64,
     pub(super) in_progress: u64,
     /// Devices that starve, in order of arrival.
     pub(super) waiters: VecDeque<u32>,
+    pub(super) queue: Queue,
+    /// Way between the node's GPUs, where it is limited.
+    pub(super) intra: Option<GroupId>,
+    /// Way to each GPU, where it is limited.
+    pub(super) pcie: Vec<GroupId>,
+    pub(super) decoded_size: Option<f64>,
+    /// Its stages and workers, as ranges of the world's.
+    pub(super) stages: std::ops::Range<u32>,
+    pub(super) workers: std::ops::Range<u32>,
+    /// First worker of each stage.
+    pub(super) first_worker: Vec<u32>,
     pub(super) level_track: Option<u32>,
 }
 
