@@ -94,6 +94,11 @@ impl Queue {
         }
     }
 
+    /// Samples that fit in.
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
     /// Samples that can be taken.
     pub(super) fn level(&self) -> u64 {
         self.level
