@@ -2,7 +2,7 @@
 
 use super::fixture::{outcome, scenario};
 use super::*;
-use crate::scenario::{Distribution, QueueKind, Scenario, StorageKind, WarmUp};
+use crate::scenario::{Distribution, Operation, QueueKind, Scenario, StorageKind, WarmUp};
 
 #[track_caller]
 fn assert_close(figure: Figure, expected: f64) {
@@ -256,6 +256,11 @@ fn doubts_are_said() {
         scenario.run.warm_up = WarmUp::Steps(steps);
         scenario
     };
+    let mut limited = scenario();
+    limited.cluster.node.pcie = 1e9;
+    assert!(warned(&limited, "`cluster.node.pcie` has no effect"));
+    limited.jobs[0].loader.stages[0].per_item.push(Operation::Copy);
+    assert!(!warned(&limited, "pcie"));
     assert!(warned(&with_warm_up(21), "Only 19 steps"));
     assert!(warned(&with_warm_up(40), "No step"));
     assert!(warned(&with_warm_up(99), "No step"));
