@@ -172,9 +172,11 @@ pub struct QueueReport {
     /// Unblocked enqueue rate − unstalled dequeue rate [samples/s]: negative where the queue runs
     /// dry, positive where it fills.
     pub net_enqueue_rate: Figure,
-    /// From the job's start to the first exhaustion of a queue that was full then [s], of the
-    /// copies where it happened.
+    /// From the job's start to the first exhaustion of a queue that was full then [s], mean over the
+    /// copies in which it ran dry.
     pub time_to_exhaustion: Figure,
+    /// Share of the copies whose queue was full at their start in which it ran dry.
+    pub exhausted_copies: Figure,
     /// Time that a sample spends inside [s].
     pub waiting_time: Figure,
     /// Circular queues: age of samples when read [s], over the whole run.

@@ -79,6 +79,7 @@ fn queue_figures_are_differences_of_totals() {
     assert_close(queue.exhaustions, 1.0);
     assert_close(queue.exhaustion_duration, 0.2);
     assert_close(queue.time_to_exhaustion, 0.5);
+    assert_close(queue.exhausted_copies, 1.0);
     assert!(queue.age.is_none() && queue.reuse.is_none());
 }
 
@@ -94,6 +95,27 @@ fn a_queue_that_only_blocks_has_no_unblocked_rate() {
     assert_eq!(queue.unblocked_enqueue_rate.mean, None);
     assert_eq!(queue.net_enqueue_rate.mean, None);
     assert_eq!(queue.time_to_exhaustion.mean, None, "it was not full at the start");
+    assert_eq!(queue.exhausted_copies.mean, None);
+}
+
+#[test]
+fn copies_that_did_not_run_dry_are_counted_beside_those_that_did() {
+    let said = |dry: usize| {
+        let mut outcome = outcome([0.1, 0.1]);
+        outcome.jobs.iter_mut().skip(dry).for_each(|copy| copy.queue.exhaustions.clear());
+        let report = summarise(&scenario(), &[outcome], 0.0);
+        let share = report.jobs[0].queue.exhausted_copies.mean;
+        (share, text::render(&report, 400, false))
+    };
+    for (dry, share, words) in [
+        (2, 1.0, "full at the start and dry after 500 ms in 100.0 % of the copies"),
+        (1, 0.5, "full at the start and dry after 500 ms in 50.0 % of the copies"),
+        (0, 0.0, "full at the start and never dry"),
+    ] {
+        let (found, text) = said(dry);
+        assert_eq!(found, Some(share));
+        assert!(text.contains(words), "{text}");
+    }
 }
 
 #[test]
