@@ -243,6 +243,35 @@ fn bottleneck_names_what_to_change() {
     assert_eq!((idle.cause.as_str(), idle.resource.as_str()), ("compute", "accelerators"));
 }
 
+/// Eight model copies with an own wait for decoding and one for a peer's computing, as shares.
+fn ranks_with(decode: f64, computing: f64) -> Bottleneck {
+    let mut scenario = scenario();
+    scenario.jobs[0].copies_per_node = 8;
+    let mut outcome = outcome([0.1, 0.1]);
+    for copy in &mut outcome.jobs {
+        for stalls in copy.stalls.chunks_mut(2) {
+            stalls[0].cause = StallCause::own(Cause::Decode);
+            stalls[0].seconds = 0.1 * decode;
+            stalls[1].cause = StallCause::peer(Cause::Compute);
+            stalls[1].seconds = 0.1 * computing;
+        }
+    }
+    summarise(&scenario, &[outcome], 0.0).bottleneck.unwrap()
+}
+
+#[test]
+fn waiting_for_peers_that_start_late_is_not_put_down_to_their_computing() {
+    // System: eight copies, seven of which have their batch at once and wait while the last, whose
+    // batch came late by a tenth of the step, computes. Expectation: what the last waited for.
+    let late = ranks_with(0.1, 0.7);
+    assert_eq!((late.cause.as_str(), late.resource.as_str()), ("decode", "lenet.workers"));
+    assert!(late.text.contains("and 70.0 % into waiting for model copies"), "{}", late.text);
+    // More waiting than lateness explains: the copies themselves differ.
+    let uneven = ranks_with(0.05, 0.7);
+    assert_eq!((uneven.cause.as_str(), uneven.resource.as_str()), ("peer.compute", "slowest rank"));
+    assert!(uneven.text.contains("balance the ranks"), "{}", uneven.text);
+}
+
 #[test]
 fn transfers_are_put_down_to_what_is_full() {
     for (utilisation, carrier) in [(0.95, "nfs.bandwidth"), (0.5, "nfs.per_stream")] {
