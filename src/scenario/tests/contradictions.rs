@@ -261,8 +261,8 @@ fn distributions_need_their_parameters() {
         ("{ lognormal = { mean = \"1 B\" } }", "`cv` is missing"),
         ("{ lognromal = {} }", "did you mean `lognormal`?"),
         ("{ constant = 3 }", "the number 3 has no unit"),
-        ("{ empirical = { file = \"/dev/zero\" } }", "is not a regular file"),
-        ("{ empirical = { file = \".\" } }", "is not a regular file"),
+        ("{ empirical = { file = \"/dev/zero\" } }", "\"/dev/zero\": it is not a regular file"),
+        ("{ empirical = { file = \".\" } }", "\".\": it is not a regular file"),
         ("{ empirical = { file = 3 } }", "found the number 3"),
     ] {
         let shown = said("\"784 B\"", to);
