@@ -225,7 +225,8 @@ pub struct SeriesReport {
     pub step_time: Vec<Option<f64>>,
 }
 
-/// A shared resource over the whole run.
+/// A shared resource over the whole run, warm-up included: all jobs use it, and each has a warm-up
+/// of its own.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct ResourceReport {
     /// Name.
