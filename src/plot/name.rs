@@ -3,7 +3,7 @@
 use super::Unit;
 
 /// Columns of sweeps and of series, in words, and what they are measured in.
-const KNOWN: [(&str, &str, Unit); 20] = [
+const KNOWN: [(&str, &str, Unit); 21] = [
     ("time", "Time", Unit::Seconds),
     ("step_time", "Step time", Unit::Seconds),
     ("samples_per_second", "Samples per second", Unit::Number),
@@ -22,6 +22,7 @@ const KNOWN: [(&str, &str, Unit); 20] = [
     ("dequeue_rate", "Dequeue rate, samples per second", Unit::Number),
     ("net_enqueue_rate", "Net enqueue rate, samples per second", Unit::Number),
     ("time_to_exhaustion", "Time to exhaustion", Unit::Seconds),
+    ("exhausted_copies", "Copies whose queue ran dry", Unit::Share),
     ("makespan", "Makespan", Unit::Seconds),
     ("job", "Job", Unit::Number),
 ];

@@ -18,17 +18,14 @@ pub(super) fn bottleneck(
     resources: &[ResourceReport],
 ) -> Option<Bottleneck> {
     let lost = |(described, job): &(&Job, &JobReport)| {
-        let accelerators = f64::from(described.copies)
-            * f64::from(described.nodes)
-            * f64::from(described.copies_per_node);
-        job.figures.stall.total.mean.unwrap_or(0.0) * accelerators
+        job.figures.stall.total.mean.unwrap_or(0.0) * f64::from(described.copies) * ranks(described)
     };
     let trained = scenario.jobs.iter().zip(jobs).filter(|(_, job)| !job.figures.is_empty());
     // Of equals the first.
     let worst = trained.rev().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
     let (described, job) = worst;
     let total = job.figures.stall.total.mean?;
-    let largest = job.figures.stall.largest().filter(|_| total >= NEGLIGIBLE);
+    let largest = job.figures.stall.largest(ranks(described)).filter(|_| total >= NEGLIGIBLE);
     let Some((of, part)) = largest else {
         return Some(by_compute(job));
     };
@@ -36,13 +33,19 @@ pub(super) fn bottleneck(
     let resource = context.carrier(of);
     let advice = context.advice(of, &resource);
     let text = format!(
-        "{} of the accelerators' time in `{}` goes into {}: {advice}{}.",
+        "{} of the accelerators' time in `{}` goes into {}{}: {advice}{}.",
         share(part),
         job.name,
         context.words(of),
+        context.followers(of),
         context.interval_hint(of)
     );
     Some(Bottleneck { job: job.name.clone(), cause: of.to_string(), resource, share: part, text })
+}
+
+/// The model copies of a job copy, which start each step together.
+fn ranks(job: &Job) -> f64 {
+    f64::from(job.nodes) * f64::from(job.copies_per_node)
 }
 
 fn by_compute(job: &JobReport) -> Bottleneck {
@@ -135,6 +138,16 @@ impl Context<'_> {
         } else {
             words
         }
+    }
+
+    /// What follows from a wait, in words: ranks that were not late wait while the late compute.
+    fn followers(&self, of: StallCause) -> String {
+        let computing = StallCause::peer(Cause::Compute);
+        let part = self.job.figures.stall.share(computing);
+        if of == computing || part < NEGLIGIBLE {
+            return String::new();
+        }
+        format!(", and {} into waiting for model copies that it makes late", share(part))
     }
 
     /// What to change, to be read after a colon.

@@ -110,16 +110,26 @@ pub struct StallReport {
 }
 
 impl StallReport {
+    /// The share of time that goes into one cause.
+    pub fn share(&self, of: StallCause) -> f64 {
+        let found = self.causes.iter().find(|(cause, _)| *cause == of);
+        found.and_then(|(_, figure)| figure.mean).unwrap_or(0.0)
+    }
+
     /// The largest cause and its share of time, if there is any. What held up a rank and what that
     /// rank held up is one cause: it counts as the rank's own.
-    pub fn largest(&self) -> Option<(StallCause, f64)> {
-        let share = |of| {
-            let found = self.causes.iter().find(|(cause, _)| *cause == of);
-            found.and_then(|(_, figure)| figure.mean).unwrap_or(0.0)
-        };
-        let together = Cause::ALL.iter().map(|cause| {
+    ///
+    /// `ranks` start each step together. One that starts late by its own wait holds up each of the
+    /// others by as much while it computes, however even their step times are: waits for computing
+    /// peers count as a cause of their own only where they are more than that.
+    pub fn largest(&self, ranks: f64) -> Option<(StallCause, f64)> {
+        let own: f64 = Cause::ALL.iter().map(|cause| self.share(StallCause::own(*cause))).sum();
+        let uneven = self.share(StallCause::peer(Cause::Compute)) > 1.01 * own * (ranks - 1.0);
+        let together = Cause::ALL.iter().filter(|cause| uneven || **cause != Cause::Compute);
+        let together = together.map(|cause| {
             let (own, peer) = (StallCause::own(*cause), StallCause::peer(*cause));
-            (if share(own) > 0.0 { own } else { peer }, share(own) + share(peer))
+            let first = if self.share(own) > 0.0 { own } else { peer };
+            (first, self.share(own) + self.share(peer))
         });
         // Of equals the first.
         let largest = together.rev().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -172,9 +182,11 @@ pub struct QueueReport {
     /// Unblocked enqueue rate − unstalled dequeue rate [samples/s]: negative where the queue runs
     /// dry, positive where it fills.
     pub net_enqueue_rate: Figure,
-    /// From the job's start to the first exhaustion of a queue that was full then [s], of the
-    /// copies where it happened.
+    /// From the job's start to the first exhaustion of a queue that was full then [s], mean over the
+    /// copies in which it ran dry.
     pub time_to_exhaustion: Figure,
+    /// Share of the copies whose queue was full at their start in which it ran dry.
+    pub exhausted_copies: Figure,
     /// Time that a sample spends inside [s].
     pub waiting_time: Figure,
     /// Circular queues: age of samples when read [s], over the whole run.
@@ -213,7 +225,8 @@ pub struct SeriesReport {
     pub step_time: Vec<Option<f64>>,
 }
 
-/// A shared resource over the whole run.
+/// A shared resource over the whole run, warm-up included: all jobs use it, and each has a warm-up
+/// of its own.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct ResourceReport {
     /// Name.

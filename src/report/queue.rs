@@ -24,6 +24,7 @@ pub(super) fn queue(copies: &[Vec<&JobOutcome>], sample: &Sample, kind: QueueKin
         net_enqueue_rate: sample
             .figure(|w| Some(w.unblocked_enqueue_rate()? - w.unstalled_dequeue_rate()?)),
         time_to_exhaustion: per_copy(copies, time_to_exhaustion),
+        exhausted_copies: exhausted_copies(copies),
         waiting_time: sample.figure(|w| ratio(w.residence_seconds, w.dequeued)),
         age: circular.then(|| age(copies)),
         reuse: circular.then(|| reuse(copies)),
@@ -62,11 +63,24 @@ fn pooled(values: &[Vec<f64>]) -> Figure {
     with_quantiles(over_replications(&means), &all)
 }
 
+fn began_full(copy: &JobOutcome) -> bool {
+    copy.queue.capacity > 0 && copy.queue.initial == copy.queue.capacity
+}
+
 /// From the start of a copy whose queue was full to its first exhaustion [s].
 fn time_to_exhaustion(copy: &JobOutcome) -> Option<f64> {
-    let full = copy.queue.capacity > 0 && copy.queue.initial == copy.queue.capacity;
-    let first = copy.queue.exhaustions.first().filter(|_| full)?;
+    let first = copy.queue.exhaustions.first().filter(|_| began_full(copy))?;
     Some(first.start - copy.start)
+}
+
+/// Of the copies whose queue was full at the start those in which it ran dry.
+fn exhausted_copies(copies: &[Vec<&JobOutcome>]) -> Figure {
+    let share = |copies: &Vec<&JobOutcome>| {
+        let full = copies.iter().filter(|copy| began_full(copy)).count();
+        let dry = copies.iter().filter(|copy| time_to_exhaustion(copy).is_some()).count();
+        ratio(dry as f64, full as f64)
+    };
+    over_replications(&copies.iter().filter_map(share).collect::<Vec<_>>())
 }
 
 fn age(copies: &[Vec<&JobOutcome>]) -> Figure {

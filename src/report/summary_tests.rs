@@ -2,7 +2,7 @@
 
 use super::fixture::{outcome, scenario};
 use super::*;
-use crate::scenario::{Distribution, QueueKind, Scenario, StorageKind, WarmUp};
+use crate::scenario::{Distribution, Operation, QueueKind, Scenario, StorageKind, WarmUp};
 
 #[track_caller]
 fn assert_close(figure: Figure, expected: f64) {
@@ -79,6 +79,7 @@ fn queue_figures_are_differences_of_totals() {
     assert_close(queue.exhaustions, 1.0);
     assert_close(queue.exhaustion_duration, 0.2);
     assert_close(queue.time_to_exhaustion, 0.5);
+    assert_close(queue.exhausted_copies, 1.0);
     assert!(queue.age.is_none() && queue.reuse.is_none());
 }
 
@@ -94,6 +95,27 @@ fn a_queue_that_only_blocks_has_no_unblocked_rate() {
     assert_eq!(queue.unblocked_enqueue_rate.mean, None);
     assert_eq!(queue.net_enqueue_rate.mean, None);
     assert_eq!(queue.time_to_exhaustion.mean, None, "it was not full at the start");
+    assert_eq!(queue.exhausted_copies.mean, None);
+}
+
+#[test]
+fn copies_that_did_not_run_dry_are_counted_beside_those_that_did() {
+    let said = |dry: usize| {
+        let mut outcome = outcome([0.1, 0.1]);
+        outcome.jobs.iter_mut().skip(dry).for_each(|copy| copy.queue.exhaustions.clear());
+        let report = summarise(&scenario(), &[outcome], 0.0);
+        let share = report.jobs[0].queue.exhausted_copies.mean;
+        (share, text::render(&report, 400, false))
+    };
+    for (dry, share, words) in [
+        (2, 1.0, "full at the start and dry after 500 ms in 100.0 % of the copies"),
+        (1, 0.5, "full at the start and dry after 500 ms in 50.0 % of the copies"),
+        (0, 0.0, "full at the start and never dry"),
+    ] {
+        let (found, text) = said(dry);
+        assert_eq!(found, Some(share));
+        assert!(text.contains(words), "{text}");
+    }
 }
 
 #[test]
@@ -221,6 +243,35 @@ fn bottleneck_names_what_to_change() {
     assert_eq!((idle.cause.as_str(), idle.resource.as_str()), ("compute", "accelerators"));
 }
 
+/// Eight model copies with an own wait for decoding and one for a peer's computing, as shares.
+fn ranks_with(decode: f64, computing: f64) -> Bottleneck {
+    let mut scenario = scenario();
+    scenario.jobs[0].copies_per_node = 8;
+    let mut outcome = outcome([0.1, 0.1]);
+    for copy in &mut outcome.jobs {
+        for stalls in copy.stalls.chunks_mut(2) {
+            stalls[0].cause = StallCause::own(Cause::Decode);
+            stalls[0].seconds = 0.1 * decode;
+            stalls[1].cause = StallCause::peer(Cause::Compute);
+            stalls[1].seconds = 0.1 * computing;
+        }
+    }
+    summarise(&scenario, &[outcome], 0.0).bottleneck.unwrap()
+}
+
+#[test]
+fn waiting_for_peers_that_start_late_is_not_put_down_to_their_computing() {
+    // System: eight copies, seven of which have their batch at once and wait while the last, whose
+    // batch came late by a tenth of the step, computes. Expectation: what the last waited for.
+    let late = ranks_with(0.1, 0.7);
+    assert_eq!((late.cause.as_str(), late.resource.as_str()), ("decode", "lenet.workers"));
+    assert!(late.text.contains("and 70.0 % into waiting for model copies"), "{}", late.text);
+    // More waiting than lateness explains: the copies themselves differ.
+    let uneven = ranks_with(0.05, 0.7);
+    assert_eq!((uneven.cause.as_str(), uneven.resource.as_str()), ("peer.compute", "slowest rank"));
+    assert!(uneven.text.contains("balance the ranks"), "{}", uneven.text);
+}
+
 #[test]
 fn transfers_are_put_down_to_what_is_full() {
     for (utilisation, carrier) in [(0.95, "nfs.bandwidth"), (0.5, "nfs.per_stream")] {
@@ -256,6 +307,11 @@ fn doubts_are_said() {
         scenario.run.warm_up = WarmUp::Steps(steps);
         scenario
     };
+    let mut limited = scenario();
+    limited.cluster.node.pcie = 1e9;
+    assert!(warned(&limited, "`cluster.node.pcie` has no effect"));
+    limited.jobs[0].loader.stages[0].per_item.push(Operation::Copy);
+    assert!(!warned(&limited, "pcie"));
     assert!(warned(&with_warm_up(21), "Only 19 steps"));
     assert!(warned(&with_warm_up(40), "No step"));
     assert!(warned(&with_warm_up(99), "No step"));

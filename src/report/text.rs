@@ -136,8 +136,12 @@ fn queue_line(name: &str, queue: &QueueReport) -> String {
     if let Some(net) = queue.net_enqueue_rate.mean {
         line += &format!(", net {} if never held up", samples(net));
     }
-    if let Some(time) = queue.time_to_exhaustion.mean {
-        line += &format!(", full at the start and dry after {}", seconds(time));
+    if let Some(dry) = queue.exhausted_copies.mean {
+        line += ", full at the start and ";
+        line += &match queue.time_to_exhaustion.mean {
+            Some(time) => format!("dry after {} in {} of the copies", seconds(time), share(dry)),
+            None => "never dry".to_owned(),
+        };
     }
     if let Some(age) = queue.age {
         line += &format!(

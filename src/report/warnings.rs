@@ -28,6 +28,13 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
             ));
         }
     }
+    if scenario.cluster.node.pcie.is_finite() && !scenario.jobs.iter().any(copies_to_device) {
+        found.push(
+            "`cluster.node.pcie` has no effect, because no loader copies to the device: write \
+             stages of which one has the work \"copy\", or leave it out."
+                .to_owned(),
+        );
+    }
     for (index, job) in scenario.jobs.iter().enumerate() {
         let copies = outcomes.iter().flat_map(|outcome| &outcome.jobs);
         let copies: Vec<&JobOutcome> = copies.filter(|copy| copy.job == index).collect();
@@ -52,6 +59,13 @@ fn length_warning(job: &Job, copies: &[&JobOutcome], rule: WarmUp) -> Option<Str
         )),
         Some(_) => None,
     }
+}
+
+/// Whether a job's loader moves samples over PCIe.
+fn copies_to_device(job: &Job) -> bool {
+    let stages = job.loader.stages.iter();
+    let mut work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
+    work.any(|operation| *operation == Operation::Copy)
 }
 
 /// Whether several workers all do the same at the same time.

@@ -1,5 +1,6 @@
 //! What every check of settings needs: the document, to point into, and the log.
 
+use super::distribution::FilesOfValues;
 use super::document::{Document, NodeId, ROOT};
 use super::field::Field;
 use super::names::choose;
@@ -14,6 +15,8 @@ pub(super) struct Check<'d> {
     pub(super) log: &'d Log,
     /// Where files that the scenario names are looked up.
     pub(super) directory: &'d Path,
+    /// Those files that were read already.
+    pub(super) values: &'d FilesOfValues,
 }
 
 impl Check<'_> {

@@ -3,6 +3,7 @@
 mod empirical;
 pub(super) mod settings;
 
+pub(super) use empirical::FilesOfValues;
 use std::sync::Arc;
 
 /// A non-negative random quantity in SI units (seconds, bytes, core-seconds).

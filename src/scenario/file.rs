@@ -1,5 +1,6 @@
 //! Scenario files: the door between TOML and everything else.
 
+use super::distribution::FilesOfValues;
 use super::document::{Document, Kind, Node, NodeId, ROOT};
 use super::problem::{Problem, Problems};
 use super::value::Tree;
@@ -18,19 +19,27 @@ pub struct ScenarioFile {
     pub(super) directory: PathBuf,
     pub(super) text: String,
     pub(super) document: Document,
+    /// Files of values that it names, as far as they were read.
+    pub(super) values: FilesOfValues,
 }
 
 impl ScenarioFile {
     /// Reads and parses a file.
     ///
     /// # Errors
-    /// If it cannot be read, is larger than 16 MiB, or is not TOML in UTF-8.
+    /// If it is neither a file nor a pipe that the shell has opened for us (`<(…)`), cannot be read,
+    /// is larger than 16 MiB, or is not TOML in UTF-8.
     pub fn open(path: &Path) -> Result<Self, Problems> {
         let name = path.display().to_string();
         let bytes =
             read(path, LARGEST).map_err(|(what, remedy)| Problem::new(&name, what, remedy))?;
         let text = String::from_utf8(bytes).map_err(|error| not_utf8(&name, &error))?;
-        Self::parse(&name, text)
+        let mut file = Self::parse(&name, text)?;
+        if is_descriptor(path) {
+            // What it names is looked up where the user is, as for standard input.
+            file.directory = PathBuf::new();
+        }
+        Ok(file)
     }
 
     /// Parses a text; `name` stands for it in messages, and what it refers to is looked up beside
@@ -46,7 +55,8 @@ impl ScenarioFile {
         let mut document = Document::new(table.span());
         grow_table(&mut document, ROOT, table.get_ref());
         let directory = Path::new(name).parent().map(Path::to_path_buf).unwrap_or_default();
-        Ok(Self { name: name.to_owned(), directory, text, document })
+        let values = FilesOfValues::default();
+        Ok(Self { name: name.to_owned(), directory, text, document, values })
     }
 
     /// The question that the file asks: its first comment line, without `#`.
@@ -58,6 +68,12 @@ impl ScenarioFile {
     }
 }
 
+/// Whether a path stands for something that is open already. Any other pipe may have nobody who
+/// writes to it, and opening it would wait for that for ever.
+fn is_descriptor(path: &Path) -> bool {
+    ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|place| path.starts_with(place))
+}
+
 /// The bytes of a file that holds at most `largest`; otherwise what is wrong, and a remedy.
 pub(super) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, (String, String)> {
     let failed = |error: std::io::Error| {
@@ -67,17 +83,24 @@ pub(super) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, (String, String
             ErrorKind::IsADirectory => "name a file in this directory",
             _ => "check the path",
         };
-        (format!("cannot read the file: {error}"), remedy.to_owned())
+        let what = error.to_string();
+        let words = what.split(" (os error").next().unwrap_or_default();
+        (format!("cannot read the file: {words}"), remedy.to_owned())
     };
     let too_large = || {
         let limit = largest >> 20;
-        (format!("it holds more than {limit} MiB"), "is this the right file?".to_owned())
+        let remedy = format!("is this the right file? write at most {limit} MiB");
+        (format!("it holds more than {limit} MiB"), remedy)
     };
-    let file = File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
+    let metadata = path.metadata().map_err(failed)?;
     if metadata.is_dir() {
         return Err(failed(ErrorKind::IsADirectory.into()));
     }
+    if !metadata.is_file() && !is_descriptor(path) {
+        let remedy = "name a file; what comes through a pipe is read from standard input: `-`";
+        return Err(("it is not a regular file".to_owned(), remedy.to_owned()));
+    }
+    let file = File::open(path).map_err(failed)?;
     if metadata.len() > largest {
         return Err(too_large());
     }

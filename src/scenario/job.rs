@@ -2,6 +2,7 @@
 
 mod interval;
 mod model;
+mod pace;
 mod parallel;
 mod prefill;
 mod rules;

@@ -70,7 +70,8 @@ impl ScenarioFile {
             document.set(change.path(), change.value(), index);
         }
         let log = Log::default();
-        let check = Check { document: &document, log: &log, directory: &self.directory };
+        let (directory, values) = (&self.directory, &self.values);
+        let check = Check { document: &document, log: &log, directory, values };
         let scenario = read(&document, &log).and_then(|settings| settings.resolve(check));
         let source = Source { file: &self.name, text: &self.text, document: &document, overrides };
         match (log.into_problems(&source), scenario) {

@@ -125,6 +125,11 @@ impl Queue {
         self.snapshots.as_ref()
     }
 
+    /// Samples that fit in.
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
     /// Samples that can be taken.
     #[inline]
     pub(super) fn level(&self) -> u64 {

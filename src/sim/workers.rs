@@ -9,6 +9,9 @@ use super::event::{Clock, Customer, Delay, Event};
 use super::timeline::{Activity, NOBODY, Timeline};
 use super::world::World;
 
+/// Items of a worker at one instant from which on it may be one that never ends.
+const SOME_ITEMS: u64 = 1 << 20;
+
 /// A worker of a stage. Its place in memory is found by a shift, and fills whole cache lines.
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -112,6 +115,7 @@ pub(super) enum Cores {
 impl World<'_> {
     /// Carries on with worker `w` until it waits for something.
     pub(super) fn run_worker(&mut self, clock: &mut Clock, w: u32) {
+        let mut made = 0_u64;
         loop {
             if self.workers[w as usize].phase == Phase::Ready && !self.take_input(clock, w) {
                 return;
@@ -119,7 +123,25 @@ impl World<'_> {
             if !self.work(clock, w) || !self.finish_item(clock, w) {
                 return;
             }
+            made += 1;
+            if made.is_multiple_of(SOME_ITEMS) {
+                self.assert_progress(w, made);
+            }
         }
+    }
+
+    /// All that worker `w` has made at this instant fits behind it or was taken at once, unless it
+    /// goes on for ever.
+    #[cold]
+    fn assert_progress(&self, w: u32, made: u64) {
+        let stage = &self.stages[self.workers[w as usize].stage as usize];
+        let loader = &self.loaders[stage.loader as usize];
+        let most = match stage.next {
+            Some(_) => stage.capacity as u64,
+            // A queue holds a batch at least, and each device takes one before it must compute.
+            None => loader.queue.capacity().saturating_mul(1 + self.devices.len() as u64),
+        };
+        assert!(made <= most + SOME_ITEMS, "worker {w} made {made} items, and no time has passed");
     }
 
     /// What worker `w` waited for has come.

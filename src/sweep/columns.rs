@@ -20,7 +20,7 @@ const BEFORE: [Column; 8] = [
 ];
 
 /// Figures after them.
-const AFTER: [Column; 10] = [
+const AFTER: [Column; 11] = [
     ("queue_occupancy", |_, job| job.queue.occupancy),
     ("exhaustions", |_, job| job.queue.exhaustions),
     ("time_empty", |_, job| job.queue.time_empty),
@@ -30,6 +30,7 @@ const AFTER: [Column; 10] = [
     ("unstalled_dequeue_rate", |_, job| job.queue.unstalled_dequeue_rate),
     ("net_enqueue_rate", |_, job| job.queue.net_enqueue_rate),
     ("time_to_exhaustion", |_, job| job.queue.time_to_exhaustion),
+    ("exhausted_copies", |_, job| job.queue.exhausted_copies),
     ("makespan", |report, _| report.makespan),
 ];
 

@@ -375,3 +375,12 @@ fn activations_cross_the_link_between_gpus() {
     assert_near("half the bandwidth", way("500 MB/s", "20 us").0, 1.22e-3, 1e-6);
     assert_near("no latency", way("1 GB/s", "0 s").0, 1.1e-3, 1e-6);
 }
+
+#[test]
+#[should_panic(expected = "no time has passed")]
+fn a_worker_that_never_ends_is_noticed() {
+    // No file says this: scenarios are refused where nothing slows a circular queue's workers.
+    let mut scenario = changed(&[MEMORY, ("job.queue", "\"circular\"")]);
+    scenario.jobs[0].loader.stages[0].per_sample.truncate(1);
+    run(&scenario, 0, &Options::default());
+}

@@ -1,8 +1,9 @@
 //! The cause of every instant of a stall, in scenarios that a pencil can work out.
 
-use forebay::report::{Cause, JobOutcome, StallCause};
+use forebay::report::{Cause, JobOutcome, StallCause, summarise};
 
-use super::base::outcome;
+use super::base::{changed, outcome};
+use super::runs::simulate;
 
 const MEMORY: (&str, &str) = ("storage.s", "{ memory = {} }");
 
@@ -240,4 +241,34 @@ fn a_pipeline_that_overlaps_fills_and_drains() {
     let job = outcome(&uneven).jobs.remove(0);
     let pace = (job.steps[59].end - job.steps[9].end) / 50.0;
     assert!((pace - 2e-3).abs() < 1e-12, "{pace}");
+}
+
+#[test]
+fn copies_that_wait_for_the_last_batch_are_advised_to_feed_it() {
+    // System: 4 copies of 1 ms take 64 samples a step from 16 threads in memory, 0.35 ms each, so
+    // that four rounds of 16 take 1.4 ms: the copies' batches are there 0, 0, 0.05 and 0.4 ms late.
+    // Expectation: most waiting is for peers that compute, and all of it for want of decoding.
+    let scenario = changed(&[
+        MEMORY,
+        ("job.parallel.data.copies_per_node", "4"),
+        ("cluster.node.cores", "16"),
+        ("job.loader.tf-queue", "{ threads = 16, capacity = \"64 samples\", decode = \"350 us\" }"),
+    ]);
+    let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+    let stall = &report.jobs[0].figures.stall;
+    let decode = stall.share(StallCause::own(Cause::Decode));
+    assert!(stall.share(StallCause::peer(Cause::Compute)) > 1.5 * decode, "{stall:?}");
+    let found = report.bottleneck.expect("a bottleneck");
+    assert_eq!(found.cause, "decode", "{}", found.text);
+    assert!(found.text.contains("more loader workers (now 16"), "{}", found.text);
+    // Copies whose steps differ wait for each other's computing.
+    let uneven = changed(&[
+        ("storage.s", "{ memory = {} }"),
+        ("job.parallel.data.copies_per_node", "4"),
+        ("job.loader.tf-queue.threads", "8"),
+        ("job.loader.tf-queue.decode", "\"10 us\""),
+        ("job.model.jitter", "{ gamma = { cv = 0.5 } }"),
+    ]);
+    let found = summarise(&uneven, &[simulate(&uneven)], 0.0).bottleneck.expect("a bottleneck");
+    assert_eq!(found.cause, "peer.compute", "{}", found.text);
 }

@@ -8,6 +8,9 @@ use crate::scenario::problem::Problem;
 use crate::units::{Dimension, Quantity, accepted};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Largest file of values [B].
 const LARGEST: u64 = 64 << 20;
@@ -25,40 +28,54 @@ pub(super) struct EmpiricalSettings {
     file: Field<String>,
 }
 
+/// The values of files, by path and what they are of: a sweep reads each file once, not at every
+/// point.
+#[derive(Debug, Clone, Default)]
+pub(in crate::scenario) struct FilesOfValues(Arc<Mutex<Known>>);
+
+type Known = BTreeMap<(PathBuf, &'static str), Arc<[f64]>>;
+
 /// The values of the file that `settings` at node `at` names [SI unit]; not empty.
 pub(super) fn read<D: Dimension>(
     settings: &EmpiricalSettings,
     check: Check<'_>,
     at: NodeId,
-) -> Option<Vec<f64>> {
+) -> Option<Arc<[f64]>> {
     let name = check.required(at, &settings.file, "file", "write `file = \"sizes.csv\"`")?;
     let at = settings.file.at.unwrap_or(at);
     let path = check.directory.join(name);
-    // A pipe or a device could keep us waiting for ever.
-    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        check.wrong(at, format!("{name:?} is not a regular file"), "name a file of values");
-        return None;
+    // Whoever comes while a file is read waits for its values.
+    let mut known = check.values.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (path, D::SCHEMA);
+    if let Some(values) = known.get(&key) {
+        return Some(values.clone());
     }
-    let bytes = file::read(&path, LARGEST);
-    let text = bytes.and_then(|bytes| {
-        let wrong = |_| ("it is not text in UTF-8".to_owned(), "name a file of values".to_owned());
-        String::from_utf8(bytes).map_err(wrong)
-    });
-    let text = match text {
+    let text = match text(&key.0) {
         Ok(text) => text,
-        Err((what, _)) => {
-            let remedy = "name a text file with one value per line, relative to the scenario";
+        Err((what, remedy)) => {
             check.wrong(at, format!("{name:?}: {what}"), remedy);
             return None;
         }
     };
-    let values = parse::<D>(&text, &path.display().to_string(), check, at)?;
+    let values: Arc<[f64]> = parse::<D>(&text, &key.0.display().to_string(), check, at)?.into();
     if values.iter().all(|value| *value == 0.0) {
         let what = format!("{name:?} holds no value above zero");
         check.wrong(at, what, "write one value per line into it");
         return None;
     }
+    known.insert(key, values.clone());
     Some(values)
+}
+
+/// What a file of values says; otherwise what is wrong, and a remedy.
+fn text(path: &Path) -> Result<String, (String, &'static str)> {
+    let remedy = "name a text file with one value per line, relative to the scenario";
+    // A pipe could be read only once.
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(("it is not a regular file".to_owned(), remedy));
+    }
+    let bytes = file::read(path, LARGEST).map_err(|(what, _)| (what, remedy))?;
+    String::from_utf8(bytes).map_err(|_| ("it is not text in UTF-8".to_owned(), remedy))
 }
 
 fn parse<D: Dimension>(text: &str, file: &str, check: Check<'_>, at: NodeId) -> Option<Vec<f64>> {

@@ -147,9 +147,7 @@ impl<D: Dimension> Varying<D> {
             }
             Kinds::Uniform(kind) => kind.resolve(check, at),
             Kinds::Pareto(kind) => kind.resolve(check, at),
-            Kinds::Empirical(kind) => {
-                Some(Distribution::Empirical(read::<D>(kind, check, at)?.into()))
-            }
+            Kinds::Empirical(kind) => Some(Distribution::Empirical(read::<D>(kind, check, at)?)),
         }
     }
 }

@@ -1,18 +1,20 @@
 //! What must hold between several settings of a job, and between a job and what it uses.
 
 use super::interval::IntervalSettings;
+use super::pace::{Way, mean_size};
 use super::prefill::Prefill;
 use super::settings::{Around, JobSettings};
 use super::{BatchInterval, Job, QueueKind};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::loader::settings::ResolvedLoader;
-use crate::scenario::storage::Bandwidth;
-use crate::scenario::{Cluster, Dataset, Node, SampleSizes, StageGraph, StorageKind, Unit};
+use crate::scenario::{Cluster, Dataset, Node, StageGraph, StorageKind, Unit};
 use crate::units::{Dimension, Time};
 
 /// Longest that one mean transfer may take [s].
 const LONGEST_TRANSFER: f64 = 1e6;
+/// Least mean time of a sample in a loader that nothing else holds up [s].
+const SHORTEST_SAMPLE: f64 = 1e-9;
 
 /// The rules of one job.
 pub(super) struct Rules<'a> {
@@ -43,6 +45,7 @@ impl Rules<'_> {
             if let Some(cluster) = self.around.cluster {
                 self.check_memory(job, dataset, &cluster.node);
                 self.check_transfer(job, dataset, cluster);
+                self.check_pace(job, dataset, cluster);
             }
         }
     }
@@ -215,20 +218,7 @@ impl Rules<'_> {
         let Some(storage) = self.around.storage.get(job.storage).and_then(Option::as_ref) else {
             return;
         };
-        let (bandwidth, per_stream, nic) = match &storage.kind {
-            StorageKind::Memory { bandwidth } => (bandwidth, f64::INFINITY, f64::INFINITY),
-            StorageKind::LocalDisk { bandwidth, per_stream, .. } => {
-                (bandwidth, *per_stream, f64::INFINITY)
-            }
-            StorageKind::FileServer { bandwidth, per_stream, .. } => {
-                (bandwidth, *per_stream, cluster.nic)
-            }
-        };
-        let slowest = match bandwidth {
-            Bandwidth::Fixed(bandwidth) => *bandwidth,
-            Bandwidth::ByTransfers(table) => table.iter().copied().fold(f64::INFINITY, f64::min),
-        };
-        let time = mean_size(dataset) / slowest.min(per_stream).min(nic);
+        let time = Way { job, dataset, storage, cluster }.transfer();
         if time > LONGEST_TRANSFER {
             let what = format!("reading one sample takes {time:.0} s from {:?}", storage.name);
             let remedy = "write a smaller `sample_size`, or more bandwidth: at most 1e6 s a sample";
@@ -238,12 +228,21 @@ impl Rules<'_> {
             self.check.wrong(self.check.blame(&[size, nic, storage], self.at), what, remedy);
         }
     }
-}
 
-fn mean_size(dataset: &Dataset) -> f64 {
-    match &dataset.sizes {
-        SampleSizes::Drawn(size) => size.mean(),
-        #[expect(clippy::cast_precision_loss, reason = "tables are far below 2^53")]
-        SampleSizes::Table { table, .. } => table.iter().sum::<f64>() / table.len() as f64,
+    /// Nothing ever holds up the workers that fill a circular queue, except their own work.
+    fn check_pace(&self, job: &Job, dataset: &Dataset, cluster: &Cluster) {
+        let Some(storage) = self.around.storage.get(job.storage).and_then(Option::as_ref) else {
+            return;
+        };
+        let way = Way { job, dataset, storage, cluster };
+        let unheld = self.loader.is_some() && job.queue == QueueKind::Circular;
+        if unheld && way.total() < SHORTEST_SAMPLE {
+            let at = self.check.blame(&[self.settings.queue.at], self.at);
+            let what = "a circular queue takes samples as fast as they are made, and this loader \
+                        makes them in no time";
+            let remedy = "write a `decode` or `compute` time, a slower storage, or \
+                          `queue = \"bounded\"`";
+            self.check.wrong(at, what, remedy);
+        }
     }
 }

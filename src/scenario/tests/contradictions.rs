@@ -261,8 +261,8 @@ fn distributions_need_their_parameters() {
         ("{ lognormal = { mean = \"1 B\" } }", "`cv` is missing"),
         ("{ lognromal = {} }", "did you mean `lognormal`?"),
         ("{ constant = 3 }", "the number 3 has no unit"),
-        ("{ empirical = { file = \"/dev/zero\" } }", "is not a regular file"),
-        ("{ empirical = { file = \".\" } }", "is not a regular file"),
+        ("{ empirical = { file = \"/dev/zero\" } }", "\"/dev/zero\": it is not a regular file"),
+        ("{ empirical = { file = \".\" } }", "\".\": it is not a regular file"),
         ("{ empirical = { file = 3 } }", "found the number 3"),
     ] {
         let shown = said("\"784 B\"", to);
@@ -300,5 +300,42 @@ fn background_and_pipeline_and_storage_are_checked() {
         let shown = said("[sweep]", &format!("{to}\n[sweep]"));
         assert!(shown.contains(expected), "{to}\n{shown}");
         assert_eq!(shown.matches("error:").count(), 1, "{to}\n{shown}");
+    }
+}
+
+#[test]
+fn a_circular_queue_needs_a_loader_that_takes_time() {
+    let with = |storage: &str, decode: &str| {
+        let text =
+            FLETCHER.replace("storage = \"hpctmp\"", "storage = \"ram\"\nqueue = \"circular\"");
+        let text = text.replace("decode = \"50 us\"", decode).replace("nic = \"10 Gbit/s\"", "");
+        let start = text.find("[storage.hpctmp").expect("there");
+        let end = text.find("[dataset").expect("there");
+        wrong(&format!("{}[storage.ram]\n{storage}\n{}", &text[..start], &text[end..]))
+    };
+    for (storage, decode) in [
+        ("memory = {}", ""),
+        ("memory = {}", "decode = \"0 s\""),
+        ("memory = {}", "decode = { constant = \"1 ps\" }"),
+        ("memory = {}", "decode = { normal = { mean = \"0 s\", sd = \"1 ps\" } }"),
+        ("memory.bandwidth = \"1000000 TB/s\"", ""),
+    ] {
+        let shown = with(storage, decode);
+        assert!(
+            shown.contains("error: job.lenet.queue: a circular queue takes"),
+            "{decode}\n{shown}"
+        );
+        assert!(shown.contains("`queue = \"bounded\"`"), "{decode}\n{shown}");
+        assert_eq!(shown.matches("error:").count(), 1, "{decode}\n{shown}");
+    }
+    for (storage, decode) in [
+        ("memory = {}", "decode = \"50 us\""),
+        ("memory = {}", "decode = { normal = { mean = \"0 s\", sd = \"1 ms\" } }"),
+        ("memory.bandwidth = \"10 GB/s\"", "decode = \"0 s\""),
+        ("local-disk = { bandwidth = \"10 GB/s\" }", ""),
+        ("file-server = { bandwidth = \"1000000 TB/s\" }", ""),
+        ("local-disk = { bandwidth = \"1000000 TB/s\", operations = \"10000 /s\" }", ""),
+    ] {
+        assert_eq!(with(storage, decode), "", "{storage} {decode}");
     }
 }

@@ -21,11 +21,32 @@ fn what_cannot_be_read_is_refused() {
     // 1 GiB that takes no space.
     std::fs::File::create(&path).and_then(|file| file.set_len(1 << 30)).expect("written");
     assert!(said(ScenarioFile::open(&path)).contains("more than 16 MiB"));
-    if Path::new("/dev/zero").exists() {
-        assert!(said(ScenarioFile::open(Path::new("/dev/zero"))).contains("more than 16 MiB"));
-    }
+    let missing = said(ScenarioFile::open(&directory.path().join("b.toml")));
+    assert!(!missing.contains("os error"), "{missing}");
     std::fs::write(&path, FLETCHER).expect("written");
     assert!(ScenarioFile::open(&path).expect("right").resolve(&[]).is_ok());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_that_may_have_no_writer_is_not_waited_for() {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    assert!(said(ScenarioFile::open(Path::new("/dev/zero"))).contains("not a regular file"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let fifo = directory.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let shown = said(ScenarioFile::open(&fifo));
+    assert!(shown.contains("not a regular file") && shown.contains("fifo"), "{shown}");
+    // The shell's `<(…)` is a pipe that is open already.
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    writer.write_all(FLETCHER.as_bytes()).expect("it fits into the pipe");
+    drop(writer);
+    let path = format!("/dev/fd/{}", reader.as_raw_fd());
+    let file = ScenarioFile::open(Path::new(&path)).unwrap_or_else(|problems| panic!("{problems}"));
+    assert!(file.resolve(&[]).is_ok());
+    assert_eq!(file.directory, Path::new(""), "what it names is looked up from where the user is");
 }
 
 /// The sizes that a file of values gives, or what is wrong.
@@ -50,9 +71,33 @@ fn values_come_from_a_file_beside_the_scenario() {
 }
 
 #[test]
+fn a_file_of_values_is_read_once_for_all_points_of_a_sweep() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let values = directory.path().join("v.csv");
+    std::fs::write(&values, "784\n1000\n").expect("written");
+    let path = directory.path().join("a.toml");
+    let text = FLETCHER.replace("\"784 B\"", "{ empirical = { file = \"v.csv\" } }");
+    std::fs::write(&path, text).expect("written");
+    let file = ScenarioFile::open(&path).expect("TOML");
+    let first = file.resolve(&[]).expect("right");
+    // Values of something else from the same file are read apart.
+    let decode = "job.loader.tf-queue.decode.empirical.file=\"v.csv\"".parse().expect("a change");
+    assert!(file.resolve(&[decode]).is_ok());
+    std::fs::remove_file(values).expect("it is there");
+    let threads = "job.loader.tf-queue.threads=4".parse().expect("a change");
+    let second = file.clone().resolve(&[threads]).expect("the values are known");
+    assert_eq!(first.datasets, second.datasets);
+    let again = ScenarioFile::open(&path).expect("TOML").resolve(&[]);
+    assert!(again.expect_err("it is gone").to_string().contains("No such file"));
+}
+
+#[test]
 fn a_wrong_file_of_values_is_refused_at_its_line() {
-    let rows: [(Option<&[u8]>, &str); 8] = [
-        (None, "\"sizes.csv\": cannot read the file"),
+    let large = vec![b'\n'; (64 << 20) + 1];
+    let rows: [(Option<&[u8]>, &str); 10] = [
+        (None, "\"sizes.csv\": cannot read the file: No such file or directory\n"),
+        (Some(&large), "\"sizes.csv\": it holds more than 64 MiB"),
+        (Some(&[0; 100]), "this is no value"),
         (Some(b""), "holds no value above zero"),
         (Some(b"0\n0\n"), "holds no value above zero"),
         (Some(b"1\nabc\n"), "sizes.csv:2:1\n"),

@@ -1,0 +1,88 @@
+//! How long a loader takes for a sample, before anything is simulated: for rules that refuse what
+//! would take for ever.
+
+use super::Job;
+use crate::scenario::storage::Bandwidth;
+use crate::scenario::{
+    Cluster, Dataset, Distribution, Layout, Operation, SampleSizes, Storage, StorageKind,
+};
+
+/// What a sample goes through on its way to the trainer.
+pub(super) struct Way<'a> {
+    pub(super) job: &'a Job,
+    pub(super) dataset: &'a Dataset,
+    pub(super) storage: &'a Storage,
+    pub(super) cluster: &'a Cluster,
+}
+
+impl Way<'_> {
+    /// Mean time of the bytes of a sample at the slowest [s].
+    pub(super) fn transfer(&self) -> f64 {
+        let (bandwidth, per_stream, nic) = match &self.storage.kind {
+            StorageKind::Memory { bandwidth } => (bandwidth, f64::INFINITY, f64::INFINITY),
+            StorageKind::LocalDisk { bandwidth, per_stream, .. } => {
+                (bandwidth, *per_stream, f64::INFINITY)
+            }
+            StorageKind::FileServer { bandwidth, per_stream, .. } => {
+                (bandwidth, *per_stream, self.cluster.nic)
+            }
+        };
+        let slowest = match bandwidth {
+            Bandwidth::Fixed(bandwidth) => *bandwidth,
+            Bandwidth::ByTransfers(table) => table.iter().copied().fold(f64::INFINITY, f64::min),
+        };
+        mean_size(self.dataset) / slowest.min(per_stream).min(nic)
+    }
+
+    /// Mean time of a sample in all stages, if nothing is in its way [s].
+    pub(super) fn total(&self) -> f64 {
+        let stages = self.job.loader.stages.iter();
+        let work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
+        work.map(|operation| match operation {
+            Operation::Read => self.requests() + self.transfer(),
+            Operation::Compute(work) | Operation::Delay(work) => mean(work),
+            Operation::Copy => {
+                let decoded = self.dataset.decoded_size.unwrap_or_else(|| mean_size(self.dataset));
+                decoded / self.cluster.node.pcie
+            }
+        })
+        .sum()
+    }
+
+    /// Mean time of a sample's opens and latencies [s].
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn requests(&self) -> f64 {
+        let (operations, latency) = match &self.storage.kind {
+            StorageKind::Memory { .. } => return 0.0,
+            StorageKind::LocalDisk { operations, latency, .. } => (operations, mean(latency)),
+            StorageKind::FileServer { operations, latency, .. } => {
+                (operations, mean(latency) + 2.0 * self.cluster.latency)
+            }
+        };
+        match self.dataset.layout {
+            Layout::FilePerSample => 1.0 / operations + latency,
+            Layout::Shards { samples_per_shard, request } => {
+                let opens = 1.0 / samples_per_shard as f64;
+                opens / operations + latency * mean_size(self.dataset) / request
+            }
+        }
+    }
+}
+
+/// Mean size of a sample as stored [B].
+pub(super) fn mean_size(dataset: &Dataset) -> f64 {
+    match &dataset.sizes {
+        SampleSizes::Drawn(size) => size.mean(),
+        #[expect(clippy::cast_precision_loss, reason = "tables are far below 2^53")]
+        SampleSizes::Table { table, .. } => table.iter().sum::<f64>() / table.len() as f64,
+    }
+}
+
+/// A mean that is zero only of what is always zero: truncation lifts that of a normal distribution
+/// to 0.79 standard deviations at least.
+fn mean(distribution: &Distribution) -> f64 {
+    match distribution {
+        Distribution::Normal { mean, sd } => mean.max(0.79 * sd),
+        other => other.mean(),
+    }
+}
