@@ -8,6 +8,9 @@ mod output;
 mod over_time;
 mod plot;
 mod points;
+mod profile;
+mod profile_figure;
+mod profile_text;
 mod run;
 mod run_figure;
 mod schema;
@@ -45,6 +48,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Run(run) => run::execute(run, cli.quiet),
         Command::Sweep(sweep) => sweep::execute(sweep, cli.quiet),
         Command::Plot(plot) => plot::execute(plot, cli.quiet),
+        Command::Profile(profile) => profile::execute(profile, cli.quiet),
         Command::Schema(schema) => schema::execute(schema),
         Command::Completions(completions) => completions::execute(completions),
         Command::Man(man) => man::execute(man),

@@ -25,7 +25,10 @@ pub(super) fn draws(
     freedom: f64,
     mut fit: impl FnMut(&[f64]) -> Option<Vec<f64>>,
 ) -> Vec<Vec<f64>> {
-    let Some(student) = student_975(freedom) else { return Vec::new() };
+    // Part of a degree of freedom would give intervals without end.
+    let Some(student) = student_975(freedom).filter(|_| freedom >= 1.0) else {
+        return Vec::new();
+    };
     let wider = student / NORMAL;
     let mut generator = Generator::seed_from_u64(SEED);
     let mut all = Vec::with_capacity(count);

@@ -9,8 +9,10 @@ const BLOCKS: usize = 12;
 const REACH: f64 = 4.685;
 /// How many degrees of freedom the noise of all cells counts in the noise of one.
 const PRIOR: f64 = 4.0;
-/// Values outside are no measurements.
-const USABLE: std::ops::Range<f64> = 1e-15..1e15;
+/// Values outside are no measurements [s].
+const USABLE: std::ops::Range<f64> = 1e-12..1e5;
+/// Settings outside, other than 0, are none.
+const SETTINGS: std::ops::Range<f64> = 1e-3..1e12;
 
 /// A measured value at settings `x`.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +67,8 @@ impl Cell {
 impl Cells {
     /// Groups observations; those that are no positive numbers are left out.
     pub(super) fn new(observations: Vec<Observation>) -> Cells {
-        let finite = |o: &Observation| o.x.iter().all(|x| x.is_finite() && x.abs() < USABLE.end);
+        let usable = |x: &f64| *x == 0.0 || SETTINGS.contains(x);
+        let finite = |o: &Observation| o.x.iter().all(usable);
         let mut all: Vec<Observation> =
             observations.into_iter().filter(|o| USABLE.contains(&o.value) && finite(o)).collect();
         // A clock that is not a number leaves the order of the file.

@@ -98,7 +98,6 @@ fn coverage(
 }
 
 fn assert_honest(shares: &[(String, f64)]) {
-    println!("{shares:?}");
     assert!(shares.iter().all(|(_, share)| (0.9..=0.99).contains(share)), "{shares:?}");
 }
 

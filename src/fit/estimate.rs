@@ -104,7 +104,12 @@ impl Estimates<'_> {
     /// A parameter's value from its coefficient.
     fn value(&self, index: usize, coefficient: f64) -> f64 {
         let rate = self.law.terms[index].rate;
-        rounded(if rate { 1.0 / coefficient.max(0.0) } else { coefficient })
+        match (rate, coefficient) {
+            // Nobody measures such rates.
+            (true, time) if time <= 1e-18 => f64::INFINITY,
+            (true, time) => rounded(1.0 / time),
+            (false, value) => rounded(value),
+        }
     }
 
     fn parameter(&self, index: usize, told: impl Fn(usize) -> bool) -> Parameter {
@@ -125,7 +130,11 @@ impl Estimates<'_> {
             let ends = [self.value(index, low), self.value(index, high)];
             if term.rate { [ends[1], ends[0]] } else { ends }
         };
-        Parameter { value, unit, ci95: interval.map(ends), unidentified }
+        let ci95 = interval.map(ends);
+        let limited = value.is_finite() && ci95.is_none_or(|ends| ends[1].is_finite());
+        let fast = || Some("faster than the trials can tell".to_owned());
+        let unidentified = unidentified.or_else(|| if limited { None } else { fast() });
+        Parameter { value, unit, ci95, unidentified }
     }
 
     /// Other terms of the same piece.

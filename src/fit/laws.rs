@@ -83,11 +83,17 @@ const DECODE_TOGETHER: Law<'static> = Law {
     settings: &["bytes", "pixels"],
 };
 
+/// Threads of a trial: one if it does not say.
+fn threads(sample: &Sample) -> f64 {
+    sample.settings.get("threads").copied().unwrap_or(1.0)
+}
+
 /// Core-seconds of decoding by stored bytes and pixels, out of trials of one thread.
 pub(super) fn decode(samples: &[&Sample], draws: usize) -> Option<Fit> {
-    let fewest = samples.iter().map(|s| s.setting("threads")).reduce(f64::min)?;
-    let alone = |sample: &&&Sample| !(sample.setting("threads") > fewest);
-    let alone: Vec<&Sample> = samples.iter().filter(alone).copied().collect();
+    let fewest = samples.iter().map(|s| threads(s)).reduce(f64::min)?;
+    let alone = |sample: &&&Sample| threads(sample) <= fewest;
+    let image = |sample: &&&Sample| DECODE.settings.iter().all(|name| sample.setting(name) >= 1.0);
+    let alone: Vec<&Sample> = samples.iter().filter(alone).filter(image).copied().collect();
     let cells = cells(&alone, DECODE.settings, cores_each);
     let fit = DECODE.fit(&cells, &[vec![0; cells.cells.len()]], draws)?;
     let unknown = |name: &str| fit.parameters.get(name).is_some_and(|p| p.unidentified.is_some());
@@ -118,6 +124,9 @@ fn together(mut cells: Cells, draws: usize) -> Option<Fit> {
              given half of what their size costs"
         ));
         fit.parameters.insert(name.to_owned(), part);
+    }
+    if let Some(why) = fit.parameters.get_mut("fixed").and_then(|p| p.unidentified.as_mut()) {
+        *why = why.replace("`size`", "`per_byte` and `per_pixel`");
     }
     for draw in &mut fit.draws {
         if let Some(size) = draw.pop() {

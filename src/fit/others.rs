@@ -29,7 +29,7 @@ pub(super) const WORK: [&str; 4] = ["bytes", "pixels", "resize", "threads"];
 pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit> {
     let may = |s: &&&Sample| {
         let threads = s.setting("threads");
-        threads >= 1.0 && threads < 1e6 && (cores <= 0.0 || threads <= cores.max(1.0))
+        (1.0..1e6).contains(&threads) && (cores <= 0.0 || threads <= cores.max(1.0))
     };
     let samples: Vec<&Sample> = samples.iter().filter(may).copied().collect();
     let per_thread = |s: &Sample| s.seconds_each() * s.setting("threads");
@@ -98,7 +98,7 @@ pub(super) fn add_jitter(fit: &mut Fit, samples: &[&Sample], draws: usize) {
     let jitter = |s: &&Sample| s.observed.get("jitter").copied();
     let usable = |value: &f64| value.is_finite() && (0.0..1e6).contains(value);
     let seen: Vec<f64> = samples.iter().filter_map(jitter).filter(usable).collect();
-    let Some((value, drawn)) = resampled(&seen, draws, |values| median(values)) else { return };
+    let Some((value, drawn)) = resampled(&seen, draws, median) else { return };
     let jitter = plain(&["jitter".to_owned()], "1", &[value], &drawn);
     super::laws::join(fit, jitter);
 }

@@ -75,9 +75,8 @@ impl Sums {
             }
             for k in (0..MOST).filter(|k| chosen(*k) && *k != i) {
                 let factor = rows[k][i] / rows[i][i];
-                for j in 0..=MOST {
-                    rows[k][j] -= factor * rows[i][j];
-                }
+                let pivot = rows[i];
+                rows[k].iter_mut().zip(pivot).for_each(|(a, b)| *a -= factor * b);
             }
         }
         let value = |i: usize| if chosen(i) { rows[i][MOST] / rows[i][i] / size[i] } else { 0.0 };

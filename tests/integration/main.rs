@@ -10,6 +10,7 @@ mod fletcher;
 mod knobs;
 mod output;
 mod plot;
+mod profile;
 mod python_random;
 mod runs;
 mod scenarios;
