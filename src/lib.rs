@@ -18,6 +18,7 @@
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
+//! | [`fit`] | from raw samples to parameters | `measurement`, `profile`, `random`, `stats` |
 //! | [`sim`] | the simulated world | `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
@@ -39,6 +40,7 @@
 pub mod cli;
 pub mod commands;
 pub mod engine;
+pub mod fit;
 pub mod fluid;
 pub mod import;
 pub mod law;

@@ -9,6 +9,9 @@ mod output;
 mod over_time;
 mod plot;
 mod points;
+mod profile;
+mod profile_figure;
+mod profile_text;
 mod run;
 mod run_figure;
 mod schema;
@@ -47,6 +50,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Sweep(sweep) => sweep::execute(sweep, cli.quiet),
         Command::Plot(plot) => plot::execute(plot, cli.quiet),
         Command::Import(import) => import::execute(import),
+        Command::Profile(profile) => profile::execute(profile, cli.quiet),
         Command::Schema(schema) => schema::execute(schema),
         Command::Completions(completions) => completions::execute(completions),
         Command::Man(man) => man::execute(man),

@@ -51,7 +51,7 @@ fn open(path: &Path) -> Result<Recipe, Failure> {
 }
 
 /// The pictures to write, and their names' endings.
-fn kinds(format: PictureFormat) -> &'static [(Kind, &'static str)] {
+pub(super) fn kinds(format: PictureFormat) -> &'static [(Kind, &'static str)] {
     match format {
         PictureFormat::Svg => &[(Kind::Svg, "svg")],
         PictureFormat::Png => &[(Kind::Png, "png")],

@@ -87,7 +87,8 @@ fn lines(jobs: &[JobReport], columns: &[&str], last: bool) -> Lines {
                 (1, _) => what,
                 _ => format!("{}, {what}", job.name),
             };
-            series.push(Series { name, points, index: series.len() });
+            let index = series.len();
+            series.push(Series { name, points, index, ..Series::default() });
         }
     }
     let axis = |column: &str| AxisSpec {

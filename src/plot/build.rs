@@ -85,7 +85,8 @@ fn lines(
             };
             let mut points: Vec<Point> = rows.iter().filter_map(|row| points[*row]).collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            series.push(Series { name, points, index: series.len() });
+            let index = series.len();
+            series.push(Series { name, points, index, ..Series::default() });
         }
     }
     let first = panel.y.first().map_or("", |column| column.get_ref());

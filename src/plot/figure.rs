@@ -70,6 +70,20 @@ pub struct Series {
     pub points: Vec<Point>,
     /// Which colour (and after eight, which dashes).
     pub index: usize,
+    /// How its points are drawn.
+    pub style: Style,
+}
+
+/// How the points of a curve are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Style {
+    /// Connected, and as dots if they are few.
+    #[default]
+    Auto,
+    /// Connected.
+    Line,
+    /// As dots; not in the legend, where the curve that they belong to is.
+    Dots,
 }
 
 /// A point of a curve.

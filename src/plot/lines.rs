@@ -6,7 +6,7 @@ use super::layout::Margins;
 use super::legend::{Entry, Legend, Look};
 use super::palette::{FINE_GRID, GREY, GRID, INK, PAPER, colour, dash};
 use super::shape::{Frame, Place, Shape, Side, Text, dashes, segment};
-use super::{Lines, PlotError, Point, Series, font};
+use super::{Lines, PlotError, Point, Series, Style, font};
 
 /// Size of the text of ticks and of axis titles [px].
 pub(super) const TICK: f64 = 11.0;
@@ -159,7 +159,8 @@ impl<'a> LinesDrawing<'a> {
     fn curve(&self, series: &Series, frame: &Frame, shapes: &mut Vec<Shape>) {
         let places = self.places(series, frame);
         let colour = colour(series.index);
-        for run in places.split(Option::is_none) {
+        let joined = series.style != Style::Dots;
+        for run in places.split(Option::is_none).filter(|_| joined) {
             let run: Vec<Place> = run.iter().flatten().copied().collect();
             for path in clip::path(&run, frame) {
                 let paths = match dash(series.index) {
@@ -241,12 +242,17 @@ pub(super) fn frame_and_titles(
 
 /// Whether a curve's points are marked.
 fn dotted(series: &Series) -> bool {
-    series.points.len() <= DOTTED
+    match series.style {
+        Style::Auto => series.points.len() <= DOTTED,
+        Style::Line => false,
+        Style::Dots => true,
+    }
 }
 
 /// The legend; a single curve needs none.
 fn legend(lines: &Lines) -> Legend {
-    if lines.series.len() < 2 || !lines.legend_shown {
+    let curves = || lines.series.iter().filter(|series| series.style != Style::Dots);
+    if curves().count() < 2 || !lines.legend_shown {
         return Legend::default();
     }
     let entry = |series: &Series| Entry {
@@ -254,7 +260,7 @@ fn legend(lines: &Lines) -> Legend {
         colour: colour(series.index),
         look: Look::Line { dash: dash(series.index), dots: dotted(series) },
     };
-    Legend { title: lines.legend.clone(), entries: lines.series.iter().map(entry).collect() }
+    Legend { title: lines.legend.clone(), entries: curves().map(entry).collect() }
 }
 
 /// An axis without a usable value.

@@ -24,7 +24,7 @@ mod unit;
 
 pub use axis::Scale;
 pub use build::build;
-pub use figure::{AxisSpec, Bar, Bars, Figure, Lines, Mark, Panel, Part, Point, Series};
+pub use figure::{AxisSpec, Bar, Bars, Figure, Lines, Mark, Panel, Part, Point, Series, Style};
 pub use name::{label_of, unit_of};
 pub use palette::{Colour, colour};
 pub use recipe::{DataSource, Recipe};

@@ -1,12 +1,26 @@
 //! Parameters of a machine: fitted, with interval, unit and provenance; the hinge between measuring
 //! and predicting.
+//!
+//! A profile is a TOML file: [`Profile::open`] refuses what cannot be used, with line, key and
+//! remedy; [`Profile::to_toml`] writes what reads back as the same.
+
+mod check;
+mod compare;
+mod file;
+mod known;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use compare::{Change, Verdict, compare};
+pub use file::{ProfileError, ProfileProblem};
 
 use crate::law::{DecodeLaw, ReadLaw, StepLaw};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What is known of a machine.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Where the parameters come from.
@@ -35,7 +49,7 @@ pub struct Profile {
 }
 
 /// Where the parameters come from.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
     /// The machine in words: processor, memory, kernel. No host name.
@@ -54,7 +68,7 @@ pub struct Provenance {
 }
 
 /// What the machine has.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Cores that this process may use: affinity and quota considered; may be a fraction.
@@ -64,7 +78,7 @@ pub struct Host {
 }
 
 /// One law fitted to samples.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fit {
     /// The law's parameters by name.
@@ -83,10 +97,10 @@ pub struct Fit {
 }
 
 /// A fitted value.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// The value.
+    /// The value; infinite for a rate that nothing was seen to limit.
     pub value: f64,
     /// Its unit: `s`, `B/s`, `1/s`, `core-s/B`.
     pub unit: String,
@@ -97,6 +111,30 @@ pub struct Parameter {
     /// several that fit as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unidentified: Option<String>,
+}
+
+impl Profile {
+    /// All fits by path: `read.direct`, `step.lenet5.cpu-1`, `queue`.
+    #[must_use]
+    pub fn fits(&self) -> Vec<(Vec<String>, &Fit)> {
+        let path = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let mut all: Vec<(Vec<String>, &Fit)> = Vec::new();
+        all.extend(self.read.iter().map(|(name, fit)| (path(&["read", name]), fit)));
+        all.extend(self.decode.iter().map(|(name, fit)| (path(&["decode", name]), fit)));
+        for (model, devices) in &self.step {
+            let of = |(device, fit): (&String, _)| (path(&["step", model, device.as_str()]), fit);
+            all.extend(devices.iter().map(of));
+        }
+        let single = [("queue", &self.queue), ("cores", &self.cores), ("noise", &self.noise)];
+        all.extend(single.iter().filter_map(|(n, fit)| Some((path(&[n]), fit.as_ref()?))));
+        all
+    }
+}
+
+/// JSON Schema of a profile, from the types that read it.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Profile).to_value()
 }
 
 impl Fit {

@@ -22,7 +22,7 @@ pub fn sd(values: &[f64]) -> Option<f64> {
 pub fn t_interval(values: &[f64]) -> Option<[f64; 2]> {
     let (mean, sd) = (mean(values)?, sd(values)?);
     let n = values.len() as f64;
-    let half = t_975(n - 1.0)? * sd / n.sqrt();
+    let half = student_975(n - 1.0)? * sd / n.sqrt();
     half.is_finite().then_some([mean - half, mean + half])
 }
 
@@ -41,7 +41,7 @@ pub fn batch_means_interval(series: &[f64], batches: usize) -> Option<[f64; 2]> 
 }
 
 /// 97.5 % quantile of Student's distribution.
-fn t_975(degrees: f64) -> Option<f64> {
+pub fn student_975(degrees: f64) -> Option<f64> {
     StudentsT::new(0.0, 1.0, degrees).ok().map(|t| t.inverse_cdf(0.975))
 }
 
@@ -61,7 +61,7 @@ mod tests {
         for (degrees, expected) in
             [(1.0, 12.706), (4.0, 2.776), (9.0, 2.262), (19.0, 2.093), (120.0, 1.980)]
         {
-            assert!(close(t_975(degrees).unwrap(), expected, 5e-4), "{degrees}");
+            assert!(close(student_975(degrees).unwrap(), expected, 5e-4), "{degrees}");
         }
     }
 

@@ -11,6 +11,7 @@ mod import;
 mod knobs;
 mod output;
 mod plot;
+mod profile;
 mod python_random;
 mod runs;
 mod scenarios;

@@ -1,0 +1,122 @@
+//! `forebay profile`: what is known of a machine.
+
+use super::{Failure, output, plot, profile_figure, profile_text, run_figure};
+use crate::cli::{ProfileArgs, ProfileCommand, ReportFormat};
+use crate::cli::{ProfileDiff, ProfileFit, ProfilePlot, ProfileShow};
+use crate::fit;
+use crate::measurement::Sample;
+use crate::profile::{Profile, Provenance, compare};
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+
+pub(super) fn execute(arguments: &ProfileArgs, quiet: bool) -> Result<(), Failure> {
+    match &arguments.command {
+        ProfileCommand::Show(arguments) => show(arguments),
+        ProfileCommand::Diff(arguments) => diff(arguments),
+        ProfileCommand::Fit(arguments) => refit(arguments, quiet),
+        ProfileCommand::Plot(arguments) => draw(arguments, quiet),
+    }
+}
+
+fn open(path: &Path) -> Result<Profile, Failure> {
+    Profile::open(path).map_err(|error| Failure::Input(error.to_string()))
+}
+
+fn show(arguments: &ProfileShow) -> Result<(), Failure> {
+    let profile = open(&arguments.profile)?;
+    match arguments.format {
+        ReportFormat::Text => {
+            output::stdout(profile_text::show(&profile, output::width()).as_bytes())
+        }
+        ReportFormat::Json => json(&profile),
+    }
+}
+
+fn diff(arguments: &ProfileDiff) -> Result<(), Failure> {
+    let changes = compare(&open(&arguments.before)?, &open(&arguments.after)?);
+    match arguments.format {
+        ReportFormat::Text => {
+            output::stdout(profile_text::diff(&changes, output::width()).as_bytes())
+        }
+        ReportFormat::Json => json(&changes),
+    }
+}
+
+/// Prints JSON; what is infinite is null there.
+fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value);
+    let text = text.map_err(|error| Failure::Input(format!("cannot write JSON: {error}")))?;
+    output::stdout(format!("{text}\n").as_bytes())
+}
+
+fn refit(arguments: &ProfileFit, quiet: bool) -> Result<(), Failure> {
+    output::check(arguments.output.as_deref())?;
+    let samples = samples(&arguments.samples, quiet)?;
+    let like = arguments.like.as_deref().map(open).transpose()?.unwrap_or_default();
+    let name = arguments.samples.file_name().unwrap_or_default().to_string_lossy();
+    let provenance = Provenance {
+        forebay: env!("CARGO_PKG_VERSION").to_owned(),
+        samples: name.into_owned(),
+        ..like.provenance
+    };
+    let profile = fit::profile(&samples, provenance, like.host);
+    if profile.fits().is_empty() {
+        let file = arguments.samples.display();
+        return Err(Failure::Input(format!("cannot fit {file}: it has no usable samples")));
+    }
+    let text = profile.to_toml();
+    match &arguments.output {
+        None => output::stdout(text.as_bytes()),
+        Some(path) => output::file(path, |to| to.write_all(text.as_bytes())),
+    }
+}
+
+/// The samples of a file, one per line. A last line without an end was cut off and is left out.
+fn samples(path: &Path, quiet: bool) -> Result<Vec<Sample>, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let mut samples = Vec::new();
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        if line.trim().is_empty() {
+            continue;
+        }
+        match serde_json::from_str(line) {
+            Ok(sample) => samples.push(sample),
+            Err(_) if !line.ends_with('\n') => {
+                let what = format!("{}: the last line was cut off and is left out", path.display());
+                output::warn(quiet, &what);
+            }
+            Err(error) => {
+                let (file, line) = (path.display(), index + 1);
+                let what = format!("cannot read {file}: line {line} is no sample: {error}");
+                return Err(Failure::Input(what));
+            }
+        }
+    }
+    Ok(samples)
+}
+
+fn draw(arguments: &ProfilePlot, quiet: bool) -> Result<(), Failure> {
+    let profile = open(&arguments.profile)?;
+    let beside = arguments.profile.parent().unwrap_or(Path::new(""));
+    let directory = arguments.output.as_deref().unwrap_or(beside);
+    if !directory.as_os_str().is_empty() {
+        fs::create_dir_all(directory).map_err(|error| Failure::unwritable(directory, &error))?;
+    }
+    let named = beside.join(&profile.provenance.samples);
+    let all = match profile.provenance.samples.is_empty() || !named.exists() {
+        false => samples(&named, quiet)?,
+        true => {
+            output::warn(quiet, "the profile's samples are not there: only its fits are drawn");
+            Vec::new()
+        }
+    };
+    for (name, figure) in profile_figure::figures(&profile, &all) {
+        for (kind, extension) in plot::kinds(arguments.format) {
+            let target = directory.join(format!("{name}.{extension}"));
+            run_figure::save(&target, *kind, &figure)?;
+            output::warn(quiet, &format!("wrote {}", target.display()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Profiles and their differences as tables.
+
+use crate::profile::{Change, Fit, Parameter, Profile, Verdict};
+use crate::report::format::{number, prefixed, rate, seconds, share};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+
+/// A profile for people.
+pub(super) fn show(profile: &Profile, width: usize) -> String {
+    let mut rows =
+        table(width, &["fit", "parameter", "value", "95 % interval", "residual", "trials"]);
+    let mut notes = String::new();
+    for (path, fit) in profile.fits() {
+        let path = clean(&path.join("."));
+        for (index, (name, parameter)) in fit.parameters.iter().enumerate() {
+            let first = |text: String| if index == 0 { text } else { String::new() };
+            let mark = if parameter.unidentified.is_some() { " ?" } else { "" };
+            rows.add_row(cells(&[
+                first(path.clone()),
+                clean(name),
+                format!("{}{mark}", shown(parameter.value, &parameter.unit)),
+                interval(parameter),
+                first(share(fit.residual)),
+                first(fit.samples.to_string()),
+            ]));
+            if let Some(why) = &parameter.unidentified {
+                notes += &format!("? {path}.{}: {}\n", clean(name), clean(why));
+            }
+        }
+    }
+    let measured: String = profile.fits().iter().map(|(path, fit)| range(path, fit)).collect();
+    format!("{rows}\n\n{notes}{measured}{}", provenance(profile))
+}
+
+/// Differences for people.
+pub(super) fn diff(changes: &[Change], width: usize) -> String {
+    let mut rows = table(width, &["fit", "parameter", "before", "after", "change", "is"]);
+    let value = |parameter: &Option<Parameter>| {
+        parameter.as_ref().map_or("-".to_owned(), |p| shown(p.value, &p.unit))
+    };
+    for change in changes {
+        let relative = change.relative.map(|r| format!("{:+.1} %", 100.0 * r));
+        rows.add_row(cells(&[
+            clean(&change.fit),
+            clean(&change.parameter),
+            value(&change.before),
+            value(&change.after),
+            relative.unwrap_or_else(|| "-".to_owned()),
+            verdict(change.verdict).to_owned(),
+        ]));
+    }
+    let beyond = changes.iter().filter(|change| change.verdict == Verdict::Beyond).count();
+    let of = changes.len();
+    format!("{rows}\n\n{beyond} of {of} parameters differ beyond both intervals.\n")
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Same => "the same",
+        Verdict::Beyond => "beyond both intervals",
+        Verdict::Within => "within an interval",
+        Verdict::Unknown => "not told by the data",
+        Verdict::Gone => "only before",
+        Verdict::New => "only after",
+    }
+}
+
+/// A value with its unit as people write it.
+fn shown(value: f64, unit: &str) -> String {
+    if value.is_infinite() {
+        return "no limit".to_owned();
+    }
+    match unit {
+        "s" => seconds(value),
+        "core-s" => of_core(value),
+        "core-s/B" => format!("{}/B", of_core(value)),
+        "B/s" => rate(value, "B"),
+        "1/s" => format!("{}/s", prefixed(value, "")),
+        "1" => share(value),
+        other => format!("{} {}", number(value), clean(other)),
+    }
+}
+
+/// A time of one core.
+fn of_core(value: f64) -> String {
+    seconds(value).replacen(' ', " core-", 1)
+}
+
+fn interval(parameter: &Parameter) -> String {
+    let shown = |value| shown(value, &parameter.unit);
+    parameter.ci95.map_or("-".to_owned(), |[low, high]| format!("{} … {}", shown(low), shown(high)))
+}
+
+/// What was measured: beyond, the law extrapolates.
+fn range(path: &[String], fit: &Fit) -> String {
+    let text = |(name, [low, high]): (&String, &[f64; 2])| {
+        let (low, high) = (prefixed(*low, ""), prefixed(*high, ""));
+        if low == high {
+            format!("{} {low}", clean(name))
+        } else {
+            format!("{} {low} … {high}", clean(name))
+        }
+    };
+    let all: Vec<String> = fit.range.iter().map(text).collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!("{} was measured with {}\n", clean(&path.join(".")), all.join(", ")),
+    }
+}
+
+fn provenance(profile: &Profile) -> String {
+    let from = &profile.provenance;
+    let mut text = String::new();
+    for (what, value) in [
+        ("machine", &from.machine),
+        ("date", &from.date),
+        ("plan", &from.plan),
+        ("samples", &from.samples),
+        ("forebay", &from.forebay),
+    ] {
+        if !value.is_empty() {
+            text += &format!("{what}: {}\n", clean(value));
+        }
+    }
+    for (what, version) in &from.versions {
+        text += &format!("{}: {}\n", clean(what), clean(version));
+    }
+    let host = &profile.host;
+    if host.cores > 0.0 {
+        text +=
+            &format!("{} cores, {} of memory\n", number(host.cores), prefixed(host.memory, "B"));
+    }
+    text
+}
+
+/// Text without what a terminal would obey.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn table(width: usize, header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    table.set_header(cells(&header.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()));
+    table
+}
+
+/// Names at the left, figures at the right.
+fn cells(texts: &[String]) -> Vec<Cell> {
+    let side = |index: usize| if index < 2 { CellAlignment::Left } else { CellAlignment::Right };
+    texts.iter().enumerate().map(|(i, text)| Cell::new(text).set_alignment(side(i))).collect()
+}

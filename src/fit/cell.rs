@@ -1,0 +1,281 @@
+//! Equal trials as one cell: a centre that outliers do not move, and how far to trust it.
+
+use std::cmp::Ordering;
+
+/// Blocks of neighbouring trials, at most: what disturbs one trial disturbs its neighbours, so that
+/// whole blocks are perturbed together.
+const BLOCKS: usize = 12;
+/// Where Tukey's biweight reaches zero [robust standard deviations].
+const REACH: f64 = 4.685;
+/// How many degrees of freedom the noise of all cells counts in the noise of one.
+const PRIOR: f64 = 4.0;
+/// Values outside are no measurements [s].
+const USABLE: std::ops::Range<f64> = 1e-12..1e5;
+/// Settings outside, other than 0, are none.
+const SETTINGS: std::ops::Range<f64> = 1e-3..1e12;
+
+/// A measured value at settings `x`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Observation {
+    /// The settings.
+    pub(super) x: Vec<f64>,
+    /// The value, positive.
+    pub(super) value: f64,
+    /// When it was measured; any unit.
+    pub(super) at: f64,
+}
+
+/// All observations at the same settings.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cell {
+    /// The settings.
+    pub(super) x: Vec<f64>,
+    /// Robust mean.
+    pub(super) mean: f64,
+    /// Variance of the mean relative to it.
+    pub(super) variance: f64,
+    /// The observations.
+    pub(super) values: Vec<f64>,
+    /// Relative standard deviation of one observation, of this cell alone.
+    pub(super) spread: Option<f64>,
+    /// Influence on the mean, relative to it, of each block of time.
+    shifts: Vec<(usize, f64)>,
+    /// Further standard deviation of the mean, relative to it, that blocks do not show.
+    extra: f64,
+}
+
+/// Observations in cells, in ascending order of settings.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Cells {
+    /// The cells.
+    pub(super) cells: Vec<Cell>,
+    /// Number of blocks of time.
+    pub(super) blocks: usize,
+    /// Degrees of freedom of the noise between equal trials.
+    pub(super) freedom: f64,
+}
+
+impl Cell {
+    /// The mean as it might have come out: blocks and the cell itself moved by normal deviates.
+    pub(super) fn perturbed(&self, blocks: &[f64], own: f64, misfit: f64) -> f64 {
+        let shift: f64 = self.shifts.iter().map(|(block, size)| size * blocks[*block]).sum();
+        let own = own * self.extra.hypot(misfit);
+        self.mean * (1.0 + shift + own).max(0.05)
+    }
+}
+
+impl Cells {
+    /// Groups observations; those that are no positive numbers are left out.
+    pub(super) fn new(observations: Vec<Observation>) -> Cells {
+        let usable = |x: &f64| *x == 0.0 || SETTINGS.contains(x);
+        let finite = |o: &Observation| o.x.iter().all(usable);
+        let mut all: Vec<Observation> =
+            observations.into_iter().filter(|o| USABLE.contains(&o.value) && finite(o)).collect();
+        // A clock that is not a number leaves the order of the file.
+        all.sort_by(|a, b| a.at.partial_cmp(&b.at).unwrap_or(Ordering::Equal));
+        let blocks = all.len().min(BLOCKS);
+        let total = all.len().max(1);
+        let mut dated: Vec<(usize, Observation)> =
+            all.into_iter().enumerate().map(|(i, o)| (i * blocks / total, o)).collect();
+        dated.sort_by(|(_, a), (_, b)| order(&a.x, &b.x));
+        let groups: Vec<&[(usize, Observation)]> =
+            dated.chunk_by(|(_, a), (_, b)| a.x == b.x).collect();
+        let scale = pooled_scale(&groups);
+        let rough: Vec<Rough> = groups.iter().map(|group| Rough::new(group, scale)).collect();
+        let freedom: f64 = rough.iter().map(|r| r.freedom).sum();
+        let noise: f64 = rough.iter().map(|r| r.freedom * r.variance).sum();
+        let noise = if freedom > 0.0 { noise / freedom } else { 0.0 };
+        let cells = rough.into_iter().map(|r| r.moderated(noise, freedom)).collect();
+        Cells { cells, blocks, freedom }
+    }
+
+    /// Number of observations.
+    pub(super) fn count(&self) -> usize {
+        self.cells.iter().map(|cell| cell.values.len()).sum()
+    }
+
+    /// The means.
+    pub(super) fn means(&self) -> Vec<f64> {
+        self.cells.iter().map(|cell| cell.mean).collect()
+    }
+
+    /// Smallest and largest value of setting number `index`.
+    pub(super) fn range(&self, index: usize) -> Option<[f64; 2]> {
+        let values = || self.cells.iter().map(|cell| cell.x[index]);
+        Some([values().reduce(f64::min)?, values().reduce(f64::max)?])
+    }
+}
+
+/// Lexicographic order of settings.
+fn order(a: &[f64], b: &[f64]) -> Ordering {
+    let differing = a.iter().zip(b).map(|(a, b)| a.total_cmp(b)).find(|o| o.is_ne());
+    differing.unwrap_or_else(|| a.len().cmp(&b.len()))
+}
+
+/// Middle of some values; not a number of none.
+pub(super) fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => 0.5 * (values[n / 2 - 1] + values[n / 2]),
+    }
+}
+
+/// Relative standard deviation of equal trials over all cells, by the median of deviations. One
+/// deviation of each cell says nothing: that which made the median.
+fn pooled_scale(groups: &[&[(usize, Observation)]]) -> f64 {
+    let mut deviations = Vec::new();
+    for group in groups.iter().filter(|group| group.len() > 1) {
+        let mut values: Vec<f64> = group.iter().map(|(_, o)| o.value).collect();
+        let middle = median(&mut values);
+        let mut own: Vec<f64> = values.iter().map(|v| (v / middle - 1.0).abs()).collect();
+        own.sort_by(f64::total_cmp);
+        deviations.extend_from_slice(&own[1..]);
+    }
+    if deviations.is_empty() { 0.0 } else { 1.4826 * median(&mut deviations) }
+}
+
+/// A cell before its noise is compared to the others'.
+struct Rough {
+    x: Vec<f64>,
+    mean: f64,
+    values: Vec<f64>,
+    /// Effective number of observations less one.
+    freedom: f64,
+    /// Relative variance of one observation.
+    variance: f64,
+    shifts: Vec<(usize, f64)>,
+}
+
+impl Rough {
+    fn new(group: &[(usize, Observation)], pooled: f64) -> Rough {
+        let values: Vec<f64> = group.iter().map(|(_, o)| o.value).collect();
+        let scale = own_scale(&values).max(pooled).max(1e-9);
+        let mean = centre(&values, scale);
+        let standard = |v: &f64| (v / mean - 1.0) / (REACH * scale);
+        let slope = |z: f64| if z.abs() < 1.0 { (1.0 - z * z) * (1.0 - 5.0 * z * z) } else { 0.0 };
+        let kept: f64 = values.iter().map(|v| weight(standard(v))).sum();
+        let slopes: f64 = values.iter().map(|v| slope(standard(v))).sum();
+        // The influence function of an M-estimate (Huber, Robust Statistics, section 3.2).
+        let divisor = slopes.max(0.5 * kept).max(0.5);
+        let unbiased = (kept / (kept - 1.0).max(0.5)).sqrt();
+        let influence = |v: &f64| {
+            weight(standard(v)) * (v / mean - 1.0) / divisor
+                * if kept > 1.0 { unbiased } else { 0.0 }
+        };
+        let mut shifts: Vec<(usize, f64)> = Vec::new();
+        let mut squares = 0.0;
+        for (value, (block, _)) in values.iter().zip(group) {
+            let shift = influence(value);
+            squares += shift * shift;
+            match shifts.iter_mut().find(|(at, _)| at == block) {
+                Some((_, sum)) => *sum += shift,
+                None => shifts.push((*block, shift)),
+            }
+        }
+        Rough {
+            x: group[0].1.x.clone(),
+            mean,
+            values,
+            freedom: (kept - 1.0).max(0.0),
+            variance: squares * kept,
+            shifts,
+        }
+    }
+
+    /// A variance out of few values is uncertain: the noise of all cells counts in it as so many
+    /// degrees of freedom (Smyth, 2004).
+    fn moderated(mut self, noise: f64, freedom: f64) -> Cell {
+        let prior = PRIOR.min(freedom);
+        let sum = (prior + self.freedom).max(1e-9);
+        let variance = (prior * noise + self.freedom * self.variance) / sum;
+        let kept = self.freedom + 1.0;
+        let extra = ((variance - self.variance) / kept).max(0.0).sqrt();
+        if self.variance > variance {
+            let factor = (variance / self.variance).sqrt();
+            self.shifts.iter_mut().for_each(|(_, shift)| *shift *= factor);
+        }
+        let spread = (self.freedom > 0.0).then(|| self.variance.sqrt());
+        let Rough { x, mean, values, shifts, .. } = self;
+        Cell { x, mean, variance: variance / kept, values, spread, shifts, extra }
+    }
+}
+
+/// Relative standard deviation of enough values to tell by themselves, else zero.
+fn own_scale(values: &[f64]) -> f64 {
+    if values.len() < 5 {
+        return 0.0;
+    }
+    let middle = median(&mut values.to_vec());
+    let mut deviations: Vec<f64> = values.iter().map(|v| (v / middle - 1.0).abs()).collect();
+    1.4826 * median(&mut deviations)
+}
+
+/// Tukey's biweight: what is far away does not count at all, where Huber's weights would still let
+/// disturbed trials, which are all slower, pull.
+fn weight(z: f64) -> f64 {
+    if z.abs() < 1.0 { (1.0 - z * z).powi(2) } else { 0.0 }
+}
+
+/// Robust mean from the median; of two values from the smaller, as disturbances only slow down.
+fn centre(values: &[f64], scale: f64) -> f64 {
+    let mut centre = match values {
+        [a, b] => a.min(*b),
+        _ => median(&mut values.to_vec()),
+    };
+    for _ in 0..10 {
+        let weights = values.iter().map(|v| weight((v / centre - 1.0) / (REACH * scale)));
+        let (sum, all) = weights.zip(values).fold((0.0, 0.0), |(s, a), (w, v)| (s + w, a + w * v));
+        if sum < 0.5 {
+            break;
+        }
+        centre = all / sum;
+    }
+    centre
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells(values: &[(f64, f64)]) -> Cells {
+        let observation = |(i, (x, value)): (usize, &(f64, f64))| Observation {
+            x: vec![*x],
+            value: *value,
+            at: i as f64,
+        };
+        Cells::new(values.iter().enumerate().map(observation).collect())
+    }
+
+    #[test]
+    fn a_disturbed_trial_does_not_move_the_mean() {
+        let quiet = [(1.0, 1.0), (1.0, 1.01), (1.0, 0.99), (1.0, 1.005), (1.0, 0.995)];
+        let clean = cells(&quiet).cells[0].mean;
+        let disturbed = [&quiet[..], &[(1.0, 3.0)]].concat();
+        assert!((cells(&disturbed).cells[0].mean - clean).abs() < 0.002);
+    }
+
+    #[test]
+    fn of_two_trials_that_disagree_the_faster_is_believed() {
+        let pairs = [(1.0, 1.0), (1.0, 1.01), (2.0, 2.0), (2.0, 2.01), (3.0, 3.0), (3.0, 9.0)];
+        let cells = cells(&pairs);
+        assert!((cells.cells[2].mean - 3.0).abs() < 0.01);
+        assert!((cells.cells[0].mean - 1.005).abs() < 0.002);
+    }
+
+    #[test]
+    fn what_is_no_positive_number_is_no_measurement() {
+        let bad = [f64::NAN, f64::INFINITY, 0.0, -1.0, 1e300];
+        let all: Vec<(f64, f64)> = bad.iter().flat_map(|b| [(1.0, *b), (*b, f64::NAN)]).collect();
+        assert_eq!(cells(&all).count(), 0);
+        assert_eq!(cells(&[]).count(), 0);
+        assert_eq!(cells(&[(2.0, 5.0)]).cells[0].mean, 5.0);
+    }
+
+    #[test]
+    fn equal_trials_have_no_noise() {
+        let same = cells(&[(1.0, 2.0), (1.0, 2.0), (1.0, 2.0)]);
+        assert_eq!((same.cells[0].mean, same.cells[0].variance), (2.0, 0.0));
+    }
+}

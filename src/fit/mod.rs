@@ -1,0 +1,133 @@
+//! From raw samples to the parameters of laws: pure functions, the same samples give the same
+//! bytes.
+//!
+//! Equal trials become a cell with a robust mean (outliers do not count); laws, which are the
+//! greatest of a few sums, are fitted to the cells by Huber's reweighted least squares on relative
+//! residuals (Huber, *Robust Statistics*, 1981); a bootstrap over blocks of time gives intervals
+//! and joint draws. How far cells lie from the law beyond their own noise widens the intervals too.
+//! What no trial shows has no value: a limit that never bound is no limit, and the parameter says
+//! why.
+
+mod bootstrap;
+mod cell;
+#[cfg(test)]
+mod coverage_tests;
+mod estimate;
+mod laws;
+mod others;
+mod shape;
+mod solve;
+#[cfg(test)]
+mod tests;
+
+use crate::measurement::Sample;
+use crate::profile::{Fit, Host, Profile, Provenance};
+use std::collections::BTreeMap;
+
+/// Draws behind every interval.
+const DRAWS: usize = 400;
+
+/// All that the samples tell. Samples that are marked as excluded are left out; so are those whose
+/// time is no positive number.
+#[must_use]
+pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profile {
+    let all: Vec<&Sample> = samples.iter().filter(|s| s.excluded.is_none()).collect();
+    let of = |probe: &str| all.iter().filter(|s| s.probe == probe).copied().collect::<Vec<_>>();
+    let (read, decode, step) = (of("read"), of("decode"), of("step"));
+    let cores = others::cores(&decode, host.cores, DRAWS);
+    let seconds = Sample::seconds_each;
+    let equals = [
+        by(&read, read_key, |group| laws::cells(group, &["size", "readers"], seconds)),
+        by(
+            &decode,
+            |s| s.label("format").to_owned(),
+            |group| laws::cells(group, &others::WORK, seconds),
+        ),
+        by(
+            &step,
+            |s| format!("{}/{}", s.label("model"), s.label("device")),
+            |group| laws::cells(group, &["batch", "threads"], seconds),
+        ),
+    ];
+    let equals: Vec<_> = equals.into_iter().flat_map(BTreeMap::into_values).collect();
+    Profile {
+        provenance,
+        host,
+        read: fits(&read, read_key, "records", |group| laws::read(group, DRAWS)),
+        decode: fits(&decode, decode_key, "0", |group| laws::decode(group, DRAWS)),
+        step: steps(&step),
+        queue: others::queue(&of("queue"), DRAWS),
+        cores,
+        noise: others::noise(&equals, DRAWS),
+    }
+}
+
+/// Kind of access and layout of a read.
+fn read_key(sample: &Sample) -> String {
+    format!("{}/{}", sample.label("access"), sample.label("layout"))
+}
+
+/// Format and size after resizing, 0 if none.
+fn decode_key(sample: &Sample) -> String {
+    let resize = sample.settings.get("resize").copied().unwrap_or(0.0);
+    format!("{}/{resize}", sample.label("format"))
+}
+
+/// Groups by a key, each turned into something.
+fn by<T>(
+    samples: &[&Sample],
+    key: impl Fn(&Sample) -> String,
+    turn: impl Fn(&[&Sample]) -> T,
+) -> BTreeMap<String, T> {
+    let mut groups: BTreeMap<String, Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        groups.entry(key(sample)).or_default().push(sample);
+    }
+    groups.into_iter().map(|(key, group)| (key, turn(&group))).collect()
+}
+
+/// Fits by the first half of a key of two halves. Where there are several second halves, `usual`
+/// has the first half as its name, and the others both: `direct` and `direct-file-per-sample`.
+fn fits(
+    samples: &[&Sample],
+    key: impl Fn(&Sample) -> String,
+    usual: &str,
+    fit: impl Fn(&[&Sample]) -> Option<Fit>,
+) -> BTreeMap<String, Fit> {
+    let found: Vec<(String, Fit)> =
+        by(samples, key, fit).into_iter().filter_map(|(key, fit)| Some((key, fit?))).collect();
+    let halves = |key: &str| {
+        let (first, second) = key.split_once('/').unwrap_or((key, ""));
+        (first.to_owned(), second.to_owned())
+    };
+    let count = |first: &str| found.iter().filter(|(key, _)| halves(key).0 == first).count();
+    let has_usual = |first: &str| {
+        found.iter().any(|(key, _)| halves(key) == (first.to_owned(), usual.to_owned()))
+    };
+    let mut fits = BTreeMap::new();
+    for (key, fit) in &found {
+        let (first, second) = halves(key);
+        let plain = count(&first) == 1
+            || second == usual
+            || (!has_usual(&first) && !fits.contains_key(&first));
+        fits.insert(if plain { first } else { format!("{first}-{second}") }, fit.clone());
+    }
+    fits.retain(|name, _| !name.is_empty());
+    fits
+}
+
+/// Training steps by model and device.
+fn steps(samples: &[&Sample]) -> BTreeMap<String, BTreeMap<String, Fit>> {
+    let mut models: BTreeMap<String, BTreeMap<String, Fit>> = BTreeMap::new();
+    let of_device = |group: &[&Sample]| {
+        by(group, |s| s.label("device").to_owned(), |group| laws::step(group, DRAWS))
+    };
+    for (model, devices) in by(samples, |s| s.label("model").to_owned(), of_device) {
+        for (device, fit) in devices {
+            if let (Some(fit), false) = (fit, model.is_empty() || device.is_empty()) {
+                models.entry(model.clone()).or_default().insert(device, fit);
+            }
+        }
+    }
+    models
+}

@@ -1,0 +1,233 @@
+//! Laws as the greatest of a few sums: `max(floor, fixed + per_sample · batch)`, and likewise reads,
+//! whose time per request is the greatest of what each limit would make it.
+
+use super::cell::median;
+use super::solve::{Coefficients, Sums};
+
+/// Where Huber's weights begin to fall [standard deviations].
+const HUBER: f64 = 1.345;
+/// Smallest relative standard deviation that a cell is given: rounding.
+const LEAST: f64 = 1e-7;
+/// Rounds of reweighting, at most.
+const ROUNDS: usize = 12;
+
+/// One of the sums of which the greatest counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    /// Number of coefficients.
+    pub(super) columns: usize,
+    /// What they are multiplied with, from the settings.
+    pub(super) features: fn(&[f64]) -> Coefficients,
+}
+
+/// Cells with the features of each piece. The first piece is always there.
+pub(super) struct Problem<'a> {
+    pieces: &'a [Piece],
+    features: Vec<Vec<Coefficients>>,
+    /// Variance of each cell's mean relative to it.
+    variances: Vec<f64>,
+}
+
+/// Coefficients of the pieces that some cell is bound by.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Solution {
+    /// By piece; none where no cell is bound by it.
+    pub(super) pieces: Vec<Option<Coefficients>>,
+    /// The piece that binds each cell.
+    pub(super) bound: Vec<usize>,
+    /// Relative residuals.
+    pub(super) residuals: Vec<f64>,
+}
+
+impl Solution {
+    /// Number of coefficients that the cells decided.
+    fn size(&self, pieces: &[Piece]) -> usize {
+        let found = self.pieces.iter().zip(pieces).filter(|(found, _)| found.is_some());
+        found.map(|(_, piece)| piece.columns).sum()
+    }
+
+    /// The law's value where the cell's mean is `mean`.
+    pub(super) fn fitted(&self, cell: usize, mean: f64) -> f64 {
+        mean * (1.0 - self.residuals[cell])
+    }
+
+    /// Huber's loss.
+    fn loss(&self, deviations: &[f64]) -> f64 {
+        let loss = |(r, sd): (&f64, &f64)| {
+            let z = (r / sd).abs();
+            if z <= HUBER { 0.5 * z * z } else { HUBER * (z - 0.5 * HUBER) }
+        };
+        self.residuals.iter().zip(deviations).map(loss).sum()
+    }
+}
+
+impl<'a> Problem<'a> {
+    /// `settings` and `variances` of each cell.
+    pub(super) fn new(pieces: &'a [Piece], settings: &[&[f64]], variances: Vec<f64>) -> Self {
+        let row = |piece: &Piece| settings.iter().map(|x| (piece.features)(x)).collect();
+        Problem { pieces, features: pieces.iter().map(row).collect(), variances }
+    }
+
+    /// Relative standard deviation of each cell's mean about the law.
+    fn deviations(&self, misfit: f64) -> Vec<f64> {
+        self.variances.iter().map(|v| (v + misfit * misfit).sqrt().max(LEAST)).collect()
+    }
+
+    /// The best of the solutions that begin with each of `starts`, simple ones preferred (Schwarz's
+    /// criterion, 1978), and how far its cells are from the law beyond their own noise.
+    pub(super) fn best(&self, means: &[f64], starts: &[Vec<usize>]) -> Option<(Solution, f64)> {
+        let solve = |misfit: f64| {
+            let solve = |start: &Vec<usize>| self.refine(means, start, misfit);
+            starts.iter().filter_map(solve).collect::<Vec<_>>()
+        };
+        let rough = solve(0.0);
+        let deviations = self.deviations(0.0);
+        let by_loss =
+            |a: &&Solution, b: &&Solution| a.loss(&deviations).total_cmp(&b.loss(&deviations));
+        let misfit = self.misfit(rough.iter().min_by(by_loss)?);
+        let deviations = self.deviations(misfit);
+        // Each piece also has a free border, which counts as a coefficient.
+        let price = 0.5 * (means.len() as f64).ln() + 0.5;
+        let score = |s: &Solution| {
+            let extra = s.pieces.iter().flatten().count() as f64 - 1.0;
+            s.loss(&deviations) + price * (s.size(self.pieces) as f64 + extra)
+        };
+        let best = solve(misfit).into_iter().min_by(|a, b| score(a).total_cmp(&score(b)))?;
+        let misfit = self.misfit(&best);
+        let settled = self.refine(means, &best.bound, misfit).unwrap_or(best);
+        Some((settled, misfit))
+    }
+
+    /// Whether the cells that piece number `piece` binds can tell its coefficients apart.
+    pub(super) fn tells_apart(&self, solution: &Solution, piece: usize, means: &[f64]) -> bool {
+        let mut sums = Sums::default();
+        for (c, mean) in means.iter().enumerate().filter(|(c, _)| solution.bound[*c] == piece) {
+            sums.add(&self.features[piece][c], *mean, mean.powi(-2));
+        }
+        sums.tells_apart(self.pieces[piece].columns)
+    }
+
+    /// Relative standard deviation of cells about the law, beyond their noise.
+    fn misfit(&self, solution: &Solution) -> f64 {
+        let cells = solution.residuals.len();
+        let free = cells.saturating_sub(solution.size(self.pieces));
+        if free == 0 {
+            return 0.0;
+        }
+        let mut sizes: Vec<f64> = solution.residuals.iter().map(|r| r.abs()).collect();
+        // As many residuals as coefficients say nothing: the smallest ones.
+        sizes.sort_by(f64::total_cmp);
+        let scale = 1.4826 * median(&mut sizes[cells - free..]);
+        // What the median of so few squares exceeds their mean by, by chance, is no misfit.
+        let chance = 1.0 + (5.0 / free as f64).sqrt();
+        let noise = chance * median(&mut self.variances.clone());
+        (scale * scale - noise).max(0.0).sqrt()
+    }
+
+    /// Improves a solution: each cell belongs to the piece that is greatest for it, each piece is
+    /// fitted to its cells by Huber's reweighted least squares on relative residuals.
+    pub(super) fn refine(&self, means: &[f64], start: &[usize], misfit: f64) -> Option<Solution> {
+        let deviations = self.deviations(misfit);
+        let mut bound = start.to_vec();
+        let mut fitted = means.to_vec();
+        let mut weights = vec![1.0; means.len()];
+        let mut pieces = vec![None; self.pieces.len()];
+        for _ in 0..ROUNDS {
+            let mut sums = vec![(0usize, Sums::default()); self.pieces.len()];
+            for (c, (mean, deviation)) in means.iter().zip(&deviations).enumerate() {
+                let weight = weights[c] / (deviation * fitted[c]).powi(2);
+                let (count, sum) = &mut sums[bound[c]];
+                *count += 1;
+                sum.add(&self.features[bound[c]][c], *mean, weight);
+            }
+            let solve = |((count, sums), piece): (&(usize, Sums), &Piece)| {
+                (*count > 0).then(|| sums.solve(piece.columns))
+            };
+            pieces = sums.iter().zip(self.pieces).map(solve).collect();
+            let before = fitted.clone();
+            for c in 0..means.len() {
+                (bound[c], fitted[c]) = self.greatest(&pieces, c, bound[c])?;
+                let z = (means[c] / fitted[c] - 1.0).abs() / deviations[c];
+                weights[c] = if z <= HUBER { 1.0 } else { HUBER / z };
+            }
+            let same = |(a, b): (&f64, &f64)| (a / b - 1.0).abs() < 1e-6;
+            if before.iter().zip(&fitted).all(same) {
+                break;
+            }
+        }
+        pieces.first()?.as_ref()?;
+        let unused = |index: &usize| !bound.contains(index);
+        // A first piece that binds nothing is kept: the law cannot do without it.
+        for index in (1..pieces.len()).filter(unused) {
+            pieces[index] = None;
+        }
+        let residuals = means.iter().zip(&fitted).map(|(m, f)| 1.0 - f / m).collect();
+        Some(Solution { pieces, bound, residuals })
+    }
+
+    /// The greatest piece for a cell, and its value; the one before where equal.
+    fn greatest(
+        &self,
+        pieces: &[Option<Coefficients>],
+        cell: usize,
+        before: usize,
+    ) -> Option<(usize, f64)> {
+        let value = |index: usize| {
+            let found = pieces[index].as_ref()?;
+            let value: f64 =
+                found.iter().zip(&self.features[index][cell]).map(|(c, f)| c * f).sum();
+            (value > 0.0 && value.is_finite()).then_some((index, value))
+        };
+        let order = std::iter::once(before).chain((0..pieces.len()).filter(|i| *i != before));
+        order.filter_map(value).reduce(
+            |best, next| {
+                if next.1 > best.1 * (1.0 + 1e-12) { next } else { best }
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEP: [Piece; 2] = [
+        Piece { columns: 2, features: |x| [1.0, x[0], 0.0] },
+        Piece { columns: 1, features: |_| [1.0, 0.0, 0.0] },
+    ];
+
+    fn solve(means: &[f64], settings: &[f64]) -> Solution {
+        let rows: Vec<[f64; 1]> = settings.iter().map(|x| [*x]).collect();
+        let rows: Vec<&[f64]> = rows.iter().map(|x| &x[..]).collect();
+        let problem = Problem::new(&STEP, &rows, vec![1e-6; means.len()]);
+        let starts: Vec<Vec<usize>> = (0..means.len())
+            .map(|floor| (0..means.len()).map(|c| usize::from(c < floor)).collect())
+            .collect();
+        problem.best(means, &starts).unwrap().0
+    }
+
+    #[test]
+    fn a_knee_is_found() {
+        let batches = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
+        let found = solve(&batches.map(|b| f64::max(10.0, 2.0 + b)), &batches);
+        let line = found.pieces[0].unwrap();
+        assert!((line[0] - 2.0).abs() < 1e-6 && (line[1] - 1.0).abs() < 1e-6, "{line:?}");
+        assert!((found.pieces[1].unwrap()[0] - 10.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_line_has_no_knee() {
+        let batches = [1.0, 2.0, 4.0, 8.0, 16.0];
+        let found = solve(&batches.map(|b| 3.0 + 0.5 * b), &batches);
+        assert_eq!(found.pieces[1], None);
+    }
+
+    #[test]
+    fn one_cell_far_off_the_law_does_not_bend_it() {
+        let batches = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
+        let mut times = batches.map(|b| 3.0 + 0.5 * b);
+        times[3] *= 1.5;
+        let line = solve(&times, &batches).pieces[0].unwrap();
+        assert!((line[1] - 0.5).abs() < 0.01, "{line:?}");
+    }
+}

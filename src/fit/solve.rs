@@ -1,0 +1,120 @@
+//! Least squares in a few unknowns that must not be negative.
+
+/// Most unknowns.
+pub(super) const MOST: usize = 3;
+
+/// Pivots below this share of the diagonal mean that columns go together.
+const SINGULAR: f64 = 1e-9;
+
+/// One row per unknown; only the first few are used.
+pub(super) type Coefficients = [f64; MOST];
+
+/// Sums that least squares needs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sums {
+    products: [[f64; MOST]; MOST],
+    targets: [f64; MOST],
+}
+
+impl Sums {
+    /// Adds a row: what is to be `value` is the sum of coefficients times `features`.
+    pub(super) fn add(&mut self, features: &Coefficients, value: f64, weight: f64) {
+        for (i, a) in features.iter().enumerate() {
+            self.targets[i] += weight * a * value;
+            for (j, b) in features.iter().enumerate() {
+                self.products[i][j] += weight * a * b;
+            }
+        }
+    }
+
+    /// The coefficients, none negative, of the first `columns` columns. There are at most seven
+    /// sets of columns with a coefficient above zero: all of them are tried.
+    pub(super) fn solve(&self, columns: usize) -> Coefficients {
+        let all = (1usize << columns) - 1;
+        let mut best = ([0.0; MOST], 0.0);
+        for set in (1..=all).rev() {
+            let Some(found) = self.solve_set(set) else { continue };
+            if found.iter().any(|c| *c < 0.0) {
+                continue;
+            }
+            let gain: f64 = found.iter().zip(&self.targets).map(|(c, t)| c * t).sum();
+            if set == all {
+                return found;
+            }
+            // Of sets that do equally well the first stays, whatever the rounding.
+            if gain > best.1 * (1.0 + 1e-9) {
+                best = (found, gain);
+            }
+        }
+        best.0
+    }
+
+    /// Whether the rows can tell the first `columns` columns apart.
+    pub(super) fn tells_apart(&self, columns: usize) -> bool {
+        self.solve_set((1 << columns) - 1).is_some()
+    }
+
+    /// Elimination over the columns in `set`, in units in which the diagonal is one.
+    fn solve_set(&self, set: usize) -> Option<Coefficients> {
+        let chosen = |i: usize| set >> i & 1 == 1;
+        let size: [f64; MOST] = std::array::from_fn(|i| self.products[i][i].sqrt());
+        if (0..MOST).any(|i| chosen(i) && !(size[i] > 0.0 && size[i].is_finite())) {
+            return None;
+        }
+        let mut rows = [[0.0; MOST + 1]; MOST];
+        for i in (0..MOST).filter(|i| chosen(*i)) {
+            for j in (0..MOST).filter(|j| chosen(*j)) {
+                rows[i][j] = self.products[i][j] / (size[i] * size[j]);
+            }
+            rows[i][MOST] = self.targets[i] / size[i];
+        }
+        // Positive definite: no exchange of rows is needed.
+        for i in (0..MOST).filter(|i| chosen(*i)) {
+            if rows[i][i] < SINGULAR {
+                return None;
+            }
+            for k in (0..MOST).filter(|k| chosen(*k) && *k != i) {
+                let factor = rows[k][i] / rows[i][i];
+                let pivot = rows[i];
+                rows[k].iter_mut().zip(pivot).for_each(|(a, b)| *a -= factor * b);
+            }
+        }
+        let value = |i: usize| if chosen(i) { rows[i][MOST] / rows[i][i] / size[i] } else { 0.0 };
+        Some(std::array::from_fn(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums(rows: &[([f64; 3], f64)]) -> Sums {
+        let mut sums = Sums::default();
+        rows.iter().for_each(|(features, value)| sums.add(features, *value, 1.0));
+        sums
+    }
+
+    #[test]
+    fn a_plane_is_found() {
+        let rows = [[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [1.0, 2.0, 5.0], [1.0, 3.0, 1.0]];
+        let rows = rows.map(|r| (r, 2.0 + 3.0 * r[1] + 0.5 * r[2]));
+        let found = sums(&rows).solve(3);
+        for (found, expected) in found.iter().zip([2.0, 3.0, 0.5]) {
+            assert!((found - expected).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn nothing_is_negative_and_the_rest_fits_as_well_as_it_can() {
+        // Decreasing: the best that is not negative is the mean.
+        let found = sums(&[([1.0, 0.0, 0.0], 3.0), ([1.0, 1.0, 0.0], 1.0)]).solve(2);
+        assert_eq!(found, [2.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn columns_that_go_together_are_no_trouble() {
+        let found = sums(&[([1.0, 2.0, 0.0], 4.0), ([2.0, 4.0, 0.0], 8.0)]).solve(2);
+        assert!((found[0] + 2.0 * found[1] - 4.0).abs() < 1e-9, "{found:?}");
+        assert_eq!(Sums::default().solve(3), [0.0; 3]);
+    }
+}

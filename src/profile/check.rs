@@ -1,0 +1,127 @@
+//! What a profile must be, beyond its form.
+
+use super::{Fit, Parameter, Profile, ProfileProblem, known};
+
+/// Greatest value of anything [SI unit]: more than any machine has.
+const GREATEST: f64 = 1e18;
+/// Most draws that a fit may have.
+const DRAWS: usize = 100_000;
+
+/// All that is wrong, without lines.
+pub(super) fn check(profile: &Profile) -> Vec<ProfileProblem> {
+    let mut log = Log::default();
+    log.number("host.cores", profile.host.cores);
+    log.number("host.memory", profile.host.memory);
+    for (path, fit) in profile.fits() {
+        check_fit(&path.join("."), &path[0], fit, &mut log);
+    }
+    log.0
+}
+
+/// Problems so far.
+#[derive(Default)]
+struct Log(Vec<ProfileProblem>);
+
+impl Log {
+    fn add(&mut self, key: &str, what: impl Into<String>, remedy: impl Into<String>) {
+        let (what, remedy) = (what.into(), remedy.into());
+        self.0.push(ProfileProblem { line: None, key: key.to_owned(), what, remedy });
+    }
+
+    /// Records a number that nothing measurable is; whether it is fine.
+    fn number(&mut self, key: &str, value: f64) -> bool {
+        let what = match value {
+            v if v.is_nan() => "is not a number",
+            v if v < 0.0 => "is negative",
+            v if v.is_infinite() => "is infinite",
+            v if v > GREATEST => "is too large",
+            _ => return true,
+        };
+        self.add(key, what, format!("give a number from 0 to {GREATEST:e} in the SI unit"));
+        false
+    }
+}
+
+fn check_fit(path: &str, kind: &str, fit: &Fit, log: &mut Log) {
+    let parameters = format!("{path}.parameters");
+    for known in known::of(kind).iter().filter(|known| known.required) {
+        if !fit.parameters.contains_key(known.name) {
+            let remedy =
+                format!("add `{} = {{ value = …, unit = \"{}\" }}`", known.name, known.unit);
+            log.add(&parameters, format!("lacks `{}`", known.name), remedy);
+        }
+    }
+    if kind == "cores" && fit.parameters.is_empty() {
+        log.add(&parameters, "is empty", "add `speed_2 = { value = …, unit = \"1\" }`");
+    }
+    for (name, parameter) in &fit.parameters {
+        let key = format!("{parameters}.{name}");
+        match known::unit(kind, name) {
+            Ok(unit) if unit != parameter.unit => {
+                let what = format!("is in `{}`, where `{unit}` is meant", parameter.unit);
+                log.add(&key, what, format!("give the value in {unit}"));
+            }
+            Ok(_) => check_parameter(&key, parameter, log),
+            Err(remedy) => log.add(&key, "is no parameter of this law", remedy),
+        }
+    }
+    log.number(&format!("{path}.residual"), fit.residual);
+    for (name, ends) in &fit.range {
+        let key = format!("{path}.range.{name}");
+        if ends.iter().all(|end| log.number(&key, *end)) && ends[0] > ends[1] {
+            log.add(&key, "ends before it begins", "give the smaller end first");
+        }
+    }
+    check_draws(&format!("{path}.draws"), fit, log);
+}
+
+fn check_parameter(key: &str, parameter: &Parameter, log: &mut Log) {
+    let Parameter { value, unit, ci95, unidentified } = parameter;
+    // Only a rate can be without limit, and then it says why.
+    let unlimited = unidentified.is_some() && unit.ends_with("/s");
+    if value.is_infinite() && *value > 0.0 && !unlimited {
+        let remedy = "give a number, or say `unidentified = \"why\"` of a rate without limit";
+        return log.add(key, "is infinite", remedy);
+    }
+    if !value.is_infinite() && !log.number(key, *value) {
+        return;
+    }
+    if *value < 0.0 {
+        return log.add(key, "is negative", "give a number that is not");
+    }
+    let Some([low, high]) = ci95 else { return };
+    if low.is_nan() || high.is_nan() || *low < 0.0 || (high.is_infinite() && !unlimited) {
+        log.add(key, "has an interval that is none", "give two numbers, or leave out ci95");
+    } else if low > high {
+        log.add(key, "has an interval that ends before it begins", "give the smaller end first");
+    } else if !(low..=high).contains(&value) {
+        log.add(key, "lies outside of its interval", "correct value or ci95");
+    }
+}
+
+fn check_draws(key: &str, fit: &Fit, log: &mut Log) {
+    let count = fit.parameters.len();
+    let parameters: Vec<&Parameter> = fit.parameters.values().collect();
+    if fit.draws.len() > DRAWS {
+        log.add(key, "has too many draws", format!("keep at most {DRAWS}"));
+    }
+    for (index, draw) in fit.draws.iter().enumerate() {
+        if draw.len() != count {
+            let what = format!(
+                "number {} has {} values, where the fit has {count} parameters",
+                index + 1,
+                draw.len()
+            );
+            return log.add(key, what, "give a value for each, in the order of their names");
+        }
+        let unlimited = |at: usize| parameters[at].unidentified.is_some();
+        let bad = |(at, value): (usize, &f64)| {
+            let infinite = value.is_infinite() && unlimited(at);
+            value.is_nan() || *value < 0.0 || (*value > GREATEST && !infinite)
+        };
+        if draw.iter().enumerate().any(bad) {
+            let what = format!("number {} has a value that is none", index + 1);
+            return log.add(key, what, "leave out the draw");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Which parameters the laws have.
+
+/// A parameter that a fit may have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// Its unit.
+    pub(super) unit: &'static str,
+    /// Whether the law cannot do without it.
+    pub(super) required: bool,
+}
+
+const fn must(name: &'static str, unit: &'static str) -> Known {
+    Known { name, unit, required: true }
+}
+
+const fn may(name: &'static str, unit: &'static str) -> Known {
+    Known { name, unit, required: false }
+}
+
+const READ: &[Known] = &[
+    must("latency", "s"),
+    may("per_stream", "B/s"),
+    may("bandwidth", "B/s"),
+    may("operations", "1/s"),
+    may("cpu_fixed", "core-s"),
+    may("cpu_per_byte", "core-s/B"),
+];
+const DECODE: &[Known] =
+    &[must("fixed", "core-s"), must("per_byte", "core-s/B"), must("per_pixel", "core-s")];
+const STEP: &[Known] =
+    &[must("fixed", "s"), must("per_sample", "s"), may("floor", "s"), may("jitter", "1")];
+const QUEUE: &[Known] = &[must("per_item", "core-s")];
+const NOISE: &[Known] = &[must("run_to_run", "1")];
+
+/// The parameters of a kind of fit; none of cores, which are numbered.
+pub(super) fn of(kind: &str) -> &'static [Known] {
+    match kind {
+        "read" => READ,
+        "decode" => DECODE,
+        "step" => STEP,
+        "queue" => QUEUE,
+        "noise" => NOISE,
+        _ => &[],
+    }
+}
+
+/// The unit of a parameter, or the names that it might have been.
+pub(super) fn unit(kind: &str, name: &str) -> Result<&'static str, String> {
+    if kind == "cores" {
+        let threads = name.strip_prefix("speed_").and_then(|n| n.parse::<u32>().ok());
+        let told = "name it after the number of busy cores: speed_2, speed_4".to_owned();
+        return threads.filter(|n| *n > 0).map(|_| "1").ok_or(told);
+    }
+    let known = of(kind);
+    let found = known.iter().find(|known| known.name == name);
+    found.map(|known| known.unit).ok_or_else(|| {
+        let near = known.iter().min_by_key(|k| strsim::damerau_levenshtein(k.name, name));
+        let near = near.filter(|k| strsim::damerau_levenshtein(k.name, name) <= 3);
+        let all: Vec<&str> = known.iter().map(|known| known.name).collect();
+        let near = near.map(|k| format!("`{}`? ", k.name)).unwrap_or_default();
+        format!("{near}it may be one of {}", all.join(", "))
+    })
+}

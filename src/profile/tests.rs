@@ -1,0 +1,154 @@
+//! Profiles survive their files, and files that are none are refused in words.
+
+use super::{Fit, Host, Parameter, Profile, Provenance, Verdict, compare};
+use proptest::prelude::*;
+use std::path::Path;
+
+fn parameter(value: f64, unit: &str) -> Parameter {
+    let ci95 = Some([0.9 * value, 1.1 * value]);
+    Parameter { value, unit: unit.to_owned(), ci95, unidentified: None }
+}
+
+fn profile() -> Profile {
+    let unlimited = Parameter {
+        value: f64::INFINITY,
+        unit: "1/s".into(),
+        ci95: None,
+        unidentified: Some("no trial was \"bound\"".into()),
+    };
+    let read = Fit {
+        parameters: [
+            ("latency".to_owned(), parameter(6.1e-5, "s")),
+            ("operations".to_owned(), unlimited),
+        ]
+        .into(),
+        samples: 120,
+        residual: 0.02,
+        range: [("size".to_owned(), [4096.0, 1e6])].into(),
+        draws: vec![vec![6e-5, f64::INFINITY], vec![6.2e-5, 1e5]],
+    };
+    let step = Fit {
+        parameters: [("fixed", "s"), ("per_sample", "s")]
+            .map(|(n, u)| (n.to_owned(), parameter(1e-3, u)))
+            .into(),
+        ..Fit::default()
+    };
+    Profile {
+        provenance: Provenance {
+            machine: "8 cores, \"fast\"\tdisk".into(),
+            versions: [("linux".to_owned(), "6.1".to_owned())].into(),
+            ..Provenance::default()
+        },
+        host: Host { cores: 1.5, memory: 1e9 },
+        read: [("direct".to_owned(), read)].into(),
+        step: [("a model".to_owned(), [("cpu-1".to_owned(), step)].into())].into(),
+        ..Profile::default()
+    }
+}
+
+/// The messages about a profile in whose text one piece is replaced.
+fn refused(from: &str, to: &str) -> String {
+    let text = profile().to_toml();
+    assert!(text.contains(from), "{text}");
+    Profile::parse("p.toml", &text.replacen(from, to, 1)).unwrap_err().to_string()
+}
+
+#[test]
+fn a_profile_reads_back_as_it_was_written() {
+    let text = profile().to_toml();
+    assert_eq!(Profile::parse("p.toml", &text), Ok(profile()), "{text}");
+    assert_eq!(Profile::parse("p.toml", &text).unwrap().to_toml(), text);
+    assert!(text.contains("latency = { value = 6.1e-5, unit = \"s\", ci95 = ["), "{text}");
+}
+
+#[test]
+fn what_no_fit_has_is_refused_with_line_key_and_remedy() {
+    let line = profile().to_toml().lines().position(|l| l.starts_with("latency")).unwrap() + 1;
+    let message = refused("value = 6.1e-5", "value = -6.1e-5");
+    let expected = format!("p.toml:{line}: `read.direct.parameters.latency` is negative; give");
+    assert!(message.starts_with(&expected), "{message}");
+    for (from, to, words) in [
+        ("value = 6.1e-5", "value = nan", "is not a number"),
+        ("value = 6.1e-5", "value = inf", "is infinite"),
+        ("value = 6.1e-5", "value = 1e300", "is too large"),
+        ("value = 6.1e-5", "value = 1.0", "lies outside of its interval"),
+        ("value = 6.1e-5", "value = \"fast\"", "invalid type"),
+        ("unit = \"s\"", "unit = \"ms\"", "is in `ms`, where `s` is meant"),
+        ("latency =", "latncy =", "`latency`? it may be one of"),
+        ("latency =", "per_stream =", "lacks `latency`"),
+        ("residual =", "residul =", "unknown field `residul`"),
+        ("size = [4096.0, 1000000.0]", "size = [2.0, 1.0]", "ends before it begins"),
+        ("[6e-5, inf]", "[6e-5]", "number 1 has 1 values, where the fit has 2 parameters"),
+        ("[6.2e-5, 100000.0]", "[-1.0, 100000.0]", "number 2 has a value that is none"),
+        ("cores = 1.5", "cores = -1", "`host.cores` is negative"),
+        ("[host]", "[hosts]", "unknown field `hosts`"),
+        ("[provenance]", "[provenance", "p.toml:2: cannot be used"),
+    ] {
+        let message = refused(from, to);
+        assert!(message.contains(words), "{to}: {message}");
+        assert!(message.contains("; "), "{message}");
+    }
+}
+
+#[test]
+fn files_that_are_no_profiles_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.toml");
+    let refused = |path: &Path| Profile::open(path).unwrap_err().to_string();
+    assert!(refused(&path).contains("cannot be read"));
+    assert!(refused(directory.path()).contains("is a directory"));
+    for (bytes, words) in [
+        (&b""[..], "is empty"),
+        (&b"\xff\xfe\x00"[..], "not text in UTF-8"),
+        (&b"a = 1"[..], "unknown field `a`"),
+        (&b"# nothing"[..], "missing field `provenance`"),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        assert!(refused(&path).contains(words), "{}", refused(&path));
+    }
+    std::fs::File::create(&path).unwrap().set_len(17 << 20).unwrap();
+    assert!(refused(&path).contains("more than 16 MiB"));
+}
+
+#[test]
+fn a_difference_within_an_interval_is_chance() {
+    let first = profile();
+    let change = |value: f64| {
+        let mut second = profile();
+        let fit = second.read.get_mut("direct").unwrap();
+        fit.parameters.insert("latency".into(), parameter(value, "s"));
+        let all = compare(&first, &second);
+        let latency = all.into_iter().find(|change| change.parameter == "latency").unwrap();
+        (latency.verdict, latency.relative.unwrap())
+    };
+    assert_eq!(change(6.1e-5), (Verdict::Same, 0.0));
+    assert_eq!(change(6.4e-5).0, Verdict::Within);
+    assert_eq!(change(12.2e-5), (Verdict::Beyond, 1.0));
+    let empty = compare(&first, &Profile::default());
+    assert!(empty.iter().all(|change| change.verdict == Verdict::Gone));
+    let operations = compare(&first, &first).into_iter().find(|c| c.parameter == "operations");
+    assert_eq!(operations.unwrap().relative, None);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in ".{0,200}", at in 0usize..2000, byte in any::<u8>()) {
+        Profile::parse("p.toml", &text).ok();
+        let mut bytes = profile().to_toml().into_bytes();
+        let at = at % bytes.len();
+        bytes[at] = byte;
+        if let Ok(text) = String::from_utf8(bytes) {
+            Profile::parse("p.toml", &text).ok();
+        }
+    }
+
+    #[test]
+    fn any_text_survives(machine in any::<String>(), model in any::<String>()) {
+        let mut profile = profile();
+        profile.provenance.machine = machine;
+        let devices = profile.step.pop_first().unwrap().1;
+        profile.step.insert(model, devices);
+        let text = profile.to_toml();
+        prop_assert_eq!(Profile::parse("p.toml", &text), Ok(profile));
+    }
+}

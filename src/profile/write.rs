@@ -1,0 +1,104 @@
+//! Profiles as TOML that people can read: a line for each parameter, and one for each draw.
+
+use super::{Fit, Parameter, Profile};
+use std::collections::BTreeMap;
+
+impl Profile {
+    /// The profile as TOML; reads back as the same.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let provenance = &self.provenance;
+        let mut text = "# Parameters of a machine, fitted by forebay; SI units.\n".to_owned();
+        text += "[provenance]\n";
+        let lines = [
+            ("machine", &provenance.machine),
+            ("forebay", &provenance.forebay),
+            ("date", &provenance.date),
+            ("plan", &provenance.plan),
+            ("samples", &provenance.samples),
+        ];
+        for (key, value) in lines {
+            text += &format!("{key} = {}\n", string(value));
+        }
+        table(&mut text, "provenance.versions", &provenance.versions, |value| string(value));
+        let host = &self.host;
+        text += &format!(
+            "\n[host]\ncores = {}\nmemory = {}\n",
+            number(host.cores),
+            number(host.memory)
+        );
+        for (path, fit) in self.fits() {
+            let path: Vec<String> = path.iter().map(|name| key(name)).collect();
+            write_fit(&mut text, &path.join("."), fit);
+        }
+        text
+    }
+}
+
+fn write_fit(text: &mut String, path: &str, fit: &Fit) {
+    let Fit { parameters, samples, residual, range, draws } = fit;
+    *text += &format!("\n[{path}]\nsamples = {samples}\nresidual = {}\n", number(*residual));
+    if !draws.is_empty() {
+        let names: Vec<&str> = parameters.keys().map(String::as_str).collect();
+        *text += &format!("# {}\ndraws = [\n", names.join(", ").replace(char::is_control, " "));
+        draws.iter().for_each(|draw| *text += &format!("  {},\n", list(draw)));
+        *text += "]\n";
+    }
+    *text += &format!("[{path}.parameters]\n");
+    for (name, parameter) in parameters {
+        *text += &format!("{} = {}\n", key(name), inline(parameter));
+    }
+    table(text, &format!("{path}.range"), range, |ends| list(ends));
+}
+
+/// A table, unless there is nothing in it.
+fn table<T>(text: &mut String, path: &str, of: &BTreeMap<String, T>, write: impl Fn(&T) -> String) {
+    if of.is_empty() {
+        return;
+    }
+    *text += &format!("[{path}]\n");
+    for (name, value) in of {
+        *text += &format!("{} = {}\n", key(name), write(value));
+    }
+}
+
+fn inline(parameter: &Parameter) -> String {
+    let Parameter { value, unit, ci95, unidentified } = parameter;
+    let mut text = format!("{{ value = {}, unit = {}", number(*value), string(unit));
+    if let Some(ends) = ci95 {
+        text += &format!(", ci95 = {}", list(ends));
+    }
+    if let Some(why) = unidentified {
+        text += &format!(", unidentified = {}", string(why));
+    }
+    text + " }"
+}
+
+fn list(values: &[f64]) -> String {
+    let values: Vec<String> = values.iter().map(|value| number(*value)).collect();
+    format!("[{}]", values.join(", "))
+}
+
+/// The shortest text that reads back as this number.
+fn number(value: f64) -> String {
+    match value {
+        v if v.is_nan() => "nan".to_owned(),
+        v => format!("{v:?}"),
+    }
+}
+
+/// A basic string.
+fn string(text: &str) -> String {
+    let escape = |c: char| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c.is_control() => format!("\\u{:04X}", u32::from(c)),
+        c => c.to_string(),
+    };
+    format!("\"{}\"", text.chars().map(escape).collect::<String>())
+}
+
+/// A key, quoted where it must be.
+fn key(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { string(name) }
+}

@@ -1,0 +1,172 @@
+//! `forebay profile`: fit, show, compare, draw.
+
+use crate::support::{Place, forebay};
+use std::fmt::Write;
+
+/// A line of a file of samples.
+fn line(probe: &str, labels: &str, settings: &str, each: f64, trial: u32) -> String {
+    let (seconds, cores) = (100.0 * each, 40.0 * each);
+    format!(
+        "{{\"probe\":\"{probe}\",\"labels\":{{{labels}}},\"settings\":{{{settings}}},\
+         \"trial\":{trial},\"operations\":100,\"seconds\":{seconds:e},\
+         \"core_seconds\":{cores:e},\"at\":{trial}}}\n"
+    )
+}
+
+/// Samples of a machine whose disk reads at most `bandwidth` [B/s].
+fn samples(bandwidth: f64) -> String {
+    let mut text = String::new();
+    let mut add = |probe: &str, labels: &str, settings: &str, each: f64| {
+        let trial = text.lines().count() as u32;
+        // A little noise, the same each time.
+        let each = each * (1.0 + 0.01 * (f64::from(trial * 7919 % 101) / 50.0 - 1.0));
+        text.write_str(&line(probe, labels, settings, each, trial)).expect("memory");
+    };
+    for _ in 0..4 {
+        for size in [4096.0, 65536.0, 1_048_576.0, 8_388_608.0] {
+            for readers in [1.0, 2.0, 4.0, 8.0] {
+                let alone: f64 = 1e-4 + size / 1e9;
+                let rate = (readers / alone).min(bandwidth / size).min(60e3);
+                let labels = "\"access\":\"direct\",\"layout\":\"records\"";
+                add("read", labels, &format!("\"size\":{size},\"readers\":{readers}"), 1.0 / rate);
+            }
+        }
+        for batch in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0] {
+            let time = f64::max(2e-3, 5e-4 + 1e-4 * batch);
+            let labels = "\"model\":\"lenet5\",\"device\":\"cpu-1\"";
+            add("step", labels, &format!("\"batch\":{batch},\"threads\":1"), time);
+        }
+        for side in [128.0, 256.0, 512.0] {
+            for ratio in [0.1, 0.3] {
+                for threads in [1.0, 2.0] {
+                    let pixels = side * side;
+                    let work = 1e-4 + 1e-8 * ratio * pixels + 4e-9 * pixels;
+                    let settings = format!(
+                        "\"bytes\":{},\"pixels\":{pixels},\"resize\":0,\"threads\":{threads}",
+                        ratio * pixels
+                    );
+                    let each = work / if threads > 1.0 { 1.7 } else { 1.0 };
+                    add("decode", "\"format\":\"jpeg\"", &settings, each);
+                }
+            }
+        }
+        for capacity in [16.0, 64.0] {
+            let settings = format!("\"capacity\":{capacity},\"producers\":2,\"consumers\":1");
+            add("queue", "", &settings, 3e-7);
+        }
+    }
+    text
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write("samples.jsonl", &samples(2e9));
+    let fit = ["profile", "fit", "samples.jsonl", "--output", "p.toml"];
+    place.forebay(&fit).assert().success();
+    place
+}
+
+fn stdout(place: &Place, arguments: &[&str]) -> String {
+    let out = place.forebay(arguments).assert().success();
+    String::from_utf8_lossy(&out.get_output().stdout).into_owned()
+}
+
+/// What a refused command says.
+fn refused(place: &Place, arguments: &[&str]) -> String {
+    let out = place.forebay(arguments).assert().code(2);
+    assert!(out.get_output().stdout.is_empty(), "{arguments:?}");
+    String::from_utf8_lossy(&out.get_output().stderr).into_owned()
+}
+
+#[test]
+fn samples_are_fitted_and_shown_with_units_and_intervals() {
+    let place = place();
+    let text = stdout(&place, &["profile", "show", "p.toml"]);
+    for words in [
+        "read.direct",
+        "bandwidth",
+        "GB/s",
+        "step.lenet5.cpu-1",
+        "floor",
+        "core-us",
+        "…",
+        "speed_2",
+        "run_to_run",
+        "samples: samples.jsonl",
+        "read.direct was measured with readers 1 … 8",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let json = stdout(&place, &["profile", "show", "p.toml", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let bandwidth = json["read"]["direct"]["parameters"]["bandwidth"]["value"].as_f64();
+    assert!((bandwidth.expect("a value") / 2e9 - 1.0).abs() < 0.02, "{bandwidth:?}");
+    // The same samples give the same bytes, and keep what `--like` says of the machine.
+    let before = place.read("p.toml");
+    assert_eq!(stdout(&place, &["profile", "fit", "samples.jsonl"]).into_bytes(), before);
+    let like =
+        String::from_utf8(before).expect("text").replace("machine = \"\"", "machine = \"m\"");
+    place.write("like.toml", &like);
+    let again = stdout(&place, &["profile", "fit", "samples.jsonl", "--like", "like.toml"]);
+    assert!(again.contains("machine = \"m\""));
+}
+
+#[test]
+fn a_real_difference_is_told_from_chance() {
+    let place = place();
+    place.write("slow.jsonl", &samples(1e9));
+    place.forebay(&["profile", "fit", "slow.jsonl", "--output", "slow.toml"]).assert().success();
+    let text = stdout(&place, &["profile", "diff", "p.toml", "slow.toml"]);
+    let row = text.lines().find(|line| line.contains("bandwidth")).expect("a row");
+    assert!(row.contains("-50.") && row.contains("beyond both intervals"), "{text}");
+    let same = stdout(&place, &["profile", "diff", "p.toml", "p.toml", "--format", "json"]);
+    let same: serde_json::Value = serde_json::from_str(&same).expect("JSON");
+    let all = same.as_array().expect("changes");
+    assert!(all.len() > 15 && all.iter().all(|change| change["verdict"] == "same"));
+}
+
+#[test]
+fn every_fit_has_a_figure_with_or_without_its_samples() {
+    let place = place();
+    stdout(&place, &["profile", "plot", "p.toml", "--output", "f", "--format", "both"]);
+    let names = ["cores", "decode-jpeg", "queue", "read-direct", "step-lenet5-cpu-1"];
+    for name in names {
+        assert!(place.read(&format!("f/{name}.svg")).starts_with(b"<svg"), "{name}");
+        assert!(place.read(&format!("f/{name}.png")).starts_with(b"\x89PNG"), "{name}");
+    }
+    let with = place.read("f/read-direct.svg").len();
+    std::fs::remove_file(place.path("samples.jsonl")).expect("a file");
+    let out = place.forebay(&["profile", "plot", "p.toml", "--output", "f"]).assert().success();
+    let warned = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(warned.contains("samples are not there"), "{warned}");
+    assert!(place.read("f/read-direct.svg").len() < with);
+}
+
+#[test]
+fn what_is_no_profile_or_no_samples_is_the_users_fault() {
+    let place = place();
+    let broken = String::from_utf8(place.read("p.toml")).expect("text").replace("[host]", "[hots]");
+    place.write("broken.toml", &broken);
+    place.write("binary.jsonl", "\u{0}\u{1}\n");
+    place.write("empty.jsonl", "");
+    assert!(refused(&place, &["profile", "show", "missing.toml"]).contains("missing.toml"));
+    assert!(refused(&place, &["profile", "show", "broken.toml"]).contains("unknown field `hots`"));
+    assert!(refused(&place, &["profile", "diff", "p.toml", "s.toml"]).contains("s.toml:"));
+    assert!(refused(&place, &["profile", "plot", "s.toml"]).contains("s.toml:"));
+    assert!(refused(&place, &["profile", "fit", "binary.jsonl"]).contains("line 1 is no sample"));
+    assert!(refused(&place, &["profile", "fit", "empty.jsonl"]).contains("no usable samples"));
+    // A calibration that was killed leaves half a line.
+    let whole = String::from_utf8(place.read("samples.jsonl")).expect("text");
+    place.write("cut.jsonl", &whole[..whole.len() - 9]);
+    let out = place.forebay(&["profile", "fit", "cut.jsonl"]).assert().success();
+    let warned = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(warned.contains("the last line was cut off"), "{warned}");
+}
+
+#[test]
+fn the_schema_of_profiles_is_json() {
+    let out = forebay(&["schema", "profile"]).assert().success();
+    let schema: serde_json::Value =
+        serde_json::from_slice(&out.get_output().stdout).expect("a schema is JSON");
+    assert!(schema["properties"]["provenance"].is_object());
+}
