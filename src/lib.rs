@@ -17,6 +17,7 @@
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
+//! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | |
 //! | [`sim`] | the simulated world | `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
@@ -42,6 +43,7 @@ pub mod fluid;
 pub mod law;
 pub mod measurement;
 pub mod plot;
+pub mod probe;
 pub mod profile;
 pub mod random;
 pub mod report;
