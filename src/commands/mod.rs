@@ -1,5 +1,8 @@
 //! One file per command: the only place for files, standard output and progress.
 
+mod calibrate;
+mod calibrate_output;
+mod calibrate_table;
 mod completions;
 mod failure;
 mod interrupt;
@@ -45,6 +48,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Run(run) => run::execute(run, cli.quiet),
         Command::Sweep(sweep) => sweep::execute(sweep, cli.quiet),
         Command::Plot(plot) => plot::execute(plot, cli.quiet),
+        Command::Calibrate(calibrate) => calibrate::execute(calibrate, cli.quiet),
         Command::Schema(schema) => schema::execute(schema),
         Command::Completions(completions) => completions::execute(completions),
         Command::Man(man) => man::execute(man),

@@ -10,10 +10,15 @@
 //! A new probe is one file with settings (a table of the plan), `cells` and `trial`, and a line in
 //! [`Plan`] and [`Plan::probes`].
 
+mod cache;
+mod clock;
 mod error;
+mod hand_off;
+mod host;
 mod journal;
 mod plan;
 mod queue;
+pub mod read;
 mod repeat;
 mod ruler;
 mod runner;
@@ -21,10 +26,15 @@ mod team;
 mod watch;
 mod workspace;
 
+pub use cache::{CacheProbe, CacheSettings};
+pub use clock::{ClockProbe, ClockSettings};
 pub use error::ProbeError;
+pub use hand_off::{QueueProbe, QueueSettings};
+pub use host::{HostProbe, HostSettings, Machine};
 pub use journal::Journal;
 pub use plan::{Bytes, Count, List, Plan, PlanError, Rules, Seconds, Share, Watching};
 pub use queue::{Closed, Queue};
+pub use read::{ReadProbe, ReadSettings};
 pub use repeat::{leading_trend, median_interval};
 pub use ruler::Ruler;
 pub use runner::{CellSummary, End, Event, Runner, Summary};
@@ -32,6 +42,7 @@ pub use team::{Member, Team, team};
 pub use watch::{Glance, Limits};
 pub use workspace::Workspace;
 
+use crate::measurement::Sample;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -140,6 +151,11 @@ pub trait Probe {
         None
     }
 
+    /// The plan's rules for trials, or this probe's own.
+    fn rules(&self, rules: Rules) -> Rules {
+        rules
+    }
+
     /// Makes what trials need; not timed. Returns what the user should know.
     ///
     /// # Errors
@@ -155,4 +171,9 @@ pub trait Probe {
     ///
     /// No further trial of this probe makes sense.
     fn trial(&mut self, cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError>;
+
+    /// What the user should know of all samples, in words.
+    fn conclude(&self, _samples: &[Sample]) -> Vec<String> {
+        Vec::new()
+    }
 }

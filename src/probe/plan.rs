@@ -4,8 +4,12 @@ mod value;
 
 pub use value::{Bytes, Count, List, Seconds, Share};
 
-use super::{Limits, Probe};
+use super::{
+    CacheProbe, CacheSettings, ClockProbe, ClockSettings, HostProbe, HostSettings, Limits, Probe,
+    ProbeError, QueueProbe, QueueSettings, ReadProbe, ReadSettings,
+};
 use serde::Deserialize;
+use std::path::Path;
 use std::time::Duration;
 
 /// What to measure, and for how long.
@@ -23,6 +27,16 @@ pub struct Plan {
     /// How much of others a trial bears.
     #[serde(default)]
     pub watch: Watching,
+    /// The probe `clock`.
+    pub clock: Option<ClockSettings>,
+    /// The probe `host`.
+    pub host: Option<HostSettings>,
+    /// The probe `queue`.
+    pub queue: Option<QueueSettings>,
+    /// The probe `read`.
+    pub read: Option<ReadSettings>,
+    /// The probe `cache`.
+    pub cache: Option<CacheSettings>,
 }
 
 /// Length and number of trials, for all probes.
@@ -102,13 +116,40 @@ impl Plan {
                 at_most.0, at_least.0
             )));
         }
+        if let Some(problem) = plan.read.as_ref().and_then(ReadSettings::problem) {
+            return Err(refuse(problem));
+        }
         Ok(plan)
     }
 
-    /// The probes of the plan that `only` names; all of them where it names none.
-    #[must_use]
-    pub fn probes(&self) -> Vec<Box<dyn Probe>> {
-        Vec::new()
+    /// The probes of the plan, on a machine of `cores`; those of data on the user's own, below
+    /// `data`, if there is any.
+    ///
+    /// # Errors
+    ///
+    /// There is nothing to read below `data`.
+    pub fn probes(
+        &self,
+        cores: f64,
+        data: Option<&Path>,
+    ) -> Result<Vec<Box<dyn Probe>>, ProbeError> {
+        let mut probes: Vec<Box<dyn Probe>> = Vec::new();
+        if let Some(settings) = &self.clock {
+            probes.push(Box::new(ClockProbe::new(settings)));
+        }
+        if let Some(settings) = &self.host {
+            probes.push(Box::new(HostProbe::new(settings, cores)));
+        }
+        if let Some(settings) = &self.queue {
+            probes.push(Box::new(QueueProbe::new(settings)));
+        }
+        if let Some(settings) = &self.read {
+            probes.push(Box::new(ReadProbe::new(settings, data.map(Path::to_owned))?));
+        }
+        if let Some(settings) = &self.cache {
+            probes.push(Box::new(CacheProbe::new(settings)));
+        }
+        Ok(probes)
     }
 
     /// Time for all probes together.

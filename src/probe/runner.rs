@@ -12,7 +12,7 @@ use crate::random::{Purpose, Streams};
 use rand::Rng;
 use rand::seq::SliceRandom;
 use state::State;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -104,30 +104,43 @@ impl Runner<'_> {
         summary: &mut Summary,
         on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), Stopped> {
-        let name = probe.name();
-        let mut states = self.states(name, probe, journal);
-        if states.iter().any(|state| state.hungry(&self.rules)) {
+        let (name, rules) = (probe.name(), probe.rules(self.rules));
+        let mut states = self.states(probe, journal);
+        let mut ended = Ok(());
+        if states.iter().any(|state| state.hungry(&rules)) {
             on(Event::Prepare(name));
-            let directory = self.workspace.directory(name)?;
-            let notes = probe.prepare(&self.context(&directory, deadline, 0))?;
-            for note in notes {
-                on(Event::Note(name, &note));
-                summary.notes.push((name.to_owned(), note));
-            }
-            states = self.states(name, probe, journal);
-            let ended = self.rounds(probe, &directory, deadline, &mut states, journal, on);
-            summary.add(name, &states, &self.rules, matches!(ended, Ok(())));
-            ended
-        } else {
-            summary.add(name, &states, &self.rules, true);
-            Ok(())
+            ended = self.prepare(probe, deadline, summary, on).and_then(|directory| {
+                states = self.states(probe, journal);
+                self.rounds(probe, &directory, deadline, &mut states, journal, on)
+            });
         }
+        summary.add(name, &states, &rules, ended.is_ok());
+        let notes = probe.conclude(journal.samples());
+        summary.notes.extend(notes.into_iter().map(|note| (name.to_owned(), note)));
+        ended
+    }
+
+    /// Has a probe make what it needs; where.
+    fn prepare(
+        &self,
+        probe: &mut dyn Probe,
+        deadline: Instant,
+        summary: &mut Summary,
+        on: &mut dyn FnMut(Event<'_>),
+    ) -> Result<PathBuf, Stopped> {
+        let name = probe.name();
+        let directory = self.workspace.directory(name)?;
+        for note in probe.prepare(&self.context(&directory, deadline, self.seed))? {
+            on(Event::Note(name, &note));
+            summary.notes.push((name.to_owned(), note));
+        }
+        Ok(directory)
     }
 
     /// What is known of each cell of a probe.
-    fn states(&self, name: &str, probe: &dyn Probe, journal: &Journal) -> Vec<State> {
+    fn states(&self, probe: &dyn Probe, journal: &Journal) -> Vec<State> {
         let cells = probe.cells().into_iter();
-        cells.map(|cell| State::new(name, cell, journal.samples())).collect()
+        cells.map(|cell| State::new(probe.name(), cell, journal.samples())).collect()
     }
 
     /// Rounds over the cells that need more, each in an order of its own.
@@ -140,10 +153,11 @@ impl Runner<'_> {
         journal: &mut Journal,
         on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), Stopped> {
+        let rules = probe.rules(self.rules);
         let streams = Streams::new(self.seed, 0);
         let owner = probe.name().bytes().fold(0, |sum: u64, byte| sum * 31 + u64::from(byte));
         for round in journal.samples().len() as u64.. {
-            let hungry = |&index: &usize| states[index].hungry(&self.rules);
+            let hungry = |&index: &usize| states[index].hungry(&rules);
             let mut order: Vec<usize> = (0..states.len()).filter(hungry).collect();
             if order.is_empty() {
                 return Ok(());
@@ -160,7 +174,7 @@ impl Runner<'_> {
                 let context = self.context(directory, deadline, generator.next_u64());
                 let sample = self.trial(probe, &states[index], &context)?;
                 states[index].add(&sample);
-                let left = states.iter().map(|state| state.left(&self.rules)).sum();
+                let left = states.iter().map(|state| state.left(&rules)).sum();
                 journal.append(sample.clone()).map_err(Stopped::Journal)?;
                 on(Event::Trial(&sample, left));
             }
@@ -182,7 +196,7 @@ impl Runner<'_> {
             let (threads, core) = (trial.threads, trial.core_seconds);
             self.limits.judge(&between, self.cores, threads, core, trial.waited)
         };
-        let excluded = if state.session < self.rules.warm_up {
+        let excluded = if state.session < probe.rules(self.rules).warm_up {
             Some("warm-up".to_owned())
         } else if trial.operations == 0 || !trial.seconds.is_finite() {
             Some("no operation came to an end".to_owned())
