@@ -19,6 +19,7 @@
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
 //! | [`fit`] | from raw samples to parameters | `measurement`, `profile`, `random`, `stats` |
+//! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `measurement`, `random`, `stats`, `units` |
 //! | [`sim`] | the simulated world | `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
@@ -46,6 +47,7 @@ pub mod import;
 pub mod law;
 pub mod measurement;
 pub mod plot;
+pub mod probe;
 pub mod profile;
 pub mod random;
 pub mod report;

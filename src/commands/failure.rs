@@ -1,5 +1,6 @@
 //! Why a command ends early, and with which exit code.
 
+use crate::probe::ProbeError;
 use crate::scenario::Problems;
 use std::io;
 use std::path::Path;
@@ -59,6 +60,12 @@ impl Failure {
             Failure::Problems(problems) => problems.render(colour),
             other => other.to_string(),
         }
+    }
+}
+
+impl From<ProbeError> for Failure {
+    fn from(error: ProbeError) -> Failure {
+        Failure::Machine(error.to_string())
     }
 }
 

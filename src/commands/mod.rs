@@ -1,5 +1,8 @@
 //! One file per command: the only place for files, standard output and progress.
 
+mod calibrate;
+mod calibrate_output;
+mod calibrate_table;
 mod completions;
 mod failure;
 mod import;
@@ -51,6 +54,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Plot(plot) => plot::execute(plot, cli.quiet),
         Command::Import(import) => import::execute(import),
         Command::Profile(profile) => profile::execute(profile, cli.quiet),
+        Command::Calibrate(calibrate) => calibrate::execute(calibrate, cli.quiet),
         Command::Schema(schema) => schema::execute(schema),
         Command::Completions(completions) => completions::execute(completions),
         Command::Man(man) => man::execute(man),

@@ -3,6 +3,7 @@
 mod analytic;
 mod architecture;
 mod base;
+mod calibrate;
 mod cli;
 mod closed;
 mod conservation;

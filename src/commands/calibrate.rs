@@ -1,0 +1,163 @@
+//! `forebay calibrate`: what this machine is like.
+
+use super::calibrate_output::{Header, Output};
+use super::{Failure, calibrate_table, interrupt, output};
+use crate::cli::Calibrate;
+use crate::probe::{Event, Machine, Plan, Probe, Ruler, Runner, Seconds, Summary, Workspace};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Plans that need no file.
+const PLANS: [(&str, &str); 2] = [
+    ("quick", include_str!("../../calibrate/plans/quick.toml")),
+    ("full", include_str!("../../calibrate/plans/full.toml")),
+];
+
+pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure> {
+    let (name, text) = plan_text(&calibrate.plan)?;
+    let plan = Plan::parse(&name, &text).map_err(|error| Failure::Input(error.to_string()))?;
+    let budget = budget(calibrate, &plan)?;
+    let directory = calibrate.directory.clone().unwrap_or_else(working_directory);
+    let data = calibrate.data.as_deref();
+    let machine = Machine::look(data.unwrap_or(&directory));
+    let mut probes = plan.probes(machine.cores, data)?;
+    select(&mut probes, &calibrate.only)?;
+
+    let data = data.map(|data| fs::canonicalize(data).unwrap_or_else(|_| data.to_owned()));
+    let header = Header { name: name.clone(), plan: text, machine: machine.words(), data };
+    let mut out = Output::open(&calibrate.output, &header)?;
+    let stop = interrupt::flag();
+    let (workspace, notes) = Workspace::create(&directory)?;
+    notes.iter().for_each(|note| output::warn(quiet, note));
+    let runner = Runner {
+        rules: plan.trials,
+        limits: plan.watch.limits(),
+        cores: machine.cores,
+        ruler: Ruler::measure(),
+        seed: u64::from(plan.seed),
+        workspace: &workspace,
+        deadline: Instant::now() + budget,
+        stop,
+    };
+    let mut progress = Progress::new(&probes, &plan, quiet);
+    let run = runner.run(&mut probes, &mut out.journal, &mut |event| progress.show(&event));
+    progress.bar.finish_and_clear();
+    drop(workspace);
+    let summary = run?;
+    finish(&summary, &out, &machine, calibrate)
+}
+
+/// Says and keeps what was found.
+fn finish(
+    summary: &Summary,
+    out: &Output,
+    machine: &Machine,
+    calibrate: &Calibrate,
+) -> Result<(), Failure> {
+    let count = out.journal.samples().len();
+    let kept = format!("{count} samples are kept in {}", calibrate.output.display());
+    if summary.interrupted {
+        return Err(Failure::Interrupted(format!("{kept}; the same command measures the rest")));
+    }
+    out.write_profile(machine)?;
+    let mut text = calibrate_table::render(summary, machine);
+    text.push_str(&format!("{kept}, the profile in {}\n", out.profile().display()));
+    output::stdout(text.as_bytes())?;
+    match &summary.failures[..] {
+        [] => Ok(()),
+        failures => {
+            let lines = failures.iter().map(|(probe, error)| format!("{probe}: {error}"));
+            let lines = lines.collect::<Vec<_>>().join("\n");
+            Err(Failure::Machine(format!("{lines}\n{kept}; the same command measures the rest")))
+        }
+    }
+}
+
+/// Name and text of a plan: one of ours by its name, or a file.
+fn plan_text(path: &Path) -> Result<(String, String), Failure> {
+    let ours = |(name, _): &&(&str, &str)| path == Path::new(name);
+    if let Some((name, text)) = PLANS.iter().find(ours) {
+        return Ok(((*name).to_owned(), (*text).to_owned()));
+    }
+    let text = fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
+    Ok((path.display().to_string(), text))
+}
+
+/// Time for all probes.
+fn budget(calibrate: &Calibrate, plan: &Plan) -> Result<Duration, Failure> {
+    let Some(text) = &calibrate.budget else { return Ok(plan.budget()) };
+    let seconds = Seconds::try_from(text.clone());
+    let seconds = seconds.map_err(|why| Failure::Input(format!("--budget: {why}")))?;
+    Ok(seconds.duration())
+}
+
+/// Where to write if the user does not say: what a batch system or the user's shell names, or here.
+fn working_directory() -> PathBuf {
+    let named = ["SLURM_TMPDIR", "TMPDIR"].iter().filter_map(std::env::var_os);
+    named.map(PathBuf::from).find(|path| path.is_dir()).unwrap_or_else(|| PathBuf::from("."))
+}
+
+/// Keeps the probes that `only` names.
+fn select(probes: &mut Vec<Box<dyn Probe>>, only: &[String]) -> Result<(), Failure> {
+    let names: Vec<&str> = probes.iter().map(|probe| probe.name()).collect();
+    if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
+        let known = names.join(", ");
+        return Err(Failure::Input(format!(
+            "--only {unknown}: the plan has no such probe; it has {known}"
+        )));
+    }
+    probes.retain(|probe| only.is_empty() || only.iter().any(|name| name == probe.name()));
+    Ok(())
+}
+
+/// A bar on a terminal; nothing elsewhere.
+struct Progress {
+    bar: ProgressBar,
+    quiet: bool,
+    /// Trials that each probe may need.
+    expected: Vec<(&'static str, u64)>,
+}
+
+impl Progress {
+    fn new(probes: &[Box<dyn Probe>], plan: &Plan, quiet: bool) -> Progress {
+        let expected = probes.iter().map(|probe| {
+            let rules = probe.rules(plan.trials);
+            let each = u64::from(rules.warm_up) + rules.at_least.0 as u64;
+            (probe.name(), probe.cells().len() as u64 * each)
+        });
+        let expected: Vec<_> = expected.collect();
+        let all = expected.iter().map(|(_, trials)| trials).sum();
+        let target =
+            if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(all), target);
+        let style = "{bar:30} {pos} of {len} trials, {elapsed} elapsed, {eta} left: {msg}";
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress { bar, quiet, expected }
+    }
+
+    fn show(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Prepare(probe) => {
+                let at = self.expected.iter().position(|(name, _)| name == probe);
+                self.expected.drain(..=at.unwrap_or(0).min(self.expected.len().max(1) - 1));
+                self.bar.set_message((*probe).to_owned());
+            }
+            Event::Trial(_, left) => {
+                let later: u64 = self.expected.iter().map(|(_, trials)| trials).sum();
+                self.bar.inc(1);
+                self.bar.set_length(self.bar.position() + left + later);
+            }
+            Event::Note(probe, text) => self.say(&format!("{probe}: {text}")),
+            Event::Failure(probe, error) => self.say(&format!("{probe}: {error}")),
+        }
+    }
+
+    fn say(&self, text: &str) {
+        self.bar.suspend(|| output::warn(self.quiet, text));
+    }
+}

@@ -1,0 +1,159 @@
+//! The directory of a calibration: `calibration.json` (what was asked, of which machine),
+//! `samples.jsonl`, `profile.toml`.
+
+use super::{Failure, output};
+use crate::fit;
+use crate::probe::{Journal, Machine, Plan};
+use crate::profile::{Host, Provenance};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// What was asked, of which machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Header {
+    /// Name of the plan.
+    pub(super) name: String,
+    /// Its text.
+    pub(super) plan: String,
+    /// The machine in words.
+    pub(super) machine: String,
+    /// The user's own data.
+    pub(super) data: Option<PathBuf>,
+}
+
+/// An open directory of a calibration.
+pub(super) struct Output {
+    directory: PathBuf,
+    header: Header,
+    /// The samples.
+    pub(super) journal: Journal,
+    /// Locked, so that no second calibration writes here.
+    _lock: File,
+}
+
+impl Output {
+    /// Opens a directory, or makes it; goes on with a calibration that was the same.
+    pub(super) fn open(directory: &Path, header: &Header) -> Result<Output, Failure> {
+        let unwritable = |error| Failure::unwritable(directory, &error);
+        fs::create_dir_all(directory).map_err(unwritable)?;
+        let path = directory.join("calibration.json");
+        let samples = directory.join("samples.jsonl");
+        match fs::read_to_string(&path) {
+            Ok(text) => header.same_as(&text, directory)?,
+            Err(error) if error.kind() == ErrorKind::NotFound && !samples.exists() => {
+                let text = serde_json::to_string_pretty(header).unwrap_or_default() + "\n";
+                output::file(&path, |to| to.write_all(text.as_bytes()))?;
+            }
+            Err(error) => return Err(Failure::unreadable(&path, &error)),
+        }
+        let lock = File::open(&path).map_err(|error| Failure::unreadable(&path, &error))?;
+        if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+            let place = directory.display();
+            return Err(Failure::Input(format!(
+                "another calibration writes to {place}; wait for it, or name another --output"
+            )));
+        }
+        let journal = Journal::open(&samples)?;
+        Ok(Output { directory: directory.to_owned(), header: header.clone(), journal, _lock: lock })
+    }
+
+    /// Where the profile is.
+    pub(super) fn profile(&self) -> PathBuf {
+        self.directory.join("profile.toml")
+    }
+
+    /// Fits the samples and writes the profile.
+    pub(super) fn write_profile(&self, machine: &Machine) -> Result<(), Failure> {
+        let samples = self.journal.samples();
+        let provenance = Provenance {
+            machine: machine.words(),
+            forebay: env!("CARGO_PKG_VERSION").to_owned(),
+            date: day(samples.last().map_or(0.0, |sample| sample.at)),
+            plan: self.header.name.clone(),
+            samples: "samples.jsonl".to_owned(),
+            versions: [].into(),
+        };
+        let host = Host { cores: machine.cores, memory: machine.memory };
+        let text = fit::profile(samples, provenance, host).to_toml();
+        output::file(&self.profile(), |to| to.write_all(text.as_bytes()))
+    }
+}
+
+impl Header {
+    /// Refuses to go on with a calibration that asked for something else.
+    fn same_as(&self, text: &str, directory: &Path) -> Result<(), Failure> {
+        let refuse = |what: &str| {
+            let place = directory.display();
+            Err(Failure::Input(format!(
+                "{place} has samples of {what}; name another --output, or remove {place}"
+            )))
+        };
+        let Ok(earlier) = serde_json::from_str::<Header>(text) else {
+            return refuse("who knows what: its calibration.json cannot be read");
+        };
+        let plan = |header: &Header| Plan::parse(&header.name, &header.plan);
+        if plan(&earlier) != plan(self) {
+            return refuse(&format!("another plan, {}", earlier.name));
+        }
+        if earlier.machine != self.machine {
+            return refuse(&format!("another machine, {}", earlier.machine));
+        }
+        match (&earlier.data, self.data == earlier.data) {
+            (_, true) => Ok(()),
+            (Some(data), _) => refuse(&format!("other data, {}", data.display())),
+            (None, _) => refuse("generated data"),
+        }
+    }
+}
+
+/// Day of a time since 1970 [s], UTC, by the civil calendar (Hinnant, *chrono-compatible low-level
+/// date algorithms*).
+fn day(seconds: f64) -> String {
+    let days = (seconds / 86400.0).floor() as i64 + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!("{:04}-{month:02}-{date:02}", era * 400 + year + next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (seconds, expected) in [
+            (0.0, "1970-01-01"),
+            (951_782_400.0, "2000-02-29"),
+            (1_767_225_599.0, "2025-12-31"),
+            (1_795_219_200.0, "2026-11-21"),
+        ] {
+            assert_eq!(day(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn another_plan_machine_or_data_is_refused() {
+        let header = |plan: &str, machine: &str, data: Option<&str>| Header {
+            name: "p".into(),
+            plan: plan.into(),
+            machine: machine.into(),
+            data: data.map(PathBuf::from),
+        };
+        let earlier = serde_json::to_string(&header("budget = \"1 s\"", "m", None)).unwrap();
+        let check =
+            |now: &Header| now.same_as(&earlier, Path::new("out")).map_err(|e| e.to_string());
+        assert_eq!(check(&header("# said differently\nbudget = \"1 s\"", "m", None)), Ok(()));
+        let plan = check(&header("budget = \"2 s\"", "m", None)).unwrap_err();
+        assert!(plan.contains("another plan, p; name another --output"), "{plan}");
+        assert!(check(&header("budget = \"1 s\"", "n", None)).unwrap_err().contains("machine, m"));
+        let data = check(&header("budget = \"1 s\"", "m", Some("d"))).unwrap_err();
+        assert!(data.contains("generated data"), "{data}");
+    }
+}

@@ -1,0 +1,89 @@
+//! What a calibration measured, for people.
+
+use super::output;
+use crate::probe::{Cell, CellSummary, End, Machine, Summary};
+use crate::report::format;
+use comfy_table::{CellAlignment, Table};
+use std::collections::BTreeMap;
+
+/// The machine, a table with a row for each kind of trial, and what should be known beside it.
+pub(super) fn render(summary: &Summary, machine: &Machine) -> String {
+    let mut text = format!("{}\n\n", machine.words());
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_width(u16::try_from(output::width()).unwrap_or(100));
+    table.set_header(["probe", "what", "trials", "not used", "per operation", "±", ""]);
+    for cell in &summary.cells {
+        table.add_row(row(cell));
+    }
+    for column in [2, 3, 4, 5] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    text.push_str(&format!("{table}\n\n"));
+    for line in remarks(summary, machine) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+fn row(cell: &CellSummary) -> [String; 7] {
+    let excluded: u32 = cell.excluded.values().sum();
+    let width = cell.interval.map(|[low, high]| (high - low) / 2.0 / cell.median);
+    let end = match cell.end {
+        End::Precise => "",
+        End::MostTrials => "noisy",
+        End::Drifts => "drifts",
+        End::NotOurs => "machine not ours",
+        End::Budget => "time was up",
+        End::Stopped => "stopped",
+    };
+    [
+        cell.probe.clone(),
+        what(&cell.cell),
+        cell.used.to_string(),
+        excluded.to_string(),
+        if cell.used == 0 { "-".to_owned() } else { format::seconds(cell.median) },
+        width.map_or("-".to_owned(), format::share),
+        end.to_owned(),
+    ]
+}
+
+/// A kind of trial in words: `direct records, size 4096, readers 8`.
+fn what(cell: &Cell) -> String {
+    let labels = cell.labels.values().cloned().collect::<Vec<_>>().join(" ");
+    let settings = cell.settings.iter().map(|(name, value)| match name.as_str() {
+        "size" | "bytes" => format!("{name} {}", format::bytes(*value)),
+        _ => format!("{name} {}", format::number(*value)),
+    });
+    let labels = (!labels.is_empty()).then_some(labels).into_iter();
+    labels.chain(settings).collect::<Vec<_>>().join(", ")
+}
+
+/// What the table does not say.
+fn remarks(summary: &Summary, machine: &Machine) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut excluded: BTreeMap<&str, u32> = BTreeMap::new();
+    for (why, count) in summary.cells.iter().flat_map(|cell| &cell.excluded) {
+        *excluded.entry(why).or_default() += count;
+    }
+    for (why, count) in excluded {
+        lines.push(format!("{count} trials not used: {why}"));
+    }
+    let count = |end: End| summary.cells.iter().filter(|cell| cell.end == end).count();
+    lines.push(format!(
+        "{} of {} kinds of trials are known as well as the plan wants; time ended {} others",
+        count(End::Precise),
+        summary.cells.len(),
+        count(End::Budget)
+    ));
+    lines.extend(summary.notes.iter().map(|(probe, note)| format!("{probe}: {note}")));
+    lines.push(if machine.gpu {
+        "a GPU is here, but this version measures none: step on CUDA and copy not measured".into()
+    } else {
+        "no GPU here: step on CUDA and copy not measured".into()
+    });
+    lines
+}

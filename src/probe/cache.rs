@@ -1,0 +1,269 @@
+//! How much the page cache keeps of what was read, and which of it.
+
+use super::read::{Access, Buffer, DataFile, drop_from_cache, open, write};
+use super::{Bytes, Cell, Context, Count, Probe, ProbeError, Rules, Seconds, Trial, team};
+use crate::measurement::Sample;
+use crate::random::{Purpose, Streams};
+use crate::stats::quantile;
+use rand::seq::SliceRandom;
+use rustix::fs::Advice;
+use serde::Deserialize;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// Bytes of a read [B]: large enough that memory and disk differ, small enough to be evicted whole.
+const UNIT: u64 = 64 << 10;
+
+/// The table `[cache]` of a plan.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSettings {
+    /// Bytes of the largest working set; the others are a half, a quarter and an eighth of it.
+    pub disk: Bytes,
+    /// Time for this probe.
+    pub budget: Option<Seconds>,
+}
+
+/// The probe `cache`: a working set is read twice; operations are the reads of the second time, and
+/// `hits` is the share of them that came from memory.
+#[derive(Debug)]
+pub struct CacheProbe {
+    settings: CacheSettings,
+    file: Option<DataFile>,
+    /// A read that takes longer came from the disk [s]; none while memory and disk are too alike.
+    threshold: Option<f64>,
+    prepared: bool,
+}
+
+impl CacheProbe {
+    /// A probe by these settings.
+    #[must_use]
+    pub fn new(settings: &CacheSettings) -> CacheProbe {
+        CacheProbe { settings: settings.clone(), file: None, threshold: None, prepared: false }
+    }
+}
+
+impl Probe for CacheProbe {
+    fn name(&self) -> &'static str {
+        "cache"
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        if self.prepared && self.threshold.is_none() {
+            return Vec::new();
+        }
+        let mut cells = Vec::new();
+        for part in [8, 4, 2, 1] {
+            let bytes = (self.settings.disk.0 / part / UNIT).max(1) * UNIT;
+            for order in ["cyclic", "shuffled"] {
+                cells.push(Cell::new(&[("order", order)], &[("bytes", bytes as f64)]));
+            }
+        }
+        cells
+    }
+
+    fn disk(&self) -> u64 {
+        self.settings.disk.0.max(8 * UNIT)
+    }
+
+    fn budget(&self) -> Option<Duration> {
+        self.settings.budget.map(Seconds::duration)
+    }
+
+    /// Each trial drops the cache itself, and takes long: a few do.
+    fn rules(&self, rules: Rules) -> Rules {
+        Rules { warm_up: 0, at_least: Count(2), at_most: Count(3), ..rules }
+    }
+
+    fn prepare(&mut self, context: &Context<'_>) -> Result<Vec<String>, ProbeError> {
+        self.prepared = true;
+        let path = context.directory.join("set");
+        let length = self.disk() / UNIT * UNIT;
+        let written = write(context, &path, length, 0)?;
+        written.sync_data().map_err(ProbeError::file("write", &path))?;
+        let file = DataFile { path, length };
+        let [memory, disk] = calibrate(&file)?;
+        self.file = Some(file);
+        if disk < 3.0 * memory {
+            return Ok(vec![
+                "page cache not measured: memory and disk are too alike here to be told apart \
+                 by time; name another --directory"
+                    .to_owned(),
+            ]);
+        }
+        self.threshold = Some((memory * disk).sqrt());
+        Ok(Vec::new())
+    }
+
+    fn trial(&mut self, cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError> {
+        let (Some(file), Some(threshold)) = (&self.file, self.threshold) else {
+            return Ok(Trial::default());
+        };
+        drop_from_cache(std::slice::from_ref(file))?;
+        let mut order: Vec<u64> = (0..cell.count("bytes") as u64 / UNIT).collect();
+        let mut generator = Streams::new(context.seed, 0).at(Purpose::Trial, 1, 0, 0);
+        order.shuffle(&mut generator);
+        let opened = open(&file.path, Access::Cold)?;
+        // Reading ahead would make hits of misses.
+        rustix::fs::fadvise(&opened, 0, None, Advice::Random).ok();
+        let mut second = order.clone();
+        if cell.label("order") == "shuffled" {
+            second.shuffle(&mut generator);
+        }
+        let team = team(1, |_| -> Result<Vec<f64>, ProbeError> {
+            pass(&opened, file, &order, context)?;
+            pass(&opened, file, &second, context)
+        })?;
+        let (waited, core_seconds) = (team.waited(), team.core_seconds() / 2.0);
+        let times = team.members.into_iter().next().map_or(Ok(vec![]), |member| member.value)?;
+        let hits = times.iter().filter(|&&time| time < threshold).count();
+        let observed = [
+            ("hits".to_owned(), hits as f64 / times.len() as f64),
+            ("threshold".to_owned(), threshold),
+        ];
+        Ok(Trial {
+            operations: times.len() as u64,
+            seconds: times.iter().sum(),
+            core_seconds,
+            threads: 1,
+            waited,
+            observed: observed.into(),
+        })
+    }
+
+    fn conclude(&self, samples: &[Sample]) -> Vec<String> {
+        conclude(samples).into_iter().collect()
+    }
+}
+
+/// Times of reads from memory and from the disk: medians [s].
+fn calibrate(file: &DataFile) -> Result<[f64; 2], ProbeError> {
+    let units = (file.length / UNIT).min(64);
+    let opened = open(&file.path, Access::Cold)?;
+    rustix::fs::fadvise(&opened, 0, None, Advice::Random).ok();
+    let mut buffer = Buffer::new(UNIT);
+    let mut time = |warm: bool| -> Result<f64, ProbeError> {
+        if warm {
+            for unit in 0..units {
+                timed_read(&opened, file, unit, &mut buffer)?;
+            }
+        } else {
+            drop_from_cache(std::slice::from_ref(file))?;
+        }
+        let read = |unit| timed_read(&opened, file, unit, &mut buffer);
+        let mut times = (0..units).rev().map(read).collect::<Result<Vec<f64>, ProbeError>>()?;
+        times.sort_by(f64::total_cmp);
+        Ok(quantile(&times, 0.5).unwrap_or(0.0))
+    };
+    Ok([time(true)?, time(false)?])
+}
+
+/// Reads units in an order; the time of each [s].
+fn pass(
+    opened: &File,
+    file: &DataFile,
+    order: &[u64],
+    context: &Context<'_>,
+) -> Result<Vec<f64>, ProbeError> {
+    let (mut times, mut buffer) = (Vec::with_capacity(order.len()), Buffer::new(UNIT));
+    for &unit in order {
+        context.go_on()?;
+        times.push(timed_read(opened, file, unit, &mut buffer)?);
+    }
+    Ok(times)
+}
+
+/// Reads a unit; how long it took [s].
+fn timed_read(
+    opened: &File,
+    file: &DataFile,
+    unit: u64,
+    buffer: &mut Buffer,
+) -> Result<f64, ProbeError> {
+    let start = Instant::now();
+    let read = opened.read_exact_at(&mut buffer.bytes()[..UNIT as usize], unit * UNIT);
+    let seconds = start.elapsed().as_secs_f64();
+    read.map_err(ProbeError::file("read", &file.path))?;
+    Ok(seconds)
+}
+
+/// What hits say of the cache's size and policy; nothing without samples.
+fn conclude(samples: &[Sample]) -> Option<String> {
+    let used = |s: &&Sample| s.probe == "cache" && s.excluded.is_none();
+    let hits = |s: &Sample| s.observed.get("hits").copied().unwrap_or(f64::NAN);
+    let all: Vec<&Sample> = samples.iter().filter(used).collect();
+    let largest = all.iter().map(|s| s.setting("bytes")).reduce(f64::max)?;
+    let of = |order: &str| -> Vec<&&Sample> {
+        all.iter().filter(|s| s.label("order") == order && hits(s) < 0.95).collect()
+    };
+    let (shuffled, cyclic) = (of("shuffled"), of("cyclic"));
+    if shuffled.is_empty() && cyclic.is_empty() {
+        return Some(format!(
+            "the page cache kept all of {:.1} MB: its size and policy cannot be told within the \
+             plan's `disk`",
+            largest / 1e6
+        ));
+    }
+    let mean = |of: &[&&Sample], value: &dyn Fn(&Sample) -> f64| {
+        of.iter().map(|s| value(s)).sum::<f64>() / of.len() as f64
+    };
+    let share = mean(&cyclic, &hits);
+    let policy = match share {
+        share if share < 0.05 => "drops what was used longest ago (lru)",
+        share if share > 0.2 => "drops at random, or keeps what it has",
+        _ => "is between lru and random",
+    };
+    let size = mean(&shuffled, &|s| s.setting("bytes") * hits(s)) / 1e6;
+    let size = if size.is_finite() { format!("{size:.0} MB") } else { "most of it".to_owned() };
+    Some(format!(
+        "of sets that do not fit the page cache keeps about {size}; read again in the same order, \
+         {:.0} % are still there: it {policy}",
+        100.0 * share
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(order: &str, bytes: f64, hits: f64) -> Sample {
+        Sample {
+            probe: "cache".into(),
+            labels: [("order".to_owned(), order.to_owned())].into(),
+            settings: [("bytes".to_owned(), bytes)].into(),
+            trial: 0,
+            operations: 1,
+            seconds: 1.0,
+            core_seconds: 0.0,
+            observed: [("hits".to_owned(), hits)].into(),
+            excluded: None,
+            at: 0.0,
+        }
+    }
+
+    #[test]
+    fn a_cache_that_keeps_all_is_not_identified() {
+        let fits = [sample("cyclic", 1e6, 1.0), sample("shuffled", 8e6, 0.99)];
+        assert!(conclude(&fits).unwrap().contains("kept all of 8.0 MB"));
+        assert_eq!(conclude(&[]), None);
+    }
+
+    #[test]
+    fn size_and_policy_follow_from_hits() {
+        let lru = [sample("cyclic", 8e6, 0.0), sample("shuffled", 8e6, 0.4)];
+        let text = conclude(&lru).unwrap();
+        assert!(text.contains("about 3 MB") && text.contains("lru"), "{text}");
+        let random = [sample("cyclic", 8e6, 0.4), sample("shuffled", 8e6, 0.5)];
+        assert!(conclude(&random).unwrap().contains("at random"));
+    }
+
+    #[test]
+    fn working_sets_grow_to_the_bound() {
+        let probe = CacheProbe::new(&CacheSettings { disk: Bytes(16 << 20), budget: None });
+        let sizes: Vec<usize> =
+            probe.cells().iter().map(|cell| cell.count("bytes") >> 20).collect();
+        assert_eq!(sizes, [2, 2, 4, 4, 8, 8, 16, 16]);
+        assert_eq!(probe.disk(), 16 << 20);
+    }
+}

@@ -1,0 +1,306 @@
+//! `calibrate` from the outside: what it keeps, what it leaves behind, and what it says when the
+//! machine does not play along.
+
+use crate::support::Place;
+use rustix::process::{Pid, Signal, getuid, kill_process};
+use std::fs;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A plan that takes a second, on a machine that others may use.
+const TINY: &str = r#"
+budget = "60 s"
+[trials]
+length = "1 ms"
+warm_up = 1
+at_least = 3
+at_most = 3
+[watch]
+others = 1e6
+steal = 1e6
+[clock]
+[host]
+threads = 1
+[queue]
+capacity = [4]
+producers = [2]
+consumers = [1]
+batch = [1, 4]
+[read]
+access = ["direct", "cold", "warm"]
+layout = ["file-per-sample", "records"]
+size = ["4 KiB", "16 KiB"]
+readers = [1, 2]
+disk = "1 MiB"
+[cache]
+disk = "1 MiB"
+"#;
+
+/// Writes `endless.toml`: reads only, and so many trials that they do not end.
+fn endless(place: &Place) {
+    let read = TINY.find("[read]").expect("a table");
+    let cache = TINY.find("[cache]").expect("a table");
+    let head = TINY[..TINY.find("[clock]").expect("a table")].replace("= 3\n", "= 60000\n");
+    place.write("endless.toml", &format!("{head}{}", &TINY[read..cache]));
+}
+
+/// A place with a plan and a working directory.
+fn place() -> Place {
+    let place = Place::new();
+    place.write("tiny.toml", TINY);
+    fs::create_dir(place.path("work")).expect("a directory");
+    place
+}
+
+fn arguments<'a>(plan: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let all = ["calibrate", "--plan", plan, "--directory", "work", "--output", "out"];
+    [&all[..], more].concat()
+}
+
+/// Starts a calibration and waits until `samples` samples are on disk.
+fn start(place: &Place, more: &[&str], samples: usize) -> Child {
+    let child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(arguments("endless.toml", more))
+        .current_dir(place.directory())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a process");
+    let begin = Instant::now();
+    while lines(place) < samples {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no samples");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+/// Whole lines of the file of samples.
+fn lines(place: &Place) -> usize {
+    let bytes = fs::read(place.path("out/samples.jsonl")).unwrap_or_default();
+    bytes.iter().filter(|&&byte| byte == b'\n').count()
+}
+
+/// Exit code and message of a process that ends.
+fn end(child: Child) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = child.wait_with_output().expect("an end");
+    (status.code(), String::from_utf8_lossy(&stderr).into_owned())
+}
+
+fn nothing_left(place: &Place) {
+    let left = fs::read_dir(place.path("work")).expect("a directory").count();
+    assert_eq!(left, 0, "something is left behind");
+}
+
+fn message(place: &Place, arguments: &[&str], code: i32) -> String {
+    let out = place.forebay(arguments).assert().code(code);
+    let text = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(!text.contains("panicked"), "{text}");
+    text
+}
+
+#[test]
+fn a_plan_is_measured_once_and_the_table_comes_again() {
+    let place = place();
+    let out = place.forebay(&arguments("tiny.toml", &[])).assert().success();
+    let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
+    for part in ["clock", "queue", "warm", "no GPU here", "trials not used: warm-up", "profile"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    nothing_left(&place);
+    let samples = place.read("out/samples.jsonl");
+    assert!(lines(&place) > 100);
+    let again = place.forebay(&arguments("tiny.toml", &[])).assert().success();
+    assert!(again.get_output().stdout.starts_with(&out.get_output().stdout[..40]));
+    assert_eq!(place.read("out/samples.jsonl"), samples, "nothing is measured twice");
+    let profile = String::from_utf8_lossy(&place.read("out/profile.toml")).into_owned();
+    assert!(profile.contains("plan = \"tiny.toml\"") && profile.contains("cores"), "{profile}");
+}
+
+#[test]
+fn every_sample_says_what_it_is_of() {
+    let place = place();
+    place.forebay(&arguments("tiny.toml", &[])).assert().success();
+    for line in String::from_utf8_lossy(&place.read("out/samples.jsonl")).lines() {
+        let sample: forebay::measurement::Sample = serde_json::from_str(line).expect("a sample");
+        let (settings, labels): (&[&str], &[&str]) = match sample.probe.as_str() {
+            "read" => (&["size", "readers"], &["access", "layout"]),
+            "queue" => (&["capacity", "producers", "consumers", "batch"], &[]),
+            "cache" => (&["bytes"], &["order"]),
+            "host" => (&["threads"], &["what"]),
+            _ => (&[], &["what"]),
+        };
+        assert!(settings.iter().all(|name| sample.setting(name) > 0.0), "{line}");
+        assert!(labels.iter().all(|name| !sample.label(name).is_empty()), "{line}");
+        assert!(sample.operations > 0 && sample.seconds > 0.0 && sample.at > 1e9, "{line}");
+        let counted = sample.excluded.is_none() || sample.trial == 0;
+        assert!(counted || sample.excluded.is_some_and(|why| why.contains("trend")), "{line}");
+    }
+}
+
+#[test]
+fn shipped_plans_are_plans() {
+    let place = place();
+    for plan in ["quick", "full"] {
+        let text = message(&place, &arguments(plan, &["--only", "nothing"]), 2);
+        assert!(text.contains("it has clock, host, queue, read"), "{text}");
+        assert!(!place.path("out").exists(), "refused before anything is made");
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_said_before_anything_is_made() {
+    let place = place();
+    place.write("typo.toml", &TINY.replace("readers", "reader"));
+    place.write("large.toml", &TINY.replace("disk = \"1 MiB\"", "disk = \"900 TB\""));
+    let text = message(&place, &arguments("typo.toml", &[]), 2);
+    for part in ["typo.toml", "line", "unknown field `reader`", "`readers`"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(message(&place, &arguments("none.toml", &[]), 2).contains("cannot read none.toml"));
+    let text = message(&place, &arguments("tiny.toml", &["--budget", "5"]), 2);
+    assert!(text.contains("--budget") && text.contains("needs a unit"), "{text}");
+    let text = message(&place, &arguments("tiny.toml", &["--data", "none"]), 3);
+    assert!(text.contains("cannot read none"), "{text}");
+    let text = message(&place, &arguments("large.toml", &[]), 3);
+    assert!(text.contains("MB free") && text.contains("are needed"), "{text}");
+    let more = ["calibrate", "--plan", "tiny.toml", "--directory", "none", "--output", "o"];
+    assert!(message(&place, &more, 3).contains("cannot use the directory none"));
+    nothing_left(&place);
+}
+
+#[test]
+fn another_plan_does_not_mix_with_what_is_there() {
+    let place = place();
+    place.forebay(&arguments("tiny.toml", &["--only", "clock"])).assert().success();
+    place.write("other.toml", &TINY.replace("1 ms", "2 ms"));
+    let text = message(&place, &arguments("other.toml", &[]), 2);
+    assert!(text.contains("samples of another plan, tiny.toml"), "{text}");
+    // The same one may add probes.
+    let before = lines(&place);
+    place.forebay(&arguments("tiny.toml", &["--only", "queue,clock"])).assert().success();
+    assert!(lines(&place) > before);
+}
+
+#[test]
+fn an_interruption_keeps_what_is_finished() {
+    let place = place();
+    endless(&place);
+    let child = start(&place, &[], 20);
+    let other = message(&place, &arguments("endless.toml", &[]), 2);
+    assert!(other.contains("another calibration writes to out"), "{other}");
+    let process = Pid::from_child(&child);
+    kill_process(process, Signal::INT).expect("a living process");
+    let (code, text) = end(child);
+    assert_eq!(code, Some(4), "{text}");
+    assert!(text.contains("samples are kept in out; the same command measures the rest"), "{text}");
+    assert!(lines(&place) >= 20);
+    nothing_left(&place);
+}
+
+#[test]
+fn after_a_kill_the_next_run_goes_on_and_cleans_up() {
+    let place = place();
+    endless(&place);
+    let mut child = start(&place, &[], 20);
+    child.kill().expect("a living process");
+    child.wait().expect("an end");
+    let kept = lines(&place);
+    assert!(kept >= 20);
+    assert_eq!(fs::read_dir(place.path("work")).expect("a directory").count(), 1);
+    // As if the kill had come in the middle of a line.
+    let mut torn = place.read("out/samples.jsonl");
+    torn.extend(b"{\"probe\":\"re");
+    fs::write(place.path("out/samples.jsonl"), torn).expect("a writable file");
+    let child = start(&place, &[], kept + 5);
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("a living process");
+    let (code, text) = end(child);
+    assert_eq!(code, Some(4), "{text}");
+    assert!(text.contains("left by a run that was killed"), "{text}");
+    nothing_left(&place);
+    for line in String::from_utf8_lossy(&place.read("out/samples.jsonl")).lines() {
+        serde_json::from_str::<forebay::measurement::Sample>(line).expect("whole lines");
+    }
+}
+
+#[test]
+fn a_directory_that_vanishes_is_named() {
+    let place = place();
+    endless(&place);
+    let child = start(&place, &[], 5);
+    fs::remove_dir_all(place.path("work")).expect("a directory");
+    let (code, text) = end(child);
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("was it removed while it was being measured?"), "{text}");
+    assert!(text.contains("samples are kept in out"), "{text}");
+    assert!(lines(&place) >= 5);
+}
+
+#[test]
+fn data_that_is_cut_while_it_is_read_is_named() {
+    let place = place();
+    endless(&place);
+    fs::create_dir(place.path("data")).expect("a directory");
+    for index in 0..8 {
+        place.write(&format!("data/{index}"), &"x".repeat(20_000));
+    }
+    let child = start(&place, &["--data", "data"], 5);
+    for index in 0..8 {
+        place.write(&format!("data/{index}"), "cut");
+    }
+    let (code, text) = end(child);
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("ends at byte 3, where 20000 bytes were expected"), "{text}");
+    nothing_left(&place);
+    assert_eq!(fs::read_dir(place.path("data")).expect("a directory").count(), 8);
+}
+
+/// Files beyond a limit cannot be written, as on a full disk; the shell ignores the signal that
+/// would come with it.
+fn limited(place: &Place, kilobytes: u32, only: &str) -> (Option<i32>, String) {
+    let program = env!("CARGO_BIN_EXE_forebay");
+    let line = format!(
+        "trap '' XFSZ; ulimit -f {kilobytes}; exec {program} calibrate --plan tiny.toml \
+         --directory work --output out --only {only}"
+    );
+    let child = Command::new("bash")
+        .args(["-c", &line])
+        .current_dir(place.directory())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    end(child.expect("bash"))
+}
+
+#[test]
+fn a_full_disk_is_said_and_nothing_is_left_behind() {
+    let place = place();
+    let (code, text) = limited(&place, 64, "clock,read");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("read: cannot write") && text.contains("make room"), "{text}");
+    assert!(lines(&place) >= 6, "the clock's samples are kept");
+    nothing_left(&place);
+}
+
+#[test]
+fn samples_that_find_no_room_leave_whole_lines() {
+    let place = place();
+    let (code, text) = limited(&place, 2, "clock,host");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("cannot write out/samples.jsonl: file too large"), "{text}");
+    assert!(place.read("out/samples.jsonl").ends_with(b"\n"));
+    nothing_left(&place);
+    place.forebay(&arguments("tiny.toml", &["--only", "clock,host"])).assert().success();
+}
+
+#[test]
+fn without_permission_there_is_a_message() {
+    if getuid().is_root() {
+        // Root may write everywhere.
+        return;
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let place = place();
+    fs::set_permissions(place.path("work"), fs::Permissions::from_mode(0o500)).expect("ours");
+    let text = message(&place, &arguments("tiny.toml", &[]), 3);
+    assert!(text.contains("permission denied; ask for permission"), "{text}");
+}
