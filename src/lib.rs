@@ -16,6 +16,7 @@
 //! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `scenario`, `stats` |
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
+//! | [`probe`] | timed experiments on this machine | `random` |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
 //! | [`sim`] | the simulated world | `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
@@ -42,6 +43,7 @@ pub mod fluid;
 pub mod law;
 pub mod measurement;
 pub mod plot;
+pub mod probe;
 pub mod profile;
 pub mod random;
 pub mod report;

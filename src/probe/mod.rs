@@ -1,0 +1,3 @@
+//! Timed experiments on this machine; knows nothing of scenarios.
+
+pub mod cpu;
