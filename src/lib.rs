@@ -16,8 +16,8 @@
 //! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `scenario`, `stats` |
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
-//! | [`probe`] | timed experiments on this machine | `random` |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
+//! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `random` |
 //! | [`sim`] | the simulated world | `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
