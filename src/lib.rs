@@ -17,7 +17,7 @@
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
-//! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `random` |
+//! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `measurement`, `random`, `stats`, `units` |
 //! | [`sim`] | the simulated world | `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
