@@ -12,9 +12,12 @@
 
 mod cache;
 mod clock;
+pub mod cpu;
+mod decode;
 mod error;
 mod hand_off;
 mod host;
+pub mod image;
 mod journal;
 mod plan;
 mod queue;
@@ -22,12 +25,14 @@ pub mod read;
 mod repeat;
 mod ruler;
 mod runner;
+mod step;
 mod team;
 mod watch;
 mod workspace;
 
 pub use cache::{CacheProbe, CacheSettings};
 pub use clock::{ClockProbe, ClockSettings};
+pub use decode::{DecodeProbe, DecodeSettings};
 pub use error::ProbeError;
 pub use hand_off::{QueueProbe, QueueSettings};
 pub use host::{HostProbe, HostSettings, Machine};
@@ -38,6 +43,7 @@ pub use read::{ReadProbe, ReadSettings};
 pub use repeat::{leading_trend, median_interval};
 pub use ruler::Ruler;
 pub use runner::{CellSummary, End, Event, Runner, Summary};
+pub use step::{ModelName, StepProbe, StepSettings};
 pub use team::{Member, Team, team};
 pub use watch::{Glance, Limits};
 pub use workspace::Workspace;

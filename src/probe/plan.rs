@@ -5,8 +5,9 @@ mod value;
 pub use value::{Bytes, Count, List, Seconds, Share};
 
 use super::{
-    CacheProbe, CacheSettings, ClockProbe, ClockSettings, HostProbe, HostSettings, Limits, Probe,
-    ProbeError, QueueProbe, QueueSettings, ReadProbe, ReadSettings,
+    CacheProbe, CacheSettings, ClockProbe, ClockSettings, DecodeProbe, DecodeSettings, HostProbe,
+    HostSettings, Limits, Probe, ProbeError, QueueProbe, QueueSettings, ReadProbe, ReadSettings,
+    StepProbe, StepSettings,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -35,6 +36,10 @@ pub struct Plan {
     pub queue: Option<QueueSettings>,
     /// The probe `read`.
     pub read: Option<ReadSettings>,
+    /// The probe `decode`.
+    pub decode: Option<DecodeSettings>,
+    /// The probe `step`.
+    pub step: Option<StepSettings>,
     /// The probe `cache`.
     pub cache: Option<CacheSettings>,
 }
@@ -116,7 +121,9 @@ impl Plan {
                 at_most.0, at_least.0
             )));
         }
-        if let Some(problem) = plan.read.as_ref().and_then(ReadSettings::problem) {
+        let read = plan.read.as_ref().and_then(ReadSettings::problem);
+        let decode = || plan.decode.as_ref().and_then(DecodeSettings::problem);
+        if let Some(problem) = read.or_else(decode) {
             return Err(refuse(problem));
         }
         Ok(plan)
@@ -145,6 +152,12 @@ impl Plan {
         }
         if let Some(settings) = &self.read {
             probes.push(Box::new(ReadProbe::new(settings, data.map(Path::to_owned))?));
+        }
+        if let Some(settings) = &self.decode {
+            probes.push(Box::new(DecodeProbe::new(settings, data.map(Path::to_owned))));
+        }
+        if let Some(settings) = &self.step {
+            probes.push(Box::new(StepProbe::new(settings)));
         }
         if let Some(settings) = &self.cache {
             probes.push(Box::new(CacheProbe::new(settings)));
