@@ -42,12 +42,21 @@ impl Clock {
         self.value + self.rate * now.since(self.since).0 as f64
     }
 
+    /// The value at `now`, from where the clock goes on.
+    #[inline]
+    pub(super) fn advance(&mut self, now: Time) -> f64 {
+        if now != self.since {
+            self.value = self.at(now);
+            self.since = now;
+        }
+        self.value
+    }
+
     /// From `now` on the clock runs at its target; gives when its first rider is due.
     #[inline]
     pub(super) fn refresh(&mut self, now: Time) -> Time {
         self.touched = false;
-        self.value = self.at(now);
-        self.since = now;
+        self.advance(now);
         self.rate = self.target;
         self.due(now)
     }
@@ -73,19 +82,20 @@ impl Clock {
         self.riders.rekey(places, head);
     }
 
-    /// The first instant, not before `now`, at which the first rider is due.
+    /// The first instant, not before `now`, up to where the value is, at which the first rider is
+    /// due.
     #[inline]
     fn due(&self, now: Time) -> Time {
         match self.riders.first() {
-            Some(key) => due(now, key, self.at(now), self.rate, key + self.reach),
+            Some(key) => due(now, key, self.value, self.rate, key + self.reach),
             None => Time::NEVER,
         }
     }
 
     /// Riders up to this value are due at `now`, given that the first one is.
     #[inline]
-    pub(super) fn ripe(&self, now: Time) -> f64 {
-        let value = self.at(now);
+    pub(super) fn ripe(&mut self, now: Time) -> f64 {
+        let value = self.advance(now);
         let noise = 2.0 * (WHOLE * self.rate + NOISE * (value + self.reach));
         let first = self.riders.first().expect("a clock that is due has a rider");
         (value + noise).max(first).min(f64::MAX)

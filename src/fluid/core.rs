@@ -333,9 +333,17 @@ impl Core {
     /// The key of the group's first flow, by its own value; infinite if there is none.
     #[inline]
     pub(super) fn head(&mut self, group: u32) -> f64 {
+        let g = &self.groups[group as usize];
+        if g.cancelled > 0 {
+            return self.head_among_cancelled(group);
+        }
+        g.flows.peek().map_or(f64::INFINITY, |first| first.0)
+    }
+
+    fn head_among_cancelled(&mut self, group: u32) -> f64 {
         let g = &mut self.groups[group as usize];
         while let Some(&(key, flow)) = g.flows.peek() {
-            if g.cancelled == 0 || self.slots[flow.slot as usize].generation == flow.generation {
+            if self.slots[flow.slot as usize].generation == flow.generation {
                 return key;
             }
             g.flows.pop();

@@ -162,7 +162,9 @@ impl Core {
                 self.publish(u.link);
             }
         }
-        self.clocks[home as usize].target = level;
+        let clock = &mut self.clocks[home as usize];
+        clock.target = level;
+        clock.advance(self.now);
         self.touch_clock(home);
         true
     }

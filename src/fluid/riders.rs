@@ -97,7 +97,9 @@ impl<K: Order> Riders<K> {
     #[inline]
     pub(super) fn up_to(&self, limit: K, found: &mut Vec<u32>) {
         found.push(self.families[0].0[ROOT].1);
-        self.children_up_to(ROOT, limit, found);
+        if self.families.get(1).is_some_and(|family| smallest(&family.0).1.0 <= limit) {
+            self.children_up_to(ROOT, limit, found);
+        }
     }
 
     fn children_up_to(&self, at: usize, limit: K, found: &mut Vec<u32>) {

@@ -363,9 +363,12 @@ impl Core {
         let g = &mut self.groups[group as usize];
         if g.home != NONE && head != g.head {
             g.head = head;
-            let (home, key) = (g.home, head - g.offset);
-            self.clocks[home as usize].riders.update(&mut self.places, group, key);
-            self.touch_clock(home);
+            let home = &mut self.clocks[g.home as usize];
+            home.riders.update(&mut self.places, group, head - g.offset);
+            if !home.touched {
+                home.touched = true;
+                self.touched_clocks.push(g.home);
+            }
         }
     }
 
