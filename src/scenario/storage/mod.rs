@@ -1,7 +1,6 @@
 //! Where data sets are kept.
 
-mod file_server;
-mod local_disk;
+mod device;
 mod memory;
 pub(super) mod settings;
 

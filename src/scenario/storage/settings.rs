@@ -1,6 +1,8 @@
 //! What all kinds of storage share in how they are written.
 
-use super::{Bandwidth, Storage, StorageKind, file_server, local_disk, memory};
+use super::device::{Device, DeviceSettings};
+use super::memory::Memory;
+use super::{Bandwidth, Storage, StorageKind};
 use crate::scenario::check::Check;
 use crate::scenario::field::{Field, List, Named};
 use crate::scenario::number::Positive;
@@ -15,11 +17,11 @@ use std::fmt;
 #[serde(rename_all = "kebab-case")]
 pub(in crate::scenario) enum StorageSettings {
     /// The node's main memory.
-    Memory(memory::Memory),
+    Memory(Memory),
     /// A disk in each node.
-    LocalDisk(local_disk::LocalDisk),
+    LocalDisk(DeviceSettings),
     /// One server that all nodes share, behind their NICs.
-    FileServer(file_server::FileServer),
+    FileServer(DeviceSettings),
 }
 
 /// The checked storage of a scenario; those that are wrong have been recorded.
@@ -32,8 +34,16 @@ pub(in crate::scenario) fn resolve(
         let at = check.inside(at);
         let kind: StorageKind = match settings {
             StorageSettings::Memory(kind) => kind.resolve(),
-            StorageSettings::LocalDisk(kind) => kind.resolve(check, at)?,
-            StorageSettings::FileServer(kind) => kind.resolve(check, at)?,
+            StorageSettings::LocalDisk(disk) => {
+                let Device { bandwidth, per_stream, latency, operations } =
+                    disk.resolve(check, at)?;
+                StorageKind::LocalDisk { bandwidth, per_stream, latency, operations }
+            }
+            StorageSettings::FileServer(server) => {
+                let Device { bandwidth, per_stream, latency, operations } =
+                    server.resolve(check, at)?;
+                StorageKind::FileServer { bandwidth, per_stream, latency, operations }
+            }
         };
         Some(Storage { name: name.clone(), kind })
     };

@@ -1,0 +1,108 @@
+//! Resources: what they served is what was asked of them.
+
+use forebay::report::{JobOutcome, Outcome, ResourceOutcome};
+use forebay::scenario::{
+    Distribution, Job, Layout, Operation, SampleSizes, Scenario, StorageKind, Unit,
+};
+
+fn named<'o>(outcome: &'o Outcome, name: &str) -> Option<&'o ResourceOutcome> {
+    outcome.resources.iter().find(|resource| resource.name == name)
+}
+
+fn assert_between(what: &str, low: f64, value: f64, high: f64) {
+    let slack = 1e-7 * high + 1e-6;
+    assert!(low - slack <= value && value <= high + slack, "{what}: {low} ≤ {value} ≤ {high}");
+}
+
+/// Bytes and operations served are those of the samples read, between those that have reached the
+/// queue and those that were begun.
+pub(super) fn audit_resources(name: &str, scenario: &Scenario, outcome: &Outcome) {
+    for resource in &outcome.resources {
+        let name = format!("{name}: {}", resource.name);
+        assert!(resource.utilisation_max <= 1.0 + 1e-9, "{name}: {}", resource.utilisation_max);
+        assert!(resource.utilisation <= resource.utilisation_max + 1e-12, "{name}");
+        assert!(resource.served >= 0.0 && resource.mean_flows >= 0.0, "{name}");
+    }
+    for (index, storage) in scenario.storage.iter().enumerate() {
+        if scenario.background.iter().any(|load| load.storage == index) {
+            continue;
+        }
+        let copies = || outcome.jobs.iter().filter(|c| scenario.jobs[c.job].storage == index);
+        let (bytes, opens) = asked(scenario, copies());
+        if let (Some(link), Some((low, high))) =
+            (named(outcome, &format!("{}.bandwidth", storage.name)), bytes)
+        {
+            assert_between(&format!("{name}: bytes of {}", storage.name), low, link.served, high);
+        }
+        if let Some(station) = named(outcome, &format!("{}.operations", storage.name)) {
+            let what = format!("{name}: operations of {}", storage.name);
+            assert_between(&what, opens.0, station.served, opens.1);
+        }
+    }
+    let remote =
+        |job: &Job| matches!(scenario.storage[job.storage].kind, StorageKind::FileServer { .. });
+    let copies = outcome.jobs.iter().filter(|c| remote(&scenario.jobs[c.job]));
+    if let (Some(nic), Some((low, high))) = (named(outcome, "node.nic"), asked(scenario, copies).0)
+    {
+        assert_between(&format!("{name}: bytes of NICs"), low, nic.served, high);
+    }
+    audit_cores(name, scenario, outcome);
+}
+
+/// Least and most bytes (for constant sizes) and operations of some job copies.
+fn asked<'o>(
+    scenario: &Scenario,
+    copies: impl Iterator<Item = &'o JobOutcome>,
+) -> (Option<(f64, f64)>, (f64, f64)) {
+    let (mut bytes, mut opens) = (Some((0.0, 0.0)), (0.0, 0.0));
+    for copy in copies {
+        let job = &scenario.jobs[copy.job];
+        let dataset = &scenario.datasets[job.dataset];
+        let (least, most) = (copy.samples.enqueued as f64, copy.samples.started as f64);
+        let readers = f64::from(job.loader.stages[0].workers) * f64::from(job.nodes);
+        let (ahead, least_opens, most_opens) = match dataset.layout {
+            Layout::FilePerSample => (0.0, least, most),
+            Layout::Shards { samples_per_shard, request } => {
+                let n = samples_per_shard.min(dataset.samples) as f64;
+                // The last shard of an epoch may be short: one in so many that are opened.
+                let files = (dataset.samples as f64 / n).ceil();
+                let whole = if files > 1.0 { 1.0 - 1.0 / files } else { 1.0 };
+                (readers * request, least / n - 1.0, (most / n + readers + 1.0) / whole)
+            }
+        };
+        opens = (opens.0 + least_opens.max(0.0), opens.1 + most_opens);
+        bytes = match (&dataset.sizes, bytes) {
+            (SampleSizes::Drawn(Distribution::Constant(size)), Some((low, high))) => {
+                Some((low + least * size, high + most * size + ahead))
+            }
+            _ => None,
+        };
+    }
+    (bytes, opens)
+}
+
+/// Core-seconds are those of the samples, where their work is constant.
+fn audit_cores(name: &str, scenario: &Scenario, outcome: &Outcome) {
+    let (mut low, mut high) = (0.0, 0.0);
+    for copy in &outcome.jobs {
+        let job = &scenario.jobs[copy.job];
+        for stage in &job.loader.stages {
+            let items = if stage.unit == Unit::Batch { job.batch as f64 } else { 1.0 };
+            let lists = [(&stage.per_sample, 1.0), (&stage.per_item, items)];
+            for (operations, samples) in lists {
+                for operation in operations {
+                    match operation {
+                        Operation::Compute(Distribution::Constant(work)) => {
+                            low += work * copy.samples.enqueued as f64 / samples;
+                            high += work * copy.samples.started as f64 / samples;
+                        }
+                        Operation::Compute(_) => return,
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    let Some(cores) = named(outcome, "node.cores") else { panic!("{name}: there are cores") };
+    assert_between(&format!("{name}: core-seconds"), low, cores.served, high);
+}
