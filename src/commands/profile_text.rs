@@ -33,7 +33,7 @@ pub(super) fn show(profile: &Profile, width: usize) -> String {
 
 /// Differences for people.
 pub(super) fn diff(changes: &[Change], width: usize) -> String {
-    let mut rows = table(width, &["fit", "parameter", "before", "after", "change", "is"]);
+    let mut rows = table(width, &["fit", "parameter", "before", "after", "change", "difference"]);
     let value = |parameter: &Option<Parameter>| {
         parameter.as_ref().map_or("-".to_owned(), |p| shown(p.value, &p.unit))
     };
@@ -50,17 +50,20 @@ pub(super) fn diff(changes: &[Change], width: usize) -> String {
     }
     let beyond = changes.iter().filter(|change| change.verdict == Verdict::Beyond).count();
     let of = changes.len();
-    format!("{rows}\n\n{beyond} of {of} parameters differ beyond both intervals.\n")
+    format!(
+        "{rows}\n\n{beyond} of {of} parameters differ for real: each value lies outside of the other's \
+         95 % interval.\n"
+    )
 }
 
 fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Same => "the same",
-        Verdict::Beyond => "beyond both intervals",
-        Verdict::Within => "within an interval",
-        Verdict::Unknown => "not told by the data",
-        Verdict::Gone => "only before",
-        Verdict::New => "only after",
+        Verdict::Same => "none",
+        Verdict::Beyond => "real",
+        Verdict::Within => "chance",
+        Verdict::Unknown => "unknown",
+        Verdict::Gone => "gone",
+        Verdict::New => "new",
     }
 }
 
@@ -85,9 +88,19 @@ fn of_core(value: f64) -> String {
     seconds(value).replacen(' ', " core-", 1)
 }
 
+/// Both ends, the unit once where they share it.
 fn interval(parameter: &Parameter) -> String {
-    let shown = |value| shown(value, &parameter.unit);
-    parameter.ci95.map_or("-".to_owned(), |[low, high]| format!("{} … {}", shown(low), shown(high)))
+    let Some([low, high]) = parameter.ci95.map(|ends| ends.map(|e| shown(e, &parameter.unit)))
+    else {
+        return "-".to_owned();
+    };
+    let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
+    let number = low.split(' ').next().unwrap_or_default();
+    if unit(&low) == unit(&high) {
+        format!("{number} … {high}")
+    } else {
+        format!("{low} … {high}")
+    }
 }
 
 /// What was measured: beyond, the law extrapolates.
@@ -139,7 +152,7 @@ fn clean(text: &str) -> String {
 
 fn table(width: usize, header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::UTF8_BORDERS_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
     table.set_header(cells(&header.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()));
