@@ -8,7 +8,7 @@
 //! | module | is | names |
 //! |---|---|---|
 //! | [`units`] | quantities as people write them: `"10 Gbit/s"` | |
-//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `units` |
+//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `law`, `profile`, `units` |
 //! | [`random`] | draws addressed by seed, replication, purpose, entity | `scenario` |
 //! | [`stats`] | intervals, quantiles, MSER-5, histograms | |
 //! | [`engine`] | simulated time, the calendar of events, the loop over them | |
@@ -17,7 +17,7 @@
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
-//! | [`sim`] | the simulated world | `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
+//! | [`sim`] | the simulated world | `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
 //! | [`cli`] | what may be typed | |
