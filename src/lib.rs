@@ -18,6 +18,7 @@
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
 //! | [`sim`] | the simulated world | `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
+//! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
 //! | [`cli`] | what may be typed | |
@@ -49,4 +50,5 @@ pub mod scenario;
 pub mod sim;
 pub mod stats;
 pub mod sweep;
+pub mod uncertainty;
 pub mod units;

@@ -13,6 +13,7 @@ mod run_figure;
 mod schema;
 mod sweep;
 mod sweep_output;
+mod uncertain;
 
 pub use failure::Failure;
 
