@@ -64,7 +64,7 @@ const FEWEST: usize = 19;
 /// greatest, which hold less.
 fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
     values.sort_unstable_by(f64::total_cmp);
-    let n = values.len() as f64;
+    let n = values.len().max(1) as f64;
     let at = |share: f64| {
         let place = (share * (n + 1.0)).clamp(1.0, n) - 1.0;
         let (below, above) =

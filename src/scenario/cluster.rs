@@ -72,15 +72,14 @@ pub(super) struct ClusterSettings {
     /// Number of nodes.
     #[schemars(required)]
     nodes: Field<Count<1, 1_000_000>>,
-    /// What each is made of.
-    #[schemars(required)]
+    /// What each is made of (default: as the profile says).
     node: Field<NodeSettings>,
     /// What connects them (default: infinitely fast).
     network: Field<NetworkSettings>,
 }
 
 /// What a node is made of.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NodeSettings {
     /// CPU cores (default: those of the profile's machine, part of a core counted as a whole one
@@ -128,8 +127,16 @@ impl ClusterSettings {
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Cluster> {
         let nodes = check.required(at, &self.nodes, "nodes", "write `nodes = 16`");
         let remedy = "write `[cluster.node]` with `cores = 20` and `gpus = 4`";
-        check.required(at, &self.node, "node", remedy);
-        let node = self.node.given().and_then(|(at, node)| node.resolve(check, at));
+        // A profile may know all that must be known of a node.
+        let needed = check.profile.is_none() && !check.lenient;
+        if needed {
+            check.required(at, &self.node, "node", remedy);
+        }
+        let node = match self.node.given() {
+            Some((at, node)) => node.resolve(check, at),
+            None if needed || self.node.is_written() => None,
+            None => NodeSettings::default().resolve(check, at),
+        };
         let network = self.network.get();
         Some(Cluster {
             nodes: nodes?.small(),
