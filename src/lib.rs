@@ -8,7 +8,7 @@
 //! | module | is | names |
 //! |---|---|---|
 //! | [`units`] | quantities as people write them: `"10 Gbit/s"` | |
-//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `units` |
+//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `law`, `profile`, `units` |
 //! | [`random`] | draws addressed by seed, replication, purpose, entity | `scenario` |
 //! | [`stats`] | intervals, quantiles, MSER-5, histograms | |
 //! | [`engine`] | simulated time, the calendar of events, the loop over them | |
@@ -20,7 +20,8 @@
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
 //! | [`fit`] | from raw samples to parameters | `measurement`, `profile`, `random`, `stats` |
 //! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `measurement`, `random`, `stats`, `units` |
-//! | [`sim`] | the simulated world | `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
+//! | [`sim`] | the simulated world | `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
+//! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
 //! | [`cli`] | what may be typed | |
@@ -55,4 +56,5 @@ pub mod scenario;
 pub mod sim;
 pub mod stats;
 pub mod sweep;
+pub mod uncertainty;
 pub mod units;

@@ -32,6 +32,10 @@ pub enum Purpose {
     RequestLatency = 9,
     /// A measurement: order of trials, places of reads; owner: probe, entity: round or trial.
     Trial = 10,
+    /// Which of a law's bootstrap draws a run has; owner: the law.
+    Parameters = 11,
+    /// What makes a run differ from its equals.
+    Noise = 12,
 }
 
 impl Purpose {

@@ -3,6 +3,7 @@
 use super::distribution::FilesOfValues;
 use super::document::{Document, Kind, Node, NodeId, ROOT};
 use super::problem::{Problem, Problems};
+use super::profile::Cache;
 use super::value::Tree;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -21,6 +22,8 @@ pub struct ScenarioFile {
     pub(super) document: Document,
     /// Files of values that it names, as far as they were read.
     pub(super) values: FilesOfValues,
+    /// Profiles that were read for it.
+    pub(super) profiles: Cache,
 }
 
 impl ScenarioFile {
@@ -55,8 +58,8 @@ impl ScenarioFile {
         let mut document = Document::new(table.span());
         grow_table(&mut document, ROOT, table.get_ref());
         let directory = Path::new(name).parent().map(Path::to_path_buf).unwrap_or_default();
-        let values = FilesOfValues::default();
-        Ok(Self { name: name.to_owned(), directory, text, document, values })
+        let (values, profiles) = (FilesOfValues::default(), Cache::default());
+        Ok(Self { name: name.to_owned(), directory, text, document, values, profiles })
     }
 
     /// The question that the file asks: its first comment line, without `#`.

@@ -3,7 +3,7 @@
 use crate::fluid::GroupId;
 use crate::random::{Permutation, Purpose, Sampler, Streams};
 use crate::report::Cause;
-use crate::scenario::{Dataset, Layout, SampleOrder};
+use crate::scenario::{Dataset, Layout, ReadCpu, SampleOrder};
 
 use super::event::{Clock, Customer, Delay, Event};
 use super::workers::{Phase, Waiting};
@@ -17,6 +17,11 @@ pub(super) struct Mount {
     /// The bytes' way; `None` where nothing limits them.
     pub(super) group: Option<GroupId>,
     pub(super) latency: RequestLatency,
+    /// What a request costs the node's cores, beside the latency and the bytes' way.
+    pub(super) cpu: ReadCpu,
+    /// Where the bytes' way is over the node's cores too: time per byte of a request that has it to
+    /// itself [s/B]; otherwise 0.
+    pub(super) alone: f64,
 }
 
 /// Time from request to first byte, network round trip included.
@@ -153,7 +158,7 @@ impl World<'_> {
                 let (owner, request) = (loader.job as u64, worker.requests as u64);
                 let mut generator =
                     self.streams.at(Purpose::Latency, owner, worker.position, request);
-                Delay::once(sampler.draw(&mut generator) + round_trip)
+                Delay::once((sampler.draw(&mut generator) + round_trip).max(0.0))
             }
         };
         worker.requests += 1;
@@ -167,15 +172,47 @@ impl World<'_> {
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
         let (bytes, file) = (worker.request, loader.source.layout == Layout::FilePerSample);
-        match loader.mount.group {
-            None if file => self.file_read(w),
-            None => self.requested(clock, w),
-            Some(group) => {
-                let phase = if file { Phase::Transfer } else { Phase::Request };
-                self.enter(clock.now, w, phase, Cause::Transfer);
-                self.network.start(clock.now, group, bytes, Customer::Worker(w));
-                false
-            }
+        let Some(group) = loader.mount.group else { return self.transferred(clock, w) };
+        let phase = if file { Phase::Transfer } else { Phase::Request };
+        self.enter(clock.now, w, phase, Cause::Transfer);
+        self.network.start(clock.now, group, bytes, Customer::Worker(w));
+        false
+    }
+
+    /// The bytes of a request have come; true if the sample is complete.
+    #[inline]
+    pub(super) fn transferred(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let mount = &self.loaders[self.workers[w as usize].loader as usize].mount;
+        if mount.cpu == ReadCpu::default() && mount.alone == 0.0 {
+            return self.received(clock, w);
+        }
+        self.receive(clock, w)
+    }
+
+    /// The bytes of a request that costs time of a core have come; true if the sample is complete.
+    fn receive(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let worker = &mut self.workers[w as usize];
+        let Mount { cpu, alone, .. } = self.loaders[worker.loader as usize].mount;
+        if alone > 0.0 {
+            (worker.work, worker.phase) = (alone * worker.request, Phase::Receiving);
+            self.split_cpu_wait(clock.now, w);
+        }
+        let worker = &self.workers[w as usize];
+        let (seconds, stage) = (cpu.fixed + cpu.per_byte * worker.request, worker.stage);
+        if seconds <= 0.0 {
+            return self.received(clock, w);
+        }
+        let cores = self.stages[stage as usize].cores;
+        self.begin_compute(clock, w, cores, seconds, Delay::once(seconds), Phase::Receiving)
+    }
+
+    /// The bytes of a request are the worker's; true if the sample is complete.
+    #[inline]
+    pub(super) fn received(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let loader = &self.loaders[self.workers[w as usize].loader as usize];
+        match loader.source.layout {
+            Layout::FilePerSample => self.file_read(w),
+            Layout::Shards { .. } => self.requested(clock, w),
         }
     }
 

@@ -2,8 +2,10 @@
 
 use crate::engine::Time;
 use crate::fluid::GroupId;
+use crate::law::DecodeLaw;
 use crate::random::{Purpose, Sampler};
 use crate::report::Cause;
+use crate::scenario::Distribution;
 
 use super::event::{Clock, Customer, Delay, Event};
 use super::timeline::{Activity, NOBODY, Timeline};
@@ -65,6 +67,8 @@ pub(super) enum Phase {
     Transfer,
     /// Some bytes of a shard.
     Request,
+    /// A core for the bytes that have come.
+    Receiving,
     Computing,
     Delayed,
     Copying,
@@ -74,13 +78,31 @@ pub(super) enum Phase {
     Blocked,
 }
 
+impl Phase {
+    /// What using a core in this phase counts as.
+    #[inline]
+    fn on_core(self) -> Cause {
+        if self == Phase::Receiving { Cause::Transfer } else { Cause::Decode }
+    }
+}
+
 /// An operation, prepared.
 #[derive(Debug)]
 pub(super) enum Work {
     Read,
     Compute(Draw),
+    /// By the sample's bytes and these pixels.
+    Decode(DecodeLaw, f64),
     Delay(Draw),
     Copy,
+}
+
+impl Work {
+    /// The same core-seconds each time.
+    pub(super) fn constant(seconds: f64, delay: impl FnOnce(f64) -> Delay, index: u64) -> Work {
+        let sampler = Sampler::new(&Distribution::Constant(seconds));
+        Work::Compute(Draw::new(sampler, delay, Purpose::Compute, index))
+    }
 }
 
 /// A duration drawn for each use, or always the same.
@@ -150,11 +172,14 @@ impl World<'_> {
         let done = match self.workers[w as usize].phase {
             Phase::Opening => self.opened(clock, w),
             Phase::Latency => self.first_byte(clock, w),
-            Phase::Transfer => self.file_read(w),
-            Phase::Request => self.requested(clock, w),
+            Phase::Transfer | Phase::Request => self.transferred(clock, w),
             Phase::Computing => {
                 self.split_cpu_wait(clock.now, w);
                 true
+            }
+            Phase::Receiving => {
+                self.split_cpu_wait(clock.now, w);
+                self.received(clock, w)
             }
             Phase::Delayed | Phase::Copying => true,
             phase => unreachable_phase(phase),
@@ -179,7 +204,13 @@ impl World<'_> {
                 Work::Read => self.begin_read(clock, w),
                 Work::Compute(draw) => {
                     let ((seconds, delay), cores) = (self.draw(draw, w), stage.cores);
-                    self.begin_compute(clock, w, cores, seconds, delay)
+                    self.begin_compute(clock, w, cores, seconds, delay, Phase::Computing)
+                }
+                Work::Decode(law, pixels) => {
+                    let (bytes, cores) = (self.stored_bytes(w), stage.cores);
+                    let seconds = law.core_seconds(bytes, *pixels);
+                    let delay = Delay::once(seconds);
+                    self.begin_compute(clock, w, cores, seconds, delay, Phase::Computing)
                 }
                 Work::Delay(draw) => {
                     let (seconds, delay) = self.draw(draw, w);
@@ -237,19 +268,30 @@ impl World<'_> {
         (seconds, Delay::once(seconds))
     }
 
+    /// Bytes of the sample that worker `w` is at; behind a stage that gathered several, their mean.
+    fn stored_bytes(&self, w: u32) -> f64 {
+        let worker = &self.workers[w as usize];
+        match self.stages[worker.stage as usize].previous {
+            None => worker.size,
+            Some(_) => worker.item.bytes / f64::from(worker.item.samples.max(1)),
+        }
+    }
+
+    /// Worker `w` needs a core, in `phase`; true if for no time.
     #[inline]
-    fn begin_compute(
+    pub(super) fn begin_compute(
         &mut self,
         clock: &mut Clock,
         w: u32,
         cores: Cores,
         seconds: f64,
         delay: Delay,
+        phase: Phase,
     ) -> bool {
         if seconds <= 0.0 {
             return true;
         }
-        let mut cause = Cause::Decode;
+        let mut cause = phase.on_core();
         match cores {
             Cores::Shared(group) => {
                 self.workers[w as usize].work = seconds;
@@ -265,7 +307,7 @@ impl World<'_> {
                 }
             }
         }
-        self.enter(clock.now, w, Phase::Computing, cause);
+        self.enter(clock.now, w, phase, cause);
         false
     }
 
@@ -277,24 +319,29 @@ impl World<'_> {
             && let Some(next) = self.stations[station as usize].queue.leave(clock.now)
             && let Customer::Worker(other) = next.customer
         {
-            self.note(clock.now, other, Activity::Doing(Cause::Decode));
+            let cause = self.workers[other as usize].phase.on_core();
+            self.note(clock.now, other, Activity::Doing(cause));
             clock.after(next.delay, Event::Computed(other));
         }
-        self.end_operation(w);
-        self.run_worker(clock, w);
+        let receiving = self.workers[w as usize].phase == Phase::Receiving;
+        if !receiving || self.received(clock, w) {
+            self.end_operation(w);
+            self.run_worker(clock, w);
+        }
     }
 
     /// A computation on shared cores took longer than its core-seconds because others had the
     /// cores: the time beyond them is cpu-wait, counted first.
-    fn split_cpu_wait(&mut self, now: Time, w: u32) {
+    pub(super) fn split_cpu_wait(&mut self, now: Time, w: u32) {
         let worker = &mut self.workers[w as usize];
+        let cause = worker.phase.on_core();
         let work = crate::engine::Span::from_seconds(worker.work);
         let Some(entry) = worker.timeline.last_mut() else { return };
         let took = now.since(entry.start);
         if took.0 > work.0 + 1 {
             let start = entry.start + crate::engine::Span(took.0 - work.0);
             entry.activity = Activity::Doing(Cause::CpuWait);
-            worker.timeline.push(start, Activity::Doing(Cause::Decode));
+            worker.timeline.push(start, Activity::Doing(cause));
         }
     }
 

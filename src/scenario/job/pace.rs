@@ -3,9 +3,7 @@
 
 use super::Job;
 use crate::scenario::storage::Bandwidth;
-use crate::scenario::{
-    Cluster, Dataset, Distribution, Layout, Operation, SampleSizes, Storage, StorageKind,
-};
+use crate::scenario::{Cluster, Dataset, Distribution, Layout, Operation, Storage, StorageKind};
 
 /// What a sample goes through on its way to the trainer.
 pub(super) struct Way<'a> {
@@ -31,7 +29,7 @@ impl Way<'_> {
             Bandwidth::Fixed(bandwidth) => *bandwidth,
             Bandwidth::ByTransfers(table) => table.iter().copied().fold(f64::INFINITY, f64::min),
         };
-        mean_size(self.dataset) / slowest.min(per_stream).min(nic)
+        self.dataset.mean_size() / slowest.min(per_stream).min(nic)
     }
 
     /// Mean time of a sample in all stages, if nothing is in its way [s].
@@ -41,8 +39,12 @@ impl Way<'_> {
         work.map(|operation| match operation {
             Operation::Read => self.requests() + self.transfer(),
             Operation::Compute(work) | Operation::Delay(work) => mean(work),
+            Operation::Decode(law) => {
+                let pixels = self.dataset.image.map_or(0.0, |image| image.pixels());
+                law.core_seconds(self.dataset.mean_size(), pixels)
+            }
             Operation::Copy => {
-                let decoded = self.dataset.decoded_size.unwrap_or_else(|| mean_size(self.dataset));
+                let decoded = self.dataset.decoded_size.unwrap_or_else(|| self.dataset.mean_size());
                 decoded / self.cluster.node.pcie
             }
         })
@@ -63,18 +65,9 @@ impl Way<'_> {
             Layout::FilePerSample => 1.0 / operations + latency,
             Layout::Shards { samples_per_shard, request } => {
                 let opens = 1.0 / samples_per_shard as f64;
-                opens / operations + latency * mean_size(self.dataset) / request
+                opens / operations + latency * self.dataset.mean_size() / request
             }
         }
-    }
-}
-
-/// Mean size of a sample as stored [B].
-pub(super) fn mean_size(dataset: &Dataset) -> f64 {
-    match &dataset.sizes {
-        SampleSizes::Drawn(size) => size.mean(),
-        #[expect(clippy::cast_precision_loss, reason = "tables are far below 2^53")]
-        SampleSizes::Table { table, .. } => table.iter().sum::<f64>() / table.len() as f64,
     }
 }
 

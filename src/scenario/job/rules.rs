@@ -1,10 +1,10 @@
 //! What must hold between several settings of a job, and between a job and what it uses.
 
 use super::interval::IntervalSettings;
-use super::pace::{Way, mean_size};
+use super::pace::Way;
 use super::prefill::Prefill;
 use super::settings::{Around, JobSettings};
-use super::{BatchInterval, Job, QueueKind};
+use super::{BatchInterval, Device, Job, QueueKind};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::loader::settings::ResolvedLoader;
@@ -156,6 +156,9 @@ impl Rules<'_> {
     }
 
     fn check_gpus(&self, job: &Job, node: &Node) {
+        if job.device != Device::Accelerator {
+            return;
+        }
         let stages = job.pipeline.as_ref().map_or(1, |pipeline| pipeline.shares.len() as u64);
         let copies = u64::from(job.copies_per_node);
         let needed = copies * stages;
@@ -188,7 +191,7 @@ impl Rules<'_> {
     /// What a node keeps in memory for this job must fit.
     #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
     fn check_memory(&self, job: &Job, dataset: &Dataset, node: &Node) {
-        let stored = mean_size(dataset);
+        let stored = dataset.mean_size();
         let decoded = dataset.decoded_size.unwrap_or(stored);
         let buffered: f64 = job.loader.stages.iter().fold(0.0, |sum, stage| match stage.unit {
             Unit::Sample => sum + stage.buffer as f64,

@@ -1,11 +1,9 @@
 //! What all kinds of storage share in how they are written.
 
-use super::device::{Device, DeviceSettings};
-use super::memory::Memory;
-use super::{Bandwidth, Storage, StorageKind};
+use super::{Bandwidth, ReadCpu, Storage, StorageKind, file_server, local_disk, memory};
 use crate::scenario::check::Check;
 use crate::scenario::field::{Field, List, Named};
-use crate::scenario::number::Positive;
+use crate::scenario::number::{Amount, Positive};
 use crate::units;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
@@ -17,11 +15,11 @@ use std::fmt;
 #[serde(rename_all = "kebab-case")]
 pub(in crate::scenario) enum StorageSettings {
     /// The node's main memory.
-    Memory(Memory),
+    Memory(memory::Memory),
     /// A disk in each node.
-    LocalDisk(DeviceSettings),
+    LocalDisk(local_disk::LocalDisk),
     /// One server that all nodes share, behind their NICs.
-    FileServer(DeviceSettings),
+    FileServer(file_server::FileServer),
 }
 
 /// The checked storage of a scenario; those that are wrong have been recorded.
@@ -34,20 +32,38 @@ pub(in crate::scenario) fn resolve(
         let at = check.inside(at);
         let kind: StorageKind = match settings {
             StorageSettings::Memory(kind) => kind.resolve(),
-            StorageSettings::LocalDisk(disk) => {
-                let Device { bandwidth, per_stream, latency, operations } =
-                    disk.resolve(check, at)?;
-                StorageKind::LocalDisk { bandwidth, per_stream, latency, operations }
-            }
-            StorageSettings::FileServer(server) => {
-                let Device { bandwidth, per_stream, latency, operations } =
-                    server.resolve(check, at)?;
-                StorageKind::FileServer { bandwidth, per_stream, latency, operations }
-            }
+            StorageSettings::LocalDisk(kind) => kind.resolve(check, at)?,
+            StorageSettings::FileServer(kind) => kind.resolve(check, at)?,
         };
         Some(Storage { name: name.clone(), kind })
     };
     settings.0.iter().map(one).collect()
+}
+
+/// By storage, whether a profile is asked about it.
+pub(in crate::scenario) fn asks_profile(settings: &Named<StorageSettings>) -> Vec<bool> {
+    let one = |(_, field): &(String, Field<StorageSettings>)| match field.get() {
+        Some(StorageSettings::LocalDisk(disk)) => disk.asks_profile(),
+        _ => false,
+    };
+    settings.0.iter().map(one).collect()
+}
+
+/// Time of a node's core that a request costs, as part of its time.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CpuSettings {
+    /// For each request (default: 0 s).
+    fixed: Field<Amount<units::Time>>,
+    /// For each byte (default: 0 s).
+    per_byte: Field<Amount<units::Time>>,
+}
+
+impl CpuSettings {
+    pub(super) fn resolve(&self) -> ReadCpu {
+        let or_zero = |field: &Field<Amount<_>>| field.get().map_or(0.0, |given| given.0);
+        ReadCpu { fixed: or_zero(&self.fixed), per_byte: or_zero(&self.per_byte) }
+    }
 }
 
 /// `"2 GB/s"`, or a list by number of concurrent transfers: `["1 GB/s", "1.8 GB/s"]`.

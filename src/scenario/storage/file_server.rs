@@ -1,54 +1,48 @@
-//! What serves requests: a disk in each node, or one server for all.
+//! One server that all nodes share, behind their NICs.
 
-use super::Bandwidth;
-use super::settings::BandwidthSettings;
+use super::StorageKind;
+use super::settings::{BandwidthSettings, CpuSettings};
 use crate::scenario::Distribution;
 use crate::scenario::check::Check;
 use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::number::Positive;
-use crate::units::{self, Rate, Time};
+use crate::units::{Bandwidth, Rate, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What serves requests.
+/// One server that all nodes share, behind their NICs.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::scenario) struct DeviceSettings {
-    /// Bandwidth of the server, or of a node's disk; by number of concurrent transfers where it is
-    /// a list.
+pub(in crate::scenario) struct FileServer {
+    /// Bandwidth of the server, by number of concurrent transfers where it is a list.
     #[schemars(required)]
     bandwidth: Field<BandwidthSettings>,
     /// Fastest that one transfer may go (default: infinite).
-    per_stream: Field<Positive<units::Bandwidth>>,
+    per_stream: Field<Positive<Bandwidth>>,
     /// Time from request to first byte (default: 0 s).
     latency: Field<Varying<Time>>,
-    /// Operations per second of the server, or of a node's disk (default: infinite).
+    /// Operations per second of the server (default: infinite).
     operations: Field<Positive<Rate>>,
+    /// What a request costs the reading node's cores, as part of its time (default: nothing).
+    cpu: Field<CpuSettings>,
 }
 
-/// What serves requests, checked.
-pub(super) struct Device {
-    pub(super) bandwidth: Bandwidth,
-    pub(super) per_stream: f64,
-    pub(super) latency: Distribution,
-    pub(super) operations: f64,
-}
-
-impl DeviceSettings {
-    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Device> {
+impl FileServer {
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StorageKind> {
         let remedy = "write `bandwidth = \"2 GB/s\"`";
         let bandwidth = check.required(at, &self.bandwidth, "bandwidth", remedy);
         let latency = match self.latency.given() {
             Some((at, latency)) => latency.resolve(check, at)?,
             None => Distribution::Constant(0.0),
         };
-        Some(Device {
+        Some(StorageKind::FileServer {
             bandwidth: bandwidth?.resolve(),
             per_stream: self.per_stream.get().map_or(f64::INFINITY, |given| given.0),
             latency,
             operations: self.operations.get().map_or(f64::INFINITY, |given| given.0),
+            cpu: self.cpu.get().map(CpuSettings::resolve).unwrap_or_default(),
         })
     }
 }
