@@ -56,6 +56,14 @@ impl Set {
         Set { layout: Layout::FilePerSample, size, files, units }
     }
 
+    /// The same with only so many requests that they make at most `bytes`, but one at least.
+    #[must_use]
+    pub(super) fn within(&self, bytes: u64) -> Set {
+        let most = (bytes / self.size.max(1)).max(1) as usize;
+        let units = self.units.iter().take(most).copied().collect();
+        Set { layout: self.layout, size: self.size, files: self.files.clone(), units }
+    }
+
     /// Requests of one size, one after the other in large files.
     pub(super) fn of_records(size: u64, files: Vec<DataFile>) -> Set {
         let stride = size.next_multiple_of(ALIGNMENT);

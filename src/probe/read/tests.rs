@@ -86,6 +86,14 @@ fn a_file_that_was_cut_or_removed_is_named() {
 }
 
 #[test]
+fn a_set_within_a_bound_has_one_request_at_least() {
+    let file = DataFile { path: "x".into(), length: 1 << 20 };
+    let set = Set::of_records(4096, vec![file]);
+    let counts = [0, 8192, 1 << 30].map(|bytes| set.within(bytes).units.len());
+    assert_eq!(counts, [1, 2, 256]);
+}
+
+#[test]
 fn buffers_are_aligned() {
     for length in [0, 1, 4096, 4097] {
         let mut buffer = reader::Buffer::new(length);
@@ -98,7 +106,7 @@ fn buffers_are_aligned() {
 fn too_little_disk_is_refused_with_the_least_that_will_do() {
     assert_eq!(settings().problem(), None);
     let few = ReadSettings { disk: Bytes(100_000), ..settings() };
-    assert!(few.problem().unwrap().contains("at least \"160000 B\""), "{:?}", few.problem());
+    assert!(few.problem().unwrap().contains("at least \"240000 B\""), "{:?}", few.problem());
 }
 
 #[test]
