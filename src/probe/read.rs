@@ -34,8 +34,8 @@ pub struct ReadSettings {
     pub budget: Option<Seconds>,
 }
 
-/// What is read before each trial, to be read from memory in it [B]: more than the caches of a core,
-/// and read within a fraction of a second.
+/// Most of what is read from memory [B]: more than the caches of a core, and checked to be there
+/// before each trial within a fraction of a second.
 const WARM: u64 = 64 << 20;
 
 /// How samples lie in files.
@@ -74,8 +74,8 @@ impl ReadSettings {
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let (largest, readers) = (self.size.iter().max()?.0, self.readers.iter().max()?.0);
-        // Cold files are read once: each reader needs two.
-        let files = (2 * readers).max(4) as u64;
+        // Three quarters of the files are cold, and read once: each reader needs two.
+        let files = (3 * readers).max(4) as u64;
         let sets = (self.size.0.len() * self.layout.0.len()) as u64;
         let needed = files.saturating_mul(sets).saturating_mul(largest);
         (self.disk.0 < needed).then(|| {
@@ -190,12 +190,13 @@ impl Probe for ReadProbe {
         };
         let readers = cell.count("readers");
         let reads = if access == Access::Warm {
-            let few = set.within(WARM);
-            reader::warm(&few, context)?;
-            read_units(&few, access, readers, context)?
+            let part = set.warm_part(WARM);
+            reader::warm(&part, context)?;
+            read_units(&part, access, readers, context)?
         } else {
-            drop_from_cache(&set.files)?;
-            read_units(set, access, readers, context)?
+            let part = set.cold_part();
+            reader::drop_units(&part)?;
+            read_units(&part, access, readers, context)?
         };
         Ok(Trial {
             operations: reads.operations(),

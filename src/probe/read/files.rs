@@ -56,11 +56,23 @@ impl Set {
         Set { layout: Layout::FilePerSample, size, files, units }
     }
 
-    /// The same with only so many requests that they make at most `bytes`, but one at least.
+    /// The requests that are read from memory: a quarter of them, of at most `bytes`, one at least.
     #[must_use]
-    pub(super) fn within(&self, bytes: u64) -> Set {
-        let most = (bytes / self.size.max(1)).max(1) as usize;
-        let units = self.units.iter().take(most).copied().collect();
+    pub(super) fn warm_part(&self, bytes: u64) -> Set {
+        let most = (bytes / self.size.max(1)) as usize;
+        self.only(..(self.units.len() / 4).min(most).max(1).min(self.units.len()))
+    }
+
+    /// The requests that are read from the disk: others than the warm ones, which would have to be
+    /// warmed again each time.
+    #[must_use]
+    pub(super) fn cold_part(&self) -> Set {
+        self.only(self.units.len() / 4..)
+    }
+
+    /// The same with only some of the requests.
+    fn only(&self, range: impl std::slice::SliceIndex<[Unit], Output = [Unit]>) -> Set {
+        let units = self.units[range].to_vec();
         Set { layout: self.layout, size: self.size, files: self.files.clone(), units }
     }
 

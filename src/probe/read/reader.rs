@@ -204,6 +204,20 @@ pub fn drop_from_cache(files: &[DataFile]) -> Result<(), ProbeError> {
     Ok(())
 }
 
+/// Drops the requests of a set from the page cache: in each file from the first of them on.
+pub(super) fn drop_units(set: &Set) -> Result<(), ProbeError> {
+    let mut from: BTreeMap<usize, u64> = BTreeMap::new();
+    for unit in &set.units {
+        let first = from.entry(unit.file).or_insert(unit.offset);
+        *first = unit.offset.min(*first);
+    }
+    for (file, offset) in from {
+        let opened = open(&set.files[file].path, Access::Cold)?;
+        rustix::fs::fadvise(&opened, offset, None, Advice::DontNeed).ok();
+    }
+    Ok(())
+}
+
 /// Ways to read that the file system of `set` does not have, and why.
 pub(super) fn impossible(set: &Set) -> Result<Vec<(Access, String)>, ProbeError> {
     /// `f_type` of tmpfs, from the kernel's `magic.h`.

@@ -86,11 +86,15 @@ fn a_file_that_was_cut_or_removed_is_named() {
 }
 
 #[test]
-fn a_set_within_a_bound_has_one_request_at_least() {
+fn warm_and_cold_requests_are_others() {
     let file = DataFile { path: "x".into(), length: 1 << 20 };
-    let set = Set::of_records(4096, vec![file]);
-    let counts = [0, 8192, 1 << 30].map(|bytes| set.within(bytes).units.len());
-    assert_eq!(counts, [1, 2, 256]);
+    let set = Set::of_records(4096, vec![file.clone()]);
+    let (warm, cold) = (set.warm_part(u64::MAX), set.cold_part());
+    assert_eq!([warm.units.clone(), cold.units].concat(), set.units);
+    let counts = [0, 8192, 1 << 30].map(|bytes| set.warm_part(bytes).units.len());
+    assert_eq!(counts, [1, 2, 64]);
+    let single = Set::of_files(1 << 20, vec![file]);
+    assert_eq!((single.warm_part(0).units.len(), single.cold_part().units.len()), (1, 1));
 }
 
 #[test]
@@ -106,7 +110,7 @@ fn buffers_are_aligned() {
 fn too_little_disk_is_refused_with_the_least_that_will_do() {
     assert_eq!(settings().problem(), None);
     let few = ReadSettings { disk: Bytes(100_000), ..settings() };
-    assert!(few.problem().unwrap().contains("at least \"240000 B\""), "{:?}", few.problem());
+    assert!(few.problem().unwrap().contains("at least \"360000 B\""), "{:?}", few.problem());
 }
 
 #[test]
