@@ -104,8 +104,13 @@ pub fn read_units(
     let team = team(readers, |reader| -> Result<Reads, ProbeError> {
         let mut buffer = Buffer::new(set.units.iter().map(|unit| unit.length).max().unwrap_or(0));
         let mut done = Reads { latencies: Vec::with_capacity(1 << 16), ..Reads::default() };
-        let rounds = if access == Access::Cold { 1 } else { usize::MAX };
-        let mine = (0..rounds).flat_map(|_| order.iter().skip(reader).step_by(readers));
+        let (rounds, first) = if access == Access::Cold || order.is_empty() {
+            (1, reader)
+        } else {
+            // With fewer requests than readers, some read the same.
+            (usize::MAX, reader % order.len())
+        };
+        let mine = (0..rounds).flat_map(|_| order.iter().skip(first).step_by(readers));
         let (core, start) = (thread_core_seconds(), Instant::now());
         let mut last = start;
         for &index in mine {
