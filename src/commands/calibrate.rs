@@ -66,6 +66,9 @@ fn finish(
     text.push_str(&format!("{kept}, the profile in {}\n", out.profile().display()));
     output::stdout(text.as_bytes())?;
     match &summary.failures[..] {
+        [] if summary.cells.iter().all(|cell| cell.used == 0) => {
+            Err(Failure::Machine("no trial counts: there is nothing to fit".to_owned()))
+        }
         [] => Ok(()),
         failures => {
             let lines = failures.iter().map(|(probe, error)| format!("{probe}: {error}"));

@@ -55,11 +55,20 @@ fn row(cell: &CellSummary) -> [String; 7] {
 fn what(cell: &Cell) -> String {
     let labels = cell.labels.values().cloned().collect::<Vec<_>>().join(" ");
     let settings = cell.settings.iter().map(|(name, value)| match name.as_str() {
-        "size" | "bytes" => format!("{name} {}", format::bytes(*value)),
+        "size" | "bytes" => format!("{name} {}", bytes(*value)),
         _ => format!("{name} {}", format::number(*value)),
     });
     let labels = (!labels.is_empty()).then_some(labels).into_iter();
     labels.chain(settings).collect::<Vec<_>>().join(", ")
+}
+
+/// A size as plans write it: `64 KiB`, or `70.1 kB` where that is no whole number.
+fn bytes(value: f64) -> String {
+    let binary = [(1 << 20, "MiB"), (1 << 10, "KiB")].map(|(size, unit)| (f64::from(size), unit));
+    match binary.iter().find(|(size, _)| value >= *size && value % size == 0.0) {
+        Some((size, unit)) => format!("{} {unit}", value / size),
+        None => format::bytes(value),
+    }
 }
 
 /// What the table does not say.
@@ -71,6 +80,13 @@ fn remarks(summary: &Summary, machine: &Machine) -> Vec<String> {
     }
     for (why, count) in excluded {
         lines.push(format!("{count} trials not used: {why}"));
+    }
+    if summary.cells.iter().any(|cell| cell.end == End::NotOurs) {
+        lines.push(
+            "measure again when nothing else runs here, or on a node of your own: the same command \
+             measures what is missing"
+                .to_owned(),
+        );
     }
     let count = |end: End| summary.cells.iter().filter(|cell| cell.end == end).count();
     lines.push(format!(
@@ -86,4 +102,16 @@ fn remarks(summary: &Summary, machine: &Machine) -> Vec<String> {
         "no GPU here: step on CUDA and copy not measured".into()
     });
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_trials_read_as_plans_write_them() {
+        let cell = Cell::new(&[("access", "direct")], &[("size", 65536.0), ("readers", 8.0)]);
+        assert_eq!(what(&cell), "direct, readers 8, size 64 KiB");
+        assert_eq!([bytes(3145728.0), bytes(70123.0)], ["3 MiB", "70.12 kB"]);
+    }
 }

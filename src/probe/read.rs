@@ -34,6 +34,10 @@ pub struct ReadSettings {
     pub budget: Option<Seconds>,
 }
 
+/// Most of what is read from memory [B]: more than the caches of a core, and checked to be there
+/// before each trial within a fraction of a second.
+const WARM: u64 = 64 << 20;
+
 /// How samples lie in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -69,13 +73,16 @@ impl ReadSettings {
     /// Why the numbers do not go together, with a remedy.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
-        let largest = self.size.iter().max()?.0;
-        let needed = 4 * largest * (self.size.0.len() * self.layout.0.len()) as u64;
+        let (largest, readers) = (self.size.iter().max()?.0, self.readers.iter().max()?.0);
+        // Three quarters of the files are cold, and read once: each reader needs two.
+        let files = (3 * readers).max(4) as u64;
+        let sets = (self.size.0.len() * self.layout.0.len()) as u64;
+        let needed = files.saturating_mul(sets).saturating_mul(largest);
         (self.disk.0 < needed).then(|| {
             format!(
-                "read.disk: {} B are too few for four files of the largest size and as much of \
-                 each other size; write at least \"{} B\", or remove the largest size",
-                self.disk.0, needed
+                "read.disk: {} B are too few for {files} files of the largest size and as much \
+                 of each other size; write at least \"{needed} B\", or remove sizes or readers",
+                self.disk.0
             )
         })
     }
@@ -181,12 +188,16 @@ impl Probe for ReadProbe {
         let (Some(set), Some(&access)) = (self.sets.iter().find(of), access) else {
             return Ok(Trial::default());
         };
-        match access {
-            Access::Warm => reader::warm(set, context)?,
-            Access::Cold | Access::Direct => drop_from_cache(&set.files)?,
-        }
         let readers = cell.count("readers");
-        let reads = read_units(set, access, readers, context)?;
+        let reads = if access == Access::Warm {
+            let part = set.warm_part(WARM);
+            reader::warm(&part, context)?;
+            read_units(&part, access, readers, context)?
+        } else {
+            let part = set.cold_part();
+            reader::drop_units(&part)?;
+            read_units(&part, access, readers, context)?
+        };
         Ok(Trial {
             operations: reads.operations(),
             seconds: reads.seconds(),

@@ -172,7 +172,11 @@ impl Runner<'_> {
                     return Ok(());
                 }
                 let context = self.context(directory, deadline, generator.next_u64());
-                let sample = self.trial(probe, &states[index], &context)?;
+                let sample = match self.trial(probe, &states[index], &context) {
+                    // A long trial that did not come to its end.
+                    Err(ProbeError::Time) => return Ok(()),
+                    ended => ended?,
+                };
                 states[index].add(&sample);
                 let left = states.iter().map(|state| state.left(&rules)).sum();
                 journal.append(sample.clone()).map_err(Stopped::Journal)?;

@@ -7,6 +7,9 @@ use std::time::Instant;
 /// Clock ticks per second of `/proc/stat`: a constant of Linux's interface.
 const TICKS: f64 = 100.0;
 
+/// How every reason begins for which a trial must not be used.
+pub(super) const NOT_OURS: &str = "the machine was not ours";
+
 /// The machine at one instant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Glance {
@@ -91,19 +94,19 @@ impl Limits {
         let proven = 2.5 / TICKS / between.seconds;
         if between.steal > self.steal && between.steal * cores > proven {
             let share = 100.0 * between.steal;
-            return Some(format!("the machine was not ours: {share:.0} % stolen by its host"));
+            return Some(format!("{NOT_OURS}: {share:.0} % stolen by its host"));
         }
         let needed = (core_seconds / between.seconds).clamp(0.1, cores);
         if between.others > self.others * needed + 0.5 * (cores - needed) && between.others > proven
         {
             let others = between.others;
-            return Some(format!("the machine was not ours: others kept {others:.1} cores busy"));
+            return Some(format!("{NOT_OURS}: others kept {others:.1} cores busy"));
         }
         // More threads than cores wait for each other.
         let share = waited / (between.seconds * threads.max(1) as f64);
         if threads as f64 <= cores && share > self.others {
             let share = 100.0 * share;
-            return Some(format!("the machine was not ours: waited for cores {share:.0} %"));
+            return Some(format!("{NOT_OURS}: waited for cores {share:.0} %"));
         }
         None
     }

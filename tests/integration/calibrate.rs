@@ -249,7 +249,7 @@ fn data_that_is_cut_while_it_is_read_is_named() {
     }
     let (code, text) = end(child);
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("ends at byte 3, where 20000 bytes were expected"), "{text}");
+    assert!(text.contains("where 20000 bytes were expected: it was cut"), "{text}");
     nothing_left(&place);
     assert_eq!(fs::read_dir(place.path("data")).expect("a directory").count(), 8);
 }

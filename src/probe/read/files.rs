@@ -56,6 +56,26 @@ impl Set {
         Set { layout: Layout::FilePerSample, size, files, units }
     }
 
+    /// The requests that are read from memory: a quarter of them, of at most `bytes`, one at least.
+    #[must_use]
+    pub(super) fn warm_part(&self, bytes: u64) -> Set {
+        let most = (bytes / self.size.max(1)) as usize;
+        self.only(..(self.units.len() / 4).min(most).max(1).min(self.units.len()))
+    }
+
+    /// The requests that are read from the disk: others than the warm ones, which would have to be
+    /// warmed again each time.
+    #[must_use]
+    pub(super) fn cold_part(&self) -> Set {
+        self.only(self.units.len() / 4..)
+    }
+
+    /// The same with only some of the requests.
+    fn only(&self, range: impl std::slice::SliceIndex<[Unit], Output = [Unit]>) -> Set {
+        let units = self.units[range].to_vec();
+        Set { layout: self.layout, size: self.size, files: self.files.clone(), units }
+    }
+
     /// Requests of one size, one after the other in large files.
     pub(super) fn of_records(size: u64, files: Vec<DataFile>) -> Set {
         let stride = size.next_multiple_of(ALIGNMENT);

@@ -104,8 +104,13 @@ pub fn read_units(
     let team = team(readers, |reader| -> Result<Reads, ProbeError> {
         let mut buffer = Buffer::new(set.units.iter().map(|unit| unit.length).max().unwrap_or(0));
         let mut done = Reads { latencies: Vec::with_capacity(1 << 16), ..Reads::default() };
-        let rounds = if access == Access::Cold { 1 } else { usize::MAX };
-        let mine = (0..rounds).flat_map(|_| order.iter().skip(reader).step_by(readers));
+        let (rounds, first) = if access == Access::Cold || order.is_empty() {
+            (1, reader)
+        } else {
+            // With fewer requests than readers, some read the same.
+            (usize::MAX, reader % order.len())
+        };
+        let mine = (0..rounds).flat_map(|_| order.iter().skip(first).step_by(readers));
         let (core, start) = (thread_core_seconds(), Instant::now());
         let mut last = start;
         for &index in mine {
@@ -200,6 +205,20 @@ pub fn drop_from_cache(files: &[DataFile]) -> Result<(), ProbeError> {
     for file in files {
         let opened = open(&file.path, Access::Cold)?;
         rustix::fs::fadvise(&opened, 0, None, Advice::DontNeed).ok();
+    }
+    Ok(())
+}
+
+/// Drops the requests of a set from the page cache: in each file from the first of them on.
+pub(super) fn drop_units(set: &Set) -> Result<(), ProbeError> {
+    let mut from: BTreeMap<usize, u64> = BTreeMap::new();
+    for unit in &set.units {
+        let first = from.entry(unit.file).or_insert(unit.offset);
+        *first = unit.offset.min(*first);
+    }
+    for (file, offset) in from {
+        let opened = open(&set.files[file].path, Access::Cold)?;
+        rustix::fs::fadvise(&opened, offset, None, Advice::DontNeed).ok();
     }
     Ok(())
 }

@@ -86,6 +86,18 @@ fn a_file_that_was_cut_or_removed_is_named() {
 }
 
 #[test]
+fn warm_and_cold_requests_are_others() {
+    let file = DataFile { path: "x".into(), length: 1 << 20 };
+    let set = Set::of_records(4096, vec![file.clone()]);
+    let (warm, cold) = (set.warm_part(u64::MAX), set.cold_part());
+    assert_eq!([warm.units.clone(), cold.units].concat(), set.units);
+    let counts = [0, 8192, 1 << 30].map(|bytes| set.warm_part(bytes).units.len());
+    assert_eq!(counts, [1, 2, 64]);
+    let single = Set::of_files(1 << 20, vec![file]);
+    assert_eq!((single.warm_part(0).units.len(), single.cold_part().units.len()), (1, 1));
+}
+
+#[test]
 fn buffers_are_aligned() {
     for length in [0, 1, 4096, 4097] {
         let mut buffer = reader::Buffer::new(length);
@@ -98,7 +110,7 @@ fn buffers_are_aligned() {
 fn too_little_disk_is_refused_with_the_least_that_will_do() {
     assert_eq!(settings().problem(), None);
     let few = ReadSettings { disk: Bytes(100_000), ..settings() };
-    assert!(few.problem().unwrap().contains("at least \"160000 B\""), "{:?}", few.problem());
+    assert!(few.problem().unwrap().contains("at least \"360000 B\""), "{:?}", few.problem());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::state::State;
 use crate::probe::repeat::{median_interval, relative_half_width};
+use crate::probe::watch::NOT_OURS;
 use crate::probe::{Cell, ProbeError, Rules};
 use std::collections::BTreeMap;
 
@@ -70,8 +71,13 @@ fn summarise(probe: &str, state: &State, rules: &Rules, whole: bool) -> CellSumm
         let drifted = (state.values.len() - used.len()) as u32;
         excluded.insert("a trend".to_owned(), drifted);
     }
-    let end = if state.hungry(rules) {
-        if whole { End::Budget } else { End::Stopped }
+    let not_ours = used.is_empty() && excluded.contains_key(NOT_OURS);
+    let end = if state.hungry(rules) && !whole {
+        End::Stopped
+    } else if not_ours {
+        End::NotOurs
+    } else if state.hungry(rules) {
+        End::Budget
     } else if used.len() < rules.at_least.0 {
         End::NotOurs
     } else if relative_half_width(used) <= rules.precision.0 && steady {
