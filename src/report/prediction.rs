@@ -3,6 +3,7 @@
 use super::figures::{Figure, JobReport, Report};
 use super::{Outcome, summarise};
 use crate::scenario::Scenario;
+use crate::stats::mean;
 
 /// One of the runs that a prediction is made of.
 pub struct Predicted {
@@ -46,6 +47,12 @@ pub fn predict(scenario: &Scenario, runs: &[Predicted], wall_time: f64) -> Repor
         set(&mut job.figures.fresh_samples_per_second, fresh);
         set(&mut job.figures.step_time, step);
         set(&mut job.figures.stall.total, stall);
+    }
+    // Each run had capacities of its own.
+    for resource in &mut report.resources {
+        let of = runs.iter().flat_map(|run| &run.outcome.resources);
+        let all: Vec<f64> = of.filter(|r| r.name == resource.name).map(|r| r.capacity).collect();
+        resource.capacity = mean(&all).unwrap_or(resource.capacity);
     }
     if runs.len() < FEWEST {
         report.warnings.push(format!(

@@ -90,7 +90,7 @@ fn unreadable<T>(log: &Log, at: NodeId, error: &str) -> Option<T> {
 /// A time as a law can have it: fits and their draws may stray below zero where a parameter is near
 /// it, and files may hold anything.
 pub(super) fn time(value: f64) -> f64 {
-    value.max(0.0).min(1e7)
+    if value > 0.0 { value.min(1e7) } else { 0.0 }
 }
 
 /// A rate as a law can have it; what is none does not limit.

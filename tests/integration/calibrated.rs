@@ -115,7 +115,7 @@ fn slots_and_sharing_agree_where_there_is_a_core_for_everyone() {
         assert!((a.end - b.end).abs() < 1e-9, "{} {}", a.end, b.end);
         assert!((a.compute - b.compute).abs() < 1e-9);
     }
-    assert_eq!(shared.flows > 0 && slots.flows == 0, true, "one with flows, one without");
+    assert!(shared.flows > 0 && slots.flows == 0, "one with flows, one without");
     // Loaders 16 core-ms and the step 4 of each 8 ms.
     assert_near(slots.resources[0].served / slots.makespan, 20.0 / 8.0, 0.01);
     assert_near(shared.resources[0].served, slots.resources[0].served, 1e-3);
@@ -195,6 +195,23 @@ fn warm_reads_fill_the_cores_and_no_more() {
     let half = "cpu = { fixed = \"5 us\", per_byte = \"0.1 ns\" }";
     assert_near(reads_of(vary, &format!("{warm} = \"5 GB/s\", {cpu}"), "8").0, 200e-6, 0.03);
     assert_near(reads_of(vary, &format!("{warm} = \"8 GB/s\", {half}"), "8").0, 125e-6, 0.03);
+}
+
+#[test]
+fn one_reader_takes_what_the_profile_s_law_says() {
+    // System: the example's direct reads of 100 kB: 100 µs and 400 MB/s, of which 15 µs are a core's
+    // and 50 µs the time that 20000 operations a second leave for one. Expectation: 350 µs.
+    let profile =
+        format!("{:?}", repository("calibrate/profiles/example.toml").display().to_string());
+    let changes = [
+        IDLE,
+        ("profile", profile.as_str()),
+        ("storage.s", "{ local-disk = { access = \"direct\" } }"),
+        ("job.loader.tf-queue.threads", "1"),
+        ("job.hand_off", "\"0 s\""),
+        ("job.model", "{ step = \"1 us\" }"),
+    ];
+    assert_near(step(&changes).0, 16.0 * 350e-6, 1e-6);
 }
 
 fn by_cause(outcome: &Outcome) -> Vec<(Cause, f64)> {
@@ -289,7 +306,7 @@ const BY_HAND: &[(&str, &str)] = &[
     ("cluster.node.core_speed", "[1.0, 0.95]"),
     (
         "storage.disk",
-        "{ local-disk = { access = \"direct\", bandwidth = \"500 MB/s\", per_stream = \"400 MB/s\", latency = \"100 us\", operations = \"5000 /s\", cpu = { fixed = \"15 us\" } } }",
+        "{ local-disk = { access = \"direct\", bandwidth = \"500 MB/s\", per_stream = \"400 MB/s\", latency = \"50 us\", operations = \"20000 /s\", cpu = { fixed = \"15 us\" } } }",
     ),
     (
         "job.loader.tf-queue.decode",

@@ -42,7 +42,7 @@ impl LocalDisk {
         self.remark(check, at);
         let latency = match self.latency.given() {
             Some((at, latency)) => latency.resolve(check, at)?,
-            None => Distribution::Constant(law.map_or(0.0, |law| law.latency)),
+            None => Distribution::Constant(law.map_or(0.0, |law| self.first_byte(law))),
         };
         let or_infinite = |of: fn(ReadLaw) -> f64| law.map_or(f64::INFINITY, of);
         let measured = law.map(|law| ReadCpu { fixed: law.cpu_fixed, per_byte: law.cpu_per_byte });
@@ -78,6 +78,13 @@ impl LocalDisk {
         let part = format!("read.{}", access.name());
         check.unsaid(at, "bandwidth", "bandwidth = \"2 GB/s\"", &part)?;
         Some(Bandwidth::Fixed(f64::INFINITY))
+    }
+
+    /// Time to the first byte behind the station of operations, where both are the profile's: what was
+    /// measured is the time of both.
+    fn first_byte(&self, law: ReadLaw) -> f64 {
+        let served = if self.operations.is_written() { 0.0 } else { 1.0 / law.operations };
+        (law.latency - served).max(0.0)
     }
 
     /// Whether anything is left for a profile to say.
