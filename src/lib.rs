@@ -17,7 +17,8 @@
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
-//! | [`sim`] | the simulated world | `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
+//! | [`account`] | the books both worlds keep: the last buffer, timelines, causes of stalls, traces | `engine`, `report`, `stats` |
+//! | [`sim`] | the simulated world | `account`, `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
 //! | [`cli`] | what may be typed | |
@@ -35,6 +36,7 @@
 //! - Simulated time is [`engine::Time`] in whole picoseconds; wall time is `std::time::Duration`.
 //! - Only [`commands`] prints.
 
+pub mod account;
 pub mod cli;
 pub mod commands;
 pub mod engine;

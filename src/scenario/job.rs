@@ -1,5 +1,6 @@
 //! Who trains.
 
+mod goal;
 mod interval;
 mod model;
 mod parallel;
@@ -8,6 +9,8 @@ mod rules;
 pub(super) mod settings;
 
 use super::{Distribution, StageGraph};
+
+pub use goal::{ENDLESS, Goal};
 
 /// A training job; `copies` of it run independently, each on nodes of its own.
 #[derive(Debug, Clone, PartialEq)]

@@ -31,7 +31,7 @@ pub use cluster::{Cluster, Node, Scheduling};
 pub use dataset::{Dataset, Layout, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use file::ScenarioFile;
-pub use job::{BatchInterval, Job, Pipeline, QueueKind, StepTime};
+pub use job::{BatchInterval, ENDLESS, Goal, Job, Pipeline, QueueKind, StepTime};
 pub use loader::{Operation, Order, Stage, StageGraph, Unit};
 pub use problem::{Problem, Problems};
 pub use settings::schema;

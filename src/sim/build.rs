@@ -2,23 +2,22 @@
 
 use std::collections::VecDeque;
 
+use crate::account::{Queue, Recorder, Snapshots};
 use crate::engine::{Calendar, Time};
 use crate::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
 use crate::random::{Purpose, Sampler, Streams};
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::{
-    BackgroundLoad, BatchInterval, Distribution, Job, Operation, Order, QueueKind, Scenario,
-    Scheduling, Stage, Stop, StorageKind, Unit,
+    BackgroundLoad, Distribution, Goal, Job, Operation, Order, QueueKind, Scenario, Scheduling,
+    Stage, StorageKind, Unit,
 };
 
 use super::background::{Endless, Load};
 use super::event::{Clock, Customer, Event, Lanes};
-use super::queue::Queue;
 use super::read::{Mount, RequestLatency, Source};
-use super::recorder::{Recorder, Snapshots};
 use super::stages::StageRun;
 use super::station::Station;
-use super::trainer::{Device, ENDLESS, JobRun, stage_seconds};
+use super::trainer::{Device, JobRun, stage_seconds};
 use super::workers::{Cores, Draw, Work, Worker};
 use super::world::{LoaderRun, Member, Resource, Service, World};
 
@@ -150,7 +149,7 @@ impl Builder<'_, '_> {
             .collect();
         let overlap = job.pipeline.as_ref().is_some_and(|p| p.overlap);
         let window = if overlap { shares.len() as u64 } else { 1 };
-        let target = Target::new(self.scenario, job);
+        let target = self.scenario.goal(job);
         let mut run = JobRun::new(
             index,
             copy,
@@ -196,7 +195,7 @@ impl Builder<'_, '_> {
         j: u32,
         rank: u32,
         start: Time,
-        target: &Target,
+        target: &Goal,
         first_copy: bool,
         process: Option<u32>,
         parts: &mut Parts,
@@ -449,51 +448,6 @@ enum Client {
     Node,
     /// A background load, from elsewhere.
     Background,
-}
-
-/// How far a job copy goes, and what its nodes read for that.
-struct Target {
-    steps: u64,
-    fresh: u64,
-    /// Samples that each node reads.
-    quota: u64,
-}
-
-impl Target {
-    fn new(scenario: &Scenario, job: &Job) -> Target {
-        let models = job.copies_per_node as u64 * job.nodes as u64;
-        let predictable = match job.batch_interval {
-            BatchInterval::Every(k) if job.queue == QueueKind::Bounded => Some(k),
-            _ => None,
-        };
-        let quota = |batches: u64| {
-            let samples = batches.saturating_mul(job.batch * job.copies_per_node as u64);
-            samples.saturating_sub(job.prefill)
-        };
-        match (scenario.run.stop, predictable) {
-            (Stop::Duration(_), _) => Target { steps: ENDLESS, fresh: ENDLESS, quota: ENDLESS },
-            (Stop::Steps(steps), Some(k)) => {
-                let batches = ((steps.saturating_sub(1)) as f64 / k).floor() as u64 + 1;
-                Target { steps, fresh: ENDLESS, quota: quota(batches) }
-            }
-            (Stop::Steps(steps), None) => Target { steps, fresh: ENDLESS, quota: ENDLESS },
-            (Stop::Epochs(epochs), known) => {
-                let samples = epochs * scenario.datasets[job.dataset].samples as f64;
-                let batches = (samples / (job.batch * models) as f64).ceil().max(1.0);
-                match known {
-                    Some(k) => {
-                        let mut steps = (batches * k).ceil() as u64;
-                        // Rounded up, the product may reach the step that takes one batch more.
-                        while steps > 1 && ((steps - 1) as f64 / k).floor() >= batches {
-                            steps -= 1;
-                        }
-                        Target { steps, fresh: ENDLESS, quota: quota(batches as u64) }
-                    }
-                    None => Target { steps: ENDLESS, fresh: samples.ceil() as u64, quota: ENDLESS },
-                }
-            }
-        }
-    }
 }
 
 fn medium(kind: &StorageKind) -> Medium<'_> {

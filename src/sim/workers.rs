@@ -1,5 +1,6 @@
 //! Workers: one item at a time, one operation after the other.
 
+use crate::account::{Activity, NOBODY, Timeline};
 use crate::engine::Time;
 use crate::fluid::GroupId;
 use crate::random::{Purpose, Sampler};
@@ -7,7 +8,6 @@ use crate::report::Cause;
 
 use super::event::{Clock, Customer, Delay, Event};
 use super::read::ShardCursor;
-use super::timeline::{Activity, NOBODY, Timeline};
 use super::world::World;
 
 /// A worker of a stage.

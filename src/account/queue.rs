@@ -10,7 +10,7 @@ use super::recorder::Snapshots;
 
 /// Samples between a loader and the model copies of one node.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     capacity: u64,
     initial: u64,
     level: u64,
@@ -24,7 +24,7 @@ pub(super) struct Queue {
     ready: bool,
     exhaustions: Vec<Exhaustion>,
     exhausted_since: Option<Time>,
-    pub(super) snapshots: Option<Snapshots>,
+    pub(crate) snapshots: Option<Snapshots>,
 }
 
 /// Integer integrals over time: exact, so that Little's law can be checked to the picosecond.
@@ -67,7 +67,7 @@ struct Slot {
 const MOST_READS: usize = 1024;
 
 impl Queue {
-    pub(super) fn new(capacity: u64, circular: bool, initial: u64, now: Time) -> Queue {
+    pub(crate) fn new(capacity: u64, circular: bool, initial: u64, now: Time) -> Queue {
         let mut contents = if circular {
             Contents::Circular(Ring::default())
         } else {
@@ -95,13 +95,13 @@ impl Queue {
     }
 
     /// Samples that can be taken.
-    pub(super) fn level(&self) -> u64 {
+    pub(crate) fn level(&self) -> u64 {
         self.level
     }
 
     /// Whether `samples` more can be put in.
     #[inline]
-    pub(super) fn has_room(&self, samples: u64) -> bool {
+    pub(crate) fn has_room(&self, samples: u64) -> bool {
         match self.contents {
             Contents::Bounded(_) => self.level + samples <= self.capacity,
             Contents::Circular(_) => true,
@@ -110,7 +110,7 @@ impl Queue {
 
     /// Puts `samples` in; there must be room.
     #[inline]
-    pub(super) fn put(&mut self, now: Time, samples: u64) {
+    pub(crate) fn put(&mut self, now: Time, samples: u64) {
         self.account(now);
         debug_assert!(self.has_room(samples), "no room");
         self.accounts.enqueued += samples;
@@ -127,7 +127,7 @@ impl Queue {
     }
 
     /// Takes `batch` samples, which must be there; how many of them are fresh.
-    pub(super) fn take(&mut self, now: Time, batch: u64) -> u64 {
+    pub(crate) fn take(&mut self, now: Time, batch: u64) -> u64 {
         self.account(now);
         debug_assert!(self.level >= batch, "not enough samples");
         match &mut self.contents {
@@ -147,18 +147,18 @@ impl Queue {
     }
 
     /// A worker begins or ends waiting for room.
-    pub(super) fn set_blocked(&mut self, now: Time, more: bool) {
+    pub(crate) fn set_blocked(&mut self, now: Time, more: bool) {
         self.account(now);
         self.blocked = if more { self.blocked + 1 } else { self.blocked - 1 };
     }
 
     /// A model copy was served at once.
-    pub(super) fn served_at_once(&mut self) {
+    pub(crate) fn served_at_once(&mut self) {
         self.ready = true;
     }
 
     /// A model copy begins to wait.
-    pub(super) fn begin_wait(&mut self, now: Time) {
+    pub(crate) fn begin_wait(&mut self, now: Time) {
         self.account(now);
         self.waiting += 1;
         if self.ready {
@@ -168,7 +168,7 @@ impl Queue {
     }
 
     /// A waiting model copy is served.
-    pub(super) fn end_wait(&mut self, now: Time) {
+    pub(crate) fn end_wait(&mut self, now: Time) {
         self.account(now);
         self.waiting -= 1;
         self.end_exhaustion(now);
@@ -197,13 +197,13 @@ impl Queue {
     }
 
     /// The running totals at `now`.
-    pub(super) fn totals(&mut self, now: Time) -> QueueTotals {
+    pub(crate) fn totals(&mut self, now: Time) -> QueueTotals {
         self.account(now);
         self.accounts.totals()
     }
 
     /// Samples that were overwritten before anyone read them.
-    pub(super) fn overwritten(&self) -> u64 {
+    pub(crate) fn overwritten(&self) -> u64 {
         match &self.contents {
             Contents::Bounded(_) => 0,
             Contents::Circular(ring) => ring.overwritten_unread,
@@ -211,7 +211,7 @@ impl Queue {
     }
 
     /// Samples inside that nobody has read.
-    pub(super) fn left(&self) -> u64 {
+    pub(crate) fn left(&self) -> u64 {
         match &self.contents {
             Contents::Bounded(_) => self.level,
             Contents::Circular(ring) => ring.slots.iter().filter(|s| s.reads == 0).count() as u64,
@@ -219,7 +219,7 @@ impl Queue {
     }
 
     /// Adds what this queue showed to `outcome`.
-    pub(super) fn collect(&mut self, now: Time, outcome: &mut QueueOutcome) {
+    pub(crate) fn collect(&mut self, now: Time, outcome: &mut QueueOutcome) {
         self.account(now);
         self.end_exhaustion(now);
         outcome.capacity += self.capacity;
@@ -233,7 +233,7 @@ impl Queue {
     }
 
     /// Ages of samples when read, for circular queues.
-    pub(super) fn ages(&self) -> Option<&LogHistogram> {
+    pub(crate) fn ages(&self) -> Option<&LogHistogram> {
         match &self.contents {
             Contents::Bounded(_) => None,
             Contents::Circular(ring) => Some(&ring.ages),
