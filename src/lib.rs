@@ -19,6 +19,7 @@
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
 //! | [`account`] | the books both worlds keep: the last buffer, timelines, causes of stalls, traces | `engine`, `report`, `stats` |
 //! | [`sim`] | the simulated world | `account`, `engine`, `fluid`, `random`, `report`, `scenario`, `stats` |
+//! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `random`, `report`, `scenario` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
 //! | [`cli`] | what may be typed | |
@@ -42,6 +43,7 @@ pub mod commands;
 pub mod engine;
 pub mod fluid;
 pub mod law;
+pub mod live;
 pub mod measurement;
 pub mod plot;
 pub mod profile;

@@ -130,6 +130,6 @@ pub(super) fn outcome(step_times: [f64; 2]) -> Outcome {
         makespan: 5.0,
         events: 100,
         flows: 10,
-        trace: None,
+        ..Outcome::default()
     }
 }

@@ -29,6 +29,7 @@ impl World<'_> {
             events: self.events + self.flows,
             flows: self.flows,
             trace: self.recorder.take().map(|recorder| recorder.finish(now)),
+            ..Outcome::default()
         }
     }
 
