@@ -1,6 +1,10 @@
 //! Parameters of a machine: fitted, with interval, unit and provenance; the hinge between measuring
 //! and predicting.
 
+mod file;
+
+pub use file::ProfileError;
+
 use crate::law::{DecodeLaw, ReadLaw, StepLaw};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -31,10 +31,14 @@ pub(super) fn scenario() -> Scenario {
         prefill: 0,
         copies_per_node: 1,
         pipeline: None,
-        step: StepTime { fixed: 0.02, per_sample: 0.0, jitter: None },
+        step: StepTime { fixed: 0.02, per_sample: 0.0, floor: 0.0, jitter: None },
+        device: Device::Accelerator,
+        catalogue: None,
+        hand_off: 0.0,
     };
     let node = Node {
         cores: 8,
+        core_speed: vec![],
         scheduling: Scheduling::Shared,
         gpus: 1,
         gpu_speed: 1.0,
@@ -53,6 +57,7 @@ pub(super) fn scenario() -> Scenario {
                 per_stream: f64::INFINITY,
                 latency: Distribution::Exponential { mean: 0.01 },
                 operations: f64::INFINITY,
+                cpu: ReadCpu::default(),
             },
         }],
         datasets: vec![Dataset {
@@ -62,9 +67,11 @@ pub(super) fn scenario() -> Scenario {
             decoded_size: None,
             layout: Layout::FilePerSample,
             order: SampleOrder::Shuffled,
+            image: None,
         }],
         jobs: vec![job],
         background: vec![],
+        remarks: vec![],
     }
 }
 

@@ -12,7 +12,7 @@ const FEWEST_STEPS: usize = 20;
 
 /// One sentence for each doubt.
 pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut found = scenario.remarks.clone();
     let live = outcomes.iter().any(|outcome| outcome.world == World::Live);
     if !live && in_lockstep(scenario) {
         found.push(
@@ -92,7 +92,7 @@ fn distributions(scenario: &Scenario) -> Vec<(String, &Distribution)> {
         all.extend(work.filter_map(|operation| match operation {
             Operation::Compute(by) => Some((format!("computing of `{}`'s loader", job.name), by)),
             Operation::Delay(by) => Some((format!("delay of `{}`'s loader", job.name), by)),
-            Operation::Read | Operation::Copy => None,
+            Operation::Read | Operation::Decode(_) | Operation::Copy => None,
         }));
     }
     for load in &scenario.background {

@@ -4,6 +4,7 @@ use super::document::{Document, NodeId, ROOT};
 use super::field::Field;
 use super::names::choose;
 use super::problem::{Log, unsafe_to_show};
+use crate::profile::{Fit, Profile};
 use std::fmt::Display;
 use std::path::Path;
 
@@ -14,6 +15,10 @@ pub(super) struct Check<'d> {
     pub(super) log: &'d Log,
     /// Where files that the scenario names are looked up.
     pub(super) directory: &'d Path,
+    /// What is known of the machine.
+    pub(super) profile: Option<&'d Profile>,
+    /// What only a simulation needs may be missing.
+    pub(super) lenient: bool,
 }
 
 impl Check<'_> {
@@ -47,6 +52,44 @@ impl Check<'_> {
             return;
         }
         self.log.key(table, format!("the key `{key}` is missing"), remedy);
+    }
+
+    /// Neither `table` nor the profile says `key`, of which `part` would have been the profile's:
+    /// `None` if that matters.
+    pub(super) fn unsaid(self, table: NodeId, key: &str, example: &str, part: &str) -> Option<()> {
+        if self.lenient {
+            return Some(());
+        }
+        let what = match self.profile {
+            None => format!("the key `{key}` is missing"),
+            Some(_) => format!("the key `{key}` is missing, and the profile has no {part}"),
+        };
+        let remedy = format!("write `{example}`, or name a profile that has {part}");
+        if !self.log.suggested(self.document, table, key) {
+            self.log.key(table, what, remedy);
+        }
+        None
+    }
+
+    /// A sentence for whoever reads the results.
+    pub(super) fn remark(self, sentence: String) {
+        self.log.remark(sentence);
+    }
+
+    /// A setting that is beyond what a part of the profile was measured at, where the profile says
+    /// from where to where that was.
+    pub(super) fn in_range(self, part: &str, fit: &Fit, name: &str, setting: &str, value: f64) {
+        let Some([low, high]) = fit.range.get(name) else { return };
+        // Settings and ranges have been through decimal text.
+        if value < low * (1.0 - 1e-6) || value > high * (1.0 + 1e-6) {
+            self.remark(format!(
+                "`{setting}` is {}, and the profile's {part} was measured from {} to {}: the \
+                 prediction extrapolates.",
+                number(value),
+                number(*low),
+                number(*high)
+            ));
+        }
     }
 
     /// The one of some alternatives that is written; what was changed by an override wins.
@@ -128,4 +171,10 @@ impl Check<'_> {
         }
         index
     }
+}
+
+/// A number to show: as it is, without the noise of the last digits.
+fn number(value: f64) -> String {
+    let digits = format!("{value:.6e}").parse().unwrap_or(value);
+    format!("{digits}")
 }

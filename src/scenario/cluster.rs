@@ -2,8 +2,9 @@
 
 use super::check::Check;
 use super::document::NodeId;
-use super::field::Field;
+use super::field::{Field, List};
 use super::number::{Amount, Count, Factor, Positive};
+use crate::profile::Profile;
 use crate::units::{Bandwidth, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,6 +28,9 @@ pub struct Cluster {
 pub struct Node {
     /// CPU cores.
     pub cores: u32,
+    /// Speed of a core while n of them are busy, against one that is busy alone: entry n − 1, the
+    /// last entry with more; empty where they do not slow each other.
+    pub core_speed: Vec<f64>,
     /// How threads get cores.
     pub scheduling: Scheduling,
     /// Accelerators.
@@ -79,9 +83,12 @@ pub(super) struct ClusterSettings {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NodeSettings {
-    /// CPU cores.
-    #[schemars(required)]
+    /// CPU cores (default: those of the profile's machine, part of a core counted as a whole one
+    /// that is slower).
     cores: Field<Count<1, 100_000>>,
+    /// Speed of a core while 1, 2, 3 … of them are busy, against one that is busy alone; the last
+    /// holds for more (default: as the profile says, or 1).
+    core_speed: Field<List<Factor>>,
     /// How threads get cores (default: "shared").
     scheduling: Field<Scheduling>,
     /// Accelerators (default: 1).
@@ -140,11 +147,13 @@ impl ClusterSettings {
 
 impl NodeSettings {
     fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Node> {
-        let cores = check.required(at, &self.cores, "cores", "write `cores = 20`")?;
+        let cores = self.cores(check, at)?;
+        let scheduling = self.scheduling.get().copied().unwrap_or(Scheduling::Shared);
         let intra = self.intra.get();
         Some(Node {
-            cores: cores.small(),
-            scheduling: self.scheduling.get().copied().unwrap_or(Scheduling::Shared),
+            cores,
+            core_speed: self.core_speed(check, cores, scheduling),
+            scheduling,
             gpus: self.gpus.get().map_or(1, |gpus| gpus.small()),
             gpu_speed: self.gpu_speed.get().map_or(1.0, |speed| speed.0),
             memory: or_infinite(&self.memory),
@@ -154,6 +163,72 @@ impl NodeSettings {
                 latency: intra.map_or(0.0, |intra| or_zero(&intra.latency)),
             },
         })
+    }
+}
+
+impl NodeSettings {
+    fn cores(&self, check: Check<'_>, at: NodeId) -> Option<u32> {
+        if self.cores.is_written() {
+            return Some(self.cores.get()?.small());
+        }
+        let measured = check.profile.map_or(0.0, |profile| profile.host.cores).ceil();
+        if measured >= 1.0 {
+            return Some((measured as u32).min(100_000));
+        }
+        check.unsaid(at, "cores", "cores = 20", "host.cores")?;
+        Some(1)
+    }
+
+    fn core_speed(&self, check: Check<'_>, cores: u32, scheduling: Scheduling) -> Vec<f64> {
+        if let Some((at, list)) = self.core_speed.given() {
+            if scheduling == Scheduling::Fifo {
+                let what = "cores in \"fifo\" order keep their speed from start to end of a piece";
+                check.wrong(at, what, "remove `core_speed`, or write `scheduling = \"shared\"`");
+            }
+            if list.0.is_empty() {
+                check.wrong(at, "the list is empty", "write `core_speed = [1.0, 0.95]`");
+            }
+            return list.0.iter().filter_map(|speed| Some(speed.get()?.0)).collect();
+        }
+        match check.profile {
+            Some(profile) if !self.core_speed.is_written() && scheduling == Scheduling::Shared => {
+                measured_speed(profile, cores, !self.cores.is_written())
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Speed of a core while 1 … `cores` are busy, straight lines between the numbers that were
+/// measured; `whole`: no more in all than the machine has, which may be part of a core. Empty where
+/// that is 1 throughout.
+fn measured_speed(profile: &Profile, cores: u32, whole: bool) -> Vec<f64> {
+    let parameters = profile.cores.iter().flat_map(|fit| &fit.parameters);
+    let known = parameters.filter_map(|(name, speed)| {
+        let busy: u32 = name.strip_prefix("speed_")?.parse().ok()?;
+        Some((f64::from(busy), speed.value))
+    });
+    let mut known: Vec<(f64, f64)> = known.filter(|(_, speed)| *speed > 0.0).collect();
+    if !known.iter().any(|(busy, _)| *busy == 1.0) {
+        known.push((1.0, 1.0));
+    }
+    known.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let most = if whole { profile.host.cores } else { f64::INFINITY };
+    let speed = |busy: u32| between(&known, busy.into()).min(most / f64::from(busy));
+    // Beyond the last number that was measured nothing changes, unless the machine's share ends.
+    let last = known.last().map_or(1, |(busy, _)| *busy as u32).max(1);
+    let entries = if whole { cores } else { last.min(cores) };
+    let speeds: Vec<f64> = (1..=entries).map(speed).collect();
+    if speeds.iter().all(|speed| *speed == 1.0) { Vec::new() } else { speeds }
+}
+
+/// The value at `x` on straight lines between points in ascending order; level beyond the last.
+fn between(points: &[(f64, f64)], x: f64) -> f64 {
+    let above = points.partition_point(|(at, _)| *at < x);
+    match (above.checked_sub(1).and_then(|below| points.get(below)), points.get(above)) {
+        (Some((a, from)), Some((b, to))) => from + (to - from) * (x - a) / (b - a),
+        (_, Some((_, value))) | (Some((_, value)), None) => *value,
+        (None, None) => 1.0,
     }
 }
 

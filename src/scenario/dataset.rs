@@ -27,6 +27,51 @@ pub struct Dataset {
     pub layout: Layout,
     /// Order in which an epoch visits them.
     pub order: SampleOrder,
+    /// What the samples are images of, if they are images.
+    pub image: Option<Image>,
+}
+
+/// Samples that are JPEG images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Image {
+    /// Width as stored [pixels].
+    pub width: u32,
+    /// Height as stored [pixels].
+    pub height: u32,
+    /// Width and height that decoding resizes to [pixels], if it does.
+    pub resize: Option<u32>,
+}
+
+impl Image {
+    /// Pixels as stored.
+    #[must_use]
+    pub fn pixels(&self) -> f64 {
+        f64::from(self.width) * f64::from(self.height)
+    }
+}
+
+impl Dataset {
+    /// Mean size of a sample as stored [B].
+    #[must_use]
+    pub fn mean_size(&self) -> f64 {
+        match &self.sizes {
+            SampleSizes::Drawn(size) => size.mean(),
+            #[expect(clippy::cast_precision_loss, reason = "tables are far below 2^53")]
+            SampleSizes::Table { table, .. } => table.iter().sum::<f64>() / table.len() as f64,
+        }
+    }
+
+    /// Mean size of one request to the storage [B].
+    #[must_use]
+    pub fn mean_request(&self) -> f64 {
+        match self.layout {
+            Layout::FilePerSample => self.mean_size(),
+            #[expect(clippy::cast_precision_loss, reason = "sizes of shards are estimates")]
+            Layout::Shards { samples_per_shard, request } => {
+                request.min(samples_per_shard as f64 * self.mean_size())
+            }
+        }
+    }
 }
 
 /// Size of each sample as stored [B].
@@ -89,6 +134,32 @@ pub(super) struct DatasetSettings {
     layout: Field<LayoutSettings>,
     /// Order in which an epoch visits samples or shards (default: "shuffled").
     order: Field<SampleOrder>,
+    /// Samples are JPEG images of this size, and decoding them costs what the profile says
+    /// (default: opaque bytes).
+    image: Field<ImageSettings>,
+}
+
+/// JPEG images.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ImageSettings {
+    /// Width as stored [pixels].
+    #[schemars(required)]
+    width: Field<Count<1, 65_535>>,
+    /// Height as stored [pixels].
+    #[schemars(required)]
+    height: Field<Count<1, 65_535>>,
+    /// Width and height to which decoding resizes [pixels] (default: as stored).
+    resize: Field<Count<1, 65_535>>,
+}
+
+impl ImageSettings {
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Image> {
+        let width = check.required(at, &self.width, "width", "write `width = 500`");
+        let height = check.required(at, &self.height, "height", "write `height = 375`");
+        let resize = self.resize.get().map(|side| side.small());
+        Some(Image { width: width?.small(), height: height?.small(), resize })
+    }
 }
 
 /// How samples are packed into files.
@@ -143,6 +214,10 @@ impl DatasetSettings {
             Some((at, layout)) => layout.resolve(check, at)?,
             None => Layout::FilePerSample,
         };
+        let image = match self.image.given() {
+            Some((at, image)) => Some(image.resolve(check, at)?),
+            None => None,
+        };
         Some(Dataset {
             name: name.to_owned(),
             samples: samples?.0,
@@ -150,6 +225,7 @@ impl DatasetSettings {
             decoded_size: self.decoded_size.get().map(|size| size.0),
             layout,
             order: self.order.get().copied().unwrap_or(SampleOrder::Shuffled),
+            image,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::document::{Document, Kind, Node, NodeId, ROOT};
 use super::problem::{Problem, Problems};
+use super::profile::Cache;
 use super::value::Tree;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -18,6 +19,8 @@ pub struct ScenarioFile {
     pub(super) directory: PathBuf,
     pub(super) text: String,
     pub(super) document: Document,
+    /// Profiles that were read for it.
+    pub(super) profiles: Cache,
 }
 
 impl ScenarioFile {
@@ -46,7 +49,8 @@ impl ScenarioFile {
         let mut document = Document::new(table.span());
         grow_table(&mut document, ROOT, table.get_ref());
         let directory = Path::new(name).parent().map(Path::to_path_buf).unwrap_or_default();
-        Ok(Self { name: name.to_owned(), directory, text, document })
+        let profiles = Cache::default();
+        Ok(Self { name: name.to_owned(), directory, text, document, profiles })
     }
 
     /// The question that the file asks: its first comment line, without `#`.

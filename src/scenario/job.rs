@@ -2,6 +2,7 @@
 
 mod goal;
 mod interval;
+mod machine;
 mod model;
 mod parallel;
 mod prefill;
@@ -9,6 +10,7 @@ mod rules;
 pub(super) mod settings;
 
 use super::{Distribution, StageGraph};
+use crate::law::StepLaw;
 
 pub use goal::{ENDLESS, Goal};
 
@@ -46,6 +48,62 @@ pub struct Job {
     pub pipeline: Option<Pipeline>,
     /// Time of one step of one model copy, forward, backward and update.
     pub step: StepTime,
+    /// What the steps run on.
+    pub device: Device,
+    /// The model that the live world trains; without one it waits for as long as a step takes.
+    pub catalogue: Option<Catalogue>,
+    /// What it costs a stage's worker to hand an item on [core-s].
+    pub hand_off: f64,
+}
+
+/// What training steps run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    /// A GPU of the node for each model copy (and pipeline stage).
+    Accelerator,
+    /// The node's cores, shared with the loader.
+    Cpu {
+        /// Threads of each model copy, each on at most one core.
+        threads: u32,
+    },
+}
+
+impl Device {
+    /// Name in a profile's table of steps.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Accelerator => "gpu".to_owned(),
+            Self::Cpu { threads } => format!("cpu-{threads}"),
+        }
+    }
+}
+
+/// Models that are there to be trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Catalogue {
+    /// LeNet-5.
+    Lenet5,
+    /// A small residual network.
+    ResnetSmall,
+    /// A small transformer.
+    TransformerSmall,
+}
+
+impl Catalogue {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Lenet5, Self::ResnetSmall, Self::TransformerSmall];
+
+    /// Name, in scenarios and profiles.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lenet5 => "lenet5",
+            Self::ResnetSmall => "resnet-small",
+            Self::TransformerSmall => "transformer-small",
+        }
+    }
 }
 
 /// How often a model copy takes a fresh batch; between, it trains on the last one again.
@@ -95,6 +153,17 @@ pub struct StepTime {
     pub fixed: f64,
     /// Cost per sample [s].
     pub per_sample: f64,
+    /// Shortest step [s].
+    pub floor: f64,
     /// Factor drawn anew for each step and model copy; its mean should be 1.
     pub jitter: Option<Distribution>,
+}
+
+impl StepTime {
+    /// Time of a step over `batch` samples, before jitter [s].
+    #[must_use]
+    pub fn seconds(&self, batch: f64) -> f64 {
+        let Self { fixed, per_sample, floor, .. } = *self;
+        StepLaw { floor, fixed, per_sample }.seconds(batch)
+    }
 }

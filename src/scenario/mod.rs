@@ -18,6 +18,7 @@ pub mod loader;
 mod names;
 mod number;
 mod problem;
+mod profile;
 mod reader;
 mod run;
 mod settings;
@@ -28,14 +29,15 @@ mod tests;
 mod value;
 
 pub use cluster::{Cluster, Node, Scheduling};
-pub use dataset::{Dataset, Layout, SampleOrder, SampleSizes};
+pub use dataset::{Dataset, Image, Layout, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use file::ScenarioFile;
-pub use job::{BatchInterval, ENDLESS, Goal, Job, Pipeline, QueueKind, StepTime};
+pub use job::{BatchInterval, Catalogue, Device, ENDLESS, Goal, Job, Pipeline, QueueKind, StepTime};
 pub use loader::{Operation, Order, Stage, StageGraph, Unit};
 pub use problem::{Problem, Problems};
+pub use profile::Reading;
 pub use settings::schema;
-pub use storage::{Storage, StorageKind};
+pub use storage::{Access, ReadCpu, Storage, StorageKind};
 pub use value::{Axis, Override, Value};
 
 /// Everything a run needs, already checked.
@@ -55,6 +57,9 @@ pub struct Scenario {
     pub jobs: Vec<Job>,
     /// Who else uses the storage.
     pub background: Vec<Background>,
+    /// What a reader of results should know, one sentence each: settings without effect, and those
+    /// beyond what the profile's machine was measured at.
+    pub remarks: Vec<String>,
 }
 
 /// How long to run, how often, from which seed.

@@ -202,6 +202,7 @@ impl std::error::Error for Problems {}
 pub(super) struct Log {
     found: RefCell<Vec<Found>>,
     more: Cell<usize>,
+    remarks: RefCell<Vec<String>>,
 }
 
 /// A problem at a node, or in another file that a node names.
@@ -234,6 +235,19 @@ impl Log {
     pub(super) fn elsewhere(&self, at: NodeId, problem: Problem) {
         let (what, remedy) = (problem.what.clone(), problem.remedy.clone());
         self.push(Found { at, on_key: false, what, remedy, elsewhere: Some(problem) });
+    }
+
+    /// Nothing is wrong, but whoever reads the results should know.
+    pub(super) fn remark(&self, sentence: String) {
+        let mut all = self.remarks.borrow_mut();
+        if !all.contains(&sentence) {
+            all.push(sentence);
+        }
+    }
+
+    /// The remarks, in the order in which they were made.
+    pub(super) fn take_remarks(&self) -> Vec<String> {
+        self.remarks.take()
     }
 
     /// Whether `key` was suggested for an unknown key of `table`.

@@ -10,7 +10,7 @@ use super::document::{Document, Kind, NodeId};
 use super::field::FIELD;
 use super::names::choose;
 use super::problem::Log;
-use access::{Children, Choice, WithPosition};
+use access::{Children, Choice, WithNumber};
 use serde::de::value::MapDeserializer;
 use serde::de::{self, Expected, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
@@ -21,6 +21,20 @@ use std::fmt;
 const UNSAID_KINDS: [&str; 2] = ["constant", "every"];
 /// A key that a text stands for where a table is expected: `"3 ms"` for `{ fixed = "3 ms" }`.
 const UNSAID_KEY: &str = "fixed";
+
+/// The name by which settings that are written in several forms ask the reader for theirs.
+pub(super) const FORM: &str = "$forebay::Form";
+
+/// How such settings are written.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    /// The name of their key alone: `"decode"`.
+    Word,
+    /// A table with some of the keys that were asked for.
+    Keys,
+    /// Anything else.
+    Other,
+}
 
 /// Reads the value of one node.
 #[derive(Clone, Copy)]
@@ -155,6 +169,16 @@ impl<'d> Reader<'d> {
         visitor.visit_map(Children::new(self, Some(fields)))
     }
 
+    /// The form of a value that may be a table with some of these keys.
+    fn form(self, keys: &[&str]) -> Form {
+        let key = |id: NodeId| self.document.node(id).key.as_str();
+        match self.kind() {
+            Kind::Text(text) if text == "decode" => Form::Word,
+            Kind::Table(members) if members.iter().any(|&id| keys.contains(&key(id))) => Form::Keys,
+            _ => Form::Other,
+        }
+    }
+
     /// The kind of a value and where its settings are.
     fn choice(self, kinds: &'static [&'static str]) -> Result<(&'d str, NodeId), ReadError> {
         let children = self.document.children(self.at);
@@ -226,7 +250,7 @@ impl<'d> de::Deserializer<'d> for Reader<'d> {
         visitor: V,
     ) -> Result<V::Value, ReadError> {
         if name == FIELD {
-            visitor.visit_seq(WithPosition { reader: self, next: 0 })
+            visitor.visit_seq(WithNumber { reader: self, first: self.at as u64, next: 0 })
         } else {
             self.settle(visitor.visit_newtype_struct(self))
         }
@@ -234,10 +258,14 @@ impl<'d> de::Deserializer<'d> for Reader<'d> {
 
     fn deserialize_struct<V: Visitor<'d>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ReadError> {
+        if name == FORM {
+            let first = self.form(fields) as u64;
+            return visitor.visit_seq(WithNumber { reader: self, first, next: 0 });
+        }
         self.settle(self.visit_known(fields, visitor))
     }
 

@@ -9,6 +9,7 @@ use super::field::{Field, List, Named};
 use super::file::ScenarioFile;
 use super::job::settings::{Around, JobSettings};
 use super::problem::{Log, Problem, Problems, Source};
+use super::profile::Reading;
 use super::reader::Reader;
 use super::run::RunSettings;
 use super::storage::settings::{self as storage, StorageSettings};
@@ -26,6 +27,9 @@ pub(super) struct ScenarioSettings {
     /// Name, for reports and figures.
     #[schemars(required)]
     pub(super) name: Field<String>,
+    /// File with what was measured of a machine, looked up beside the scenario: defaults for what
+    /// the scenario does not say (default: none).
+    pub(super) profile: Field<String>,
     /// How long to run, how often, from which seed.
     #[schemars(required)]
     pub(super) run: Field<RunSettings>,
@@ -65,14 +69,38 @@ impl ScenarioFile {
     /// With everything that is wrong or contradictory in the file, in the changes, and in the files
     /// of values that they name.
     pub fn resolve(&self, overrides: &[Override]) -> Result<Scenario, Problems> {
-        let mut document = self.document.clone();
-        for (index, change) in overrides.iter().enumerate() {
-            document.set(change.path(), change.value(), index);
-        }
+        self.resolve_as(overrides, Reading::default())
+    }
+
+    /// The same, read as `reading` says.
+    ///
+    /// # Errors
+    /// As [`ScenarioFile::resolve`].
+    pub fn resolve_as(
+        &self,
+        overrides: &[Override],
+        reading: Reading<'_>,
+    ) -> Result<Scenario, Problems> {
+        let document = self.changed(overrides);
         let log = Log::default();
-        let check = Check { document: &document, log: &log, directory: &self.directory };
+        let named = match reading.profile {
+            Some(_) => None,
+            None => self.named_profile(&document, &log),
+        };
+        let unread = named.as_ref().is_some_and(Option::is_none);
+        let named = named.flatten();
+        let check = Check {
+            document: &document,
+            log: &log,
+            directory: &self.directory,
+            profile: reading.profile.or(named.as_deref()),
+            // What an unreadable profile would have said is not missing.
+            lenient: reading.live || unread,
+        };
         let scenario = read(&document, &log).and_then(|settings| settings.resolve(check));
         let source = Source { file: &self.name, text: &self.text, document: &document, overrides };
+        let remarks = log.take_remarks();
+        let scenario = scenario.map(|scenario| Scenario { remarks, ..scenario });
         match (log.into_problems(&source), scenario) {
             (Some(problems), _) => Err(problems),
             (None, Some(scenario)) => Ok(scenario),
@@ -112,6 +140,7 @@ impl ScenarioSettings {
             storage: &storage,
             dataset_names: &names(dataset_settings),
             datasets: &datasets,
+            measured: &storage::asks_profile(storage_settings),
         };
         let jobs: Vec<_> = entries(&self.job)
             .iter()
@@ -129,6 +158,7 @@ impl ScenarioSettings {
             datasets: all(datasets)?,
             jobs: all(jobs)?,
             background: all(background)?,
+            remarks: Vec::new(),
         })
     }
 

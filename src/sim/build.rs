@@ -254,9 +254,11 @@ impl Builder<'_, '_> {
         let stage = &stages[index];
         let previous = index.checked_sub(1).map(|i| &stages[i]);
         let gathers = previous.is_some_and(|p| p.unit == Unit::Sample && stage.unit == Unit::Batch);
+        let image = self.scenario.datasets[job.dataset].image;
+        let pixels = image.map_or(0.0, |image| image.pixels());
         let mut works = |list: &[Operation], base: usize| {
             let salt = |i: usize| (index * 256 + base + i) as u64;
-            list.iter().enumerate().map(|(i, op)| self.work(op, salt(i))).collect()
+            list.iter().enumerate().map(|(i, op)| self.work(op, salt(i), pixels)).collect()
         };
         StageRun {
             loader: l,
@@ -277,13 +279,14 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn work(&mut self, operation: &Operation, index: u64) -> Work {
+    fn work(&mut self, operation: &Operation, index: u64, pixels: f64) -> Work {
         let mut draw = |distribution: &Distribution, purpose| {
             let delay = |seconds| self.lanes.recurring(self.calendar, seconds);
             Draw::new(Sampler::new(distribution), delay, purpose, index)
         };
         match operation {
             Operation::Read => Work::Read,
+            Operation::Decode(law) => Work::Decode(*law, pixels),
             Operation::Compute(distribution) => Work::Compute(draw(distribution, Purpose::Compute)),
             Operation::Delay(distribution) => Work::Delay(draw(distribution, Purpose::Delay)),
             Operation::Copy => Work::Copy,
@@ -459,14 +462,14 @@ fn medium(kind: &StorageKind) -> Medium<'_> {
             operations: f64::INFINITY,
             remote: false,
         },
-        StorageKind::LocalDisk { bandwidth, per_stream, latency, operations } => Medium {
+        StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, .. } => Medium {
             bandwidth,
             per_stream: *per_stream,
             latency: Some(latency),
             operations: *operations,
             remote: false,
         },
-        StorageKind::FileServer { bandwidth, per_stream, latency, operations } => Medium {
+        StorageKind::FileServer { bandwidth, per_stream, latency, operations, .. } => Medium {
             bandwidth,
             per_stream: *per_stream,
             latency: Some(latency),

@@ -3,6 +3,7 @@
 use crate::account::{Activity, NOBODY, Timeline};
 use crate::engine::Time;
 use crate::fluid::GroupId;
+use crate::law::DecodeLaw;
 use crate::random::{Purpose, Sampler};
 use crate::report::Cause;
 
@@ -75,6 +76,8 @@ pub(super) enum Phase {
 pub(super) enum Work {
     Read,
     Compute(Draw),
+    /// By the sample's bytes and these pixels.
+    Decode(DecodeLaw, f64),
     Delay(Draw),
     Copy,
 }
@@ -186,6 +189,10 @@ impl World<'_> {
                 let (seconds, delay) = self.draw(draw, w);
                 self.begin_compute(clock, w, seconds, delay)
             }
+            Work::Decode(law, pixels) => {
+                let seconds = law.core_seconds(self.stored_bytes(w), *pixels);
+                self.begin_compute(clock, w, seconds, Delay::once(seconds))
+            }
             Work::Delay(draw) => {
                 let (seconds, delay) = self.draw(draw, w);
                 if seconds <= 0.0 {
@@ -210,6 +217,15 @@ impl World<'_> {
         let mut generator = self.streams.at(draw.purpose, loader.job as u64, entity, draw.index);
         let seconds = draw.sampler.draw(&mut generator);
         (seconds, Delay::once(seconds))
+    }
+
+    /// Bytes of the sample that worker `w` is at; behind a stage that gathered several, their mean.
+    fn stored_bytes(&self, w: u32) -> f64 {
+        let worker = &self.workers[w as usize];
+        match self.stages[worker.stage as usize].previous {
+            None => worker.size,
+            Some(_) => worker.item.bytes / f64::from(worker.item.samples.max(1)),
+        }
     }
 
     fn begin_compute(&mut self, clock: &mut Clock, w: u32, seconds: f64, delay: Delay) -> bool {

@@ -275,6 +275,12 @@ pub(in crate::scenario) struct Spread {
     cv: Field<Factor>,
 }
 
+/// A lognormal factor with mean 1 and this standard deviation; none where that is too small to
+/// matter.
+pub(in crate::scenario) fn factor(cv: f64) -> Option<Distribution> {
+    (cv >= 1e-3).then(|| lognormal(1.0, cv.min(100.0)))
+}
+
 impl Jitter {
     /// The checked distribution of the factor at node `at`.
     pub(in crate::scenario) fn resolve(

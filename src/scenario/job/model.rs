@@ -1,55 +1,142 @@
 //! How `[job.model]` is written.
 
-use super::StepTime;
+use super::{Catalogue, Device, StepTime};
+use crate::law::StepLaw;
+use crate::profile::Fit;
 use crate::scenario::check::Check;
-use crate::scenario::distribution::settings::Jitter;
+use crate::scenario::distribution::settings::{Jitter, factor};
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
-use crate::scenario::number::Amount;
+use crate::scenario::number::{Amount, Count};
 use crate::units::Time;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 
-/// What is trained.
+/// What is trained, and on what.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct ModelSettings {
-    /// Time of one step of one model copy: forward, backward and update.
-    #[schemars(required)]
+    /// Time of one step of one model copy: forward, backward and update (default: as the profile
+    /// says of this model on this device).
     step: Field<StepSettings>,
-    /// Factor drawn anew for each step and model copy, with mean 1 (default: none).
+    /// Factor drawn anew for each step and model copy, with mean 1 (default: as the profile says
+    /// where it says the step time, otherwise none).
     jitter: Field<Jitter>,
+    /// The model, of those that can be trained here (default: none, and its step takes the time that
+    /// is written).
+    catalogue: Field<Catalogue>,
+    /// What the steps run on: "accelerator", or the node's cores: `{ cpu = { threads = 1 } }`
+    /// (default: "accelerator").
+    pub(super) device: Field<DeviceSettings>,
 }
 
-/// Time of a step: `fixed + batch · per_sample`.
+/// What training steps run on.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::scenario) enum DeviceSettings {
+    /// A GPU of the node for each model copy.
+    Accelerator,
+    /// The node's cores, shared with the loader.
+    Cpu(CpuSettings),
+}
+
+/// The node's cores, shared with the loader.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct CpuSettings {
+    /// Threads of each model copy (default: 1).
+    threads: Field<Count<1, 10_000>>,
+}
+
+/// Time of a step: `fixed + batch · per_sample`, at least `floor`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StepSettings {
     fixed: Field<Amount<Time>>,
     per_sample: Field<Amount<Time>>,
+    floor: Field<Amount<Time>>,
+}
+
+/// A checked model.
+pub(in crate::scenario) struct ResolvedModel {
+    pub(super) step: StepTime,
+    pub(super) device: Device,
+    pub(super) catalogue: Option<Catalogue>,
+    /// Whether the step time is the profile's.
+    pub(super) measured: bool,
 }
 
 impl ModelSettings {
-    /// The checked step time of the table at node `at`.
-    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StepTime> {
-        check.required(at, &self.step, "step", "write `step = \"3 ms\"`");
+    /// The checked model of the table at node `at`.
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<ResolvedModel> {
+        let device = match self.device.get() {
+            None | Some(DeviceSettings::Accelerator) => Device::Accelerator,
+            Some(DeviceSettings::Cpu(cpu)) => {
+                Device::Cpu { threads: cpu.threads.get().map_or(1, |threads| threads.small()) }
+            }
+        };
+        let catalogue = self.catalogue.get().copied();
         let jitter = match self.jitter.given() {
             Some((at, jitter)) => Some(jitter.resolve(check, at)?),
             None => None,
         };
-        let (at, step) = self.step.given()?;
-        let fixed = step.fixed.get().map_or(0.0, |time| time.0);
-        let per_sample = step.per_sample.get().map_or(0.0, |time| time.0);
-        if fixed == 0.0 && per_sample == 0.0 {
+        let measured = !self.step.is_written();
+        let step = match self.step.given() {
+            Some((at, step)) => step.resolve(check, at)?,
+            None if measured => self.measured(check, at, catalogue, device)?,
+            None => return None,
+        };
+        let jitter = jitter.or(step.jitter.clone());
+        Some(ResolvedModel { step: StepTime { jitter, ..step }, device, catalogue, measured })
+    }
+
+    /// The step time that the profile knows.
+    fn measured(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        catalogue: Option<Catalogue>,
+        device: Device,
+    ) -> Option<StepTime> {
+        let Some(model) = catalogue else {
+            if !self.catalogue.is_written() {
+                let remedy = "write `step = \"3 ms\"`, or a `catalogue` model that a profile has";
+                check.required(at, &self.step, "step", remedy);
+            }
+            return None;
+        };
+        let fit = step_fit(check, model, device);
+        if let Some(law) = fit.and_then(|fit| fit.step()) {
+            let cv = fit.and_then(|fit| fit.value("jitter"));
+            let StepLaw { floor, fixed, per_sample } = law;
+            return Some(StepTime { fixed, per_sample, floor, jitter: cv.and_then(factor) });
+        }
+        let part = format!("step.{}.{}", model.name(), device.name());
+        check.unsaid(at, "step", "step = \"3 ms\"", &part)?;
+        Some(StepTime { fixed: 0.0, per_sample: 0.0, floor: 0.0, jitter: None })
+    }
+}
+
+/// What the profile knows of a model on a device.
+pub(super) fn step_fit<'c>(check: Check<'c>, model: Catalogue, device: Device) -> Option<&'c Fit> {
+    check.profile?.step.get(model.name())?.get(&device.name())
+}
+
+impl StepSettings {
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StepTime> {
+        let or_zero = |time: &Field<Amount<Time>>| time.get().map_or(0.0, |time| time.0);
+        let (fixed, per_sample) = (or_zero(&self.fixed), or_zero(&self.per_sample));
+        let floor = or_zero(&self.floor);
+        if fixed == 0.0 && per_sample == 0.0 && floor == 0.0 {
             let wrong = |time: &Field<Amount<Time>>| time.is_written() && time.get().is_none();
-            if !wrong(&step.fixed) && !wrong(&step.per_sample) {
+            if !wrong(&self.fixed) && !wrong(&self.per_sample) && !wrong(&self.floor) {
                 let remedy = "write `step = \"3 ms\"` or `step = { fixed = \"2 ms\", per_sample = \
                               \"15 us\" }`";
                 check.wrong(at, "a step takes no time", remedy);
             }
             return None;
         }
-        Some(StepTime { fixed, per_sample, jitter })
+        Some(StepTime { fixed, per_sample, floor, jitter: None })
     }
 }
 
@@ -63,7 +150,7 @@ impl JsonSchema for StepSettings {
         json_schema!({
             "anyOf": [time, {
                 "type": "object",
-                "properties": { "fixed": time, "per_sample": time },
+                "properties": { "fixed": time, "per_sample": time, "floor": time },
                 "additionalProperties": false,
                 "minProperties": 1,
             }],

@@ -3,12 +3,12 @@
 use super::interval::IntervalSettings;
 use super::prefill::Prefill;
 use super::settings::{Around, JobSettings};
-use super::{BatchInterval, Job, QueueKind};
+use super::{BatchInterval, Device, Job, QueueKind};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::loader::settings::ResolvedLoader;
 use crate::scenario::storage::Bandwidth;
-use crate::scenario::{Cluster, Dataset, Node, SampleSizes, StageGraph, StorageKind, Unit};
+use crate::scenario::{Cluster, Dataset, Node, StageGraph, StorageKind, Unit};
 use crate::units::{Dimension, Time};
 
 /// Longest that one mean transfer may take [s].
@@ -153,6 +153,9 @@ impl Rules<'_> {
     }
 
     fn check_gpus(&self, job: &Job, node: &Node) {
+        if job.device != Device::Accelerator {
+            return;
+        }
         let stages = job.pipeline.as_ref().map_or(1, |pipeline| pipeline.shares.len() as u64);
         let copies = u64::from(job.copies_per_node);
         let needed = copies * stages;
@@ -185,7 +188,7 @@ impl Rules<'_> {
     /// What a node keeps in memory for this job must fit.
     #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
     fn check_memory(&self, job: &Job, dataset: &Dataset, node: &Node) {
-        let stored = mean_size(dataset);
+        let stored = dataset.mean_size();
         let decoded = dataset.decoded_size.unwrap_or(stored);
         let buffered: f64 = job.loader.stages.iter().fold(0.0, |sum, stage| match stage.unit {
             Unit::Sample => sum + stage.buffer as f64,
@@ -228,7 +231,7 @@ impl Rules<'_> {
             Bandwidth::Fixed(bandwidth) => *bandwidth,
             Bandwidth::ByTransfers(table) => table.iter().copied().fold(f64::INFINITY, f64::min),
         };
-        let time = mean_size(dataset) / slowest.min(per_stream).min(nic);
+        let time = dataset.mean_size() / slowest.min(per_stream).min(nic);
         if time > LONGEST_TRANSFER {
             let what = format!("reading one sample takes {time:.0} s from {:?}", storage.name);
             let remedy = "write a smaller `sample_size`, or more bandwidth: at most 1e6 s a sample";
@@ -237,13 +240,5 @@ impl Rules<'_> {
             let storage = self.check.find(&["storage", &storage.name]);
             self.check.wrong(self.check.blame(&[size, nic, storage], self.at), what, remedy);
         }
-    }
-}
-
-fn mean_size(dataset: &Dataset) -> f64 {
-    match &dataset.sizes {
-        SampleSizes::Drawn(size) => size.mean(),
-        #[expect(clippy::cast_precision_loss, reason = "tables are far below 2^53")]
-        SampleSizes::Table { table, .. } => table.iter().sum::<f64>() / table.len() as f64,
     }
 }

@@ -5,7 +5,7 @@ use super::model::ModelSettings;
 use super::parallel::ParallelSettings;
 use super::prefill::Prefill;
 use super::rules::Rules;
-use super::{BatchInterval, Job, Pipeline, QueueKind, StepTime};
+use super::{BatchInterval, Device, Job, Pipeline, QueueKind, StepTime};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
@@ -14,6 +14,9 @@ use crate::scenario::number::{Amount, Count};
 use crate::scenario::{Cluster, Dataset, Storage};
 use crate::units::Time;
 use schemars::JsonSchema;
+
+/// In place of a step time that is wrong.
+const NO_STEP: StepTime = StepTime { fixed: 0.0, per_sample: 0.0, floor: 0.0, jitter: None };
 
 /// A training job; `copies` of it run independently, each on nodes of its own.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
@@ -51,9 +54,12 @@ pub(in crate::scenario) struct JobSettings {
     loader: Field<LoaderSettings>,
     /// What is trained.
     #[schemars(required)]
-    model: Field<ModelSettings>,
+    pub(super) model: Field<ModelSettings>,
     /// How the model is spread over the GPUs of a node.
     pub(super) parallel: Field<ParallelSettings>,
+    /// Core-seconds of a loader's worker to hand an item on to the next stage or the queue (default:
+    /// as the profile says, or 0 s).
+    pub(super) hand_off: Field<Amount<Time>>,
 }
 
 /// What jobs refer to; `None` where it is wrong.
@@ -64,6 +70,8 @@ pub(in crate::scenario) struct Around<'a> {
     pub(in crate::scenario) storage: &'a [Option<Storage>],
     pub(in crate::scenario) dataset_names: &'a [&'a str],
     pub(in crate::scenario) datasets: &'a [Option<Dataset>],
+    /// By storage, whether a profile is asked about it.
+    pub(in crate::scenario) measured: &'a [bool],
 }
 
 impl JobSettings {
@@ -82,8 +90,13 @@ impl JobSettings {
         check.required(at, &self.model, "model", "write `[job.model]` with `step = \"3 ms\"`");
         let dataset = check.reference(&self.dataset, "dataset", around.dataset_names);
         let storage = check.reference(&self.storage, "storage", around.storage_names);
-        let loader = self.loader(check);
+        let of = dataset.and_then(|dataset| around.datasets.get(dataset)?.as_ref());
+        let loader = self.loader(check, of);
+        let model = self.model.given().and_then(|(at, model)| model.resolve(check, at));
         let rules = Rules { settings: self, check, at, around, loader: loader.as_ref() };
+        let measured = model.as_ref().is_some_and(|model| model.measured);
+        let (step, device, catalogue) =
+            model.map_or((NO_STEP, Device::Accelerator, None), |m| (m.step, m.device, m.catalogue));
         // What is wrong has been recorded; with something in its place the rest can be checked.
         let job = Job {
             name: self.name.get().cloned().unwrap_or_default(),
@@ -100,21 +113,29 @@ impl JobSettings {
             prefill: rules.prefill(self.batch.get()?.0),
             copies_per_node: self.data().map_or(1, |(_, copies)| copies),
             pipeline: self.pipeline(check),
-            step: self.step(check),
+            step,
+            device,
+            catalogue,
+            hand_off: self.hand_off(check),
         };
         rules.check(&job);
+        rules.check_device(&job);
+        if !check.lenient {
+            rules.remark(&job, measured);
+        }
         Some(job)
     }
 
-    fn loader(&self, check: Check<'_>) -> Option<ResolvedLoader> {
+    fn loader(&self, check: Check<'_>, dataset: Option<&Dataset>) -> Option<ResolvedLoader> {
         let (at, loader) = self.loader.given()?;
         // Without a batch other problems of the loader are still worth finding.
-        loader.resolve(check, at, self.batch.get().map_or(1, |batch| batch.0))
+        loader.resolve(check, at, self.batch.get().map_or(1, |batch| batch.0), dataset)
     }
 
-    fn step(&self, check: Check<'_>) -> StepTime {
-        let step = self.model.given().and_then(|(at, model)| model.resolve(check, at));
-        step.unwrap_or(StepTime { fixed: 0.0, per_sample: 0.0, jitter: None })
+    fn hand_off(&self, check: Check<'_>) -> f64 {
+        let queue = check.profile.and_then(|profile| profile.queue.as_ref());
+        let measured = || queue.and_then(|fit| fit.value("per_item")).map_or(0.0, |s| s.max(0.0));
+        self.hand_off.get().map_or_else(measured, |given| given.0)
     }
 
     /// The model copies of a node and where they are written.

@@ -1,10 +1,12 @@
 //! What a loader does, in stages: the common language of every preset and of both worlds.
 
+mod decode;
 pub(super) mod settings;
 mod stages;
 mod tf_queue;
 
 use super::Distribution;
+use crate::law::DecodeLaw;
 
 /// A chain of stages from storage to trainer. Never empty; the first stage is the only one that
 /// reads.
@@ -66,6 +68,9 @@ pub enum Operation {
     Read,
     /// Use a core of the node [core-seconds].
     Compute(Distribution),
+    /// Turn the stored sample into a tensor (`per_sample` only): core-seconds by its stored bytes,
+    /// and its pixels where it is an image.
+    Decode(DecodeLaw),
     /// Do nothing for a time [s]: a remote service, a sleep.
     Delay(Distribution),
     /// Copy the item's decoded bytes to the device over the PCIe link of its GPU.

@@ -3,6 +3,7 @@
 use super::stages::StageSettings;
 use super::tf_queue::TfQueue;
 use super::{Operation, Stage, StageGraph, Unit};
+use crate::scenario::Dataset;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
@@ -46,20 +47,21 @@ pub(in crate::scenario) struct ResolvedLoader {
 }
 
 impl LoaderSettings {
-    /// The checked stages of the loader at node `at`, for batches of `batch` samples.
+    /// The checked stages of the loader at node `at`, for batches of `batch` samples of `dataset`.
     pub(in crate::scenario) fn resolve(
         &self,
         check: Check<'_>,
         at: NodeId,
         batch: u64,
+        dataset: Option<&Dataset>,
     ) -> Option<ResolvedLoader> {
         match self {
             Self::TfQueue(settings) => {
-                let stage = settings.resolve(check, check.inside(at))?;
+                let stage = settings.resolve(check, check.inside(at), dataset)?;
                 let last_buffer = settings.capacity.at;
                 Some(ResolvedLoader { graph: StageGraph { stages: vec![stage] }, last_buffer })
             }
-            Self::Stages(stages) => resolve_stages(check, check.inside(at), stages, batch),
+            Self::Stages(stages) => resolve_stages(check, check.inside(at), stages, batch, dataset),
         }
     }
 }
@@ -69,6 +71,7 @@ fn resolve_stages(
     at: NodeId,
     settings: &List<StageSettings>,
     batch: u64,
+    dataset: Option<&Dataset>,
 ) -> Option<ResolvedLoader> {
     if settings.0.is_empty() {
         check.wrong(at, "a loader needs at least one stage", "write `[[job.loader.stages]]`");
@@ -80,12 +83,13 @@ fn resolve_stages(
     }
     let place = |field: &Field<StageSettings>| {
         let (at, settings) = field.given()?;
-        settings.resolve(check, at, batch)
+        settings.resolve(check, at, batch, dataset)
     };
     let placed: Vec<_> = settings.0.iter().map(place).collect();
     let last_buffer = settings.0.last().and_then(|field| field.get()?.buffer.at);
     let placed: Vec<Placed> = placed.into_iter().collect::<Option<_>>()?;
     check_reads(check, &placed);
+    check_decodes(check, &placed);
     check_order(check, &placed, batch);
     check_names(check, &placed);
     let stages: Vec<_> = placed.into_iter().map(|placed| placed.stage).collect();
@@ -116,6 +120,16 @@ fn check_reads(check: Check<'_>, stages: &[Placed]) {
         if index == 0 && in_samples.is_empty() {
             let remedy = "write `per_sample = [\"read\"]` in it";
             check.log.key(placed.at, "the first stage does not read", remedy);
+        }
+    }
+}
+
+/// Single samples are decoded.
+fn check_decodes(check: Check<'_>, stages: &[Placed]) {
+    for placed in stages {
+        let operations = placed.stage.per_item.iter().zip(&placed.per_item);
+        for (_, &at) in operations.filter(|(op, _)| matches!(op, Operation::Decode(_))) {
+            check.wrong(at, "only single samples are decoded", "write it in `per_sample`");
         }
     }
 }

@@ -1,7 +1,9 @@
 //! A loader of the user's own stages.
 
+use super::decode::DecodeSettings;
 use super::settings::Placed;
 use super::{Operation, Order, Stage, Unit};
+use crate::scenario::Dataset;
 use crate::scenario::check::Check;
 use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
@@ -47,6 +49,9 @@ enum OperationSettings {
     Read,
     /// Copy the item's decoded bytes to the device.
     Copy,
+    /// Decode the sample, `per_sample` only: alone as the profile says, or for core-seconds, which
+    /// may depend on its bytes and pixels.
+    Decode(DecodeSettings),
     /// Use a core of the node, for core-seconds.
     Compute(Varying<Time>),
     /// Do nothing for a time: a remote service, a sleep.
@@ -63,14 +68,20 @@ pub(super) enum BufferSize {
 
 impl StageSettings {
     /// The checked stage of the table at node `at`, for batches of `batch` samples.
-    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, batch: u64) -> Option<Placed> {
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        batch: u64,
+        dataset: Option<&Dataset>,
+    ) -> Option<Placed> {
         let name = check.required(at, &self.name, "name", "write `name = \"read\"`");
         let workers = check.required(at, &self.workers, "workers", "write `workers = 4`");
         check.required(at, &self.buffer, "buffer", "write `buffer = \"64 samples\"`");
         let unit = self.unit.get().copied().unwrap_or(Unit::Sample);
         let buffer = self.buffer.given().and_then(|(at, size)| size.items(check, at, unit, batch));
-        let (per_sample, samples) = operations(check, &self.per_sample)?;
-        let (per_item, items) = operations(check, &self.per_item)?;
+        let (per_sample, samples) = operations(check, &self.per_sample, dataset)?;
+        let (per_item, items) = operations(check, &self.per_item, dataset)?;
         let stage = Stage {
             name: name?.clone(),
             workers: workers?.small(),
@@ -88,6 +99,7 @@ impl StageSettings {
 fn operations(
     check: Check<'_>,
     list: &Field<List<OperationSettings>>,
+    dataset: Option<&Dataset>,
 ) -> Option<(Vec<Operation>, Vec<NodeId>)> {
     let fields = list.get().map_or(&[][..], |list| &list.0);
     let resolved = fields.iter().map(|field| {
@@ -95,6 +107,9 @@ fn operations(
         let operation = match settings {
             OperationSettings::Read => Operation::Read,
             OperationSettings::Copy => Operation::Copy,
+            OperationSettings::Decode(decode) => {
+                decode.resolve(check, check.inside(at), dataset)?
+            }
             OperationSettings::Compute(work) => {
                 Operation::Compute(work.resolve(check, check.inside(at))?)
             }

@@ -1,12 +1,13 @@
 //! TensorFlow 1 queue: threads that each read, decode and enqueue one sample after the other.
 
+use super::decode::{self, DecodeSettings};
 use super::{Operation, Order, Stage, Unit};
+use crate::scenario::Dataset;
 use crate::scenario::check::Check;
-use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::number::{Count, Positive};
-use crate::units::{Samples, Time};
+use crate::units::Samples;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -20,19 +21,27 @@ pub(in crate::scenario) struct TfQueue {
     /// Samples that fit into the queue; at least one batch.
     #[schemars(required)]
     pub(super) capacity: Field<Positive<Samples>>,
-    /// Core-seconds to decode a sample (default: 0 s).
-    decode: Field<Varying<Time>>,
+    /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
+    /// says if the samples are images, otherwise 0 s).
+    decode: Field<DecodeSettings>,
 }
 
 impl TfQueue {
     /// The one stage that this loader is.
-    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Stage> {
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        dataset: Option<&Dataset>,
+    ) -> Option<Stage> {
         let threads = check.required(at, &self.threads, "threads", "write `threads = 8`");
         let remedy = "write `capacity = \"2000 samples\"`";
         let capacity = check.required(at, &self.capacity, "capacity", remedy);
         let mut per_sample = vec![Operation::Read];
         if let Some((at, decode)) = self.decode.given() {
-            per_sample.push(Operation::Compute(decode.resolve(check, at)?));
+            per_sample.push(decode.resolve(check, at, dataset)?);
+        } else if !self.decode.is_written() && dataset.is_some_and(|of| of.image.is_some()) {
+            per_sample.push(Operation::Decode(decode::measured(check, at, dataset)?));
         }
         Some(Stage {
             name: "enqueue".to_owned(),

@@ -52,13 +52,15 @@ impl<'d> de::MapAccess<'d> for Children<'d> {
     }
 }
 
-/// What a field reads: its position, then its value.
-pub(super) struct WithPosition<'d> {
+/// What a field reads: its position, then its value. Settings of several forms read their form
+/// first.
+pub(super) struct WithNumber<'d> {
     pub(super) reader: Reader<'d>,
+    pub(super) first: u64,
     pub(super) next: u8,
 }
 
-impl<'d> de::SeqAccess<'d> for WithPosition<'d> {
+impl<'d> de::SeqAccess<'d> for WithNumber<'d> {
     type Error = ReadError;
 
     fn next_element_seed<T: DeserializeSeed<'d>>(
@@ -67,7 +69,7 @@ impl<'d> de::SeqAccess<'d> for WithPosition<'d> {
     ) -> Result<Option<T::Value>, ReadError> {
         self.next += 1;
         match self.next {
-            1 => seed.deserialize((self.reader.at as u64).into_deserializer()).map(Some),
+            1 => seed.deserialize(self.first.into_deserializer()).map(Some),
             2 => seed.deserialize(self.reader).map(Some),
             _ => Ok(None),
         }

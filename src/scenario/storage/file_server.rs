@@ -1,7 +1,7 @@
 //! One server that all nodes share, behind their NICs.
 
 use super::StorageKind;
-use super::settings::BandwidthSettings;
+use super::settings::{BandwidthSettings, CpuSettings};
 use crate::scenario::Distribution;
 use crate::scenario::check::Check;
 use crate::scenario::distribution::settings::Varying;
@@ -25,6 +25,8 @@ pub(in crate::scenario) struct FileServer {
     latency: Field<Varying<Time>>,
     /// Operations per second of the server (default: infinite).
     operations: Field<Positive<Rate>>,
+    /// What a request costs the reading node's cores, as part of its time (default: nothing).
+    cpu: Field<CpuSettings>,
 }
 
 impl FileServer {
@@ -40,6 +42,7 @@ impl FileServer {
             per_stream: self.per_stream.get().map_or(f64::INFINITY, |given| given.0),
             latency,
             operations: self.operations.get().map_or(f64::INFINITY, |given| given.0),
+            cpu: self.cpu.get().map(CpuSettings::resolve).unwrap_or_default(),
         })
     }
 }

@@ -1,14 +1,15 @@
 //! A disk in each node.
 
-use super::StorageKind;
-use super::settings::BandwidthSettings;
+use super::settings::{BandwidthSettings, CpuSettings};
+use super::{Access, Bandwidth, ReadCpu, StorageKind};
+use crate::law::ReadLaw;
 use crate::scenario::Distribution;
 use crate::scenario::check::Check;
 use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::number::Positive;
-use crate::units::{Bandwidth, Rate, Time};
+use crate::units::{Bandwidth as BytesPerSecond, Rate, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,30 +17,88 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct LocalDisk {
-    /// Bandwidth of a node's disk, by number of concurrent transfers where it is a list.
-    #[schemars(required)]
+    /// Bandwidth of a node's disk, by number of concurrent transfers where it is a list (default:
+    /// as the profile says).
     bandwidth: Field<BandwidthSettings>,
-    /// Fastest that one transfer may go (default: infinite).
-    per_stream: Field<Positive<Bandwidth>>,
-    /// Time from request to first byte (default: 0 s).
+    /// Fastest that one transfer may go (default: as the profile says, or infinite).
+    per_stream: Field<Positive<BytesPerSecond>>,
+    /// Time from request to first byte (default: as the profile says, or 0 s).
     latency: Field<Varying<Time>>,
-    /// Operations per second of a node's disk (default: infinite).
+    /// Operations per second of a node's disk (default: as the profile says, or infinite).
     operations: Field<Positive<Rate>>,
+    /// How files are read: past the page cache, cold, or warm (default: "cold").
+    access: Field<Access>,
+    /// What a request costs the node's cores, as part of its time (default: as the profile says, or
+    /// nothing).
+    cpu: Field<CpuSettings>,
 }
 
 impl LocalDisk {
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StorageKind> {
-        let remedy = "write `bandwidth = \"2 GB/s\"`";
-        let bandwidth = check.required(at, &self.bandwidth, "bandwidth", remedy);
+        let access = self.access.get().copied().unwrap_or(Access::Cold);
+        let fit = check.profile.and_then(|profile| profile.read.get(access.name()));
+        let law = fit.and_then(|fit| fit.read());
+        self.remark(check, at);
         let latency = match self.latency.given() {
             Some((at, latency)) => latency.resolve(check, at)?,
-            None => Distribution::Constant(0.0),
+            None => Distribution::Constant(law.map_or(0.0, |law| law.latency)),
         };
+        let or_infinite = |of: fn(ReadLaw) -> f64| law.map_or(f64::INFINITY, of);
+        let measured = law.map(|law| ReadCpu { fixed: law.cpu_fixed, per_byte: law.cpu_per_byte });
         Some(StorageKind::LocalDisk {
-            bandwidth: bandwidth?.resolve(),
-            per_stream: self.per_stream.get().map_or(f64::INFINITY, |given| given.0),
+            bandwidth: self.bandwidth(check, at, access, law)?,
+            per_stream: self
+                .per_stream
+                .get()
+                .map_or_else(|| or_infinite(|law| law.per_stream), |given| given.0),
             latency,
-            operations: self.operations.get().map_or(f64::INFINITY, |given| given.0),
+            operations: self
+                .operations
+                .get()
+                .map_or_else(|| or_infinite(|law| law.operations), |given| given.0),
+            access,
+            cpu: self.cpu.get().map(CpuSettings::resolve).or(measured).unwrap_or_default(),
         })
+    }
+
+    fn bandwidth(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        access: Access,
+        law: Option<ReadLaw>,
+    ) -> Option<Bandwidth> {
+        if self.bandwidth.is_written() {
+            return Some(self.bandwidth.get()?.resolve());
+        }
+        if let Some(law) = law {
+            return Some(Bandwidth::Fixed(law.bandwidth));
+        }
+        let part = format!("read.{}", access.name());
+        check.unsaid(at, "bandwidth", "bandwidth = \"2 GB/s\"", &part)?;
+        Some(Bandwidth::Fixed(f64::INFINITY))
+    }
+
+    /// Whether anything is left for a profile to say.
+    pub(super) fn asks_profile(&self) -> bool {
+        let written = [
+            self.bandwidth.is_written(),
+            self.per_stream.is_written(),
+            self.latency.is_written(),
+            self.operations.is_written(),
+            self.cpu.is_written(),
+        ];
+        written.contains(&false)
+    }
+
+    fn remark(&self, check: Check<'_>, at: NodeId) {
+        let decides = check.profile.is_some() && self.asks_profile();
+        if self.access.is_written() && !decides && !check.lenient {
+            let path = check.document.path(at);
+            check.remark(format!(
+                "`{path}.access` has no effect here: how fast files are read is written, and \
+                 no profile is asked for it."
+            ));
+        }
     }
 }

@@ -39,6 +39,10 @@ pub enum StorageKind {
         latency: Distribution,
         /// Operations per second of one node's disk [1/s]; may be infinite.
         operations: f64,
+        /// How files are read.
+        access: Access,
+        /// What a request costs the node's cores.
+        cpu: ReadCpu,
     },
     /// One server that all nodes share, behind their NICs.
     FileServer {
@@ -50,7 +54,43 @@ pub enum StorageKind {
         latency: Distribution,
         /// Operations per second of the server [1/s]; may be infinite.
         operations: f64,
+        /// What a request costs the node's cores.
+        cpu: ReadCpu,
     },
+}
+
+/// How files are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Past the page cache.
+    Direct,
+    /// Through the page cache, which holds nothing of them at the start.
+    Cold,
+    /// Out of the page cache, which holds all of them.
+    Warm,
+}
+
+impl Access {
+    /// Name, in scenarios and profiles.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Cold => "cold",
+            Self::Warm => "warm",
+        }
+    }
+}
+
+/// Time of a core that a request costs. It is part of the request's time: a request that is alone
+/// takes latency plus bytes ÷ per-stream cap, or its core-seconds if they are more.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ReadCpu {
+    /// For each request [core-s].
+    pub fixed: f64,
+    /// For each byte [core-s/B].
+    pub per_byte: f64,
 }
 
 /// Aggregate bandwidth [B/s], which may depend on how many transfers run at once.

@@ -1,9 +1,9 @@
 //! What all kinds of storage share in how they are written.
 
-use super::{Bandwidth, Storage, StorageKind, file_server, local_disk, memory};
+use super::{Bandwidth, ReadCpu, Storage, StorageKind, file_server, local_disk, memory};
 use crate::scenario::check::Check;
 use crate::scenario::field::{Field, List, Named};
-use crate::scenario::number::Positive;
+use crate::scenario::number::{Amount, Positive};
 use crate::units;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
@@ -38,6 +38,32 @@ pub(in crate::scenario) fn resolve(
         Some(Storage { name: name.clone(), kind })
     };
     settings.0.iter().map(one).collect()
+}
+
+/// By storage, whether a profile is asked about it.
+pub(in crate::scenario) fn asks_profile(settings: &Named<StorageSettings>) -> Vec<bool> {
+    let one = |(_, field): &(String, Field<StorageSettings>)| match field.get() {
+        Some(StorageSettings::LocalDisk(disk)) => disk.asks_profile(),
+        _ => false,
+    };
+    settings.0.iter().map(one).collect()
+}
+
+/// Time of a node's core that a request costs, as part of its time.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CpuSettings {
+    /// For each request (default: 0 s).
+    fixed: Field<Amount<units::Time>>,
+    /// For each byte (default: 0 s).
+    per_byte: Field<Amount<units::Time>>,
+}
+
+impl CpuSettings {
+    pub(super) fn resolve(&self) -> ReadCpu {
+        let or_zero = |field: &Field<Amount<_>>| field.get().map_or(0.0, |given| given.0);
+        ReadCpu { fixed: or_zero(&self.fixed), per_byte: or_zero(&self.per_byte) }
+    }
 }
 
 /// `"2 GB/s"`, or a list by number of concurrent transfers: `["1 GB/s", "1.8 GB/s"]`.

@@ -125,10 +125,10 @@ fn unknown_and_missing_keys_are_named() {
         ("seed = 1", "^\"a\\u0007b\" = 1", "run.\"a\\u0007b\"", "unknown", "known"),
         (
             "name = \"fletcher-lenet\"",
-            "name = \"x\"\n^profile = \"p\"",
-            "profile",
+            "name = \"x\"\n^profiles = \"p\"",
+            "profiles",
             "unknown key",
-            "known",
+            "did you mean `profile`?",
         ),
         (
             "[cluster.node]\n",

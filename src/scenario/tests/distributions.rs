@@ -61,6 +61,8 @@ fn storage_may_be_of_every_kind() {
         per_stream: f64::INFINITY,
         latency: Distribution::Constant(0.0),
         operations: f64::INFINITY,
+        access: Access::Cold,
+        cpu: ReadCpu::default(),
     };
     assert_eq!(scenario.storage[2].kind, disk);
 }
@@ -104,5 +106,5 @@ fn models_with_jitter_and_pipelines() {
     let jitter = step.jitter.expect("written");
     assert!((jitter.mean() - 1.0).abs() < 1e-12, "{jitter:?}");
     let short = resolved(&["job.model.step=3 ms"]).expect("right").jobs.remove(0).step;
-    assert_eq!(short, StepTime { fixed: 3e-3, per_sample: 0.0, jitter: None });
+    assert_eq!(short, StepTime { fixed: 3e-3, per_sample: 0.0, floor: 0.0, jitter: None });
 }

@@ -16,6 +16,7 @@ fn the_example_of_the_design_is_read() {
             nodes: 16,
             node: Node {
                 cores: 20,
+                core_speed: vec![],
                 scheduling: Scheduling::Shared,
                 gpus: 4,
                 gpu_speed: 1.0,
@@ -37,6 +38,7 @@ fn the_example_of_the_design_is_read() {
                 per_stream: 400e6,
                 latency: Distribution::Lognormal { mu: 0.92e-3_f64.ln(), sigma },
                 operations: 1e5,
+                cpu: ReadCpu::default(),
             },
         }]
     );
@@ -49,6 +51,7 @@ fn the_example_of_the_design_is_read() {
             decoded_size: None,
             layout: Layout::FilePerSample,
             order: SampleOrder::Shuffled,
+            image: None,
         }]
     );
     assert_eq!(scenario.jobs, [fletcher_job()]);
@@ -84,7 +87,10 @@ fn fletcher_job() -> Job {
         prefill: 0,
         copies_per_node: 4,
         pipeline: None,
-        step: StepTime { fixed: 2e-3, per_sample: 15.6e-6, jitter: None },
+        step: StepTime { fixed: 2e-3, per_sample: 15.6e-6, floor: 0.0, jitter: None },
+        device: Device::Accelerator,
+        catalogue: None,
+        hand_off: 0.0,
     }
 }
 

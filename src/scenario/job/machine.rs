@@ -1,0 +1,106 @@
+//! What must hold between a job and the machine that it runs on, and what to know about that.
+
+use super::model::step_fit;
+use super::rules::Rules;
+use super::{Device, Job};
+use crate::scenario::{Dataset, Operation, Scheduling, StorageKind};
+
+impl Rules<'_> {
+    /// Cores train one model as a whole, and share themselves out.
+    pub(super) fn check_device(&self, job: &Job) {
+        let Device::Cpu { .. } = job.device else { return };
+        let device = self.settings.model.get().and_then(|model| model.device.at);
+        let pipeline = self.settings.parallel.get().and_then(|parallel| parallel.pipeline.at);
+        if job.pipeline.is_some() {
+            let at = self.check.blame(&[pipeline, device], self.at);
+            let what = "a model is split over accelerators, not over cores";
+            self.check.wrong(at, what, "remove `pipeline`, or write `device = \"accelerator\"`");
+        }
+        let fifo =
+            self.around.cluster.is_some_and(|cluster| cluster.node.scheduling == Scheduling::Fifo);
+        if fifo {
+            let scheduling = self.check.find(&["cluster", "node", "scheduling"]);
+            let at = self.check.blame(&[scheduling, device], self.at);
+            let what = "training on cores in \"fifo\" order would hold them for whole steps";
+            let remedy = "write `scheduling = \"shared\"`, or `device = \"accelerator\"`";
+            self.check.wrong(at, what, remedy);
+        }
+    }
+
+    /// What is beyond the profile's measurements, and what has no effect.
+    pub(super) fn remark(&self, job: &Job, measured_step: bool) {
+        if let (true, Some(model)) = (measured_step, job.catalogue)
+            && let Some(fit) = step_fit(self.check, model, job.device)
+        {
+            let part = format!("step.{}.{}", model.name(), job.device.name());
+            let setting = format!("job.{}.batch", job.name);
+            self.check.in_range(&part, fit, "batch", &setting, job.batch as f64);
+        }
+        if let Some(dataset) = self.around.datasets.get(job.dataset).and_then(Option::as_ref) {
+            self.remark_reads(job, dataset);
+            self.remark_decodes(job, dataset);
+        }
+        self.remark_speed(job);
+    }
+
+    fn remark_reads(&self, job: &Job, dataset: &Dataset) {
+        let storage = self.around.storage.get(job.storage).and_then(Option::as_ref);
+        let Some(StorageKind::LocalDisk { access, .. }) = storage.map(|storage| &storage.kind)
+        else {
+            return;
+        };
+        let profile = self
+            .check
+            .profile
+            .filter(|_| self.around.measured.get(job.storage).copied().unwrap_or(false));
+        let Some(fit) = profile.and_then(|profile| profile.read.get(access.name())) else { return };
+        let part = format!("read.{}", access.name());
+        let (name, size) = (&dataset.name, dataset.mean_request());
+        self.check.in_range(&part, fit, "size", &format!("dataset.{name}.sample_size"), size);
+        let Some(first) = job.loader.stages.first() else { return };
+        let readers = format!("job.{}.loader: workers of {:?}", job.name, first.name);
+        self.check.in_range(&part, fit, "readers", &readers, first.workers.into());
+    }
+
+    fn remark_decodes(&self, job: &Job, dataset: &Dataset) {
+        let decodes = |operation: &&Operation| matches!(operation, Operation::Decode(_));
+        let stages = || job.loader.stages.iter();
+        let works = || stages().flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
+        let Some(image) = dataset.image else { return };
+        if self.loader.is_some()
+            && !works().any(|op| matches!(op, Operation::Decode(_) | Operation::Compute(_)))
+        {
+            self.check.remark(format!(
+                "`dataset.{}.image` has no effect on `{}`: its loader does not decode.",
+                dataset.name, job.name
+            ));
+        }
+        let fit = self.check.profile.and_then(|profile| profile.decode.get("jpeg"));
+        let Some(fit) = fit.filter(|fit| {
+            let law = fit.decode();
+            works().any(|op| matches!((op, law), (Operation::Decode(of), Some(law)) if *of == law))
+        }) else {
+            return;
+        };
+        let key = format!("dataset.{}", dataset.name);
+        let bytes = dataset.mean_size();
+        self.check.in_range("decode.jpeg", fit, "bytes", &format!("{key}.sample_size"), bytes);
+        let pixels = image.pixels();
+        self.check.in_range("decode.jpeg", fit, "pixels", &format!("{key}.image"), pixels);
+        let decoding = stages().filter(|stage| stage.per_sample.iter().any(|op| decodes(&op)));
+        for stage in decoding {
+            let setting = format!("job.{}.loader: workers of {:?}", job.name, stage.name);
+            self.check.in_range("decode.jpeg", fit, "threads", &setting, stage.workers.into());
+        }
+    }
+
+    fn remark_speed(&self, job: &Job) {
+        let speed = self.check.find(&["cluster", "node", "gpu_speed"]);
+        if speed.is_some() && job.device != Device::Accelerator {
+            self.check.remark(format!(
+                "`cluster.node.gpu_speed` has no effect on `{}`, which trains on cores.",
+                job.name
+            ));
+        }
+    }
+}
