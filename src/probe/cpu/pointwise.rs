@@ -1,0 +1,140 @@
+//! Operators without parameters: ReLU, GELU, pooling.
+
+use super::layer::{At, Gradient, Layer};
+use super::real::Real;
+
+/// `max(x, 0)`.
+pub(super) struct Relu(pub(super) usize);
+
+impl<F: Real> Layer<F> for Relu {
+    fn outputs(&self) -> usize {
+        self.0
+    }
+
+    fn forward(&mut self, _: &[F], input: &[F], output: &mut [F]) {
+        let zero = F::default();
+        for (y, &x) in output.iter_mut().zip(input) {
+            *y = if x > zero { x } else { zero };
+        }
+    }
+
+    fn backward(&mut self, _: &[F], at: At<'_, F>, back: Gradient<'_, F>) {
+        let zero = F::default();
+        let d_input = back.input.into_iter().flatten();
+        for ((dx, &y), &d) in d_input.zip(at.output).zip(back.output) {
+            *dx = if y > zero { d } else { zero };
+        }
+    }
+}
+
+/// `x·Φ(x)` with Φ by tanh (Hendrycks and Gimpel, 2016).
+pub(super) struct Gelu(pub(super) usize);
+
+/// √(2/π), and the cubic term's factor.
+const SLOPE: f64 = 0.797_884_560_802_865_4;
+const CUBIC: f64 = 0.044_715;
+
+/// tanh of the argument that GELU takes it of, at x.
+#[inline]
+fn tanh<F: Real>(x: F) -> F {
+    let two = F::of(2.0);
+    let u = F::of(SLOPE) * (x + F::of(CUBIC) * x * x * x);
+    F::of(1.0) - two / ((two * u).exp() + F::of(1.0))
+}
+
+impl<F: Real> Layer<F> for Gelu {
+    fn outputs(&self) -> usize {
+        self.0
+    }
+
+    fn forward(&mut self, _: &[F], input: &[F], output: &mut [F]) {
+        for (y, &x) in output.iter_mut().zip(input) {
+            *y = F::of(0.5) * x * (F::of(1.0) + tanh(x));
+        }
+    }
+
+    fn backward(&mut self, _: &[F], at: At<'_, F>, back: Gradient<'_, F>) {
+        let (half, one) = (F::of(0.5), F::of(1.0));
+        let d_input = back.input.into_iter().flatten();
+        for ((dx, &x), &d) in d_input.zip(at.input).zip(back.output) {
+            let t = tanh(x);
+            let inner = F::of(SLOPE) * (one + F::of(3.0 * CUBIC) * x * x);
+            *dx = d * half * (one + t + x * (one - t * t) * inner);
+        }
+    }
+}
+
+/// The largest of each 2 × 2 square; the first of equals has the gradient.
+pub(super) struct MaxPool {
+    channels: usize,
+    side: usize,
+    /// Which value each output is.
+    chosen: Vec<u32>,
+}
+
+impl MaxPool {
+    /// `side`: of the image that goes in, even.
+    pub(super) fn new(channels: usize, side: usize) -> Self {
+        MaxPool { channels, side, chosen: Vec::new() }
+    }
+}
+
+impl<F: Real> Layer<F> for MaxPool {
+    fn outputs(&self) -> usize {
+        self.channels * self.side * self.side / 4
+    }
+
+    fn forward(&mut self, _: &[F], input: &[F], output: &mut [F]) {
+        let (side, half) = (self.side, self.side / 2);
+        self.chosen.resize(output.len(), 0);
+        let rows = output.chunks_exact_mut(half).zip(self.chosen.chunks_exact_mut(half));
+        for (r, (values, chosen)) in rows.enumerate() {
+            let corner = 2 * r * side;
+            let (above, below) = input[corner..corner + 2 * side].split_at(side);
+            for (j, (y, chosen)) in values.iter_mut().zip(chosen).enumerate() {
+                let square = [above[2 * j], above[2 * j + 1], below[2 * j], below[2 * j + 1]];
+                let upper = if square[1] > square[0] { 1 } else { 0 };
+                let lower = if square[3] > square[2] { 3 } else { 2 };
+                let best = if square[lower] > square[upper] { lower } else { upper };
+                *y = square[best];
+                *chosen = (corner + 2 * j + best / 2 * side + best % 2) as u32;
+            }
+        }
+    }
+
+    fn backward(&mut self, _: &[F], _: At<'_, F>, back: Gradient<'_, F>) {
+        let Some(d_input) = back.input else { return };
+        d_input.fill(F::default());
+        for (&i, &d) in self.chosen.iter().zip(back.output) {
+            d_input[i as usize] = d;
+        }
+    }
+}
+
+/// The mean of each channel.
+pub(super) struct GlobalAverage {
+    pub(super) channels: usize,
+    /// Values of a channel.
+    pub(super) plane: usize,
+}
+
+impl<F: Real> Layer<F> for GlobalAverage {
+    fn outputs(&self) -> usize {
+        self.channels
+    }
+
+    fn forward(&mut self, _: &[F], input: &[F], output: &mut [F]) {
+        let share = F::of(1.0 / self.plane as f64);
+        for (y, plane) in output.iter_mut().zip(input.chunks_exact(self.plane)) {
+            *y = plane.iter().copied().sum::<F>() * share;
+        }
+    }
+
+    fn backward(&mut self, _: &[F], _: At<'_, F>, back: Gradient<'_, F>) {
+        let share = F::of(1.0 / self.plane as f64);
+        let Some(d_input) = back.input else { return };
+        for (plane, &d) in d_input.chunks_exact_mut(self.plane).zip(back.output) {
+            plane.fill(d * share);
+        }
+    }
+}

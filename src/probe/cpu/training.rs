@@ -1,0 +1,190 @@
+//! One step: forward, loss, backward, update, the batch split among threads.
+
+use super::Network;
+use super::layer::{Layer, Sequential, uniform};
+use super::loss::cross_entropy;
+use super::models::{CLASSES, Feed, Model, TOKENS};
+use super::optimiser::Optimiser;
+use super::real::Real;
+use crate::random::Generator;
+use rand::{Rng, SeedableRng};
+
+/// A network with its parameters and a batch.
+pub(super) struct Training<F> {
+    feed: Feed,
+    batch: usize,
+    pub(super) parameters: Vec<F>,
+    optimiser: Optimiser<F>,
+    /// One for each thread.
+    pub(super) parts: Vec<Part<F>>,
+}
+
+/// What one thread works on: its own layers (they keep what backward needs) and its samples.
+pub(super) struct Part<F> {
+    layers: Sequential<F>,
+    input: Vec<F>,
+    targets: Vec<usize>,
+    output: Vec<F>,
+    d_output: Vec<F>,
+    pub(super) gradient: Vec<F>,
+    loss: f64,
+}
+
+impl<F: Real> Part<F> {
+    /// Loss and gradients of this part of a batch of `rows` targets.
+    fn run(&mut self, parameters: &[F], rows: usize) {
+        self.gradient.fill(F::default());
+        self.layers.forward(parameters, &self.input, &mut self.output);
+        self.loss = cross_entropy(&self.output, &self.targets, rows, &mut self.d_output);
+        let at = super::layer::At { input: &self.input, output: &self.output };
+        let back = super::layer::Gradient {
+            output: &self.d_output,
+            parameters: &mut self.gradient,
+            input: None,
+        };
+        self.layers.backward(parameters, at, back);
+    }
+}
+
+impl Feed {
+    /// Values of a sample, and targets of it.
+    fn sizes(self) -> (usize, usize) {
+        match self {
+            Feed::Image(values) => (values, 1),
+            Feed::Tokens(length) => (length, length),
+        }
+    }
+}
+
+impl<F: Real> Training<F> {
+    /// A network before its first step, with a batch that can be learnt.
+    pub(super) fn new(model: &Model<F>, threads: usize, batch: usize, seed: u64) -> Self {
+        let (batch, mut draw) = (batch.max(1), Generator::seed_from_u64(seed));
+        let threads = threads.clamp(1, batch);
+        let layers = (model.layers)();
+        let mut parameters = vec![F::default(); layers.parameters()];
+        layers.initialise(&mut parameters, &mut draw);
+        let (values, targets) = model.feed.sizes();
+        let part = |i: usize| {
+            let samples = (i + 1) * batch / threads - i * batch / threads;
+            let layers = (model.layers)();
+            let scores = vec![F::default(); samples * layers.outputs()];
+            Part {
+                input: vec![F::default(); samples * values],
+                targets: vec![0; samples * targets],
+                output: scores.clone(),
+                d_output: scores,
+                gradient: vec![F::default(); parameters.len()],
+                loss: 0.0,
+                layers,
+            }
+        };
+        let parts = (0..threads).map(part).collect();
+        let optimiser = (model.optimiser)(parameters.len());
+        let mut training = Training { feed: model.feed, batch, parameters, optimiser, parts };
+        training.invent(&mut draw);
+        training
+    }
+
+    /// Every sample of the batch with its targets.
+    fn samples(&mut self) -> impl Iterator<Item = (&mut [F], &mut [usize])> {
+        let (values, targets) = self.feed.sizes();
+        self.parts.iter_mut().flat_map(move |part| {
+            part.input.chunks_exact_mut(values).zip(part.targets.chunks_exact_mut(targets))
+        })
+    }
+
+    /// Images of ten patterns under noise; token sequences in which each token follows from the one
+    /// before.
+    fn invent(&mut self, draw: &mut Generator) {
+        let feed = self.feed;
+        let (values, _) = feed.sizes();
+        let patterns: Vec<f64> = (0..CLASSES * values).map(|_| 2.0 * uniform(draw) - 1.0).collect();
+        for (i, (input, targets)) in self.samples().enumerate() {
+            match feed {
+                Feed::Image(_) => {
+                    targets[0] = i % CLASSES;
+                    let pattern = &patterns[targets[0] * values..];
+                    for (x, &p) in input.iter_mut().zip(pattern) {
+                        *x = F::of(p + 2.0 * uniform(draw) - 1.0);
+                    }
+                }
+                Feed::Tokens(_) => {
+                    let mut token = draw.next_u64() as usize % TOKENS;
+                    for (x, target) in input.iter_mut().zip(targets) {
+                        *x = F::of(token as f64);
+                        token = (token * 5 + 17) % TOKENS;
+                        *target = token;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts values from elsewhere into the batch: of each sample, evenly spaced ones.
+    pub(super) fn feed(&mut self, values: &[f32]) {
+        let (feed, batch) = (self.feed, self.batch);
+        let length = values.len() / batch;
+        for (i, (input, targets)) in self.samples().enumerate() {
+            let sample = &values[i * length..(i + 1) * length];
+            let wanted = input.len();
+            for (j, x) in input.iter_mut().enumerate() {
+                let value = sample.get(j * length / wanted).copied().unwrap_or(0.0);
+                // What is no number passes through `clamp` and `max`, and is 0 by the comparison.
+                let value = if value.is_finite() { value.clamp(-4.0, 4.0) } else { 0.0 };
+                *x = match feed {
+                    Feed::Image(_) => F::of(f64::from(value)),
+                    Feed::Tokens(_) => F::of((f64::from(value) * 32.0 + 128.0).floor().min(255.0)),
+                };
+            }
+            if let Feed::Tokens(_) = feed {
+                let next = input.iter().skip(1).chain(&input[..1]);
+                targets.iter_mut().zip(next).for_each(|(t, x)| *t = x.wide() as usize);
+            }
+        }
+    }
+
+    /// Loss and gradient of the batch; the gradient is in the first part.
+    pub(super) fn differentiate(&mut self) -> f64 {
+        let rows = self.batch * self.feed.sizes().1;
+        let parameters = &self.parameters;
+        let Some((first, others)) = self.parts.split_first_mut() else { return 0.0 };
+        std::thread::scope(|scope| {
+            for part in others.iter_mut() {
+                scope.spawn(|| part.run(parameters, rows));
+            }
+            first.run(parameters, rows);
+        });
+        for part in others.iter() {
+            first.gradient.iter_mut().zip(&part.gradient).for_each(|(sum, &g)| *sum += g);
+        }
+        self.parts.iter().map(|part| part.loss).sum()
+    }
+}
+
+impl<F: Real> Network for Training<F> {
+    fn step(&mut self) -> f64 {
+        let loss = self.differentiate();
+        if let Some(part) = self.parts.first() {
+            self.optimiser.update(&mut self.parameters, &part.gradient);
+        }
+        loss
+    }
+
+    fn step_on(&mut self, values: &[f32]) -> f64 {
+        self.feed(values);
+        self.step()
+    }
+
+    fn batch(&self) -> usize {
+        self.batch
+    }
+
+    fn threads(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn parameters(&self) -> usize {
+        self.parameters.len()
+    }
+}
