@@ -17,7 +17,7 @@
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
-//! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `random` |
+//! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `measurement`, `random`, `stats`, `units` |
 //! | [`account`] | the books both worlds keep: the last buffer, timelines, causes of stalls, traces | `engine`, `report`, `stats` |
 //! | [`sim`] | the simulated world | `account`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
 //! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `random`, `report`, `scenario` |

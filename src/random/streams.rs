@@ -30,6 +30,8 @@ pub enum Purpose {
     RequestSize = 8,
     /// Latency of a background request; addressed as `Arrival`.
     RequestLatency = 9,
+    /// A measurement: order of trials, places of reads; owner: probe, entity: round or trial.
+    Trial = 10,
 }
 
 impl Purpose {

@@ -1,0 +1,167 @@
+//! What to measure: plans, read strictly.
+
+mod value;
+
+pub use value::{Bytes, Count, List, Seconds, Share};
+
+use super::{Limits, Probe};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// What to measure, and for how long.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// All probes together may take this long.
+    pub budget: Seconds,
+    /// Seed of orders and places.
+    #[serde(default)]
+    pub seed: u32,
+    /// Length and number of trials.
+    #[serde(default)]
+    pub trials: Rules,
+    /// How much of others a trial bears.
+    #[serde(default)]
+    pub watch: Watching,
+}
+
+/// Length and number of trials, for all probes.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rules {
+    /// How long a trial takes, about.
+    pub length: Seconds,
+    /// Trials of each kind to be discarded at first.
+    pub warm_up: u32,
+    /// Fewest trials of each kind.
+    pub at_least: Count,
+    /// Most trials of each kind.
+    pub at_most: Count,
+    /// Half of the 95 % interval of the median over the median, at which a kind is known well
+    /// enough.
+    pub precision: Share,
+}
+
+/// How much of others a trial bears; beyond, it is repeated and left out of fits.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Watching {
+    /// Share of the cores that a trial needs which others may use.
+    pub others: Share,
+    /// Share of the cores' time that a hypervisor may take.
+    pub steal: Share,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules {
+            length: Seconds(0.1),
+            warm_up: 1,
+            at_least: Count(6),
+            at_most: Count(20),
+            precision: Share(0.03),
+        }
+    }
+}
+
+impl Default for Watching {
+    fn default() -> Watching {
+        Watching { others: Share(0.1), steal: Share(0.02) }
+    }
+}
+
+impl Watching {
+    /// The same as limits.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        Limits { others: self.others.0, steal: self.steal.0 }
+    }
+}
+
+/// A plan cannot be used: where, and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: {message}")]
+pub struct PlanError {
+    file: String,
+    message: String,
+}
+
+impl Plan {
+    /// Reads the text of a plan; `file` is its name for messages.
+    ///
+    /// # Errors
+    ///
+    /// It is not a plan.
+    pub fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
+        let refuse = |message: String| PlanError { file: file.to_owned(), message };
+        let plan: Plan = toml::from_str(text).map_err(|error| refuse(explain(&error)))?;
+        if plan.trials.at_most.0 < plan.trials.at_least.0 {
+            let Rules { at_least, at_most, .. } = plan.trials;
+            return Err(refuse(format!(
+                "trials.at_most: {} is less than at_least, {}; raise it",
+                at_most.0, at_least.0
+            )));
+        }
+        Ok(plan)
+    }
+
+    /// The probes of the plan that `only` names; all of them where it names none.
+    #[must_use]
+    pub fn probes(&self) -> Vec<Box<dyn Probe>> {
+        Vec::new()
+    }
+
+    /// Time for all probes together.
+    #[must_use]
+    pub fn budget(&self) -> Duration {
+        self.budget.duration()
+    }
+}
+
+/// The parser's words with the place and a remedy.
+fn explain(error: &toml::de::Error) -> String {
+    let text = error.to_string();
+    let remedy = if error.message().contains("unknown field") {
+        "remove the key, or write one of these"
+    } else if error.message().contains("missing field") {
+        "add the key"
+    } else if error.message().contains("expected a string") {
+        "quantities are written in quotes, with a unit: \"50 ms\", \"64 KiB\""
+    } else {
+        "change the value; calibrate/plans/full.toml has an example of each key"
+    };
+    format!("{}\n{remedy}", text.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        Plan::parse("p.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_plan_is_read_with_defaults() {
+        let plan =
+            Plan::parse("p.toml", "budget = \"1 min\"\n[trials]\nlength = \"10 ms\"").unwrap();
+        assert_eq!(plan.budget(), Duration::from_secs(60));
+        assert_eq!((plan.trials.length, plan.trials.warm_up), (Seconds(0.01), 1));
+    }
+
+    #[test]
+    fn messages_name_file_line_key_and_remedy() {
+        let message = refused("budget = \"1 min\"\n[trials]\nlenght = \"10 ms\"");
+        for part in
+            ["p.toml: ", "line 3", "unknown field `lenght`", "`length`", "write one of these"]
+        {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        assert!(refused("budget = 60").contains("in quotes, with a unit"));
+        assert!(refused("budget = \"60\"").contains("a time needs a unit"));
+        assert!(refused("seed = 1").contains("missing field `budget`"));
+        assert!(refused("budget = \"1 s\"\n[trials]\nat_least = 0").contains("1 to 65536"));
+        let few = refused("budget = \"1 s\"\n[trials]\nat_most = 3");
+        assert!(few.contains("trials.at_most: 3 is less than at_least, 6"), "{few}");
+    }
+}

@@ -1,0 +1,67 @@
+//! What timing itself costs, to be subtracted.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+/// What timing itself costs.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Ruler {
+    /// One look at the clock [s].
+    pub look: f64,
+    /// One turn of a loop around nothing [s].
+    pub turn: f64,
+}
+
+impl Ruler {
+    /// Measures it, within some milliseconds: the median of many short goes, so that interruptions
+    /// do not count.
+    #[must_use]
+    pub fn measure() -> Ruler {
+        const GOES: usize = 51;
+        let median = |go: fn(u32) -> f64| {
+            let mut each: Vec<f64> = (0..GOES).map(|_| go(1000)).collect();
+            each.sort_by(f64::total_cmp);
+            each[GOES / 2]
+        };
+        Ruler { look: median(looks), turn: median(turns) }
+    }
+
+    /// `seconds` of a thread that looked at the clock `looks` times, less what that took; never
+    /// less than a tenth of what was measured.
+    #[must_use]
+    pub fn less(&self, seconds: f64, looks: u64) -> f64 {
+        (seconds - self.look * looks as f64).max(0.1 * seconds)
+    }
+}
+
+/// Seconds per look at the clock, over `count` of them.
+pub(super) fn looks(count: u32) -> f64 {
+    let start = Instant::now();
+    for _ in 0..count {
+        black_box(Instant::now());
+    }
+    start.elapsed().as_secs_f64() / f64::from(count)
+}
+
+/// Seconds per turn of an empty loop, over `count` of them.
+pub(super) fn turns(count: u32) -> f64 {
+    let start = Instant::now();
+    for turn in 0..count {
+        black_box(turn);
+    }
+    start.elapsed().as_secs_f64() / f64::from(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_costs_something_and_is_subtracted() {
+        let ruler = Ruler::measure();
+        assert!(ruler.look > 0.0 && ruler.turn >= 0.0);
+        let ruler = Ruler { look: 1e-3, turn: 0.0 };
+        assert!((ruler.less(1.0, 100) - 0.9).abs() < 1e-12);
+        assert!((ruler.less(1.0, 2000) - 0.1).abs() < 1e-12, "time never ends before it began");
+    }
+}

@@ -1,0 +1,80 @@
+//! What is known of a cell.
+
+use super::DRIFT;
+use crate::measurement::Sample;
+use crate::probe::repeat::{leading_trend, relative_half_width};
+use crate::probe::{Cell, Rules};
+use std::collections::BTreeMap;
+
+/// What is known of a cell.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    pub(super) cell: Cell,
+    /// Seconds per operation of the trials that count, in their order.
+    pub(super) values: Vec<f64>,
+    /// Why trials were excluded, and how many.
+    pub(super) excluded: BTreeMap<String, u32>,
+    /// Trials ever made.
+    pub(super) total: u32,
+    /// Trials made since the program started.
+    pub(super) session: u32,
+}
+
+impl State {
+    /// A cell with what earlier runs know of it.
+    pub(super) fn new(probe: &str, cell: Cell, samples: &[Sample]) -> State {
+        let of = |sample: &&Sample| {
+            sample.probe == probe
+                && sample.labels == cell.labels
+                && sample.settings == cell.settings
+        };
+        let mut state =
+            State { cell: cell.clone(), values: vec![], excluded: [].into(), total: 0, session: 0 };
+        samples.iter().filter(of).for_each(|sample| state.add(sample));
+        state.session = 0;
+        state
+    }
+
+    /// Counts a trial.
+    pub(super) fn add(&mut self, sample: &Sample) {
+        self.total += 1;
+        self.session += 1;
+        match &sample.excluded {
+            // Found anew from the values.
+            Some(why) if !why.starts_with("a trend") => {
+                // Percentages make no new reason.
+                let kind = why.split(':').next().unwrap_or(why);
+                *self.excluded.entry(kind.to_owned()).or_default() += 1;
+            }
+            _ => self.values.push(sample.seconds_each()),
+        }
+    }
+
+    /// The values that do not drift, and whether that can be said.
+    pub(super) fn settled(&self) -> (&[f64], bool) {
+        match leading_trend(&self.values, DRIFT) {
+            Some(from) => (&self.values[from..], true),
+            None => (&self.values, false),
+        }
+    }
+
+    /// Whether another trial is needed.
+    pub(super) fn hungry(&self, rules: &Rules) -> bool {
+        let (used, steady) = self.settled();
+        let (least, most) = (rules.at_least.0, rules.at_most.0);
+        // On a machine that is never ours, nobody waits for it for ever.
+        let patience = self.total as usize <= 3 * most + rules.warm_up as usize;
+        let known = steady && relative_half_width(used) <= rules.precision.0;
+        patience && (used.len() < least || (used.len() < most && !known))
+    }
+
+    /// Trials to come, as far as one can tell.
+    pub(super) fn left(&self, rules: &Rules) -> u64 {
+        if !self.hungry(rules) {
+            return 0;
+        }
+        let warm_up = rules.warm_up.saturating_sub(self.session);
+        let least = rules.at_least.0.saturating_sub(self.values.len()).max(1);
+        u64::from(warm_up) + least as u64
+    }
+}
