@@ -1,5 +1,6 @@
 //! Why a command ends early, and with which exit code.
 
+use crate::live;
 use crate::scenario::Problems;
 use std::io;
 use std::path::Path;
@@ -58,6 +59,18 @@ impl Failure {
         match self {
             Failure::Problems(problems) => problems.render(colour),
             other => other.to_string(),
+        }
+    }
+}
+
+impl From<live::Failure> for Failure {
+    fn from(failure: live::Failure) -> Failure {
+        match failure {
+            live::Failure::Input(what) => Failure::Input(what),
+            live::Failure::Lacking(what) => Failure::Machine(what),
+            live::Failure::Interrupted => {
+                Failure::Interrupted("no replication was finished".to_owned())
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Failure;
 use super::order::{self, Sizes};
-use crate::scenario::{Dataset, Layout, Scenario, StorageKind};
-use rustix::fs::{Advice, Mode, OFlags, fadvise, open};
+use crate::scenario::{Access, Dataset, Layout, Scenario};
+use rustix::fs::{Advice, Mode, OFlags, fadvise, open, openat};
 use std::fmt::Write as _;
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -13,18 +13,6 @@ use std::path::{Path, PathBuf};
 const PER_DIRECTORY: u64 = 1000;
 /// Memory that stands for a data set in memory at most [B]: more than caches hold.
 const MEMORY: u64 = 256 << 20;
-
-/// How files are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Access {
-    /// Past the page cache (`O_DIRECT`).
-    Direct,
-    /// Through the page cache, which holds nothing of them when the run begins.
-    Cold,
-    /// From the page cache, which holds all of them when the run begins.
-    Warm,
-}
 
 /// Where a data set's files are.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -127,6 +115,19 @@ impl Files {
     /// Number of the user's files.
     pub(super) fn listed(&self) -> Option<u64> {
         self.names.as_ref().map(|names| names.len() as u64)
+    }
+
+    /// Length of a file [B]; 0 where it cannot be had.
+    pub(super) fn length(&self, file: u64) -> u64 {
+        fs::metadata(self.path(file)).map_or(0, |found| found.len())
+    }
+
+    /// Opens the first file past the page cache, and reads of it.
+    pub(super) fn try_direct(&self) -> Result<(), rustix::io::Errno> {
+        let mut name = String::new();
+        self.name(0, &mut name);
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT;
+        openat(&self.root, name.as_str(), flags, Mode::empty()).map(drop)
     }
 
     /// The samples' sizes as the files have them: shards are cut into equal samples.

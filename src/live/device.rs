@@ -28,7 +28,7 @@ pub(super) struct Emulated {
 impl Emulated {
     /// The accelerator of model copy `model` of job copy number `owner`.
     pub(super) fn new(job: &Job, node: &Node, streams: Streams, owner: u64, model: u64) -> Self {
-        let seconds = (job.step.fixed + job.step.per_sample * job.batch as f64) / node.gpu_speed;
+        let seconds = job.step.seconds(job.batch as f64) / node.gpu_speed;
         let jitter = job.step.jitter.as_ref().map(Sampler::new);
         Emulated { seconds, jitter, streams, owner, model, owed: Span::ZERO }
     }

@@ -81,6 +81,7 @@ pub fn run_part(
         owner: part.owner,
         links: Arc::new((0..links).map(link).collect()),
         decoded_size: scenario.datasets[job.dataset].decoded_size,
+        image: scenario.datasets[job.dataset].image,
         clock: Clock::from_monotonic(0),
         over: shared.over.clone(),
     };
@@ -95,7 +96,7 @@ pub fn run_part(
         for (index, stage) in job.loader.stages.iter().enumerate() {
             for _ in 0..stage.workers {
                 let reader = (index == 0).then(&reader);
-                let hand = Hands::new(stage, index, reader, common.clone());
+                let hand = Hands::new(&job.loader, index, reader, common.clone());
                 let (shared, worker) = (&shared, w);
                 let body = move || work(shared, worker, hand);
                 let name = format!("{} {worker}", stage.name);
@@ -205,10 +206,10 @@ fn work(shared: &Shared, w: u32, mut hands: Hands) -> u64 {
     let clock = shared.clock();
     hands.begin(clock);
     let (mut log, mut woken) = (Log::new(clock), Vec::new());
-    while let Some((item, since)) = next {
+    while let Some((mut item, since)) = next {
         log.clear(since);
-        next = match hands.carry_out(&item, &mut log) {
-            Ok(bytes) => shared.finish(w, &log.entries, bytes, &mut woken),
+        next = match hands.carry_out(&mut item, &mut log) {
+            Ok(()) => shared.finish(w, item, &log.entries, &mut woken),
             Err(error) => {
                 shared.fail(error.to_string());
                 None

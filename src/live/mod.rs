@@ -8,22 +8,31 @@
 //! - `data`, `reader`: files, and how samples are read from them; `work`: what workers do,
 //! - `state`, `training`: what the threads of a job copy share, and the rules of handing over,
 //! - `shared`: the lock around it, and who is woken; `device`: who carries out steps,
-//! - `job`: one job copy from start to outcome.
+//! - `job`: one job copy from start to outcome; `children`: several, as processes; `run`: all of it,
+//! - `check`: what this machine lacks; `notes`: what was emulated.
 
+mod check;
+mod children;
 mod clock;
 mod data;
 mod device;
+mod image;
 mod job;
 mod log;
+mod notes;
 mod order;
 mod reader;
+mod run;
 mod shared;
 mod state;
 mod training;
 mod work;
 
-pub use data::{Access, Location};
+pub use check::{Machine, use_cores};
+pub use children::{Assignment, Message};
+pub use data::Location;
 pub use job::{Part, PartOutcome, run_part};
+pub use run::{Event, Settings, Source, check, run};
 
 use std::path::Path;
 

@@ -90,14 +90,14 @@ impl Shared {
     pub(super) fn finish(
         &self,
         w: u32,
+        item: Item,
         log: &[(Time, Activity)],
-        bytes: u64,
         woken: &mut Vec<u32>,
     ) -> Option<(Item, Time)> {
         let next = self.act(woken, |state, now| {
-            state.finish(now, w, log, bytes);
-            let worker = &state.workers[w as usize];
-            worker.working.then_some((worker.item, worker.since))
+            state.finish(now, w, item, log);
+            let worker = &mut state.workers[w as usize];
+            worker.working.then(|| (std::mem::take(&mut worker.item), worker.since))
         });
         next?.or_else(|| self.next(w))
     }
@@ -111,7 +111,7 @@ impl Shared {
             }
             let worker = &mut state.workers[w as usize];
             if worker.working {
-                return Some((worker.item, worker.since));
+                return Some((std::mem::take(&mut worker.item), worker.since));
             }
             worker.parked = true;
             state = self.sleepers[w as usize].wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -75,7 +75,7 @@ pub(super) struct WorkerRun {
 }
 
 /// What a stage hands on.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Item {
     /// Position of its first sample in the job copy's reading.
     pub(super) first: u64,
@@ -86,6 +86,8 @@ pub(super) struct Item {
     pub(super) sequence: u64,
     /// Who made it.
     pub(super) worker: u32,
+    /// Its samples as stored, where a later stage decodes them.
+    pub(super) stored: Vec<Vec<u8>>,
 }
 
 impl State {
@@ -97,8 +99,8 @@ impl State {
         self.settle(now);
     }
 
-    /// Worker `w` has done with its item what its stage does, as `log` says, and `bytes` were read.
-    pub(super) fn finish(&mut self, now: Time, w: u32, log: &[(Time, Activity)], bytes: u64) {
+    /// Worker `w` has done with `item` what its stage does, as `log` says.
+    pub(super) fn finish(&mut self, now: Time, w: u32, item: Item, log: &[(Time, Activity)]) {
         let ends = log.iter().skip(1).map(|(start, _)| *start).chain([now]);
         for (&(start, activity), end) in log.iter().zip(ends) {
             self.note(start, w, activity);
@@ -106,8 +108,8 @@ impl State {
                 self.reading = self.reading + end.since(start);
             }
         }
-        self.workers[w as usize].item.bytes += bytes;
-        self.workers[w as usize].working = false;
+        let worker = &mut self.workers[w as usize];
+        (worker.item, worker.working) = (item, false);
         self.finish_item(now, w);
         self.settle(now);
     }
@@ -168,6 +170,7 @@ impl State {
             item.samples += part.samples;
             item.bytes += part.bytes;
             item.worker = part.worker;
+            item.stored.extend(part.stored);
         }
         self.link(w, item.worker);
         self.unblock(now, s - 1, w);
@@ -212,7 +215,7 @@ impl State {
 
     /// Puts the item of worker `w` into the buffer, which has room; the worker may go on.
     fn put(&mut self, now: Time, s: usize, w: u32) {
-        let item = Item { worker: w, ..self.workers[w as usize].item };
+        let item = Item { worker: w, ..std::mem::take(&mut self.workers[w as usize].item) };
         let last = self.is_last(s);
         let stage = &mut self.stages[s];
         stage.outputs += u64::from(stage.ordered);

@@ -223,6 +223,21 @@ pub struct Trace {
     pub dropped: u64,
 }
 
+impl Trace {
+    /// Appends another timeline, of other processes.
+    pub fn append(&mut self, other: Trace) {
+        let (processes, tracks) = (self.processes.len() as u32, self.tracks.len() as u32);
+        self.processes.extend(other.processes);
+        self.tracks
+            .extend(other.tracks.into_iter().map(|(process, name)| (process + processes, name)));
+        let moved = |span: TraceSpan| TraceSpan { track: span.track + tracks, ..span };
+        self.spans.extend(other.spans.into_iter().map(moved));
+        let moved = |value: TraceCounter| TraceCounter { track: value.track + tracks, ..value };
+        self.counters.extend(other.counters.into_iter().map(moved));
+        self.dropped += other.dropped;
+    }
+}
+
 /// The name of a cause, or of what idle workers and devices do.
 pub type ActivityName = &'static str;
 
