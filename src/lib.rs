@@ -1,7 +1,7 @@
 //! forebay: will the accelerators starve, on what, and what should be changed or bought?
 //!
-//! A scenario (TOML) says what trains where on which data; the simulated world runs it and returns a
-//! report: how fast each job trains, how long its accelerators wait, and for what.
+//! A scenario (TOML) says what trains where on which data; the simulated world or the live one runs it
+//! and returns a report: how fast each job trains, how long its accelerators wait, and for what.
 //!
 //! # The map
 //!
@@ -20,7 +20,7 @@
 //! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `measurement`, `random`, `stats`, `units` |
 //! | [`account`] | the books both worlds keep: the last buffer, timelines, causes of stalls, traces | `engine`, `report`, `stats` |
 //! | [`sim`] | the simulated world | `account`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
-//! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `random`, `report`, `scenario` |
+//! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `law`, `probe`, `random`, `report`, `scenario` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
 //! | [`cli`] | what may be typed | |

@@ -50,7 +50,8 @@ impl Clock {
 }
 
 /// What the machine's monotonic clock shows [ns].
-pub(super) fn monotonic() -> u64 {
+#[must_use]
+pub fn monotonic() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 

@@ -3,7 +3,7 @@
 use super::Failure;
 use super::clock::{Clock, process_cpu};
 use super::data::{Data, Location};
-use super::device::Emulated;
+use super::device::Trainer;
 use super::log::Log;
 use super::order::FileOrder;
 use super::reader::Reader;
@@ -112,7 +112,7 @@ pub fn run_part(
         }
         for d in 0..job.copies_per_node {
             let node = &scenario.cluster.node;
-            let mut device = Emulated::new(job, node, streams, part.owner, u64::from(d));
+            let mut device = Trainer::new(job, node, streams, part.owner, u64::from(d));
             let shared = &shared;
             threads.spawn(move || train(shared, d, &mut device));
         }
@@ -220,7 +220,7 @@ fn work(shared: &Shared, w: u32, mut hands: Hands) -> u64 {
 }
 
 /// The life of a device.
-fn train(shared: &Shared, d: u32, device: &mut Emulated) {
+fn train(shared: &Shared, d: u32, device: &mut Trainer) {
     let mut next = shared.next_step(d);
     let (clock, mut woken) = (shared.clock(), Vec::new());
     while let Some((number, since)) = next {

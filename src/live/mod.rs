@@ -30,6 +30,7 @@ mod work;
 
 pub use check::{Machine, use_cores};
 pub use children::{Assignment, Message};
+pub use clock::monotonic;
 pub use data::Location;
 pub use job::{Part, PartOutcome, run_part};
 pub use run::{Event, Settings, Source, check, run};

@@ -12,8 +12,9 @@ const FEWEST_STEPS: usize = 20;
 
 /// One sentence for each doubt.
 pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String> {
-    let mut found = scenario.remarks.clone();
     let live = outcomes.iter().any(|outcome| outcome.world == World::Live);
+    // What settings do to a model says nothing of a machine.
+    let mut found = if live { Vec::new() } else { scenario.remarks.clone() };
     if !live && in_lockstep(scenario) {
         found.push(
             "Nothing in this scenario varies, so workers may run in lockstep, which real ones \

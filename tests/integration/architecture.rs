@@ -124,7 +124,7 @@ fn runs_are_pure() {
         "\nstatic ",
         "thread_local",
     ];
-    let outside = ["commands", "plot", "cli", "probe"];
+    let outside = ["commands", "plot", "cli", "probe", "live"];
     for (module, path, text) in modules() {
         let prints = ["println!", "print!(", "eprintln!", "stdout()", "stderr()"];
         let may_print = ["commands", "plot", "cli"].contains(&module.as_str());

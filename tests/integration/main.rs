@@ -5,6 +5,7 @@ mod architecture;
 mod base;
 mod cli;
 mod closed;
+mod conformance;
 mod conservation;
 mod fletcher;
 mod knobs;
