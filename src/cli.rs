@@ -59,6 +59,9 @@ pub struct ScenarioArgs {
     /// Override a key of the scenario; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<String>,
+    /// What was measured of a machine, instead of the profile that the scenario names
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
     /// Threads to use; all cores if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub threads: Option<u16>,
@@ -71,6 +74,7 @@ Examples:
   forebay run scenarios/fletcher-lenet.toml
   forebay run scenarios/fletcher-lenet.toml --set job.batch_interval=4 --figure run.svg
   forebay run scenarios/fletcher-lenet.toml --format json --output report.json
+  forebay run scenarios/calibrated-loader.toml --uncertainty 100
   generate-scenario | forebay run -")]
 pub struct Run {
     /// Which scenario.
@@ -91,6 +95,11 @@ pub struct Run {
     /// Independent repetitions, instead of the scenario's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub replications: Option<u32>,
+    /// Runs whose parameters are drawn from what the profile's measurements allow, so that the
+    /// report says where 90 % of single runs lie; they take the place of replications
+    #[arg(long, value_name = "N", conflicts_with = "replications",
+          value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    pub uncertainty: Option<u32>,
     /// Seed of all randomness, instead of the scenario's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,

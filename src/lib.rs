@@ -21,6 +21,7 @@
 //! | [`account`] | the books both worlds keep: the last buffer, timelines, causes of stalls, traces | `engine`, `report`, `stats` |
 //! | [`sim`] | the simulated world | `account`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
 //! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `law`, `probe`, `random`, `report`, `scenario` |
+//! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
 //! | [`cli`] | what may be typed | |
@@ -55,4 +56,5 @@ pub mod scenario;
 pub mod sim;
 pub mod stats;
 pub mod sweep;
+pub mod uncertainty;
 pub mod units;

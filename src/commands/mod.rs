@@ -15,6 +15,7 @@ mod run_figure;
 mod schema;
 mod sweep;
 mod sweep_output;
+mod uncertain;
 
 pub use failure::Failure;
 

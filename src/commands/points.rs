@@ -1,13 +1,16 @@
 //! What `run`, `sweep` and `plot` share: opening a scenario, its points, the threads.
 
 use super::Failure;
-use crate::scenario::{Override, Problems, Scenario, ScenarioFile};
+use crate::cli::ScenarioArgs;
+use crate::profile::Profile;
+use crate::scenario::{Override, Problems, Reading, Scenario, ScenarioFile, Value};
 use crate::sweep::Grid;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::iter::Either;
 use rayon::prelude::*;
 use std::io::{Read, stdin};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest scenario that is read from standard input [B].
@@ -23,6 +26,20 @@ pub(super) struct Opened {
 }
 
 impl Opened {
+    /// Opens the scenario of a command line, to be changed by its options and by `more`
+    /// (`key=value`).
+    pub(super) fn of(arguments: &ScenarioArgs, more: Vec<String>) -> Result<Opened, Failure> {
+        let overrides: Vec<String> = arguments.overrides.iter().cloned().chain(more).collect();
+        let mut opened = Opened::open(&arguments.scenario, &overrides)?;
+        if let Some(path) = &arguments.profile {
+            // Options are relative to where we are, keys to where the scenario is.
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            let value = Value::from(path.to_string_lossy().as_ref());
+            opened.overrides.push(Override::new("profile".to_owned(), value));
+        }
+        Ok(opened)
+    }
+
     /// Opens `path` (`-`: standard input), to be changed by `overrides` (`key=value`).
     pub(super) fn open(path: &Path, overrides: &[String]) -> Result<Opened, Failure> {
         let file = if path == Path::new("-") {
@@ -48,6 +65,17 @@ impl Opened {
     /// The scenario with all changes.
     pub(super) fn resolve(&self) -> Result<Scenario, Problems> {
         self.file.resolve(&self.overrides)
+    }
+
+    /// The profile that it names.
+    pub(super) fn profile(&self) -> Result<Option<Arc<Profile>>, Problems> {
+        self.file.profile(&self.overrides)
+    }
+
+    /// The scenario with all changes, on a machine of which this is known.
+    pub(super) fn resolve_on(&self, profile: &Profile) -> Result<Scenario, Problems> {
+        let reading = Reading { profile: Some(profile), ..Reading::default() };
+        self.file.resolve_as(&self.overrides, reading)
     }
 
     /// The points of its `[sweep]` table.

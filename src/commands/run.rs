@@ -1,7 +1,7 @@
 //! `forebay run`: one scenario, its replications side by side.
 
 use super::points::{self, Opened};
-use super::{Failure, interrupt, output, run_figure};
+use super::{Failure, interrupt, output, run_figure, uncertain};
 use crate::cli::{ReportFormat, Run};
 use crate::report::{self, Outcome, Report};
 use crate::scenario::Scenario;
@@ -15,7 +15,11 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
         output::check(path.as_deref())?;
     }
     let picture = run.figure.as_deref().map(run_figure::kind).transpose()?;
-    let scenario = Opened::open(&run.scenario.scenario, &overrides(run))?.resolve()?;
+    let opened = Opened::of(&run.scenario, overrides(run))?;
+    let scenario = opened.resolve()?;
+    if let Some(runs) = run.uncertainty {
+        return uncertain::execute(run, runs, &opened, &scenario, picture);
+    }
     let begin = Instant::now();
     let outcomes = simulate(&scenario, run.scenario.threads, run.trace.is_some())?;
     let report = report::summarise(&scenario, &outcomes, begin.elapsed().as_secs_f64());
@@ -44,7 +48,7 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
 fn overrides(run: &Run) -> Vec<String> {
     let replications = run.replications.map(|n| format!("run.replications={n}"));
     let seed = run.seed.map(|n| format!("run.seed={n}"));
-    run.scenario.overrides.iter().cloned().chain(replications).chain(seed).collect()
+    replications.into_iter().chain(seed).collect()
 }
 
 /// Runs every replication; gives those that were finished before a signal, if any was.
@@ -72,7 +76,7 @@ fn simulate(
 }
 
 /// Puts the report where it is wanted.
-fn show(run: &Run, report: &Report) -> Result<(), Failure> {
+pub(super) fn show(run: &Run, report: &Report) -> Result<(), Failure> {
     let colour = run.output.is_none() && output::colour(&stdout());
     let text = match run.format {
         ReportFormat::Text => report::text::render(report, output::width(), colour),

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let to = sweep.output.as_deref();
     output::check(to)?;
-    let opened = Opened::open(&sweep.scenario.scenario, &sweep.scenario.overrides)?;
+    let opened = Opened::of(&sweep.scenario, Vec::new())?;
     let grid = opened.grid()?;
     let pool = points::pool(sweep.scenario.threads)?;
     let points = pool.install(|| opened.check(&grid, |index, at| Known::new(&grid, index, &at)))?;

@@ -30,8 +30,12 @@ pub enum Purpose {
     RequestSize = 8,
     /// Latency of a background request; addressed as `Arrival`.
     RequestLatency = 9,
+    /// Which of a law's bootstrap draws a run has; owner: the law.
+    Parameters = 10,
+    /// What makes a run differ from its equals.
+    Noise = 11,
     /// A measurement: order of trials, places of reads; owner: probe, entity: round or trial.
-    Trial = 10,
+    Trial = 12,
 }
 
 impl Purpose {

@@ -50,6 +50,9 @@ pub struct Figure {
     pub p95: Option<f64>,
     /// Their 99 % quantile.
     pub p99: Option<f64>,
+    /// Where 90 % of single runs lie, where uncertainty was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prediction90: Option<[f64; 2]>,
 }
 
 /// One job, its copies together.

@@ -18,6 +18,11 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     page.blank();
     page.table(jobs_table(&report.jobs));
     for job in &report.jobs {
+        if let Some(line) = prediction(job) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+    }
+    for job in &report.jobs {
         stalls(&mut page, job);
         page.paragraph(&queue_line(&job.name, &job.queue), "  ", Style::Plain);
     }
@@ -109,6 +114,22 @@ fn capacity(resource: &ResourceReport) -> String {
         Some(("1", "")) => format!("{} /s", prefixed(resource.capacity, "")),
         _ => format!("{} {}", number(resource.capacity), clean(&resource.unit)),
     }
+}
+
+/// Where single runs of a job lie, where that was asked for.
+fn prediction(job: &JobReport) -> Option<String> {
+    let figures = &job.figures;
+    let range = |figure: &Figure, write: fn(f64) -> String| {
+        let [low, high] = figure.prediction90?;
+        Some(format!("{} [{}, {}]", shown(figure.mean, write), write(low), write(high)))
+    };
+    Some(format!(
+        "`{}` in one run: {} samples/s, step time {}, stall {} (90 % of runs).",
+        job.name,
+        range(&figures.samples_per_second, |value| prefixed(value, ""))?,
+        range(&figures.step_time, seconds)?,
+        range(&figures.stall.total, share)?
+    ))
 }
 
 /// A bar for each cause of a job's stalls that is worth one.

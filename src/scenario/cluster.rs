@@ -198,7 +198,12 @@ impl NodeSettings {
             if list.0.is_empty() {
                 check.wrong(at, "the list is empty", "write `core_speed = [1.0, 0.95]`");
             }
-            return list.0.iter().filter_map(|speed| Some(speed.get()?.0)).collect();
+            let given = list.0.iter().filter_map(Field::given);
+            for (at, speed) in given.clone().filter(|(_, speed)| speed.0 > 1.0) {
+                let what = format!("a core is no faster for others being busy: {}", speed.0);
+                check.wrong(at, what, "write speeds of at most 1");
+            }
+            return given.map(|(_, speed)| speed.0).collect();
         }
         match check.profile {
             Some(profile) if !self.core_speed.is_written() && scheduling == Scheduling::Shared => {
@@ -218,7 +223,8 @@ fn measured_speed(profile: &Profile, cores: u32, whole: bool) -> Vec<f64> {
         let busy: u32 = name.strip_prefix("speed_")?.parse().ok()?;
         Some((f64::from(busy), speed.value))
     });
-    let mut known: Vec<(f64, f64)> = known.filter(|(_, speed)| *speed > 0.0).collect();
+    let mut known: Vec<(f64, f64)> =
+        known.filter(|(_, speed)| *speed > 0.0).map(|(n, speed)| (n, speed.min(1.0))).collect();
     if !known.iter().any(|(busy, _)| *busy == 1.0) {
         known.push((1.0, 1.0));
     }

@@ -4,7 +4,8 @@ use super::document::{Document, NodeId, ROOT};
 use super::file::ScenarioFile;
 use super::problem::{Log, Problems, Source};
 use super::value::Override;
-use crate::profile::Profile;
+use crate::law::{DecodeLaw, ReadLaw, StepLaw};
+use crate::profile::{Fit, Profile};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -84,4 +85,40 @@ fn unreadable<T>(log: &Log, at: NodeId, error: &str) -> Option<T> {
     let remedy = "name a profile that `forebay calibrate` wrote, relative to the scenario";
     log.value(at, what, remedy);
     None
+}
+
+/// A time as a law can have it: fits and their draws may stray below zero where a parameter is near
+/// it, and files may hold anything.
+pub(super) fn time(value: f64) -> f64 {
+    value.max(0.0).min(1e7)
+}
+
+/// A rate as a law can have it; what is none does not limit.
+fn rate(value: f64) -> f64 {
+    if value > 0.0 { value.max(1e-6) } else { f64::INFINITY }
+}
+
+/// What the profile knows of reads in a kind of access.
+pub(super) fn read_law(fit: &Fit) -> Option<ReadLaw> {
+    let law = fit.read()?;
+    Some(ReadLaw {
+        latency: time(law.latency),
+        per_stream: rate(law.per_stream),
+        bandwidth: rate(law.bandwidth),
+        operations: rate(law.operations),
+        cpu_fixed: time(law.cpu_fixed),
+        cpu_per_byte: time(law.cpu_per_byte),
+    })
+}
+
+/// What the profile knows of decoding.
+pub(super) fn decode_law(fit: &Fit) -> Option<DecodeLaw> {
+    let DecodeLaw { fixed, per_byte, per_pixel } = fit.decode()?;
+    Some(DecodeLaw { fixed: time(fixed), per_byte: time(per_byte), per_pixel: time(per_pixel) })
+}
+
+/// What the profile knows of steps.
+pub(super) fn step_law(fit: &Fit) -> Option<StepLaw> {
+    let StepLaw { floor, fixed, per_sample } = fit.step()?;
+    Some(StepLaw { floor: time(floor), fixed: time(fixed), per_sample: time(per_sample) })
 }

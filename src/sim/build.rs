@@ -8,8 +8,8 @@ use crate::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
 use crate::random::{Purpose, Sampler, Streams};
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::{
-    BackgroundLoad, Distribution, Goal, Job, Operation, Order, QueueKind, Scenario, Scheduling,
-    Stage, StorageKind, Unit,
+    BackgroundLoad, Device as Processor, Distribution, Goal, Job, Node, Operation, Order, QueueKind,
+    ReadCpu, Scenario, Scheduling, Stage, StorageKind, Unit,
 };
 
 use super::background::{Endless, Load};
@@ -17,7 +17,7 @@ use super::event::{Clock, Customer, Event, Lanes};
 use super::read::{Mount, RequestLatency, Source};
 use super::stages::StageRun;
 use super::station::Station;
-use super::trainer::{Device, JobRun, stage_seconds};
+use super::trainer::{CpuThreads, Device, JobRun, stage_seconds};
 use super::workers::{Cores, Draw, Work, Worker};
 use super::world::{LoaderRun, Member, Resource, Service, World};
 
@@ -47,6 +47,61 @@ struct Medium<'s> {
     latency: Option<&'s Distribution>,
     operations: f64,
     remote: bool,
+    cpu: ReadCpu,
+}
+
+/// What is left of a storage's times when a request's core-seconds are taken out of them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rest {
+    /// To be added to the latency [s].
+    latency: f64,
+    /// Core-seconds apart from the bytes' way.
+    cpu: ReadCpu,
+    /// Core-seconds per byte that are spent while the bytes are on their way, and the time per byte
+    /// of a request that is alone.
+    coupled: Option<(f64, f64)>,
+}
+
+impl Medium<'_> {
+    /// Takes a request's core-seconds, which are part of its time, out of latency and time per byte.
+    /// Where one of the two is all core-seconds and more, the other makes up for that in requests of
+    /// `size`. Bytes whose way cannot be as fast as what would be left of it keep a core busy while
+    /// they are on it.
+    fn take_cpu(&mut self, size: f64) -> Rest {
+        let cpu = self.cpu;
+        if cpu == ReadCpu::default() {
+            return Rest::default();
+        }
+        let latency = self.latency.map_or(0.0, Distribution::mean);
+        let (mut fixed, mut per_byte) = (latency - cpu.fixed, 1.0 / self.per_stream);
+        if fixed < 0.0 {
+            per_byte += fixed / size;
+            fixed = 0.0;
+        }
+        let least = 1.0 / self.most();
+        if cpu.per_byte > 0.0 && per_byte - cpu.per_byte < least {
+            let alone = per_byte.max(cpu.per_byte);
+            self.per_stream = 1.0 / alone;
+            let cpu_alone = ReadCpu { per_byte: 0.0, ..cpu };
+            let coupled = Some((cpu.per_byte, alone.max(least)));
+            return Rest { latency: fixed - latency, cpu: cpu_alone, coupled };
+        }
+        per_byte -= cpu.per_byte;
+        if per_byte < 0.0 {
+            fixed += per_byte * size;
+        }
+        // No time per byte at all is a stream without cap.
+        self.per_stream = if per_byte > 0.0 { 1.0 / per_byte } else { f64::INFINITY };
+        Rest { latency: fixed.max(0.0) - latency, cpu, coupled: None }
+    }
+
+    /// Fastest that all transfers go together [B/s].
+    fn most(&self) -> f64 {
+        match self.bandwidth {
+            Bandwidth::Fixed(rate) => *rate,
+            Bandwidth::ByTransfers(table) => table.iter().copied().fold(0.0, f64::max),
+        }
+    }
 }
 
 impl World<'_> {
@@ -141,7 +196,14 @@ impl Builder<'_, '_> {
         let j = parts.jobs.len() as u32;
         let start = Time::from_seconds(job.start + job.stagger * copy as f64);
         let shares = job.pipeline.as_ref().map_or(&[1.0][..], |p| &p.shares);
-        let speed = self.scenario.cluster.node.gpu_speed;
+        let node_of = &self.scenario.cluster.node;
+        let threads = match job.device {
+            Processor::Accelerator => None,
+            Processor::Cpu { threads } => {
+                Some(CpuThreads { number: threads, speed: speed_alone(node_of, threads) })
+            }
+        };
+        let speed = if threads.is_none() { node_of.gpu_speed } else { 1.0 };
         let stage_times = shares
             .iter()
             .map(|share| stage_seconds(&job.step, job.batch, *share) / speed)
@@ -163,6 +225,7 @@ impl Builder<'_, '_> {
             job.copies_per_node * job.nodes,
         );
         run.fresh_target = target.fresh;
+        run.threads = threads;
         if let Some(pipeline) = &job.pipeline {
             let latency = self.scenario.cluster.node.intra.latency;
             run.activations = pipeline.activations;
@@ -222,8 +285,18 @@ impl Builder<'_, '_> {
         let mut queue = Queue::new(capacity, circular, job.prefill, start);
         // Reports show the first copy's series.
         queue.snapshots = first_copy.then(|| Snapshots::new(start));
-        let mount = self.mount(job.storage, Client::Node);
-        let cores = self.cores(parts.workers.len() as u32 - first);
+        let (mut mount, route, rest) =
+            self.mount(job.storage, Client::Node(dataset.mean_request()));
+        let trainer = match job.device {
+            Processor::Accelerator => 0,
+            Processor::Cpu { threads } => threads.saturating_mul(job.copies_per_node),
+        };
+        let threads = (parts.workers.len() as u32 - first).saturating_add(trainer);
+        let (cores, link) = self.cores(threads, rest.coupled.is_some());
+        if let (Some((cpu, alone)), Some(link)) = (rest.coupled, link) {
+            mount.group = Some(self.coupled(route, link, cpu, 1.0 / alone));
+            mount.alone = alone;
+        }
         let pcie = self.pcie(job);
         let intra = self.intra(job);
         let level_track = track(parts, process, || "queue".to_owned());
@@ -256,16 +329,21 @@ impl Builder<'_, '_> {
         let gathers = previous.is_some_and(|p| p.unit == Unit::Sample && stage.unit == Unit::Batch);
         let image = self.scenario.datasets[job.dataset].image;
         let pixels = image.map_or(0.0, |image| image.pixels());
-        let mut works = |list: &[Operation], base: usize| {
+        let mut works = |list: &[Operation], base: usize| -> Vec<Work> {
             let salt = |i: usize| (index * 256 + base + i) as u64;
             list.iter().enumerate().map(|(i, op)| self.work(op, salt(i), pixels)).collect()
         };
+        let (per_sample, mut per_item) = (works(&stage.per_sample, 0), works(&stage.per_item, 128));
+        if job.hand_off > 0.0 {
+            let delay = |seconds| self.lanes.recurring(self.calendar, seconds);
+            per_item.push(Work::constant(job.hand_off, delay, (index * 256 + 255) as u64));
+        }
         StageRun {
             loader: l,
             previous: previous.map(|_| first + index as u32 - 1),
             next: (index + 1 < stages.len()).then_some(first + index as u32 + 1),
-            per_sample: works(&stage.per_sample, 0),
-            per_item: works(&stage.per_item, 128),
+            per_sample,
+            per_item,
             ordered: stage.order == Order::InOrder,
             samples: samples_of(stage, job),
             takes: if gathers { job.batch as usize } else { 1 },
@@ -293,21 +371,40 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The cores of one more node, for so many workers. As long as each can have a core of its own,
-    /// sharing and slots are the same, and slots are had without solving for rates.
-    fn cores(&mut self, workers: u32) -> Cores {
+    /// The cores of one more node, for so many threads. As long as each can have a core of its own,
+    /// sharing and slots are the same, and slots are had without solving for rates; not so where
+    /// busy cores slow each other.
+    fn cores(&mut self, threads: u32, coupled: bool) -> (Cores, Option<LinkId>) {
         let node = &self.scenario.cluster.node;
+        let slowed = node.core_speed.iter().any(|speed| *speed != 1.0);
         let capacity = f64::from(node.cores);
-        if node.scheduling == Scheduling::Fifo || workers <= node.cores {
+        if node.scheduling == Scheduling::Fifo || threads <= node.cores && !slowed && !coupled {
             let service = self.lanes.recurring(self.calendar, 0.0);
             self.stations.push(Service { queue: Station::new(node.cores), service });
             let station = self.stations.len() as u32 - 1;
             self.resource("node.cores", "cores", capacity, Member::Station(station));
-            return Cores::Fifo(station);
+            return (Cores::Fifo(station), None);
         }
-        let link = self.network.link(Capacity::Fixed(capacity));
+        let by_threads: Box<[f64]> = if slowed {
+            (1..=node.cores).map(|busy| f64::from(busy) * speed_of(node, busy)).collect()
+        } else {
+            Box::new([capacity])
+        };
+        let capacity = by_threads.iter().copied().fold(0.0, f64::max);
+        let link = self.network.link(match &by_threads[..] {
+            [one] => Capacity::Fixed(*one),
+            _ => Capacity::ByFlows(by_threads),
+        });
         self.resource("node.cores", "cores", capacity, Member::Link(link));
-        Cores::Shared(self.group(&[link], 1.0))
+        (Cores::Shared(self.group(&[link], 1.0)), Some(link))
+    }
+
+    /// The way of bytes that use `cpu` core-seconds each on the cores `link`, where their threads
+    /// count as others do: alike by the share of a core, of which `cap` [B/s] is the most.
+    fn coupled(&mut self, route: Vec<LinkId>, link: LinkId, cpu: f64, cap: f64) -> GroupId {
+        let bytes = route.into_iter().map(|link| Use { link, per_unit: 1.0 });
+        let route = bytes.chain([Use { link, per_unit: cpu }]).collect();
+        self.network.group(Demand { route, weight: 1.0 / cpu, cap })
     }
 
     /// The way between the GPUs of one more node, where anything goes that way.
@@ -339,8 +436,12 @@ impl Builder<'_, '_> {
     }
 
     /// Storage `index` as one more client sees it.
-    fn mount(&mut self, index: usize, client: Client) -> Mount {
-        let medium = medium(&self.scenario.storage[index].kind);
+    fn mount(&mut self, index: usize, client: Client) -> (Mount, Vec<LinkId>, Rest) {
+        let mut medium = medium(&self.scenario.storage[index].kind);
+        let rest = match client {
+            Client::Node(request) => medium.take_cpu(request),
+            Client::Background => Rest::default(),
+        };
         let backend = match (&self.shared[index], medium.remote || client == Client::Background) {
             (Some(backend), true) => backend.clone(),
             (None, true) => {
@@ -352,21 +453,26 @@ impl Builder<'_, '_> {
         };
         let mut route: Vec<LinkId> = backend.link.into_iter().collect();
         let nic = self.scenario.cluster.nic;
-        if medium.remote && client == Client::Node && nic.is_finite() {
+        if medium.remote && client != Client::Background && nic.is_finite() {
             let link = self.network.link(Capacity::Fixed(nic));
             self.resource("node.nic", "B/s", nic, Member::Link(link));
             route.push(link);
         }
         let limited = !route.is_empty() || medium.per_stream.is_finite();
-        Mount {
+        let mount = Mount {
             station: backend.station,
-            latency: self.latency(&medium),
+            latency: self.latency(&medium, rest.latency),
             group: limited.then(|| self.group(&route, medium.per_stream)),
-        }
+            cpu: rest.cpu,
+            alone: 0.0,
+        };
+        (mount, route, rest)
     }
 
-    fn latency(&mut self, medium: &Medium) -> RequestLatency {
+    /// Latency with what comes on top of what the storage's kind says, which may be less than 0.
+    fn latency(&mut self, medium: &Medium, more: f64) -> RequestLatency {
         let round_trip = if medium.remote { 2.0 * self.scenario.cluster.latency } else { 0.0 };
+        let round_trip = round_trip + more;
         let sampler = Sampler::new(medium.latency.unwrap_or(&Distribution::Constant(0.0)));
         match sampler.is_constant().map(|latency| latency + round_trip) {
             None => RequestLatency::Drawn(sampler, round_trip),
@@ -409,7 +515,7 @@ impl Builder<'_, '_> {
                 BackgroundLoad::Streams { streams, cap } => {
                     let medium = medium(&self.scenario.storage[storage].kind);
                     let cap = cap.min(medium.per_stream);
-                    let mount = self.mount(storage, Client::Background);
+                    let (mount, ..) = self.mount(storage, Client::Background);
                     let link = self.shared[storage].as_ref().and_then(|backend| backend.link);
                     if mount.group.is_some() {
                         let route: Vec<LinkId> = link.into_iter().collect();
@@ -420,7 +526,7 @@ impl Builder<'_, '_> {
                 BackgroundLoad::Requests { rate, size } => loads.push(Load {
                     gap: Sampler::new(&Distribution::Exponential { mean: 1.0 / rate }),
                     size: Sampler::new(size),
-                    mount: self.mount(storage, Client::Background),
+                    mount: self.mount(storage, Client::Background).0,
                     arrived: 0,
                 }),
             }
@@ -445,10 +551,10 @@ impl Builder<'_, '_> {
 }
 
 /// Who uses a storage.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Client {
-    /// A node, over its NIC where the storage is remote.
-    Node,
+    /// A node, over its NIC where the storage is remote, with requests of this mean size [B].
+    Node(f64),
     /// A background load, from elsewhere.
     Background,
 }
@@ -461,22 +567,38 @@ fn medium(kind: &StorageKind) -> Medium<'_> {
             latency: None,
             operations: f64::INFINITY,
             remote: false,
+            cpu: ReadCpu::default(),
         },
-        StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, .. } => Medium {
+        StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, cpu, .. } => Medium {
             bandwidth,
             per_stream: *per_stream,
             latency: Some(latency),
             operations: *operations,
             remote: false,
+            cpu: *cpu,
         },
-        StorageKind::FileServer { bandwidth, per_stream, latency, operations, .. } => Medium {
+        StorageKind::FileServer { bandwidth, per_stream, latency, operations, cpu } => Medium {
             bandwidth,
             per_stream: *per_stream,
             latency: Some(latency),
             operations: *operations,
             remote: true,
+            cpu: *cpu,
         },
     }
+}
+
+/// Speed of each core while so many are busy.
+fn speed_of(node: &Node, busy: u32) -> f64 {
+    let at = busy.saturating_sub(1) as usize;
+    node.core_speed.get(at).or(node.core_speed.last()).copied().unwrap_or(1.0)
+}
+
+/// Speed of each of so many threads that have the cores to themselves.
+fn speed_alone(node: &Node, threads: u32) -> f64 {
+    let busy = threads.min(node.cores);
+    let capacity = f64::from(busy) * speed_of(node, busy);
+    (capacity / f64::from(threads)).min(1.0)
 }
 
 fn samples_of(stage: &Stage, job: &Job) -> u64 {

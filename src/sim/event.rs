@@ -11,6 +11,8 @@ pub(super) enum Customer {
     Request(u32),
     /// Activations on their way to a device.
     Activations(u32),
+    /// A device that is the node's cores, in a step.
+    Step(u32),
     /// An endless background transfer.
     Endless,
 }

@@ -3,7 +3,7 @@
 use crate::fluid::GroupId;
 use crate::random::{Permutation, Purpose, Sampler};
 use crate::report::Cause;
-use crate::scenario::{Dataset, Layout, SampleOrder, SampleSizes};
+use crate::scenario::{Dataset, Layout, ReadCpu, SampleOrder, SampleSizes};
 
 use super::event::{Clock, Customer, Delay, Event};
 use super::workers::{Phase, Waiting};
@@ -17,6 +17,11 @@ pub(super) struct Mount {
     pub(super) latency: RequestLatency,
     /// The bytes' way; `None` where nothing limits them.
     pub(super) group: Option<GroupId>,
+    /// What a request costs the node's cores, beside the latency and the bytes' way.
+    pub(super) cpu: ReadCpu,
+    /// Where the bytes' way is over the node's cores too: time per byte of a request that has it to
+    /// itself [s/B]; otherwise 0.
+    pub(super) alone: f64,
 }
 
 /// Time from request to first byte, network round trip included.
@@ -161,7 +166,7 @@ impl World<'_> {
                 let (owner, request) = (loader.job as u64, worker.requests as u64);
                 let mut generator =
                     self.streams.at(Purpose::Latency, owner, worker.position, request);
-                Delay::once(sampler.draw(&mut generator) + round_trip)
+                Delay::once((sampler.draw(&mut generator) + round_trip).max(0.0))
             }
         };
         worker.requests += 1;
@@ -182,6 +187,23 @@ impl World<'_> {
 
     /// The bytes of a request have come; true if the sample is complete.
     pub(super) fn transferred(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let worker = &mut self.workers[w as usize];
+        let Mount { cpu, alone, .. } = self.loaders[worker.loader as usize].mount;
+        if alone > 0.0 {
+            (worker.work, worker.phase) = (alone * worker.request, Phase::Receiving);
+            self.split_cpu_wait(clock.now, w);
+        }
+        let worker = &self.workers[w as usize];
+        let seconds = cpu.fixed + cpu.per_byte * worker.request;
+        if seconds > 0.0 {
+            self.begin_compute(clock, w, seconds, Delay::once(seconds), Phase::Receiving)
+        } else {
+            self.received(clock, w)
+        }
+    }
+
+    /// The bytes of a request are the worker's; true if the sample is complete.
+    pub(super) fn received(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
         match loader.source.layout {

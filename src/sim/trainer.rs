@@ -14,6 +14,7 @@ use crate::scenario::{BatchInterval, ENDLESS};
 
 use super::barrier::Barrier;
 use super::event::{Clock, Customer, Delay, Event};
+use super::workers::{Cores, Waiting};
 use super::world::World;
 
 /// One copy of a job.
@@ -31,6 +32,8 @@ pub(super) struct JobRun {
     /// Time of each pipeline stage before jitter.
     pub(super) stage_times: Vec<Delay>,
     pub(super) jitter: Option<Sampler>,
+    /// Threads of each model copy on the node's cores, where it trains there.
+    pub(super) threads: Option<CpuThreads>,
     /// Bytes from one pipeline stage to the next, and the latency before they flow.
     pub(super) activations: f64,
     pub(super) hand_over: Delay,
@@ -51,6 +54,15 @@ pub(super) struct JobRun {
     ends: Vec<Time>,
     /// End of the last complete step, or the start.
     last_end: Time,
+}
+
+/// How a model copy uses the node's cores.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CpuThreads {
+    pub(super) number: u32,
+    /// Speed of a core while these threads have the node to themselves: their step time was measured
+    /// like that.
+    pub(super) speed: f64,
 }
 
 /// An accelerator: one pipeline stage of one model copy.
@@ -132,6 +144,7 @@ impl JobRun {
             interval,
             stage_times,
             jitter,
+            threads: None,
             activations: 0.0,
             hand_over: Delay::once(0.0),
             total_steps,
@@ -324,12 +337,47 @@ impl World<'_> {
         device.state = State::Busy;
         device.since = clock.now;
         device.on_batch += 1;
-        clock.after(delay, Event::Stepped(d));
+        match job.threads {
+            None => clock.after(delay, Event::Stepped(d)),
+            Some(threads) => self.compute_on_cores(clock, d, threads, delay),
+        }
         self.trace_device(clock.now, d, "compute");
+    }
+
+    /// The threads of a step run side by side, each as one of the node's.
+    fn compute_on_cores(&mut self, clock: &mut Clock, d: u32, threads: CpuThreads, delay: Delay) {
+        let customer = Customer::Step(d);
+        match self.loaders[self.devices[d as usize].loader as usize].cores {
+            Cores::Shared(group) => {
+                let work = delay.span.seconds() * threads.speed;
+                self.network.start_many(clock.now, group, work, threads.number, customer);
+            }
+            // There is a core for everyone.
+            Cores::Fifo(station) => {
+                let station = &mut self.stations[station as usize].queue;
+                for _ in 0..threads.number {
+                    station.arrive(clock.now, Waiting { customer, delay });
+                }
+                clock.after(delay, Event::Stepped(d));
+            }
+        }
+    }
+
+    /// Slots of device `d` are free again.
+    fn leave_cores(&mut self, clock: &mut Clock, d: u32) {
+        let device = &self.devices[d as usize];
+        if let Some(threads) = self.jobs[device.job as usize].threads
+            && let Cores::Fifo(station) = self.loaders[device.loader as usize].cores
+        {
+            for _ in 0..threads.number {
+                self.stations[station as usize].queue.leave(clock.now);
+            }
+        }
     }
 
     /// Device `d` has done its part of a step.
     pub(super) fn stepped(&mut self, clock: &mut Clock, d: u32) {
+        self.leave_cores(clock, d);
         let device = &mut self.devices[d as usize];
         if device.state == State::Off {
             // Its job ended while it was at a step beyond the last one.
@@ -559,5 +607,5 @@ fn clip(wait: &Segment, from: Time, to: Time) -> Option<Segment> {
 
 /// Seconds of a step of `batch` samples, shared out to pipeline stages.
 pub(super) fn stage_seconds(step: &crate::scenario::StepTime, batch: u64, share: f64) -> f64 {
-    (step.fixed + step.per_sample * batch as f64) * share
+    step.seconds(batch as f64) * share
 }

@@ -6,6 +6,7 @@ use crate::fluid::GroupId;
 use crate::law::DecodeLaw;
 use crate::random::{Purpose, Sampler};
 use crate::report::Cause;
+use crate::scenario::Distribution;
 
 use super::event::{Clock, Customer, Delay, Event};
 use super::read::ShardCursor;
@@ -62,6 +63,8 @@ pub(super) enum Phase {
     Opening,
     Latency,
     Transfer,
+    /// A core for the bytes that have come.
+    Receiving,
     Computing,
     Delayed,
     Copying,
@@ -69,6 +72,13 @@ pub(super) enum Phase {
     Held,
     /// Room in the buffer.
     Blocked,
+}
+
+impl Phase {
+    /// What using a core in this phase counts as.
+    fn on_core(self) -> Cause {
+        if self == Phase::Receiving { Cause::Transfer } else { Cause::Decode }
+    }
 }
 
 /// An operation, prepared.
@@ -80,6 +90,14 @@ pub(super) enum Work {
     Decode(DecodeLaw, f64),
     Delay(Draw),
     Copy,
+}
+
+impl Work {
+    /// The same core-seconds each time.
+    pub(super) fn constant(seconds: f64, delay: impl FnOnce(f64) -> Delay, index: u64) -> Work {
+        let sampler = Sampler::new(&Distribution::Constant(seconds));
+        Work::Compute(Draw::new(sampler, delay, Purpose::Compute, index))
+    }
 }
 
 /// A duration drawn for each use, or always the same.
@@ -140,6 +158,10 @@ impl World<'_> {
                 self.split_cpu_wait(clock.now, w);
                 true
             }
+            Phase::Receiving => {
+                self.split_cpu_wait(clock.now, w);
+                self.received(clock, w)
+            }
             Phase::Delayed | Phase::Copying => true,
             phase => unreachable_phase(phase),
         };
@@ -187,11 +209,11 @@ impl World<'_> {
             Work::Read => self.begin_read(clock, w),
             Work::Compute(draw) => {
                 let (seconds, delay) = self.draw(draw, w);
-                self.begin_compute(clock, w, seconds, delay)
+                self.begin_compute(clock, w, seconds, delay, Phase::Computing)
             }
             Work::Decode(law, pixels) => {
                 let seconds = law.core_seconds(self.stored_bytes(w), *pixels);
-                self.begin_compute(clock, w, seconds, Delay::once(seconds))
+                self.begin_compute(clock, w, seconds, Delay::once(seconds), Phase::Computing)
             }
             Work::Delay(draw) => {
                 let (seconds, delay) = self.draw(draw, w);
@@ -228,7 +250,15 @@ impl World<'_> {
         }
     }
 
-    fn begin_compute(&mut self, clock: &mut Clock, w: u32, seconds: f64, delay: Delay) -> bool {
+    /// Worker `w` needs a core, in `phase`; true if for no time.
+    pub(super) fn begin_compute(
+        &mut self,
+        clock: &mut Clock,
+        w: u32,
+        seconds: f64,
+        delay: Delay,
+        phase: Phase,
+    ) -> bool {
         if seconds <= 0.0 {
             return true;
         }
@@ -236,17 +266,17 @@ impl World<'_> {
         worker.work = seconds;
         match self.loaders[worker.loader as usize].cores {
             Cores::Shared(group) => {
-                self.enter(clock.now, w, Phase::Computing, Cause::Decode);
+                self.enter(clock.now, w, phase, phase.on_core());
                 self.network.start(clock.now, group, seconds, Customer::Worker(w));
             }
             Cores::Fifo(station) => {
                 let station = &mut self.stations[station as usize];
                 let (visit, free) = (Waiting { customer: Customer::Worker(w), delay }, true);
                 if station.queue.arrive(clock.now, visit) == free {
-                    self.enter(clock.now, w, Phase::Computing, Cause::Decode);
+                    self.enter(clock.now, w, phase, phase.on_core());
                     clock.after(delay, Event::Computed(w));
                 } else {
-                    self.enter(clock.now, w, Phase::Computing, Cause::CpuWait);
+                    self.enter(clock.now, w, phase, Cause::CpuWait);
                 }
             }
         }
@@ -260,7 +290,8 @@ impl World<'_> {
             && let Some(next) = self.stations[station as usize].queue.leave(clock.now)
             && let Customer::Worker(other) = next.customer
         {
-            self.note(clock.now, other, Activity::Doing(Cause::Decode));
+            let cause = self.workers[other as usize].phase.on_core();
+            self.note(clock.now, other, Activity::Doing(cause));
             clock.after(next.delay, Event::Computed(other));
         }
         self.resume(clock, w);
@@ -268,18 +299,19 @@ impl World<'_> {
 
     /// A computation on shared cores took longer than its core-seconds because others had the
     /// cores: the time beyond them is cpu-wait, counted first.
-    fn split_cpu_wait(&mut self, now: Time, w: u32) {
+    pub(super) fn split_cpu_wait(&mut self, now: Time, w: u32) {
         let worker = &mut self.workers[w as usize];
         if matches!(self.loaders[worker.loader as usize].cores, Cores::Fifo(_)) {
             return;
         }
-        let work = crate::engine::Span::from_seconds(worker.work);
+        let (work, cause) =
+            (crate::engine::Span::from_seconds(worker.work), worker.phase.on_core());
         let Some(entry) = worker.timeline.last_mut() else { return };
         let took = now.since(entry.start);
         if took.0 > work.0 + 1 {
             let start = entry.start + crate::engine::Span(took.0 - work.0);
             entry.activity = Activity::Doing(Cause::CpuWait);
-            worker.timeline.push(start, Activity::Doing(Cause::Decode));
+            worker.timeline.push(start, Activity::Doing(cause));
         }
     }
 

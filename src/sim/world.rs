@@ -147,6 +147,7 @@ impl Model for World<'_> {
                 Customer::Worker(w) => self.resume(&mut clock, w),
                 Customer::Request(r) => self.end_request(r),
                 Customer::Activations(d) => self.handed_over(&mut clock, d),
+                Customer::Step(d) => self.stepped(&mut clock, d),
                 Customer::Endless => {}
             }
             self.settle(&mut clock);
@@ -167,9 +168,9 @@ impl Model for World<'_> {
             Event::Opened(Customer::Request(r)) => self.request_opened(&mut clock, r),
             Event::Waited(Customer::Request(r)) => self.request_bytes(&mut clock, r),
             Event::Waited(Customer::Activations(d)) => self.hand_over_bytes(&mut clock, d),
-            // Nobody opens a file for activations, and endless transfers have begun.
-            Event::Opened(Customer::Activations(_) | Customer::Endless)
-            | Event::Waited(Customer::Endless) => {}
+            // Nobody opens a file for activations or a step, and endless transfers have begun.
+            Event::Opened(Customer::Activations(_) | Customer::Step(_) | Customer::Endless)
+            | Event::Waited(Customer::Step(_) | Customer::Endless) => {}
         }
         self.settle(&mut clock);
     }

@@ -3,6 +3,7 @@
 mod analytic;
 mod architecture;
 mod base;
+mod calibrated;
 mod cli;
 mod closed;
 mod conformance;
@@ -17,4 +18,5 @@ mod scenarios;
 mod stalls;
 mod support;
 mod sweep;
+mod uncertainty;
 mod yardstick;

@@ -3,6 +3,7 @@
 use super::model::step_fit;
 use super::rules::Rules;
 use super::{Device, Job};
+use crate::scenario::profile::decode_law;
 use crate::scenario::{Dataset, Operation, Scheduling, StorageKind};
 
 impl Rules<'_> {
@@ -77,7 +78,7 @@ impl Rules<'_> {
         }
         let fit = self.check.profile.and_then(|profile| profile.decode.get("jpeg"));
         let Some(fit) = fit.filter(|fit| {
-            let law = fit.decode();
+            let law = decode_law(fit);
             works().any(|op| matches!((op, law), (Operation::Decode(of), Some(law)) if *of == law))
         }) else {
             return;

@@ -8,6 +8,7 @@ use crate::scenario::distribution::settings::{Jitter, factor};
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::number::{Amount, Count};
+use crate::scenario::profile::step_law;
 use crate::units::Time;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
@@ -106,7 +107,7 @@ impl ModelSettings {
             return None;
         };
         let fit = step_fit(check, model, device);
-        if let Some(law) = fit.and_then(|fit| fit.step()) {
+        if let Some(law) = fit.and_then(step_law) {
             let cv = fit.and_then(|fit| fit.value("jitter"));
             let StepLaw { floor, fixed, per_sample } = law;
             return Some(StepTime { fixed, per_sample, floor, jitter: cv.and_then(factor) });

@@ -11,6 +11,7 @@ use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::loader::settings::{LoaderSettings, ResolvedLoader};
 use crate::scenario::number::{Amount, Count};
+use crate::scenario::profile::time;
 use crate::scenario::{Cluster, Dataset, Storage};
 use crate::units::Time;
 use schemars::JsonSchema;
@@ -134,7 +135,7 @@ impl JobSettings {
 
     fn hand_off(&self, check: Check<'_>) -> f64 {
         let queue = check.profile.and_then(|profile| profile.queue.as_ref());
-        let measured = || queue.and_then(|fit| fit.value("per_item")).map_or(0.0, |s| s.max(0.0));
+        let measured = || queue.and_then(|fit| fit.value("per_item")).map_or(0.0, time);
         self.hand_off.get().map_or_else(measured, |given| given.0)
     }
 

@@ -7,6 +7,7 @@ use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::number::Amount;
+use crate::scenario::profile::decode_law;
 use crate::scenario::reader::{FORM, Form};
 use crate::scenario::{Dataset, Image};
 use crate::units::Time;
@@ -73,7 +74,7 @@ pub(super) fn measured(
         return None;
     }
     let fit = check.profile.and_then(|profile| profile.decode.get("jpeg"));
-    match fit.and_then(|fit| fit.decode()) {
+    match fit.and_then(decode_law) {
         Some(law) => Some(law),
         None => {
             check.unsaid(at, "decode", "decode = \"2 ms\"", "decode.jpeg")?;

@@ -9,6 +9,7 @@ use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::number::Positive;
+use crate::scenario::profile::read_law;
 use crate::units::{Bandwidth as BytesPerSecond, Rate, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -37,7 +38,7 @@ impl LocalDisk {
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StorageKind> {
         let access = self.access.get().copied().unwrap_or(Access::Cold);
         let fit = check.profile.and_then(|profile| profile.read.get(access.name()));
-        let law = fit.and_then(|fit| fit.read());
+        let law = fit.and_then(read_law);
         self.remark(check, at);
         let latency = match self.latency.given() {
             Some((at, latency)) => latency.resolve(check, at)?,

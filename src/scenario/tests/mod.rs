@@ -9,6 +9,7 @@ mod good;
 mod hostile;
 mod loaders;
 mod overrides;
+mod profiles;
 mod schema;
 
 use super::*;

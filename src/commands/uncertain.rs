@@ -1,0 +1,72 @@
+//! `forebay run --uncertainty`: runs with parameters as measurements allow them, side by side.
+
+use super::points::{self, Opened};
+use super::{Failure, interrupt, output, run, run_figure};
+use crate::cli::Run;
+use crate::profile::Profile;
+use crate::report::{self, Predicted};
+use crate::scenario::{Problems, Scenario};
+use crate::sim;
+use crate::uncertainty;
+use rayon::prelude::*;
+use std::time::Instant;
+
+pub(super) fn execute(
+    arguments: &Run,
+    runs: u32,
+    opened: &Opened,
+    scenario: &Scenario,
+    picture: Option<run_figure::Kind>,
+) -> Result<(), Failure> {
+    let Some(profile) = opened.profile()? else {
+        let what = "cannot draw parameters: the scenario names no profile, which would say how \
+                    uncertain they are";
+        let remedy = "write `profile = \"machine.toml\"` in it, or give --profile FILE";
+        return Err(Failure::Input(format!("{what}; {remedy}")));
+    };
+    let begin = Instant::now();
+    let seed = scenario.run.seed;
+    let one = |index: u32| simulate(opened, &profile, seed, index, arguments);
+    let pool = points::pool(arguments.scenario.threads)?;
+    let found: Vec<_> = pool.install(|| (0..runs).into_par_iter().filter_map(one).collect());
+    let done: Vec<Predicted> = found.into_iter().collect::<Result<_, Problems>>()?;
+    if done.is_empty() {
+        return Err(Failure::Interrupted("no run was finished".into()));
+    }
+    let report = report::predict(scenario, &done, begin.elapsed().as_secs_f64());
+    if let Some(path) = &arguments.trace {
+        let trace = done.iter().find_map(|run| run.outcome.trace.clone()).unwrap_or_default();
+        output::file(path, |to| report::trace::write(&trace, to))?;
+    }
+    if let (Some(path), Some(kind)) = (&arguments.figure, picture) {
+        run_figure::write(path, kind, &report)?;
+    }
+    run::show(arguments, &report)?;
+    if done.len() < runs as usize {
+        let kept = format!("the report is of {} of {runs} runs", done.len());
+        return Err(Failure::Interrupted(kept));
+    }
+    Ok(())
+}
+
+/// One run; `None` if a signal came before its end.
+fn simulate(
+    opened: &Opened,
+    profile: &Profile,
+    seed: u64,
+    index: u32,
+    arguments: &Run,
+) -> Option<Result<Predicted, Problems>> {
+    if interrupt::raised() {
+        return None;
+    }
+    let scenario = match opened.resolve_on(&uncertainty::drawn(profile, seed, index)) {
+        Ok(scenario) => scenario,
+        Err(problems) => return Some(Err(problems)),
+    };
+    let trace = arguments.trace.is_some() && index == 0;
+    let options = sim::Options { trace, stop: Some(interrupt::flag()) };
+    let outcome = sim::run(&scenario, index, &options);
+    let slowdown = uncertainty::slowdown(profile, seed, index);
+    (!interrupt::raised()).then_some(Ok(Predicted { scenario, outcome, slowdown }))
+}

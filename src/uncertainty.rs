@@ -1,0 +1,106 @@
+//! Predictions as intervals: each run simulates parameters that the measurements allow as well as
+//! those fitted, and differs from its equals as runs on the machine did.
+//!
+//! Parameters of one law are drawn together, as one of its bootstrap draws: what the intervals of
+//! single parameters lose is that their errors go together. Laws are drawn independently.
+
+use crate::profile::{Fit, Profile};
+use crate::random::{Purpose, Sampler, Streams};
+use crate::scenario::Distribution;
+use std::collections::BTreeMap;
+
+/// The profile with every law's parameters drawn for run number `run`: the same for the same seed
+/// and number.
+#[must_use]
+pub fn drawn(profile: &Profile, seed: u64, run: u32) -> Profile {
+    let streams = Streams::new(seed, run);
+    let mut law = 0;
+    let mut draw = |fit: &Fit| {
+        law += 1;
+        let draws = fit.draws.len();
+        let place = Sampler::new(&Distribution::Uniform { low: 0.0, high: draws as f64 });
+        let place = place.draw(&mut streams.at(Purpose::Parameters, law, 0, 0));
+        // What lies between two runs is no parameter of a run.
+        fit.drawn((place as usize).min(draws.saturating_sub(1)))
+    };
+    let mut drawn = profile.clone();
+    let mut all = |fits: &mut BTreeMap<String, Fit>| {
+        fits.values_mut().for_each(|fit| *fit = draw(fit));
+    };
+    all(&mut drawn.read);
+    all(&mut drawn.decode);
+    drawn.step.values_mut().for_each(&mut all);
+    for fit in [&mut drawn.queue, &mut drawn.cores].into_iter().flatten() {
+        *fit = draw(fit);
+    }
+    drawn
+}
+
+/// How much longer a step of run number `run` takes than what was simulated: a lognormal factor with
+/// median 1 whose spread is that between equal runs on the machine.
+#[must_use]
+pub fn slowdown(profile: &Profile, seed: u64, run: u32) -> f64 {
+    let spread = profile.noise.as_ref().and_then(|fit| fit.value("run_to_run")).unwrap_or(0.0);
+    let sigma = spread.clamp(0.0, 1.0);
+    if sigma == 0.0 {
+        return 1.0;
+    }
+    let factor = Sampler::new(&Distribution::Lognormal { mu: 0.0, sigma });
+    factor.draw(&mut Streams::new(seed, run).at(Purpose::Noise, 0, 0, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Parameter;
+
+    fn profile(draws: &[f64], noise: f64) -> Profile {
+        let of = |name: &str, value: f64, draws: &[f64]| Fit {
+            parameters: [(name.to_owned(), Parameter { value, ..Parameter::default() })].into(),
+            draws: draws.iter().map(|draw| vec![*draw]).collect(),
+            ..Fit::default()
+        };
+        Profile {
+            queue: Some(of("per_item", 1.0, draws)),
+            cores: Some(of("speed_2", 1.0, draws)),
+            noise: Some(of("run_to_run", noise, &[])),
+            ..Profile::default()
+        }
+    }
+
+    fn values(profile: &Profile) -> [Option<f64>; 2] {
+        let value = |fit: &Option<Fit>, name| fit.as_ref().and_then(|fit| fit.value(name));
+        [value(&profile.queue, "per_item"), value(&profile.cores, "speed_2")]
+    }
+
+    #[test]
+    fn laws_are_drawn_apart_and_again_the_same() {
+        // System: two laws with the draws 1, 2, 3. Expectation: all nine pairs occur, each run has
+        // its own, and the same one again.
+        let profile = profile(&[1.0, 2.0, 3.0], 0.1);
+        let mut seen = std::collections::BTreeSet::new();
+        for run in 0..200 {
+            let one = values(&drawn(&profile, 7, run));
+            assert_eq!(one, values(&drawn(&profile, 7, run)));
+            seen.insert(one.map(|value| value.expect("a parameter") as u64));
+        }
+        assert_eq!(seen.len(), 9);
+    }
+
+    #[test]
+    fn without_draws_or_noise_nothing_changes() {
+        let profile = profile(&[], 0.0);
+        assert_eq!(drawn(&profile, 1, 5), profile);
+        assert_eq!(slowdown(&profile, 1, 5), 1.0);
+        assert_eq!(slowdown(&Profile::default(), 1, 5), 1.0);
+    }
+
+    #[test]
+    fn the_noise_has_the_spread_that_was_measured() {
+        let profile = profile(&[], 0.04);
+        let logs: Vec<f64> = (0..4000).map(|run| slowdown(&profile, 1, run).ln()).collect();
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        let variance = logs.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / 3999.0;
+        assert!(mean.abs() < 0.003 && (variance.sqrt() / 0.04 - 1.0).abs() < 0.05, "{mean}");
+    }
+}

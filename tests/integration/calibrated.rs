@@ -1,0 +1,313 @@
+//! What a profile says, simulated: cores that train, read and decode, by closed forms.
+
+use forebay::report::{Cause, Outcome, StallCause, json, summarise};
+use forebay::scenario::ScenarioFile;
+
+use super::runs::{repository, simulate, steady, written};
+
+/// Two cores, samples in memory that two threads decode for 1 ms each, batches of 16.
+const CORES: &str = r#"# How does training share cores with its loader?
+name = "cores"
+[run]
+steps = 200
+warm_up = "off"
+replications = 1
+seed = 1
+[cluster]
+nodes = 1
+[cluster.node]
+cores = 2
+[storage.s.memory]
+[dataset.d]
+samples = 100000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 16
+[job.loader.tf-queue]
+threads = 2
+capacity = "64 samples"
+decode = "1 ms"
+[job.model]
+step = "4 ms"
+device.cpu = { threads = 1 }
+"#;
+
+type Changes<'a> = [(&'a str, &'a str)];
+
+fn outcome(changes: &Changes) -> Outcome {
+    simulate(&written(CORES, changes))
+}
+
+/// Mean step time [s] and share of it computed, after the first 50 steps.
+fn step(changes: &Changes) -> (f64, f64) {
+    let steady = steady(&outcome(changes), 50);
+    (steady.step, 1.0 - steady.stall)
+}
+
+#[track_caller]
+fn assert_near(value: f64, expected: f64, tolerance: f64) {
+    let error = value / expected - 1.0;
+    assert!(error.abs() <= tolerance, "{value} instead of {expected} ({error:+.5})");
+}
+
+const IDLE: (&str, &str) = ("job.loader.tf-queue.decode", "\"0 s\"");
+
+#[test]
+fn a_step_that_has_the_cores_to_itself_takes_what_its_law_says() {
+    // System: no loader to speak of, threads on two cores, also more of them than cores and cores
+    // that slow each other. Expectation: the law, which was measured like that; the floor below it.
+    let law = "{ fixed = \"1 ms\", per_sample = \"0.1 ms\", floor = \"1.5 ms\" }";
+    for threads in ["1", "2", "4"] {
+        for speed in ["[1.0]", "[1.0, 0.8]", "[0.9, 0.7]"] {
+            for (batch, expected) in [("16", 2.6e-3), ("4", 1.5e-3)] {
+                let changes = [
+                    IDLE,
+                    ("job.model.device.cpu.threads", threads),
+                    ("cluster.node.core_speed", speed),
+                    ("job.model.step", law),
+                    ("job.batch", batch),
+                ];
+                let (time, busy) = step(&changes);
+                assert_near(time, expected, 1e-8);
+                assert_near(busy, 1.0, 1e-8);
+            }
+        }
+    }
+    // Of two cores at 95 %, one thread uses half of one and a bit.
+    let outcome = outcome(&[IDLE]);
+    assert_near(outcome.resources[0].utilisation, 0.5, 0.01);
+}
+
+#[test]
+fn a_step_competes_with_the_loader_for_cores() {
+    // System: 16 samples of 1 ms and a step of 4 ms on two cores. Expectation, processor sharing: one
+    // thread decodes beside the step without meeting it, 16 ms; two keep both cores busy, (16 + 4) ÷
+    // 2 ms, of which the step takes 4 · 3/2 ms; four do so too, and 5 threads on two cores make the
+    // step take all of it.
+    let cases = [("1", 16e-3, 4.0 / 16.0), ("2", 10e-3, 0.6), ("4", 10e-3, 1.0)];
+    for (threads, time, busy) in cases {
+        let (found, computed) = step(&[("job.loader.tf-queue.threads", threads)]);
+        assert_near(found, time, 0.005);
+        assert_near(computed, busy, 0.01);
+    }
+    // A step on an accelerator leaves the cores alone, also with a core for everyone.
+    let (time, busy) = step(&[("job.model.device", "\"accelerator\"")]);
+    assert_near(time, 8e-3, 0.005);
+    assert_near(busy, 0.5, 0.005);
+    // Two threads in a step: 4 threads on two cores, 8 ms for a step of 4, (16 + 8) ÷ 2 in all.
+    let (time, busy) = step(&[("job.model.device.cpu.threads", "2")]);
+    assert_near(time, 12e-3, 0.005);
+    assert_near(busy, 8.0 / 12.0, 0.01);
+}
+
+#[test]
+fn slots_and_sharing_agree_where_there_is_a_core_for_everyone() {
+    // System: three threads in all. Expectation: on 3 cores, taken in slots, what 4 cores give that
+    // are made to be shared by a core speed that nobody reaches; and their use adds up.
+    let slots = outcome(&[("cluster.node.cores", "3")]);
+    let changes = [("cluster.node.cores", "4"), ("cluster.node.core_speed", "[1, 1, 1, 0.5]")];
+    let shared = outcome(&changes);
+    assert_eq!(slots.jobs[0].steps.len(), shared.jobs[0].steps.len());
+    for (a, b) in slots.jobs[0].steps.iter().zip(&shared.jobs[0].steps) {
+        assert!((a.end - b.end).abs() < 1e-9, "{} {}", a.end, b.end);
+        assert!((a.compute - b.compute).abs() < 1e-9);
+    }
+    assert_eq!(shared.flows > 0 && slots.flows == 0, true, "one with flows, one without");
+    // Loaders 16 core-ms and the step 4 of each 8 ms.
+    assert_near(slots.resources[0].served / slots.makespan, 20.0 / 8.0, 0.01);
+    assert_near(shared.resources[0].served, slots.resources[0].served, 1e-3);
+}
+
+#[test]
+fn busy_cores_slow_each_other() {
+    // System: decoding only, as many threads as cores, each core at 80 % while both are busy.
+    let accelerator = ("job.model.device", "\"accelerator\"");
+    let speed = ("cluster.node.core_speed", "[1.0, 0.8]");
+    assert_near(step(&[accelerator, speed]).0, 10e-3, 0.005);
+    let one = ("job.loader.tf-queue.threads", "1");
+    assert_near(step(&[accelerator, speed, one]).0, 16e-3, 1e-6);
+}
+
+#[test]
+fn handing_on_costs_core_seconds() {
+    // System: 0.25 ms to hand on a sample that took 1 ms, on an accelerator.
+    let accelerator = ("job.model.device", "\"accelerator\"");
+    let hand_off = ("job.hand_off", "\"250 us\"");
+    assert_near(step(&[accelerator, hand_off]).0, 10e-3, 0.005);
+}
+
+/// A disk with these keys, read by so many threads and not decoded.
+fn reads(disk: &str, threads: &str) -> (f64, Outcome) {
+    let storage = format!("{{ local-disk = {{ {disk} }} }}");
+    let changes = [
+        IDLE,
+        ("storage.s", storage.as_str()),
+        ("dataset.d.sample_size", "\"1 MB\""),
+        ("job.loader.tf-queue.threads", threads),
+        ("job.model", "{ step = \"1 us\" }"),
+    ];
+    let outcome = outcome(&changes);
+    (steady(&outcome, 50).step / 16.0, outcome)
+}
+
+#[test]
+fn core_seconds_of_a_read_are_part_of_its_time() {
+    // System: 1 MB after 50 µs at 4 GB/s: 300 µs, whatever part of that a core is busy. Expectation:
+    // one thread takes 300 µs, or the core-seconds if they are more.
+    let disk = "bandwidth = \"8 GB/s\", per_stream = \"4 GB/s\", latency = \"50 us\"";
+    let costs = [
+        ("0 s", "0 s", 300e-6),
+        ("20 us", "0.1 ns", 300e-6),
+        ("50 us", "0.2 ns", 300e-6),
+        ("50 us", "0.25 ns", 300e-6),
+        ("80 us", "0.1 ns", 300e-6),
+        ("0 s", "0.3 ns", 350e-6),
+        ("80 us", "0.5 ns", 580e-6),
+    ];
+    for (fixed, per_byte, expected) in costs {
+        let cpu = format!("{disk}, cpu = {{ fixed = \"{fixed}\", per_byte = \"{per_byte}\" }}");
+        assert_near(reads(&cpu, "1").0, expected, 1e-6);
+    }
+}
+
+#[test]
+fn warm_reads_fill_the_cores_and_no_more() {
+    // System: 5 µs and 0.25 ns a byte of a core for 1 MB, all of the time that a read takes, two
+    // cores. Expectation: with 8 threads, 2 ÷ 255 µs; half as many bytes per core-second on a disk
+    // that carries less, what the disk carries.
+    let warm = "access = \"warm\", per_stream = \"4 GB/s\", latency = \"5 us\", bandwidth";
+    let cpu = "cpu = { fixed = \"5 us\", per_byte = \"0.25 ns\" }";
+    for bandwidth in ["8.5 GB/s", "100 GB/s"] {
+        let (each, outcome) = reads(&format!("{warm} = \"{bandwidth}\", {cpu}"), "8");
+        assert_near(each, 255e-6 / 2.0, 0.005);
+        let cores = outcome.resources.iter().find(|r| r.name == "node.cores").expect("cores");
+        assert_near(cores.utilisation, 1.0, 0.01);
+    }
+    assert_near(reads(&format!("{warm} = \"5 GB/s\", {cpu}"), "8").0, 200e-6, 0.005);
+    let half = "cpu = { fixed = \"5 us\", per_byte = \"0.1 ns\" }";
+    assert_near(reads(&format!("{warm} = \"8 GB/s\", {half}"), "8").0, 125e-6, 0.01);
+}
+
+fn by_cause(outcome: &Outcome) -> Vec<(Cause, f64)> {
+    let job = &outcome.jobs[0];
+    let steps = (job.steps.len() - 1) as f64;
+    let share = |cause: Cause| {
+        let of = job.stalls.iter().filter(|s| s.step > 0 && s.cause == StallCause::own(cause));
+        (cause, of.map(|s| s.seconds).sum::<f64>() / steps * 1e3)
+    };
+    Cause::ALL.map(share).into_iter().filter(|(_, ms)| *ms > 1e-6).collect()
+}
+
+#[test]
+fn reading_on_a_core_is_transfer_and_waiting_for_one_is_not() {
+    // System: two threads that read for 1 ms of one core and nothing else, a batch of 2 each 2 ms, of
+    // which 0.5 ms are computed. Expectation: as with decoding: 1 ms of waiting first, of which 0.5
+    // behind the computation, then 1 ms of the core. Where bytes and core go together, the same.
+    for cpu in ["fixed = \"1 ms\"", "per_byte = \"1 ns\""] {
+        let disk = format!("{{ local-disk = {{ bandwidth = \"1e12 B/s\", cpu = {{ {cpu} }} }} }}");
+        let changes = [
+            IDLE,
+            ("storage.s", disk.as_str()),
+            ("dataset.d.sample_size", "\"1 MB\""),
+            ("cluster.node.cores", "1"),
+            ("job.batch", "2"),
+            ("job.model", "{ step = \"500 us\" }"),
+        ];
+        let mut found = by_cause(&outcome(&changes));
+        // A byte's own way at 1 TB/s.
+        found.retain(|(_, ms)| *ms > 2e-3);
+        let [(Cause::Transfer, transfer), (Cause::CpuWait, wait)] = found[..] else {
+            panic!("{found:?}");
+        };
+        assert!((transfer - 1.0).abs() < 3e-3 && (wait - 0.5).abs() < 3e-3, "{found:?}");
+    }
+}
+
+#[test]
+fn computing_and_waiting_add_up_to_every_step() {
+    // System: everything at once, with sizes that vary. Expectation: each step's parts sum to it.
+    let changes = [
+        ("cluster.node.core_speed", "[1.0, 0.9]"),
+        (
+            "storage.s",
+            "{ local-disk = { bandwidth = \"500 MB/s\", per_stream = \"300 MB/s\", latency = { lognormal = { median = \"200 us\", p99 = \"1 ms\" } }, cpu = { fixed = \"50 us\", per_byte = \"2 ns\" } } }",
+        ),
+        ("dataset.d.sample_size", "{ lognormal = { mean = \"100 kB\", cv = 0.5 } }"),
+        ("dataset.d.image", "{ width = 500, height = 375 }"),
+        (
+            "job.loader.tf-queue",
+            "{ threads = 3, capacity = \"32 samples\", decode = { fixed = \"20 us\", per_byte = \"1 ns\", per_pixel = \"1 ns\" } }",
+        ),
+        ("job.model.jitter", "{ gamma = { cv = 0.1 } }"),
+        ("job.hand_off", "\"5 us\""),
+        ("job.parallel.data.copies_per_node", "2"),
+    ];
+    let job = outcome(&changes).jobs.remove(0);
+    let mut before = 0.0;
+    for (index, step) in job.steps.iter().enumerate() {
+        let stalls = job.stalls.iter().filter(|stall| stall.step as usize == index);
+        let sum = step.compute + stalls.map(|stall| stall.seconds).sum::<f64>();
+        assert!((sum - (step.end - before)).abs() < 1e-9, "step {index}");
+        before = step.end;
+    }
+}
+
+#[test]
+fn decoding_costs_what_the_sample_s_bytes_and_pixels_cost() {
+    // System: 0.1 ms, 1 ns a byte of 100 kB and 2 ns a pixel of 500 × 400: 0.6 ms; one thread on an
+    // accelerator. Expectation: 16 of them a batch, also behind a stage that gathers batches, and for
+    // opaque samples without the pixels.
+    let law = "decode = { fixed = \"100 us\", per_byte = \"1 ns\", per_pixel = \"2 ns\" }";
+    let queue = format!("{{ tf-queue = {{ threads = 1, capacity = \"64 samples\", {law} }} }}");
+    let stages = format!(
+        "{{ stages = [{{ name = \"read\", workers = 1, per_sample = [\"read\"], buffer = 64 }}, \
+         {{ name = \"decode\", workers = 1, unit = \"batch\", per_sample = [{{ {law} }}], buffer = 1 }}] }}"
+    );
+    let image = ("dataset.d.image", "{ width = 500, height = 400 }");
+    let model = ("job.model", "{ step = \"1 us\" }");
+    for loader in [&queue, &stages] {
+        assert_near(step(&[image, model, ("job.loader", loader)]).0, 16.0 * 0.6e-3, 1e-3);
+        assert_near(step(&[model, ("job.loader", loader)]).0, 16.0 * 0.2e-3, 1e-3);
+    }
+    // Sizes that vary cost their own bytes: on average the mean's.
+    let sizes = ("dataset.d.sample_size", "{ gamma = { mean = \"100 kB\", cv = 0.5 } }");
+    assert_near(step(&[image, model, sizes, ("job.loader", &queue)]).0, 16.0 * 0.6e-3, 0.01);
+}
+
+/// The example profile's scenario, written out by hand.
+const BY_HAND: &[(&str, &str)] = &[
+    ("cluster.node.cores", "2"),
+    ("cluster.node.core_speed", "[1.0, 0.95]"),
+    (
+        "storage.disk",
+        "{ local-disk = { access = \"direct\", bandwidth = \"500 MB/s\", per_stream = \"400 MB/s\", latency = \"100 us\", operations = \"5000 /s\", cpu = { fixed = \"15 us\" } } }",
+    ),
+    (
+        "job.loader.tf-queue.decode",
+        "{ fixed = \"100 us\", per_byte = \"10 ns\", per_pixel = \"5 ns\" }",
+    ),
+    ("job.model.step", "{ fixed = \"100 us\", per_sample = \"100 us\" }"),
+    ("job.model.jitter", "{ lognormal = { cv = 0.02 } }"),
+    ("job.hand_off", "\"1 us\""),
+];
+
+#[test]
+fn a_profile_s_defaults_are_what_could_be_written_by_hand() {
+    let text = std::fs::read_to_string(repository("scenarios/calibrated-loader.toml"));
+    let text = text.expect("a shipped scenario").replace("steps = 300", "steps = 80");
+    let path = repository("scenarios/by-hand.toml").display().to_string();
+    let file = ScenarioFile::parse(&path, text.clone()).expect("TOML");
+    let by_profile = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
+    let without: String = text
+        .lines()
+        .filter(|line| !line.starts_with("profile"))
+        .fold(String::new(), |text, line| text + line + "\n");
+    let mut by_hand = written(&without, BY_HAND);
+    by_hand.remarks.clone_from(&by_profile.remarks);
+    assert_eq!(by_profile, by_hand);
+    let report = |scenario| json::render(&summarise(scenario, &[simulate(scenario)], 0.0));
+    assert_eq!(report(&by_profile), report(&by_hand));
+}

@@ -1,0 +1,149 @@
+//! `run --uncertainty`: where one run will lie.
+
+use serde_json::Value;
+
+use super::runs::repository;
+use super::support::{Place, forebay};
+
+const SCENARIO: &str = r#"# Where will one run lie?
+name = "uncertain"
+profile = "machine.toml"
+[run]
+steps = 60
+warm_up = "off"
+seed = 1
+[cluster]
+nodes = 1
+[storage.s.local-disk]
+access = "direct"
+[dataset.d]
+samples = 10000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 16
+[job.loader.tf-queue]
+threads = 1
+capacity = "64 samples"
+[job.model]
+step = "100 us"
+"#;
+
+/// A profile whose reads take this long to the first byte in its bootstrap draws, and whose equal
+/// runs differ by so much.
+fn profile(draws: &[f64], noise: f64) -> String {
+    let draws: Vec<String> = draws.iter().map(|draw| format!("[{draw:e}]")).collect();
+    format!(
+        "[provenance]\nmachine = \"\"\nforebay = \"\"\ndate = \"\"\nplan = \"\"\nsamples = \"\"\n\
+         [host]\ncores = 4.0\nmemory = 1e9\n\
+         [read.direct]\nsamples = 9\nresidual = 0.0\nrange = {{ size = [1e3, 1e6] }}\ndraws = [{}]\n\
+         parameters.latency = {{ value = 1e-3, unit = \"s\" }}\n\
+         [noise]\nsamples = 9\nresidual = 0.0\n\
+         parameters.run_to_run = {{ value = {noise:e}, unit = \"1\" }}\n",
+        draws.join(", ")
+    )
+}
+
+/// The report of a run in `place`, without its wall time.
+fn report(place: &Place, arguments: &[&str]) -> Value {
+    let arguments = [&["-q", "run", "u.toml", "--format", "json"], arguments].concat();
+    let output = place.forebay(&arguments).assert().success().get_output().stdout.clone();
+    let mut report: Value = serde_json::from_slice(&output).expect("JSON");
+    report["wall_time"] = Value::Null;
+    report
+}
+
+/// Ends of an interval of the only job.
+fn interval(report: &Value, figure: &str) -> [f64; 2] {
+    let figure = report.pointer(&format!("/jobs/0/{figure}/prediction90")).expect("an interval");
+    [0, 1].map(|end| figure[end].as_f64().expect("a number"))
+}
+
+fn place(draws: &[f64], noise: f64) -> Place {
+    let place = Place::new();
+    place.write("u.toml", SCENARIO);
+    place.write("machine.toml", &profile(draws, noise));
+    place
+}
+
+#[test]
+fn without_uncertainty_the_interval_has_no_width_and_with_more_it_is_wider() {
+    // System: one thread, 1 ms to the first byte and nothing else, 16 ms a batch. Expectation: draws
+    // from 0.9 to 1.1 ms give steps from 14.4 to 17.6 ms; equal draws and no noise a point; noise of
+    // 2 % about 1.645 · 2 % to both sides.
+    let run = |draws: &[f64], noise| {
+        let report = report(&place(draws, noise), &["--uncertainty", "99"]);
+        let ends = interval(&report, "step_time");
+        let (rate, stall) =
+            (interval(&report, "samples_per_second"), interval(&report, "stall/total"));
+        assert!(rate[0] <= rate[1] && stall[0] <= stall[1] && stall[1] < 1.0);
+        assert!((rate[0] * ends[1] / 16.0 - 1.0).abs() < 0.01, "a rate is one over a time");
+        [ends[0] / 16e-3, ends[1] / 16e-3]
+    };
+    let point = run(&[1e-3, 1e-3], 0.0);
+    assert!((point[0] - 1.0).abs() < 0.01 && point[0] == point[1], "{point:?}");
+    let narrow = run(&[0.98e-3, 1e-3, 1.02e-3], 0.0);
+    assert!((narrow[0] - 0.98).abs() < 0.01 && (narrow[1] - 1.02).abs() < 0.01, "{narrow:?}");
+    let wide = run(&[0.9e-3, 1e-3, 1.1e-3], 0.0);
+    assert!((wide[0] - 0.9).abs() < 0.01 && (wide[1] - 1.1).abs() < 0.01, "{wide:?}");
+    let noisy = run(&[1e-3], 0.02);
+    let half = (noisy[1] - noisy[0]) / 2.0;
+    assert!((half / 0.033 - 1.0).abs() < 0.35, "{noisy:?}");
+}
+
+#[test]
+fn the_same_whatever_the_number_of_threads() {
+    let place = place(&[0.9e-3, 1e-3, 1.1e-3], 0.02);
+    let one = report(&place, &["--uncertainty", "24", "--threads", "1"]);
+    let three = report(&place, &["--uncertainty", "24", "--threads", "3"]);
+    assert_eq!(one, three);
+    let other = report(&place, &["--uncertainty", "24", "--seed", "2"]);
+    assert_ne!(interval(&one, "step_time"), interval(&other, "step_time"));
+    assert_eq!(one["replications"], 24);
+}
+
+#[test]
+fn text_says_where_runs_lie_and_a_report_without_uncertainty_does_not() {
+    let place = place(&[0.9e-3, 1e-3, 1.1e-3], 0.02);
+    let run = place.forebay(&["-q", "run", "u.toml", "--uncertainty", "5"]).assert().success();
+    let text = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
+    assert!(text.contains("(90 % of runs)") && text.contains("] samples/s"), "{text}");
+    assert!(text.contains("ask for 19 or more"), "{text}");
+    let plain = report(&place, &[]);
+    assert!(!plain.to_string().contains("prediction90"));
+}
+
+#[test]
+fn a_profile_is_needed_and_the_option_overrides_the_scenario_s() {
+    let place = place(&[1e-3], 0.0);
+    let slower = profile(&[2e-3], 0.0).replace("value = 1e-3", "value = 2e-3");
+    place.write("slower.toml", &slower);
+    let mean = |report: &Value| report["jobs"][0]["step_time"]["mean"].as_f64().expect("a mean");
+    let option = ["--profile", "slower.toml"];
+    let ratio = mean(&report(&place, &option)) / mean(&report(&place, &[]));
+    assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
+    let wrong = |arguments: &[&str], expected: &str| {
+        let run = place.forebay(arguments).assert().code(2);
+        let said = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+        assert!(said.contains(expected), "{said}");
+    };
+    wrong(&["run", "s.toml", "--uncertainty", "5"], "the scenario names no profile");
+    wrong(&["run", "u.toml", "--profile", "none.toml"], "none.toml");
+    wrong(&["run", "u.toml", "--uncertainty", "5", "--replications", "3"], "cannot be used with");
+    wrong(&["run", "u.toml", "--uncertainty", "1"], "2..=");
+    let far = report(&place, &["--set", "dataset.d.sample_size=5 MB"]);
+    let warnings = far["warnings"].to_string();
+    let expected = "`dataset.d.sample_size` is 5000000, and the profile's read.direct was measured \
+                    from 1000 to 1000000";
+    assert!(warnings.contains(expected), "{warnings}");
+    place.write("s.toml", &SCENARIO.replace("\n[[job]]", "\n[sweep]\n\"run.seed\" = [1]\n[[job]]"));
+    place.forebay(&["-q", "sweep", "s.toml", "--profile", "slower.toml"]).assert().success();
+}
+
+#[test]
+fn the_example_s_help_names_a_scenario_that_is_there() {
+    assert!(repository("scenarios/calibrated-loader.toml").exists());
+    forebay(&["run", "--help"]).assert().success();
+}
