@@ -11,17 +11,21 @@
 //! [`Plan`] and [`Plan::probes`].
 
 pub mod cpu;
+mod decode;
 mod error;
+pub mod image;
 mod journal;
 mod plan;
 mod queue;
 mod repeat;
 mod ruler;
 mod runner;
+mod step;
 mod team;
 mod watch;
 mod workspace;
 
+pub use decode::{DecodeProbe, DecodeSettings};
 pub use error::ProbeError;
 pub use journal::Journal;
 pub use plan::{Bytes, Count, List, Plan, PlanError, Rules, Seconds, Share, Watching};
@@ -29,6 +33,7 @@ pub use queue::{Closed, Queue};
 pub use repeat::{leading_trend, median_interval};
 pub use ruler::Ruler;
 pub use runner::{CellSummary, End, Event, Runner, Summary};
+pub use step::{ModelName, StepProbe, StepSettings};
 pub use team::{Member, Team, team};
 pub use watch::{Glance, Limits};
 pub use workspace::Workspace;

@@ -10,6 +10,14 @@ pub(super) enum Optimiser<F> {
     Adam { rate: f64, mean: Vec<F>, square: Vec<F>, steps: i32 },
 }
 
+/// Zero for what is next to it: averages without new gradients would fade for thousands of steps
+/// through numbers that processors compute slowly with (subnormal).
+#[inline]
+fn faded<F: Real>(x: F) -> F {
+    let tiny = F::of(1e-30);
+    if x < tiny && -x < tiny { F::default() } else { x }
+}
+
 impl<F: Real> Optimiser<F> {
     pub(super) fn momentum(rate: f64, parameters: usize) -> Self {
         Optimiser::Momentum { rate, velocity: vec![F::default(); parameters] }
@@ -26,7 +34,7 @@ impl<F: Real> Optimiser<F> {
             Optimiser::Momentum { rate, velocity } => {
                 let (rate, keep) = (F::of(*rate), F::of(0.9));
                 for ((p, v), &g) in parameters.iter_mut().zip(velocity).zip(gradient) {
-                    *v = keep * *v + g;
+                    *v = faded(keep * *v + g);
                     *p -= rate * *v;
                 }
             }
@@ -37,8 +45,8 @@ impl<F: Real> Optimiser<F> {
                 let (b1, c1, b2, c2) = (F::of(0.9), F::of(0.1), F::of(0.999), F::of(0.001));
                 let moments = mean.iter_mut().zip(square);
                 for ((p, (m, s)), &g) in parameters.iter_mut().zip(moments).zip(gradient) {
-                    *m = b1 * *m + c1 * g;
-                    *s = b2 * *s + c2 * g * g;
+                    *m = faded(b1 * *m + c1 * g);
+                    *s = faded(b2 * *s + c2 * g * g);
                     *p -= rate * *m / ((*s * spread).sqrt() + tiny);
                 }
             }
