@@ -2,7 +2,8 @@
 
 use super::Failure;
 use super::order::{self, Sizes};
-use crate::scenario::{Access, Dataset, Layout, Scenario};
+use crate::probe::image::{Generated, QUALITY};
+use crate::scenario::{Access, Dataset, Image, Layout, Scenario};
 use rustix::fs::{Advice, Mode, OFlags, fadvise, open, openat};
 use std::fmt::Write as _;
 use std::fs;
@@ -199,10 +200,12 @@ pub(super) fn generate(
     root: &Path,
     dataset: &Dataset,
     sizes: &Sizes,
+    seed: u64,
     mut on_bytes: impl FnMut(u64) -> bool,
 ) -> Result<(), Failure> {
     // Incompressible, and never at the same place of a block twice in a row.
     let noise = noise(dataset.samples, (4 << 20) + 65_521);
+    let images = dataset.image.map(|_| Generated::new(seed, QUALITY));
     for file in 0..order::files(dataset) {
         let directory = root.join((file / PER_DIRECTORY).to_string());
         if file % PER_DIRECTORY == 0 {
@@ -216,7 +219,13 @@ pub(super) fn generate(
             }
         };
         let length = sizes.sum(from, to);
-        fill(&path, length, &noise, file).map_err(|e| Failure::file("write", &path, e))?;
+        let written = match (&images, dataset.image) {
+            (Some(images), Some(Image { width, height, .. })) => {
+                fs::write(&path, images.jpeg(width as usize, height as usize, file))
+            }
+            _ => fill(&path, length, &noise, file),
+        };
+        written.map_err(|e| Failure::file("write", &path, e))?;
         if !on_bytes(length) {
             return Err(Failure::Interrupted);
         }

@@ -16,7 +16,6 @@ mod children;
 mod clock;
 mod data;
 mod device;
-mod image;
 mod job;
 mod log;
 mod notes;

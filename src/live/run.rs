@@ -212,7 +212,7 @@ fn made(
     let Some(sizes) = sizes(scenario, index) else {
         return Err(Failure::Lacking("a table of sample sizes can only be simulated".to_owned()));
     };
-    generate(&root, dataset, &sizes, on_bytes)?;
+    generate(&root, dataset, &sizes, scenario.run.seed, on_bytes)?;
     let access = access(scenario, storage);
     let measured = dataset.image.is_some();
     let place = Place {

@@ -1,15 +1,16 @@
 //! What a worker does for its items: reading, computing, waiting, copying.
 
 use super::clock::{Clock, busy, thread_cpu};
-use super::image::Decoder;
 use super::log::Log;
 use super::reader::{ReadError, Reader};
 use super::state::Item;
 use crate::engine::{Span, Time};
 use crate::law::DecodeLaw;
+use crate::probe::image::{Decoder, ImageError};
 use crate::random::{Purpose, Sampler, Streams};
 use crate::report::Cause;
 use crate::scenario::{Distribution, Image, Operation, Stage, StageGraph};
+use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,7 +29,7 @@ pub(super) enum WorkError {
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error("cannot decode a sample: {0}")]
-    Decode(String),
+    Decode(#[from] ImageError),
 }
 
 /// A duration drawn for each use at the address that the simulated world uses.
@@ -63,8 +64,8 @@ pub(super) struct Hands {
     owner: u64,
     links: Arc<Vec<Link>>,
     decoded_size: Option<f64>,
-    image: Option<Image>,
-    decoder: Decoder,
+    /// Where samples are images.
+    decoder: Option<Decoder>,
     /// Whether a later stage decodes what this one reads.
     hands_on: bool,
     /// Whether this stage decodes what an earlier one has read.
@@ -112,8 +113,7 @@ impl Hands {
             owner: of.owner,
             links: of.links,
             decoded_size: of.decoded_size,
-            image: of.image,
-            decoder: Decoder::default(),
+            decoder: of.image.map(|image| Decoder::new(image.resize)),
             hands_on: index == 0 && later && of.image.is_some(),
             decodes: index > 0 && decodes(stage),
             size: 0,
@@ -185,7 +185,7 @@ impl Hands {
         sample: u64,
         log: &mut Log,
     ) -> Result<(), WorkError> {
-        let Some(image) = self.image else {
+        let Some(decoder) = &mut self.decoder else {
             let bytes =
                 if self.reader.is_some() { self.size } else { item.bytes / item.samples.max(1) };
             compute(Span::from_seconds(law.core_seconds(bytes as f64, 0.0)), log);
@@ -197,7 +197,7 @@ impl Hands {
         };
         log.begin(Cause::Decode);
         let before = thread_cpu();
-        self.decoder.decode(stored, image).map_err(WorkError::Decode)?;
+        black_box(decoder.decode(stored)?);
         log.split_cpu_wait(Span(thread_cpu().0.saturating_sub(before.0)));
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! From a scenario to a world at the start of its run.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::account::{Queue, Recorder, Snapshots};
 use crate::engine::{Calendar, Time};
@@ -8,8 +8,8 @@ use crate::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
 use crate::random::{Purpose, Sampler, Streams};
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::{
-    BackgroundLoad, Device as Processor, Distribution, Goal, Job, Node, Operation, Order, QueueKind,
-    ReadCpu, Scenario, Scheduling, Stage, StorageKind, Unit,
+    BackgroundLoad, Device as Processor, Distribution, Goal, Job, Node, Operation, Order,
+    QueueKind, ReadCpu, Scenario, Scheduling, Stage, StorageKind, Unit,
 };
 
 use super::background::{Endless, Load};
@@ -31,6 +31,19 @@ struct Builder<'s, 'c> {
     /// What all nodes share of each storage, once it was asked for.
     shared: Vec<Option<Backend>>,
     resources: Vec<Resource>,
+    /// The node being built.
+    node: u32,
+    /// What job copies share on a node, where they do.
+    on_nodes: BTreeMap<u32, OnNode>,
+}
+
+/// What job copies on a node share.
+#[derive(Debug, Default)]
+struct OnNode {
+    cores: Option<(Cores, Option<LinkId>)>,
+    nic: Option<LinkId>,
+    /// Disks and memory, by storage.
+    disks: BTreeMap<usize, Backend>,
 }
 
 /// Where a storage's requests and bytes go.
@@ -119,6 +132,8 @@ impl World<'_> {
             stations: Vec::new(),
             shared: vec![None; scenario.storage.len()],
             resources: Vec::new(),
+            node: 0,
+            on_nodes: BTreeMap::new(),
         };
         let recorder = trace.then(Recorder::default);
         let mut parts = Parts { recorder, ..Parts::default() };
@@ -126,7 +141,7 @@ impl World<'_> {
         for (index, job) in scenario.jobs.iter().enumerate() {
             for copy in 0..job.copies {
                 builder.job_copy(index, job, copy, node, &mut parts);
-                node += job.nodes;
+                node += if scenario.cluster.share_nodes { 0 } else { job.nodes };
             }
         }
         let endless = builder.backgrounds(&mut parts.loads);
@@ -233,6 +248,7 @@ impl Builder<'_, '_> {
         }
         let (first_loader, first_device) = (parts.loaders.len() as u32, parts.devices.len() as u32);
         for rank in 0..job.nodes {
+            self.node = node + rank;
             let l = parts.loaders.len() as u32;
             let name = format!("{}[{copy}] node {}", job.name, node + rank);
             let process = parts.recorder.as_mut().map(|recorder| recorder.process(name));
@@ -375,6 +391,19 @@ impl Builder<'_, '_> {
     /// sharing and slots are the same, and slots are had without solving for rates; not so where
     /// busy cores slow each other.
     fn cores(&mut self, threads: u32, coupled: bool) -> (Cores, Option<LinkId>) {
+        if !self.scenario.cluster.share_nodes {
+            return self.new_cores(threads, coupled);
+        }
+        if let Some(known) = self.on_nodes.entry(self.node).or_default().cores {
+            return known;
+        }
+        // Others may come.
+        let made = self.new_cores(u32::MAX, coupled);
+        self.on_nodes.entry(self.node).or_default().cores = Some(made);
+        made
+    }
+
+    fn new_cores(&mut self, threads: u32, coupled: bool) -> (Cores, Option<LinkId>) {
         let node = &self.scenario.cluster.node;
         let slowed = node.core_speed.iter().any(|speed| *speed != 1.0);
         let capacity = f64::from(node.cores);
@@ -449,14 +478,12 @@ impl Builder<'_, '_> {
                 self.shared[index] = Some(backend.clone());
                 backend
             }
-            (_, false) => self.backend(index, &medium),
+            (_, false) => self.disk(index, &medium),
         };
         let mut route: Vec<LinkId> = backend.link.into_iter().collect();
         let nic = self.scenario.cluster.nic;
         if medium.remote && client != Client::Background && nic.is_finite() {
-            let link = self.network.link(Capacity::Fixed(nic));
-            self.resource("node.nic", "B/s", nic, Member::Link(link));
-            route.push(link);
+            route.push(self.nic(nic));
         }
         let limited = !route.is_empty() || medium.per_stream.is_finite();
         let mount = Mount {
@@ -467,6 +494,33 @@ impl Builder<'_, '_> {
             alone: 0.0,
         };
         (mount, route, rest)
+    }
+
+    /// The storage of the node being built.
+    fn disk(&mut self, index: usize, medium: &Medium) -> Backend {
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.disks.get(&index));
+        if let Some(known) = known {
+            return known.clone();
+        }
+        let made = self.backend(index, medium);
+        if self.scenario.cluster.share_nodes {
+            let node = self.on_nodes.entry(self.node).or_default();
+            node.disks.insert(index, made.clone());
+        }
+        made
+    }
+
+    /// The NIC of the node being built.
+    fn nic(&mut self, bandwidth: f64) -> LinkId {
+        if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic) {
+            return known;
+        }
+        let link = self.network.link(Capacity::Fixed(bandwidth));
+        self.resource("node.nic", "B/s", bandwidth, Member::Link(link));
+        if self.scenario.cluster.share_nodes {
+            self.on_nodes.entry(self.node).or_default().nic = Some(link);
+        }
+        link
     }
 
     /// Latency with what comes on top of what the storage's kind says, which may be less than 0.

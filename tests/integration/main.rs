@@ -10,6 +10,7 @@ mod conformance;
 mod conservation;
 mod fletcher;
 mod knobs;
+mod live;
 mod output;
 mod plot;
 mod python_random;
