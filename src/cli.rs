@@ -33,6 +33,11 @@ Exit codes: 0 done; 1 a check failed; 2 the input is at fault; 3 the machine lac
 pub enum Command {
     /// Simulate a scenario and report what happened
     Run(Run),
+    /// Run a scenario on this machine and report what happened
+    Live(Live),
+    /// One job copy of a live run
+    #[command(hide = true)]
+    LivePart,
     /// Simulate every point of a scenario's `[sweep]` table
     Sweep(Sweep),
     /// Draw figures by recipe
@@ -104,6 +109,44 @@ pub struct Run {
     /// Seed of all randomness, instead of the scenario's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+}
+
+/// Run a scenario on this machine and report what happened.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay live scenario.toml
+  forebay live scenario.toml --directory /scratch/me --set job.batch_interval=4
+  forebay live scenario.toml --data /data/images --format json --output report.json
+
+Data sets are generated in a directory of its own below --directory, which vanishes afterwards.
+Each job copy is a process. Nodes are this machine: several job copies need
+`cluster.share_nodes = true`.")]
+pub struct Live {
+    /// Scenario file; `-` reads standard input
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+    /// Override a key of the scenario; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<String>,
+    /// Make working files here; the current directory if not given
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Read the files of this directory, instead of generated ones
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Form of the report
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Write the report here instead of to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write a timeline of the first replication, to be opened in Perfetto
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Repetitions, one after the other, instead of the scenario's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub replications: Option<u32>,
 }
 
 /// Simulate every point of a scenario's `[sweep]` table.

@@ -1,7 +1,7 @@
 //! forebay: will the accelerators starve, on what, and what should be changed or bought?
 //!
-//! A scenario (TOML) says what trains where on which data; the simulated world runs it and returns a
-//! report: how fast each job trains, how long its accelerators wait, and for what.
+//! A scenario (TOML) says what trains where on which data; the simulated world or the live one runs it
+//! and returns a report: how fast each job trains, how long its accelerators wait, and for what.
 //!
 //! # The map
 //!
@@ -20,7 +20,9 @@
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
 //! | [`fit`] | from raw samples to parameters | `measurement`, `profile`, `random`, `stats` |
 //! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `measurement`, `random`, `stats`, `units` |
-//! | [`sim`] | the simulated world | `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
+//! | [`account`] | the books both worlds keep: the last buffer, timelines, causes of stalls, traces | `engine`, `report`, `stats` |
+//! | [`sim`] | the simulated world | `account`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
+//! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `law`, `probe`, `random`, `report`, `scenario` |
 //! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
@@ -39,6 +41,7 @@
 //! - Simulated time is [`engine::Time`] in whole picoseconds; wall time is `std::time::Duration`.
 //! - Only [`commands`] prints.
 
+pub mod account;
 pub mod cli;
 pub mod commands;
 pub mod engine;
@@ -46,6 +49,7 @@ pub mod fit;
 pub mod fluid;
 pub mod import;
 pub mod law;
+pub mod live;
 pub mod measurement;
 pub mod plot;
 pub mod probe;

@@ -1,5 +1,6 @@
 //! Why a command ends early, and with which exit code.
 
+use crate::live;
 use crate::probe::ProbeError;
 use crate::scenario::Problems;
 use std::io;
@@ -66,6 +67,18 @@ impl Failure {
 impl From<ProbeError> for Failure {
     fn from(error: ProbeError) -> Failure {
         Failure::Machine(error.to_string())
+    }
+}
+
+impl From<live::Failure> for Failure {
+    fn from(failure: live::Failure) -> Failure {
+        match failure {
+            live::Failure::Input(what) => Failure::Input(what),
+            live::Failure::Lacking(what) => Failure::Machine(what),
+            live::Failure::Interrupted => {
+                Failure::Interrupted("no replication was finished".to_owned())
+            }
+        }
     }
 }
 

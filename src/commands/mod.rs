@@ -7,6 +7,8 @@ mod completions;
 mod failure;
 mod import;
 mod interrupt;
+mod live;
+mod live_part;
 mod man;
 mod output;
 mod over_time;
@@ -51,6 +53,8 @@ pub fn main() -> ExitCode {
 pub fn execute(cli: &Cli) -> Result<(), Failure> {
     match &cli.command {
         Command::Run(run) => run::execute(run, cli.quiet),
+        Command::Live(live) => live::execute(live, cli.quiet),
+        Command::LivePart => live_part::execute(),
         Command::Sweep(sweep) => sweep::execute(sweep, cli.quiet),
         Command::Plot(plot) => plot::execute(plot, cli.quiet),
         Command::Import(import) => import::execute(import),

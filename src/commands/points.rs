@@ -52,6 +52,16 @@ impl Opened {
         Ok(Opened { file, overrides })
     }
 
+    /// Name of the file, and what its relative names are relative to.
+    pub(super) fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    /// Its text.
+    pub(super) fn text(&self) -> &str {
+        self.file.text()
+    }
+
     /// The scenario with all changes.
     pub(super) fn resolve(&self) -> Result<Scenario, Problems> {
         self.file.resolve(&self.overrides)

@@ -1,9 +1,10 @@
 //! Why an accelerator waited.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What the work that ends a wait was doing, or was queueing for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Cause {
     /// Opening files: waiting for, or being served by, a storage's operation station.
@@ -77,7 +78,7 @@ impl Cause {
 }
 
 /// The one cause of an instant of a stall.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StallCause {
     /// Whether the wait was for a peer, which in turn waited (or computed) for `cause`.
     pub peer: bool,
@@ -102,4 +103,19 @@ impl fmt::Display for StallCause {
         let prefix = if self.peer { "peer." } else { "" };
         write!(f, "{prefix}{}", self.cause.name())
     }
+}
+
+/// What devices and idle workers do, as timelines name it beside the causes.
+const OTHER_NAMES: [&str; 6] = ["idle", "blocked", "compute", "starving", "waiting", "done"];
+
+/// A name of a timeline's span that another process of ours wrote.
+pub(super) fn known_name<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<&'static str, D::Error> {
+    let name = String::deserialize(from)?;
+    let names = Cause::ALL.iter().map(|cause| cause.name()).chain(OTHER_NAMES);
+    names
+        .into_iter()
+        .find(|known| *known == name)
+        .ok_or_else(|| serde::de::Error::custom(format!("no activity is called {name:?}")))
 }

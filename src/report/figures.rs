@@ -1,6 +1,6 @@
 //! The report: times in seconds, sizes in bytes, rates per second, shares 0–1.
 
-use super::{Cause, StallCause};
+use super::{Cause, StallCause, World};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What a run showed.
@@ -8,6 +8,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 pub struct Report {
     /// Name of the scenario.
     pub scenario: String,
+    /// Where it happened: simulated, or live on a machine.
+    pub world: World,
     /// Seed of the run.
     pub seed: u64,
     /// Version of forebay.
@@ -26,8 +28,10 @@ pub struct Report {
     pub events: u64,
     /// Flows completed, all replications together.
     pub flows: u64,
-    /// Time that the simulation itself took [s].
+    /// Time that the simulation itself, or the run with all its preparations, took [s].
     pub wall_time: f64,
+    /// What of a live run was real and what emulated, one sentence each.
+    pub notes: Vec<String>,
     /// What the reader should know before trusting the figures, one sentence each.
     pub warnings: Vec<String>,
 }

@@ -49,7 +49,7 @@ pub(super) fn scenario() -> Scenario {
     Scenario {
         name: "by hand".into(),
         run: Run { stop: Stop::Steps(40), warm_up: WarmUp::Off, replications: 1, seed: 3 },
-        cluster: Cluster { nodes: 2, node, nic: f64::INFINITY, latency: 0.0 },
+        cluster: Cluster { nodes: 2, share_nodes: false, node, nic: f64::INFINITY, latency: 0.0 },
         storage: vec![Storage {
             name: "nfs".into(),
             kind: StorageKind::FileServer {
@@ -137,6 +137,6 @@ pub(super) fn outcome(step_times: [f64; 2]) -> Outcome {
         makespan: 5.0,
         events: 100,
         flows: 10,
-        trace: None,
+        ..Outcome::default()
     }
 }

@@ -2,10 +2,26 @@
 //! [`super::summarise`].
 
 use super::StallCause;
+use serde::{Deserialize, Serialize};
+
+/// Which world an outcome is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum World {
+    /// Computed from a model.
+    #[default]
+    Simulated,
+    /// Done on a machine.
+    Live,
+}
 
 /// One replication.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
+    /// Where it happened.
+    pub world: World,
+    /// What of it was real and what emulated, one sentence each.
+    pub notes: Vec<String>,
     /// One per job copy, by job and then by copy.
     pub jobs: Vec<JobOutcome>,
     /// Every shared resource; like resources of like nodes are one entry.
@@ -21,7 +37,7 @@ pub struct Outcome {
 }
 
 /// One copy of one job.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct JobOutcome {
     /// Index into the scenario's jobs.
     pub job: usize,
@@ -43,7 +59,7 @@ pub struct JobOutcome {
 }
 
 /// One completed step of a job copy.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepOutcome {
     /// When its last model copy finished it [s]. Its duration is from the previous step's end (or
     /// the job's start).
@@ -59,7 +75,7 @@ pub struct StepOutcome {
 }
 
 /// Part of a step's stall, mean over the job's accelerators.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
     /// Index of the step.
     pub step: u32,
@@ -70,7 +86,7 @@ pub struct Stall {
 }
 
 /// Running totals of a queue since the job's start, all nodes together.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct QueueTotals {
     /// Integral of the level [sample·s].
     pub level_seconds: f64,
@@ -98,7 +114,7 @@ impl std::ops::AddAssign for QueueTotals {
 }
 
 /// The last buffer of a loader, all nodes of a job copy together.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct QueueOutcome {
     /// Capacity [samples].
     pub capacity: u64,
@@ -119,7 +135,7 @@ pub struct QueueOutcome {
 }
 
 /// A queue ran dry.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Exhaustion {
     /// When [s].
     pub start: f64,
@@ -128,7 +144,7 @@ pub struct Exhaustion {
 }
 
 /// Queue and steps over time, in bins of equal width from the start of the job copy.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Series {
     /// Width of a bin [s].
     pub width: f64,
@@ -137,7 +153,7 @@ pub struct Series {
 }
 
 /// What happened within one bin of a [`Series`].
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Bin {
     /// Integral of the queue's level [sample·s].
     pub level_seconds: f64,
@@ -155,7 +171,7 @@ pub struct Bin {
 
 /// Samples of a job copy, counted where they pass: read = enqueued + in progress, and
 /// initial + enqueued = dequeued + overwritten unread + left in the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SampleCounts {
     /// Taken from the epoch's order by a reader.
     pub started: u64,
@@ -193,7 +209,7 @@ pub struct ResourceOutcome {
 }
 
 /// A timeline for viewers.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Trace {
     /// Names of processes (a node of a job copy): index is the process.
     pub processes: Vec<String>,
@@ -207,13 +223,32 @@ pub struct Trace {
     pub dropped: u64,
 }
 
+impl Trace {
+    /// Appends another timeline, of other processes.
+    pub fn append(&mut self, other: Trace) {
+        let (processes, tracks) = (self.processes.len() as u32, self.tracks.len() as u32);
+        self.processes.extend(other.processes);
+        self.tracks
+            .extend(other.tracks.into_iter().map(|(process, name)| (process + processes, name)));
+        let moved = |span: TraceSpan| TraceSpan { track: span.track + tracks, ..span };
+        self.spans.extend(other.spans.into_iter().map(moved));
+        let moved = |value: TraceCounter| TraceCounter { track: value.track + tracks, ..value };
+        self.counters.extend(other.counters.into_iter().map(moved));
+        self.dropped += other.dropped;
+    }
+}
+
+/// The name of a cause, or of what idle workers and devices do.
+pub type ActivityName = &'static str;
+
 /// Something that lasted.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TraceSpan {
     /// Index into [`Trace::tracks`].
     pub track: u32,
     /// What was going on.
-    pub name: &'static str,
+    #[serde(deserialize_with = "super::cause::known_name")]
+    pub name: ActivityName,
     /// From [s].
     pub start: f64,
     /// For [s].
@@ -221,7 +256,7 @@ pub struct TraceSpan {
 }
 
 /// A value from an instant on.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TraceCounter {
     /// Index into [`Trace::tracks`].
     pub track: u32,

@@ -6,7 +6,7 @@ use super::queue::{queue, series};
 use super::sample::{Sample, Stretch, over_replications};
 use super::warnings::warnings;
 use super::window::{durations, first_epoch, ratio, warm_up};
-use super::{JobOutcome, Outcome, ResourceOutcome};
+use super::{JobOutcome, Outcome, ResourceOutcome, World};
 use crate::scenario::{Scenario, Stop};
 use crate::stats::mean;
 
@@ -18,6 +18,7 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
     let resources = resources(outcomes);
     Report {
         scenario: scenario.name.clone(),
+        world: outcomes.first().map_or(World::Simulated, |outcome| outcome.world),
         seed: scenario.run.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         replications: outcomes.len(),
@@ -28,6 +29,7 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         events: outcomes.iter().map(|outcome| outcome.events).sum(),
         flows: outcomes.iter().map(|outcome| outcome.flows).sum(),
         wall_time,
+        notes: outcomes.first().map_or(Vec::new(), |outcome| outcome.notes.clone()),
         warnings: warnings(scenario, outcomes),
     }
 }

@@ -1,5 +1,6 @@
 //! The report for people in a terminal: the answer first, then what it rests on.
 
+use super::World;
 use super::figures::{Figure, JobReport, QueueReport, Report, ResourceReport};
 use super::format::{number, prefixed, rate, seconds, share};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -29,6 +30,10 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
         page.blank();
         page.table(resources_table(&report.resources));
     }
+    for note in &report.notes {
+        page.blank();
+        page.paragraph(note, "  ", Style::Dim);
+    }
     for warning in &report.warnings {
         page.blank();
         page.paragraph(&format!("Warning: {warning}"), "  ", Style::Warning);
@@ -56,13 +61,16 @@ fn answer(report: &Report) -> String {
 }
 
 fn provenance(report: &Report) -> String {
+    let replications = if report.replications == 1 { "replication" } else { "replications" };
+    let (what, events) = match report.world {
+        World::Simulated => ("simulated", format!("{} events", prefixed(report.events as f64, ""))),
+        World::Live => ("live on this machine", "done".to_owned()),
+    };
     format!(
-        "{} simulated, {} {}, seed {}, {} events in {} (forebay {}).",
+        "{} {what}, {} {replications}, seed {}, {events} in {} (forebay {}).",
         shown(report.makespan.mean, seconds),
         report.replications,
-        if report.replications == 1 { "replication" } else { "replications" },
         report.seed,
-        prefixed(report.events as f64, ""),
         seconds(report.wall_time),
         report.version
     )

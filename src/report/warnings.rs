@@ -1,7 +1,7 @@
 //! What the reader should know before trusting the figures.
 
 use super::window::warm_up;
-use super::{JobOutcome, Outcome};
+use super::{JobOutcome, Outcome, World};
 use crate::scenario::{
     Background, BackgroundLoad, Distribution, Job, Operation, SampleSizes, Scenario, Storage,
     StorageKind, WarmUp,
@@ -12,8 +12,10 @@ const FEWEST_STEPS: usize = 20;
 
 /// One sentence for each doubt.
 pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String> {
-    let mut found = scenario.remarks.clone();
-    if in_lockstep(scenario) {
+    let live = outcomes.iter().any(|outcome| outcome.world == World::Live);
+    // What settings do to a model says nothing of a machine.
+    let mut found = if live { Vec::new() } else { scenario.remarks.clone() };
+    if !live && in_lockstep(scenario) {
         found.push(
             "Nothing in this scenario varies, so workers may run in lockstep, which real ones \
              never do: give the latency or the decoding a distribution."

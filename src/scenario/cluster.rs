@@ -14,6 +14,8 @@ use serde::Deserialize;
 pub struct Cluster {
     /// Number of nodes.
     pub nodes: u32,
+    /// Whether all job copies are on the same nodes, from the first on; if not, each has its own.
+    pub share_nodes: bool,
     /// What each is made of.
     pub node: Node,
     /// NIC bandwidth in each direction [B/s]; infinite where not given.
@@ -72,6 +74,8 @@ pub(super) struct ClusterSettings {
     /// Number of nodes.
     #[schemars(required)]
     nodes: Field<Count<1, 1_000_000>>,
+    /// Put all job copies on the same nodes, from the first on (default: false, each has its own).
+    share_nodes: Field<bool>,
     /// What each is made of (default: as the profile says).
     node: Field<NodeSettings>,
     /// What connects them (default: infinitely fast).
@@ -140,10 +144,16 @@ impl ClusterSettings {
         let network = self.network.get();
         Some(Cluster {
             nodes: nodes?.small(),
+            share_nodes: self.share_nodes(),
             node: node?,
             nic: network.map_or(f64::INFINITY, |network| or_infinite(&network.nic)),
             latency: network.map_or(0.0, |network| or_zero(&network.latency)),
         })
+    }
+
+    /// Whether job copies share nodes.
+    pub(super) fn share_nodes(&self) -> bool {
+        self.share_nodes.get().copied().unwrap_or(false)
     }
 
     /// The number of nodes, where it is written.

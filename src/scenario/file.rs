@@ -62,6 +62,18 @@ impl ScenarioFile {
         Ok(Self { name: name.to_owned(), directory, text, document, values, profiles })
     }
 
+    /// Its name, as messages show it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The question that the file asks: its first comment line, without `#`.
     #[must_use]
     pub fn question(&self) -> Option<&str> {

@@ -1,5 +1,6 @@
 //! Who trains.
 
+mod goal;
 mod interval;
 mod machine;
 mod model;
@@ -11,6 +12,8 @@ pub(super) mod settings;
 
 use super::{Distribution, StageGraph};
 use crate::law::StepLaw;
+
+pub use goal::{ENDLESS, Goal};
 
 /// A training job; `copies` of it run independently, each on nodes of its own.
 #[derive(Debug, Clone, PartialEq)]

@@ -30,17 +30,18 @@ impl ScenarioSettings {
         amounts.iter().all(|(_, number)| *number <= MOST_ENTRIES).then_some(())
     }
 
-    /// Each job copy has nodes of its own.
+    /// Each job copy has nodes of its own, or all share the first ones.
     pub(super) fn check_nodes(&self, check: Check<'_>) {
         let Some((at, nodes)) = self.cluster.get().and_then(ClusterSettings::nodes) else {
             return;
         };
+        let shared = self.cluster.get().is_some_and(ClusterSettings::share_nodes);
         let mut used = 0;
         for field in entries(&self.job) {
             let Some((job, settings)) = field.given() else { continue };
             let copies = settings.copies.get().map_or(1, |copies| copies.0);
             let nodes_each = settings.nodes.get().map_or(1, |nodes| nodes.0);
-            used += copies * nodes_each;
+            used = if shared { used.max(nodes_each) } else { used + copies * nodes_each };
             if used > nodes {
                 let at = check.blame(&[settings.copies.at, settings.nodes.at, Some(at)], job);
                 let what = format!(

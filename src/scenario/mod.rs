@@ -32,7 +32,9 @@ pub use cluster::{Cluster, Node, Scheduling};
 pub use dataset::{Dataset, Image, Layout, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use file::ScenarioFile;
-pub use job::{BatchInterval, Catalogue, Device, Job, Pipeline, QueueKind, StepTime};
+pub use job::{
+    BatchInterval, Catalogue, Device, ENDLESS, Goal, Job, Pipeline, QueueKind, StepTime,
+};
 pub use loader::{Operation, Order, Stage, StageGraph, Unit};
 pub use problem::{Problem, Problems};
 pub use profile::Reading;

@@ -1,25 +1,24 @@
 //! From a scenario to a world at the start of its run.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
+use crate::account::{Queue, Recorder};
 use crate::engine::{Calendar, Time};
 use crate::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
 use crate::random::{Purpose, Sampler, Streams};
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::{
-    BackgroundLoad, BatchInterval, Device as Processor, Distribution, Job, Node, Operation, Order,
-    QueueKind, ReadCpu, Scenario, Scheduling, Stage, Stop, StorageKind, Unit,
+    BackgroundLoad, Device as Processor, Distribution, Goal, Job, Node, Operation, Order,
+    QueueKind, ReadCpu, Scenario, Scheduling, Stage, StorageKind, Unit,
 };
 
 use super::background::{Endless, Load};
 use super::event::{Clock, Customer, Delay, Event, Lanes};
-use super::queue::Queue;
 use super::read::{Mount, RequestLatency, ShardCursor, Source};
-use super::recorder::Recorder;
 use super::sizes::Sizes;
 use super::stages::StageRun;
 use super::station::Station;
-use super::trainer::{CpuThreads, Device, ENDLESS, JobRun, stage_seconds};
+use super::trainer::{CpuThreads, Device, JobRun, stage_seconds};
 use super::workers::{Cores, Draw, Work, Worker};
 use super::world::{LoaderRun, Member, Resource, Service, World};
 
@@ -35,6 +34,19 @@ struct Builder<'s, 'c> {
     resources: Vec<Resource>,
     /// By stage of the job at hand, the first of its operations.
     first_operations: Vec<u32>,
+    /// The node being built.
+    node: u32,
+    /// What job copies share on a node, where they do.
+    on_nodes: BTreeMap<u32, OnNode>,
+}
+
+/// What job copies on a node share.
+#[derive(Debug, Default)]
+struct OnNode {
+    cores: Option<(Cores, Option<LinkId>)>,
+    nic: Option<LinkId>,
+    /// Disks and memory, by storage.
+    disks: BTreeMap<usize, Backend>,
 }
 
 /// Where a storage's requests and bytes go.
@@ -124,6 +136,8 @@ impl World<'_> {
             shared: vec![None; scenario.storage.len()],
             resources: Vec::new(),
             first_operations: Vec::new(),
+            node: 0,
+            on_nodes: BTreeMap::new(),
         };
         let recorder = trace.then(Recorder::default);
         let mut parts = Parts { recorder, ..Parts::default() };
@@ -132,7 +146,7 @@ impl World<'_> {
             builder.operations(job, &mut parts.works);
             for copy in 0..job.copies {
                 builder.job_copy(index, job, copy, node, &mut parts);
-                node += job.nodes;
+                node += if scenario.cluster.share_nodes { 0 } else { job.nodes };
             }
         }
         let endless = builder.backgrounds(&mut parts.loads);
@@ -226,7 +240,7 @@ impl Builder<'_, '_> {
             .collect();
         let overlap = job.pipeline.as_ref().is_some_and(|p| p.overlap);
         let window = if overlap { shares.len() as u64 } else { 1 };
-        let target = Target::new(self.scenario, job);
+        let target = self.scenario.goal(job);
         let mut run = JobRun::new(
             index,
             copy,
@@ -248,6 +262,7 @@ impl Builder<'_, '_> {
         }
         let (first_loader, first_device) = (parts.loaders.len() as u32, parts.devices.len() as u32);
         for rank in 0..job.nodes {
+            self.node = node + rank;
             let l = parts.loaders.len() as u32;
             let name = format!("{}[{copy}] node {}", job.name, node + rank);
             let process = parts.recorder.as_mut().map(|recorder| recorder.process(name));
@@ -273,7 +288,7 @@ impl Builder<'_, '_> {
         j: u32,
         rank: u32,
         start: Time,
-        target: &Target,
+        target: &Goal,
         first_copy: bool,
         process: Option<u32>,
         parts: &mut Parts,
@@ -395,6 +410,19 @@ impl Builder<'_, '_> {
     /// sharing and slots are the same, and slots are had without solving for rates; not so where
     /// busy cores slow each other.
     fn cores(&mut self, threads: u32, coupled: bool) -> (Cores, Option<LinkId>) {
+        if !self.scenario.cluster.share_nodes {
+            return self.new_cores(threads, coupled);
+        }
+        if let Some(known) = self.on_nodes.entry(self.node).or_default().cores {
+            return known;
+        }
+        // Others may come.
+        let made = self.new_cores(u32::MAX, coupled);
+        self.on_nodes.entry(self.node).or_default().cores = Some(made);
+        made
+    }
+
+    fn new_cores(&mut self, threads: u32, coupled: bool) -> (Cores, Option<LinkId>) {
         let node = &self.scenario.cluster.node;
         let slowed = node.core_speed.iter().any(|speed| *speed != 1.0);
         let capacity = f64::from(node.cores);
@@ -470,14 +498,12 @@ impl Builder<'_, '_> {
                 self.shared[index] = Some(backend.clone());
                 backend
             }
-            (_, false) => self.backend(index, &medium),
+            (_, false) => self.disk(index, &medium),
         };
         let mut route: Vec<LinkId> = backend.link.into_iter().collect();
         let nic = self.scenario.cluster.nic;
         if medium.remote && client != Client::Background && nic.is_finite() {
-            let link = self.network.link(Capacity::Fixed(nic));
-            self.resource("node.nic", "B/s", nic, Member::Link(link));
-            route.push(link);
+            route.push(self.nic(nic));
         }
         let limited = !route.is_empty() || medium.per_stream.is_finite();
         let mount = Mount {
@@ -488,6 +514,33 @@ impl Builder<'_, '_> {
             alone: 0.0,
         };
         (mount, route, rest)
+    }
+
+    /// The storage of the node being built.
+    fn disk(&mut self, index: usize, medium: &Medium) -> Backend {
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.disks.get(&index));
+        if let Some(known) = known {
+            return known.clone();
+        }
+        let made = self.backend(index, medium);
+        if self.scenario.cluster.share_nodes {
+            let node = self.on_nodes.entry(self.node).or_default();
+            node.disks.insert(index, made.clone());
+        }
+        made
+    }
+
+    /// The NIC of the node being built.
+    fn nic(&mut self, bandwidth: f64) -> LinkId {
+        if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic) {
+            return known;
+        }
+        let link = self.network.link(Capacity::Fixed(bandwidth));
+        self.resource("node.nic", "B/s", bandwidth, Member::Link(link));
+        if self.scenario.cluster.share_nodes {
+            self.on_nodes.entry(self.node).or_default().nic = Some(link);
+        }
+        link
     }
 
     /// Latency with what comes on top of what the storage's kind says, which may be less than 0.
@@ -578,51 +631,6 @@ enum Client {
     Node(f64),
     /// A background load, from elsewhere.
     Background,
-}
-
-/// How far a job copy goes, and what its nodes read for that.
-struct Target {
-    steps: u64,
-    fresh: u64,
-    /// Samples that each node reads.
-    quota: u64,
-}
-
-impl Target {
-    fn new(scenario: &Scenario, job: &Job) -> Target {
-        let models = job.copies_per_node as u64 * job.nodes as u64;
-        let predictable = match job.batch_interval {
-            BatchInterval::Every(k) if job.queue == QueueKind::Bounded => Some(k),
-            _ => None,
-        };
-        let quota = |batches: u64| {
-            let samples = batches.saturating_mul(job.batch * job.copies_per_node as u64);
-            samples.saturating_sub(job.prefill)
-        };
-        match (scenario.run.stop, predictable) {
-            (Stop::Duration(_), _) => Target { steps: ENDLESS, fresh: ENDLESS, quota: ENDLESS },
-            (Stop::Steps(steps), Some(k)) => {
-                let batches = ((steps.saturating_sub(1)) as f64 / k).floor() as u64 + 1;
-                Target { steps, fresh: ENDLESS, quota: quota(batches) }
-            }
-            (Stop::Steps(steps), None) => Target { steps, fresh: ENDLESS, quota: ENDLESS },
-            (Stop::Epochs(epochs), known) => {
-                let samples = epochs * scenario.datasets[job.dataset].samples as f64;
-                let batches = (samples / (job.batch * models) as f64).ceil().max(1.0);
-                match known {
-                    Some(k) => {
-                        let mut steps = (batches * k).ceil() as u64;
-                        // Rounded up, the product may reach the step that takes one batch more.
-                        while steps > 1 && ((steps - 1) as f64 / k).floor() >= batches {
-                            steps -= 1;
-                        }
-                        Target { steps, fresh: ENDLESS, quota: quota(batches as u64) }
-                    }
-                    None => Target { steps: ENDLESS, fresh: samples.ceil() as u64, quota: ENDLESS },
-                }
-            }
-        }
-    }
 }
 
 fn medium(kind: &StorageKind) -> Medium<'_> {

@@ -1,11 +1,11 @@
 //! From a world at the end of its run to the outcome.
 
+use crate::account::add_steps;
 use crate::engine::Time;
 use crate::fluid::LinkUse;
 use crate::report::{JobOutcome, Outcome, QueueOutcome, ResourceOutcome, SampleCounts, Series};
 use crate::stats::LogHistogram;
 
-use super::recorder::add_steps;
 use super::trainer::JobRun;
 use super::world::{Member, Resource, World};
 
@@ -29,6 +29,7 @@ impl World<'_> {
             events: self.events + self.flows,
             flows: self.flows,
             trace: self.recorder.take().map(|recorder| recorder.finish(now)),
+            ..Outcome::default()
         }
     }
 

@@ -7,23 +7,21 @@
 //! - `workers`, `read` and `sizes`: the workers of loader stages and what their operations ask of
 //!   the machine,
 //! - `stages`: hand-over between stages, order, blocking,
-//! - `queue`: the last buffer, bounded or circular, and its accounts,
 //! - `trainer`: devices, steps, the barrier between model copies, batch intervals, pipelines,
-//! - `timeline`: who did what when, and from it the one cause of each instant of a stall,
-//! - `background`, `station`, `barrier`, `recorder`, `build`, `collect`.
+//! - `background`, `station`, `barrier`, `build`, `collect`.
+//!
+//! The last buffer, the timelines that stalls are explained from and the recorder are
+//! `crate::account`'s: the live world keeps the same books.
 
 mod background;
 mod barrier;
 mod build;
 mod collect;
 mod event;
-mod queue;
 mod read;
-mod recorder;
 mod sizes;
 mod stages;
 mod station;
-mod timeline;
 mod trainer;
 mod workers;
 mod world;

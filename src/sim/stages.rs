@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::account::{Activity, NOBODY};
 use crate::engine::Time;
 use crate::report::Cause;
 
 use super::event::Clock;
-use super::timeline::{Activity, NOBODY};
 use super::workers::{Cores, Item, Phase};
 use super::world::World;
 

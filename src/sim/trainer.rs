@@ -6,14 +6,14 @@
 
 use std::collections::VecDeque;
 
+use crate::account::{NOBODY, Segment, blame};
 use crate::engine::Time;
 use crate::random::{Purpose, Sampler};
 use crate::report::{Cause, Stall, StallCause, StepOutcome};
-use crate::scenario::BatchInterval;
+use crate::scenario::{BatchInterval, ENDLESS};
 
 use super::barrier::Barrier;
 use super::event::{Clock, Customer, Delay, Event};
-use super::timeline::{NOBODY, Segment, blame};
 use super::workers::{Cores, Waiting};
 use super::world::World;
 
@@ -202,14 +202,6 @@ impl JobRun {
         let step = self.ends.partition_point(|end| *end <= instant);
         (step as u32, self.ends[step])
     }
-
-    fn is_fresh(&self, step: u64, on_batch: u64, level: u64) -> bool {
-        match self.interval {
-            _ if step == 0 => true,
-            BatchInterval::Every(k) => (step as f64 / k).floor() != ((step - 1) as f64 / k).floor(),
-            BatchInterval::Adaptive { level: enough, max } => on_batch >= max || level >= enough,
-        }
-    }
 }
 
 impl World<'_> {
@@ -249,7 +241,7 @@ impl World<'_> {
             return;
         }
         let queue = &self.loaders[device.loader as usize].queue;
-        let fresh = job.is_fresh(device.next, device.on_batch, queue.level());
+        let fresh = job.interval.is_fresh(device.next, device.on_batch, queue.level());
         if job.window > 1 {
             self.end_gate_wait(clock.now, d);
         }
@@ -632,6 +624,3 @@ fn clip(wait: &Segment, from: Time, to: Time) -> Option<Segment> {
 pub(super) fn stage_seconds(step: &crate::scenario::StepTime, batch: u64, share: f64) -> f64 {
     step.seconds(batch as f64) * share
 }
-
-/// Never ends: for runs that end at an instant.
-pub(super) const ENDLESS: u64 = u64::MAX;

@@ -1,5 +1,6 @@
 //! Workers: one item at a time, one operation after the other.
 
+use crate::account::{Activity, NOBODY, Timeline};
 use crate::engine::Time;
 use crate::fluid::GroupId;
 use crate::law::DecodeLaw;
@@ -8,7 +9,6 @@ use crate::report::Cause;
 use crate::scenario::Distribution;
 
 use super::event::{Clock, Customer, Delay, Event};
-use super::timeline::{Activity, NOBODY, Timeline};
 use super::world::World;
 
 /// Items of a worker at one instant from which on it may be one that never ends.

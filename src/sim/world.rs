@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::account::{Queue, Recorder, Segment};
 use crate::engine::{self, Calendar, Model, Time};
 use crate::fluid::{GroupId, LinkId, Network};
 use crate::random::Streams;
@@ -11,13 +12,10 @@ use crate::scenario::{Scenario, Stop};
 
 use super::background::{Load, Request};
 use super::event::{Clock, Customer, Delay, Event};
-use super::queue::Queue;
 use super::read::{Mount, ShardCursor, Source};
-use super::recorder::Recorder;
 use super::sizes::Sizes;
 use super::stages::StageRun;
 use super::station::Station;
-use super::timeline::Segment;
 use super::trainer::{Device, JobRun};
 use super::workers::{Waiting, Work, Worker};
 

@@ -14,6 +14,7 @@ fn the_example_of_the_design_is_read() {
         scenario.cluster,
         Cluster {
             nodes: 16,
+            share_nodes: false,
             node: Node {
                 cores: 20,
                 core_speed: vec![],

@@ -13,11 +13,11 @@ use crate::engine::Time;
 use crate::report::{Cause, StallCause};
 
 /// No worker: the link of an idleness that has not ended.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(crate) const NOBODY: u32 = u32::MAX;
 
 /// What a worker does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Activity {
+pub(crate) enum Activity {
     /// Work that is a cause.
     Doing(Cause),
     /// Waiting for input, which came from this worker.
@@ -28,7 +28,7 @@ pub(super) enum Activity {
 
 impl Activity {
     /// Name on a trace.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Activity::Doing(cause) => cause.name(),
             Activity::Idle(_) => "idle",
@@ -39,14 +39,14 @@ impl Activity {
 
 /// An activity from an instant until the next entry's.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
-    pub(super) start: Time,
-    pub(super) activity: Activity,
+pub(crate) struct Entry {
+    pub(crate) start: Time,
+    pub(crate) activity: Activity,
 }
 
 /// The recent past of one worker.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Timeline(Vec<Entry>);
+pub(crate) struct Timeline(Vec<Entry>);
 
 impl Timeline {
     /// Entries that a new timeline has room for.
@@ -54,20 +54,26 @@ impl Timeline {
 
     /// `activity` begins at `start`, which is not before the last entry.
     #[inline]
-    pub(super) fn push(&mut self, start: Time, activity: Activity) {
+    pub(crate) fn push(&mut self, start: Time, activity: Activity) {
         debug_assert!(self.0.last().is_none_or(|e| e.start <= start), "time runs forward");
         self.0.push(Entry { start, activity });
     }
 
     /// Whether the next entry needs more memory.
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.0.len() == self.0.capacity()
+    }
+
+    /// Forgets everything.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 
     /// Forgets what ended before `since`; takes more memory if that is not much.
     #[cold]
-    pub(super) fn forget_before(&mut self, since: Time) {
+    pub(crate) fn forget_before(&mut self, since: Time) {
         let kept = self.0.partition_point(|e| e.start <= since).saturating_sub(1);
         self.0.drain(..kept);
         if 2 * self.0.len() >= self.0.capacity() {
@@ -76,7 +82,7 @@ impl Timeline {
     }
 
     /// The latest entry.
-    pub(super) fn last_mut(&mut self) -> Option<&mut Entry> {
+    pub(crate) fn last_mut(&mut self) -> Option<&mut Entry> {
         self.0.last_mut()
     }
 
@@ -87,14 +93,14 @@ impl Timeline {
 
 /// Part of a wait with one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Segment {
-    pub(super) start: Time,
-    pub(super) end: Time,
-    pub(super) cause: StallCause,
+pub(crate) struct Segment {
+    pub(crate) start: Time,
+    pub(crate) end: Time,
+    pub(crate) cause: StallCause,
 }
 
 /// The causes of a wait `[from, to)` that `worker` ended, latest first, appended to `segments`.
-pub(super) fn blame<'t>(
+pub(crate) fn blame<'t>(
     timeline: impl Fn(u32) -> &'t Timeline,
     worker: u32,
     from: Time,

@@ -5,7 +5,7 @@ use crate::report::{Bin, QueueTotals, Series, StepOutcome, Trace, TraceCounter, 
 
 /// A queue's totals at equal distances, which double when there are too many.
 #[derive(Debug)]
-pub(super) struct Snapshots {
+pub(crate) struct Snapshots {
     width: Span,
     next: Time,
     totals: Vec<QueueTotals>,
@@ -15,17 +15,17 @@ impl Snapshots {
     const MOST: usize = 512;
     const FIRST_WIDTH: f64 = 1e-3;
 
-    pub(super) fn new(start: Time) -> Snapshots {
+    pub(crate) fn new(start: Time) -> Snapshots {
         let width = Span::from_seconds(Self::FIRST_WIDTH);
         Snapshots { width, next: start + width, totals: Vec::new() }
     }
 
     /// The instant of the next snapshot.
-    pub(super) fn next(&self) -> Time {
+    pub(crate) fn next(&self) -> Time {
         self.next
     }
 
-    pub(super) fn take(&mut self, totals: QueueTotals) {
+    pub(crate) fn take(&mut self, totals: QueueTotals) {
         self.totals.push(totals);
         if self.totals.len() == Self::MOST {
             let mut index = 0;
@@ -39,7 +39,7 @@ impl Snapshots {
     }
 
     /// Adds this queue's history to `series`, the last bin ending at the run's end.
-    pub(super) fn add_to(&self, last: QueueTotals, series: &mut Series) {
+    pub(crate) fn add_to(&self, last: QueueTotals, series: &mut Series) {
         series.width = self.width.seconds();
         series.bins.resize(series.bins.len().max(self.totals.len() + 1), Bin::default());
         let mut before = QueueTotals::default();
@@ -54,7 +54,7 @@ impl Snapshots {
 }
 
 /// Puts the steps of a job that started at `start` [s] into the bins of its series.
-pub(super) fn add_steps(steps: &[StepOutcome], start: f64, series: &mut Series) {
+pub(crate) fn add_steps(steps: &[StepOutcome], start: f64, series: &mut Series) {
     let mut before = start;
     for step in steps {
         let bin = ((step.end - start) / series.width) as usize;
@@ -69,7 +69,7 @@ pub(super) fn add_steps(steps: &[StepOutcome], start: f64, series: &mut Series) 
 
 /// The trace being recorded.
 #[derive(Debug, Default)]
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     trace: Trace,
     open: Vec<Option<(Time, &'static str)>>,
 }
@@ -78,25 +78,25 @@ impl Recorder {
     /// Spans and counter values kept at most: about 200 MB of JSON.
     const MOST: usize = 2_000_000;
 
-    pub(super) fn process(&mut self, name: String) -> u32 {
+    pub(crate) fn process(&mut self, name: String) -> u32 {
         self.trace.processes.push(name);
         self.trace.processes.len() as u32 - 1
     }
 
-    pub(super) fn track(&mut self, process: u32, name: String) -> u32 {
+    pub(crate) fn track(&mut self, process: u32, name: String) -> u32 {
         self.trace.tracks.push((process, name));
         self.open.push(None);
         self.trace.tracks.len() as u32 - 1
     }
 
     /// From `start` on, `track` does `name`; what it did before ends there.
-    pub(super) fn begin(&mut self, track: u32, start: Time, name: &'static str) {
+    pub(crate) fn begin(&mut self, track: u32, start: Time, name: &'static str) {
         self.close(track, start);
         self.open[track as usize] = Some((start, name));
     }
 
     /// What `track` did ends at `end`.
-    pub(super) fn close(&mut self, track: u32, end: Time) {
+    pub(crate) fn close(&mut self, track: u32, end: Time) {
         let Some((start, name)) = self.open[track as usize].take() else { return };
         if start >= end || !self.has_room() {
             return;
@@ -106,7 +106,7 @@ impl Recorder {
     }
 
     /// `track` has `value` from `now` on.
-    pub(super) fn count(&mut self, track: u32, now: Time, value: f64) {
+    pub(crate) fn count(&mut self, track: u32, now: Time, value: f64) {
         if self.has_room() {
             self.trace.counters.push(TraceCounter { track, time: now.seconds(), value });
         }
@@ -119,7 +119,7 @@ impl Recorder {
     }
 
     /// Ends everything at `end`.
-    pub(super) fn finish(mut self, end: Time) -> Trace {
+    pub(crate) fn finish(mut self, end: Time) -> Trace {
         (0..self.open.len() as u32).for_each(|track| self.close(track, end));
         self.trace
     }

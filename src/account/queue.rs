@@ -13,7 +13,7 @@ use super::recorder::Snapshots;
 /// What every sample needs comes first.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     accounts: Accounts,
     capacity: u64,
     /// Samples that are taken together.
@@ -86,7 +86,7 @@ const MOST_READS: usize = 1024;
 
 impl Queue {
     /// A queue that holds `initial` samples, from which `batch` are taken at a time.
-    pub(super) fn new(capacity: u64, batch: u64, circular: bool, initial: u64, now: Time) -> Queue {
+    pub(crate) fn new(capacity: u64, batch: u64, circular: bool, initial: u64, now: Time) -> Queue {
         let contents = if circular {
             let mut ring = Ring::default();
             (0..initial).for_each(|_| ring.put(now, capacity));
@@ -114,37 +114,37 @@ impl Queue {
     }
 
     /// From now on keeps the history for a series that begins at `start`.
-    pub(super) fn record(&mut self, start: Time) {
+    pub(crate) fn record(&mut self, start: Time) {
         let snapshots = Snapshots::new(start);
         self.next_snapshot = snapshots.next();
         self.snapshots = Some(snapshots);
     }
 
     /// The history, if it was recorded.
-    pub(super) fn snapshots(&self) -> Option<&Snapshots> {
+    pub(crate) fn snapshots(&self) -> Option<&Snapshots> {
         self.snapshots.as_ref()
     }
 
     /// Samples that fit in.
-    pub(super) fn capacity(&self) -> u64 {
+    pub(crate) fn capacity(&self) -> u64 {
         self.capacity
     }
 
     /// Samples that can be taken.
     #[inline]
-    pub(super) fn level(&self) -> u64 {
+    pub(crate) fn level(&self) -> u64 {
         self.level
     }
 
     /// Whether a batch can be taken.
     #[inline]
-    pub(super) fn has_batch(&self) -> bool {
+    pub(crate) fn has_batch(&self) -> bool {
         self.level >= self.batch
     }
 
     /// Whether `samples` more can be put in.
     #[inline]
-    pub(super) fn has_room(&self, samples: u64) -> bool {
+    pub(crate) fn has_room(&self, samples: u64) -> bool {
         match self.contents {
             Contents::Bounded(_) => self.level + samples <= self.capacity,
             Contents::Circular(_) => true,
@@ -153,7 +153,7 @@ impl Queue {
 
     /// Puts `samples` in; there must be room.
     #[inline]
-    pub(super) fn put(&mut self, now: Time, samples: u64) {
+    pub(crate) fn put(&mut self, now: Time, samples: u64) {
         self.account(now);
         debug_assert!(self.has_room(samples), "no room");
         self.accounts.enqueued += samples;
@@ -170,7 +170,7 @@ impl Queue {
     }
 
     /// Takes a batch, which must be there; how many of its samples are fresh.
-    pub(super) fn take(&mut self, now: Time) -> u64 {
+    pub(crate) fn take(&mut self, now: Time) -> u64 {
         self.account(now);
         debug_assert!(self.has_batch(), "not enough samples");
         let batch = self.batch;
@@ -191,18 +191,18 @@ impl Queue {
     }
 
     /// A worker begins or ends waiting for room.
-    pub(super) fn set_blocked(&mut self, now: Time, more: bool) {
+    pub(crate) fn set_blocked(&mut self, now: Time, more: bool) {
         self.account(now);
         self.blocked = if more { self.blocked + 1 } else { self.blocked - 1 };
     }
 
     /// A model copy was served at once.
-    pub(super) fn served_at_once(&mut self) {
+    pub(crate) fn served_at_once(&mut self) {
         self.ready = true;
     }
 
     /// A model copy begins to wait.
-    pub(super) fn begin_wait(&mut self, now: Time) {
+    pub(crate) fn begin_wait(&mut self, now: Time) {
         self.account(now);
         self.waiting += 1;
         if self.ready {
@@ -212,7 +212,7 @@ impl Queue {
     }
 
     /// A waiting model copy is served.
-    pub(super) fn end_wait(&mut self, now: Time) {
+    pub(crate) fn end_wait(&mut self, now: Time) {
         self.account(now);
         self.waiting -= 1;
         self.end_exhaustion(now);
@@ -248,13 +248,13 @@ impl Queue {
     }
 
     /// The running totals at `now`.
-    pub(super) fn totals(&mut self, now: Time) -> QueueTotals {
+    pub(crate) fn totals(&mut self, now: Time) -> QueueTotals {
         self.account(now);
         self.accounts.totals()
     }
 
     /// Samples that were overwritten before anyone read them.
-    pub(super) fn overwritten(&self) -> u64 {
+    pub(crate) fn overwritten(&self) -> u64 {
         match &self.contents {
             Contents::Bounded(_) => 0,
             Contents::Circular(ring) => ring.overwritten_unread,
@@ -262,7 +262,7 @@ impl Queue {
     }
 
     /// Samples inside that nobody has read.
-    pub(super) fn left(&self) -> u64 {
+    pub(crate) fn left(&self) -> u64 {
         match &self.contents {
             Contents::Bounded(_) => self.level,
             Contents::Circular(ring) => ring.slots.iter().filter(|s| s.reads == 0).count() as u64,
@@ -270,7 +270,7 @@ impl Queue {
     }
 
     /// Adds what this queue showed to `outcome`.
-    pub(super) fn collect(&mut self, now: Time, outcome: &mut QueueOutcome) {
+    pub(crate) fn collect(&mut self, now: Time, outcome: &mut QueueOutcome) {
         self.account(now);
         self.end_exhaustion(now);
         outcome.capacity += self.capacity;
@@ -284,7 +284,7 @@ impl Queue {
     }
 
     /// Ages of samples when read, for circular queues.
-    pub(super) fn ages(&self) -> Option<&LogHistogram> {
+    pub(crate) fn ages(&self) -> Option<&LogHistogram> {
         match &self.contents {
             Contents::Bounded(_) => None,
             Contents::Circular(ring) => Some(&ring.ages),

@@ -1,0 +1,78 @@
+//! `forebay live`: one scenario on this machine, replication after replication.
+
+use super::points::{self, Opened};
+use super::{Failure, interrupt, output};
+use crate::cli::{Live, ReportFormat};
+use crate::live::{self, Event, Settings, Source};
+use crate::report::{self, Report};
+use std::io::stdout;
+use std::path::Path;
+use std::time::Instant;
+
+pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
+    for path in [&args.output, &args.trace] {
+        output::check(path.as_deref())?;
+    }
+    let overrides = overrides(args);
+    let opened = Opened::open(&args.scenario, &overrides)?;
+    let scenario = opened.resolve()?;
+    let source =
+        Source { name: opened.name().to_owned(), text: opened.text().to_owned(), overrides };
+    let executable = std::env::current_exe()
+        .map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
+    let settings = Settings {
+        directory: args.directory.as_deref().unwrap_or(Path::new(".")),
+        data: args.data.as_deref(),
+        named: args.directory.is_some() || args.data.is_some(),
+        trace: args.trace.is_some(),
+        executable: &executable,
+        stop: interrupt::flag(),
+    };
+    let begin = Instant::now();
+    let mut outcomes = Vec::new();
+    let bar = points::progress(u64::from(scenario.run.replications), quiet);
+    let mut on = |event| match event {
+        Event::Note(note) => output::warn(quiet, &note),
+        Event::Generated(..) => {}
+        Event::Finished(..) => bar.inc(1),
+    };
+    let ended = live::run(&scenario, &source, &settings, &mut outcomes, &mut on);
+    bar.finish_and_clear();
+    let wall_time = begin.elapsed().as_secs_f64();
+    let interrupted = match ended {
+        Ok(()) => false,
+        Err(live::Failure::Interrupted) if !outcomes.is_empty() => true,
+        Err(failure) => return Err(failure.into()),
+    };
+    let report = report::summarise(&scenario, &outcomes, wall_time);
+    if let Some(path) = &args.trace {
+        let trace = outcomes.iter().find_map(|outcome| outcome.trace.clone()).unwrap_or_default();
+        output::file(path, |to| report::trace::write(&trace, to))?;
+    }
+    show(args, &report)?;
+    if interrupted {
+        let (done, all) = (outcomes.len(), scenario.run.replications);
+        let kept = format!("the report is of {done} of {all} replications");
+        return Err(Failure::Interrupted(kept));
+    }
+    Ok(())
+}
+
+/// The user's changes, with the options that are short for some.
+fn overrides(args: &Live) -> Vec<String> {
+    let replications = args.replications.map(|n| format!("run.replications={n}"));
+    args.overrides.iter().cloned().chain(replications).collect()
+}
+
+/// Puts the report where it is wanted.
+fn show(args: &Live, report: &Report) -> Result<(), Failure> {
+    let colour = args.output.is_none() && output::colour(&stdout());
+    let text = match args.format {
+        ReportFormat::Text => report::text::render(report, output::width(), colour),
+        ReportFormat::Json => report::json::render(report),
+    };
+    match &args.output {
+        Some(path) => output::file(path, |to| to.write_all(text.as_bytes())),
+        None => output::stdout(text.as_bytes()),
+    }
+}

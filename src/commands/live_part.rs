@@ -1,0 +1,57 @@
+//! `forebay live-part`: one job copy of a live run, as its parent tells it on standard input.
+
+use super::{Failure, output};
+use crate::live::{self, Assignment, Message, PartOutcome};
+use crate::scenario::{Override, Problems, ScenarioFile};
+use std::io::{BufRead, stdin};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+
+pub(super) fn execute() -> Result<(), Failure> {
+    let lines = listen();
+    let Ok(line) = lines.recv() else {
+        let what = "live-part is for `forebay live`, which tells it what to run";
+        return Err(Failure::Input(what.to_owned()));
+    };
+    let message = match run(&line, &lines) {
+        Ok(outcome) => Message::Done(Box::new(outcome)),
+        Err(why) => Message::Failed(why),
+    };
+    say(&message)
+}
+
+fn run(line: &str, lines: &Receiver<String>) -> Result<PartOutcome, String> {
+    let assignment: Assignment = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let wrong = |problems: Problems| problems.to_string();
+    let overrides: Result<Vec<Override>, Problems> =
+        assignment.overrides.iter().map(|text| text.parse()).collect();
+    let file = ScenarioFile::parse(&assignment.name, assignment.text).map_err(wrong)?;
+    let scenario = file.resolve(&overrides.map_err(wrong)?).map_err(wrong)?;
+    live::use_cores(scenario.cluster.node.cores).map_err(|error| error.to_string())?;
+    let never = AtomicBool::new(false);
+    let ready = || {
+        say(&Message::Ready).ok()?;
+        lines.recv().ok()?.trim().parse().ok()
+    };
+    live::run_part(&scenario, &assignment.part, &never, ready).map_err(|error| error.to_string())
+}
+
+/// What the parent says, line by line. When it has gone, so do we, whatever we are at.
+fn listen() -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in stdin().lock().lines().map_while(Result::ok) {
+            // Nobody waits for more than two lines.
+            sender.send(line).ok();
+        }
+        std::process::exit(4);
+    });
+    receiver
+}
+
+fn say(message: &Message) -> Result<(), Failure> {
+    let mut line = serde_json::to_string(message)
+        .map_err(|error| Failure::Machine(format!("cannot write an outcome: {error}")))?;
+    line.push('\n');
+    output::stdout(line.as_bytes())
+}

@@ -1,0 +1,151 @@
+//! What a scenario asks that this machine, or a live run at all, does not have.
+
+use super::Failure;
+use crate::scenario::{
+    Device, Job, Layout, Operation, SampleSizes, Scenario, Scheduling, StorageKind,
+};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Most threads of a whole run: what systems allow one user without asking.
+const MOST_THREADS: u64 = 4096;
+
+/// What there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    /// Cores that this process may use.
+    pub cores: u32,
+    /// Memory that is free or can be freed [B].
+    pub memory: u64,
+}
+
+impl Machine {
+    /// This one.
+    #[must_use]
+    pub fn this() -> Machine {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        Machine { cores, memory: kibibytes.map_or(u64::MAX, |kibibytes| kibibytes << 10) }
+    }
+}
+
+/// Restricts this process, and the threads that it will start, to `count` of its cores.
+///
+/// # Errors
+/// The system does not let itself be asked.
+pub fn use_cores(count: u32) -> Result<(), Failure> {
+    let fail = |error| Failure::Lacking(format!("cannot choose cores: {error}"));
+    let allowed = sched_getaffinity(None).map_err(fail)?;
+    let mut chosen = CpuSet::new();
+    let cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
+    cores.take(count as usize).for_each(|core| chosen.set(core));
+    if chosen.count() < allowed.count() {
+        sched_setaffinity(None, &chosen).map_err(fail)?;
+    }
+    Ok(())
+}
+
+/// Whether the storage of a job is files of ours or the user's.
+pub(super) fn reads_files(scenario: &Scenario, job: &Job) -> bool {
+    !matches!(scenario.storage[job.storage].kind, StorageKind::Memory { .. })
+}
+
+/// Refuses what cannot be run: one sentence with a remedy. `mounted`: the user has named a
+/// directory, which may be a mount of a file server.
+pub(super) fn check(scenario: &Scenario, machine: Machine, mounted: bool) -> Result<(), Failure> {
+    let node = &scenario.cluster.node;
+    let refuse = |what: String| Err(Failure::Lacking(what));
+    if node.cores > machine.cores {
+        return refuse(format!(
+            "the scenario's node has {} cores, and this process may use {}: write \
+             `cluster.node.cores = {}`",
+            node.cores, machine.cores, machine.cores
+        ));
+    }
+    if node.scheduling == Scheduling::Fifo {
+        return refuse(
+            "this machine's scheduler shares cores: write `cluster.node.scheduling = \"shared\"`"
+                .to_owned(),
+        );
+    }
+    if let Some(background) = scenario.background.first() {
+        return refuse(format!(
+            "the background load `{}` is on machines that are not ours: a live run has only the \
+             scenario's jobs",
+            background.name
+        ));
+    }
+    let copies: u64 = scenario.jobs.iter().map(|job| u64::from(job.copies)).sum();
+    if copies > 1 && !scenario.cluster.share_nodes {
+        return refuse(format!(
+            "{copies} job copies have nodes of their own, and this machine is one: write \
+             `cluster.share_nodes = true`, so that they share it in both worlds"
+        ));
+    }
+    for job in &scenario.jobs {
+        check_job(scenario, job, mounted)?;
+    }
+    let threads: u64 = scenario.jobs.iter().map(threads).sum();
+    if threads > MOST_THREADS {
+        return refuse(format!(
+            "{threads} threads are more than a machine starts: at most {MOST_THREADS}"
+        ));
+    }
+    Ok(())
+}
+
+fn threads(job: &Job) -> u64 {
+    let workers: u64 = job.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum();
+    u64::from(job.copies) * (workers + u64::from(job.copies_per_node))
+}
+
+fn check_job(scenario: &Scenario, job: &Job, mounted: bool) -> Result<(), Failure> {
+    let (name, dataset) = (&job.name, &scenario.datasets[job.dataset]);
+    let refuse = |what: String| Err(Failure::Lacking(what));
+    if job.nodes > 1 {
+        return refuse(format!(
+            "`{name}` runs on {} nodes, and this machine is one: write `nodes = 1`",
+            job.nodes
+        ));
+    }
+    if job.pipeline.is_some() {
+        return refuse(format!(
+            "`{name}` splits its model over GPUs, which this machine does not have and a live run \
+             does not emulate: leave out `parallel.pipeline`"
+        ));
+    }
+    if matches!(job.device, Device::Cpu { .. }) && job.catalogue.is_none() {
+        return refuse(format!(
+            "`{name}` trains on cores, but no model is named that is there to be trained: write \
+             `model.catalogue = \"lenet5\"`"
+        ));
+    }
+    if matches!(dataset.sizes, SampleSizes::Table { .. }) {
+        return refuse("a table of sample sizes can only be simulated".to_owned());
+    }
+    let remote = matches!(scenario.storage[job.storage].kind, StorageKind::FileServer { .. });
+    if remote && !mounted {
+        return refuse(format!(
+            "`{}` is a file server: name a directory on it by --directory (or the data by --data), \
+             or write `local-disk`",
+            scenario.storage[job.storage].name
+        ));
+    }
+    let mut work = job.loader.stages.iter().flat_map(|s| s.per_sample.iter().chain(&s.per_item));
+    let decodes = work.any(|operation| matches!(operation, Operation::Decode(_)));
+    if dataset.image.is_some() && decodes && !reads_files(scenario, job) {
+        return refuse(format!(
+            "`{name}` decodes images out of memory, which a live run does not keep there: write \
+             `local-disk` with `access = \"warm\"`"
+        ));
+    }
+    if dataset.image.is_some() && dataset.layout != Layout::FilePerSample {
+        return refuse(format!(
+            "the images of `{}` are in shards; a live run writes each into a file of its own: \
+             write `layout.file-per-sample = {{}}`",
+            dataset.name
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! The live world: the scenario's stage graph on this machine, for real.
+//!
+//! Threads read real files, keep real cores busy, hand samples through real bounded buffers and
+//! train; the report is the simulated world's, from the same books (`crate::account`): the same last
+//! buffer, the same rule for the causes of stalls, applied to time stamps.
+//!
+//! - `clock`: wall and CPU time; `order`: which sample comes when, by the simulator's draws,
+//! - `data`, `reader`: files, and how samples are read from them; `work`: what workers do,
+//! - `state`, `training`: what the threads of a job copy share, and the rules of handing over,
+//! - `shared`: the lock around it, and who is woken; `device`: who carries out steps,
+//! - `job`: one job copy from start to outcome; `children`: several, as processes; `run`: all of it,
+//! - `check`: what this machine lacks; `notes`: what was emulated.
+
+mod check;
+mod children;
+mod clock;
+mod data;
+mod device;
+mod job;
+mod log;
+mod notes;
+mod order;
+mod reader;
+mod run;
+mod shared;
+mod state;
+mod training;
+mod work;
+
+pub use check::{Machine, use_cores};
+pub use children::{Assignment, Message};
+pub use clock::monotonic;
+pub use data::Location;
+pub use job::{Part, PartOutcome, run_part};
+pub use run::{Event, Settings, Source, check, run};
+
+use std::path::Path;
+
+/// Why a live run cannot be, or did not end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// What the user wrote or named does not fit.
+    #[error("{0}")]
+    Input(String),
+    /// The machine lacks what was asked for, or failed.
+    #[error("{0}")]
+    Lacking(String),
+    /// Somebody ended it.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Failure {
+    /// `path` cannot be opened, read, …
+    fn file(what: &str, path: &Path, error: impl std::fmt::Display) -> Failure {
+        Failure::Lacking(format!("cannot {what} {}: {error}", path.display()))
+    }
+}

@@ -1,0 +1,257 @@
+//! Reading samples: files one by one, shards request by request, or slices of memory.
+
+use super::data::{Data, Place};
+use super::log::Log;
+use super::order::FileOrder;
+use crate::report::Cause;
+use crate::scenario::Layout;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::{Errno, pread};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What direct reads must be aligned to, in memory and in the file [B].
+const BLOCK: usize = 4096;
+
+/// Reads the samples of one worker.
+pub(super) struct Reader {
+    data: Arc<Data>,
+    order: FileOrder,
+    /// Place of the next shard in the job copy's reading, shared by its workers.
+    next_file: Arc<AtomicU64>,
+    buffer: Buffer,
+    name: String,
+    shard: Shard,
+    /// Bytes read so far.
+    pub(super) bytes: u64,
+}
+
+/// The shard at hand.
+#[derive(Default)]
+struct Shard {
+    file: Option<OwnedFd>,
+    number: u64,
+    samples: Range<u64>,
+    /// Where the next sample begins in it.
+    at: u64,
+    /// Up to where it has been read.
+    read_to: u64,
+}
+
+/// Memory whose first byte is aligned to a block.
+#[derive(Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    first: usize,
+    /// What of it, counted from `first`, holds bytes not used yet.
+    filled: Range<usize>,
+}
+
+/// Why a sample cannot be had; the file's name comes from [`Data`].
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    #[error("cannot open {0}: {1}")]
+    Open(String, Errno),
+    #[error("cannot read {0}: {1}")]
+    Read(String, Errno),
+    #[error("{0} is shorter than when the run began: {1} bytes where {2} were expected")]
+    Truncated(String, u64, u64),
+}
+
+impl Reader {
+    pub(super) fn new(data: Arc<Data>, order: FileOrder, next_file: Arc<AtomicU64>) -> Reader {
+        Reader {
+            data,
+            order,
+            next_file,
+            buffer: Buffer::default(),
+            name: String::new(),
+            shard: Shard::default(),
+            bytes: 0,
+        }
+    }
+
+    /// Reads the sample at `position` of the job copy's reading (file per sample), or the next one
+    /// of the worker's shard; gives its size [B].
+    pub(super) fn read(&mut self, position: u64, log: &mut Log) -> Result<u64, ReadError> {
+        let size = match self.data.layout {
+            Layout::FilePerSample => {
+                let sample = self.order.at(position);
+                let size = self.data.sizes.of(sample);
+                self.read_file(sample, size, log)?;
+                size
+            }
+            Layout::Shards { samples_per_shard, request } => {
+                if self.shard.samples.is_empty() {
+                    self.next_shard(samples_per_shard, log)?;
+                }
+                let sample = self.shard.samples.start;
+                self.shard.samples.start += 1;
+                let size = self.data.sizes.of(sample);
+                self.read_record(sample, size, request as usize, log)?;
+                size
+            }
+        };
+        self.bytes += size;
+        Ok(size)
+    }
+
+    /// The sample read last.
+    pub(super) fn sample(&self) -> &[u8] {
+        let range = self.buffer.filled.clone();
+        &self.buffer.bytes[self.buffer.first + range.start..self.buffer.first + range.end]
+    }
+
+    fn read_file(&mut self, sample: u64, size: u64, log: &mut Log) -> Result<(), ReadError> {
+        if let Place::Memory(memory) = &self.data.place {
+            copy(memory, sample, size, &mut self.buffer, log);
+            return Ok(());
+        }
+        log.begin(Cause::Open);
+        let file = self.open(sample)?;
+        log.begin(Cause::Transfer);
+        self.buffer.reserve(size as usize);
+        let mut got = 0;
+        while got < size {
+            let space = self.buffer.space(got as usize, (size - got) as usize);
+            match pread(&file, space, got) {
+                Ok(0) => return Err(ReadError::Truncated(self.data.path(sample), got, size)),
+                Ok(n) => got += n as u64,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(ReadError::Read(self.data.path(sample), error)),
+            }
+        }
+        self.buffer.filled = 0..size as usize;
+        Ok(())
+    }
+
+    fn open(&mut self, file: u64) -> Result<OwnedFd, ReadError> {
+        let Place::Files(files) = &self.data.place else {
+            return Err(ReadError::Open("memory".to_owned(), Errno::INVAL));
+        };
+        files.name(file, &mut self.name);
+        let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        if files.direct {
+            flags |= OFlags::DIRECT;
+        }
+        openat(&files.root, self.name.as_str(), flags, Mode::empty())
+            .map_err(|error| ReadError::Open(self.data.path(file), error))
+    }
+
+    fn next_shard(&mut self, samples_per_shard: u64, log: &mut Log) -> Result<(), ReadError> {
+        let place = self.next_file.fetch_add(1, Ordering::Relaxed);
+        let number = self.order.at(place);
+        let first = number * samples_per_shard;
+        let samples = first..(first + samples_per_shard).min(self.data.samples);
+        let file = match &self.data.place {
+            Place::Memory(_) => None,
+            Place::Files(_) => {
+                log.begin(Cause::Open);
+                Some(self.open(number)?)
+            }
+        };
+        self.buffer.filled = 0..0;
+        self.shard = Shard { file, number, samples, at: 0, read_to: 0 };
+        Ok(())
+    }
+
+    /// Makes the next `size` bytes of the shard the sample at hand.
+    fn read_record(
+        &mut self,
+        sample: u64,
+        size: u64,
+        request: usize,
+        log: &mut Log,
+    ) -> Result<(), ReadError> {
+        let Some(file) = &self.shard.file else {
+            if let Place::Memory(memory) = &self.data.place {
+                copy(memory, sample, size, &mut self.buffer, log);
+            }
+            return Ok(());
+        };
+        // What is left of the last request begins where the last sample ended.
+        let mut have = (self.shard.read_to - self.shard.at) as usize;
+        let request = request.max(1).next_multiple_of(BLOCK);
+        let end = self.buffer.filled.end;
+        self.buffer.filled = end..end + have;
+        if have < size as usize {
+            log.begin(Cause::Transfer);
+        }
+        while have < size as usize {
+            let space = self.buffer.append(have, request);
+            match pread(file, space, self.shard.read_to) {
+                Ok(0) => {
+                    let path = self.data.path(self.shard.number);
+                    let (got, want) = (self.shard.read_to, self.shard.at + size);
+                    return Err(ReadError::Truncated(path, got, want));
+                }
+                Ok(n) => {
+                    have += n;
+                    self.shard.read_to += n as u64;
+                    self.buffer.filled.end += n;
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    return Err(ReadError::Read(self.data.path(self.shard.number), error));
+                }
+            }
+        }
+        self.shard.at += size;
+        self.buffer.filled.end = self.buffer.filled.start + size as usize;
+        Ok(())
+    }
+}
+
+/// Copies a sample out of memory that stands for the data set.
+fn copy(memory: &[u8], sample: u64, size: u64, buffer: &mut Buffer, log: &mut Log) {
+    log.begin(Cause::Transfer);
+    let size = (size as usize).min(memory.len());
+    let from = (sample.wrapping_mul(size as u64) % (memory.len() - size + 1) as u64) as usize;
+    buffer.reserve(size);
+    buffer.space(0, size)[..size].copy_from_slice(&memory[from..from + size]);
+    buffer.filled = 0..size;
+}
+
+impl Buffer {
+    /// Makes room for so many bytes and a block; what is inside is lost where it must grow.
+    fn reserve(&mut self, size: usize) {
+        let needed = size.next_multiple_of(BLOCK) + 2 * BLOCK;
+        if self.bytes.len() < needed {
+            self.bytes = vec![0; needed];
+            self.first = self.bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
+        }
+    }
+
+    /// Whole blocks for `size` bytes from `from` on.
+    fn space(&mut self, from: usize, size: usize) -> &mut [u8] {
+        let start = self.first + from;
+        let end = (start + size.next_multiple_of(BLOCK)).min(self.bytes.len());
+        &mut self.bytes[start..end]
+    }
+
+    /// An aligned space of `request` bytes right behind the `have` bytes that are inside.
+    fn append(&mut self, have: usize, request: usize) -> &mut [u8] {
+        let end = self.filled.end;
+        if end % BLOCK != 0 || self.first + end + request > self.bytes.len() {
+            let kept = self.filled.start..self.filled.start + have;
+            let start = have.next_multiple_of(BLOCK) - have;
+            let needed = start + have + request + BLOCK;
+            if self.first + needed > self.bytes.len() {
+                let old = std::mem::take(&mut self.bytes);
+                let old_first = self.first;
+                self.reserve(2 * needed);
+                let from = old_first + kept.start;
+                self.bytes[self.first + start..self.first + start + have]
+                    .copy_from_slice(&old[from..from + have]);
+            } else {
+                let from = self.first + kept.start..self.first + kept.end;
+                self.bytes.copy_within(from, self.first + start);
+            }
+            self.filled = start..start + have;
+        }
+        let at = self.first + self.filled.end;
+        &mut self.bytes[at..at + request]
+    }
+}

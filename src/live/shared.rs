@@ -1,0 +1,178 @@
+//! The lock around a job copy's state, and the threads that sleep before it.
+
+use super::clock::Clock;
+use super::state::{Item, State};
+use crate::account::Activity;
+use crate::engine::Time;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// What all threads of a job copy hold.
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// One for each worker, then one for each device: only who has something to do is woken.
+    sleepers: Vec<Condvar>,
+    /// For the thread that waits for the end.
+    done: Condvar,
+    /// When the run ends at the latest.
+    until: Time,
+    clock: OnceLock<Clock>,
+    /// Whether the job is over, for those who hold no lock.
+    pub(super) over: Arc<AtomicBool>,
+}
+
+impl Shared {
+    pub(super) fn new(state: State, until: Time) -> Shared {
+        let threads = state.workers.len() + state.training.devices.len();
+        Shared {
+            state: Mutex::new(state),
+            sleepers: (0..threads).map(|_| Condvar::new()).collect(),
+            done: Condvar::new(),
+            until,
+            clock: OnceLock::new(),
+            over: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// The state, whatever happened to a thread that held it.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        *self.clock.get_or_init(|| Clock::from_monotonic(super::clock::monotonic()))
+    }
+
+    /// Starts the job: `clock` is the run's.
+    pub(super) fn start(&self, clock: Clock, begin: impl FnOnce(&mut State, Time)) {
+        self.clock.get_or_init(|| clock);
+        self.act(&mut Vec::new(), |state, now| {
+            begin(state, now);
+            state.start(now);
+        });
+    }
+
+    /// Changes the state at one instant, unless the job is over; wakes whom that concerns.
+    #[inline]
+    fn act<R>(
+        &self,
+        woken: &mut Vec<u32>,
+        change: impl FnOnce(&mut State, Time) -> R,
+    ) -> Option<R> {
+        let clock = self.clock();
+        let mut state = self.lock();
+        let now = clock.now();
+        let result = if state.ended.is_some() {
+            None
+        } else if now >= self.until {
+            state.end(self.until);
+            None
+        } else {
+            Some(change(&mut state, now))
+        };
+        std::mem::swap(&mut state.wakes, woken);
+        let ended = state.ended.is_some();
+        // Whom we wake needs the lock.
+        drop(state);
+        for thread in woken.drain(..) {
+            self.sleepers[thread as usize].notify_one();
+        }
+        if ended {
+            self.over.store(true, Ordering::Relaxed);
+            self.done.notify_all();
+        }
+        result
+    }
+
+    /// Worker `w` is done with its item; gives the next, and since when it is there. `None`: the job
+    /// is over.
+    pub(super) fn finish(
+        &self,
+        w: u32,
+        item: Item,
+        log: &[(Time, Activity)],
+        woken: &mut Vec<u32>,
+    ) -> Option<(Item, Time)> {
+        let next = self.act(woken, |state, now| {
+            state.finish(now, w, item, log);
+            let worker = &mut state.workers[w as usize];
+            worker.working.then(|| (std::mem::take(&mut worker.item), worker.since))
+        });
+        next?.or_else(|| self.next(w))
+    }
+
+    /// Waits for the next item of worker `w`.
+    pub(super) fn next(&self, w: u32) -> Option<(Item, Time)> {
+        let mut state = self.lock();
+        loop {
+            if state.ended.is_some() {
+                return None;
+            }
+            let worker = &mut state.workers[w as usize];
+            if worker.working {
+                return Some((std::mem::take(&mut worker.item), worker.since));
+            }
+            worker.parked = true;
+            state = self.sleepers[w as usize].wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until device `d` is to carry out a step: its number, and since when.
+    pub(super) fn next_step(&self, d: u32) -> Option<(u64, Time)> {
+        let mut state = self.lock();
+        let place = state.workers.len() + d as usize;
+        loop {
+            if state.ended.is_some() {
+                return None;
+            }
+            let device = &mut state.training.devices[d as usize];
+            if std::mem::take(&mut device.go) {
+                return Some((device.step, device.since));
+            }
+            device.parked = true;
+            state = self.sleepers[place].wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Device `d` has carried out its step; gives the next one if it can begin at once.
+    pub(super) fn stepped(&self, d: u32, woken: &mut Vec<u32>) -> Option<(u64, Time)> {
+        let next = self.act(woken, |state, now| {
+            state.stepped(now, d);
+            let device = &mut state.training.devices[d as usize];
+            std::mem::take(&mut device.go).then_some((device.step, device.since))
+        });
+        next?.or_else(|| self.next_step(d))
+    }
+
+    /// The job cannot go on.
+    pub(super) fn fail(&self, why: String) {
+        self.act(&mut Vec::new(), |state, now| {
+            state.failure = Some(why);
+            state.end(now);
+        });
+    }
+
+    /// Waits until the job is over; ends it at its time, or when `stop` is raised.
+    pub(super) fn wait(&self, stop: &AtomicBool) {
+        const LOOK: Duration = Duration::from_millis(20);
+        let mut state = self.lock();
+        while state.ended.is_none() {
+            let now = self.clock().now();
+            if now >= self.until || stop.load(Ordering::Relaxed) {
+                drop(state);
+                self.act(&mut Vec::new(), State::end_now);
+                return;
+            }
+            let left = Duration::from_nanos(self.until.since(now).0 / 1000);
+            let waited = self.done.wait_timeout(state, left.min(LOOK));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl State {
+    fn end_now(&mut self, now: Time) {
+        self.end(now);
+    }
+}

@@ -1,0 +1,290 @@
+//! What the threads of a job copy share: stages, the queue, devices; all under one lock.
+//!
+//! The hand-over rules are those of the simulated world (`sim::stages`). Whoever makes something
+//! possible does it, under the lock and with one time stamp, on behalf of the thread that waits for
+//! it: who takes from a buffer puts in what a blocked worker holds, who puts gives an idle worker
+//! its input and a starving device its batch. A thread is woken only when it has something to do.
+
+use super::training::Training;
+use crate::account::{Activity, NOBODY, Queue, Recorder, Timeline};
+use crate::engine::{Span, Time};
+use crate::report::Cause;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What the threads of a job copy share.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) stages: Vec<StageRun>,
+    pub(super) workers: Vec<WorkerRun>,
+    pub(super) queue: Queue,
+    pub(super) training: Training,
+    /// Samples that the reading may take in all.
+    pub(super) quota: u64,
+    pub(super) started: u64,
+    pub(super) in_progress: u64,
+    /// Time that workers were reading.
+    pub(super) reading: Span,
+    /// When the job began.
+    pub(super) began: Time,
+    /// Workers that may look for input.
+    pub(super) runnable: VecDeque<u32>,
+    /// Threads to wake once the lock is free: workers, then devices behind them.
+    pub(super) wakes: Vec<u32>,
+    pub(super) recorder: Option<Recorder>,
+    pub(super) level_track: Option<u32>,
+    /// When the job was over; nothing changes after that.
+    pub(super) ended: Option<Time>,
+    /// Why it ended early.
+    pub(super) failure: Option<String>,
+}
+
+/// A stage: its workers' common state and the buffer behind it.
+#[derive(Debug, Default)]
+pub(super) struct StageRun {
+    pub(super) ordered: bool,
+    /// Samples of an item.
+    pub(super) samples: u64,
+    /// Items of the stage before for one of this.
+    pub(super) takes: usize,
+    /// Items that fit into the buffer (the last stage's is the queue).
+    pub(super) capacity: usize,
+    pub(super) buffer: VecDeque<Item>,
+    pub(super) idle: VecDeque<u32>,
+    pub(super) blocked: VecDeque<u32>,
+    /// Sequence of the next input.
+    pub(super) inputs: u64,
+    /// Sequence of the next item to enter the buffer, where order is kept.
+    pub(super) outputs: u64,
+    /// Finished items that wait for those before them, by sequence.
+    pub(super) held: BTreeMap<u64, u32>,
+}
+
+/// A worker, as the others see it.
+#[derive(Debug, Default)]
+pub(super) struct WorkerRun {
+    pub(super) stage: usize,
+    pub(super) item: Item,
+    /// Since when it works on its item.
+    pub(super) since: Time,
+    /// Whether it has an item to work on.
+    pub(super) working: bool,
+    /// Whether its thread sleeps.
+    pub(super) parked: bool,
+    pub(super) timeline: Timeline,
+    pub(super) track: Option<u32>,
+}
+
+/// What a stage hands on.
+#[derive(Debug, Default)]
+pub(super) struct Item {
+    /// Position of its first sample in the job copy's reading.
+    pub(super) first: u64,
+    pub(super) samples: u64,
+    /// Bytes as stored.
+    pub(super) bytes: u64,
+    /// Its place in the order of inputs of its stage.
+    pub(super) sequence: u64,
+    /// Who made it.
+    pub(super) worker: u32,
+    /// Its samples as stored, where a later stage decodes them.
+    pub(super) stored: Vec<Vec<u8>>,
+}
+
+impl State {
+    /// All workers look for input: the job begins.
+    pub(super) fn start(&mut self, now: Time) {
+        self.began = now;
+        self.runnable.extend(0..self.workers.len() as u32);
+        self.start_training(now);
+        self.settle(now);
+    }
+
+    /// Worker `w` has done with `item` what its stage does, as `log` says.
+    pub(super) fn finish(&mut self, now: Time, w: u32, item: Item, log: &[(Time, Activity)]) {
+        let ends = log.iter().skip(1).map(|(start, _)| *start).chain([now]);
+        for (&(start, activity), end) in log.iter().zip(ends) {
+            self.note(start, w, activity);
+            if let Activity::Doing(Cause::Open | Cause::Transfer) = activity {
+                self.reading = self.reading + end.since(start);
+            }
+        }
+        let worker = &mut self.workers[w as usize];
+        (worker.item, worker.working) = (item, false);
+        self.finish_item(now, w);
+        self.settle(now);
+    }
+
+    /// Lets everyone act who can at this instant.
+    pub(super) fn settle(&mut self, now: Time) {
+        while let Some(w) = self.runnable.pop_front() {
+            self.take_input(now, w);
+        }
+    }
+
+    /// Gives worker `w` its next input, if there is one.
+    fn take_input(&mut self, now: Time, w: u32) {
+        let s = self.workers[w as usize].stage;
+        let item = if s == 0 { self.next_samples() } else { self.gather(now, w, s) };
+        let Some(mut item) = item else {
+            self.note(now, w, Activity::Idle(NOBODY));
+            self.stages[s].idle.push_back(w);
+            if self.stages.len() == 1 {
+                // Nothing more to read: what this worker could deliver is not known from now on.
+                self.queue.set_blocked(now, true);
+            }
+            return;
+        };
+        item.sequence = self.stages[s].inputs;
+        self.stages[s].inputs += 1;
+        let worker = &mut self.workers[w as usize];
+        (worker.item, worker.since, worker.working) = (item, now, true);
+        if worker.parked {
+            worker.parked = false;
+            self.wakes.push(w);
+        }
+        // What the stage does overwrites this; what is left is the cost of handing over.
+        self.note(now, w, Activity::Doing(Cause::Decode));
+    }
+
+    fn next_samples(&mut self) -> Option<Item> {
+        let samples = self.stages[0].samples.min(self.quota - self.started);
+        if samples == 0 {
+            return None;
+        }
+        let first = self.started;
+        self.started += samples;
+        self.in_progress += samples;
+        Some(Item { first, samples, ..Item::default() })
+    }
+
+    /// Takes what one item of stage `s` needs from the buffer before it.
+    fn gather(&mut self, now: Time, w: u32, s: usize) -> Option<Item> {
+        let takes = self.stages[s].takes;
+        let buffer = &mut self.stages[s - 1].buffer;
+        if buffer.len() < takes {
+            return None;
+        }
+        let mut parts = buffer.drain(..takes);
+        let mut item = parts.next()?;
+        for part in parts {
+            item.samples += part.samples;
+            item.bytes += part.bytes;
+            item.worker = part.worker;
+            item.stored.extend(part.stored);
+        }
+        self.link(w, item.worker);
+        self.unblock(now, s - 1, w);
+        Some(item)
+    }
+
+    fn finish_item(&mut self, now: Time, w: u32) {
+        let worker = &self.workers[w as usize];
+        let (s, sequence) = (worker.stage, worker.item.sequence);
+        let stage = &mut self.stages[s];
+        if stage.ordered && sequence != stage.outputs {
+            stage.held.insert(sequence, w);
+            self.note(now, w, Activity::Doing(Cause::Order));
+        } else if self.has_room(s) {
+            self.put(now, s, w);
+            self.release_held(now, s);
+        } else {
+            self.block(now, s, w);
+        }
+    }
+
+    fn is_last(&self, s: usize) -> bool {
+        s + 1 == self.stages.len()
+    }
+
+    fn has_room(&self, s: usize) -> bool {
+        let stage = &self.stages[s];
+        if self.is_last(s) {
+            self.queue.has_room(stage.samples)
+        } else {
+            stage.buffer.len() < stage.capacity
+        }
+    }
+
+    fn block(&mut self, now: Time, s: usize, w: u32) {
+        self.note(now, w, Activity::Blocked(NOBODY));
+        self.stages[s].blocked.push_back(w);
+        if self.is_last(s) {
+            self.queue.set_blocked(now, true);
+        }
+    }
+
+    /// Puts the item of worker `w` into the buffer, which has room; the worker may go on.
+    fn put(&mut self, now: Time, s: usize, w: u32) {
+        let item = Item { worker: w, ..std::mem::take(&mut self.workers[w as usize].item) };
+        let last = self.is_last(s);
+        let stage = &mut self.stages[s];
+        stage.outputs += u64::from(stage.ordered);
+        if last {
+            self.enqueue(now, w, item.samples);
+        } else {
+            stage.buffer.push_back(item);
+            self.feed(s + 1, w);
+        }
+        self.runnable.push_back(w);
+    }
+
+    /// Lets an idle worker of stage `s` look for input, which worker `by` has made.
+    fn feed(&mut self, s: usize, by: u32) {
+        if self.stages[s - 1].buffer.len() >= self.stages[s].takes
+            && let Some(w) = self.stages[s].idle.pop_front()
+        {
+            self.link(w, by);
+            self.runnable.push_back(w);
+        }
+    }
+
+    /// There is room again behind stage `s`, made by worker `by`.
+    pub(super) fn unblock(&mut self, now: Time, s: usize, by: u32) {
+        while !self.stages[s].blocked.is_empty() && self.has_room(s) {
+            let Some(w) = self.stages[s].blocked.pop_front() else { return };
+            if self.is_last(s) {
+                self.queue.set_blocked(now, false);
+            }
+            self.link(w, by);
+            self.put(now, s, w);
+            self.release_held(now, s);
+        }
+    }
+
+    /// Puts finished items whose turn has come.
+    fn release_held(&mut self, now: Time, s: usize) {
+        loop {
+            let stage = &mut self.stages[s];
+            let turn = stage.outputs;
+            let Some(w) = stage.held.remove(&turn) else { return };
+            if !self.has_room(s) {
+                self.block(now, s, w);
+                return;
+            }
+            self.put(now, s, w);
+        }
+    }
+
+    /// From `start` on worker `w` does `activity`.
+    #[inline]
+    fn note(&mut self, start: Time, w: u32, activity: Activity) {
+        let worker = &mut self.workers[w as usize];
+        if self.training.waiters.is_empty() {
+            worker.timeline.clear();
+        }
+        worker.timeline.push(start, activity);
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, worker.track) {
+            recorder.begin(track, start, activity.name());
+        }
+    }
+
+    /// What ended the idleness or blocking of worker `w`.
+    fn link(&mut self, w: u32, by: u32) {
+        if let Some(entry) = self.workers[w as usize].timeline.last_mut() {
+            match &mut entry.activity {
+                Activity::Idle(link) | Activity::Blocked(link) if *link == NOBODY => *link = by,
+                _ => {}
+            }
+        }
+    }
+}

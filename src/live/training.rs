@@ -1,0 +1,258 @@
+//! Devices and steps: model copies, the barrier between them, batch intervals; the rules of the
+//! simulated world (`sim::trainer`) without pipelines.
+
+use super::state::State;
+use crate::account::{NOBODY, Segment, blame};
+use crate::engine::Time;
+use crate::report::{Cause, Stall, StallCause, StepOutcome};
+use crate::scenario::{BatchInterval, Goal};
+use std::collections::VecDeque;
+
+/// The model copies of a job copy and what they have done.
+#[derive(Debug)]
+pub(super) struct Training {
+    pub(super) batch: u64,
+    pub(super) interval: BatchInterval,
+    pub(super) goal: Goal,
+    pub(super) devices: Vec<Device>,
+    /// Devices that starve, in order of arrival.
+    pub(super) waiters: VecDeque<u32>,
+    pub(super) steps: Vec<StepOutcome>,
+    pub(super) stalls: Vec<Stall>,
+    fresh: u64,
+    /// Devices that have done the step in progress.
+    arrived: usize,
+    /// Stalls of the step in progress by cause [device·s].
+    open_stalls: Vec<(StallCause, f64)>,
+    open_compute: f64,
+    open_fresh: u64,
+    segments: Vec<Segment>,
+}
+
+/// An accelerator with one model copy.
+#[derive(Debug, Default)]
+pub(super) struct Device {
+    /// The step that it is at.
+    pub(super) step: u64,
+    /// Since when it does what it does.
+    pub(super) since: Time,
+    /// Whether its thread is to carry out a step.
+    pub(super) go: bool,
+    /// Whether its thread sleeps.
+    pub(super) parked: bool,
+    /// Steps on the batch at hand.
+    on_batch: u64,
+    /// Its waits in the step in progress.
+    waits: Vec<Segment>,
+    pub(super) track: Option<u32>,
+}
+
+impl Training {
+    pub(super) fn new(batch: u64, interval: BatchInterval, goal: Goal, devices: u32) -> Training {
+        Training {
+            batch,
+            interval,
+            goal,
+            devices: (0..devices).map(|_| Device::default()).collect(),
+            waiters: VecDeque::new(),
+            steps: Vec::new(),
+            stalls: Vec::new(),
+            fresh: 0,
+            arrived: 0,
+            open_stalls: Vec::new(),
+            open_compute: 0.0,
+            open_fresh: 0,
+            segments: Vec::new(),
+        }
+    }
+
+    fn add_stall(&mut self, segment: &Segment) {
+        let seconds = segment.end.since(segment.start).seconds();
+        match self.open_stalls.iter_mut().find(|(cause, _)| *cause == segment.cause) {
+            Some((_, sum)) => *sum += seconds,
+            None if seconds > 0.0 => self.open_stalls.push((segment.cause, seconds)),
+            None => {}
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.steps.len() as u64 >= self.goal.steps || self.fresh >= self.goal.fresh
+    }
+}
+
+impl State {
+    pub(super) fn start_training(&mut self, now: Time) {
+        for d in 0..self.training.devices.len() as u32 {
+            self.begin_step(now, d);
+        }
+    }
+
+    /// Device `d` begins its next step, if it need not wait for a batch.
+    fn begin_step(&mut self, now: Time, d: u32) {
+        let training = &mut self.training;
+        let device = &mut training.devices[d as usize];
+        device.since = now;
+        if !training.interval.is_fresh(device.step, device.on_batch, self.queue.level()) {
+            self.compute(now, d);
+            return;
+        }
+        device.on_batch = 0;
+        if training.waiters.is_empty() && self.queue.level() >= training.batch {
+            self.queue.served_at_once();
+            self.take_batch(now, d);
+            self.unblock(now, self.stages.len() - 1, NOBODY);
+            return;
+        }
+        training.waiters.push_back(d);
+        self.queue.begin_wait(now);
+        self.trace_device(now, d, "starving");
+    }
+
+    fn take_batch(&mut self, now: Time, d: u32) {
+        self.training.open_fresh += self.queue.take(now);
+        self.trace_level(now);
+        self.compute(now, d);
+    }
+
+    fn compute(&mut self, now: Time, d: u32) {
+        let device = &mut self.training.devices[d as usize];
+        (device.since, device.go) = (now, true);
+        device.on_batch += 1;
+        if device.parked {
+            device.parked = false;
+            self.wakes.push(self.workers.len() as u32 + d);
+        }
+        self.trace_device(now, d, "compute");
+    }
+
+    /// Worker `w` puts samples into the queue, which has room.
+    pub(super) fn enqueue(&mut self, now: Time, w: u32, samples: u64) {
+        self.queue.put(now, samples);
+        self.in_progress -= samples;
+        self.trace_level(now);
+        let mut served = false;
+        while let Some(d) = self.training.waiters.front().copied() {
+            if self.queue.level() < self.training.batch {
+                break;
+            }
+            served = true;
+            self.end_starving(now, d, w);
+            self.take_batch(now, d);
+        }
+        if served {
+            self.unblock(now, self.stages.len() - 1, NOBODY);
+        }
+    }
+
+    /// Worker `w` has put in what device `d` starved for.
+    fn end_starving(&mut self, now: Time, d: u32, w: u32) {
+        let training = &mut self.training;
+        training.waiters.pop_front();
+        self.queue.end_wait(now);
+        let since = training.devices[d as usize].since;
+        let mut segments = std::mem::take(&mut training.segments);
+        segments.clear();
+        let workers = &self.workers;
+        blame(|w| &workers[w as usize].timeline, w, since, now, &mut segments);
+        segments.iter().for_each(|segment| training.add_stall(segment));
+        if training.devices.len() > 1 {
+            training.devices[d as usize].waits.extend(segments.iter().rev());
+        }
+        training.segments = segments;
+    }
+
+    /// Device `d` has done its part of a step.
+    pub(super) fn stepped(&mut self, now: Time, d: u32) {
+        let training = &mut self.training;
+        let device = &mut training.devices[d as usize];
+        training.open_compute += now.since(device.since).seconds();
+        device.since = now;
+        device.step += 1;
+        training.arrived += 1;
+        let last = training.arrived == training.devices.len();
+        self.trace_device(now, d, "waiting");
+        if last {
+            self.complete_step(now, d);
+            self.settle(now);
+        }
+    }
+
+    /// Device `last` was the last to finish the step.
+    fn complete_step(&mut self, now: Time, last: u32) {
+        self.blame_peers(now, last);
+        self.record_step(now);
+        if self.training.is_complete() {
+            self.end(now);
+            return;
+        }
+        for d in 0..self.training.devices.len() as u32 {
+            self.training.devices[d as usize].waits.clear();
+            self.begin_step(now, d);
+        }
+    }
+
+    /// Everyone who was done earlier waited for `last`: for what it waited, or its computation.
+    fn blame_peers(&mut self, now: Time, last: u32) {
+        let training = &mut self.training;
+        let waits = std::mem::take(&mut training.devices[last as usize].waits);
+        let busy = waits.last().map_or(Time::ZERO, |wait| wait.end);
+        for d in 0..training.devices.len() {
+            let from = training.devices[d].since;
+            for wait in &waits {
+                let (start, end) = (wait.start.max(from), wait.end.max(from));
+                let cause = StallCause::peer(wait.cause.cause);
+                training.add_stall(&Segment { start, end, cause });
+            }
+            let cause = StallCause::peer(Cause::Compute);
+            training.add_stall(&Segment { start: from.max(busy), end: now, cause });
+        }
+    }
+
+    fn record_step(&mut self, now: Time) {
+        let queue = self.queue.totals(now);
+        let training = &mut self.training;
+        training.arrived = 0;
+        training.fresh += training.open_fresh;
+        let devices = training.devices.len() as f64;
+        let step = training.steps.len() as u32;
+        training.steps.push(StepOutcome {
+            end: now.seconds(),
+            compute: std::mem::take(&mut training.open_compute) / devices,
+            samples: training.batch * training.devices.len() as u64,
+            fresh: std::mem::take(&mut training.open_fresh),
+            queue,
+        });
+        training.open_stalls.sort_unstable_by_key(|(cause, _)| *cause);
+        let stalls = training.open_stalls.drain(..);
+        let mean = stalls.map(|(cause, sum)| Stall { step, cause, seconds: sum / devices });
+        training.stalls.extend(mean);
+    }
+
+    /// The job is over.
+    pub(super) fn end(&mut self, now: Time) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.ended = Some(now);
+        while self.training.waiters.pop_front().is_some() {
+            self.queue.end_wait(now);
+        }
+        self.wakes.extend(0..(self.workers.len() + self.training.devices.len()) as u32);
+        for d in 0..self.training.devices.len() as u32 {
+            self.trace_device(now, d, "done");
+        }
+    }
+
+    fn trace_device(&mut self, now: Time, d: u32, name: &'static str) {
+        let track = self.training.devices[d as usize].track;
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, track) {
+            recorder.begin(track, now, name);
+        }
+    }
+
+    fn trace_level(&mut self, now: Time) {
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, self.level_track) {
+            recorder.count(track, now, self.queue.level() as f64);
+        }
+    }
+}

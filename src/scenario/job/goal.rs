@@ -1,0 +1,70 @@
+//! How far a job copy goes: in steps or fresh samples, and what its nodes read for that.
+
+use super::{BatchInterval, Job, QueueKind};
+use crate::scenario::{Scenario, Stop};
+
+/// Never ends: for runs that end at an instant.
+pub const ENDLESS: u64 = u64::MAX;
+
+/// How far a job copy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Goal {
+    /// Steps, or [`ENDLESS`].
+    pub steps: u64,
+    /// Fresh samples, or [`ENDLESS`].
+    pub fresh: u64,
+    /// Samples that each node reads, or [`ENDLESS`].
+    pub quota: u64,
+}
+
+impl Scenario {
+    /// How far each copy of `job` goes.
+    #[must_use]
+    pub fn goal(&self, job: &Job) -> Goal {
+        let models = job.copies_per_node as u64 * job.nodes as u64;
+        let predictable = match job.batch_interval {
+            BatchInterval::Every(k) if job.queue == QueueKind::Bounded => Some(k),
+            _ => None,
+        };
+        let quota = |batches: u64| {
+            let samples = batches.saturating_mul(job.batch * job.copies_per_node as u64);
+            samples.saturating_sub(job.prefill)
+        };
+        match (self.run.stop, predictable) {
+            (Stop::Duration(_), _) => Goal { steps: ENDLESS, fresh: ENDLESS, quota: ENDLESS },
+            (Stop::Steps(steps), Some(k)) => {
+                let batches = ((steps.saturating_sub(1)) as f64 / k).floor() as u64 + 1;
+                Goal { steps, fresh: ENDLESS, quota: quota(batches) }
+            }
+            (Stop::Steps(steps), None) => Goal { steps, fresh: ENDLESS, quota: ENDLESS },
+            (Stop::Epochs(epochs), known) => {
+                let samples = epochs * self.datasets[job.dataset].samples as f64;
+                let batches = (samples / (job.batch * models) as f64).ceil().max(1.0);
+                match known {
+                    Some(k) => {
+                        let mut steps = (batches * k).ceil() as u64;
+                        // Rounded up, the product may reach the step that takes one batch more.
+                        while steps > 1 && ((steps - 1) as f64 / k).floor() >= batches {
+                            steps -= 1;
+                        }
+                        Goal { steps, fresh: ENDLESS, quota: quota(batches as u64) }
+                    }
+                    None => Goal { steps: ENDLESS, fresh: samples.ceil() as u64, quota: ENDLESS },
+                }
+            }
+        }
+    }
+}
+
+impl BatchInterval {
+    /// Whether a model copy takes a fresh batch for `step`, its `on_batch` last steps having been on
+    /// one batch, with `level` samples in the queue.
+    #[must_use]
+    pub fn is_fresh(&self, step: u64, on_batch: u64, level: u64) -> bool {
+        match *self {
+            _ if step == 0 => true,
+            BatchInterval::Every(k) => (step as f64 / k).floor() != ((step - 1) as f64 / k).floor(),
+            BatchInterval::Adaptive { level: enough, max } => on_batch >= max || level >= enough,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! One body of assertions put through both worlds: what holds of order, bounds, blocking, starvation
+//! and conservation holds simulated and live. Nothing here asserts how long anything takes on a busy
+//! machine, only what must hold however busy it is.
+
+use super::runs::written;
+use forebay::live::{Part, monotonic, run_part};
+use forebay::report::{Cause, JobOutcome, StallCause};
+use forebay::scenario::{Scenario, Stop};
+use forebay::sim;
+use std::sync::atomic::AtomicBool;
+
+/// One job on data in memory.
+fn scenario(steps: u32, job: &str, loader: &str) -> Scenario {
+    let text = format!(
+        r#"# Do both worlds agree?
+name = "conformance"
+[run]
+steps = {steps}
+warm_up = "off"
+[cluster]
+nodes = 1
+node = {{ cores = 1, gpus = 2 }}
+[storage.ram.memory]
+[dataset.d]
+samples = 1000
+sample_size = "100 B"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "ram"
+batch = 4
+{job}
+{loader}
+"#
+    );
+    written(&text, &[])
+}
+
+/// A stage that reads.
+fn read(keys: &str) -> String {
+    format!("[[job.loader.stages]]\nname = \"read\"\n{keys}\n")
+}
+
+const FAST: &str = "workers = 2\nper_sample = [\"read\"]\nbuffer = \"16 samples\"";
+const SLOW: &str = "workers = 1\nper_sample = [\"read\", { delay = \"3 ms\" }]\nbuffer = 16";
+
+/// What the job shows in each world, checked for what holds of every run.
+fn worlds(scenario: &Scenario) -> [(&'static str, JobOutcome); 2] {
+    let simulated = sim::run(scenario, 0, &sim::Options::default()).jobs.remove(0);
+    let part = Part { job: 0, copy: 0, owner: 0, replication: 0, location: None, trace: true };
+    let stop = AtomicBool::new(false);
+    let live = run_part(scenario, &part, &stop, || Some(monotonic())).expect("a live run").job;
+    let both = [("simulated", simulated), ("live", live)];
+    both.iter().for_each(|(world, job)| check(world, job));
+    both
+}
+
+/// Bounds, conservation, and causes that add up.
+fn check(world: &str, job: &JobOutcome) {
+    let (queue, counts) = (&job.queue, &job.samples);
+    assert!(queue.level <= queue.capacity, "{world}: {} of {}", queue.level, queue.capacity);
+    let most = queue.capacity as f64 * (1.0 + 1e-9);
+    for bin in &job.series.bins {
+        assert!(bin.level_seconds <= most * job.series.width, "{world}: a bin above capacity");
+    }
+    assert_eq!(counts.started, counts.enqueued + counts.in_progress, "{world}: {counts:?}");
+    let out = counts.dequeued + counts.overwritten + counts.left;
+    assert_eq!(queue.initial + counts.enqueued, out, "{world}: {counts:?}");
+    let mut before = job.start;
+    for (index, step) in job.steps.iter().enumerate() {
+        let stalls = job.stalls.iter().filter(|stall| stall.step as usize == index);
+        let stalled: f64 = stalls.map(|stall| stall.seconds).sum();
+        let duration = step.end - before;
+        let gap = (step.compute + stalled - duration).abs();
+        assert!(gap <= 1e-9, "{world}: step {index} of {duration} s: {gap} s without a cause");
+        before = step.end;
+    }
+}
+
+/// Time stalled for `cause` [s].
+fn stalled(job: &JobOutcome, cause: StallCause) -> f64 {
+    job.stalls.iter().filter(|stall| stall.cause == cause).map(|stall| stall.seconds).sum()
+}
+
+fn total(job: &JobOutcome) -> f64 {
+    job.stalls.iter().map(|stall| stall.seconds).sum()
+}
+
+fn elapsed(job: &JobOutcome) -> f64 {
+    job.steps.last().map_or(0.0, |step| step.end) - job.start
+}
+
+fn fresh(job: &JobOutcome) -> Vec<u64> {
+    job.steps.iter().map(|step| step.fresh).collect()
+}
+
+#[test]
+fn a_slow_loader_starves_the_trainer_at_its_own_rate() {
+    // System: one worker that needs 3 ms a sample, batches of 4. Expectation: a step every 12 ms at
+    // the best, and the wait is for the delay.
+    for (world, job) in worlds(&scenario(20, "model.step = \"1 ms\"", &read(SLOW))) {
+        assert_eq!(job.steps.len(), 20, "{world}");
+        assert!(elapsed(&job) >= 20.0 * 0.012 * (1.0 - 1e-9), "{world}: {}", elapsed(&job));
+        let latency = stalled(&job, StallCause::own(Cause::Latency));
+        assert!(latency > 0.5 * total(&job), "{world}: {latency} of {}", total(&job));
+        assert!(total(&job) > 0.5 * elapsed(&job), "{world}");
+        assert_eq!(job.samples.dequeued, 80, "{world}");
+    }
+}
+
+#[test]
+fn fast_workers_wait_for_room_and_a_slow_trainer_for_nothing() {
+    let job = "model.step = \"10 ms\"\nprefill = \"full\"";
+    for (world, job) in worlds(&scenario(20, job, &read(FAST))) {
+        let totals = job.steps.last().expect("steps").queue;
+        assert!(totals.blocked_seconds > 0.0, "{world}");
+        assert_eq!(job.queue.initial, 16, "{world}");
+        assert!(total(&job) < 0.2 * elapsed(&job), "{world}: {}", total(&job));
+        assert!(elapsed(&job) > 0.19, "{world}");
+    }
+}
+
+#[test]
+fn order_holds_back_what_is_finished() {
+    // System: 4 workers whose delays vary widely. Expectation: in order, finished samples wait for
+    // earlier ones, so that some of the stall is `order`; as they finish, none is.
+    let loader = |order: &str| {
+        read(&format!(
+            "workers = 4\norder = \"{order}\"\nbuffer = 16\n\
+             per_sample = [\"read\", {{ delay = {{ exponential = \"2 ms\" }} }}]"
+        ))
+    };
+    let held = |order| {
+        worlds(&scenario(40, "model.step = \"1 us\"", &loader(order)))
+            .map(|(_, job)| stalled(&job, StallCause::own(Cause::Order)))
+    };
+    assert_eq!(held("any"), [0.0, 0.0]);
+    assert!(held("in-order").iter().all(|held| *held > 0.0));
+}
+
+#[test]
+fn a_batch_is_fresh_at_the_same_steps() {
+    for interval in ["4", "1.5", "2.75"] {
+        let job = format!("batch_interval = {interval}\nmodel.step = \"100 us\"");
+        let [(_, simulated), (_, live)] = worlds(&scenario(33, &job, &read(FAST)));
+        assert_eq!(fresh(&simulated), fresh(&live), "{interval}");
+        assert_eq!(simulated.samples.started, live.samples.started, "{interval}");
+    }
+}
+
+#[test]
+fn an_adaptive_interval_keeps_its_bound() {
+    let job = "batch_interval = { adaptive = { level = \"16 samples\", max = 5 } }\n\
+               model.step = \"200 us\"";
+    for (world, job) in worlds(&scenario(40, job, &read(SLOW))) {
+        let fresh = fresh(&job);
+        let longest = fresh.split(|fresh| *fresh > 0).map(<[u64]>::len).max();
+        assert!(longest <= Some(4), "{world}: {fresh:?}");
+    }
+}
+
+#[test]
+fn a_circular_queue_is_read_round_and_round() {
+    let job = "queue = \"circular\"\nmodel.step = \"1 ms\"";
+    for (world, job) in worlds(&scenario(60, job, &read(SLOW))) {
+        let trained: u64 = job.steps.iter().map(|step| step.samples).sum();
+        let fresh: u64 = fresh(&job).iter().sum();
+        assert_eq!(trained, 240, "{world}");
+        assert!(fresh < trained, "{world}: re-read {fresh} of {trained}");
+        assert!(!job.queue.ages.is_empty(), "{world}");
+        // It waits for its first batch only.
+        assert!(job.stalls.iter().all(|stall| stall.step == 0), "{world}");
+    }
+    let fast = "queue = \"circular\"\nmodel.step = \"5 ms\"";
+    for (world, job) in worlds(&scenario(10, fast, &read(FAST))) {
+        assert!(job.samples.overwritten > 0 || !job.queue.reuse.is_empty(), "{world}");
+        let blocked = job.steps.last().expect("steps").queue.blocked_seconds;
+        assert_eq!(blocked, 0.0, "{world}: nobody waits for room");
+    }
+}
+
+#[test]
+fn model_copies_share_a_queue_and_wait_for_each_other() {
+    let job = "model.step = \"1 ms\"\nparallel.data.copies_per_node = 2";
+    for (world, job) in worlds(&scenario(20, job, &read(SLOW))) {
+        assert!(job.steps.iter().all(|step| step.samples == 8 && step.fresh == 8), "{world}");
+        // One copy gets its batch before the other, and then waits for it.
+        let peers = job.stalls.iter().filter(|stall| stall.cause.peer).count();
+        assert!(peers > 0, "{world}");
+    }
+}
+
+#[test]
+fn stages_hand_on_samples_and_gather_batches() {
+    let loader = read("workers = 2\nper_sample = [\"read\", { delay = \"1 ms\" }]\nbuffer = 8")
+        + "[[job.loader.stages]]\nname = \"collate\"\nworkers = 1\nunit = \"batch\"\n\
+           per_item = [{ compute = \"100 us\" }]\norder = \"in-order\"\nbuffer = 2\n";
+    for (world, job) in worlds(&scenario(20, "model.step = \"100 us\"", &loader)) {
+        assert_eq!(job.queue.capacity, 8, "{world}");
+        assert_eq!(job.samples.dequeued, 80, "{world}");
+        assert!(stalled(&job, StallCause::own(Cause::Latency)) > 0.0, "{world}");
+    }
+}
+
+#[test]
+fn an_epoch_reads_every_sample_once() {
+    // System: sizes that vary, one epoch. Expectation: both worlds read as many samples, each once,
+    // so that all bytes of the data set come by.
+    let mut scenario = scenario(1, "model.step = \"10 us\"", &read(FAST));
+    scenario.run.stop = Stop::Epochs(1.0);
+    for (world, job) in worlds(&scenario) {
+        assert_eq!(job.samples.started, 1000, "{world}");
+        assert_eq!(job.steps.len(), 250, "{world}");
+    }
+}
+
+#[test]
+fn a_duration_ends_the_run_in_the_middle_of_a_step() {
+    let mut scenario = scenario(1, "model.step = \"10 ms\"", &read(FAST));
+    scenario.run.stop = Stop::Duration(0.095);
+    for (world, job) in worlds(&scenario) {
+        assert!(job.steps.len() <= 9, "{world}: {}", job.steps.len());
+        assert!(elapsed(&job) <= 0.095, "{world}");
+    }
+}
+
+#[test]
+fn a_live_run_may_never_begin_or_end_at_once() {
+    let scenario = scenario(5, "model.step = \"1 ms\"", &read(FAST));
+    let stop = AtomicBool::new(false);
+    let part = Part { job: 0, copy: 0, owner: 0, replication: 0, location: None, trace: false };
+    // Nobody starts it: no run.
+    assert!(run_part(&scenario, &part, &stop, || None).is_err());
+    // Ended before it began: no step, and still an outcome.
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let job = run_part(&scenario, &part, &stop, || Some(monotonic())).expect("an outcome").job;
+    assert!(job.steps.len() <= 5);
+}

@@ -1,0 +1,144 @@
+//! `forebay live` as a user runs it: processes, files, errors, and nothing left behind.
+
+use super::support::Place;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// Two jobs on one node, files of varying size in the page cache.
+const LIVE: &str = r#"# Do two jobs on this machine get their data?
+name = "pair"
+[run]
+steps = 5
+warm_up = "off"
+[cluster]
+nodes = 1
+share_nodes = true
+node = { cores = 1 }
+[storage.disk.local-disk]
+bandwidth = "1 GB/s"
+access = "warm"
+[dataset.d]
+samples = 30
+sample_size = { lognormal = { median = "4 kB", p99 = "20 kB" } }
+[[job]]
+name = "j"
+copies = 2
+dataset = "d"
+storage = "disk"
+batch = 4
+model.step = "1 ms"
+loader.tf-queue = { threads = 2, capacity = "8 samples", decode = "20 us" }
+"#;
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write("live.toml", LIVE);
+    place
+}
+
+fn report(place: &Place, arguments: &[&str]) -> Value {
+    let arguments = [&["live", "live.toml", "--format", "json"], arguments].concat();
+    let done = place.forebay(&arguments).assert().success();
+    serde_json::from_slice(&done.get_output().stdout).expect("a report")
+}
+
+#[test]
+fn jobs_run_side_by_side_and_leave_nothing() {
+    let place = place();
+    let before = place.files();
+    let report = report(&place, &["--trace", "trace.json"]);
+    assert_eq!(report["world"], "live");
+    assert_eq!(report["jobs"][0]["copies"], 2);
+    assert_eq!(report["jobs"][0]["steps"]["mean"], 5.0);
+    assert!(!report["notes"].as_array().expect("notes").is_empty());
+    let trace: Value = serde_json::from_slice(&place.read("trace.json")).expect("a trace");
+    assert!(trace["traceEvents"].as_array().expect("events").len() > 20);
+    let after: Vec<String> = place.files().into_iter().filter(|f| f != "trace.json").collect();
+    assert_eq!(after, before);
+}
+
+#[test]
+fn every_sample_of_shards_is_read() {
+    let place = place();
+    let keys =
+        ["dataset.d.layout={ shards = { samples = 7, request = \"5 kB\" } }", "run.epochs=2"];
+    let text = LIVE
+        .replace("steps = 5", "epochs = 2")
+        .replace("copies = 2", "copies = 1")
+        .replace("[[job]]", "layout.shards = { samples = 7, request = \"5 kB\" }\n[[job]]");
+    place.write("live.toml", &text);
+    let report = report(&place, &[]);
+    assert_eq!(report["jobs"][0]["steps"]["mean"], 15.0, "{keys:?}");
+}
+
+#[test]
+fn images_are_generated_and_decoded_in_a_later_stage() {
+    let place = place();
+    let stages = "[[job.loader.stages]]\nname = \"read\"\nworkers = 1\nper_sample = [\"read\"]\n\
+                  buffer = 4\n[[job.loader.stages]]\nname = \"decode\"\nworkers = 1\n\
+                  per_sample = [{ decode = { per_byte = \"1 ns\" } }]\nbuffer = 8\n";
+    let text = LIVE
+        .replace("[[job]]", "image = { width = 64, height = 48, resize = 32 }\n[[job]]")
+        .replace(
+            "loader.tf-queue = { threads = 2, capacity = \"8 samples\", decode = \"20 us\" }\n",
+            stages,
+        )
+        .replace("model.step", "model = { step = \"1 ms\" }\n#");
+    place.write("live.toml", &text);
+    let report = report(&place, &["--set", "job.copies=1"]);
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("really decodes"), "{notes}");
+}
+
+#[test]
+fn what_the_machine_lacks_is_one_error_before_anything_starts() {
+    let cases = [
+        ("cluster.node.cores=99999", "cluster.node.cores ="),
+        ("cluster.share_nodes=false", "need 2 nodes"),
+        ("cluster.node.scheduling=\"fifo\"", "shared"),
+        ("job.model={ catalogue = \"lenet5\", device = { cpu = { threads = 1 } } }", ""),
+    ];
+    for (change, expected) in cases.into_iter().take(3) {
+        let place = place();
+        let before = place.files();
+        let mut forebay = place.forebay(&["live", "live.toml", "--set", change]);
+        let output = forebay.assert().failure().get_output().clone();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let code = if change.contains("share") { 2 } else { 3 };
+        assert_eq!(output.status.code(), Some(code), "{change}: {text}");
+        assert!(text.contains(expected), "{change}: {text}");
+        assert_eq!(place.files(), before, "{change}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_ends_its_children_and_removes_its_files() {
+    let place = place();
+    let before = place.files();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.args(["live", "live.toml", "--set", "run.steps=1000000"]);
+    let mut child = command.current_dir(place.directory()).spawn().expect("a process");
+    let begin = Instant::now();
+    while place.files() == before && begin.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).expect("a signal");
+    let status = child.wait().expect("an end");
+    assert_eq!(status.code(), Some(4));
+    assert_eq!(place.files(), before);
+}
+
+#[test]
+fn the_users_own_files_are_read_where_they_are() {
+    let place = place();
+    std::fs::create_dir_all(place.path("own/deep")).expect("a directory");
+    for i in 0..30 {
+        place.write(&format!("own/deep/{i}.bin"), &"x".repeat(100 + i));
+    }
+    report(&place, &["--data", "own"]);
+    std::fs::remove_file(place.path("own/deep/7.bin")).expect("a file");
+    let output = place.forebay(&["live", "live.toml", "--data", "own"]).assert().code(2);
+    let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    assert!(text.contains("29 files"), "{text}");
+}
