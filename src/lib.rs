@@ -24,6 +24,7 @@
 //! | [`sim`] | the simulated world | `account`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
 //! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `law`, `probe`, `random`, `report`, `scenario` |
 //! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
+//! | [`validate`] | how far predictions are from measurements; the only module that sees both worlds | `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
 //! | [`cli`] | what may be typed | |
@@ -62,3 +63,4 @@ pub mod stats;
 pub mod sweep;
 pub mod uncertainty;
 pub mod units;
+pub mod validate;

@@ -18,6 +18,9 @@ pub enum Failure {
     /// The machine lacks what was asked for.
     #[error("forebay: {0}")]
     Machine(String),
+    /// What was to be checked does not hold.
+    #[error("forebay: {0}")]
+    Check(String),
     /// Ctrl-C or a termination signal; says what was kept.
     #[error("forebay: interrupted: {0}")]
     Interrupted(String),
@@ -50,6 +53,7 @@ impl Failure {
         match self {
             Failure::ClosedPipe => 0,
             Failure::Input(_) | Failure::Problems(_) => 2,
+            Failure::Check(_) => 1,
             Failure::Machine(_) => 3,
             Failure::Interrupted(_) => 4,
         }

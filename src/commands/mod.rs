@@ -23,6 +23,8 @@ mod schema;
 mod sweep;
 mod sweep_output;
 mod uncertain;
+mod validate;
+mod validate_figure;
 
 pub use failure::Failure;
 
@@ -57,6 +59,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::LivePart => live_part::execute(),
         Command::Sweep(sweep) => sweep::execute(sweep, cli.quiet),
         Command::Plot(plot) => plot::execute(plot, cli.quiet),
+        Command::Validate(validate) => validate::execute(validate, cli.quiet),
         Command::Import(import) => import::execute(import),
         Command::Profile(profile) => profile::execute(profile, cli.quiet),
         Command::Calibrate(calibrate) => calibrate::execute(calibrate, cli.quiet),

@@ -182,6 +182,7 @@ pub(super) fn read(samples: &[&Sample], draws: usize) -> Option<Fit> {
     if let Some(cpu) = READ_CORES.fit(&cores, &[vec![0; cores.cells.len()]], draws) {
         join(&mut fit, cpu);
     }
+    super::others::add_latency_spread(&mut fit, &samples, draws);
     Some(fit)
 }
 

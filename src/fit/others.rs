@@ -103,6 +103,23 @@ pub(super) fn add_jitter(fit: &mut Fit, samples: &[&Sample], draws: usize) {
     super::laws::join(fit, jitter);
 }
 
+/// Adds the spread of the time of a request that waits for no other: the standard deviation of its
+/// logarithm, by the median and the 99 % quantile, as of a lognormal distribution.
+pub(super) fn add_latency_spread(fit: &mut Fit, samples: &[&Sample], draws: usize) {
+    /// 99 % quantile of the standard normal distribution.
+    const Z99: f64 = 2.326_347_874;
+    let fewest = samples.iter().map(|s| s.setting("readers")).fold(f64::INFINITY, f64::min);
+    let alone = samples.iter().filter(|s| s.setting("readers") == fewest);
+    let spread = |s: &&Sample| {
+        let (p50, p99) = (s.observed.get("latency_p50")?, s.observed.get("latency_p99")?);
+        Some((p99 / p50).ln() / Z99).filter(|spread| spread.is_finite() && *spread >= 0.0)
+    };
+    let seen: Vec<f64> = alone.filter_map(spread).collect();
+    let Some((value, drawn)) = resampled(&seen, draws, median) else { return };
+    let spread = plain(&["latency_spread".to_owned()], "1", &[value], &drawn);
+    super::laws::join(fit, spread);
+}
+
 /// A figure of some values, and of as many drawn out of them with replacement; widened as befits
 /// their number.
 fn resampled(

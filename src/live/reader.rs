@@ -234,7 +234,7 @@ impl Buffer {
     /// An aligned space of `request` bytes right behind the `have` bytes that are inside.
     fn append(&mut self, have: usize, request: usize) -> &mut [u8] {
         let end = self.filled.end;
-        if end % BLOCK != 0 || self.first + end + request > self.bytes.len() {
+        if !end.is_multiple_of(BLOCK) || self.first + end + request > self.bytes.len() {
             let kept = self.filled.start..self.filled.start + have;
             let start = have.next_multiple_of(BLOCK) - have;
             let needed = start + have + request + BLOCK;

@@ -105,7 +105,7 @@ impl State {
         for (&(start, activity), end) in log.iter().zip(ends) {
             self.note(start, w, activity);
             if let Activity::Doing(Cause::Open | Cause::Transfer) = activity {
-                self.reading = self.reading + end.since(start);
+                self.reading += end.since(start);
             }
         }
         let worker = &mut self.workers[w as usize];

@@ -26,6 +26,7 @@ const READ: &[Known] = &[
     may("operations", "1/s"),
     may("cpu_fixed", "core-s"),
     may("cpu_per_byte", "core-s/B"),
+    may("latency_spread", "1"),
 ];
 const DECODE: &[Known] =
     &[must("fixed", "core-s"), must("per_byte", "core-s/B"), must("per_pixel", "core-s")];

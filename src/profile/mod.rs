@@ -137,6 +137,33 @@ pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Profile).to_value()
 }
 
+impl Profile {
+    /// The fit of reads by `access` and layout (`file-per-sample`, `records`), with its name; that of
+    /// the access alone where layouts were not measured apart.
+    #[must_use]
+    pub fn read_fit(&self, access: &str, layout: &str) -> Option<(String, &Fit)> {
+        named(&self.read, access, layout)
+    }
+
+    /// The fit of decoding images that are resized to `resize` [pixels] (0: as stored), with its name;
+    /// that of the format alone where sizes were not measured apart.
+    #[must_use]
+    pub fn decode_fit(&self, format: &str, resize: u32) -> Option<(String, &Fit)> {
+        named(&self.decode, format, &resize.to_string())
+    }
+}
+
+/// The fit `kind-variant`, or else `kind`.
+fn named<'a>(
+    fits: &'a BTreeMap<String, Fit>,
+    kind: &str,
+    variant: &str,
+) -> Option<(String, &'a Fit)> {
+    let whole = format!("{kind}-{variant}");
+    let found = |name: String| fits.get(&name).map(|fit| (name, fit));
+    found(whole).or_else(|| found(kind.to_owned()))
+}
+
 impl Fit {
     /// The value of a parameter.
     #[must_use]

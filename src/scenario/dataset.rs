@@ -108,6 +108,17 @@ pub enum Layout {
     },
 }
 
+impl Layout {
+    /// Name in a profile's table of reads.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FilePerSample => "file-per-sample",
+            Self::Shards { .. } => "records",
+        }
+    }
+}
+
 /// Order in which an epoch visits samples (file per sample) or shards (shards).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -15,7 +15,7 @@ use super::run::RunSettings;
 use super::storage::settings::{self as storage, StorageSettings};
 use super::sweep::AxisSettings;
 use super::value::Override;
-use super::{Background, Scenario, Storage};
+use super::{Background, Dataset, Layout, Scenario, Storage};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -132,14 +132,16 @@ impl ScenarioSettings {
         let (no_storage, no_dataset) = (Named::default(), Named::default());
         let storage_settings = self.storage.get().unwrap_or(&no_storage);
         let dataset_settings = self.dataset.get().unwrap_or(&no_dataset);
-        let storage = storage::resolve(check, storage_settings);
         let datasets = dataset::resolve(check, dataset_settings);
         let storage_names = names(storage_settings);
+        let dataset_names = names(dataset_settings);
+        let layout = |storage: &str| self.layout_on(storage, &dataset_names, &datasets);
+        let storage = storage::resolve(check, storage_settings, layout);
         let around = Around {
             cluster: cluster.as_ref(),
             storage_names: &storage_names,
             storage: &storage,
-            dataset_names: &names(dataset_settings),
+            dataset_names: &dataset_names,
             datasets: &datasets,
             measured: &storage::asks_profile(storage_settings),
         };
@@ -161,6 +163,22 @@ impl ScenarioSettings {
             background: all(background)?,
             remarks: Vec::new(),
         })
+    }
+
+    /// Name of the layout of what jobs have on the storage of a name: records where any are.
+    fn layout_on(
+        &self,
+        storage: &str,
+        names: &[&str],
+        datasets: &[Option<Dataset>],
+    ) -> &'static str {
+        let jobs = entries(&self.job).iter().filter_map(|field| field.get()?.places());
+        let there = jobs.filter(|(_, on)| *on == storage).filter_map(|(dataset, _)| {
+            let index = names.iter().position(|name| *name == dataset)?;
+            datasets.get(index)?.as_ref()
+        });
+        let layouts = there.map(|dataset| dataset.layout.name());
+        layouts.max().unwrap_or(Layout::FilePerSample.name())
     }
 
     fn background(

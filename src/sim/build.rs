@@ -82,7 +82,7 @@ impl Medium<'_> {
     /// Takes a request's core-seconds, which are part of its time, out of latency and time per byte.
     /// Where one of the two is all core-seconds and more, the other makes up for that in requests of
     /// `size`. Bytes whose way cannot be as fast as what would be left of it keep a core busy while
-    /// they are on it.
+    /// they are on it, if that is mostly a core's work or the latency cannot make up for it.
     fn take_cpu(&mut self, size: f64) -> Rest {
         let cpu = self.cpu;
         if cpu == ReadCpu::default() {
@@ -95,12 +95,18 @@ impl Medium<'_> {
             fixed = 0.0;
         }
         let least = 1.0 / self.most();
-        if cpu.per_byte > 0.0 && per_byte - cpu.per_byte < least {
+        // What a core's part of the time per byte cannot be taken out of.
+        let (alone, missing) = (per_byte.max(least), least - (per_byte.max(least) - cpu.per_byte));
+        let mostly = cpu.per_byte > alone / 2.0 || missing * size > fixed;
+        if mostly && cpu.per_byte > 0.0 && missing > 0.0 {
             let alone = per_byte.max(cpu.per_byte);
             self.per_stream = 1.0 / alone;
             let cpu_alone = ReadCpu { per_byte: 0.0, ..cpu };
             let coupled = Some((cpu.per_byte, alone.max(least)));
             return Rest { latency: fixed - latency, cpu: cpu_alone, coupled };
+        }
+        if missing > 0.0 {
+            fixed -= missing * size;
         }
         per_byte -= cpu.per_byte;
         if per_byte < 0.0 {

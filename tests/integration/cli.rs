@@ -4,8 +4,19 @@ use crate::support::{Place, forebay};
 
 #[test]
 fn help_shows_examples_for_every_command() {
-    for command in ["run", "sweep", "plot", "profile", "calibrate", "schema", "completions", "man"]
-    {
+    for command in [
+        "run",
+        "sweep",
+        "plot",
+        "profile",
+        "calibrate",
+        "live",
+        "validate",
+        "import",
+        "schema",
+        "completions",
+        "man",
+    ] {
         let out = forebay(&[command, "--help"]).assert().success();
         let text = String::from_utf8_lossy(&out.get_output().stdout).into_owned();
         assert!(text.contains(&format!("forebay {command}")), "{text}");

@@ -23,4 +23,5 @@ mod stalls;
 mod support;
 mod sweep;
 mod uncertainty;
+mod validate;
 mod yardstick;

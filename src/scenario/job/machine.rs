@@ -54,8 +54,10 @@ impl Rules<'_> {
             .check
             .profile
             .filter(|_| self.around.measured.get(job.storage).copied().unwrap_or(false));
-        let Some(fit) = profile.and_then(|profile| profile.read.get(access.name())) else { return };
-        let part = format!("read.{}", access.name());
+        let layout = dataset.layout.name();
+        let fit = profile.and_then(|profile| profile.read_fit(access.name(), layout));
+        let Some((name, fit)) = fit else { return };
+        let part = format!("read.{name}");
         let (name, size) = (&dataset.name, dataset.mean_request());
         self.check.in_range(&part, fit, "size", &format!("dataset.{name}.sample_size"), size);
         let Some(first) = job.loader.stages.first() else { return };
@@ -76,7 +78,10 @@ impl Rules<'_> {
                 dataset.name, job.name
             ));
         }
-        let fit = self.check.profile.and_then(|profile| profile.decode.get("jpeg"));
+        let resize = image.resize.unwrap_or(0);
+        let fit = self.check.profile.and_then(|profile| profile.decode_fit("jpeg", resize));
+        let (part, fit) =
+            fit.map_or((String::new(), None), |(name, fit)| (format!("decode.{name}"), Some(fit)));
         let Some(fit) = fit.filter(|fit| {
             let law = decode_law(fit);
             works().any(|op| matches!((op, law), (Operation::Decode(of), Some(law)) if *of == law))
@@ -85,13 +90,13 @@ impl Rules<'_> {
         };
         let key = format!("dataset.{}", dataset.name);
         let bytes = dataset.mean_size();
-        self.check.in_range("decode.jpeg", fit, "bytes", &format!("{key}.sample_size"), bytes);
+        self.check.in_range(&part, fit, "bytes", &format!("{key}.sample_size"), bytes);
         let pixels = image.pixels();
-        self.check.in_range("decode.jpeg", fit, "pixels", &format!("{key}.image"), pixels);
+        self.check.in_range(&part, fit, "pixels", &format!("{key}.image"), pixels);
         let decoding = stages().filter(|stage| stage.per_sample.iter().any(|op| decodes(&op)));
         for stage in decoding {
             let setting = format!("job.{}.loader: workers of {:?}", job.name, stage.name);
-            self.check.in_range("decode.jpeg", fit, "threads", &setting, stage.workers.into());
+            self.check.in_range(&part, fit, "threads", &setting, stage.workers.into());
         }
     }
 

@@ -76,6 +76,11 @@ pub(in crate::scenario) struct Around<'a> {
 }
 
 impl JobSettings {
+    /// Names of its data set and of the storage that this is on.
+    pub(in crate::scenario) fn places(&self) -> Option<(&str, &str)> {
+        Some((self.dataset.get()?, self.storage.get()?))
+    }
+
     /// The checked job of the table at node `at`.
     pub(in crate::scenario) fn resolve(
         &self,

@@ -73,8 +73,10 @@ pub(super) fn measured(
         check.wrong(at, what, remedy);
         return None;
     }
-    let fit = check.profile.and_then(|profile| profile.decode.get("jpeg"));
-    match fit.and_then(decode_law) {
+    let image = dataset.and_then(|dataset| dataset.image);
+    let resize = image.and_then(|image| image.resize).unwrap_or(0);
+    let fit = check.profile.and_then(|profile| profile.decode_fit("jpeg", resize));
+    match fit.and_then(|(_, fit)| decode_law(fit)) {
         Some(law) => Some(law),
         None => {
             check.unsaid(at, "decode", "decode = \"2 ms\"", "decode.jpeg")?;

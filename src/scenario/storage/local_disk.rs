@@ -35,14 +35,24 @@ pub(in crate::scenario) struct LocalDisk {
 }
 
 impl LocalDisk {
-    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StorageKind> {
+    /// The checked disk of the table at node `at`, with data in such a layout.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        layout: &str,
+    ) -> Option<StorageKind> {
         let access = self.access.get().copied().unwrap_or(Access::Cold);
-        let fit = check.profile.and_then(|profile| profile.read.get(access.name()));
-        let law = fit.and_then(read_law);
+        let fit = check.profile.and_then(|profile| profile.read_fit(access.name(), layout));
+        let law = fit.as_ref().and_then(|(_, fit)| read_law(fit));
         self.remark(check, at);
         let latency = match self.latency.given() {
             Some((at, latency)) => latency.resolve(check, at)?,
-            None => Distribution::Constant(law.map_or(0.0, |law| self.first_byte(law))),
+            None => {
+                let mean = law.map_or(0.0, |law| self.first_byte(law));
+                let spread = fit.and_then(|(_, fit)| fit.value("latency_spread")).unwrap_or(0.0);
+                spread_out(mean, spread)
+            }
         };
         let or_infinite = |of: fn(ReadLaw) -> f64| law.map_or(f64::INFINITY, of);
         let measured = law.map(|law| ReadCpu { fixed: law.cpu_fixed, per_byte: law.cpu_per_byte });
@@ -73,7 +83,7 @@ impl LocalDisk {
             return Some(self.bandwidth.get()?.resolve());
         }
         if let Some(law) = law {
-            return Some(Bandwidth::Fixed(law.bandwidth));
+            return Some(together(law));
         }
         let part = format!("read.{}", access.name());
         check.unsaid(at, "bandwidth", "bandwidth = \"2 GB/s\"", &part)?;
@@ -108,5 +118,24 @@ impl LocalDisk {
                  no profile is asked for it."
             ));
         }
+    }
+}
+
+/// What transfers reach together. A law's bandwidth is what many requests reach on the average: one that
+/// is alone is as fast as a stream.
+fn together(law: ReadLaw) -> Bandwidth {
+    if law.per_stream > law.bandwidth {
+        Bandwidth::ByTransfers(Box::new([law.per_stream, law.bandwidth]))
+    } else {
+        Bandwidth::Fixed(law.bandwidth)
+    }
+}
+
+/// Lognormal with this mean [s] and standard deviation of the logarithm.
+fn spread_out(mean: f64, sigma: f64) -> Distribution {
+    if mean > 0.0 && (1e-3..=3.0).contains(&sigma) {
+        Distribution::Lognormal { mu: mean.ln() - sigma * sigma / 2.0, sigma }
+    } else {
+        Distribution::Constant(mean)
     }
 }

@@ -22,17 +22,19 @@ pub(in crate::scenario) enum StorageSettings {
     FileServer(file_server::FileServer),
 }
 
-/// The checked storage of a scenario; those that are wrong have been recorded.
+/// The checked storage of a scenario; those that are wrong have been recorded. `layout` names that of
+/// the data on the storage of a name.
 pub(in crate::scenario) fn resolve(
     check: Check<'_>,
     settings: &Named<StorageSettings>,
+    layout: impl Fn(&str) -> &'static str,
 ) -> Vec<Option<Storage>> {
     let one = |(name, field): &(String, Field<StorageSettings>)| {
         let (at, settings) = field.given()?;
         let at = check.inside(at);
         let kind: StorageKind = match settings {
             StorageSettings::Memory(kind) => kind.resolve(),
-            StorageSettings::LocalDisk(kind) => kind.resolve(check, at)?,
+            StorageSettings::LocalDisk(kind) => kind.resolve(check, at, layout(name))?,
             StorageSettings::FileServer(kind) => kind.resolve(check, at)?,
         };
         Some(Storage { name: name.clone(), kind })

@@ -1,0 +1,258 @@
+//! `forebay validate`: how wrong are the predictions?
+
+use super::{Failure, interrupt, output, run_figure, validate_figure};
+use crate::cli::{ReportFormat, Validate};
+use crate::live::{self, Settings, Source};
+use crate::profile::Profile;
+use crate::report;
+use crate::scenario::{Override, Problems, ScenarioFile, Value};
+use crate::validate::{
+    self, LiveRun, Observed, Plan, PlanPoint, Point, Use, Verdict, measure, predict, with_noise,
+};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rayon::prelude::*;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+pub(super) fn execute(wanted: &Validate, quiet: bool) -> Result<(), Failure> {
+    match (&wanted.plan, &wanted.measured) {
+        (Some(plan), None) => live(wanted, plan, quiet),
+        (None, Some(rows)) => measured(wanted, rows),
+        _ => Err(Failure::Input(
+            "name a plan to run on this machine, or rows with --measured FILE and the scenario \
+             with --scenario FILE"
+                .to_owned(),
+        )),
+    }
+}
+
+/// A scenario, and what each point changes in it.
+struct Base {
+    file: ScenarioFile,
+    source: PathBuf,
+    profile: Profile,
+    /// `profile=…`.
+    named: Override,
+}
+
+impl Base {
+    fn open(scenario: &Path, profile: Option<&Path>) -> Result<Base, Failure> {
+        let file = ScenarioFile::open(scenario)?;
+        let path = match profile {
+            Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            None => {
+                let what = "which machine? give --profile FILE, as `forebay calibrate` wrote it";
+                return Err(Failure::Input(what.to_owned()));
+            }
+        };
+        let profile = Profile::open(&path).map_err(|error| Failure::Input(error.to_string()))?;
+        let value = Value::from(path.to_string_lossy().as_ref());
+        let named = Override::new("profile".to_owned(), value);
+        Ok(Base { file, source: scenario.to_owned(), profile, named })
+    }
+
+    fn overrides(&self, set: &[String]) -> Result<Vec<Override>, Problems> {
+        let mut all: Vec<Override> =
+            set.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+        all.push(self.named.clone());
+        Ok(all)
+    }
+}
+
+fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
+    let text = fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let plan = Plan::parse(path, &text).map_err(|error| Failure::Input(error.to_string()))?;
+    let base = Base::open(&plan.scenario, wanted.profile.as_deref())?;
+    // What is wrong with a point is said before an hour of runs.
+    for point in &plan.points {
+        base.file.resolve(&base.overrides(&point.set)?)?;
+    }
+    fs::create_dir_all(&wanted.output)
+        .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
+    let mut journal = Journal::open(&wanted.output.join("runs.jsonl"))?;
+    let known = std::mem::take(&mut journal.known);
+    let bar = progress(validate::least_runs(&plan), quiet);
+    let run = |point: &PlanPoint, attempt: u32| {
+        bar.set_message(point.name.clone());
+        let observed = observe(&base, point, wanted)?;
+        bar.inc(1);
+        let (name, set) = (point.name.clone(), point.set.clone());
+        let run = LiveRun { point: name, set, attempt, observed };
+        journal.keep(&run)?;
+        Ok(run)
+    };
+    let runs = measure(&plan, &known, run);
+    bar.finish_and_clear();
+    let runs = runs.map_err(|failure: Failure| match failure {
+        Failure::Interrupted(_) => {
+            let kept = format!("finished runs are kept in {}", journal.path.display());
+            Failure::Interrupted(format!("{kept}; the same command goes on"))
+        }
+        other => other,
+    })?;
+    let points = predictions(&base, &plan, runs)?;
+    finish(wanted, &points)
+}
+
+/// One live run of a point.
+fn observe(base: &Base, point: &PlanPoint, wanted: &Validate) -> Result<Observed, Failure> {
+    let scenario = base.file.resolve(&base.overrides(&point.set)?)?;
+    let mut overrides = point.set.clone();
+    overrides.push(format!("profile={}", base.named.value()));
+    overrides.push("run.replications=1".to_owned());
+    let scenario = crate::scenario::Scenario {
+        run: crate::scenario::Run { replications: 1, ..scenario.run.clone() },
+        ..scenario
+    };
+    let name = base.source.display().to_string();
+    let source = Source { name, text: base.file.text().to_owned(), overrides };
+    let executable = std::env::current_exe()
+        .map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
+    let settings = Settings {
+        directory: wanted.directory.as_deref().unwrap_or(Path::new(".")),
+        data: None,
+        named: wanted.directory.is_some(),
+        trace: false,
+        executable: &executable,
+        stop: interrupt::flag(),
+    };
+    let mut outcomes = Vec::new();
+    live::run(&scenario, &source, &settings, &mut outcomes, &mut |_| {})?;
+    let report = report::summarise(&scenario, &outcomes, 0.0);
+    Observed::of(&report).ok_or_else(|| {
+        Failure::Input(format!("point {:?} ended before its first step; run it longer", point.name))
+    })
+}
+
+/// The points with their live runs and what was predicted of them. What differs between equal runs
+/// is taken from the fit points.
+fn predictions(base: &Base, plan: &Plan, runs: Vec<Vec<Observed>>) -> Result<Vec<Point>, Failure> {
+    let fitted: Vec<Vec<Observed>> = plan
+        .points
+        .iter()
+        .zip(&runs)
+        .filter(|(point, _)| point.used == Use::Fit)
+        .map(|(_, runs)| runs.clone())
+        .collect();
+    let profile = with_noise(&base.profile, &fitted);
+    let one = |(point, runs): (&PlanPoint, Vec<Observed>)| -> Result<Point, Failure> {
+        let overrides = base.overrides(&point.set)?;
+        let found = predict(&base.file, &overrides, &profile, plan.predictions)?;
+        let (prediction, naive) = found.ok_or_else(|| nothing(&point.name))?;
+        let mut compared = Point::new(&point.name, point.used, prediction, plan.noise_floor);
+        (compared.runs, compared.naive) = (runs, naive);
+        Ok(compared)
+    };
+    plan.points.par_iter().zip(runs).map(one).collect()
+}
+
+fn nothing(point: &str) -> Failure {
+    Failure::Input(format!("point {point:?} completes no step in the simulation; run it longer"))
+}
+
+/// Rows of training jobs that ran elsewhere.
+fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
+    let Some(scenario) = &wanted.scenario else {
+        let what = "rows need the scenario that describes their runs: give --scenario FILE";
+        return Err(Failure::Input(what.to_owned()));
+    };
+    let base = Base::open(scenario, wanted.profile.as_deref())?;
+    let file = fs::File::open(rows).map_err(|error| Failure::unreadable(rows, &error))?;
+    let rows = validate::read_measured(file)
+        .map_err(|error| Failure::Input(format!("cannot use {}: {error}", rows.display())))?;
+    let one = |row: &validate::MeasuredRow| -> Result<Point, Failure> {
+        let overrides = base.overrides(&row.set)?;
+        let scenario = base.file.resolve(&overrides)?;
+        let samples: u64 =
+            scenario.jobs.iter().map(|job| job.batch * u64::from(job.copies_per_node)).sum();
+        let found = predict(&base.file, &overrides, &base.profile, wanted.predictions)?;
+        let (prediction, naive) = found.ok_or_else(|| nothing(&row.name))?;
+        // One row is one run: nothing is known of its noise, so none counts against it.
+        let mut point = Point::new(&row.name, row.used, prediction, f64::INFINITY);
+        (point.runs, point.naive) = (vec![row.observed(samples as f64)], naive);
+        Ok(point)
+    };
+    let points: Vec<Point> = rows.par_iter().map(one).collect::<Result<_, _>>()?;
+    finish(wanted, &points)
+}
+
+/// Says and draws what was found; an error beyond the tolerance is one.
+fn finish(wanted: &Validate, points: &[Point]) -> Result<(), Failure> {
+    let verdict = Verdict::of(points);
+    let text = match wanted.format {
+        ReportFormat::Text => validate::render(points, output::width()),
+        ReportFormat::Json => {
+            let value = serde_json::json!({ "points": points, "verdict": verdict });
+            format!("{value:#}\n")
+        }
+    };
+    fs::create_dir_all(&wanted.output)
+        .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
+    let figure = validate_figure::parity(points);
+    let path = wanted.output.join("parity.svg");
+    run_figure::save(&path, run_figure::Kind::Svg, &figure)?;
+    let table = wanted.output.join("points.json");
+    let json = serde_json::to_vec_pretty(points).unwrap_or_default();
+    output::file(&table, |to| to.write_all(&json))?;
+    output::stdout(text.as_bytes())?;
+    let Some(tolerance) = wanted.tolerance else { return Ok(()) };
+    match verdict {
+        Some(verdict) if verdict.mean_error <= tolerance => Ok(()),
+        Some(verdict) => Err(Failure::Check(format!(
+            "the mean error is {:.1} %, more than --tolerance allows ({:.1} %)",
+            100.0 * verdict.mean_error,
+            100.0 * tolerance
+        ))),
+        None => Err(Failure::Check("no point counts, so nothing is known of the error".to_owned())),
+    }
+}
+
+/// Live runs as they come, one JSON object per line.
+struct Journal {
+    path: PathBuf,
+    file: fs::File,
+    known: Vec<LiveRun>,
+}
+
+impl Journal {
+    fn open(path: &Path) -> Result<Journal, Failure> {
+        let unwritable = |error: std::io::Error| Failure::unwritable(path, &error);
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(Failure::unreadable(path, &error)),
+        };
+        // A last line that was cut off is not a run.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let mut known = Vec::new();
+        for (index, line) in text[..whole].lines().enumerate() {
+            known.push(serde_json::from_str(line).map_err(|error| {
+                let (file, line) = (path.display(), index + 1);
+                Failure::Input(format!(
+                    "cannot use {file}: line {line} is no live run ({error}); name another --output"
+                ))
+            })?);
+        }
+        let file = OpenOptions::new().append(true).create(true).open(path).map_err(unwritable)?;
+        file.set_len(whole as u64).map_err(unwritable)?;
+        Ok(Journal { path: path.to_owned(), file, known })
+    }
+
+    fn keep(&mut self, run: &LiveRun) -> Result<(), Failure> {
+        let line = serde_json::to_string(run).unwrap_or_default() + "\n";
+        self.file
+            .write_all(line.as_bytes())
+            .map_err(|error| Failure::unwritable(&self.path, &error))
+    }
+}
+
+fn progress(runs: u64, quiet: bool) -> ProgressBar {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let bar = ProgressBar::with_draw_target(Some(runs), target);
+    let template = "{bar:30} {pos}/{len} live runs, {eta} left; {msg}";
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

@@ -1,0 +1,157 @@
+//! In which order points are run live, and which of them again.
+
+use super::{Observed, Plan, PlanPoint};
+use crate::stats::{mean, sd};
+use serde::{Deserialize, Serialize};
+
+/// One live run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LiveRun {
+    /// Name of the point.
+    pub point: String,
+    /// Changes to the scenario, `key=value`.
+    pub set: Vec<String>,
+    /// 0, or how often the point was begun anew because its runs differed too much.
+    pub attempt: u32,
+    /// What it showed.
+    pub observed: Observed,
+}
+
+/// Runs every point as often as the plan says: all points once, then all of them again, each time in
+/// another order, so that what changes slowly on the machine meets all of them alike. Points whose
+/// runs differ by more than the noise floor are begun anew. `known` are runs that were made before.
+/// Gives the runs of each point's last attempt, in the order of the plan.
+///
+/// # Errors
+/// With the first error of `live`; runs that were made have been given to it before.
+pub fn measure<E>(
+    plan: &Plan,
+    known: &[LiveRun],
+    mut live: impl FnMut(&PlanPoint, u32) -> Result<LiveRun, E>,
+) -> Result<Vec<Vec<Observed>>, E> {
+    let mut runs: Vec<Vec<Observed>> = vec![Vec::new(); plan.points.len()];
+    let mut noisy: Vec<usize> = (0..plan.points.len()).collect();
+    for attempt in 0..=plan.retries {
+        for &index in &noisy {
+            runs[index].clear();
+        }
+        for round in 0..plan.repetitions {
+            for index in order(&noisy, attempt, round) {
+                let point = &plan.points[index];
+                let same = |run: &&LiveRun| {
+                    run.point == point.name && run.set == point.set && run.attempt == attempt
+                };
+                let run = match known.iter().filter(same).nth(round as usize) {
+                    Some(run) => run.clone(),
+                    None => live(point, attempt)?,
+                };
+                runs[index].push(run.observed);
+            }
+        }
+        noisy.retain(|&index| noise(&runs[index]).is_some_and(|noise| noise > plan.noise_floor));
+    }
+    Ok(runs)
+}
+
+/// Live runs that [`measure`] makes at least.
+#[must_use]
+pub fn least_runs(plan: &Plan) -> u64 {
+    u64::from(plan.repetitions) * plan.points.len() as u64
+}
+
+/// Relative standard deviation of samples per second; of fewer than two runs unknown.
+pub(super) fn noise(runs: &[Observed]) -> Option<f64> {
+    let rates: Vec<f64> = runs.iter().map(|run| run.samples_per_second).collect();
+    Some(sd(&rates)? / mean(&rates)?)
+}
+
+/// The points in an order of this round's own: by steps of a number that has no common divisor with
+/// theirs, so that neighbours change.
+fn order(points: &[usize], attempt: u32, round: u32) -> Vec<usize> {
+    let n = points.len();
+    let common = |mut a: usize, mut b: usize| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    let coprime: Vec<usize> = (1..n.max(2)).filter(|&step| common(step, n) == 1).collect();
+    let turn = (attempt * 7 + round) as usize;
+    let step = coprime[(turn * 5 + 3) % coprime.len()];
+    (0..n).map(|i| points[(turn + i * step) % n]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::path::Path;
+
+    fn plan(points: usize) -> Plan {
+        let points = (0..points).map(|i| {
+            format!(
+                "[[point]]\nname = \"p{i}\"\nuse = \"held-out\"\nset.\"job.batch\" = {}\n",
+                i + 1
+            )
+        });
+        let text = format!("scenario = \"s.toml\"\n{}", points.collect::<String>());
+        Plan::parse(Path::new("p.toml"), &text).expect("a plan")
+    }
+
+    fn run(point: &PlanPoint, attempt: u32, rate: f64) -> LiveRun {
+        let observed = Observed { samples_per_second: rate, ..Observed::default() };
+        LiveRun { point: point.name.clone(), set: point.set.clone(), attempt, observed }
+    }
+
+    #[test]
+    fn rounds_hold_every_point_once_in_orders_of_their_own() {
+        for n in [1, 2, 7, 24] {
+            let all: Vec<usize> = (0..n).collect();
+            let orders: Vec<_> = (0..5).map(|round| order(&all, 0, round)).collect();
+            for order in &orders {
+                let mut sorted = order.clone();
+                sorted.sort_unstable();
+                assert_eq!(sorted, all);
+            }
+            assert!(n < 3 || orders[0] != orders[1]);
+        }
+    }
+
+    #[test]
+    fn noisy_points_are_begun_anew_and_the_others_are_not() {
+        let plan = plan(3);
+        let made = RefCell::new(Vec::new());
+        let live = |point: &PlanPoint, attempt: u32| {
+            let mut made = made.borrow_mut();
+            made.push((point.name.clone(), attempt));
+            // The second point is noisy at first, the third always.
+            let wild = (point.name == "p1" && attempt == 0) || point.name == "p2";
+            let rate = if wild && made.len().is_multiple_of(2) { 150.0 } else { 100.0 };
+            Ok::<_, ()>(run(point, attempt, rate))
+        };
+        let runs = measure(&plan, &[], live).expect("runs");
+        let count = |name: &str| made.borrow().iter().filter(|(point, _)| point == name).count();
+        assert_eq!((count("p0"), count("p1"), count("p2")), (5, 10, 15));
+        assert!(runs.iter().all(|runs| runs.len() == 5));
+        assert!(noise(&runs[1]).expect("five runs") < 0.01);
+        assert!(noise(&runs[2]).expect("five runs") > 0.1);
+    }
+
+    #[test]
+    fn runs_that_are_known_are_not_made_again() {
+        let plan = plan(2);
+        let known: Vec<LiveRun> =
+            (0..3).map(|i| run(&plan.points[1], 0, 100.0 + f64::from(i))).collect();
+        let mut made = 0;
+        let live = |point: &PlanPoint, attempt: u32| {
+            made += 1;
+            Ok::<_, ()>(run(point, attempt, 100.0))
+        };
+        let runs = measure(&plan, &known, live).expect("runs");
+        assert_eq!(made, 5 + 2);
+        assert_eq!(runs[1][2].samples_per_second, 102.0);
+        let elsewhere = Plan { points: self::plan(1).points, ..plan };
+        let fails = |_: &PlanPoint, _: u32| Err("no machine");
+        assert_eq!(measure(&elsewhere, &known, fails), Err("no machine"));
+    }
+}

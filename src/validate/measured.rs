@@ -1,0 +1,171 @@
+//! Training jobs that ran outside forebay: rows of scenario keys and of what was measured.
+
+use super::{Observed, Use};
+use std::io::Read;
+
+/// A training job that ran elsewhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredRow {
+    /// Its name, or its line in the file.
+    pub name: String,
+    /// Whether parameters may be fitted on it.
+    pub used: Use,
+    /// The scenario's keys, `key=value`.
+    pub set: Vec<String>,
+    /// Samples trained on [samples/s], where known.
+    pub samples_per_second: Option<f64>,
+    /// Mean time of a step [s], where known.
+    pub step_time: Option<f64>,
+    /// Share of time that the accelerators waited, where known.
+    pub stall: Option<f64>,
+}
+
+/// Why rows cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasuredError {
+    /// The file is no CSV.
+    #[error("it is no CSV with a header: {0}")]
+    Csv(#[from] csv::Error),
+    /// A column that has to be there is not.
+    #[error(
+        "it has neither a column `samples_per_second` nor `step_time`; each row needs one of them beside \
+         the scenario's keys"
+    )]
+    Nothing,
+    /// A cell cannot be used.
+    #[error("line {line}, column `{column}`: {what}")]
+    Cell {
+        /// Line of the file, from 1.
+        line: u64,
+        /// Name of the column.
+        column: String,
+        /// What is wrong and what to write.
+        what: String,
+    },
+}
+
+/// Columns that are no keys of a scenario. Others without a dot in their name are not read.
+const OWN: [&str; 6] = ["name", "use", "samples_per_second", "step_time", "stall", "steps"];
+
+/// Reads rows: a header of scenario keys (`job.batch`), of `samples_per_second` or `step_time` [s], and
+/// perhaps of `name`, `use` (`check` or `fit`; empty is `check`) and `stall`.
+///
+/// # Errors
+/// With line and column of the first cell that cannot be used.
+pub fn read_measured(from: impl Read) -> Result<Vec<MeasuredRow>, MeasuredError> {
+    let mut reader = csv::Reader::from_reader(from);
+    let header = reader.headers()?.clone();
+    if !header.iter().any(|name| name == "samples_per_second" || name == "step_time") {
+        return Err(MeasuredError::Nothing);
+    }
+    reader.records().map(|record| row(&header, &record?)).collect()
+}
+
+fn row(
+    header: &csv::StringRecord,
+    record: &csv::StringRecord,
+) -> Result<MeasuredRow, MeasuredError> {
+    let line = record.position().map_or(0, csv::Position::line);
+    let wrong =
+        |column: &str, what: String| MeasuredError::Cell { line, column: column.to_owned(), what };
+    let cell = |name: &str| {
+        let at = header.iter().position(|column| column == name)?;
+        record.get(at).map(str::trim).filter(|text| !text.is_empty())
+    };
+    let figure = |name: &str, most: f64| match cell(name).map(|text| (text, text.parse::<f64>())) {
+        None => Ok(None),
+        Some((_, Ok(value))) if (0.0..=most).contains(&value) && value.is_finite() => {
+            Ok(Some(value))
+        }
+        Some((text, _)) => {
+            let range = if most == 1.0 { "a share from 0 to 1" } else { "a number, not negative" };
+            Err(wrong(name, format!("{text:?} is not {range}")))
+        }
+    };
+    let used = match cell("use") {
+        None | Some("check") => Use::HeldOut,
+        Some("fit") => Use::Fit,
+        Some(other) => {
+            return Err(wrong("use", format!("{other:?} is neither \"check\" nor \"fit\"")));
+        }
+    };
+    let rate = figure("samples_per_second", f64::INFINITY)?.filter(|&rate| rate > 0.0);
+    let step_time = figure("step_time", f64::INFINITY)?.filter(|&time| time > 0.0);
+    if rate.is_none() && step_time.is_none() {
+        let what = "is empty or 0; write what was measured, or leave the row out".to_owned();
+        return Err(wrong("samples_per_second", what));
+    }
+    Ok(MeasuredRow {
+        name: cell("name").map_or_else(|| format!("line {line}"), str::to_owned),
+        used,
+        set: keys(header, record),
+        samples_per_second: rate,
+        step_time,
+        stall: figure("stall", 1.0)?,
+    })
+}
+
+/// The row's scenario keys, `key=value`.
+fn keys(header: &csv::StringRecord, record: &csv::StringRecord) -> Vec<String> {
+    let cells = header.iter().zip(record.iter());
+    let keys = cells.filter(|(name, text)| name.contains('.') && !text.trim().is_empty());
+    keys.filter(|(name, _)| !OWN.contains(name))
+        .map(|(name, text)| format!("{name}={}", text.trim()))
+        .collect()
+}
+
+impl MeasuredRow {
+    /// As one run of a scenario whose steps train `samples` samples in all.
+    #[must_use]
+    pub fn observed(&self, samples: f64) -> Observed {
+        let rate = self.samples_per_second.or_else(|| Some(samples / self.step_time?));
+        let samples_per_second = rate.unwrap_or(f64::NAN);
+        Observed {
+            samples_per_second,
+            step_time: self.step_time.unwrap_or(samples / samples_per_second),
+            stall: self.stall.unwrap_or(f64::NAN),
+            occupancy: f64::NAN,
+            ..Observed::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<MeasuredRow>, String> {
+        read_measured(text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn rows_carry_keys_and_figures() {
+        let text = "name,use,job.batch,storage.a.local-disk.bandwidth,samples_per_second,stall,note\n\
+                    a,fit,64,\"2 GB/s\",1000,0.5,x\n,,32,,250.5,,\n";
+        let rows = read(text).expect("rows");
+        assert_eq!(rows[0].set, ["job.batch=64", "storage.a.local-disk.bandwidth=2 GB/s"]);
+        assert_eq!((rows[0].used, rows[0].stall), (Use::Fit, Some(0.5)));
+        assert_eq!((rows[1].name.as_str(), rows[1].used), ("line 3", Use::HeldOut));
+        assert_eq!(rows[1].set, ["job.batch=32"]);
+        assert_eq!(rows[1].observed(32.0).samples_per_second, 250.5);
+    }
+
+    #[test]
+    fn a_step_time_says_the_rate() {
+        let rows = read("job.batch,step_time\n64,0.5\n").expect("rows");
+        assert_eq!(rows[0].observed(64.0).samples_per_second, 128.0);
+    }
+
+    #[test]
+    fn problems_name_line_and_column() {
+        let wrong = |text| read(text).expect_err(text);
+        assert!(wrong("job.batch\n64\n").contains("neither a column"));
+        assert!(wrong("").contains("neither a column"));
+        assert!(wrong("step_time\n-1\n").starts_with("line 2, column `step_time`: \"-1\" is not"));
+        assert!(wrong("step_time\nnan\n").contains("\"nan\" is not a number"));
+        assert!(wrong("step_time\n0\n").contains("is empty or 0"));
+        assert!(wrong("step_time,use\n1,maybe\n").contains("neither \"check\" nor \"fit\""));
+        assert!(wrong("step_time,stall\n1,1.5\n").contains("a share from 0 to 1"));
+        assert!(wrong("a,step_time\n1\n").contains("no CSV"));
+    }
+}

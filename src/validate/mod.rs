@@ -1,0 +1,27 @@
+//! How wrong are the predictions? Points that no fit has seen, simulated and measured.
+//!
+//! The only module that sees both worlds. A [`Plan`] names points of a scenario; for each, the live
+//! world is run several times, interleaved with the others, and the simulated one predicts an
+//! interval for a single run. [`Verdict`] holds how far apart they are.
+
+mod measure;
+mod measured;
+mod naive;
+mod observed;
+mod plan;
+mod point;
+mod predict;
+#[cfg(test)]
+mod tests;
+mod text;
+mod verdict;
+
+pub use measure::{LiveRun, least_runs, measure};
+pub use measured::{MeasuredError, MeasuredRow, read_measured};
+pub use naive::{Naive, naive};
+pub use observed::Observed;
+pub use plan::{Plan, PlanError, PlanPoint, Use};
+pub use point::{Point, Prediction};
+pub use predict::{predict, with_noise};
+pub use text::render;
+pub use verdict::{Balance, Verdict};

@@ -1,0 +1,116 @@
+//! The naive model: a job trains as fast as the slowest of fetching, preparing and computing.
+//!
+//! `min(F, P, G)` of DS-Analyzer (Mohan et al., "Analyzing and Mitigating Data Stalls in DNN
+//! Training", VLDB 2021), with the same parameters as the simulation: no queue, no overlap that
+//! ends, no contention but an even split between jobs.
+
+use crate::scenario::storage::Bandwidth;
+use crate::scenario::{
+    BatchInterval, Dataset, Device, Job, Layout, Operation, Scenario, StorageKind,
+};
+use serde::Serialize;
+
+/// What each part could do if it were alone, all jobs together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Naive {
+    /// Samples that storage can deliver, times how often each is trained on [samples/s].
+    pub fetch: f64,
+    /// The same of what cores can prepare [samples/s].
+    pub prepare: f64,
+    /// Samples that the accelerators can train on [samples/s].
+    pub compute: f64,
+}
+
+impl Naive {
+    /// What the model says.
+    #[must_use]
+    pub fn samples_per_second(&self) -> f64 {
+        self.fetch.min(self.prepare).min(self.compute)
+    }
+
+    /// The least limit with its name, and the next one.
+    #[must_use]
+    pub fn limits(&self) -> ((&'static str, f64), f64) {
+        let mut limits =
+            [("fetch", self.fetch), ("prepare", self.prepare), ("compute", self.compute)];
+        limits.sort_by(|a, b| a.1.total_cmp(&b.1));
+        (limits[0], limits[1].1)
+    }
+}
+
+/// The naive model of a scenario whose jobs all run on one machine; `None` where the batch interval
+/// depends on what happens.
+#[must_use]
+pub fn naive(scenario: &Scenario) -> Option<Naive> {
+    let jobs: u32 = scenario.jobs.iter().map(|job| job.copies).sum();
+    let mut all = Naive { fetch: 0.0, prepare: 0.0, compute: 0.0 };
+    for job in &scenario.jobs {
+        let BatchInterval::Every(interval) = job.batch_interval else { return None };
+        let dataset = &scenario.datasets[job.dataset];
+        let copies = f64::from(job.copies);
+        let share = f64::from(jobs);
+        let kind = &scenario.storage[job.storage].kind;
+        all.fetch += copies * interval * fetch(kind, job, dataset, share);
+        all.prepare += copies * interval * prepare(scenario, job, dataset, share);
+        all.compute += copies * compute(scenario, job);
+    }
+    Some(all)
+}
+
+/// Samples per second of one job copy among `share` [samples/s].
+fn fetch(kind: &StorageKind, job: &Job, dataset: &Dataset, share: f64) -> f64 {
+    let size = dataset.mean_size();
+    // Requests for one sample.
+    let requests = match dataset.layout {
+        Layout::FilePerSample => 1.0,
+        Layout::Shards { request, .. } => size / request,
+    };
+    let readers = job.loader.stages.first().map_or(0.0, |stage| f64::from(stage.workers));
+    match kind {
+        StorageKind::Memory { bandwidth } => aggregate(bandwidth) / size / share,
+        StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, .. }
+        | StorageKind::FileServer { bandwidth, per_stream, latency, operations, .. } => {
+            let alone = requests * latency.mean() + size / per_stream;
+            let together = (aggregate(bandwidth) / size).min(operations / requests);
+            (readers / alone).min(together / share)
+        }
+    }
+}
+
+fn aggregate(bandwidth: &Bandwidth) -> f64 {
+    match bandwidth {
+        Bandwidth::Fixed(bandwidth) => *bandwidth,
+        Bandwidth::ByTransfers(table) => table.iter().copied().fold(0.0, f64::max),
+    }
+}
+
+/// Samples per second that one job copy among `share` can prepare [samples/s].
+fn prepare(scenario: &Scenario, job: &Job, dataset: &Dataset, share: f64) -> f64 {
+    let batch = job.batch as f64;
+    let pixels = dataset.image.map_or(0.0, |image| image.pixels());
+    let cost = |operation: &Operation| match operation {
+        Operation::Compute(seconds) => seconds.mean(),
+        Operation::Decode(law) => law.core_seconds(dataset.mean_size(), pixels),
+        Operation::Read | Operation::Delay(_) | Operation::Copy => 0.0,
+    };
+    let (mut slowest, mut total) = (f64::INFINITY, 0.0);
+    for stage in &job.loader.stages {
+        let items: f64 = stage.per_item.iter().map(cost).sum();
+        let in_item = if stage.unit == crate::scenario::Unit::Batch { batch } else { 1.0 };
+        let each = stage.per_sample.iter().map(cost).sum::<f64>() + items / in_item;
+        slowest = slowest.min(f64::from(stage.workers) / each);
+        total += each;
+    }
+    slowest.min(f64::from(scenario.cluster.node.cores) / share / total)
+}
+
+/// Samples per second that one job copy can train on [samples/s].
+fn compute(scenario: &Scenario, job: &Job) -> f64 {
+    let batch = job.batch as f64;
+    let speed = match job.device {
+        Device::Accelerator => scenario.cluster.node.gpu_speed,
+        Device::Cpu { .. } => 1.0,
+    };
+    let models = f64::from(job.copies_per_node * job.nodes);
+    models * batch * speed / job.step.seconds(batch)
+}

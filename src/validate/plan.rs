@@ -1,0 +1,245 @@
+//! Validation plans: which points of which scenario, and how often.
+
+use serde::Deserialize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// What to compare.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The scenario, relative to the working directory.
+    pub scenario: PathBuf,
+    /// Live runs of each point.
+    pub repetitions: u32,
+    /// Relative standard deviation between live runs of a point above which they are run again.
+    pub noise_floor: f64,
+    /// How often all runs of a point may be made again because they were too noisy.
+    pub retries: u32,
+    /// Simulations of each point, each with parameters and a seed of its own.
+    pub predictions: u32,
+    /// In the order in which they are written.
+    pub points: Vec<PlanPoint>,
+}
+
+/// A configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanPoint {
+    /// Name, for the table.
+    pub name: String,
+    /// Whether it may be fitted on.
+    pub used: Use,
+    /// Changes to the scenario, `key=value`.
+    pub set: Vec<String>,
+}
+
+/// Whether a point may be fitted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Use {
+    /// It may: it says how much equal runs differ, and counts for no error.
+    Fit,
+    /// No fit sees it.
+    HeldOut,
+}
+
+/// Why a plan cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot use {name}{place}: {what}")]
+pub struct PlanError {
+    name: String,
+    place: String,
+    what: String,
+}
+
+/// The file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    scenario: PathBuf,
+    #[serde(default = "five")]
+    repetitions: Spanned<u32>,
+    #[serde(default = "four_percent")]
+    noise_floor: Spanned<f64>,
+    #[serde(default = "two")]
+    retries: Spanned<u32>,
+    #[serde(default = "forty")]
+    predictions: Spanned<u32>,
+    #[serde(default)]
+    set: toml::Table,
+    #[serde(default)]
+    point: Vec<Spanned<FilePoint>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FilePoint {
+    name: String,
+    #[serde(rename = "use")]
+    used: Use,
+    #[serde(default)]
+    set: toml::Table,
+}
+
+fn default<T>(value: T) -> Spanned<T> {
+    Spanned::new(0..0, value)
+}
+
+fn five() -> Spanned<u32> {
+    default(5)
+}
+
+fn four_percent() -> Spanned<f64> {
+    default(0.04)
+}
+
+fn two() -> Spanned<u32> {
+    default(2)
+}
+
+fn forty() -> Spanned<u32> {
+    default(40)
+}
+
+/// Most runs of one point.
+const MOST: u32 = 1000;
+
+impl Plan {
+    /// Reads a plan; `path` is what messages call it, and what its scenario is relative to.
+    ///
+    /// # Errors
+    /// With the place of the first problem.
+    pub fn parse(path: &Path, text: &str) -> Result<Plan, PlanError> {
+        let error = |at: Range<usize>, what: &str| PlanError {
+            name: path.display().to_string(),
+            place: if at.is_empty() { String::new() } else { position(text, at.start) },
+            what: what.to_owned(),
+        };
+        let file: File = toml::from_str(text).map_err(|found| {
+            let at = found.span().unwrap_or(0..0);
+            error(at.start..at.end.max(at.start + 1), found.message())
+        })?;
+        file.check(error)?;
+        let common = changes(&file.set);
+        let point = |point: Spanned<FilePoint>| {
+            let point = point.into_inner();
+            let set = common.iter().cloned().chain(changes(&point.set)).collect();
+            PlanPoint { name: point.name, used: point.used, set }
+        };
+        Ok(Plan {
+            scenario: path.parent().unwrap_or(Path::new("")).join(&file.scenario),
+            repetitions: file.repetitions.into_inner(),
+            noise_floor: file.noise_floor.into_inner(),
+            retries: file.retries.into_inner(),
+            predictions: file.predictions.into_inner(),
+            points: file.point.into_iter().map(point).collect(),
+        })
+    }
+}
+
+impl File {
+    fn check(&self, error: impl Fn(Range<usize>, &str) -> PlanError) -> Result<(), PlanError> {
+        for (number, least) in [(&self.repetitions, 1), (&self.retries, 0), (&self.predictions, 2)]
+        {
+            if !(least..=MOST).contains(number.get_ref()) {
+                let what = format!("write a number from {least} to {MOST}");
+                return Err(error(number.span(), &what));
+            }
+        }
+        if !(0.0..=1.0).contains(self.noise_floor.get_ref()) {
+            let what = "write `noise_floor` as a share from 0 to 1, such as 0.04";
+            return Err(error(self.noise_floor.span(), what));
+        }
+        if self.point.is_empty() {
+            let what = "it has no points; write `[[point]]` with `name`, `use` and `set`";
+            return Err(error(0..0, what));
+        }
+        for (index, point) in self.point.iter().enumerate() {
+            let same = |other: &Spanned<FilePoint>| other.get_ref().name == point.get_ref().name;
+            if self.point[..index].iter().any(same) {
+                let what = format!("two points are named {:?}; rename one", point.get_ref().name);
+                return Err(error(point.span(), &what));
+            }
+            self.check_held_out(index, &error)?;
+        }
+        Ok(())
+    }
+
+    /// A held-out point that is also a fit point has been seen by the fit.
+    fn check_held_out(
+        &self,
+        index: usize,
+        error: &impl Fn(Range<usize>, &str) -> PlanError,
+    ) -> Result<(), PlanError> {
+        let point = self.point[index].get_ref();
+        let twin = self.point[..index].iter().map(Spanned::get_ref).find(|p| p.set == point.set);
+        let Some(twin) = twin else { return Ok(()) };
+        let what = format!("{:?} is the same configuration as {:?}", point.name, twin.name);
+        Err(error(self.point[index].span(), &format!("{what}; remove one")))
+    }
+}
+
+/// The table's entries as `key=value`.
+fn changes(table: &toml::Table) -> Vec<String> {
+    table.iter().map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+/// `:line:column` of a byte of a text.
+fn position(text: &str, byte: usize) -> String {
+    let before = text.get(..byte).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    format!(":{line}:{column}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = r#"
+scenario = "../s.toml"
+repetitions = 3
+set = { "run.steps" = 50 }
+
+[[point]]
+name = "slow"
+use = "held-out"
+set = { "job.batch" = 64, "job.model.step" = "3 ms" }
+
+[[point]]
+name = "fast"
+use = "fit"
+"#;
+
+    fn parse(text: &str) -> Result<Plan, String> {
+        Plan::parse(Path::new("plans/p.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn points_add_their_changes_to_the_plan_s() {
+        let plan = parse(PLAN).expect("a plan");
+        assert_eq!(plan.scenario, Path::new("plans/../s.toml"));
+        assert_eq!((plan.repetitions, plan.retries, plan.predictions), (3, 2, 40));
+        let [slow, fast] = &plan.points[..] else { panic!("two points") };
+        assert_eq!((slow.used, fast.used), (Use::HeldOut, Use::Fit));
+        assert_eq!(slow.set, ["run.steps=50", "job.batch=64", "job.model.step=\"3 ms\""]);
+        assert_eq!(fast.set, ["run.steps=50"]);
+    }
+
+    #[test]
+    fn problems_name_file_place_and_remedy() {
+        let with = |from: &str, to: &str| parse(&PLAN.replace(from, to)).expect_err(to);
+        let unknown = with("repetitions", "repetition");
+        assert!(unknown.starts_with("cannot use plans/p.toml:3:1: unknown field"), "{unknown}");
+        let number = with("= 3\n", "= 0\n");
+        assert!(number.contains("p.toml:3:15: write a number from 1 to 1000"), "{number}");
+        let twice = with("\"fast\"", "\"slow\"");
+        assert!(twice.contains("two points are named \"slow\""), "{twice}");
+        let other = with("\"held-out\"", "\"maybe\"");
+        assert!(other.contains("p.toml:8:7: unknown variant `maybe`"), "{other}");
+        let seen = PLAN.replace("set = { \"job.batch\" = 64, \"job.model.step\" = \"3 ms\" }", "");
+        assert!(parse(&seen).expect_err("seen").contains("same configuration as \"slow\""));
+        assert!(parse("scenario = \"s\"").expect_err("empty").contains("no points"));
+        assert!(with("= 3\n", "= 3\nnoise_floor = nan\n").contains("as a share"));
+    }
+}

@@ -1,0 +1,122 @@
+//! Errors of points by hand.
+
+use super::{Naive, Observed, Point, Prediction, Use, Verdict, naive, with_noise};
+use crate::profile::Profile;
+use crate::scenario::ScenarioFile;
+
+fn run(rate: f64) -> Observed {
+    Observed {
+        samples_per_second: rate,
+        step_time: 32.0 / rate,
+        stall: 0.5,
+        causes: [("decode".to_owned(), 0.5)].into(),
+        occupancy: 10.0,
+    }
+}
+
+fn point(name: &str, used: Use, predicted: [f64; 3], measured: &[f64]) -> Point {
+    let [low, median, high] = predicted;
+    let prediction = Prediction { median: run(median), interval: [low, high] };
+    let mut point = Point::new(name, used, prediction, 0.04);
+    point.runs = measured.iter().map(|rate| run(*rate)).collect();
+    point.naive = Some(Naive { fetch: 300.0, prepare: 120.0, compute: 149.0 });
+    point
+}
+
+#[test]
+fn errors_are_relative_to_the_median_of_the_runs() {
+    let point = point("a", Use::HeldOut, [90.0, 104.0, 118.0], &[99.0, 100.0, 101.0]);
+    let error = point.error(|run| run.samples_per_second).expect("an error");
+    assert!((error - 0.04).abs() < 1e-12);
+    assert!((point.naive_error().expect("an error") - 0.2).abs() < 1e-12);
+    assert!((point.noise().expect("three runs") - 0.01).abs() < 1e-12);
+    assert!((point.half_width() - 14.0 / 104.0).abs() < 1e-12);
+    assert_eq!((point.inside(), point.counts()), (3, true));
+}
+
+#[test]
+fn the_verdict_is_over_held_out_points_that_agree_with_themselves() {
+    let mut worst = point("worst", Use::HeldOut, [80.0, 90.0, 95.0], &[100.0, 100.0, 100.0]);
+    worst.predicted.median.causes = [("decode".to_owned(), 0.1), ("open".to_owned(), 0.4)].into();
+    let points = [
+        point("good", Use::HeldOut, [97.0, 102.0, 107.0], &[96.0, 100.0, 102.0]),
+        worst,
+        point("noisy", Use::HeldOut, [10.0, 20.0, 30.0], &[80.0, 100.0, 120.0]),
+        point("fit", Use::Fit, [10.0, 20.0, 30.0], &[100.0, 100.0]),
+    ];
+    let verdict = Verdict::of(&points).expect("points that count");
+    assert_eq!((verdict.points, verdict.too_noisy), (2, 1));
+    assert!((verdict.mean_error - 0.06).abs() < 1e-12);
+    assert_eq!(verdict.worst.0, "worst");
+    assert!((verdict.worst.1 - 0.1).abs() < 1e-12);
+    // Both differ by 0.4: the earlier stage counts.
+    assert_eq!(verdict.worst_cause, Some(("open".to_owned(), 0.4, 0.0)));
+    assert!((verdict.coverage - 2.0 / 6.0).abs() < 1e-12, "{}", verdict.coverage);
+    assert_eq!((verdict.balance.prepare, verdict.balance.crossover), (2, 2));
+    assert_eq!(Verdict::of(&points[2..]), None);
+}
+
+#[test]
+fn the_interval_holds_nine_runs_in_ten() {
+    let runs: Vec<Observed> = (0..=100).map(|i| run(100.0 + f64::from(i))).collect();
+    let prediction = Prediction::of(&runs).expect("runs");
+    assert_eq!(prediction.interval, [105.0, 195.0]);
+    assert_eq!(prediction.median.samples_per_second, 150.0);
+    assert_eq!(Prediction::of(&[]), None);
+}
+
+#[test]
+fn a_slower_run_waits_for_longer() {
+    let slow = run(100.0).slowed(1.25);
+    assert_eq!(slow.samples_per_second, 80.0);
+    assert!((slow.stall - 0.6).abs() < 1e-12, "half of the time computes, which takes 0.4 now");
+}
+
+#[test]
+fn fit_points_say_how_much_equal_runs_differ() {
+    let groups = [vec![run(99.0), run(101.0)], vec![run(198.0), run(202.0)], vec![run(5.0)]];
+    let noisy = with_noise(&Profile::default(), &groups);
+    let spread = noisy.noise.and_then(|fit| fit.value("run_to_run")).expect("a spread");
+    assert!((spread - 0.0002_f64.sqrt()).abs() < 1e-9, "{spread}");
+    assert_eq!(with_noise(&Profile::default(), &[vec![run(5.0)]]), Profile::default());
+}
+
+#[test]
+fn the_naive_model_is_the_slowest_of_three() {
+    // System: 2 readers of 1 MB at 10 ms each, 2 threads that decode for 4 ms, steps of 32 samples in
+    // 0.1 s, each batch used twice, and two such jobs. Expectation: fetch 2 · 2 · 2/(0.01 s), of the
+    // 0.25 GB/s half each; prepare 2 · 2 · min(2/4 ms, 2 cores ÷ 2 ÷ 4 ms); compute 2 · 320/s.
+    let text = r#"
+name = "naive"
+run.steps = 10
+[cluster]
+nodes = 2
+[cluster.node]
+cores = 2
+[storage.disk.local-disk]
+bandwidth = "0.25 GB/s"
+per_stream = "0.2 GB/s"
+latency = "5 ms"
+[dataset.d]
+samples = 100
+sample_size = "1 MB"
+[[job]]
+name = "j"
+copies = 2
+dataset = "d"
+storage = "disk"
+batch = 32
+batch_interval = 2
+loader.tf-queue = { threads = 2, capacity = "64 samples", decode = "4 ms" }
+model.step = "100 ms"
+"#;
+    let file = ScenarioFile::parse("naive.toml", text.to_owned()).expect("a scenario");
+    let found = naive(&file.resolve(&[]).expect("a scenario")).expect("a naive model");
+    let near =
+        |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 1e-9, "{value}");
+    near(found.fetch, 2.0 * 2.0 * 125.0);
+    near(found.prepare, 2.0 * 2.0 * 250.0);
+    near(found.compute, 2.0 * 320.0);
+    assert_eq!(found.limits().0.0, "fetch");
+    near(found.samples_per_second(), 500.0);
+}

@@ -1,0 +1,115 @@
+//! The error table for people.
+
+use super::{Observed, Point, Verdict};
+use crate::report::format::{number, rate, seconds, share};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
+use std::fmt::Write;
+
+/// The table of all points, and what it comes to.
+#[must_use]
+pub fn render(points: &[Point], width: usize) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(u16::try_from(width).unwrap_or(u16::MAX))
+        .set_header([
+            "point",
+            "predicted samples/s (90 %)",
+            "measured",
+            "noise",
+            "error",
+            "naive",
+            "step time",
+            "stall",
+            "queue",
+        ]);
+    for index in 1..9 {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for point in points {
+        table.add_row(row(point));
+    }
+    let mut text = format!("{table}\n");
+    for line in summary(points) {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+fn row(point: &Point) -> Vec<String> {
+    let predicted = &point.predicted.median;
+    let [low, high] = point.predicted.interval.map(number);
+    let measured = point.measured();
+    let both = |of: fn(&Observed) -> f64, write: fn(f64) -> String| {
+        let live = measured.as_ref().map_or("-".to_owned(), |run| write(of(run)));
+        format!("{} / {live}", write(of(predicted)))
+    };
+    let mark = match (point.held_out, point.counts()) {
+        (false, _) => " (fit)",
+        (true, false) => " (too noisy)",
+        (true, true) => "",
+    };
+    vec![
+        format!("{}{mark}", point.name),
+        format!("{} [{low}, {high}]", number(predicted.samples_per_second)),
+        measured.as_ref().map_or("-".to_owned(), |run| number(run.samples_per_second)),
+        point.noise().map_or("-".to_owned(), share),
+        point.error(|run| run.samples_per_second).map_or("-".to_owned(), signed),
+        point.naive_error().map_or("-".to_owned(), signed),
+        both(|run| run.step_time, seconds),
+        both(|run| run.stall, share),
+        both(|run| run.occupancy, number),
+    ]
+}
+
+fn signed(error: f64) -> String {
+    format!("{:+.1} %", error * 100.0)
+}
+
+fn summary(points: &[Point]) -> Vec<String> {
+    let Some(verdict) = Verdict::of(points) else {
+        return vec!["no held-out point counts: run it again on a quieter machine".to_owned()];
+    };
+    let (name, worst) = &verdict.worst;
+    let cause = verdict.worst_cause.as_ref().map_or(String::new(), |(cause, ours, live)| {
+        format!("; mispredicted most there: {cause}, {} against {}", share(*ours), share(*live))
+    });
+    let naive = verdict.naive_mean_error.map_or("-".to_owned(), share);
+    let balance = verdict.balance;
+    vec![
+        format!(
+            "held-out points      {} counted, {} too noisy ({} bound by compute, {} by storage, {} by \
+             cores; {} within 25 % of a crossover)",
+            verdict.points,
+            verdict.too_noisy,
+            balance.compute,
+            balance.storage,
+            balance.prepare,
+            balance.crossover
+        ),
+        format!(
+            "samples per second   mean error {}, worst {} ({name}{cause})",
+            share(verdict.mean_error),
+            share(*worst)
+        ),
+        format!("naive min(F, P, G)   mean error {naive}"),
+        format!("step time            mean error {}", share(verdict.step_time_error)),
+        format!("stall share          mean difference {}", share(verdict.stall_difference)),
+        format!(
+            "90 % intervals       hold {} of the runs; median half-width {}",
+            share(verdict.coverage),
+            share(verdict.half_width)
+        ),
+        format!("fastest and slowest  {}", extremes(points)),
+    ]
+}
+
+fn extremes(points: &[Point]) -> String {
+    let rates = points.iter().filter_map(|p| Some(p.measured()?.samples_per_second));
+    let (low, high) = rates.fold((f64::INFINITY, 0.0_f64), |(l, h), r| (l.min(r), h.max(r)));
+    format!("{} to {}", rate(low, "samples"), rate(high, "samples"))
+}

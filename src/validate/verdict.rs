@@ -1,0 +1,97 @@
+//! How wrong the predictions are, over all points.
+
+use super::Point;
+use crate::stats::{mean, quantile};
+use serde::Serialize;
+
+/// Errors over the points that count.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Points that count.
+    pub points: usize,
+    /// Held-out points that were too noisy to count.
+    pub too_noisy: usize,
+    /// Mean of |error| of samples per second.
+    pub mean_error: f64,
+    /// The largest |error|, and of which point.
+    pub worst: (String, f64),
+    /// The stall cause that is mispredicted most there: its name, predicted and measured share.
+    pub worst_cause: Option<(String, f64, f64)>,
+    /// Mean of |error| of the naive model on the same points.
+    pub naive_mean_error: Option<f64>,
+    /// Mean of |error| of step times.
+    pub step_time_error: f64,
+    /// Mean of |predicted − measured| of the share of time that accelerators wait.
+    pub stall_difference: f64,
+    /// Share of runs inside their point's predicted interval.
+    pub coverage: f64,
+    /// Median of half the interval's width, relative to the prediction.
+    pub half_width: f64,
+    /// Where the points lie.
+    pub balance: Balance,
+}
+
+/// Where the points that count lie, by what the naive model says of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Balance {
+    /// Bound by the accelerator.
+    pub compute: usize,
+    /// Bound by storage.
+    pub storage: usize,
+    /// Bound by cores.
+    pub prepare: usize,
+    /// Where the second limit is within 25 % of the first.
+    pub crossover: usize,
+}
+
+impl Verdict {
+    /// Of all points; `None` if none counts.
+    #[must_use]
+    pub fn of(points: &[Point]) -> Option<Verdict> {
+        let counting: Vec<&Point> = points.iter().filter(|point| point.counts()).collect();
+        let rate = |point: &&Point| Some(point.error(|run| run.samples_per_second)?.abs());
+        let errors: Vec<f64> = counting.iter().filter_map(rate).collect();
+        let worst = counting
+            .iter()
+            .max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)))?;
+        let absolute = |of: &dyn Fn(&Point) -> Option<f64>| -> Vec<f64> {
+            counting.iter().filter_map(|point| Some(of(point)?.abs())).collect()
+        };
+        let measured = worst.measured()?;
+        let cause = worst.predicted.median.most_different(&measured);
+        let runs: usize = counting.iter().map(|point| point.runs.len()).sum();
+        let inside: usize = counting.iter().map(|point| point.inside()).sum();
+        let mut widths = absolute(&|point| Some(point.half_width()));
+        widths.sort_by(f64::total_cmp);
+        let stall = |p: &Point| Some(p.predicted.median.stall - p.measured()?.stall);
+        Some(Verdict {
+            points: counting.len(),
+            too_noisy: points.iter().filter(|p| p.held_out && !p.counts()).count(),
+            mean_error: mean(&errors)?,
+            worst: (worst.name.clone(), rate(worst)?),
+            worst_cause: cause.map(|(name, ours, theirs)| (name.to_owned(), ours, theirs)),
+            naive_mean_error: mean(&absolute(&Point::naive_error)),
+            step_time_error: mean(&absolute(&|p| p.error(|run| run.step_time)))?,
+            stall_difference: mean(&absolute(&stall))?,
+            coverage: inside as f64 / runs as f64,
+            half_width: quantile(&widths, 0.5)?,
+            balance: Balance::of(&counting),
+        })
+    }
+}
+
+impl Balance {
+    fn of(points: &[&Point]) -> Balance {
+        let mut balance = Balance::default();
+        for naive in points.iter().filter_map(|point| point.naive.as_ref()) {
+            let (least, next) = naive.limits();
+            match least.0 {
+                "compute" => balance.compute += 1,
+                "fetch" => balance.storage += 1,
+                _ => balance.prepare += 1,
+            }
+            balance.crossover += usize::from(next <= 1.25 * least.1);
+        }
+        balance
+    }
+}

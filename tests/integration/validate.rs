@@ -1,0 +1,138 @@
+//! `forebay validate`, on plans of a second and on rows of runs that were made elsewhere.
+
+use super::runs::repository;
+use super::support::Place;
+use std::fs;
+
+const SCENARIO: &str = r#"
+name = "small"
+profile = "profile.toml"
+[run]
+steps = 20
+warm_up = 2
+replications = 1
+seed = 1
+[cluster]
+nodes = 1
+share_nodes = true
+[storage.memory.memory]
+[dataset.d]
+samples = 64
+sample_size = "1 KiB"
+[[job]]
+name = "train"
+dataset = "d"
+storage = "memory"
+batch = 4
+loader.tf-queue = { threads = 1, capacity = "16 samples", decode = "100 us" }
+model.step = "3 ms"
+"#;
+
+const PLAN: &str = r#"
+scenario = "small.toml"
+repetitions = 2
+retries = 0
+noise_floor = 1.0
+predictions = 3
+[[point]]
+name = "as it is"
+use = "held-out"
+[[point]]
+name = "longer"
+use = "held-out"
+set = { "job.model.step" = "5 ms" }
+"#;
+
+/// A directory with a scenario, a plan and the shipped profile.
+fn place() -> Place {
+    let place = Place::new();
+    place.write("small.toml", SCENARIO);
+    place.write("plan.toml", PLAN);
+    let profile = repository("calibrate/profiles/example.toml");
+    place.write("profile.toml", &fs::read_to_string(profile).expect("a shipped profile"));
+    place
+}
+
+#[test]
+fn a_plan_ends_in_a_table_a_figure_and_runs_that_are_not_made_again() {
+    let place = place();
+    let arguments = ["validate", "plan.toml", "--profile", "profile.toml", "--format", "json"];
+    let run = || {
+        let assert = place.forebay(&arguments).assert().success();
+        let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
+    };
+    let first = run();
+    assert_eq!(first["points"].as_array().map(Vec::len), Some(2));
+    assert_eq!(first["verdict"]["points"], 2);
+    for point in first["points"].as_array().expect("points") {
+        assert_eq!(point["runs"].as_array().map(Vec::len), Some(2));
+        let predicted = point["predicted"]["median"]["samples_per_second"].as_f64();
+        assert!(predicted.is_some_and(|rate| rate > 0.0));
+    }
+    let runs = place.read("validation/runs.jsonl");
+    assert_eq!(String::from_utf8_lossy(&runs).lines().count(), 4);
+    assert!(place.read("validation/parity.svg").starts_with(b"<svg"));
+    // A line that was cut off is not a run; the others are not made again.
+    let mut torn = runs.clone();
+    torn.truncate(runs.len() - 10);
+    place.write("validation/runs.jsonl", &String::from_utf8_lossy(&torn));
+    assert_eq!(run()["points"].as_array().map(Vec::len), Some(2));
+    let again = place.read("validation/runs.jsonl");
+    assert_eq!(String::from_utf8_lossy(&again).lines().count(), 4);
+    let kept = torn.iter().rposition(|byte| *byte == b'\n').expect("lines") + 1;
+    assert_eq!(again[..kept], torn[..kept]);
+}
+
+#[test]
+fn rows_from_elsewhere_are_compared_and_a_tolerance_is_kept() {
+    let place = place();
+    // The model trains 4 samples in 3 ms: 1,333 a second.
+    place.write(
+        "runs.csv",
+        "name,job.model.step,samples_per_second\na,\"3 ms\",1333\nb,\"6 ms\",600\n",
+    );
+    let base = [
+        "validate",
+        "--measured",
+        "runs.csv",
+        "--scenario",
+        "small.toml",
+        "--profile",
+        "profile.toml",
+        "--predictions",
+        "3",
+    ];
+    let with = |more: &[&'static str]| place.forebay(&[&base[..], more].concat());
+    let assert = with(&["--tolerance", "0.2"]).assert().success();
+    let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    assert!(text.contains("2 counted, 0 too noisy"), "{text}");
+    assert!(text.contains("90 % intervals"), "{text}");
+    let assert = with(&["--tolerance", "0.01"]).assert().code(1);
+    let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(error.contains("more than --tolerance allows (1.0 %)"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_before_anything_runs() {
+    let place = place();
+    place.write("empty.toml", "scenario = \"small.toml\"\n");
+    place.write("wrong.toml", &PLAN.replace("job.model.step", "job.model.stop"));
+    place.write("runs.csv", "job.batch\n4\n");
+    let profile = ["--profile", "profile.toml"];
+    let measured = ["--measured", "runs.csv", "--scenario", "small.toml"];
+    for (arguments, says) in [
+        (vec![], "name a plan to run on this machine"),
+        (vec!["plan.toml"], "give --profile FILE"),
+        ([&["missing.toml"][..], &profile].concat(), "cannot read missing.toml"),
+        ([&["empty.toml"][..], &profile].concat(), "it has no points"),
+        ([&["wrong.toml"][..], &profile].concat(), "job.model.stop"),
+        ([&measured[..], &profile].concat(), "neither a column `samples_per_second`"),
+    ] {
+        let all: Vec<&str> = ["validate"].into_iter().chain(arguments).collect();
+        let assert = place.forebay(&all).assert().code(2);
+        let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(error.contains(says), "{all:?}: {error}");
+    }
+    assert!(!place.path("validation").exists());
+}
