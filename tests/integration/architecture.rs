@@ -103,7 +103,7 @@ fn crates_stay_behind_their_doors() {
         ("rayon", &["commands/", "sweep/"]),
         ("indicatif", &["commands/"]),
         ("ctrlc", &["commands/"]),
-        ("comfy_table", &["report/", "commands/"]),
+        ("comfy_table", &["report/", "commands/", "validate/"]),
         ("rand_distr", &["random/"]),
         ("annotate_snippets", &["scenario/problem"]),
     ];
