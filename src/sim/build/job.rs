@@ -1,0 +1,106 @@
+//! Job copies and their devices.
+
+use crate::engine::Time;
+use crate::random::Sampler;
+use crate::scenario::{Device as Processor, Goal, Job};
+use crate::sim::event::Delay;
+use crate::sim::trainer::{CpuThreads, Device, JobRun, stage_seconds};
+
+use super::Builder;
+use super::node::speed_alone;
+
+/// A job copy being built.
+pub(super) struct JobCopy<'s> {
+    pub(super) job: &'s Job,
+    /// Its place among all job copies.
+    pub(super) number: u32,
+    pub(super) start: Time,
+    pub(super) goal: Goal,
+    /// Whether reports show its series: the first copy's.
+    pub(super) recorded: bool,
+}
+
+impl Builder<'_, '_> {
+    /// Adds copy number `copy` of job `index`, on nodes from `node` on.
+    pub(super) fn job_copy(&mut self, index: usize, copy: u32, node: u32) {
+        let job = &self.scenario.jobs[index];
+        let of = JobCopy {
+            job,
+            number: self.parts.jobs.len() as u32,
+            start: Time::from_seconds(job.start + job.stagger * copy as f64),
+            goal: self.scenario.goal(job),
+            recorded: copy == 0,
+        };
+        let mut run = self.job_run(&of, index, copy);
+        let (loader, device) = (self.parts.loaders.len() as u32, self.parts.devices.len() as u32);
+        for rank in 0..job.nodes {
+            self.node = node + rank;
+            let name = format!("{}[{copy}] node {}", job.name, self.node);
+            let process = self.parts.recorder.as_mut().map(|recorder| recorder.process(name));
+            self.loader(&of, rank, process);
+            self.devices(&of, rank, process);
+        }
+        run.loaders = loader..self.parts.loaders.len() as u32;
+        run.devices = device..self.parts.devices.len() as u32;
+        self.parts.jobs.push(run);
+    }
+
+    /// The job copy before it has loaders and devices.
+    fn job_run(&mut self, of: &JobCopy, index: usize, copy: u32) -> JobRun {
+        let job = of.job;
+        let node = &self.scenario.cluster.node;
+        let threads = match job.device {
+            Processor::Accelerator => None,
+            Processor::Cpu { threads } => {
+                Some(CpuThreads { number: threads, speed: speed_alone(node, threads) })
+            }
+        };
+        let speed = if threads.is_none() { node.gpu_speed } else { 1.0 };
+        let stage_times = self.stage_times(job, speed);
+        let overlap = job.pipeline.as_ref().is_some_and(|p| p.overlap);
+        let window = if overlap { stage_times.len() as u64 } else { 1 };
+        let mut run = JobRun::new(
+            index,
+            copy,
+            of.start,
+            job.batch,
+            job.batch_interval,
+            stage_times,
+            job.step.jitter.as_ref().map(Sampler::new),
+            of.goal.steps,
+            window,
+            job.copies_per_node * job.nodes,
+        );
+        run.fresh_target = of.goal.fresh;
+        run.threads = threads;
+        if let Some(pipeline) = &job.pipeline {
+            run.activations = pipeline.activations;
+            run.hand_over = self.recurring(node.intra.latency);
+        }
+        run
+    }
+
+    /// Time of each pipeline stage before jitter, on devices of this speed.
+    fn stage_times(&mut self, job: &Job, speed: f64) -> Vec<Delay> {
+        let seconds = |share| stage_seconds(&job.step, job.batch, share) / speed;
+        shares(job).iter().map(|share| self.recurring(seconds(*share))).collect()
+    }
+
+    /// Adds the devices of the last loader, that of node number `rank`.
+    fn devices(&mut self, of: &JobCopy, rank: u32, process: Option<u32>) {
+        let l = self.parts.loaders.len() as u32 - 1;
+        for model in 0..of.job.copies_per_node {
+            let model = rank * of.job.copies_per_node + model;
+            for stage in 0..shares(of.job).len() as u32 {
+                let mut device = Device::new(of.number, l, model, stage);
+                device.track = self.track(process, || format!("gpu {model}.{stage}"));
+                self.parts.devices.push(device);
+            }
+        }
+    }
+}
+
+/// Share of the step that each pipeline stage takes.
+fn shares(job: &Job) -> &[f64] {
+    job.pipeline.as_ref().map_or(&[1.0], |pipeline| &pipeline.shares)
+}

@@ -1,0 +1,125 @@
+//! The loader of one node of a job copy: its storage, its stages with their workers, its queue.
+
+use std::collections::VecDeque;
+
+use crate::account::Queue;
+use crate::scenario::{Job, Order, QueueKind, Stage, Unit};
+use crate::sim::read::{Mount, ShardCursor, Source};
+use crate::sim::stages::StageRun;
+use crate::sim::workers::{Cores, Worker};
+use crate::sim::world::LoaderRun;
+
+use super::Builder;
+use super::job::JobCopy;
+use super::mount::Client;
+use super::node::threads_of;
+use super::work::operations_of;
+
+impl Builder<'_, '_> {
+    /// Adds the loader of node number `rank` of a job copy; its tracks belong to `process`.
+    pub(super) fn loader(&mut self, copy: &JobCopy, rank: u32, process: Option<u32>) {
+        let job = copy.job;
+        let dataset = &self.scenario.datasets[job.dataset];
+        let (mount, cores) = self.mount_and_cores(job);
+        let (first_stage, first) =
+            (self.parts.stages.len() as u32, self.parts.workers.len() as u32);
+        let first_worker = self.stages(job, cores, process);
+        let loader = LoaderRun {
+            job: copy.number,
+            rank,
+            nodes: job.nodes,
+            source: Source::new(dataset, job.dataset),
+            mount,
+            pcie: self.pcie(job),
+            intra: self.intra(job),
+            decoded_size: dataset.decoded_size,
+            queue: queue(copy),
+            stages: first_stage..self.parts.stages.len() as u32,
+            workers: first..self.parts.workers.len() as u32,
+            first_worker,
+            quota: copy.goal.quota,
+            started: 0,
+            in_progress: 0,
+            waiters: VecDeque::new(),
+            level_track: self.track(process, || "queue".to_owned()),
+        };
+        self.parts.loaders.push(loader);
+    }
+
+    /// The storage of `job` as the node being built sees it, and the node's cores.
+    fn mount_and_cores(&mut self, job: &Job) -> (Mount, Cores) {
+        let request = self.scenario.datasets[job.dataset].mean_request();
+        let (mut mount, route, rest) = self.mount(job.storage, Client::Node(request));
+        let (cores, link) = self.cores(threads_of(job), rest.coupled.is_some());
+        if let (Some(coupled), Some(link)) = (rest.coupled, link) {
+            mount.group = Some(self.coupled(route, link, coupled));
+            mount.alone = coupled.alone;
+        }
+        (mount, cores)
+    }
+
+    /// Adds stages and workers of the next loader; the first worker of each stage.
+    fn stages(&mut self, job: &Job, cores: Cores, process: Option<u32>) -> Vec<u32> {
+        let (l, first) = (self.parts.loaders.len() as u32, self.parts.stages.len() as u32);
+        let mut first_worker = Vec::new();
+        for (index, stage) in job.loader.stages.iter().enumerate() {
+            first_worker.push(self.parts.workers.len() as u32);
+            let s = first + index as u32;
+            let run = self.stage(job, index, l, first, cores);
+            self.parts.stages.push(run);
+            for i in 0..stage.workers {
+                let track = self.track(process, || format!("{} {i}", stage.name));
+                self.parts.tracks.extend(track);
+                self.parts.shards.push(ShardCursor::default());
+                self.parts.workers.push(Worker { stage: s, loader: l, ..Worker::default() });
+            }
+        }
+        first_worker
+    }
+
+    fn stage(&self, job: &Job, index: usize, l: u32, first: u32, cores: Cores) -> StageRun {
+        let stages = &job.loader.stages;
+        let stage = &stages[index];
+        let previous = index.checked_sub(1).map(|i| &stages[i]);
+        let gathers = previous.is_some_and(|p| p.unit == Unit::Sample && stage.unit == Unit::Batch);
+        StageRun {
+            loader: l,
+            previous: previous.map(|_| first + index as u32 - 1),
+            next: (index + 1 < stages.len()).then_some(first + index as u32 + 1),
+            first_operation: self.first_operations[index],
+            operations: operations_of(stage, job) as u32,
+            per_sample: stage.per_sample.len() as u32,
+            cores,
+            ordered: stage.order == Order::InOrder,
+            samples: samples_of(stage, job) as u32,
+            takes: if gathers { job.batch as usize } else { 1 },
+            capacity: stage.buffer as usize,
+            buffer: VecDeque::new(),
+            idle: VecDeque::new(),
+            blocked: VecDeque::new(),
+            inputs: 0,
+            outputs: 0,
+            held: Default::default(),
+        }
+    }
+}
+
+/// The last buffer, with its history where reports show it.
+fn queue(copy: &JobCopy) -> Queue {
+    let job = copy.job;
+    let last = &job.loader.stages[job.loader.stages.len() - 1];
+    let capacity = last.buffer * samples_of(last, job);
+    let circular = job.queue == QueueKind::Circular;
+    let mut queue = Queue::new(capacity, job.batch, circular, job.prefill, copy.start);
+    if copy.recorded {
+        queue.record(copy.start);
+    }
+    queue
+}
+
+fn samples_of(stage: &Stage, job: &Job) -> u64 {
+    match stage.unit {
+        Unit::Sample => 1,
+        Unit::Batch => job.batch,
+    }
+}

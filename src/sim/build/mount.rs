@@ -1,0 +1,119 @@
+//! Storage, as a node or a background load sees it.
+
+use crate::fluid::{Capacity, LinkId};
+use crate::random::Sampler;
+use crate::scenario::Distribution;
+use crate::scenario::storage::Bandwidth;
+use crate::sim::read::{Mount, RequestLatency};
+use crate::sim::station::Station;
+use crate::sim::world::{Member, Service};
+
+use super::Builder;
+use super::medium::{Medium, Rest};
+
+/// Where a storage's requests and bytes go.
+#[derive(Debug, Clone)]
+pub(super) struct Backend {
+    station: Option<u32>,
+    pub(super) link: Option<LinkId>,
+}
+
+/// Who uses a storage.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Client {
+    /// A node, over its NIC where the storage is remote, with requests of this mean size [B].
+    Node(f64),
+    /// A background load, from elsewhere.
+    Background,
+}
+
+impl Builder<'_, '_> {
+    /// Storage `index` as one more client sees it, the links that its bytes pass, and what is left
+    /// of its times.
+    pub(super) fn mount(&mut self, index: usize, client: Client) -> (Mount, Vec<LinkId>, Rest) {
+        let mut medium = Medium::of(&self.scenario.storage[index].kind);
+        let rest = match client {
+            Client::Node(request) => medium.take_cpu(request),
+            Client::Background => Rest::default(),
+        };
+        let backend = if medium.remote || client == Client::Background {
+            self.server(index, &medium)
+        } else {
+            self.disk(index, &medium)
+        };
+        let mut route: Vec<LinkId> = backend.link.into_iter().collect();
+        let nic = self.scenario.cluster.nic;
+        if medium.remote && client != Client::Background && nic.is_finite() {
+            route.push(self.nic(nic));
+        }
+        let limited = !route.is_empty() || medium.per_stream.is_finite();
+        let mount = Mount {
+            station: backend.station,
+            latency: self.latency(&medium, rest.latency),
+            group: limited.then(|| self.group(&route, medium.per_stream)),
+            cpu: rest.cpu,
+            alone: 0.0,
+        };
+        (mount, route, rest)
+    }
+
+    /// The storage that all nodes share.
+    fn server(&mut self, index: usize, medium: &Medium) -> Backend {
+        if let Some(known) = &self.shared[index] {
+            return known.clone();
+        }
+        let made = self.backend(index, medium);
+        self.shared[index] = Some(made.clone());
+        made
+    }
+
+    /// The storage of the node being built.
+    fn disk(&mut self, index: usize, medium: &Medium) -> Backend {
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.disks.get(&index));
+        if let Some(known) = known {
+            return known.clone();
+        }
+        let made = self.backend(index, medium);
+        if self.scenario.cluster.share_nodes {
+            let node = self.on_nodes.entry(self.node).or_default();
+            node.disks.insert(index, made.clone());
+        }
+        made
+    }
+
+    /// Latency with what comes on top of what the storage's kind says, which may be less than 0.
+    fn latency(&mut self, medium: &Medium, more: f64) -> RequestLatency {
+        let round_trip = if medium.remote { 2.0 * self.scenario.cluster.latency } else { 0.0 };
+        let round_trip = round_trip + more;
+        let sampler = Sampler::new(medium.latency.unwrap_or(&Distribution::Constant(0.0)));
+        match sampler.is_constant().map(|latency| latency + round_trip) {
+            None => RequestLatency::Drawn(Box::new(sampler), round_trip),
+            Some(seconds) if seconds <= 0.0 => RequestLatency::None,
+            Some(seconds) => RequestLatency::Constant(self.recurring(seconds)),
+        }
+    }
+
+    /// The storage's own station and link.
+    fn backend(&mut self, index: usize, medium: &Medium) -> Backend {
+        let name = &self.scenario.storage[index].name;
+        let station = medium.operations.is_finite().then(|| {
+            let service = self.recurring(1.0 / medium.operations);
+            self.station(Service { queue: Station::new(1), service })
+        });
+        if let Some(station) = station {
+            let name = format!("{name}.operations");
+            self.resource(&name, "1/s", medium.operations, Member::Station(station));
+        }
+        let most = medium.most();
+        let link = most.is_finite().then(|| {
+            self.network.link(match medium.bandwidth {
+                Bandwidth::Fixed(rate) => Capacity::Fixed(*rate),
+                Bandwidth::ByTransfers(table) => Capacity::ByFlows(table.clone()),
+            })
+        });
+        if let Some(link) = link {
+            self.resource(&format!("{name}.bandwidth"), "B/s", most, Member::Link(link));
+        }
+        Backend { station, link }
+    }
+}

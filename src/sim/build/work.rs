@@ -1,0 +1,52 @@
+//! What workers do, operation by operation.
+
+use crate::random::{Purpose, Sampler};
+use crate::scenario::{Distribution, Job, Operation, Stage};
+use crate::sim::workers::{Draw, Work};
+
+use super::Builder;
+
+/// Most operations of a stage in one of its lists: draws are addressed by stage, list and place.
+const LIST: usize = 128;
+
+impl Builder<'_, '_> {
+    /// Adds the operations of the stages of `job`, for all of its copies.
+    pub(super) fn operations(&mut self, job: &Job) {
+        let image = self.scenario.datasets[job.dataset].image;
+        let pixels = image.map_or(0.0, |image| image.pixels());
+        self.first_operations.clear();
+        for (index, stage) in job.loader.stages.iter().enumerate() {
+            let salt = index * 2 * LIST;
+            self.first_operations.push(self.parts.works.len() as u32);
+            for (list, base) in [(&stage.per_sample, 0), (&stage.per_item, LIST)] {
+                for (operation, salt) in list.iter().zip((salt + base) as u64..) {
+                    let work = self.work(operation, salt, pixels);
+                    self.parts.works.push(work);
+                }
+            }
+            if job.hand_off > 0.0 {
+                let salt = (salt + 2 * LIST - 1) as u64;
+                let work = Work::constant(job.hand_off, |seconds| self.recurring(seconds), salt);
+                self.parts.works.push(work);
+            }
+        }
+    }
+
+    fn work(&mut self, operation: &Operation, salt: u64, pixels: f64) -> Work {
+        let mut draw = |distribution: &Distribution, purpose| {
+            Draw::new(Sampler::new(distribution), |seconds| self.recurring(seconds), purpose, salt)
+        };
+        match operation {
+            Operation::Read => Work::Read,
+            Operation::Decode(law) => Work::Decode(*law, pixels),
+            Operation::Compute(distribution) => Work::Compute(draw(distribution, Purpose::Compute)),
+            Operation::Delay(distribution) => Work::Delay(draw(distribution, Purpose::Delay)),
+            Operation::Copy => Work::Copy,
+        }
+    }
+}
+
+/// Operations for an item of the stage, that of handing it on included.
+pub(super) fn operations_of(stage: &Stage, job: &Job) -> usize {
+    stage.per_sample.len() + stage.per_item.len() + usize::from(job.hand_off > 0.0)
+}
