@@ -1,12 +1,18 @@
 //! The last buffer of a loader: bounded, or circular, with its accounts.
 
-use std::collections::VecDeque;
+mod accounts;
+mod ring;
+mod stamps;
 
-use crate::engine::{PS_PER_SECOND, Time};
+use crate::engine::Time;
 use crate::report::{Exhaustion, QueueOutcome, QueueTotals};
+use crate::scenario::{Job, QueueKind};
 use crate::stats::LogHistogram;
 
 use super::recorder::Snapshots;
+use accounts::Accounts;
+use ring::Ring;
+use stamps::Stamps;
 
 /// Samples between a loader and the model copies of one node.
 ///
@@ -34,57 +40,19 @@ pub(crate) struct Queue {
     snapshots: Option<Snapshots>,
 }
 
-/// Integer integrals over time: exact, so that Little's law can be checked to the picosecond.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-struct Accounts {
-    level_ps: u128,
-    blocked_ps: u128,
-    last: Time,
-    empty_ps: u64,
-    enqueued: u64,
-    dequeued: u64,
-    residence_ps: u128,
-}
-
 #[derive(Debug)]
 enum Contents {
     Bounded(Stamps),
     Circular(Box<Ring>),
 }
 
-/// When samples came in. They leave batch by batch, so that a sum for each batch is enough.
-#[derive(Debug)]
-struct Stamps {
-    batch: u64,
-    /// Of each full batch the sum over its samples [ps], oldest first.
-    sums: VecDeque<u128>,
-    /// The sum of the batch that is not full, and its number of samples.
-    open: u128,
-    samples: u64,
-}
-
-/// A ring that producers overwrite and the trainer reads round and round.
-#[derive(Debug, Default)]
-struct Ring {
-    slots: Vec<Slot>,
-    write: usize,
-    read: usize,
-    overwritten_unread: u64,
-    reuse: Vec<u64>,
-    ages: LogHistogram,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    since: Time,
-    reads: u32,
-}
-
-/// Reads beyond this are counted together.
-const MOST_READS: usize = 1024;
-
 impl Queue {
+    /// The queue of a loader of `job`, as it is at the start.
+    pub(crate) fn of(job: &Job, now: Time) -> Queue {
+        let circular = job.queue == QueueKind::Circular;
+        Queue::new(job.queue_capacity(), job.batch, circular, job.prefill, now)
+    }
+
     /// A queue that holds `initial` samples, from which `batch` are taken at a time.
     pub(crate) fn new(capacity: u64, batch: u64, circular: bool, initial: u64, now: Time) -> Queue {
         let contents = if circular {
@@ -92,7 +60,7 @@ impl Queue {
             (0..initial).for_each(|_| ring.put(now, capacity));
             Contents::Circular(Box::new(ring))
         } else {
-            let mut stamps = Stamps { batch, sums: VecDeque::new(), open: 0, samples: 0 };
+            let mut stamps = Stamps::new(batch);
             stamps.put(now, initial);
             Contents::Bounded(stamps)
         };
@@ -103,7 +71,7 @@ impl Queue {
             level: initial,
             blocked: 0,
             waiting: 0,
-            accounts: Accounts { last: now, ..Accounts::default() },
+            accounts: Accounts::new(now),
             contents,
             ready: initial > 0,
             exhaustions: Vec::new(),
@@ -164,7 +132,7 @@ impl Queue {
             }
             Contents::Circular(ring) => {
                 (0..samples).for_each(|_| ring.put(now, self.capacity));
-                self.level = ring.slots.len() as u64;
+                self.level = ring.len();
             }
         }
     }
@@ -265,7 +233,7 @@ impl Queue {
     pub(crate) fn left(&self) -> u64 {
         match &self.contents {
             Contents::Bounded(_) => self.level,
-            Contents::Circular(ring) => ring.slots.iter().filter(|s| s.reads == 0).count() as u64,
+            Contents::Circular(ring) => ring.unread(),
         }
     }
 
@@ -292,141 +260,5 @@ impl Queue {
     }
 }
 
-impl Stamps {
-    #[inline]
-    fn put(&mut self, now: Time, mut samples: u64) {
-        while samples > 0 {
-            let put = samples.min(self.batch - self.samples);
-            self.open += now.0 as u128 * put as u128;
-            self.samples += put;
-            samples -= put;
-            if self.samples == self.batch {
-                self.sums.push_back(self.open);
-                (self.open, self.samples) = (0, 0);
-            }
-        }
-    }
-
-    /// Time that the samples of the oldest batch have spent inside [sample·ps]; removes them.
-    fn take(&mut self, now: Time) -> u128 {
-        let sum = self.sums.pop_front().expect("the level counts what is inside");
-        now.0 as u128 * self.batch as u128 - sum
-    }
-}
-
-impl Ring {
-    fn put(&mut self, now: Time, capacity: u64) {
-        let slot = Slot { since: now, reads: 0 };
-        if (self.slots.len() as u64) < capacity {
-            self.slots.push(slot);
-            return;
-        }
-        let old = std::mem::replace(&mut self.slots[self.write], slot);
-        self.write = (self.write + 1) % self.slots.len();
-        let reads = (old.reads as usize).min(MOST_READS);
-        if self.reuse.len() <= reads {
-            self.reuse.resize(reads + 1, 0);
-        }
-        self.reuse[reads] += 1;
-        self.overwritten_unread += u64::from(old.reads == 0);
-    }
-
-    /// Reads the next `batch` slots; (unread ones among them, time those had spent inside).
-    fn read(&mut self, now: Time, batch: u64) -> (u64, u128) {
-        let (mut fresh, mut residence_ps) = (0, 0);
-        for _ in 0..batch {
-            let slot = &mut self.slots[self.read];
-            let age = now.since(slot.since);
-            self.ages.add(age.seconds(), 1);
-            if slot.reads == 0 {
-                fresh += 1;
-                residence_ps += age.0 as u128;
-            }
-            slot.reads = slot.reads.saturating_add(1);
-            self.read = (self.read + 1) % self.slots.len();
-        }
-        (fresh, residence_ps)
-    }
-}
-
-impl Accounts {
-    #[inline]
-    fn run(&mut self, to: Time, level: u64, blocked: u32, waiting: u32) {
-        let dt = to.since(self.last).0;
-        self.last = to;
-        self.level_ps += level as u128 * dt as u128;
-        self.blocked_ps += blocked as u128 * dt as u128;
-        if waiting > 0 {
-            self.empty_ps += dt;
-        }
-    }
-
-    fn totals(&self) -> QueueTotals {
-        QueueTotals {
-            level_seconds: self.level_ps as f64 / PS_PER_SECOND,
-            empty_seconds: self.empty_ps as f64 / PS_PER_SECOND,
-            enqueued: self.enqueued,
-            dequeued: self.dequeued,
-            blocked_seconds: self.blocked_ps as f64 / PS_PER_SECOND,
-            residence_seconds: self.residence_ps as f64 / PS_PER_SECOND,
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const S: u64 = 1_000_000_000_000;
-
-    #[test]
-    fn littles_law_holds_exactly_when_the_queue_ends_empty() {
-        // System: 2 samples at 0, 1 at 1 s; 1 taken at 2 s, 2 at 5 s. Expectation: the level's
-        // integral is 2 + 3 + 2·3 = 11, and so is the time spent inside, 2 + 5 + 4.
-        let mut queue = Queue::new(10, 1, false, 0, Time(0));
-        queue.put(Time(0), 2);
-        queue.put(Time(S), 1);
-        assert_eq!(queue.take(Time(2 * S)), 1);
-        assert_eq!((queue.take(Time(5 * S)), queue.take(Time(5 * S))), (1, 1));
-        let totals = queue.totals(Time(7 * S));
-        assert_eq!(totals.level_seconds, 11.0);
-        assert_eq!(totals.residence_seconds, 11.0);
-        assert_eq!((totals.enqueued, totals.dequeued), (3, 3));
-    }
-
-    #[test]
-    fn exhaustion_needs_a_queue_that_had_been_ready() {
-        let mut queue = Queue::new(4, 1, false, 0, Time(0));
-        queue.begin_wait(Time(0)); // never ready before: filling, not exhaustion
-        queue.end_wait(Time(S));
-        queue.served_at_once();
-        queue.begin_wait(Time(2 * S));
-        queue.end_wait(Time(3 * S));
-        queue.begin_wait(Time(4 * S)); // still starving: the same drought
-        queue.end_wait(Time(5 * S));
-        let mut outcome = QueueOutcome::default();
-        queue.collect(Time(6 * S), &mut outcome);
-        assert_eq!(outcome.exhaustions, [Exhaustion { start: 2.0, duration: 1.0 }]);
-        assert_eq!(queue.totals(Time(6 * S)).empty_seconds, 3.0);
-    }
-
-    #[test]
-    fn a_circular_queue_counts_reuse_and_age() {
-        // System: 2 slots filled at 0; both read at 1 s and again at 2 s; one overwritten at 3 s,
-        // and both read at 4 s. Expectation: fresh 2, 0, then 1 (the new one); the overwritten one
-        // had been read twice.
-        let mut queue = Queue::new(2, 2, true, 0, Time(0));
-        queue.put(Time(0), 2);
-        assert_eq!(queue.take(Time(S)), 2);
-        assert_eq!(queue.take(Time(2 * S)), 0);
-        queue.put(Time(3 * S), 1);
-        assert_eq!(queue.take(Time(4 * S)), 1);
-        assert_eq!((queue.overwritten(), queue.left()), (0, 0));
-        queue.put(Time(5 * S), 2);
-        queue.put(Time(5 * S), 1);
-        assert_eq!((queue.overwritten(), queue.left()), (1, 2));
-        let mut outcome = QueueOutcome::default();
-        queue.collect(Time(5 * S), &mut outcome);
-        assert_eq!(outcome.reuse, [1, 1, 1, 1], "unread, once, twice and three times read");
-    }
-}
+mod tests;

@@ -8,14 +8,14 @@ use super::log::Log;
 use super::order::FileOrder;
 use super::reader::Reader;
 use super::shared::Shared;
-use super::state::{StageRun, State, WorkerRun};
+use super::state::{State, WorkerRun};
 use super::training::Training;
 use super::work::{Common, Hands, Link};
-use crate::account::{Queue, Recorder, add_steps};
+use crate::account::{HandOver, Queue, Recorder, add_steps};
 use crate::engine::{Span, Time};
 use crate::random::Streams;
 use crate::report::{JobOutcome, Trace};
-use crate::scenario::{Job, Operation, Order, QueueKind, Scenario, Stage, Stop, Unit};
+use crate::scenario::{Job, Scenario, Stop};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -151,9 +151,8 @@ fn state(scenario: &Scenario, job: &Job, part: &Part) -> State {
         device.track = track(format!("gpu {d}"));
     }
     let level_track = track("queue".to_owned());
-    let stages = &job.loader.stages;
     State {
-        stages: (0..stages.len()).map(|index| stage_run(stages, index, job)).collect(),
+        stages: (0..job.loader.stages.len()).map(|index| HandOver::new(job, index)).collect(),
         workers,
         queue: Queue::new(1, 1, false, 0, Time::ZERO),
         training,
@@ -171,32 +170,9 @@ fn state(scenario: &Scenario, job: &Job, part: &Part) -> State {
     }
 }
 
-fn stage_run(stages: &[Stage], index: usize, job: &Job) -> StageRun {
-    let stage = &stages[index];
-    let before = index.checked_sub(1).map(|before| &stages[before]);
-    let gathers = before.is_some_and(|b| b.unit == Unit::Sample && stage.unit == Unit::Batch);
-    StageRun {
-        ordered: stage.order == Order::InOrder,
-        samples: samples_of(stage, job),
-        takes: if gathers { job.batch as usize } else { 1 },
-        capacity: stage.buffer as usize,
-        ..StageRun::default()
-    }
-}
-
-fn samples_of(stage: &Stage, job: &Job) -> u64 {
-    match stage.unit {
-        Unit::Sample => 1,
-        Unit::Batch => job.batch,
-    }
-}
-
 /// The last buffer, at the start.
 fn open_queue(state: &mut State, job: &Job, part: &Part, now: Time) {
-    let Some(last) = job.loader.stages.last() else { return };
-    let capacity = last.buffer * samples_of(last, job);
-    let circular = job.queue == QueueKind::Circular;
-    state.queue = Queue::new(capacity, job.batch, circular, job.prefill, now);
+    state.queue = Queue::of(job, now);
     if part.copy == 0 {
         state.queue.record(now);
     }
@@ -239,12 +215,13 @@ fn collect(state: &mut State, part: &Part, planned: Time) -> Result<PartOutcome,
     let end = state.ended.unwrap_or(planned);
     let totals = state.queue.totals(end);
     let start = state.began.seconds();
+    let (steps, stalls) = state.training.steps.finish(state.training.devices.len());
     let mut outcome = JobOutcome {
         job: part.job,
         copy: part.copy,
         start,
-        steps: std::mem::take(&mut state.training.steps),
-        stalls: std::mem::take(&mut state.training.stalls),
+        steps,
+        stalls,
         ..JobOutcome::default()
     };
     state.queue.collect(end, &mut outcome.queue);
@@ -267,10 +244,4 @@ fn collect(state: &mut State, part: &Part, planned: Time) -> Result<PartOutcome,
         reading: state.reading.seconds(),
         ..PartOutcome::default()
     })
-}
-
-/// Whether a job copies anything to its devices.
-pub(super) fn copies(job: &Job) -> bool {
-    let stages = job.loader.stages.iter();
-    stages.flat_map(|s| s.per_sample.iter().chain(&s.per_item)).any(|o| *o == Operation::Copy)
 }

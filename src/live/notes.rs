@@ -1,7 +1,6 @@
 //! What of a live run is real and what emulated, one sentence each.
 
 use super::check::reads_files;
-use super::job::copies;
 use super::run::Place;
 use crate::scenario::{Access, Device, Job, Operation, Scenario};
 
@@ -12,7 +11,7 @@ pub(super) fn of(scenario: &Scenario, places: &[Option<Place>]) -> Vec<String> {
         for note in [device(job), data(scenario, job, place.as_ref()), decoding(scenario, job)] {
             notes.extend(note);
         }
-        if copies(job) && scenario.cluster.node.pcie.is_finite() {
+        if job.copies_to_devices() && scenario.cluster.node.pcie.is_finite() {
             notes.push(format!("`{}` copies over an emulated link: it sleeps.", job.name));
         }
     }

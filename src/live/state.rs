@@ -6,15 +6,15 @@
 //! its input and a starving device its batch. A thread is woken only when it has something to do.
 
 use super::training::Training;
-use crate::account::{Activity, NOBODY, Queue, Recorder, Timeline};
+use crate::account::{Activity, HandOver, NOBODY, Queue, Recorder, Timeline};
 use crate::engine::{Span, Time};
 use crate::report::Cause;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// What the threads of a job copy share.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) stages: Vec<StageRun>,
+    pub(super) stages: Vec<HandOver<Item>>,
     pub(super) workers: Vec<WorkerRun>,
     pub(super) queue: Queue,
     pub(super) training: Training,
@@ -36,27 +36,6 @@ pub(super) struct State {
     pub(super) ended: Option<Time>,
     /// Why it ended early.
     pub(super) failure: Option<String>,
-}
-
-/// A stage: its workers' common state and the buffer behind it.
-#[derive(Debug, Default)]
-pub(super) struct StageRun {
-    pub(super) ordered: bool,
-    /// Samples of an item.
-    pub(super) samples: u64,
-    /// Items of the stage before for one of this.
-    pub(super) takes: usize,
-    /// Items that fit into the buffer (the last stage's is the queue).
-    pub(super) capacity: usize,
-    pub(super) buffer: VecDeque<Item>,
-    pub(super) idle: VecDeque<u32>,
-    pub(super) blocked: VecDeque<u32>,
-    /// Sequence of the next input.
-    pub(super) inputs: u64,
-    /// Sequence of the next item to enter the buffer, where order is kept.
-    pub(super) outputs: u64,
-    /// Finished items that wait for those before them, by sequence.
-    pub(super) held: BTreeMap<u64, u32>,
 }
 
 /// A worker, as the others see it.
@@ -134,8 +113,7 @@ impl State {
             }
             return;
         };
-        item.sequence = self.stages[s].inputs;
-        self.stages[s].inputs += 1;
+        item.sequence = self.stages[s].take_input();
         let worker = &mut self.workers[w as usize];
         (worker.item, worker.since, worker.working) = (item, now, true);
         if worker.parked {
@@ -147,7 +125,7 @@ impl State {
     }
 
     fn next_samples(&mut self) -> Option<Item> {
-        let samples = self.stages[0].samples.min(self.quota - self.started);
+        let samples = u64::from(self.stages[0].samples()).min(self.quota - self.started);
         if samples == 0 {
             return None;
         }
@@ -159,19 +137,13 @@ impl State {
 
     /// Takes what one item of stage `s` needs from the buffer before it.
     fn gather(&mut self, now: Time, w: u32, s: usize) -> Option<Item> {
-        let takes = self.stages[s].takes;
-        let buffer = &mut self.stages[s - 1].buffer;
-        if buffer.len() < takes {
-            return None;
-        }
-        let mut parts = buffer.drain(..takes);
-        let mut item = parts.next()?;
-        for part in parts {
+        let takes = self.stages[s].takes();
+        let item = self.stages[s - 1].gather(takes, |item, part| {
             item.samples += part.samples;
             item.bytes += part.bytes;
             item.worker = part.worker;
             item.stored.extend(part.stored);
-        }
+        })?;
         self.link(w, item.worker);
         self.unblock(now, s - 1, w);
         Some(item)
@@ -181,8 +153,8 @@ impl State {
         let worker = &self.workers[w as usize];
         let (s, sequence) = (worker.stage, worker.item.sequence);
         let stage = &mut self.stages[s];
-        if stage.ordered && sequence != stage.outputs {
-            stage.held.insert(sequence, w);
+        if !stage.is_turn(sequence) {
+            stage.hold(sequence, w);
             self.note(now, w, Activity::Doing(Cause::Order));
         } else if self.has_room(s) {
             self.put(now, s, w);
@@ -198,11 +170,7 @@ impl State {
 
     fn has_room(&self, s: usize) -> bool {
         let stage = &self.stages[s];
-        if self.is_last(s) {
-            self.queue.has_room(stage.samples)
-        } else {
-            stage.buffer.len() < stage.capacity
-        }
+        if self.is_last(s) { self.queue.has_room(stage.samples().into()) } else { stage.has_room() }
     }
 
     fn block(&mut self, now: Time, s: usize, w: u32) {
@@ -218,11 +186,11 @@ impl State {
         let item = Item { worker: w, ..std::mem::take(&mut self.workers[w as usize].item) };
         let last = self.is_last(s);
         let stage = &mut self.stages[s];
-        stage.outputs += u64::from(stage.ordered);
+        stage.pass();
         if last {
             self.enqueue(now, w, item.samples);
         } else {
-            stage.buffer.push_back(item);
+            stage.put(item);
             self.feed(s + 1, w);
         }
         self.runnable.push_back(w);
@@ -230,7 +198,7 @@ impl State {
 
     /// Lets an idle worker of stage `s` look for input, which worker `by` has made.
     fn feed(&mut self, s: usize, by: u32) {
-        if self.stages[s - 1].buffer.len() >= self.stages[s].takes
+        if self.stages[s - 1].len() >= self.stages[s].takes()
             && let Some(w) = self.stages[s].idle.pop_front()
         {
             self.link(w, by);
@@ -254,9 +222,7 @@ impl State {
     /// Puts finished items whose turn has come.
     fn release_held(&mut self, now: Time, s: usize) {
         loop {
-            let stage = &mut self.stages[s];
-            let turn = stage.outputs;
-            let Some(w) = stage.held.remove(&turn) else { return };
+            let Some(w) = self.stages[s].release() else { return };
             if !self.has_room(s) {
                 self.block(now, s, w);
                 return;

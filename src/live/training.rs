@@ -2,9 +2,9 @@
 //! simulated world (`sim::trainer`) without pipelines.
 
 use super::state::State;
-use crate::account::{NOBODY, Segment, blame};
+use crate::account::{NOBODY, Segment, Steps, blame};
 use crate::engine::Time;
-use crate::report::{Cause, Stall, StallCause, StepOutcome};
+use crate::report::{Cause, StallCause};
 use crate::scenario::{BatchInterval, Goal};
 use std::collections::VecDeque;
 
@@ -17,15 +17,9 @@ pub(super) struct Training {
     pub(super) devices: Vec<Device>,
     /// Devices that starve, in order of arrival.
     pub(super) waiters: VecDeque<u32>,
-    pub(super) steps: Vec<StepOutcome>,
-    pub(super) stalls: Vec<Stall>,
-    fresh: u64,
+    pub(super) steps: Steps,
     /// Devices that have done the step in progress.
     arrived: usize,
-    /// Stalls of the step in progress by cause [device·s].
-    open_stalls: Vec<(StallCause, f64)>,
-    open_compute: f64,
-    open_fresh: u64,
     segments: Vec<Segment>,
 }
 
@@ -55,28 +49,14 @@ impl Training {
             goal,
             devices: (0..devices).map(|_| Device::default()).collect(),
             waiters: VecDeque::new(),
-            steps: Vec::new(),
-            stalls: Vec::new(),
-            fresh: 0,
+            steps: Steps::new(Time::ZERO),
             arrived: 0,
-            open_stalls: Vec::new(),
-            open_compute: 0.0,
-            open_fresh: 0,
             segments: Vec::new(),
         }
     }
 
-    fn add_stall(&mut self, segment: &Segment) {
-        let seconds = segment.end.since(segment.start).seconds();
-        match self.open_stalls.iter_mut().find(|(cause, _)| *cause == segment.cause) {
-            Some((_, sum)) => *sum += seconds,
-            None if seconds > 0.0 => self.open_stalls.push((segment.cause, seconds)),
-            None => {}
-        }
-    }
-
     fn is_complete(&self) -> bool {
-        self.steps.len() as u64 >= self.goal.steps || self.fresh >= self.goal.fresh
+        self.steps.completed() >= self.goal.steps || self.steps.fresh() >= self.goal.fresh
     }
 }
 
@@ -109,7 +89,7 @@ impl State {
     }
 
     fn take_batch(&mut self, now: Time, d: u32) {
-        self.training.open_fresh += self.queue.take(now);
+        self.training.steps.add_fresh(self.queue.take(now));
         self.trace_level(now);
         self.compute(now, d);
     }
@@ -154,7 +134,7 @@ impl State {
         segments.clear();
         let workers = &self.workers;
         blame(|w| &workers[w as usize].timeline, w, since, now, &mut segments);
-        segments.iter().for_each(|segment| training.add_stall(segment));
+        segments.iter().for_each(|segment| training.steps.add_stall(*segment));
         if training.devices.len() > 1 {
             training.devices[d as usize].waits.extend(segments.iter().rev());
         }
@@ -165,7 +145,7 @@ impl State {
     pub(super) fn stepped(&mut self, now: Time, d: u32) {
         let training = &mut self.training;
         let device = &mut training.devices[d as usize];
-        training.open_compute += now.since(device.since).seconds();
+        training.steps.add_compute(device.since, now);
         device.since = now;
         device.step += 1;
         training.arrived += 1;
@@ -201,31 +181,18 @@ impl State {
             for wait in &waits {
                 let (start, end) = (wait.start.max(from), wait.end.max(from));
                 let cause = StallCause::peer(wait.cause.cause);
-                training.add_stall(&Segment { start, end, cause });
+                training.steps.add_stall(Segment { start, end, cause });
             }
             let cause = StallCause::peer(Cause::Compute);
-            training.add_stall(&Segment { start: from.max(busy), end: now, cause });
+            training.steps.add_stall(Segment { start: from.max(busy), end: now, cause });
         }
     }
 
     fn record_step(&mut self, now: Time) {
-        let queue = self.queue.totals(now);
         let training = &mut self.training;
         training.arrived = 0;
-        training.fresh += training.open_fresh;
-        let devices = training.devices.len() as f64;
-        let step = training.steps.len() as u32;
-        training.steps.push(StepOutcome {
-            end: now.seconds(),
-            compute: std::mem::take(&mut training.open_compute) / devices,
-            samples: training.batch * training.devices.len() as u64,
-            fresh: std::mem::take(&mut training.open_fresh),
-            queue,
-        });
-        training.open_stalls.sort_unstable_by_key(|(cause, _)| *cause);
-        let stalls = training.open_stalls.drain(..);
-        let mean = stalls.map(|(cause, sum)| Stall { step, cause, seconds: sum / devices });
-        training.stalls.extend(mean);
+        let samples = training.batch * training.devices.len() as u64;
+        training.steps.complete(now, samples, self.queue.totals(now));
     }
 
     /// The job is over.

@@ -9,6 +9,7 @@ mod parallel;
 mod prefill;
 mod rules;
 pub(super) mod settings;
+mod stages;
 
 use super::{Distribution, StageGraph};
 use crate::law::StepLaw;

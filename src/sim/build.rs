@@ -26,11 +26,12 @@ use crate::random::Streams;
 use crate::scenario::Scenario;
 
 use super::background::{Endless, Load};
+use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event, Lanes};
 use super::read::ShardCursor;
 use super::sizes::Sizes;
 use super::stages::StageRun;
-use super::trainer::{Device, JobRun};
+use super::trainer::JobRun;
 use super::workers::{Work, Worker};
 use super::world::{LoaderRun, Member, Resource, Service, World};
 use mount::Backend;

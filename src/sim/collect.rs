@@ -34,19 +34,15 @@ impl World<'_> {
     }
 
     fn job(&mut self, now: Time, job: &mut JobRun) -> JobOutcome {
-        let devices = job.devices.len().max(1) as f64;
+        let (steps, stalls) = job.steps.finish(job.devices.len());
         let mut outcome = JobOutcome {
             job: job.job,
             copy: job.copy,
             start: job.start.seconds(),
-            steps: std::mem::take(&mut job.steps),
-            stalls: std::mem::take(&mut job.stalls),
+            steps,
+            stalls,
             ..JobOutcome::default()
         };
-        outcome.steps.iter_mut().for_each(|step| step.compute /= devices);
-        outcome.stalls.iter_mut().for_each(|stall| stall.seconds /= devices);
-        // Devices of a pipeline report a step's waits after its end.
-        outcome.stalls.sort_by_key(|stall| (stall.step, stall.cause));
         let (mut ages, nodes) = (LogHistogram::default(), job.loaders.len() as f64);
         for l in job.loaders.clone() {
             self.loader(now, l, &mut outcome, &mut ages);

@@ -7,22 +7,30 @@
 //! - `workers`, `read` and `sizes`: the workers of loader stages and what their operations ask of
 //!   the machine,
 //! - `stages`: hand-over between stages, order, blocking,
-//! - `trainer`: devices, steps, the barrier between model copies, batch intervals, pipelines,
-//! - `background`, `station`, `barrier`, `build`, `collect`.
+//! - `trainer`: steps, and the barrier between model copies; `device`: accelerators; `batches`: what
+//!   they take from a loader; `core_steps`: steps on the node's cores; `pipeline`: from stage to stage;
+//!   `waits`: what devices waited for beside batches,
+//! - `background`, `station`, `barrier`,
+//! - `build` and its folder: from the scenario to the start; `collect`: from the end to the outcome.
 //!
-//! The last buffer, the timelines that stalls are explained from and the recorder are
-//! `crate::account`'s: the live world keeps the same books.
+//! The last buffer, steps with their stalls, the timelines that stalls are explained from and the
+//! recorder are `crate::account`'s: the live world keeps the same books.
 
 mod background;
 mod barrier;
+mod batches;
 mod build;
 mod collect;
+mod core_steps;
+mod device;
 mod event;
+mod pipeline;
 mod read;
 mod sizes;
 mod stages;
 mod station;
 mod trainer;
+mod waits;
 mod workers;
 mod world;
 

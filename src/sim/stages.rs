@@ -1,8 +1,6 @@
 //! Hand-over between stages: input, order, room.
 
-use std::collections::{BTreeMap, VecDeque};
-
-use crate::account::{Activity, NOBODY};
+use crate::account::{Activity, HandOver, NOBODY};
 use crate::engine::Time;
 use crate::report::Cause;
 
@@ -29,22 +27,7 @@ pub(super) struct StageRun {
     pub(super) previous: Option<u32>,
     /// The stage behind; the last one fills the loader's queue.
     pub(super) next: Option<u32>,
-    /// Sequence of the next input.
-    pub(super) inputs: u64,
-    /// Sequence of the next item to enter the buffer, where order is kept.
-    pub(super) outputs: u64,
-    /// Samples of an item.
-    pub(super) samples: u32,
-    pub(super) ordered: bool,
-    /// Items of the previous stage for one of this.
-    pub(super) takes: usize,
-    /// Items that fit into the buffer (not for the last stage).
-    pub(super) capacity: usize,
-    pub(super) buffer: VecDeque<Item>,
-    pub(super) idle: VecDeque<u32>,
-    pub(super) blocked: VecDeque<u32>,
-    /// Finished items that wait for those before them, by sequence.
-    pub(super) held: BTreeMap<u64, u32>,
+    pub(super) hand_over: HandOver<Item>,
 }
 
 impl World<'_> {
@@ -58,7 +41,7 @@ impl World<'_> {
         let Some(mut item) = item else {
             self.note(clock.now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
             let stage = &mut self.stages[s as usize];
-            stage.idle.push_back(w);
+            stage.hand_over.idle.push_back(w);
             if stage.previous.is_none() && stage.next.is_none() {
                 // Nothing more to read: what this worker could deliver is not known from now on.
                 self.loaders[stage.loader as usize].queue.set_blocked(clock.now, true);
@@ -66,8 +49,7 @@ impl World<'_> {
             return false;
         };
         let stage = &mut self.stages[s as usize];
-        item.sequence = stage.inputs;
-        stage.inputs += 1;
+        item.sequence = stage.hand_over.take_input();
         self.begin_item(w, item);
         true
     }
@@ -76,7 +58,7 @@ impl World<'_> {
     fn next_samples(&mut self, s: u32) -> Option<Item> {
         let stage = &self.stages[s as usize];
         let loader = &mut self.loaders[stage.loader as usize];
-        let samples = u64::from(stage.samples).min(loader.quota - loader.started);
+        let samples = u64::from(stage.hand_over.samples()).min(loader.quota - loader.started);
         if samples == 0 {
             return None;
         }
@@ -88,18 +70,13 @@ impl World<'_> {
 
     /// Takes what one item needs from the buffer of stage `previous`.
     fn gather(&mut self, clock: &mut Clock, w: u32, s: u32, previous: u32) -> Option<Item> {
-        let takes = self.stages[s as usize].takes;
-        let buffer = &mut self.stages[previous as usize].buffer;
-        if buffer.len() < takes {
-            return None;
-        }
-        let mut parts = buffer.drain(..takes);
-        let mut item = parts.next()?;
-        for part in parts {
+        let takes = self.stages[s as usize].hand_over.takes();
+        let before = &mut self.stages[previous as usize].hand_over;
+        let item = before.gather(takes, |item, part| {
             item.samples += part.samples;
             item.bytes += part.bytes;
             item.worker = part.worker;
-        }
+        })?;
         self.link(w, item.worker);
         self.unblock(clock, previous, w);
         Some(item)
@@ -110,10 +87,10 @@ impl World<'_> {
         let worker = &mut self.workers[w as usize];
         let (s, sequence) = (worker.stage, worker.item.sequence);
         let stage = &mut self.stages[s as usize];
-        let ordered = stage.ordered;
-        if ordered && sequence != stage.outputs {
+        let ordered = stage.hand_over.is_ordered();
+        if !stage.hand_over.is_turn(sequence) {
             worker.phase = Phase::Held;
-            stage.held.insert(sequence, w);
+            stage.hand_over.hold(sequence, w);
             self.note(clock.now, w, Activity::Doing(Cause::Order));
             return false;
         }
@@ -131,15 +108,17 @@ impl World<'_> {
     fn has_room(&self, s: u32) -> bool {
         let stage = &self.stages[s as usize];
         match stage.next {
-            Some(_) => stage.buffer.len() < stage.capacity,
-            None => self.loaders[stage.loader as usize].queue.has_room(stage.samples.into()),
+            Some(_) => stage.hand_over.has_room(),
+            None => {
+                self.loaders[stage.loader as usize].queue.has_room(stage.hand_over.samples().into())
+            }
         }
     }
 
     fn block(&mut self, now: Time, s: u32, w: u32) {
         self.note(now, w, Activity::Blocked(NOBODY)).phase = Phase::Blocked;
         let stage = &mut self.stages[s as usize];
-        stage.blocked.push_back(w);
+        stage.hand_over.blocked.push_back(w);
         if stage.next.is_none() {
             self.loaders[stage.loader as usize].queue.set_blocked(now, true);
         }
@@ -151,10 +130,10 @@ impl World<'_> {
         worker.phase = Phase::Ready;
         let item = Item { worker: w, ..worker.item };
         let stage = &mut self.stages[s as usize];
-        stage.outputs += u64::from(stage.ordered);
+        stage.hand_over.pass();
         match stage.next {
             Some(next) => {
-                stage.buffer.push_back(item);
+                stage.hand_over.put(item);
                 self.wake(next, w);
             }
             None => {
@@ -167,11 +146,11 @@ impl World<'_> {
     /// Lets an idle worker of stage `s` look for input, which worker `by` has made.
     fn wake(&mut self, s: u32, by: u32) {
         let stage = &self.stages[s as usize];
-        let ready = stage.previous.map_or(0, |p| self.stages[p as usize].buffer.len());
-        if ready < stage.takes {
+        let ready = stage.previous.map_or(0, |p| self.stages[p as usize].hand_over.len());
+        if ready < stage.hand_over.takes() {
             return;
         }
-        if let Some(w) = self.stages[s as usize].idle.pop_front() {
+        if let Some(w) = self.stages[s as usize].hand_over.idle.pop_front() {
             self.link(w, by);
             self.make_ready(w);
         }
@@ -184,10 +163,10 @@ impl World<'_> {
 
     /// There is room again behind stage `s`, made by worker `by`.
     pub(super) fn unblock(&mut self, clock: &mut Clock, s: u32, by: u32) {
-        while !self.stages[s as usize].blocked.is_empty() && self.has_room(s) {
+        while !self.stages[s as usize].hand_over.blocked.is_empty() && self.has_room(s) {
             let stage = &mut self.stages[s as usize];
-            let Some(w) = stage.blocked.pop_front() else { return };
-            let ordered = stage.ordered;
+            let Some(w) = stage.hand_over.blocked.pop_front() else { return };
+            let ordered = stage.hand_over.is_ordered();
             if stage.next.is_none() {
                 self.loaders[stage.loader as usize].queue.set_blocked(clock.now, false);
             }
@@ -203,9 +182,7 @@ impl World<'_> {
     /// Puts finished items whose turn has come.
     fn release_held(&mut self, clock: &mut Clock, s: u32) {
         loop {
-            let stage = &mut self.stages[s as usize];
-            let turn = stage.outputs;
-            let Some(w) = stage.held.remove(&turn) else { return };
+            let Some(w) = self.stages[s as usize].hand_over.release() else { return };
             if !self.has_room(s) {
                 self.block(clock.now, s, w);
                 return;

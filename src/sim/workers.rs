@@ -159,7 +159,7 @@ impl World<'_> {
         let stage = &self.stages[self.workers[w as usize].stage as usize];
         let loader = &self.loaders[stage.loader as usize];
         let most = match stage.next {
-            Some(_) => stage.capacity as u64,
+            Some(_) => stage.hand_over.capacity() as u64,
             // A queue holds a batch at least, and each device takes one before it must compute.
             None => loader.queue.capacity().saturating_mul(1 + self.devices.len() as u64),
         };

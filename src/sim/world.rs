@@ -11,12 +11,13 @@ use crate::report::Outcome;
 use crate::scenario::{Scenario, Stop};
 
 use super::background::{Load, Request};
+use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event};
 use super::read::{Mount, ShardCursor, Source};
 use super::sizes::Sizes;
 use super::stages::StageRun;
 use super::station::Station;
-use super::trainer::{Device, JobRun};
+use super::trainer::JobRun;
 use super::workers::{Waiting, Work, Worker};
 
 /// What to do beside simulating.

@@ -1,10 +1,14 @@
 //! Job copies and their devices.
 
+use crate::account::Steps;
 use crate::engine::Time;
 use crate::random::Sampler;
 use crate::scenario::{Device as Processor, Goal, Job};
+use crate::sim::barrier::Barrier;
+use crate::sim::core_steps::CpuThreads;
+use crate::sim::device::Device;
 use crate::sim::event::Delay;
-use crate::sim::trainer::{CpuThreads, Device, JobRun, stage_seconds};
+use crate::sim::trainer::JobRun;
 
 use super::Builder;
 use super::node::speed_alone;
@@ -59,30 +63,34 @@ impl Builder<'_, '_> {
         let stage_times = self.stage_times(job, speed);
         let overlap = job.pipeline.as_ref().is_some_and(|p| p.overlap);
         let window = if overlap { stage_times.len() as u64 } else { 1 };
-        let mut run = JobRun::new(
-            index,
+        let (activations, latency) = job
+            .pipeline
+            .as_ref()
+            .map_or((0.0, None), |p| (p.activations, Some(node.intra.latency)));
+        JobRun {
+            job: index,
             copy,
-            of.start,
-            job.batch,
-            job.batch_interval,
+            start: of.start,
+            loaders: 0..0,
+            devices: 0..0,
+            batch: job.batch,
+            interval: job.batch_interval,
             stage_times,
-            job.step.jitter.as_ref().map(Sampler::new),
-            of.goal.steps,
+            jitter: job.step.jitter.as_ref().map(Sampler::new),
+            threads,
+            activations,
+            hand_over: latency.map_or(Delay::once(0.0), |seconds| self.recurring(seconds)),
+            goal: of.goal,
             window,
-            job.copies_per_node * job.nodes,
-        );
-        run.fresh_target = of.goal.fresh;
-        run.threads = threads;
-        if let Some(pipeline) = &job.pipeline {
-            run.activations = pipeline.activations;
-            run.hand_over = self.recurring(node.intra.latency);
+            barrier: Barrier::new(job.copies_per_node * job.nodes, window as u32),
+            finished: false,
+            steps: Steps::new(of.start),
         }
-        run
     }
 
     /// Time of each pipeline stage before jitter, on devices of this speed.
     fn stage_times(&mut self, job: &Job, speed: f64) -> Vec<Delay> {
-        let seconds = |share| stage_seconds(&job.step, job.batch, share) / speed;
+        let seconds = |share| job.step.seconds(job.batch as f64) * share / speed;
         shares(job).iter().map(|share| self.recurring(seconds(*share))).collect()
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::account::Queue;
-use crate::scenario::{Job, Order, QueueKind, Stage, Unit};
+use crate::account::{HandOver, Queue};
+use crate::scenario::Job;
 use crate::sim::read::{Mount, ShardCursor, Source};
 use crate::sim::stages::StageRun;
 use crate::sim::workers::{Cores, Worker};
@@ -80,46 +80,24 @@ impl Builder<'_, '_> {
     fn stage(&self, job: &Job, index: usize, l: u32, first: u32, cores: Cores) -> StageRun {
         let stages = &job.loader.stages;
         let stage = &stages[index];
-        let previous = index.checked_sub(1).map(|i| &stages[i]);
-        let gathers = previous.is_some_and(|p| p.unit == Unit::Sample && stage.unit == Unit::Batch);
         StageRun {
             loader: l,
-            previous: previous.map(|_| first + index as u32 - 1),
+            previous: (index > 0).then(|| first + index as u32 - 1),
             next: (index + 1 < stages.len()).then_some(first + index as u32 + 1),
             first_operation: self.first_operations[index],
             operations: operations_of(stage, job) as u32,
             per_sample: stage.per_sample.len() as u32,
             cores,
-            ordered: stage.order == Order::InOrder,
-            samples: samples_of(stage, job) as u32,
-            takes: if gathers { job.batch as usize } else { 1 },
-            capacity: stage.buffer as usize,
-            buffer: VecDeque::new(),
-            idle: VecDeque::new(),
-            blocked: VecDeque::new(),
-            inputs: 0,
-            outputs: 0,
-            held: Default::default(),
+            hand_over: HandOver::new(job, index),
         }
     }
 }
 
 /// The last buffer, with its history where reports show it.
 fn queue(copy: &JobCopy) -> Queue {
-    let job = copy.job;
-    let last = &job.loader.stages[job.loader.stages.len() - 1];
-    let capacity = last.buffer * samples_of(last, job);
-    let circular = job.queue == QueueKind::Circular;
-    let mut queue = Queue::new(capacity, job.batch, circular, job.prefill, copy.start);
+    let mut queue = Queue::of(copy.job, copy.start);
     if copy.recorded {
         queue.record(copy.start);
     }
     queue
-}
-
-fn samples_of(stage: &Stage, job: &Job) -> u64 {
-    match stage.unit {
-        Unit::Sample => 1,
-        Unit::Batch => job.batch,
-    }
 }

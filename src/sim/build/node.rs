@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::fluid::{Capacity, Demand, GroupId, LinkId, Use};
-use crate::scenario::{Device as Processor, Job, Node, Operation, Scheduling};
+use crate::scenario::{Device as Processor, Job, Node, Scheduling};
 use crate::sim::event::Delay;
 use crate::sim::station::Station;
 use crate::sim::workers::Cores;
@@ -114,10 +114,7 @@ impl Builder<'_, '_> {
     /// The way to the first GPU of each model copy on one more node.
     pub(super) fn pcie(&mut self, job: &Job) -> Vec<GroupId> {
         let bandwidth = self.scenario.cluster.node.pcie;
-        let copies = job.loader.stages.iter().any(|stage| {
-            stage.per_sample.iter().chain(&stage.per_item).any(|op| *op == Operation::Copy)
-        });
-        if !copies || bandwidth.is_infinite() {
+        if !job.copies_to_devices() || bandwidth.is_infinite() {
             return Vec::new();
         }
         let mut way = || {

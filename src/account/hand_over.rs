@@ -1,0 +1,137 @@
+//! Hand-over between the stages of a loader: the order of items, and room for them.
+//!
+//! A worker takes its input, works on it, and puts an item into the buffer behind its stage: in its
+//! turn where order is kept, and when there is room. Until then it keeps the item. Who makes the turn
+//! come, or the room, puts the item in; the two worlds do that, each in its own time.
+
+use crate::scenario::{Job, Order};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What the workers of a stage have in common, and the buffer of items `I` that they fill (the last
+/// stage's is the queue).
+///
+/// What every item needs comes first.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct HandOver<I> {
+    /// Sequence of the next input.
+    inputs: u64,
+    /// Sequence of the next item to enter the buffer, where order is kept.
+    outputs: u64,
+    samples: u32,
+    ordered: bool,
+    takes: usize,
+    capacity: usize,
+    buffer: VecDeque<I>,
+    /// Workers that wait for input, first come first.
+    pub(crate) idle: VecDeque<u32>,
+    /// Workers that wait for room, likewise.
+    pub(crate) blocked: VecDeque<u32>,
+    /// Finished items that wait for those before them: their workers by sequence.
+    held: BTreeMap<u64, u32>,
+}
+
+impl<I> HandOver<I> {
+    /// Of stage number `index` of the loader of `job`, before anything has happened.
+    pub(crate) fn new(job: &Job, index: usize) -> HandOver<I> {
+        let stage = &job.loader.stages[index];
+        HandOver {
+            inputs: 0,
+            outputs: 0,
+            samples: job.samples_of(stage) as u32,
+            ordered: stage.order == Order::InOrder,
+            takes: job.items_taken(index) as usize,
+            capacity: stage.buffer as usize,
+            buffer: VecDeque::new(),
+            idle: VecDeque::new(),
+            blocked: VecDeque::new(),
+            held: BTreeMap::new(),
+        }
+    }
+
+    /// Samples of an item.
+    #[inline]
+    pub(crate) fn samples(&self) -> u32 {
+        self.samples
+    }
+
+    /// Items of the stage before for one of this.
+    #[inline]
+    pub(crate) fn takes(&self) -> usize {
+        self.takes
+    }
+
+    /// Whether items enter the buffer in the order of their inputs.
+    #[inline]
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.ordered
+    }
+
+    /// Items that fit into the buffer.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Items in the buffer.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether one more item fits into the buffer.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.buffer.len() < self.capacity
+    }
+
+    /// An input is taken: its sequence.
+    #[inline]
+    pub(crate) fn take_input(&mut self) -> u64 {
+        let sequence = self.inputs;
+        self.inputs += 1;
+        sequence
+    }
+
+    /// Whether the item made of input `sequence` may enter the buffer, if there is room.
+    #[inline]
+    pub(crate) fn is_turn(&self, sequence: u64) -> bool {
+        !self.ordered || sequence == self.outputs
+    }
+
+    /// Worker `w` keeps the item made of input `sequence` until its turn has come.
+    #[inline]
+    pub(crate) fn hold(&mut self, sequence: u64, w: u32) {
+        self.held.insert(sequence, w);
+    }
+
+    /// The worker, if any, that keeps the item whose turn has come; it keeps it no longer.
+    #[inline]
+    pub(crate) fn release(&mut self) -> Option<u32> {
+        self.held.remove(&self.outputs)
+    }
+
+    /// An item enters the buffer, or the queue: the next one's turn has come.
+    #[inline]
+    pub(crate) fn pass(&mut self) {
+        self.outputs += u64::from(self.ordered);
+    }
+
+    /// Puts `item` into the buffer, which has room.
+    #[inline]
+    pub(crate) fn put(&mut self, item: I) {
+        self.buffer.push_back(item);
+    }
+
+    /// Takes the first `number` items out of the buffer, made one by `join`; `None` if there are
+    /// fewer.
+    #[inline]
+    pub(crate) fn gather(&mut self, number: usize, mut join: impl FnMut(&mut I, I)) -> Option<I> {
+        if self.buffer.len() < number {
+            return None;
+        }
+        let mut parts = self.buffer.drain(..number);
+        let mut item = parts.next()?;
+        parts.for_each(|part| join(&mut item, part));
+        Some(item)
+    }
+}

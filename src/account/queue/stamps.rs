@@ -1,0 +1,43 @@
+//! When the samples of a bounded queue came in.
+
+use crate::engine::Time;
+use std::collections::VecDeque;
+
+/// When samples came in. They leave batch by batch, so that a sum for each batch is enough.
+#[derive(Debug)]
+pub(super) struct Stamps {
+    batch: u64,
+    /// Of each full batch the sum over its samples [ps], oldest first.
+    sums: VecDeque<u128>,
+    /// The sum of the batch that is not full, and its number of samples.
+    open: u128,
+    samples: u64,
+}
+
+impl Stamps {
+    /// None, of samples that leave `batch` at a time.
+    pub(super) fn new(batch: u64) -> Stamps {
+        Stamps { batch, sums: VecDeque::new(), open: 0, samples: 0 }
+    }
+
+    /// So many samples come in.
+    #[inline]
+    pub(super) fn put(&mut self, now: Time, mut samples: u64) {
+        while samples > 0 {
+            let put = samples.min(self.batch - self.samples);
+            self.open += now.0 as u128 * put as u128;
+            self.samples += put;
+            samples -= put;
+            if self.samples == self.batch {
+                self.sums.push_back(self.open);
+                (self.open, self.samples) = (0, 0);
+            }
+        }
+    }
+
+    /// Time that the samples of the oldest batch have spent inside [sample·ps]; removes them.
+    pub(super) fn take(&mut self, now: Time) -> u128 {
+        let sum = self.sums.pop_front().expect("the level counts what is inside");
+        now.0 as u128 * self.batch as u128 - sum
+    }
+}

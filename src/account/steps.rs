@@ -1,0 +1,128 @@
+//! What a job copy has done, step by step, and what its devices waited for meanwhile.
+
+use crate::engine::Time;
+use crate::report::{QueueTotals, Stall, StallCause, StepOutcome};
+
+use super::timeline::Segment;
+
+/// The steps of a job copy and their stalls.
+///
+/// What is added belongs to the step in progress, or, where it began before the last complete one
+/// ended, to the steps that it fell into.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    complete: Vec<StepOutcome>,
+    stalls: Vec<Stall>,
+    fresh: u64,
+    /// Stalls of the step in progress by cause [device·s].
+    open_stalls: Vec<(StallCause, f64)>,
+    open_compute: f64,
+    open_fresh: u64,
+    /// Ends of complete steps.
+    ends: Vec<Time>,
+    /// End of the last complete step, or the start.
+    last_end: Time,
+}
+
+impl Steps {
+    /// None yet, of a job copy that begins at `start`.
+    pub(crate) fn new(start: Time) -> Steps {
+        Steps {
+            complete: Vec::new(),
+            stalls: Vec::new(),
+            fresh: 0,
+            open_stalls: Vec::new(),
+            open_compute: 0.0,
+            open_fresh: 0,
+            ends: Vec::new(),
+            last_end: start,
+        }
+    }
+
+    /// Number of complete steps.
+    #[inline]
+    pub(crate) fn completed(&self) -> u64 {
+        self.complete.len() as u64
+    }
+
+    /// Fresh samples of complete steps.
+    pub(crate) fn fresh(&self) -> u64 {
+        self.fresh
+    }
+
+    /// End of the last complete step, or the start.
+    pub(crate) fn last_end(&self) -> Time {
+        self.last_end
+    }
+
+    /// A device took so many fresh samples.
+    #[inline]
+    pub(crate) fn add_fresh(&mut self, samples: u64) {
+        self.open_fresh += samples;
+    }
+
+    /// A device waited; the time is split over the steps that it fell into.
+    pub(crate) fn add_stall(&mut self, mut segment: Segment) {
+        while segment.start < self.last_end && segment.start < segment.end {
+            let (step, end) = self.step_at(segment.start);
+            let until = end.min(segment.end);
+            let seconds = until.since(segment.start).seconds();
+            self.stalls.push(Stall { step, cause: segment.cause, seconds });
+            segment.start = until;
+        }
+        let seconds = segment.end.since(segment.start).seconds();
+        if seconds == 0.0 {
+            return;
+        }
+        match self.open_stalls.iter_mut().find(|(cause, _)| *cause == segment.cause) {
+            Some((_, sum)) => *sum += seconds,
+            None => self.open_stalls.push((segment.cause, seconds)),
+        }
+    }
+
+    /// A device computed; the time is split likewise.
+    pub(crate) fn add_compute(&mut self, mut start: Time, end: Time) {
+        while start < self.last_end && start < end {
+            let (step, step_end) = self.step_at(start);
+            let until = step_end.min(end);
+            self.complete[step as usize].compute += until.since(start).seconds();
+            start = until;
+        }
+        self.open_compute += end.since(start).seconds();
+    }
+
+    /// The complete step in which `instant` lies, and its end.
+    fn step_at(&self, instant: Time) -> (u32, Time) {
+        let step = self.ends.partition_point(|end| *end <= instant);
+        (step as u32, self.ends[step])
+    }
+
+    /// All devices have done the step in progress, which trained on `samples`.
+    pub(crate) fn complete(&mut self, now: Time, samples: u64, queue: QueueTotals) {
+        self.fresh += self.open_fresh;
+        let step = self.complete.len() as u32;
+        let stalls = self.open_stalls.drain(..);
+        self.stalls.extend(stalls.map(|(cause, seconds)| Stall { step, cause, seconds }));
+        self.complete.push(StepOutcome {
+            end: now.seconds(),
+            compute: std::mem::take(&mut self.open_compute),
+            samples,
+            fresh: std::mem::take(&mut self.open_fresh),
+            queue,
+        });
+        self.ends.push(now);
+        self.last_end = now;
+    }
+
+    /// The complete steps and their stalls in order, mean over so many devices.
+    pub(crate) fn finish(&mut self, devices: usize) -> (Vec<StepOutcome>, Vec<Stall>) {
+        let devices = devices.max(1) as f64;
+        let (mut steps, mut stalls) =
+            (std::mem::take(&mut self.complete), std::mem::take(&mut self.stalls));
+        steps.iter_mut().for_each(|step| step.compute /= devices);
+        stalls.iter_mut().for_each(|stall| stall.seconds /= devices);
+        // Devices of a pipeline report a step's waits after its end.
+        stalls.sort_by_key(|stall| (stall.step, stall.cause));
+        (steps, stalls)
+    }
+}

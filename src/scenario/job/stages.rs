@@ -1,0 +1,37 @@
+//! What the stages of a job's loader come to, with its batch.
+
+use super::Job;
+use crate::scenario::{Operation, Stage, Unit};
+
+impl Job {
+    /// Samples of an item of `stage`.
+    #[must_use]
+    pub fn samples_of(&self, stage: &Stage) -> u64 {
+        match stage.unit {
+            Unit::Sample => 1,
+            Unit::Batch => self.batch,
+        }
+    }
+
+    /// Items of the stage before that stage number `index` takes for one of its own.
+    #[must_use]
+    pub fn items_taken(&self, index: usize) -> u64 {
+        let stages = &self.loader.stages;
+        let before = index.checked_sub(1).map(|before| stages[before].unit);
+        let gathers = before == Some(Unit::Sample) && stages[index].unit == Unit::Batch;
+        if gathers { self.batch } else { 1 }
+    }
+
+    /// Samples that fit into the last buffer.
+    #[must_use]
+    pub fn queue_capacity(&self) -> u64 {
+        self.loader.stages.last().map_or(0, |last| last.buffer * self.samples_of(last))
+    }
+
+    /// Whether anything is copied to the devices.
+    #[must_use]
+    pub fn copies_to_devices(&self) -> bool {
+        let stages = self.loader.stages.iter();
+        stages.flat_map(|s| s.per_sample.iter().chain(&s.per_item)).any(|o| *o == Operation::Copy)
+    }
+}

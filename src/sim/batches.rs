@@ -1,0 +1,94 @@
+//! Batches from a loader's queue to the devices that want them.
+
+use crate::account::{NOBODY, blame};
+use crate::engine::Time;
+
+use super::device::State;
+use super::event::Clock;
+use super::world::World;
+
+impl World<'_> {
+    pub(super) fn want_batch(&mut self, clock: &mut Clock, d: u32) {
+        let device = &mut self.devices[d as usize];
+        let l = device.loader;
+        let loader = &mut self.loaders[l as usize];
+        if loader.waiters.is_empty() && loader.queue.has_batch() {
+            loader.queue.served_at_once();
+            self.take_batch(clock, d);
+            self.unblock_last(clock, l);
+            return;
+        }
+        device.state = State::Starving;
+        device.since = clock.now;
+        loader.queue.begin_wait(clock.now);
+        loader.waiters.push_back(d);
+        self.trace_device(clock.now, d, "starving");
+    }
+
+    fn take_batch(&mut self, clock: &mut Clock, d: u32) {
+        let device = &self.devices[d as usize];
+        let (l, job) = (device.loader as usize, &mut self.jobs[device.job as usize]);
+        job.steps.add_fresh(self.loaders[l].queue.take(clock.now));
+        self.trace_level(clock.now, l as u32);
+        self.compute(clock, d);
+    }
+
+    /// Worker `w` puts samples into the queue of loader `l`.
+    pub(super) fn enqueue(&mut self, clock: &mut Clock, l: u32, w: u32, samples: u64) {
+        let loader = &mut self.loaders[l as usize];
+        loader.queue.put(clock.now, samples);
+        loader.in_progress -= samples;
+        let served = !loader.waiters.is_empty() && loader.queue.has_batch();
+        if self.recorder.is_some() {
+            self.trace_level(clock.now, l);
+        }
+        if served {
+            self.serve(clock, l, w);
+        }
+    }
+
+    /// Worker `w` has put in what the devices waited for that can be served now.
+    fn serve(&mut self, clock: &mut Clock, l: u32, w: u32) {
+        while let Some(&d) = self.loaders[l as usize].waiters.front()
+            && self.loaders[l as usize].queue.has_batch()
+        {
+            self.end_starving(clock.now, d, w);
+            self.take_batch(clock, d);
+        }
+        self.unblock_last(clock, l);
+    }
+
+    fn unblock_last(&mut self, clock: &mut Clock, l: u32) {
+        let last = self.loaders[l as usize].stages.end - 1;
+        self.unblock(clock, last, NOBODY);
+    }
+
+    /// Worker `w` has put in what device `d` starved for.
+    fn end_starving(&mut self, now: Time, d: u32, w: u32) {
+        let device = &mut self.devices[d as usize];
+        let loader = &mut self.loaders[device.loader as usize];
+        loader.waiters.pop_front();
+        loader.queue.end_wait(now);
+        let (since, step, j) = (device.since, device.next, device.job as usize);
+        let mut segments = std::mem::take(&mut self.segments);
+        segments.clear();
+        blame(|w| &self.workers[w as usize].timeline, w, since, now, &mut segments);
+        segments.iter().rev().for_each(|segment| self.jobs[j].steps.add_stall(*segment));
+        if self.jobs[j].devices.len() > 1 {
+            let chain = d..d + self.jobs[j].stage_times.len() as u32;
+            let oldest = chain.map(|d| self.devices[d as usize].since).min().unwrap_or(now);
+            let waits = &mut self.devices[d as usize].waits;
+            waits.retain(|(_, wait)| wait.end > oldest);
+            waits.extend(segments.iter().rev().map(|segment| (step, *segment)));
+        }
+        self.segments = segments;
+    }
+
+    fn trace_level(&mut self, now: Time, l: u32) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let loader = &self.loaders[l as usize];
+        if let Some(track) = loader.level_track {
+            recorder.count(track, now, loader.queue.level() as f64);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Accelerators: what each is at.
+
+use std::collections::VecDeque;
+
+use crate::account::Segment;
+use crate::engine::Time;
+
+use super::world::World;
+
+/// An accelerator: one pipeline stage of one model copy.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) job: u32,
+    pub(super) loader: u32,
+    /// Which model copy of the job copy.
+    pub(super) model: u32,
+    /// Which pipeline stage.
+    pub(super) stage: u32,
+    /// Batches that the stage before has handed over.
+    pub(super) received: u64,
+    /// When each that has not been begun was sent, oldest first.
+    pub(super) sent: VecDeque<Time>,
+    /// The step to begin next.
+    pub(super) next: u64,
+    /// Since when it has done what it does.
+    pub(super) since: Time,
+    pub(super) state: State,
+    /// Steps on the batch at hand.
+    pub(super) on_batch: u64,
+    /// Its recent waits for input by step, in order of time, for those who waited for it.
+    pub(super) waits: Vec<(u64, Segment)>,
+    pub(super) track: Option<u32>,
+}
+
+/// What a device does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Before its job starts or after its last step.
+    Off,
+    /// Waiting for the barrier, or the stage before.
+    Idle,
+    /// Waiting for a batch.
+    Starving,
+    /// Computing.
+    Busy,
+}
+
+impl Device {
+    pub(super) fn new(job: u32, loader: u32, model: u32, stage: u32) -> Device {
+        Device {
+            job,
+            loader,
+            model,
+            stage,
+            received: 0,
+            sent: VecDeque::new(),
+            next: 0,
+            since: Time::ZERO,
+            state: State::Off,
+            on_batch: 0,
+            waits: Vec::new(),
+            track: None,
+        }
+    }
+}
+
+impl World<'_> {
+    /// From now on the timeline says `name` of device `d`.
+    pub(super) fn trace_device(&mut self, now: Time, d: u32, name: &'static str) {
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, self.devices[d as usize].track)
+        {
+            recorder.begin(track, now, name);
+        }
+    }
+}

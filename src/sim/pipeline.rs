@@ -1,0 +1,35 @@
+//! Activations on their way from one pipeline stage to the next.
+
+use super::event::{Clock, Customer, Event};
+use super::world::World;
+
+impl World<'_> {
+    /// The stage before has a batch's activations for device `d`.
+    pub(super) fn hand_over(&mut self, clock: &mut Clock, d: u32) {
+        self.devices[d as usize].sent.push_back(clock.now);
+        let job = &self.jobs[self.devices[d as usize].job as usize];
+        if job.activations > 0.0 {
+            clock.after(job.hand_over, Event::Waited(Customer::Activations(d)));
+        } else {
+            self.handed_over(clock, d);
+        }
+    }
+
+    /// The latency is over; the bytes follow.
+    pub(super) fn hand_over_bytes(&mut self, clock: &mut Clock, d: u32) {
+        let device = &self.devices[d as usize];
+        let bytes = self.jobs[device.job as usize].activations;
+        match self.loaders[device.loader as usize].intra {
+            Some(group) => {
+                self.network.start(clock.now, group, bytes, Customer::Activations(d));
+            }
+            None => self.handed_over(clock, d),
+        }
+    }
+
+    /// A batch's activations are there.
+    pub(super) fn handed_over(&mut self, clock: &mut Clock, d: u32) {
+        self.devices[d as usize].received += 1;
+        self.try_start(clock, d);
+    }
+}
