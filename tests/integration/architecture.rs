@@ -98,7 +98,7 @@ fn crates_stay_behind_their_doors() {
         ("fast_image_resize", &["probe/image/"]),
         ("jpeg_encoder", &["probe/image/"]),
         ("toml::", &["scenario/file.rs", "plot/", "profile/", "probe/plan.rs", "validate/plan.rs"]),
-        ("clap", &["cli.rs", "commands/"]),
+        ("clap", &["cli.rs", "cli/", "commands/"]),
         ("plotters", &["plot/"]),
         ("rayon", &["commands/", "sweep/"]),
         ("indicatif", &["commands/"]),

@@ -1,12 +1,30 @@
-//! A small scenario that other modules change key by key.
+//! Small scenarios of one job, and one that other modules change key by key.
 
 use forebay::report::Outcome;
 use forebay::scenario::Scenario;
 
 use super::runs::{simulate, written};
 
-/// One job on one file server. Every key that is changed elsewhere stands here or has a default.
-pub(crate) const BASE: &str = r#"# What does one changed key do?
+/// A scenario of one job, which reads so many samples of 100 kB with so many threads in batches of 16.
+/// `machine` comes before and has a storage `s`; `rest` goes on where the job's loader ends.
+pub(crate) fn one_job(machine: &str, samples: u32, threads: u32, rest: &str) -> String {
+    format!(
+        r#"{machine}[dataset.d]
+samples = {samples}
+sample_size = "100 kB"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 16
+[job.loader.tf-queue]
+threads = {threads}
+capacity = "64 samples"
+{rest}"#
+    )
+}
+
+const MACHINE: &str = r#"# What does one changed key do?
 name = "base"
 [run]
 steps = 60
@@ -26,25 +44,21 @@ bandwidth = "10 GB/s"
 per_stream = "400 MB/s"
 latency = "500 us"
 operations = "50000 /s"
-[dataset.d]
-samples = 1000
-sample_size = "100 kB"
-[[job]]
-name = "j"
-dataset = "d"
-storage = "s"
-batch = 16
-[job.loader.tf-queue]
-threads = 4
-capacity = "64 samples"
-decode = "500 us"
+"#;
+
+const WORK: &str = r#"decode = "500 us"
 [job.model]
 step = "1 ms"
 "#;
 
+/// One job on one file server. Every key that is changed elsewhere stands here or has a default.
+pub(crate) fn base() -> String {
+    one_job(MACHINE, 1000, 4, WORK)
+}
+
 /// The base scenario with some keys changed.
 pub(crate) fn changed(changes: &[(&str, &str)]) -> Scenario {
-    written(BASE, changes)
+    written(&base(), changes)
 }
 
 /// What one replication of it shows.

@@ -3,9 +3,10 @@
 use forebay::report::{Cause, Outcome, StallCause, json, summarise};
 use forebay::scenario::ScenarioFile;
 
+use super::base::one_job;
 use super::runs::{repository, simulate, steady, written};
 
-/// Two cores, samples in memory that two threads decode for 1 ms each, batches of 16.
+/// Two cores.
 const CORES: &str = r#"# How does training share cores with its loader?
 name = "cores"
 [run]
@@ -18,18 +19,10 @@ nodes = 1
 [cluster.node]
 cores = 2
 [storage.s.memory]
-[dataset.d]
-samples = 100000
-sample_size = "100 kB"
-[[job]]
-name = "j"
-dataset = "d"
-storage = "s"
-batch = 16
-[job.loader.tf-queue]
-threads = 2
-capacity = "64 samples"
-decode = "1 ms"
+"#;
+
+/// Samples in memory that two threads decode for 1 ms each.
+const WORK: &str = r#"decode = "1 ms"
 [job.model]
 step = "4 ms"
 device.cpu = { threads = 1 }
@@ -38,7 +31,7 @@ device.cpu = { threads = 1 }
 type Changes<'a> = [(&'a str, &'a str)];
 
 fn outcome(changes: &Changes) -> Outcome {
-    simulate(&written(CORES, changes))
+    simulate(&written(&one_job(CORES, 100_000, 2, WORK), changes))
 }
 
 /// Mean step time [s] and share of it computed, after the first 50 steps.

@@ -9,7 +9,7 @@ use forebay::report::{Outcome, summarise};
 use forebay::scenario::{Distribution, Job, Operation, Scenario};
 use forebay::sim::{Options, run};
 
-use super::base::{BASE, changed};
+use super::base::{base, changed};
 use super::runs::{simulate, written};
 use resources::audit_resources;
 use samples::{audit_queue, audit_samples};
@@ -221,6 +221,6 @@ parallel.data.copies_per_node = 2
         let outcome = audit(name, &changed(changes));
         assert!(outcome.jobs.iter().all(|copy| !copy.steps.is_empty()), "{name}: no steps");
     }
-    let two = format!("{BASE}{TWO_JOBS}");
+    let two = format!("{}{TWO_JOBS}", base());
     audit("two jobs", &written(&two, &[("storage.s.file-server.latency", LATENCY.1)]));
 }

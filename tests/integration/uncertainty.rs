@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
+use super::base::one_job;
 use super::runs::repository;
 use super::support::{Place, forebay};
 
-const SCENARIO: &str = r#"# Where will one run lie?
+const MACHINE: &str = r#"# Where will one run lie?
 name = "uncertain"
 profile = "machine.toml"
 [run]
@@ -16,20 +17,11 @@ seed = 1
 nodes = 1
 [storage.s.local-disk]
 access = "direct"
-[dataset.d]
-samples = 10000
-sample_size = "100 kB"
-[[job]]
-name = "j"
-dataset = "d"
-storage = "s"
-batch = 16
-[job.loader.tf-queue]
-threads = 1
-capacity = "64 samples"
-[job.model]
-step = "100 us"
 "#;
+
+fn scenario() -> String {
+    one_job(MACHINE, 10_000, 1, "[job.model]\nstep = \"100 us\"\n")
+}
 
 /// A profile whose reads take this long to the first byte in its bootstrap draws, and whose equal
 /// runs differ by so much.
@@ -63,7 +55,7 @@ fn interval(report: &Value, figure: &str) -> [f64; 2] {
 
 fn place(draws: &[f64], noise: f64) -> Place {
     let place = Place::new();
-    place.write("u.toml", SCENARIO);
+    place.write("u.toml", &scenario());
     place.write("machine.toml", &profile(draws, noise));
     place
 }
@@ -138,7 +130,10 @@ fn a_profile_is_needed_and_the_option_overrides_the_scenario_s() {
     let expected = "`dataset.d.sample_size` is 5000000, and the profile's read.direct was measured \
                     from 1000 to 1000000";
     assert!(warnings.contains(expected), "{warnings}");
-    place.write("s.toml", &SCENARIO.replace("\n[[job]]", "\n[sweep]\n\"run.seed\" = [1]\n[[job]]"));
+    place.write(
+        "s.toml",
+        &scenario().replace("\n[[job]]", "\n[sweep]\n\"run.seed\" = [1]\n[[job]]"),
+    );
     place.forebay(&["-q", "sweep", "s.toml", "--profile", "slower.toml"]).assert().success();
 }
 

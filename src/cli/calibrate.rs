@@ -1,0 +1,36 @@
+//! `calibrate`.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Measure this machine.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay calibrate
+  forebay calibrate --plan full --directory /scratch/me --output calibration
+  forebay calibrate --plan full --data /datasets/images --only read,decode
+
+A plan says what is measured; quick takes less than a minute, full less than fifteen. Probes write
+into a directory of their own below --directory, and remove it. Samples are kept in --output as soon
+as they exist: the same command again measures only what is missing.")]
+pub struct Calibrate {
+    /// What to measure: `quick`, `full`, or a plan file
+    #[arg(long, value_name = "PLAN", default_value = "quick")]
+    pub plan: PathBuf,
+    /// Where to write the files that are read; $SLURM_TMPDIR, $TMPDIR or here if not given
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Your own data set, to be read instead of generated files; nothing is written there
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Directory for samples and profile
+    #[arg(short, long, value_name = "DIR", default_value = "calibration")]
+    pub output: PathBuf,
+    /// Probes to run; all of the plan if not given
+    #[arg(long, value_name = "PROBE", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Time for all probes, instead of the plan's: `90 s`
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<String>,
+}

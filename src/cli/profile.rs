@@ -1,0 +1,104 @@
+//! `profile`.
+
+use super::format::{PictureFormat, ReportFormat};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// Show, compare, fit and draw the parameters of machines.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay profile show profile.toml
+  forebay profile diff before.toml after.toml
+  forebay profile fit samples.jsonl --output profile.toml
+  forebay profile plot profile.toml --output figures
+
+A profile is what `calibrate` found out about a machine: fitted parameters with 95 % intervals, and
+which of them the data cannot tell. It lies beside the raw samples that it was fitted to.")]
+pub struct ProfileArgs {
+    /// What to do with them.
+    #[command(subcommand)]
+    pub command: ProfileCommand,
+}
+
+/// What to do with profiles.
+#[derive(Debug, Subcommand)]
+pub enum ProfileCommand {
+    /// Print a profile
+    Show(ProfileShow),
+    /// Compare two profiles
+    Diff(ProfileDiff),
+    /// Fit a profile to raw samples
+    Fit(ProfileFit),
+    /// Draw every fit over its samples
+    Plot(ProfilePlot),
+}
+
+/// Print a profile.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  forebay profile show profile.toml --format json")]
+pub struct ProfileShow {
+    /// Profile
+    #[arg(value_name = "FILE")]
+    pub profile: PathBuf,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+}
+
+/// Compare two profiles.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  forebay profile diff before.toml after.toml
+
+A difference is real where each value lies outside of the other's 95 % interval.")]
+pub struct ProfileDiff {
+    /// Profile
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// Another one
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+}
+
+/// Fit a profile to raw samples.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  forebay profile fit samples.jsonl --like profile.toml --output again.toml")]
+pub struct ProfileFit {
+    /// Raw samples, a JSON object per line, as `calibrate` writes them
+    #[arg(value_name = "SAMPLES")]
+    pub samples: PathBuf,
+    /// Profile to take the description of the machine from
+    #[arg(long, value_name = "FILE")]
+    pub like: Option<PathBuf>,
+    /// Write the profile here instead of to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Draw every fit over its samples.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  forebay profile plot profile.toml --output figures
+
+Samples come from the file that the profile names; without it, only the fits are drawn.")]
+pub struct ProfilePlot {
+    /// Profile
+    #[arg(value_name = "FILE")]
+    pub profile: PathBuf,
+    /// Directory for the figures; the profile's if not given
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Kind of picture
+    #[arg(long, value_enum, default_value_t = PictureFormat::Svg)]
+    pub format: PictureFormat,
+}

@@ -1,0 +1,21 @@
+//! Which scenario.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Which scenario, and what to change in it.
+#[derive(Debug, Args)]
+pub struct ScenarioArgs {
+    /// Scenario file; `-` reads standard input
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+    /// Override a key of the scenario; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<String>,
+    /// What was measured of a machine, instead of the profile that the scenario names
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// Threads to use; all cores if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub threads: Option<u16>,
+}

@@ -1,0 +1,32 @@
+//! `sweep`.
+
+use super::format::RowFormat;
+use super::scenario::ScenarioArgs;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Simulate every point of a scenario's `[sweep]` table.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forebay sweep scenarios/fletcher-lenet.toml > rows.csv
+  forebay sweep scenarios/fletcher-lenet.toml --output rows.csv
+  forebay sweep scenarios/fletcher-lenet.toml --output rows.csv --resume
+
+Rows come in the order of the grid, the last key of [sweep] fastest, and are the same whatever
+the number of threads. With --output, finished points are kept in FILE.partial until all are done;
+after an interruption, --resume computes only the others.")]
+pub struct Sweep {
+    /// Which scenario.
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Form of the rows
+    #[arg(long, value_enum, default_value_t = RowFormat::Csv)]
+    pub format: RowFormat,
+    /// Write the rows here instead of to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Keep the points that an interrupted sweep to the same FILE finished
+    #[arg(long, requires = "output")]
+    pub resume: bool,
+}
