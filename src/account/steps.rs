@@ -126,3 +126,32 @@ impl Steps {
         (steps, stalls)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Cause;
+
+    const S: u64 = 1_000_000_000_000;
+
+    #[test]
+    fn what_is_said_late_belongs_to_the_steps_it_fell_into() {
+        // System: steps end at 2 s and 5 s; one of two devices waited from 1 s to 6 s and computed
+        // from 0 s to 1 s, said at 6 s. Expectation: 1 s, 3 s and 1 s of waiting, halved.
+        let mut steps = Steps::new(Time(0));
+        steps.add_fresh(8);
+        steps.complete(Time(2 * S), 16, QueueTotals::default());
+        steps.complete(Time(5 * S), 16, QueueTotals::default());
+        assert_eq!((steps.completed(), steps.fresh(), steps.last_end()), (2, 8, Time(5 * S)));
+        let cause = StallCause::own(Cause::Transfer);
+        steps.add_stall(Segment { start: Time(S), end: Time(6 * S), cause });
+        steps.add_compute(Time(0), Time(S));
+        steps.complete(Time(7 * S), 16, QueueTotals::default());
+        let (steps, stalls) = steps.finish(2);
+        let stalls: Vec<(u32, f64)> = stalls.iter().map(|s| (s.step, s.seconds)).collect();
+        assert_eq!(stalls, [(0, 0.5), (1, 1.5), (2, 0.5)]);
+        let compute: Vec<f64> = steps.iter().map(|step| step.compute).collect();
+        assert_eq!(compute, [0.5, 0.0, 0.0]);
+        assert_eq!(steps.iter().map(|step| step.fresh).collect::<Vec<_>>(), [8, 0, 0]);
+    }
+}

@@ -1,4 +1,4 @@
-//! `calibrate`.
+//! The command `calibrate`.
 
 use clap::Args;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `import`.
+//! The command `import`.
 
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;

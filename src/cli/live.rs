@@ -1,4 +1,4 @@
-//! `live`.
+//! The command `live`.
 
 use super::format::ReportFormat;
 use clap::Args;

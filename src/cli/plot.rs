@@ -1,4 +1,4 @@
-//! `plot`.
+//! The command `plot`.
 
 use super::format::PictureFormat;
 use clap::Args;

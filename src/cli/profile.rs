@@ -1,4 +1,4 @@
-//! `profile`.
+//! The command `profile`.
 
 use super::format::{PictureFormat, ReportFormat};
 use clap::{Args, Subcommand};

@@ -1,4 +1,4 @@
-//! `run`.
+//! The command `run`.
 
 use super::format::ReportFormat;
 use super::scenario::ScenarioArgs;

@@ -1,4 +1,4 @@
-//! `sweep`.
+//! The command `sweep`.
 
 use super::format::RowFormat;
 use super::scenario::ScenarioArgs;

@@ -1,4 +1,4 @@
-//! `validate`.
+//! The command `validate`.
 
 use super::format::ReportFormat;
 use clap::Args;
