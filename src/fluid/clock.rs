@@ -52,6 +52,12 @@ impl Clock {
         self.value
     }
 
+    /// Notes that the next instant is to be found anew; whether that is news.
+    #[inline]
+    pub(super) fn touch(&mut self) -> bool {
+        !std::mem::replace(&mut self.touched, true)
+    }
+
     /// From `now` on the clock runs at its target; gives when its first rider is due.
     #[inline]
     pub(super) fn refresh(&mut self, now: Time) -> Time {

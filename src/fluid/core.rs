@@ -16,16 +16,40 @@ const REBASE: u64 = 64_000_000_000_000;
 const PATIENCE: u32 = 64;
 
 /// Key of a flow that has left its group and is yet to be told.
-const DONE: f64 = f64::NEG_INFINITY;
+pub(super) const DONE: f64 = f64::NEG_INFINITY;
 
 /// A flow, or several that started as one. A slot without flow has sequence 0.
 #[derive(Debug, Clone, Copy)]
-struct Slot {
-    generation: u32,
+pub(super) struct Slot {
+    pub(super) generation: u32,
     group: u32,
-    count: u32,
-    sequence: u64,
-    key: f64,
+    pub(super) count: u32,
+    pub(super) sequence: u64,
+    pub(super) key: f64,
+}
+
+impl Slot {
+    /// The flow has left; gives the generation that it had.
+    #[inline]
+    fn vacate(&mut self) -> u32 {
+        self.sequence = 0;
+        let generation = self.generation;
+        self.generation = generation.wrapping_add(1);
+        generation
+    }
+}
+
+/// Puts a flow into a free slot, or a new one.
+#[inline]
+fn occupy(slots: &mut Vec<Slot>, free: &mut Vec<u32>, flow: Slot) -> FlowId {
+    if let Some(slot) = free.pop() {
+        let place = &mut slots[slot as usize];
+        let generation = place.generation;
+        *place = Slot { generation, ..flow };
+        return FlowId { slot, generation };
+    }
+    slots.push(flow);
+    FlowId { slot: slots.len() as u32 - 1, generation: flow.generation }
 }
 
 /// Everything but the callers' tokens.
@@ -137,29 +161,28 @@ impl Core {
         id
     }
 
+    #[inline]
     pub(super) fn start(&mut self, now: Time, group: u32, work: f64, count: u32) -> FlowId {
         assert!(work >= 0.0, "work is not negative");
         assert!(count > 0, "there is a flow to start");
         self.reach(now);
         self.sequence += 1;
-        let (sequence, value) = (self.sequence, self.value(group));
+        let sequence = self.sequence;
         let g = &mut self.groups[group as usize];
-        let key = value + work * g.per_weight;
-        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
-        if slot as usize == self.slots.len() {
-            self.slots.push(Slot { generation: 0, group, count, sequence, key });
-        }
-        let generation = self.slots[slot as usize].generation;
-        self.slots[slot as usize] = Slot { generation, group, count, sequence, key };
+        let key = g.value(&self.clocks, now) + work * g.per_weight;
+        let slot = Slot { generation: 0, group, count, sequence, key };
+        let flow = occupy(&mut self.slots, &mut self.free, slot);
         if work == 0.0 {
-            self.slots[slot as usize].key = DONE;
-            self.done.push((sequence, slot));
-        } else {
-            g.flows.push(key, Ticket { slot, generation });
-            g.active += count;
-            self.mark(group);
+            self.slots[flow.slot as usize].key = DONE;
+            self.done.push((sequence, flow.slot));
+            return flow;
         }
-        FlowId { slot, generation }
+        g.flows.push(key, Ticket { slot: flow.slot, generation: flow.generation });
+        g.active += count;
+        if g.mark() {
+            self.dirty.push(group);
+        }
+        flow
     }
 
     /// The group's own value: work per flow and weight since its origin.
@@ -170,17 +193,7 @@ impl Core {
 
     #[inline]
     fn value_at(&self, now: Time, group: u32) -> f64 {
-        let g = &self.groups[group as usize];
-        if g.home == NONE { 0.0 } else { self.clocks[g.home as usize].at(now) + g.offset }
-    }
-
-    #[inline]
-    fn mark(&mut self, group: u32) {
-        let g = &mut self.groups[group as usize];
-        if !g.dirty {
-            g.dirty = true;
-            self.dirty.push(group);
-        }
+        self.groups[group as usize].value(&self.clocks, now)
     }
 
     /// Whether rates are yet to be found.
@@ -240,6 +253,7 @@ impl Core {
     }
 
     /// The slot of a flow that is done at `now`, in order of start; its count.
+    #[inline]
     pub(super) fn finish(&mut self, now: Time) -> Option<(FlowId, u32)> {
         self.reach(now);
         if !self.swept && self.first_due() == now {
@@ -247,22 +261,16 @@ impl Core {
         }
         while let Some(&(sequence, slot)) = self.done.get(self.told) {
             self.told += 1;
-            let s = self.slots[slot as usize];
+            let s = &mut self.slots[slot as usize];
             if s.sequence == sequence {
-                self.release(slot);
-                return Some((FlowId { slot, generation: s.generation }, s.count));
+                let generation = s.vacate();
+                self.free.push(slot);
+                return Some((FlowId { slot, generation }, s.count));
             }
         }
         self.done.clear();
         self.told = 0;
         None
-    }
-
-    fn release(&mut self, slot: u32) {
-        let s = &mut self.slots[slot as usize];
-        s.sequence = 0;
-        s.generation = s.generation.wrapping_add(1);
-        self.free.push(slot);
     }
 
     /// Collects all flows that are due at `now`.
@@ -271,12 +279,7 @@ impl Core {
         let before = self.done.len();
         self.dues.up_to(self.now, &mut self.due_clocks);
         while let Some(clock) = self.due_clocks.pop() {
-            let limit = self.clocks[clock as usize].ripe(self.now);
-            self.clocks[clock as usize].riders.up_to(limit, &mut self.ripe);
-            while let Some(group) = self.ripe.pop() {
-                self.sweep_group(group, limit);
-            }
-            self.touch_clock(clock);
+            self.sweep_clock(clock);
         }
         // A flow that was due may have been cancelled since.
         let progress = self.done.len() > before || self.cancelled_at == self.now;
@@ -286,22 +289,22 @@ impl Core {
         }
     }
 
-    fn sweep_group(&mut self, group: u32, limit: f64) {
-        let value = self.value(group);
-        let g = &mut self.groups[group as usize];
-        while let Some(&(key, ticket)) = g.flows.peek().filter(|(key, _)| key - g.offset <= limit) {
-            g.flows.pop();
-            let s = &mut self.slots[ticket.slot as usize];
-            if s.generation != ticket.generation {
-                g.cancelled -= 1;
-                continue;
-            }
-            s.key = DONE;
-            g.active -= s.count;
-            g.credit(f64::from(s.count) * g.weight * (key - value));
-            self.done.push((s.sequence, ticket.slot));
+    #[inline]
+    fn sweep_clock(&mut self, clock: u32) {
+        let c = &mut self.clocks[clock as usize];
+        let limit = c.ripe(self.now);
+        c.riders.up_to(limit, &mut self.ripe);
+        if c.touch() {
+            self.touched_clocks.push(clock);
         }
-        self.mark(group);
+        let value = c.at(self.now);
+        while let Some(group) = self.ripe.pop() {
+            let g = &mut self.groups[group as usize];
+            g.sweep(value, limit, &mut self.slots, &mut self.done);
+            if g.mark() {
+                self.dirty.push(group);
+            }
+        }
     }
 
     /// Stops a flow; gives the work left.
@@ -311,7 +314,8 @@ impl Core {
         if s.generation != flow.generation || s.sequence == 0 {
             return None;
         }
-        self.release(flow.slot);
+        self.slots[flow.slot as usize].vacate();
+        self.free.push(flow.slot);
         self.cancelled_at = now;
         if s.key == DONE {
             return Some(0.0);
@@ -326,7 +330,9 @@ impl Core {
             g.cancelled = 0;
         }
         let left = (s.key - value) * g.weight;
-        self.mark(s.group);
+        if g.mark() {
+            self.dirty.push(s.group);
+        }
         Some(left.max(0.0))
     }
 

@@ -1,6 +1,8 @@
 //! A group: all flows of one demand. They progress alike, so a flow is a key that never changes:
 //! the group's work per flow and weight at its start, plus its own.
 
+use super::clock::Clock;
+use super::core::{DONE, Slot};
 use super::riders::NONE;
 use crate::engine::{Heap, Time};
 
@@ -121,6 +123,55 @@ impl Group {
             stale: false,
             path: Path::UNKNOWN,
             tally: Tally::default(),
+        }
+    }
+
+    /// The group's own value at `now`: work per flow and weight since its origin.
+    #[inline]
+    pub(super) fn value(&self, clocks: &[Clock], now: Time) -> f64 {
+        if self.home == NONE { 0.0 } else { clocks[self.home as usize].at(now) + self.offset }
+    }
+
+    /// Notes that flows started or left; whether that is news.
+    #[inline]
+    pub(super) fn mark(&mut self) -> bool {
+        !std::mem::replace(&mut self.dirty, true)
+    }
+
+    /// Moves the flows that are done, now that the clock is at `value` and keys up to `limit` are
+    /// due, from the heap to `done`.
+    #[inline]
+    pub(super) fn sweep(
+        &mut self,
+        value: f64,
+        limit: f64,
+        slots: &mut [Slot],
+        done: &mut Vec<(u64, u32)>,
+    ) {
+        while let Some(&(key, ticket)) =
+            self.flows.peek().filter(|(key, _)| key - self.offset <= limit)
+        {
+            self.flows.pop();
+            let slot = &mut slots[ticket.slot as usize];
+            if slot.generation != ticket.generation {
+                self.cancelled -= 1;
+                continue;
+            }
+            slot.key = DONE;
+            self.active -= slot.count;
+            self.credit(f64::from(slot.count) * self.weight * (key - (value + self.offset)));
+            done.push((slot.sequence, ticket.slot));
+        }
+    }
+
+    /// Files the group, number `id`, under its first flow on the clock that it rides; no cancelled
+    /// flow is in the heap.
+    #[inline]
+    pub(super) fn follow_head(&mut self, id: u32, home: &mut Clock, places: &mut [u32]) {
+        let head = self.flows.peek().map_or(f64::INFINITY, |first| first.0);
+        if head != self.head {
+            self.head = head;
+            home.riders.update(places, id, head - self.offset);
         }
     }
 

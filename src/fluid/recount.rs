@@ -22,10 +22,10 @@ impl Core {
     /// False, with nothing done, if it is not that simple.
     #[inline]
     fn recount(&mut self, group: u32) -> bool {
-        let g = &self.groups[group as usize];
+        let g = &mut self.groups[group as usize];
         let (before, after) = (g.settled, g.active);
         if before == after {
-            self.groups[group as usize].dirty = false;
+            g.dirty = false;
             self.refresh_head(group);
             return true;
         }
@@ -35,20 +35,54 @@ impl Core {
         if !g.path.known {
             self.find_path(group);
         }
-        if after == 0 {
-            return self.exit(group);
+        if after == 0 { self.exit(group) } else { self.readjust(group) }
+    }
+
+    /// The group goes on with more or less flows, limited by what limits it now.
+    #[inline]
+    fn readjust(&mut self, group: u32) -> bool {
+        let g = &mut self.groups[group as usize];
+        let flows = f64::from(g.active);
+        let (home, hub, (beside, own)) = (g.home, g.path.hub, g.beside(flows));
+        if !g.path.plain || (hub == NONE && home != own) {
+            return false;
         }
-        let simple = self.relimit(group, f64::from(after));
-        if simple {
-            self.resettle(group, after);
-            self.groups[group as usize].stale = true;
+        let (mut level, mut moved) = (beside, NONE);
+        if hub != NONE {
+            let u = &self.uses[hub as usize];
+            let link = &mut self.links[u.link as usize];
+            let (before, here) = (link.level, link.clock == home);
+            if !(here || home == own) || !link.recount(u.member, u.load * flows, beside, here) {
+                return false;
+            }
+            if here {
+                level = link.level;
+            } else if link.level != before {
+                moved = u.link;
+            }
+        }
+        let clock = &mut self.clocks[home as usize];
+        clock.target = level;
+        let value = clock.advance(self.now) + g.offset;
+        g.add_up(self.now, value, value);
+        g.settled = g.active;
+        g.dirty = false;
+        g.stale = true;
+        if clock.touch() {
+            self.touched_clocks.push(home);
+        }
+        if g.cancelled > 0 {
             self.refresh_head(group);
+        } else {
+            g.follow_head(group, clock, &mut self.places);
         }
-        simple
+        if moved != NONE {
+            self.publish(moved);
+        }
+        true
     }
 
     /// From now on so many flows are active.
-    #[inline]
     fn resettle(&mut self, group: u32, flows: u32) {
         let value = self.value(group);
         let g = &mut self.groups[group as usize];
@@ -133,39 +167,6 @@ impl Core {
             self.uncouple(at);
         }
         self.retire(group);
-        true
-    }
-
-    /// Finds what limits so many flows of the group, if it is what limits it now.
-    #[inline]
-    fn relimit(&mut self, group: u32, flows: f64) -> bool {
-        let g = &self.groups[group as usize];
-        let (home, hub, (beside, clock)) = (g.home, g.path.hub, g.beside(flows));
-        if !g.path.plain {
-            return false;
-        }
-        let mut level = beside;
-        if hub == NONE {
-            if home != clock {
-                return false;
-            }
-        } else {
-            let u = &self.uses[hub as usize];
-            let link = &mut self.links[u.link as usize];
-            let (before, here) = (link.level, link.clock == home);
-            if !(here || home == clock) || !link.recount(u.member, u.load * flows, beside, here) {
-                return false;
-            }
-            if here {
-                level = link.level;
-            } else if link.level != before {
-                self.publish(u.link);
-            }
-        }
-        let clock = &mut self.clocks[home as usize];
-        clock.target = level;
-        clock.advance(self.now);
-        self.touch_clock(home);
         true
     }
 

@@ -43,9 +43,7 @@ impl Core {
 
     #[inline]
     pub(super) fn touch_clock(&mut self, clock: u32) {
-        let c = &mut self.clocks[clock as usize];
-        if !c.touched {
-            c.touched = true;
+        if self.clocks[clock as usize].touch() {
             self.touched_clocks.push(clock);
         }
     }
@@ -365,8 +363,7 @@ impl Core {
             g.head = head;
             let home = &mut self.clocks[g.home as usize];
             home.riders.update(&mut self.places, group, head - g.offset);
-            if !home.touched {
-                home.touched = true;
+            if home.touch() {
                 self.touched_clocks.push(g.home);
             }
         }
