@@ -4,6 +4,7 @@ use super::clock::Clock;
 use crate::account::Activity;
 use crate::engine::Time;
 use crate::report::Cause;
+use std::sync::atomic::AtomicBool;
 
 /// The activities of one item: each lasts until the next.
 pub(super) struct Log {
@@ -23,11 +24,26 @@ impl Log {
         self.entries.clear();
     }
 
-    /// From now on the worker does what counts as `cause`. An item's first activity begins with the
-    /// item: no clock is asked, and waking up counts as part of it.
+    /// When what is not yet logged began: an item's first activity begins with the item.
+    pub(super) fn start(&self) -> Time {
+        if self.entries.is_empty() { self.since } else { self.clock.now() }
+    }
+
+    /// The time.
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Sleeps until `deadline`, or until the run is `over`.
+    pub(super) fn sleep_until(&self, deadline: Time, over: &AtomicBool) {
+        self.clock.sleep_until(deadline, over);
+    }
+
+    /// From now on the worker does what counts as `cause`: for an item's first activity no clock is
+    /// asked, and waking up counts as part of it.
     #[inline]
     pub(super) fn begin(&mut self, cause: Cause) -> Time {
-        let now = if self.entries.is_empty() { self.since } else { self.clock.now() };
+        let now = self.start();
         self.entries.push((now, Activity::Doing(cause)));
         now
     }

@@ -97,7 +97,7 @@ impl Medium<'_> {
         let least = 1.0 / self.most();
         // What a core's part of the time per byte cannot be taken out of.
         let (alone, missing) = (per_byte.max(least), least - (per_byte.max(least) - cpu.per_byte));
-        let mostly = cpu.per_byte > alone / 2.0 || missing * size > fixed;
+        let mostly = cpu.per_byte > alone.max(least) / 2.0 || missing * size > fixed;
         if mostly && cpu.per_byte > 0.0 && missing > 0.0 {
             let alone = per_byte.max(cpu.per_byte);
             self.per_stream = 1.0 / alone;
@@ -307,7 +307,8 @@ impl Builder<'_, '_> {
         let (cores, link) = self.cores(threads_of(job), rest.coupled.is_some());
         if let (Some((cpu, alone)), Some(link)) = (rest.coupled, link) {
             mount.group = Some(self.coupled(route, link, cpu, 1.0 / alone));
-            mount.alone = alone;
+            // Where the line is much slower than a core, what takes longer than alone waits for it.
+            mount.alone = if cpu > alone / 2.0 { alone } else { 0.0 };
         }
         let mut first_worker = Vec::new();
         for (index, stage) in job.loader.stages.iter().enumerate() {
