@@ -15,7 +15,7 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
     }
     let overrides = overrides(args);
     let opened = Opened::open(&args.scenario, &overrides)?;
-    let scenario = opened.resolve()?;
+    let scenario = opened.resolve_live()?;
     let source =
         Source { name: opened.name().to_owned(), text: opened.text().to_owned(), overrides };
     let executable = std::env::current_exe()

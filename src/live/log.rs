@@ -24,11 +24,6 @@ impl Log {
         self.entries.clear();
     }
 
-    /// When what is not yet logged began: an item's first activity begins with the item.
-    pub(super) fn start(&self) -> Time {
-        if self.entries.is_empty() { self.since } else { self.clock.now() }
-    }
-
     /// The time.
     pub(super) fn now(&self) -> Time {
         self.clock.now()
@@ -39,11 +34,11 @@ impl Log {
         self.clock.sleep_until(deadline, over);
     }
 
-    /// From now on the worker does what counts as `cause`: for an item's first activity no clock is
-    /// asked, and waking up counts as part of it.
+    /// From now on the worker does what counts as `cause`. An item's first activity begins with the
+    /// item: no clock is asked, and waking up counts as part of it.
     #[inline]
     pub(super) fn begin(&mut self, cause: Cause) -> Time {
-        let now = self.start();
+        let now = if self.entries.is_empty() { self.since } else { self.clock.now() };
         self.entries.push((now, Activity::Doing(cause)));
         now
     }

@@ -77,25 +77,25 @@ impl Limits {
         };
         if let Some(Line { bandwidth, cap }) = &self.line {
             match bandwidth {
-                Bandwidth::Fixed(all) if all.is_finite() => say(format!("{} MB/s", all / 1e6)),
+                Bandwidth::Fixed(all) if all.is_finite() => {
+                    say(format!("{} MB/s", short(all / 1e6)))
+                }
                 Bandwidth::Fixed(_) => {}
                 Bandwidth::ByTransfers(table) => {
                     let most = table.iter().copied().fold(0.0, f64::max);
-                    say(format!("at most {} MB/s, by number of transfers", most / 1e6));
+                    say(format!("at most {} MB/s, by number of transfers", short(most / 1e6)));
                 }
             }
             if cap.is_finite() {
-                say(format!("{:.4} MB/s for each transfer", cap / 1e6));
+                say(format!("{} MB/s for each transfer", short(cap / 1e6)));
             }
         }
         if let Some(rate) = self.operations {
-            say(format!("{rate} operations per second"));
+            say(format!("{} operations per second", short(rate)));
         }
         if let Some(latency) = &self.latency {
-            say(format!(
-                "{:.4} ms to the first byte on average",
-                1e3 * (latency.mean() + self.more)
-            ));
+            let mean = latency.mean() + self.more;
+            say(format!("{} ms to the first byte on average", short(1e3 * mean)));
         }
         text
     }
@@ -114,6 +114,11 @@ impl Line {
         };
         all || self.cap.is_finite()
     }
+}
+
+/// With four digits behind the point at most.
+fn short(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
 }
 
 /// No more than `most` [B/s].
@@ -223,7 +228,7 @@ impl Pace {
             let mut draws = of.streams.at(Purpose::Latency, of.owner, position, request);
             Span::from_seconds(sampler.draw(&mut draws) + more)
         });
-        let start = if latency.is_some() { log.begin(Cause::Latency) } else { log.start() };
+        let start = if latency.is_some() { log.begin(Cause::Latency) } else { log.now() };
         if latency.is_none() {
             self.transfer(bytes, log);
         }

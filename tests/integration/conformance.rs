@@ -128,7 +128,7 @@ fn storage_is_as_slow_as_it_is_written() {
         ("latency = \"8 ms\"", 4, 80.0 / 4.0 * 8e-3, Cause::Latency),
         ("bandwidth = \"4 MB/s\"", 4, 80.0 * 2.5e-3, Cause::Transfer),
         ("per_stream = \"4 MB/s\"", 2, 80.0 / 2.0 * 2.5e-3, Cause::Transfer),
-        ("bandwidth = [\"8 MB/s\", \"4 MB/s\"]", 2, 80.0 * 2.5e-3, Cause::Transfer),
+        ("bandwidth = [\"8 MB/s\", \"4 MB/s\"]", 2, 80.0 * 1.25e-3, Cause::Transfer),
     ];
     for (limit, workers, least, cause) in cases {
         let loader = read(&format!("workers = {workers}\nper_sample = [\"read\"]\nbuffer = 4"));
