@@ -168,6 +168,17 @@ fn a_storage_is_held_to_what_is_written_and_the_report_says_so() {
 }
 
 #[test]
+fn processes_share_what_a_storage_may_deliver() {
+    // System: two processes that read 20 samples of 10 kB each, 1 MB/s together. Expectation: 0.4 s at
+    // least, where each alone would need 0.2 s.
+    let place = place();
+    let slow = "storage.disk={ local-disk = { access = \"warm\", bandwidth = \"1 MB/s\" } }";
+    let report = report(&place, &["--set", slow, "--set", "dataset.d.sample_size=\"10 kB\""]);
+    let makespan = report["makespan"]["mean"].as_f64().expect("a makespan");
+    assert!(makespan > 0.39, "{makespan}");
+}
+
+#[test]
 fn a_file_server_is_emulated_over_local_files() {
     let place = place();
     let server = "file-server = { bandwidth = \"10 MB/s\", per_stream = \"8 MB/s\", latency = \"1 ms\", \
