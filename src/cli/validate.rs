@@ -36,6 +36,9 @@ pub struct Validate {
     /// Keep runs, table and parity plot here
     #[arg(short, long, value_name = "DIR", default_value = "validation")]
     pub output: PathBuf,
+    /// Predict the plan's points and run nothing
+    #[arg(long, requires = "plan")]
+    pub predict_only: bool,
     /// Fail if the mean error of samples per second is larger, as a share
     #[arg(long, value_name = "SHARE")]
     pub tolerance: Option<f64>,

@@ -2,12 +2,13 @@
 
 use super::{Failure, interrupt, output, run_figure, validate_figure};
 use crate::cli::{ReportFormat, Validate};
-use crate::live::{self, Settings, Source};
+use crate::live::{self, Settings, Source, Store};
 use crate::profile::Profile;
 use crate::report;
 use crate::scenario::{Override, Problems, ScenarioFile, Value};
 use crate::validate::{
-    self, LiveRun, Observed, Plan, PlanPoint, Point, Use, Verdict, measure, predict, with_noise,
+    self, Bound, LiveRun, Observed, Plan, PlanPoint, Point, Simulated, Use, Verdict, measure,
+    simulate, with_noise,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
@@ -68,14 +69,19 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     for point in &plan.points {
         base.file.resolve(&base.overrides(&point.set)?)?;
     }
+    if wanted.predict_only {
+        let points = predictions(&base, &plan, vec![Vec::new(); plan.points.len()])?;
+        return show(wanted, &points);
+    }
     fs::create_dir_all(&wanted.output)
         .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
     let mut journal = Journal::open(&wanted.output.join("runs.jsonl"))?;
     let known = std::mem::take(&mut journal.known);
     let bar = progress(validate::least_runs(&plan), quiet);
+    let mut store = Store::default();
     let run = |point: &PlanPoint, attempt: u32| {
         bar.set_message(point.name.clone());
-        let observed = observe(&base, point, wanted)?;
+        let observed = observe(&base, point, wanted, &mut store)?;
         bar.inc(1);
         let (name, set) = (point.name.clone(), point.set.clone());
         let run = LiveRun { point: name, set, attempt, observed };
@@ -96,7 +102,12 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
 }
 
 /// One live run of a point.
-fn observe(base: &Base, point: &PlanPoint, wanted: &Validate) -> Result<Observed, Failure> {
+fn observe(
+    base: &Base,
+    point: &PlanPoint,
+    wanted: &Validate,
+    store: &mut Store,
+) -> Result<Observed, Failure> {
     let scenario = base.file.resolve(&base.overrides(&point.set)?)?;
     let mut overrides = point.set.clone();
     overrides.push(format!("profile={}", base.named.value()));
@@ -118,7 +129,7 @@ fn observe(base: &Base, point: &PlanPoint, wanted: &Validate) -> Result<Observed
         stop: interrupt::flag(),
     };
     let mut outcomes = Vec::new();
-    live::run(&scenario, &source, &settings, &mut outcomes, &mut |_| {})?;
+    live::run(&scenario, &source, &settings, store, &mut outcomes, &mut |_| {})?;
     let report = report::summarise(&scenario, &outcomes, 0.0);
     Observed::of(&report).ok_or_else(|| {
         Failure::Input(format!("point {:?} ended before its first step; run it longer", point.name))
@@ -126,25 +137,35 @@ fn observe(base: &Base, point: &PlanPoint, wanted: &Validate) -> Result<Observed
 }
 
 /// The points with their live runs and what was predicted of them. What differs between equal runs
-/// is taken from the fit points.
+/// is taken from the fit points that are bound by the same, or from all where there are none.
 fn predictions(base: &Base, plan: &Plan, runs: Vec<Vec<Observed>>) -> Result<Vec<Point>, Failure> {
-    let fitted: Vec<Vec<Observed>> = plan
-        .points
-        .iter()
-        .zip(&runs)
-        .filter(|(point, _)| point.used == Use::Fit)
-        .map(|(_, runs)| runs.clone())
-        .collect();
-    let profile = with_noise(&base.profile, &fitted);
-    let one = |(point, runs): (&PlanPoint, Vec<Observed>)| -> Result<Point, Failure> {
+    let simulated = |point: &PlanPoint| -> Result<(Simulated, Bound), Failure> {
         let overrides = base.overrides(&point.set)?;
-        let found = predict(&base.file, &overrides, &profile, plan.predictions)?;
-        let (prediction, naive) = found.ok_or_else(|| nothing(&point.name))?;
-        let mut compared = Point::new(&point.name, point.used, prediction, plan.noise_floor);
-        (compared.runs, compared.naive) = (runs, naive);
-        Ok(compared)
+        let found = simulate(&base.file, &overrides, &base.profile, plan.predictions)?;
+        let quiet = found.predict(&base.profile).ok_or_else(|| nothing(&point.name))?;
+        Ok((found, Bound::of(&quiet.median)))
     };
-    plan.points.par_iter().zip(runs).map(one).collect()
+    let simulated: Vec<(Simulated, Bound)> =
+        plan.points.par_iter().map(simulated).collect::<Result<_, _>>()?;
+    let fitted = |wanted: Option<Bound>| -> Profile {
+        let all = plan.points.iter().zip(&runs).zip(&simulated);
+        let mine = all.filter(|((point, _), (_, bound))| {
+            point.used == Use::Fit && wanted.is_none_or(|wanted| wanted == *bound)
+        });
+        with_noise(&base.profile, &mine.map(|((_, runs), _)| runs.clone()).collect::<Vec<_>>())
+    };
+    let usual = fitted(None);
+    let of_bound = Bound::ALL.map(|bound| (bound, fitted(Some(bound))));
+    let one =
+        |((point, (found, bound)), runs): ((&PlanPoint, &(Simulated, Bound)), Vec<Observed>)| {
+            let own = of_bound.iter().find(|(of, profile)| of == bound && *profile != base.profile);
+            let profile = own.map_or(&usual, |(_, profile)| profile);
+            let prediction = found.predict(profile).ok_or_else(|| nothing(&point.name))?;
+            let mut compared = Point::new(&point.name, point.used, prediction, plan.noise_floor);
+            (compared.bound, compared.runs, compared.naive) = (*bound, runs, found.naive);
+            Ok(compared)
+        };
+    plan.points.iter().zip(&simulated).zip(runs).map(one).collect()
 }
 
 fn nothing(point: &str) -> Failure {
@@ -166,27 +187,31 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
         let scenario = base.file.resolve(&overrides)?;
         let samples: u64 =
             scenario.jobs.iter().map(|job| job.batch * u64::from(job.copies_per_node)).sum();
-        let found = predict(&base.file, &overrides, &base.profile, wanted.predictions)?;
-        let (prediction, naive) = found.ok_or_else(|| nothing(&row.name))?;
+        let found = simulate(&base.file, &overrides, &base.profile, wanted.predictions)?;
+        let prediction = found.predict(&base.profile).ok_or_else(|| nothing(&row.name))?;
         // One row is one run: nothing is known of its noise, so none counts against it.
         let mut point = Point::new(&row.name, row.used, prediction, f64::INFINITY);
-        (point.runs, point.naive) = (vec![row.observed(samples as f64)], naive);
+        (point.runs, point.naive) = (vec![row.observed(samples as f64)], found.naive);
         Ok(point)
     };
     let points: Vec<Point> = rows.par_iter().map(one).collect::<Result<_, _>>()?;
     finish(wanted, &points)
 }
 
-/// Says and draws what was found; an error beyond the tolerance is one.
-fn finish(wanted: &Validate, points: &[Point]) -> Result<(), Failure> {
-    let verdict = Verdict::of(points);
+/// Says what was found.
+fn show(wanted: &Validate, points: &[Point]) -> Result<(), Failure> {
     let text = match wanted.format {
         ReportFormat::Text => validate::render(points, output::width()),
         ReportFormat::Json => {
-            let value = serde_json::json!({ "points": points, "verdict": verdict });
+            let value = serde_json::json!({ "points": points, "verdict": Verdict::of(points) });
             format!("{value:#}\n")
         }
     };
+    output::stdout(text.as_bytes())
+}
+
+/// Says and draws what was found; an error beyond the tolerance is one.
+fn finish(wanted: &Validate, points: &[Point]) -> Result<(), Failure> {
     fs::create_dir_all(&wanted.output)
         .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
     let figure = validate_figure::parity(points);
@@ -195,9 +220,9 @@ fn finish(wanted: &Validate, points: &[Point]) -> Result<(), Failure> {
     let table = wanted.output.join("points.json");
     let json = serde_json::to_vec_pretty(points).unwrap_or_default();
     output::file(&table, |to| to.write_all(&json))?;
-    output::stdout(text.as_bytes())?;
+    show(wanted, points)?;
     let Some(tolerance) = wanted.tolerance else { return Ok(()) };
-    match verdict {
+    match Verdict::of(points) {
         Some(verdict) if verdict.mean_error <= tolerance => Ok(()),
         Some(verdict) => Err(Failure::Check(format!(
             "the mean error is {:.1} %, more than --tolerance allows ({:.1} %)",

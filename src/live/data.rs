@@ -26,6 +26,8 @@ pub struct Location {
     pub(super) access: Access,
     /// Whether sizes are the files' own, not the drawn ones.
     pub(super) measured: bool,
+    /// Whether it is on a file server: then that one's limits hold, not the scenario's.
+    pub(super) mounted: bool,
 }
 
 /// A data set as readers find it.

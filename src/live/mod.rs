@@ -6,24 +6,29 @@
 //!
 //! - `clock`: wall and CPU time; `order`: which sample comes when, by the simulator's draws,
 //! - `data`, `reader`: files, and how samples are read from them; `work`: what workers do,
+//! - `pace`: storage as slow as the scenario writes it; `books`: what it serves; `ledger`: where those are,
 //! - `state`, `training`: what the threads of a job copy share, and the rules of handing over,
 //! - `shared`: the lock around it, and who is woken; `device`: who carries out steps,
-//! - `job`: one job copy from start to outcome; `children`: several, as processes; `run`: all of it,
+//! - `store`: data sets that are generated; `job`: one job copy from start to outcome; `children`: several, as processes; `run`: all of it,
 //! - `check`: what this machine lacks; `notes`: what was emulated.
 
+mod books;
 mod check;
 mod children;
 mod clock;
 mod data;
 mod device;
 mod job;
+mod ledger;
 mod log;
 mod notes;
 mod order;
+mod pace;
 mod reader;
 mod run;
 mod shared;
 mod state;
+mod store;
 mod training;
 mod work;
 
@@ -33,6 +38,7 @@ pub use clock::monotonic;
 pub use data::Location;
 pub use job::{Part, PartOutcome, run_part};
 pub use run::{Event, Settings, Source, check, run};
+pub use store::Store;
 
 use std::path::Path;
 

@@ -68,6 +68,11 @@ impl FileOrder {
         FileOrder { files: files(dataset), shuffled, streams, owner, permutation: None }
     }
 
+    /// The epoch of a place of the job copy's reading.
+    pub(super) fn epoch(&self, place: u64) -> u64 {
+        place / self.files
+    }
+
     /// The file at a place of the job copy's reading.
     pub(super) fn at(&mut self, place: u64) -> u64 {
         let (epoch, index) = (place / self.files, place % self.files);

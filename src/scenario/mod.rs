@@ -39,7 +39,7 @@ pub use loader::{Operation, Order, Stage, StageGraph, Unit};
 pub use problem::{Problem, Problems};
 pub use profile::Reading;
 pub use settings::schema;
-pub use storage::{Access, ReadCpu, Storage, StorageKind};
+pub use storage::{Access, ReadCpu, Storage, StorageKind, Written};
 pub use value::{Axis, Override, Value};
 
 /// Everything a run needs, already checked.

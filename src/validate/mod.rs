@@ -4,6 +4,7 @@
 //! world is run several times, interleaved with the others, and the simulated one predicts an
 //! interval for a single run. [`Verdict`] holds how far apart they are.
 
+mod bound;
 mod measure;
 mod measured;
 mod naive;
@@ -16,12 +17,13 @@ mod tests;
 mod text;
 mod verdict;
 
+pub use bound::Bound;
 pub use measure::{LiveRun, least_runs, measure};
 pub use measured::{MeasuredError, MeasuredRow, read_measured};
 pub use naive::{Naive, naive};
 pub use observed::Observed;
 pub use plan::{Plan, PlanError, PlanPoint, Use};
 pub use point::{Point, Prediction};
-pub use predict::{predict, with_noise};
+pub use predict::{Simulated, simulate, with_noise};
 pub use text::render;
-pub use verdict::{Balance, Verdict};
+pub use verdict::{Class, Verdict};

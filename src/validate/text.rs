@@ -1,6 +1,6 @@
 //! The error table for people.
 
-use super::{Observed, Point, Verdict};
+use super::{Bound, Class, Observed, Point, Verdict};
 use crate::report::format::{number, rate, seconds, share};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
 use std::fmt::Write;
@@ -15,6 +15,7 @@ pub fn render(points: &[Point], width: usize) -> String {
         .set_width(u16::try_from(width).unwrap_or(u16::MAX))
         .set_header([
             "point",
+            "bound by",
             "predicted samples/s (90 %)",
             "measured",
             "noise",
@@ -24,7 +25,7 @@ pub fn render(points: &[Point], width: usize) -> String {
             "stall",
             "queue",
         ]);
-    for index in 1..9 {
+    for index in 2..10 {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -55,6 +56,7 @@ fn row(point: &Point) -> Vec<String> {
     };
     vec![
         format!("{}{mark}", point.name),
+        point.bound.name().to_owned(),
         format!("{} [{low}, {high}]", number(predicted.samples_per_second)),
         measured.as_ref().map_or("-".to_owned(), |run| number(run.samples_per_second)),
         point.noise().map_or("-".to_owned(), share),
@@ -71,6 +73,9 @@ fn signed(error: f64) -> String {
 }
 
 fn summary(points: &[Point]) -> Vec<String> {
+    if points.iter().all(|point| point.runs.is_empty()) {
+        return vec![predicted(points)];
+    }
     let Some(verdict) = Verdict::of(points) else {
         return vec!["no held-out point counts: run it again on a quieter machine".to_owned()];
     };
@@ -79,18 +84,12 @@ fn summary(points: &[Point]) -> Vec<String> {
         format!("; mispredicted most there: {cause}, {} against {}", share(*ours), share(*live))
     });
     let naive = verdict.naive_mean_error.map_or("-".to_owned(), share);
-    let balance = verdict.balance;
-    vec![
-        format!(
-            "held-out points      {} counted, {} too noisy ({} bound by compute, {} by storage, {} by \
-             cores; {} within 25 % of a crossover)",
-            verdict.points,
-            verdict.too_noisy,
-            balance.compute,
-            balance.storage,
-            balance.prepare,
-            balance.crossover
-        ),
+    let mut lines = vec![format!(
+        "held-out points      {} counted, {} too noisy",
+        verdict.points, verdict.too_noisy
+    )];
+    lines.extend(verdict.classes.iter().map(|of| class(of, verdict.points)));
+    lines.extend([
         format!(
             "samples per second   mean error {}, worst {} ({name}{cause})",
             share(verdict.mean_error),
@@ -105,7 +104,31 @@ fn summary(points: &[Point]) -> Vec<String> {
             share(verdict.half_width)
         ),
         format!("fastest and slowest  {}", extremes(points)),
-    ]
+    ]);
+    lines
+}
+
+/// What held-out points that were not run are bound by.
+fn predicted(points: &[Point]) -> String {
+    let of = |bound: Bound| points.iter().filter(|p| p.held_out && p.bound == bound).count();
+    let classes = Bound::ALL.map(|bound| format!("{} {}", bound.name(), of(bound)));
+    format!("held-out points, nothing run: {}", classes.join(", "))
+}
+
+/// The errors of points that are bound by the same.
+fn class(of: &Class, all: usize) -> String {
+    let or_none = |error: Option<f64>| error.map_or("-".to_owned(), share);
+    let wanted = of.share(all).map_or(String::new(), |(wanted, met)| {
+        format!(" ({wanted}: {})", if met { "met" } else { "not met" })
+    });
+    format!(
+        "  {:<18} {} of {all}{wanted}; mean error {}, worst {}, naive {}",
+        of.bound.name(),
+        of.points,
+        or_none(of.mean_error),
+        or_none(of.worst),
+        or_none(of.naive_mean_error)
+    )
 }
 
 fn extremes(points: &[Point]) -> String {

@@ -2,6 +2,9 @@
 
 use super::runs::repository;
 use super::support::Place;
+use forebay::profile::Profile;
+use forebay::scenario::ScenarioFile;
+use forebay::validate::{Bound, Plan, Use, simulate};
 use std::fs;
 
 const SCENARIO: &str = r#"
@@ -135,4 +138,40 @@ fn what_cannot_be_used_is_refused_before_anything_runs() {
         assert!(error.contains(says), "{all:?}: {error}");
     }
     assert!(!place.path("validation").exists());
+}
+
+#[test]
+fn the_shipped_plan_has_points_of_every_kind() {
+    // What the README claims rests on these shares, whatever is measured.
+    let path = repository("calibrate/plans/validate.toml");
+    let text = fs::read_to_string(&path).expect("a plan");
+    let plan = Plan::parse(&path, &text).expect("a plan");
+    let profile = Profile::open(&repository("calibrate/profiles/shared-vm/profile.toml"));
+    let (profile, file) = (profile.expect("a profile"), ScenarioFile::open(&plan.scenario));
+    let file = file.expect("a scenario");
+    let held_out = plan.points.iter().filter(|point| point.used == Use::HeldOut);
+    let bounds: Vec<Bound> = held_out
+        .map(|point| {
+            let short = ["run.duration=\"400 ms\"".to_owned()];
+            let set = point.set.iter().chain(&short).map(|text| text.parse().expect(text));
+            let found = simulate(&file, &set.collect::<Vec<_>>(), &profile, 2).expect(&point.name);
+            Bound::of(&found.predict(&profile).expect("steps").median)
+        })
+        .collect();
+    let all = bounds.len();
+    let of = |wanted| bounds.iter().filter(|bound| **bound == wanted).count();
+    assert!(all >= 32, "{all}: some will be too noisy, and 24 must count");
+    assert!(3 * of(Bound::Storage) >= all && 3 * of(Bound::Compute) <= all, "{bounds:?}");
+    assert!(4 * of(Bound::Crossover) >= all && of(Bound::Cores) >= 6, "{bounds:?}");
+}
+
+#[test]
+fn a_plan_can_be_predicted_without_running_anything() {
+    let place = place();
+    let before = place.files();
+    let arguments = ["validate", "plan.toml", "--profile", "profile.toml", "--predict-only"];
+    let done = place.forebay(&arguments).assert().success();
+    let text = String::from_utf8_lossy(&done.get_output().stdout).into_owned();
+    assert!(text.contains("held-out points, nothing run: storage 0"), "{text}");
+    assert_eq!(place.files(), before);
 }

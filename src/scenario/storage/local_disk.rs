@@ -1,7 +1,7 @@
 //! A disk in each node.
 
 use super::settings::{BandwidthSettings, CpuSettings};
-use super::{Access, Bandwidth, ReadCpu, StorageKind};
+use super::{Access, Bandwidth, ReadCpu, StorageKind, Written};
 use crate::law::ReadLaw;
 use crate::scenario::Distribution;
 use crate::scenario::check::Check;
@@ -35,6 +35,15 @@ pub(in crate::scenario) struct LocalDisk {
 }
 
 impl LocalDisk {
+    pub(super) fn written(&self) -> Written {
+        Written {
+            bandwidth: self.bandwidth.is_written(),
+            per_stream: self.per_stream.is_written(),
+            latency: self.latency.is_written(),
+            operations: self.operations.is_written(),
+        }
+    }
+
     /// The checked disk of the table at node `at`, with data in such a layout.
     pub(super) fn resolve(
         &self,
