@@ -1,16 +1,18 @@
 //! `forebay validate`: how wrong are the predictions?
 
-use super::{Failure, interrupt, output, run_figure, validate_figure};
+use super::{Failure, input, interrupt, output, run_figure, validate_figure};
 use crate::cli::{ReportFormat, Validate};
 use crate::live::{self, Settings, Source};
 use crate::profile::Profile;
 use crate::report;
-use crate::scenario::{Override, Problems, ScenarioFile, Value};
+use crate::scenario::{Job, Override, Problems, Scenario, ScenarioFile, Value};
 use crate::validate::{
-    self, LiveRun, Observed, Plan, PlanPoint, Point, Use, Verdict, measure, predict, with_noise,
+    self, Factors, LiveRun, MeasuredRow, Observed, Plan, PlanPoint, Point, Refit, Use, Verdict,
+    measure, predict, predict_with, with_noise,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -61,7 +63,7 @@ impl Base {
 }
 
 fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let text = input::text(path)?;
     let plan = Plan::parse(path, &text).map_err(|error| Failure::Input(error.to_string()))?;
     let base = Base::open(&plan.scenario, wanted.profile.as_deref())?;
     // What is wrong with a point is said before an hour of runs.
@@ -92,7 +94,7 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
         other => other,
     })?;
     let points = predictions(&base, &plan, runs)?;
-    finish(wanted, &points)
+    finish(wanted, &points, None)
 }
 
 /// One live run of a point.
@@ -161,29 +163,66 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
     let file = fs::File::open(rows).map_err(|error| Failure::unreadable(rows, &error))?;
     let rows = validate::read_measured(file)
         .map_err(|error| Failure::Input(format!("cannot use {}: {error}", rows.display())))?;
+    let refit = refitted(&base, &rows)?;
+    let profile = with_noise(&base.profile, &equal_rows(&rows));
     let one = |row: &validate::MeasuredRow| -> Result<Point, Failure> {
         let overrides = base.overrides(&row.set)?;
         let scenario = base.file.resolve(&overrides)?;
-        let samples: u64 =
-            scenario.jobs.iter().map(|job| job.batch * u64::from(job.copies_per_node)).sum();
-        let found = predict(&base.file, &overrides, &base.profile, wanted.predictions)?;
+        let runs = wanted.predictions;
+        let found = predict_with(&base.file, &overrides, &profile, runs, refit.as_ref())?;
         let (prediction, naive) = found.ok_or_else(|| nothing(&row.name))?;
         // One row is one run: nothing is known of its noise, so none counts against it.
         let mut point = Point::new(&row.name, row.used, prediction, f64::INFINITY);
-        (point.runs, point.naive) = (vec![row.observed(samples as f64)], naive);
+        (point.runs, point.naive) = (vec![row.observed(samples_of_a_step(&scenario))], naive);
         Ok(point)
     };
     let points: Vec<Point> = rows.par_iter().map(one).collect::<Result<_, _>>()?;
-    finish(wanted, &points)
+    finish(wanted, &points, refit.as_ref())
+}
+
+/// What the rows that are marked for it tell of times.
+fn refitted(base: &Base, rows: &[MeasuredRow]) -> Result<Option<Refit>, Failure> {
+    let marked: Vec<&MeasuredRow> = rows.iter().filter(|row| row.used == Use::Fit).collect();
+    let overrides = marked.iter().map(|row| base.overrides(&row.set));
+    let overrides = overrides.collect::<Result<Vec<_>, Problems>>()?;
+    let measured = marked.iter().zip(&overrides).map(|(row, overrides)| {
+        Ok(row.observed(samples_of_a_step(&base.file.resolve(overrides)?)))
+    });
+    let measured = measured.collect::<Result<Vec<_>, Problems>>()?;
+    let simulate = |factors: &[Factors]| -> Result<Vec<Vec<Option<Observed>>>, Failure> {
+        let row = |set, factors| Ok(validate::show(&base.file, set, &base.profile, factors)?);
+        let all = |factors: &Factors| overrides.iter().map(|set| row(set, *factors)).collect();
+        factors.par_iter().map(all).collect()
+    };
+    validate::refit(&measured, simulate)
+}
+
+/// Rows for the fit whose keys are the same: they tell how much equal runs differ.
+fn equal_rows(rows: &[MeasuredRow]) -> Vec<Vec<Observed>> {
+    let mut groups: BTreeMap<&[String], Vec<Observed>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.used == Use::Fit && row.samples_per_second.is_some()) {
+        groups.entry(&row.set).or_default().push(row.observed(1.0));
+    }
+    groups.into_values().collect()
+}
+
+/// Samples of a step of all jobs.
+fn samples_of_a_step(scenario: &Scenario) -> f64 {
+    let of = |job: &Job| job.batch * u64::from(job.copies_per_node);
+    scenario.jobs.iter().map(of).sum::<u64>() as f64
 }
 
 /// Says and draws what was found; an error beyond the tolerance is one.
-fn finish(wanted: &Validate, points: &[Point]) -> Result<(), Failure> {
+fn finish(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<(), Failure> {
     let verdict = Verdict::of(points);
     let text = match wanted.format {
-        ReportFormat::Text => validate::render(points, output::width()),
+        ReportFormat::Text => {
+            let fitted = refit.map(validate::refitted).unwrap_or_default();
+            fitted + &validate::render(points, output::width())
+        }
         ReportFormat::Json => {
-            let value = serde_json::json!({ "points": points, "verdict": verdict });
+            let value =
+                serde_json::json!({ "fitted": refit, "points": points, "verdict": verdict });
             format!("{value:#}\n")
         }
     };

@@ -5,21 +5,20 @@ use super::clock::{Clock, process_cpu};
 use super::data::{Data, Location};
 use super::device::Trainer;
 use super::log::Log;
-use super::order::FileOrder;
 use super::reader::Reader;
-use super::shared::Shared;
-use super::state::{StageRun, State, WorkerRun};
-use super::training::Training;
 use super::work::{Common, Hands, Link};
 use crate::account::{Queue, Recorder, add_steps};
-use crate::engine::{Span, Time};
-use crate::random::Streams;
+use crate::engine::Time;
+use crate::hand_over::{self, StageRun, State, Training, WorkerRun};
+use crate::random::{FileOrder, Streams};
 use crate::report::{JobOutcome, Trace};
 use crate::scenario::{Job, Operation, Order, QueueKind, Scenario, Stage, Stop, Unit};
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+/// What the threads of a job copy share.
+type Shared = hand_over::Shared<Clock>;
 
 /// Which copy of which job to run, and how.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -86,9 +85,10 @@ pub fn run_part(
         over: shared.over.clone(),
     };
     let reader = {
-        let order = FileOrder::new(&scenario.datasets[job.dataset], streams, part.owner);
+        let order = FileOrder::new(&scenario.datasets[job.dataset]);
         let next_file = Arc::new(AtomicU64::new(0));
-        move || Reader::new(data.clone(), order.clone(), next_file.clone())
+        let owner = part.owner;
+        move || Reader::new(data.clone(), order.clone(), (owner, streams), next_file.clone())
     };
     thread::scope(|threads| {
         let mut hands = Vec::new();
@@ -152,23 +152,10 @@ fn state(scenario: &Scenario, job: &Job, part: &Part) -> State {
     }
     let level_track = track("queue".to_owned());
     let stages = &job.loader.stages;
-    State {
-        stages: (0..stages.len()).map(|index| stage_run(stages, index, job)).collect(),
-        workers,
-        queue: Queue::new(1, 1, false, 0, Time::ZERO),
-        training,
-        quota: goal.quota,
-        started: 0,
-        in_progress: 0,
-        reading: Span::ZERO,
-        began: Time::ZERO,
-        runnable: VecDeque::new(),
-        wakes: Vec::new(),
-        recorder,
-        level_track,
-        ended: None,
-        failure: None,
-    }
+    let stages = (0..stages.len()).map(|index| stage_run(stages, index, job)).collect();
+    let mut state = State::new(stages, workers, training, goal.quota);
+    (state.recorder, state.level_track) = (recorder, level_track);
+    state
 }
 
 fn stage_run(stages: &[Stage], index: usize, job: &Job) -> StageRun {

@@ -4,7 +4,7 @@ use super::check::{self, Machine, reads_files};
 use super::children::{self, Assignment};
 use super::data::{Files, Location, generate};
 use super::job::{Part, PartOutcome};
-use super::order::{self, Sizes};
+use super::sizes::Sizes;
 use super::{Failure, notes};
 use crate::probe::{ProbeError, Workspace};
 use crate::report::{Outcome, ResourceOutcome, World};
@@ -191,7 +191,7 @@ fn bytes(scenario: &Scenario, index: usize) -> u64 {
     let dataset = &scenario.datasets[index];
     let stored = sizes(scenario, index).map_or(0, |sizes| sizes.sum(0, dataset.samples));
     // A file takes whole blocks.
-    stored.saturating_add(order::files(dataset).saturating_mul(4096))
+    stored.saturating_add(dataset.files().saturating_mul(4096))
 }
 
 fn access(scenario: &Scenario, storage: usize) -> Access {
@@ -217,7 +217,7 @@ fn made(
     let measured = dataset.image.is_some();
     let place = Place {
         location: Location { root, users: false, access, measured },
-        files: order::files(dataset),
+        files: dataset.files(),
     };
     finish(place, dataset)
 }
@@ -232,7 +232,7 @@ fn users(
     let root = root.canonicalize().map_err(|error| Failure::file("find", root, error))?;
     let access = access(scenario, storage);
     let location = Location { root, users: true, access, measured: true };
-    let (found, files) = (Files::open(&location)?.listed().unwrap_or(0), order::files(dataset));
+    let (found, files) = (Files::open(&location)?.listed().unwrap_or(0), dataset.files());
     if found < files {
         return Err(Failure::Input(format!(
             "{} has {found} files, and `{}` needs {files}: write fewer samples",

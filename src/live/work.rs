@@ -3,8 +3,8 @@
 use super::clock::{Clock, busy, thread_cpu};
 use super::log::Log;
 use super::reader::{ReadError, Reader};
-use super::state::Item;
 use crate::engine::{Span, Time};
+use crate::hand_over::Item;
 use crate::law::DecodeLaw;
 use crate::probe::image::{Decoder, ImageError};
 use crate::random::{Purpose, Sampler, Streams};
