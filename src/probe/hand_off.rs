@@ -145,7 +145,7 @@ mod tests {
             QueueProbe::new(&QueueSettings { capacity, producers, consumers, batch, budget: None });
         let cell = probe.cells().remove(0);
         let trial = probe.trial(&cell, &context).expect("a trial");
-        assert!(trial.operations > 0 && trial.operations % 8 == 0, "{trial:?}");
+        assert!(trial.operations > 0 && trial.operations.is_multiple_of(8), "{trial:?}");
         assert_eq!(trial.threads, 4);
         assert!(trial.seconds >= 0.02, "{trial:?}");
     }

@@ -31,6 +31,7 @@ nodes = 1
 node.cores = 1
 [storage.disk.local-disk]
 access = "warm"
+bandwidth = "2 GB/s"
 [dataset.d]
 samples = 8
 sample_size = "20 kB"

@@ -189,7 +189,7 @@ fn marked_rows_are_fitted_on_and_the_others_predicted() {
     }
     let text = place.forebay(&MEASURED[..9]).assert().success();
     let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
-    for part in ["fitted on 2 rows", "time of a step", "not told by rows", "device (fit)"] {
+    for part in ["fitted on 2 rows", "time of a step", "not told by rows", "(fit)"] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
