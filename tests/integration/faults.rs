@@ -222,7 +222,7 @@ fn files_without_permission_are_named() {
     let place = place();
     let forbid = |index: usize| {
         let path = place.path(&format!("data/{index}"));
-        fs::set_permissions(path, fs::Permissions::from_mode(0)).expect("ours");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o000)).expect("ours");
     };
     forbid(0);
     let (code, text) = said(&place, &CALIBRATE);
