@@ -1,17 +1,18 @@
 //! `forebay validate`: how wrong are the predictions?
 
-use super::{Failure, interrupt, output, run_figure, validate_figure};
+use super::{Failure, input, interrupt, output, run_figure, validate_figure};
 use crate::cli::{ReportFormat, Validate};
 use crate::live::{self, Settings, Source, Store};
 use crate::profile::Profile;
 use crate::report;
-use crate::scenario::{Override, Problems, ScenarioFile, Value};
+use crate::scenario::{Job, Override, Problems, Scenario, ScenarioFile, Value};
 use crate::validate::{
-    self, Bound, LiveRun, Observed, Plan, PlanPoint, Point, Simulated, Use, Verdict, measure,
-    simulate, with_noise,
+    self, Bound, Factors, LiveRun, MeasuredRow, Observed, Plan, PlanPoint, Point, Refit, Simulated,
+    Use, Verdict, measure, simulate, with_noise,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ impl Base {
 }
 
 fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let text = input::text(path)?;
     let plan = Plan::parse(path, &text).map_err(|error| Failure::Input(error.to_string()))?;
     let base = Base::open(&plan.scenario, wanted.profile.as_deref())?;
     // What is wrong with a point is said before an hour of runs.
@@ -71,7 +72,7 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     }
     if wanted.predict_only {
         let points = predictions(&base, &plan, vec![Vec::new(); plan.points.len()])?;
-        return show(wanted, &points);
+        return show(wanted, &points, None);
     }
     fs::create_dir_all(&wanted.output)
         .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
@@ -98,7 +99,7 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
         other => other,
     })?;
     let points = predictions(&base, &plan, runs)?;
-    finish(wanted, &points)
+    finish(wanted, &points, None)
 }
 
 /// One live run of a point.
@@ -141,7 +142,7 @@ fn observe(
 fn predictions(base: &Base, plan: &Plan, runs: Vec<Vec<Observed>>) -> Result<Vec<Point>, Failure> {
     let simulated = |point: &PlanPoint| -> Result<(Simulated, Bound), Failure> {
         let overrides = base.overrides(&point.set)?;
-        let found = simulate(&base.file, &overrides, &base.profile, plan.predictions)?;
+        let found = simulate(&base.file, &overrides, &base.profile, plan.predictions, None)?;
         let quiet = found.predict(&base.profile).ok_or_else(|| nothing(&point.name))?;
         Ok((found, Bound::of(&quiet.median)))
     };
@@ -182,28 +183,67 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
     let file = fs::File::open(rows).map_err(|error| Failure::unreadable(rows, &error))?;
     let rows = validate::read_measured(file)
         .map_err(|error| Failure::Input(format!("cannot use {}: {error}", rows.display())))?;
+    let refit = refitted(&base, &rows)?;
+    let profile = with_noise(&base.profile, &equal_rows(&rows));
     let one = |row: &validate::MeasuredRow| -> Result<Point, Failure> {
         let overrides = base.overrides(&row.set)?;
         let scenario = base.file.resolve(&overrides)?;
-        let samples: u64 =
-            scenario.jobs.iter().map(|job| job.batch * u64::from(job.copies_per_node)).sum();
-        let found = simulate(&base.file, &overrides, &base.profile, wanted.predictions)?;
-        let prediction = found.predict(&base.profile).ok_or_else(|| nothing(&row.name))?;
+        let runs = wanted.predictions;
+        let found = simulate(&base.file, &overrides, &profile, runs, refit.as_ref())?;
+        let prediction = found.predict(&profile).ok_or_else(|| nothing(&row.name))?;
         // One row is one run: nothing is known of its noise, so none counts against it.
         let mut point = Point::new(&row.name, row.used, prediction, f64::INFINITY);
-        (point.runs, point.naive) = (vec![row.observed(samples as f64)], found.naive);
+        let observed = row.observed(samples_of_a_step(&scenario));
+        (point.runs, point.naive) = (vec![observed], found.naive);
         Ok(point)
     };
     let points: Vec<Point> = rows.par_iter().map(one).collect::<Result<_, _>>()?;
-    finish(wanted, &points)
+    finish(wanted, &points, refit.as_ref())
+}
+
+/// What the rows that are marked for it tell of times.
+fn refitted(base: &Base, rows: &[MeasuredRow]) -> Result<Option<Refit>, Failure> {
+    let marked: Vec<&MeasuredRow> = rows.iter().filter(|row| row.used == Use::Fit).collect();
+    let overrides = marked.iter().map(|row| base.overrides(&row.set));
+    let overrides = overrides.collect::<Result<Vec<_>, Problems>>()?;
+    let measured = marked.iter().zip(&overrides).map(|(row, overrides)| {
+        Ok(row.observed(samples_of_a_step(&base.file.resolve(overrides)?)))
+    });
+    let measured = measured.collect::<Result<Vec<_>, Problems>>()?;
+    let simulate = |factors: &[Factors]| -> Result<Vec<Vec<Option<Observed>>>, Failure> {
+        let row = |set, factors| Ok(validate::show(&base.file, set, &base.profile, factors)?);
+        let all = |factors: &Factors| overrides.iter().map(|set| row(set, *factors)).collect();
+        factors.par_iter().map(all).collect()
+    };
+    validate::refit(&measured, simulate)
+}
+
+/// Rows for the fit whose keys are the same: they tell how much equal runs differ.
+fn equal_rows(rows: &[MeasuredRow]) -> Vec<Vec<Observed>> {
+    let mut groups: BTreeMap<&[String], Vec<Observed>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.used == Use::Fit && row.samples_per_second.is_some()) {
+        groups.entry(&row.set).or_default().push(row.observed(1.0));
+    }
+    groups.into_values().collect()
+}
+
+/// Samples of a step of all jobs.
+fn samples_of_a_step(scenario: &Scenario) -> f64 {
+    let of = |job: &Job| job.batch * u64::from(job.copies_per_node);
+    scenario.jobs.iter().map(of).sum::<u64>() as f64
 }
 
 /// Says what was found.
-fn show(wanted: &Validate, points: &[Point]) -> Result<(), Failure> {
+fn show(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<(), Failure> {
     let text = match wanted.format {
-        ReportFormat::Text => validate::render(points, output::width()),
+        ReportFormat::Text => {
+            let fitted = refit.map(validate::refitted).unwrap_or_default();
+            fitted + &validate::render(points, output::width())
+        }
         ReportFormat::Json => {
-            let value = serde_json::json!({ "points": points, "verdict": Verdict::of(points) });
+            let verdict = Verdict::of(points);
+            let value =
+                serde_json::json!({ "fitted": refit, "points": points, "verdict": verdict });
             format!("{value:#}\n")
         }
     };
@@ -211,7 +251,7 @@ fn show(wanted: &Validate, points: &[Point]) -> Result<(), Failure> {
 }
 
 /// Says and draws what was found; an error beyond the tolerance is one.
-fn finish(wanted: &Validate, points: &[Point]) -> Result<(), Failure> {
+fn finish(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<(), Failure> {
     fs::create_dir_all(&wanted.output)
         .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
     let figure = validate_figure::parity(points);
@@ -220,7 +260,7 @@ fn finish(wanted: &Validate, points: &[Point]) -> Result<(), Failure> {
     let table = wanted.output.join("points.json");
     let json = serde_json::to_vec_pretty(points).unwrap_or_default();
     output::file(&table, |to| to.write_all(&json))?;
-    show(wanted, points)?;
+    show(wanted, points, refit)?;
     let Some(tolerance) = wanted.tolerance else { return Ok(()) };
     match Verdict::of(points) {
         Some(verdict) if verdict.mean_error <= tolerance => Ok(()),

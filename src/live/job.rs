@@ -5,23 +5,22 @@ use super::clock::{Clock, process_cpu};
 use super::data::{Data, Location};
 use super::device::Trainer;
 use super::log::Log;
-use super::order::FileOrder;
 use super::pace::{Limits, Pace, Pacer, Tally};
 use super::reader::Reader;
-use super::shared::Shared;
-use super::state::{State, WorkerRun};
-use super::training::Training;
 use super::work::{Common, Hands, Link};
 use crate::account::{HandOver, Queue, Recorder, add_steps};
-use crate::engine::{Span, Time};
-use crate::random::Streams;
+use crate::engine::Time;
+use crate::hand_over::{self, State, Training, WorkerRun};
+use crate::random::{FileOrder, Streams};
 use crate::report::{JobOutcome, Trace};
 use crate::scenario::{Job, Scenario, Stop};
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+/// What the threads of a job copy share.
+type Shared = hand_over::Shared<Clock>;
 
 /// Which copy of which job to run, and how.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -94,12 +93,14 @@ pub fn run_part(
         over: shared.over.clone(),
     };
     let reader = {
-        let order = FileOrder::new(&scenario.datasets[job.dataset], streams, part.owner);
+        let order = FileOrder::new(&scenario.datasets[job.dataset]);
         let next_file = Arc::new(AtomicU64::new(0));
+        let owner = part.owner;
         let pacer = pacer(scenario, part, &shared, streams)?;
         move || {
             let pace = pacer.as_ref().map(Pace::new);
-            Reader::new(data.clone(), order.clone(), next_file.clone(), pace)
+            let whose = (owner, streams);
+            Reader::new(data.clone(), order.clone(), whose, next_file.clone(), pace)
         }
     };
     thread::scope(|threads| {
@@ -182,23 +183,10 @@ fn state(scenario: &Scenario, job: &Job, part: &Part) -> State {
         device.track = track(format!("gpu {d}"));
     }
     let level_track = track("queue".to_owned());
-    State {
-        stages: (0..job.loader.stages.len()).map(|index| HandOver::new(job, index)).collect(),
-        workers,
-        queue: Queue::new(1, 1, false, 0, Time::ZERO),
-        training,
-        quota: goal.quota,
-        started: 0,
-        in_progress: 0,
-        reading: Span::ZERO,
-        began: Time::ZERO,
-        runnable: VecDeque::new(),
-        wakes: Vec::new(),
-        recorder,
-        level_track,
-        ended: None,
-        failure: None,
-    }
+    let stages = (0..job.loader.stages.len()).map(|index| HandOver::new(job, index)).collect();
+    let mut state = State::new(stages, workers, training, goal.quota);
+    (state.recorder, state.level_track) = (recorder, level_track);
+    state
 }
 
 /// The last buffer, at the start.

@@ -1,10 +1,11 @@
 //! Reading samples: files one by one, shards request by request, or slices of memory.
 
 use super::data::{Data, Place};
+use super::fault::words;
 use super::log::Log;
-use super::order::FileOrder;
 use super::pace::{Pace, Request, Tally};
 use crate::engine::Time;
+use crate::random::{FileOrder, Streams};
 use crate::report::Cause;
 use crate::scenario::Layout;
 use rustix::fs::{Mode, OFlags, openat};
@@ -21,6 +22,8 @@ const BLOCK: usize = 4096;
 pub(super) struct Reader {
     data: Arc<Data>,
     order: FileOrder,
+    /// Number of the job copy, and its draws.
+    whose: (u64, Streams),
     /// Place of the next shard in the job copy's reading, shared by its workers.
     next_file: Arc<AtomicU64>,
     buffer: Buffer,
@@ -62,18 +65,23 @@ struct Buffer {
 /// Why a sample cannot be had; the file's name comes from [`Data`].
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    #[error("cannot open {0}: {1}")]
-    Open(String, Errno),
-    #[error("cannot read {0}: {1}")]
-    Read(String, Errno),
-    #[error("{0} is shorter than when the run began: {1} bytes where {2} were expected")]
+    #[error("cannot open {path}: {}", words(&(*error).into()))]
+    Open { path: String, error: Errno },
+    #[error("cannot read {path}: {}", words(&(*error).into()))]
+    Read { path: String, error: Errno },
+    #[error(
+        "{0} is shorter than when the run began: {1} bytes where {2} were expected; start again when \
+         nobody writes there"
+    )]
     Truncated(String, u64, u64),
 }
 
 impl Reader {
+    /// For job copy number `whose.0`, which draws from `whose.1`.
     pub(super) fn new(
         data: Arc<Data>,
         order: FileOrder,
+        whose: (u64, Streams),
         next_file: Arc<AtomicU64>,
         pace: Option<Pace>,
     ) -> Reader {
@@ -81,6 +89,7 @@ impl Reader {
             pace,
             data,
             order,
+            whose,
             next_file,
             buffer: Buffer::default(),
             name: String::new(),
@@ -94,7 +103,7 @@ impl Reader {
     pub(super) fn read(&mut self, position: u64, log: &mut Log) -> Result<u64, ReadError> {
         let size = match self.data.layout {
             Layout::FilePerSample => {
-                let sample = self.order.at(position);
+                let sample = self.order.at(position, self.whose.0, &self.whose.1);
                 let size = self.data.sizes.of(sample);
                 self.admit(log);
                 let request = self.begin(position, 0, size, log);
@@ -173,7 +182,7 @@ impl Reader {
                 Ok(0) => return Err(ReadError::Truncated(self.data.path(sample), got, size)),
                 Ok(n) => got += n as u64,
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(ReadError::Read(self.data.path(sample), error)),
+                Err(error) => return Err(ReadError::Read { path: self.data.path(sample), error }),
             }
         }
         self.buffer.filled = 0..size as usize;
@@ -182,7 +191,7 @@ impl Reader {
 
     fn open(&mut self, file: u64) -> Result<OwnedFd, ReadError> {
         let Place::Files(files) = &self.data.place else {
-            return Err(ReadError::Open("memory".to_owned(), Errno::INVAL));
+            return Err(ReadError::Open { path: "memory".to_owned(), error: Errno::INVAL });
         };
         files.name(file, &mut self.name);
         let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -190,15 +199,15 @@ impl Reader {
             flags |= OFlags::DIRECT;
         }
         openat(&files.root, self.name.as_str(), flags, Mode::empty())
-            .map_err(|error| ReadError::Open(self.data.path(file), error))
+            .map_err(|error| ReadError::Open { path: self.data.path(file), error })
     }
 
     fn next_shard(&mut self, samples_per_shard: u64, log: &mut Log) -> Result<(), ReadError> {
         let place = self.next_file.fetch_add(1, Ordering::Relaxed);
-        let number = self.order.at(place);
+        let number = self.order.at(place, self.whose.0, &self.whose.1);
         let first = number * samples_per_shard;
         let samples = first..(first + samples_per_shard).min(self.data.samples);
-        let before = self.order.epoch(place) * self.data.samples;
+        let before = self.order.epoch() * self.data.samples;
         let length = self.data.sizes.sum(samples.start, samples.end);
         self.admit(log);
         let file = match &self.data.place {
@@ -257,11 +266,13 @@ impl Reader {
             log.begin(Cause::Transfer);
         }
         let path = || self.data.path(self.shard.number);
-        let Some(file) = &self.shard.file else { return Err(ReadError::Open(path(), Errno::BADF)) };
+        let Some(file) = &self.shard.file else {
+            return Err(ReadError::Open { path: path(), error: Errno::BADF });
+        };
         let got = match retry_on_intr(|| pread(file, self.buffer.append(have, request), from)) {
             Ok(0) => return Err(ReadError::Truncated(path(), from, want)),
             Ok(got) => got,
-            Err(error) => return Err(ReadError::Read(path(), error)),
+            Err(error) => return Err(ReadError::Read { path: path(), error }),
         };
         self.shard.read_to += got as u64;
         self.buffer.filled.end += got;

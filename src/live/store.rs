@@ -3,8 +3,8 @@
 use super::Failure;
 use super::check::{Machine, reads_files};
 use super::data::{Files, Location, generate};
-use super::order::{self, Sizes};
 use super::run::{Event, Settings};
+use super::sizes::Sizes;
 use crate::probe::{ProbeError, Workspace};
 use crate::scenario::{Access, Dataset, Job, Scenario, StorageKind};
 use std::path::{Path, PathBuf};
@@ -170,7 +170,7 @@ fn bytes(scenario: &Scenario, index: usize) -> u64 {
     let dataset = &scenario.datasets[index];
     let stored = sizes(scenario, index).map_or(0, |sizes| sizes.sum(0, dataset.samples));
     // A file takes whole blocks.
-    stored.saturating_add(order::files(dataset).saturating_mul(4096))
+    stored.saturating_add(dataset.files().saturating_mul(4096))
 }
 
 /// Whether the data on `storage` in `directory` is a file server's.
@@ -202,7 +202,7 @@ fn made(
     let access = access(scenario, storage, mounted);
     let (root, measured) = (root.to_owned(), dataset.image.is_some());
     let location = Location { root, users: false, access, measured, mounted };
-    finish(Place { location, files: order::files(dataset) }, dataset)
+    finish(Place { location, files: dataset.files() }, dataset)
 }
 
 /// The user's data set at `root`.
@@ -217,7 +217,7 @@ fn users(
     let mounted = is_mounted(scenario, storage, &root, settings);
     let access = access(scenario, storage, mounted);
     let location = Location { root, users: true, access, measured: true, mounted };
-    let (found, files) = (Files::open(&location)?.listed().unwrap_or(0), order::files(dataset));
+    let (found, files) = (Files::open(&location)?.listed().unwrap_or(0), dataset.files());
     if found < files {
         return Err(Failure::Input(format!(
             "{} has {found} files, and `{}` needs {files}: write fewer samples",

@@ -61,6 +61,15 @@ impl Dataset {
         }
     }
 
+    /// Files that an epoch reads: samples or shards.
+    #[must_use]
+    pub fn files(&self) -> u64 {
+        match self.layout {
+            Layout::FilePerSample => self.samples,
+            Layout::Shards { samples_per_shard, .. } => self.samples.div_ceil(samples_per_shard),
+        }
+    }
+
     /// Mean size of one request to the storage [B].
     #[must_use]
     pub fn mean_request(&self) -> f64 {

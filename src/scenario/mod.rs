@@ -31,7 +31,7 @@ mod value;
 pub use cluster::{Cluster, Node, Scheduling};
 pub use dataset::{Dataset, Image, Layout, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
-pub use file::ScenarioFile;
+pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
     BatchInterval, Catalogue, Device, ENDLESS, Goal, Job, Pipeline, QueueKind, StepTime,
 };

@@ -1,6 +1,6 @@
 //! What the simulated world expects of a point.
 
-use super::{Naive, Observed, Prediction, naive};
+use super::{Factors, Naive, Observed, Prediction, Refit, naive};
 use crate::profile::{Fit, Parameter, Profile};
 use crate::report;
 use crate::scenario::{Override, Problems, Reading, Scenario, ScenarioFile};
@@ -43,18 +43,36 @@ pub fn simulate(
     overrides: &[Override],
     profile: &Profile,
     runs: u32,
+    refit: Option<&Refit>,
 ) -> Result<Simulated, Problems> {
-    let fitted = resolve(file, overrides, profile)?;
+    let factors = refit.map_or(Factors::default(), Refit::factors);
+    let fitted = factors.applied(resolve(file, overrides, profile)?);
     let seed = fitted.run.seed;
     let mut simulated = Simulated { runs: Vec::new(), seed, naive: naive(&fitted) };
     for run in 0..runs {
         let drawn = uncertainty::drawn(profile, seed, run);
-        let scenario = resolve(file, overrides, &drawn)?;
+        let factors = refit.map_or(Factors::default(), |refit| refit.drawn(run));
+        let scenario = factors.applied(resolve(file, overrides, &drawn)?);
         let outcome = sim::run(&scenario, run, &sim::Options::default());
         let report = report::summarise(&scenario, &[outcome], 0.0);
         simulated.runs.extend(Observed::of(&report).map(|observed| (run, observed)));
     }
     Ok(simulated)
+}
+
+/// One simulation with what was fitted, and no chance beside it; `None` where it completes no step.
+///
+/// # Errors
+/// With what is wrong with the scenario.
+pub fn show(
+    file: &ScenarioFile,
+    overrides: &[Override],
+    profile: &Profile,
+    factors: Factors,
+) -> Result<Option<Observed>, Problems> {
+    let scenario = factors.applied(resolve(file, overrides, profile)?);
+    let outcome = sim::run(&scenario, 0, &sim::Options::default());
+    Ok(Observed::of(&report::summarise(&scenario, &[outcome], 0.0)))
 }
 
 /// The scenario on a machine of which this is known.

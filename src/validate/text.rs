@@ -1,7 +1,7 @@
 //! The error table for people.
 
-use super::{Bound, Class, Observed, Point, Verdict};
-use crate::report::format::{number, rate, seconds, share};
+use super::{Bound, Class, Observed, Point, Refit, Told, Verdict};
+use crate::report::format::{number, rate, seconds, share, signed_share};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
 use std::fmt::Write;
 
@@ -41,6 +41,30 @@ pub fn render(points: &[Point], width: usize) -> String {
     text
 }
 
+/// What was fitted on rows, and what such rows cannot tell.
+#[must_use]
+pub fn refitted(refit: &Refit) -> String {
+    let told = |what: &str, told: &Told| {
+        let interval = told.ci95.map(|[low, high]| format!(" [{low:.3}, {high:.3}]"));
+        let why = match &told.unidentified {
+            None => String::new(),
+            Some(why) => format!(" ? not identified: {why}"),
+        };
+        let interval = interval.unwrap_or_default();
+        format!("{what}{:.3} times what scenario and profile say{interval}{why}\n", told.value)
+    };
+    let rows = if refit.rows == 1 { "row" } else { "rows" };
+    format!(
+        "fitted on {} {rows}, which it meets within {}\n{}{}\
+         not told by rows       reading, decoding and handing over apart; shared bandwidth, operations \
+         and cores; fixed and per-sample parts of a step; jitter\n",
+        refit.rows,
+        share(refit.residual),
+        told("time of a step         ", &refit.step),
+        told("worker's time, sample  ", &refit.sample),
+    )
+}
+
 fn row(point: &Point) -> Vec<String> {
     let predicted = &point.predicted.median;
     let [low, high] = point.predicted.interval.map(number);
@@ -60,16 +84,12 @@ fn row(point: &Point) -> Vec<String> {
         format!("{} [{low}, {high}]", number(predicted.samples_per_second)),
         measured.as_ref().map_or("-".to_owned(), |run| number(run.samples_per_second)),
         point.noise().map_or("-".to_owned(), share),
-        point.error(|run| run.samples_per_second).map_or("-".to_owned(), signed),
-        point.naive_error().map_or("-".to_owned(), signed),
+        point.error(|run| run.samples_per_second).map_or("-".to_owned(), signed_share),
+        point.naive_error().map_or("-".to_owned(), signed_share),
         both(|run| run.step_time, seconds),
         both(|run| run.stall, share),
         both(|run| run.occupancy, number),
     ]
-}
-
-fn signed(error: f64) -> String {
-    format!("{:+.1} %", error * 100.0)
 }
 
 fn summary(points: &[Point]) -> Vec<String> {

@@ -87,7 +87,9 @@ impl Verdict {
             counting.iter().filter_map(|point| Some(of(point)?.abs())).collect()
         };
         let measured = worst.measured()?;
-        let cause = worst.predicted.median.most_different(&measured);
+        // Rows from elsewhere do not say what was waited for.
+        let known = !measured.causes.is_empty();
+        let cause = worst.predicted.median.most_different(&measured).filter(|_| known);
         let runs: usize = counting.iter().map(|point| point.runs.len()).sum();
         let inside: usize = counting.iter().map(|point| point.inside()).sum();
         let mut widths = absolute(&|point| Some(point.half_width()));
