@@ -1,12 +1,14 @@
 //! Flow completions per CPU-second of the whole simulator, report included, on the yardstick.
 //!
 //! The scenario is `scenarios/yardstick.toml` with other numbers of jobs and servers of other
-//! speeds. A collective on the NICs beside the reads is measured by `benches/network.rs`.
+//! speeds, and each job copy reads sizes of its own: copies that read the same ones in the same order
+//! would move as one. A collective on the NICs beside the reads is measured by `benches/network.rs`.
 
 use std::time::Duration;
 
+use forebay::random::{Purpose, Sampler, Streams};
 use forebay::report;
-use forebay::scenario::{Override, Scenario, ScenarioFile};
+use forebay::scenario::{Override, SampleSizes, Scenario, ScenarioFile};
 use forebay::sim;
 
 /// Flows of a measurement, at least.
@@ -27,7 +29,18 @@ fn scenario(jobs: u64, steps: u64, server: &str) -> Scenario {
     .iter()
     .map(|change| change.parse().expect("an override"))
     .collect();
-    file.resolve(&changes).unwrap_or_else(|problems| panic!("{problems}"))
+    let mut scenario = file.resolve(&changes).unwrap_or_else(|problems| panic!("{problems}"));
+    scenario.datasets[0].sizes = own_sizes(&scenario.datasets[0].sizes);
+    scenario
+}
+
+/// Sizes drawn from the same distribution, in a table in which copies and samples are far apart.
+fn own_sizes(drawn: &SampleSizes) -> SampleSizes {
+    let SampleSizes::Drawn(distribution) = drawn else { return drawn.clone() };
+    let (sampler, streams) = (Sampler::new(distribution), Streams::new(1, 0));
+    let draw = |sample| sampler.draw(&mut streams.at(Purpose::SampleSize, 0, sample, 0));
+    let table = (0..1 << 16).map(draw).collect();
+    SampleSizes::Table { table, job_stride: 40_503, sample_stride: 25_173 }
 }
 
 /// Time that this thread has run: the machine may be shared.

@@ -12,10 +12,17 @@ pub(super) fn colour(stream: &impl IsTerminal) -> bool {
     set("NO_COLOR").is_none() && !dumb && stream.is_terminal()
 }
 
-/// Columns of the terminal.
+/// Columns of the terminal; 100 where there is none.
 pub(super) fn width() -> usize {
-    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    columns.filter(|columns| (40..=400).contains(columns)).unwrap_or(100)
+    width_or(100)
+}
+
+/// Columns of the terminal, or so many where there is none. `COLUMNS` wins.
+pub(super) fn width_or(usual: usize) -> usize {
+    let written = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let asked = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col.into());
+    let sensible = |columns: &usize| (40..=400).contains(columns);
+    written.filter(sensible).or_else(|| asked().filter(sensible)).unwrap_or(usual)
 }
 
 /// Writes all of `bytes` to standard output.

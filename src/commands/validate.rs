@@ -7,8 +7,8 @@ use crate::profile::Profile;
 use crate::report;
 use crate::scenario::{Job, Override, Problems, Scenario, ScenarioFile, Value};
 use crate::validate::{
-    self, Bound, Factors, LiveRun, MeasuredRow, Observed, Plan, PlanPoint, Point, Refit, Simulated,
-    Use, Verdict, measure, simulate, with_noise,
+    self, Bound, Factors, Likeness, LiveRun, MeasuredRow, Observed, Plan, PlanPoint, Point, Refit,
+    Simulated, Use, Verdict, measure, simulate, with_noise,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
@@ -138,35 +138,36 @@ fn observe(
 }
 
 /// The points with their live runs and what was predicted of them. What differs between equal runs
-/// is taken from the fit points that are bound by the same, or from all where there are none.
+/// is taken from the fit points that are alike, or from all where there are none.
 fn predictions(base: &Base, plan: &Plan, runs: Vec<Vec<Observed>>) -> Result<Vec<Point>, Failure> {
-    let simulated = |point: &PlanPoint| -> Result<(Simulated, Bound), Failure> {
+    let simulated = |point: &PlanPoint| -> Result<(Simulated, Likeness), Failure> {
         let overrides = base.overrides(&point.set)?;
         let found = simulate(&base.file, &overrides, &base.profile, plan.predictions, None)?;
         let quiet = found.predict(&base.profile).ok_or_else(|| nothing(&point.name))?;
-        Ok((found, Bound::of(&quiet.median)))
+        let scenario = base.file.resolve(&overrides)?;
+        Ok((found, Likeness::of(Bound::of(&quiet.median), &scenario)))
     };
-    let simulated: Vec<(Simulated, Bound)> =
+    let simulated: Vec<(Simulated, Likeness)> =
         plan.points.par_iter().map(simulated).collect::<Result<_, _>>()?;
-    let fitted = |wanted: Option<Bound>| -> Profile {
+    let fitted = |wanted: Option<Likeness>| -> Profile {
         let all = plan.points.iter().zip(&runs).zip(&simulated);
-        let mine = all.filter(|((point, _), (_, bound))| {
-            point.used == Use::Fit && wanted.is_none_or(|wanted| wanted == *bound)
+        let mine = all.filter(|((point, _), (_, likeness))| {
+            point.used == Use::Fit && wanted.is_none_or(|wanted| wanted == *likeness)
         });
         with_noise(&base.profile, &mine.map(|((_, runs), _)| runs.clone()).collect::<Vec<_>>())
     };
     let usual = fitted(None);
-    let of_bound = Bound::ALL.map(|bound| (bound, fitted(Some(bound))));
-    let one =
-        |((point, (found, bound)), runs): ((&PlanPoint, &(Simulated, Bound)), Vec<Observed>)| {
-            let own = of_bound.iter().find(|(of, profile)| of == bound && *profile != base.profile);
-            let profile = own.map_or(&usual, |(_, profile)| profile);
-            let prediction = found.predict(profile).ok_or_else(|| nothing(&point.name))?;
-            let mut compared = Point::new(&point.name, point.used, prediction, plan.noise_floor);
-            (compared.bound, compared.runs, compared.naive) = (*bound, runs, found.naive);
-            Ok(compared)
-        };
-    plan.points.iter().zip(&simulated).zip(runs).map(one).collect()
+    let alike: Vec<Profile> = simulated.iter().map(|(_, of)| fitted(Some(*of))).collect();
+    let one = |(at, runs): (usize, Vec<Observed>)| {
+        let (point, (found, likeness)) = (&plan.points[at], &simulated[at]);
+        let own = Some(&alike[at]).filter(|profile| **profile != base.profile);
+        let prediction =
+            found.predict(own.unwrap_or(&usual)).ok_or_else(|| nothing(&point.name))?;
+        let mut compared = Point::new(&point.name, point.used, prediction, plan.noise_floor);
+        (compared.bound, compared.runs, compared.naive) = (likeness.bound, runs, found.naive);
+        Ok(compared)
+    };
+    runs.into_iter().enumerate().map(one).collect()
 }
 
 fn nothing(point: &str) -> Failure {
@@ -238,7 +239,7 @@ fn show(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<()
     let text = match wanted.format {
         ReportFormat::Text => {
             let fitted = refit.map(validate::refitted).unwrap_or_default();
-            fitted + &validate::render(points, output::width())
+            fitted + &validate::render(points, output::width_or(160))
         }
         ReportFormat::Json => {
             let verdict = Verdict::of(points);

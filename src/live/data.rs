@@ -208,7 +208,7 @@ pub(super) fn generate(
 ) -> Result<(), Failure> {
     // Incompressible, and never at the same place of a block twice in a row.
     let noise = noise(dataset.samples, (4 << 20) + 65_521);
-    let images = dataset.image.map(|_| Generated::new(seed, QUALITY));
+    let images = dataset.image.map(|image| images(dataset, image, seed)).transpose()?;
     for file in 0..dataset.files() {
         let directory = root.join((file / PER_DIRECTORY).to_string());
         if file % PER_DIRECTORY == 0 {
@@ -234,6 +234,19 @@ pub(super) fn generate(
         }
     }
     Ok(())
+}
+
+/// Images of the data set's sides, about as large as it says its samples are.
+fn images(dataset: &Dataset, image: Image, seed: u64) -> Result<Generated, Failure> {
+    let (width, height) = (image.width as usize, image.height as usize);
+    let size = dataset.mean_size();
+    Generated::new(seed, QUALITY).of_size(width, height, size).ok_or_else(|| {
+        Failure::Input(format!(
+            "no image of {width} × {height} pixels that can be generated has {size:.0} bytes as JPEG: \
+             write another `dataset.{}.sample_size`; usual are 0.2 to 0.6 bytes per pixel",
+            dataset.name
+        ))
+    })
 }
 
 fn fill(path: &Path, length: u64, noise: &[u8], salt: u64) -> std::io::Result<()> {

@@ -1,6 +1,7 @@
 //! What a configuration is bound by, as predicted.
 
 use super::Observed;
+use crate::scenario::{Device, Job, Operation, Scenario};
 use serde::Serialize;
 
 /// What a configuration is bound by.
@@ -56,9 +57,64 @@ impl Bound {
     }
 }
 
+/// What must be alike for equal runs of two configurations to differ alike: what binds them, and
+/// whether the live world times that or the machine really does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Likeness {
+    /// What binds.
+    pub bound: Bound,
+    /// It takes the time that the scenario writes: storage held to limits, computing for a time,
+    /// emulated steps.
+    pub timed: bool,
+}
+
+impl Likeness {
+    /// Of a scenario that is bound by `bound`.
+    #[must_use]
+    pub fn of(bound: Bound, scenario: &Scenario) -> Likeness {
+        let paced = |job: &Job| scenario.storage[job.storage].written.any();
+        let emulated = |job: &Job| job.device == Device::Accelerator;
+        let timed = scenario.jobs.iter().all(|job| match bound {
+            Bound::Storage => paced(job),
+            Bound::Cores => !decodes(job),
+            Bound::Compute => emulated(job),
+            Bound::Crossover => !decodes(job) && emulated(job),
+        });
+        Likeness { bound, timed }
+    }
+}
+
+/// Whether a job's loader really decodes.
+fn decodes(job: &Job) -> bool {
+    let work = job.loader.stages.iter().flat_map(|s| s.per_sample.iter().chain(&s.per_item));
+    work.into_iter().any(|operation| matches!(operation, Operation::Decode(_)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::ScenarioFile;
+
+    #[test]
+    fn what_is_timed_is_told_from_what_is_real() {
+        // System: the scenario of the shipped plan, whose disk, decoding and steps are changed.
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/validate.toml");
+        let file = ScenarioFile::open(path.as_ref()).expect("a shipped scenario");
+        let timed = |bound: Bound, set: &[&str]| {
+            let overrides: Vec<_> = set.iter().map(|set| set.parse().expect(set)).collect();
+            Likeness::of(bound, &file.resolve(&overrides).expect("a scenario")).timed
+        };
+        let disk = "storage.disk={ local-disk = { bandwidth = \"1 GB/s\" } }";
+        assert!(!timed(Bound::Storage, &[]) && timed(Bound::Storage, &[disk]));
+        let lenet = "job.model={ catalogue = \"lenet5\", device = { cpu = { threads = 1 } } }";
+        assert!(timed(Bound::Compute, &[]) && !timed(Bound::Compute, &[lenet]));
+        assert!(timed(Bound::Crossover, &[]) && !timed(Bound::Crossover, &[lenet]));
+        let images = [
+            "dataset.samples.image={ width = 64, height = 48 }",
+            "job.loader.tf-queue.decode=\"decode\"",
+        ];
+        assert!(timed(Bound::Cores, &[]) && !timed(Bound::Cores, &images));
+    }
 
     fn run(unblocked_rate: f64, unstalled_rate: f64, transfer: f64) -> Observed {
         let causes = [("transfer".to_owned(), transfer), ("decode".to_owned(), 0.3)].into();

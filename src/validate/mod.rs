@@ -21,7 +21,7 @@ mod tests;
 mod text;
 mod verdict;
 
-pub use bound::Bound;
+pub use bound::{Bound, Likeness};
 pub use factors::Factors;
 pub use measure::{LiveRun, least_runs, measure};
 pub use measured::{MeasuredError, MeasuredRow, read_measured};

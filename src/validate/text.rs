@@ -2,7 +2,7 @@
 
 use super::{Bound, Class, Observed, Point, Refit, Told, Verdict};
 use crate::report::format::{number, rate, seconds, share, signed_share};
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets::NOTHING};
 use std::fmt::Write;
 
 /// The table of all points, and what it comes to.
@@ -10,7 +10,7 @@ use std::fmt::Write;
 pub fn render(points: &[Point], width: usize) -> String {
     let mut table = Table::new();
     table
-        .load_style(UTF8_HORIZONTAL_ONLY)
+        .load_style(NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(u16::try_from(width).unwrap_or(u16::MAX))
         .set_header([

@@ -61,6 +61,25 @@ impl Generated {
         Generated { quality: quality.clamp(1, 100), ..self.clone() }
     }
 
+    /// The same images at the quality at which those of such sides have `bytes` on the average; none if
+    /// no quality comes within a tenth of that. The sizes are those of eight images.
+    #[must_use]
+    pub fn of_size(&self, width: usize, height: usize, bytes: f64) -> Option<Generated> {
+        let mean = |quality: u8| {
+            let images = self.at_quality(quality);
+            (0..8).map(|index| images.jpeg(width, height, index).len() as f64).sum::<f64>() / 8.0
+        };
+        // Sizes grow with quality: the first that is large enough, or the one before it.
+        let (mut below, mut above) = (1, 100);
+        while above - below > 1 {
+            let middle = (below + above) / 2;
+            if mean(middle) < bytes { below = middle } else { above = middle }
+        }
+        let off = |quality: u8| (mean(quality) / bytes - 1.0).abs();
+        let best = if off(below) < off(above) { below } else { above };
+        (off(best) <= 0.1).then(|| self.at_quality(best))
+    }
+
     /// The pixels of image number `index`, interleaved RGB.
     #[must_use]
     pub fn pixels(&self, width: usize, height: usize, index: u64) -> Vec<u8> {
@@ -181,6 +200,21 @@ mod tests {
         let mean = sizes.iter().sum::<usize>() as f64 / sizes.len() as f64 / (500.0 * 375.0);
         assert!((0.33..0.53).contains(&mean), "{mean} B per pixel");
         assert!(sizes.iter().max() > sizes.iter().min(), "images differ");
+    }
+
+    #[test]
+    fn images_have_the_size_that_is_asked_for() {
+        let images = Generated::new(2, QUALITY);
+        let mean = |images: &Generated| {
+            (0..20).map(|i| images.jpeg(192, 144, i).len() as f64).sum::<f64>() / 20.0
+        };
+        for bytes in [4e3, 8e3, 14e3] {
+            let found = mean(&images.of_size(192, 144, bytes).expect("a quality"));
+            assert!((found / bytes - 1.0).abs() < 0.15, "{found} for {bytes}");
+        }
+        assert!(
+            images.of_size(192, 144, 200.0).is_none() && images.of_size(192, 144, 1e6).is_none()
+        );
     }
 
     /// Sides beyond the scene's, and none.

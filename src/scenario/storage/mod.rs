@@ -32,6 +32,14 @@ pub struct Written {
     pub operations: bool,
 }
 
+impl Written {
+    /// Whether any limit is written.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self.bandwidth || self.per_stream || self.latency || self.operations
+    }
+}
+
 /// The kinds of storage.
 ///
 /// A request to any of them is: an open operation at a station of rate `operations` (one server,
