@@ -15,6 +15,10 @@ pub(super) fn of(scenario: &Scenario, places: &[Option<Place>]) -> Vec<String> {
             notes.push(format!("`{}` copies over an emulated link: it sleeps.", job.name));
         }
     }
+    if scenario.cluster.node.page_cache.is_some() {
+        notes
+            .push("The page cache is this machine's own, whatever the scenario says of it.".into());
+    }
     notes.push(
         "Request latency cannot be told from transfer here and counts as transfer.".to_owned(),
     );
