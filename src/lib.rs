@@ -19,13 +19,14 @@
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
-//! | [`fit`] | from raw samples to parameters | `measurement`, `profile`, `random`, `stats` |
-//! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `measurement`, `random`, `stats`, `units` |
+//! | [`fit`] | from raw samples to parameters | `law`, `measurement`, `profile`, `random`, `stats` |
 //! | [`account`] | the books both worlds keep: hand-over, the last buffer, steps, timelines, causes of stalls, traces | `engine`, `report`, `scenario`, `stats` |
+//! | [`hand_over`] | the bounded buffers between real loaders and trainers, with their threads | `account`, `engine`, `report`, `scenario` |
+//! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `engine`, `hand_over`, `measurement`, `random`, `stats`, `units` |
 //! | [`sim`] | the simulated world | `account`, `cache`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
-//! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `law`, `probe`, `random`, `report`, `scenario` |
+//! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `hand_over`, `law`, `probe`, `random`, `report`, `scenario` |
 //! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
-//! | [`validate`] | how far predictions are from measurements; the only module that sees both worlds | `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
+//! | [`validate`] | how far predictions are from measurements; the only module that sees both worlds | `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |
 //! | [`cli`] | what may be typed | |
@@ -50,6 +51,7 @@ pub mod commands;
 pub mod engine;
 pub mod fit;
 pub mod fluid;
+pub mod hand_over;
 pub mod import;
 pub mod law;
 pub mod live;

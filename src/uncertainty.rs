@@ -29,6 +29,7 @@ pub fn drawn(profile: &Profile, seed: u64, run: u32) -> Profile {
     };
     all(&mut drawn.read);
     all(&mut drawn.decode);
+    all(&mut drawn.cache);
     drawn.step.values_mut().for_each(&mut all);
     for fit in [&mut drawn.queue, &mut drawn.cores].into_iter().flatten() {
         *fit = draw(fit);

@@ -1,29 +1,33 @@
 #!/usr/bin/env bash
-# Are forebay's direct reads as fast as fio's? Same file, same threads, turn by turn.
+# Are forebay's direct reads as fast as fio's? Same file, same sizes, same threads, turn by turn.
 #
 #   calibrate/compare/fio.sh [DIRECTORY [ROUNDS [SECONDS]]]
 #
-# DIRECTORY gets one file of 1 GiB, which is removed afterwards. Each of ROUNDS (20) reads for
-# SECONDS (2) with each program, in changing order; a ratio above 1 says that forebay reads more
-# requests per second. Prints the mean ratio with its 95 % interval, for 4 KiB (wanted: at least
-# 0.97, known to 0.03) and larger requests. FOREBAY names the program, READERS the threads (4).
+# DIRECTORY (.) gets one file of 1 GiB, which is removed afterwards. A round reads for SECONDS (1) with each program
+# twice: forebay, fio, fio, forebay, or the other way round, so that a machine that drifts favours neither. 4 KiB gets
+# up to ROUNDS (60) rounds, until its ratio is known to 2.5 %; larger requests get a quarter of ROUNDS. A ratio above 1
+# says that forebay reads more requests per second; in brackets its 95 % interval. SIZES (4 16 64 256 1024) are in KiB,
+# FOREBAY names the program, READERS the threads (4). Exit codes: 0 the ratio at 4 KiB is at least 0.97, and known to
+# 3 %; 1 not; 2 wrong arguments; 3 something is not installed.
 set -euo pipefail
 
-directory=${1:-.} rounds=${2:-20} seconds=${3:-2}
+directory=${1:-.} rounds=${2:-60} seconds=${3:-1}
 forebay=${FOREBAY:-forebay} readers=${READERS:-4}
+read -ra sizes <<<"${SIZES:-4 16 64 256 1024}"
 for tool in fio "$forebay" awk; do
     if ! command -v "$tool" >/dev/null; then
         echo "fio.sh: $tool is not installed (Debian: apt-get install fio; FOREBAY names forebay)" >&2
         exit 3
     fi
 done
-if ((rounds < 5)); then
-    echo "fio.sh: $rounds rounds are too few for an interval: 5 or more" >&2
+if ((rounds < 20)); then
+    echo "fio.sh: $rounds rounds are too few for an interval: 20 or more" >&2
     exit 2
 fi
 
 place=$(mktemp -d "$directory/forebay-fio-XXXXXX")
 trap 'rm -rf "$place"' EXIT
+trap 'exit 130' INT TERM
 mkdir "$place/data"
 file=$place/data/records
 fio --name=make --filename="$file" --size=1g --rw=write --bs=1m --end_fsync=1 \
@@ -63,16 +67,9 @@ theirs() {
         --runtime="$seconds" --norandommap --randseed="$2" --minimal | awk -F';' '{ print $8 }'
 }
 
-echo "requests of $readers threads, $rounds rounds of $seconds s each: forebay / fio"
-for size in 4 16 64 256 1024; do
-    for ((round = 1; round <= rounds; round++)); do
-        if ((round % 2)); then
-            one=$(ours $size $round) two=$(theirs $size $round)
-        else
-            two=$(theirs $size $round) one=$(ours $size $round)
-        fi
-        echo "$one $two"
-    done | awk -v size=$size '
+# Mean ratio of rounds (a line each: forebay's rate, fio's), its 95 % interval, and mean rates.
+summary() {
+    awk '
         # Student, 97.5 %, by the expansion of Hill (1970); to 1 % from four degrees of freedom on.
         function student(v,   z) {
             z = 1.959964
@@ -81,11 +78,40 @@ for size in 4 16 64 256 1024; do
         }
         $1 > 0 && $2 > 0 { n++; r = log($1 / $2); sum += r; squares += r * r; a += $1; b += $2 }
         END {
-            if (n < 2) { print "fio.sh: no results" > "/dev/stderr"; exit 1 }
+            if (n < 5) { print "0 0 0 1 0 0"; exit }
             mean = sum / n
-            sd = sqrt((squares - n * mean * mean) / (n - 1))
-            half = student(n - 1) * sd / sqrt(n)
-            printf "%5d KiB  %.3f  [%.3f, %.3f]  %9.0f /s against %9.0f /s\n", size, exp(mean),
-                exp(mean - half), exp(mean + half), a / n, b / n
-        }'
+            half = student(n - 1) * sqrt((squares - n * mean * mean) / (n - 1) / n)
+            print exp(mean), exp(mean - half), exp(mean + half), half, a / n, b / n
+        }' "$1"
+}
+
+echo "requests of $readers threads, turns of $seconds s each: forebay / fio"
+failed=0
+for size in "${sizes[@]}"; do
+    most=$((size == 4 ? rounds : rounds / 4))
+    : >"$place/rates"
+    for ((round = 1; round <= most; round++)); do
+        seed=$((2 * round))
+        if ((round % 2)); then
+            a=$(ours "$size" $seed) b=$(theirs "$size" $seed)
+            d=$(theirs "$size" $((seed + 1))) c=$(ours "$size" $((seed + 1)))
+        else
+            b=$(theirs "$size" $seed) a=$(ours "$size" $seed)
+            c=$(ours "$size" $((seed + 1))) d=$(theirs "$size" $((seed + 1)))
+        fi
+        echo "$a $b $c $d" | awk '$1 && $2 && $3 && $4 { print sqrt($1 * $3), sqrt($2 * $4) }' >>"$place/rates"
+        read -r ratio low high half one two < <(summary "$place/rates")
+        if ((size == 4 && round >= 12)) && awk -v half="$half" 'BEGIN { exit half > 0.025 }'; then
+            break
+        fi
+    done
+    printf '%5d KiB  %.3f  [%.3f, %.3f]  %9.0f /s against %9.0f /s, %d rounds\n' "$size" "$ratio" "$low" "$high" \
+        "$one" "$two" "$(wc -l <"$place/rates")"
+    if ((size == 4)); then
+        awk -v ratio="$ratio" -v half="$half" 'BEGIN { exit !(ratio >= 0.97 && half <= 0.03) }' || failed=1
+    fi
 done
+if ((failed)); then
+    echo "fio.sh: wanted at 4 KiB: at least 0.97, known to 0.03" >&2
+fi
+exit "$failed"

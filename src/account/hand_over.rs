@@ -36,12 +36,23 @@ impl<I> HandOver<I> {
     pub(crate) fn new(job: &Job, index: usize) -> HandOver<I> {
         let stage = &job.loader.stages[index];
         HandOver {
-            inputs: 0,
-            outputs: 0,
             samples: job.samples_of(stage) as u32,
             ordered: stage.order == Order::InOrder,
             takes: job.items_taken(index) as usize,
             capacity: stage.buffer as usize,
+            ..HandOver::of_samples()
+        }
+    }
+
+    /// Of the only stage of a loader that makes samples one by one, in any order.
+    pub(crate) fn of_samples() -> HandOver<I> {
+        HandOver {
+            inputs: 0,
+            outputs: 0,
+            samples: 1,
+            ordered: false,
+            takes: 1,
+            capacity: 0,
             buffer: VecDeque::new(),
             idle: VecDeque::new(),
             blocked: VecDeque::new(),

@@ -16,7 +16,10 @@ A plan names configurations of a scenario. Each is run several times on this mac
 with the others, and predicted from the profile; the table says how far apart the two are, beside the
 naive model min(fetch, prepare, compute). Runs are kept in DIR/runs.jsonl as they come: the same
 command goes on after an interruption. Rows of --measured have a column for each key of the scenario
-that differs, and samples_per_second or step_time.")]
+that differs, and samples_per_second or step_time. Those with `fit` in the column `use` are fitted on:
+they tell how long steps take and how long a loader's worker needs for a sample, as multiples of what
+scenario and profile say. The others (`check`) are predicted with that; each marked row costs 578
+simulations.")]
 pub struct Validate {
     /// Plan to run on this machine
     #[arg(value_name = "PLAN", conflicts_with = "measured")]
@@ -36,6 +39,9 @@ pub struct Validate {
     /// Keep runs, table and parity plot here
     #[arg(short, long, value_name = "DIR", default_value = "validation")]
     pub output: PathBuf,
+    /// Predict the plan's points and run nothing
+    #[arg(long, requires = "plan")]
+    pub predict_only: bool,
     /// Fail if the mean error of samples per second is larger, as a share
     #[arg(long, value_name = "SHARE")]
     pub tolerance: Option<f64>,

@@ -1,7 +1,7 @@
 //! `forebay calibrate`: what this machine is like.
 
 use super::calibrate_output::{Header, Output};
-use super::{Failure, calibrate_table, interrupt, output};
+use super::{Failure, calibrate_table, input, interrupt, output, profile_text};
 use crate::cli::Calibrate;
 use crate::probe::{Event, Machine, Plan, Probe, Ruler, Runner, Seconds, Summary, Workspace};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -61,8 +61,9 @@ fn finish(
     if summary.interrupted {
         return Err(Failure::Interrupted(format!("{kept}; the same command measures the rest")));
     }
-    out.write_profile(machine)?;
+    let profile = out.write_profile(machine)?;
     let mut text = calibrate_table::render(summary, machine);
+    text.push_str(&profile_text::page_cache(&profile));
     text.push_str(&format!("{kept}, the profile in {}\n", out.profile().display()));
     output::stdout(text.as_bytes())?;
     match &summary.failures[..] {
@@ -84,7 +85,7 @@ fn plan_text(path: &Path) -> Result<(String, String), Failure> {
     if let Some((name, text)) = PLANS.iter().find(ours) {
         return Ok(((*name).to_owned(), (*text).to_owned()));
     }
-    let text = fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let text = input::text(path)?;
     Ok((path.display().to_string(), text))
 }
 

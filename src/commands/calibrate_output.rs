@@ -4,7 +4,7 @@
 use super::{Failure, output};
 use crate::fit;
 use crate::probe::{Journal, Machine, Plan};
-use crate::profile::{Host, Provenance};
+use crate::profile::{Host, Profile, Provenance};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
@@ -65,7 +65,7 @@ impl Output {
     }
 
     /// Fits the samples and writes the profile.
-    pub(super) fn write_profile(&self, machine: &Machine) -> Result<(), Failure> {
+    pub(super) fn write_profile(&self, machine: &Machine) -> Result<Profile, Failure> {
         let samples = self.journal.samples();
         let provenance = Provenance {
             machine: machine.words(),
@@ -76,8 +76,10 @@ impl Output {
             versions: [].into(),
         };
         let host = Host { cores: machine.cores, memory: machine.memory };
-        let text = fit::profile(samples, provenance, host).to_toml();
-        output::file(&self.profile(), |to| to.write_all(text.as_bytes()))
+        let profile = fit::profile(samples, provenance, host);
+        let text = profile.to_toml();
+        output::file(&self.profile(), |to| to.write_all(text.as_bytes()))?;
+        Ok(profile)
     }
 }
 

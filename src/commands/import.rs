@@ -1,11 +1,10 @@
 //! `forebay import`: what other programs measured.
 
-use super::{Failure, output};
+use super::{Failure, input, output};
 use crate::cli::{Import, ImportFormat, ImportFrom, Kineto};
 use crate::import::kineto::{self, TracedStep};
 use crate::report::format;
 use crate::stats::{mean, quantile};
-use std::fs::File;
 use std::io::BufReader;
 
 pub(super) fn execute(import: &Import) -> Result<(), Failure> {
@@ -27,8 +26,7 @@ struct Training {
 fn kineto(wanted: &Kineto) -> Result<(), Failure> {
     let path = &wanted.trace;
     let keys = wanted.keys.iter().map(|text| key_and_value(text)).collect::<Result<Vec<_>, _>>()?;
-    let file = File::open(path).map_err(|error| Failure::unreadable(path, &error))?;
-    let steps = kineto::steps(BufReader::new(file))
+    let steps = kineto::steps(BufReader::new(input::open(path)?))
         .map_err(|error| Failure::Input(format!("cannot use {}: {error}", path.display())))?;
     let training = training(&steps, wanted).ok_or_else(|| {
         let (all, left_out) = (steps.len(), wanted.warm_up);

@@ -3,7 +3,7 @@
 use super::points::{self, Opened};
 use super::{Failure, interrupt, output};
 use crate::cli::{Live, ReportFormat};
-use crate::live::{self, Event, Settings, Source};
+use crate::live::{self, Event, Settings, Source, Store};
 use crate::report::{self, Report};
 use std::io::stdout;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
     }
     let overrides = overrides(args);
     let opened = Opened::open(&args.scenario, &overrides)?;
-    let scenario = opened.resolve()?;
+    let scenario = opened.resolve_live()?;
     let source =
         Source { name: opened.name().to_owned(), text: opened.text().to_owned(), overrides };
     let executable = std::env::current_exe()
@@ -36,7 +36,8 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
         Event::Generated(..) => {}
         Event::Finished(..) => bar.inc(1),
     };
-    let ended = live::run(&scenario, &source, &settings, &mut outcomes, &mut on);
+    let ended =
+        live::run(&scenario, &source, &settings, &mut Store::default(), &mut outcomes, &mut on);
     bar.finish_and_clear();
     let wall_time = begin.elapsed().as_secs_f64();
     let interrupted = match ended {

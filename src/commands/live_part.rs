@@ -2,7 +2,7 @@
 
 use super::{Failure, output};
 use crate::live::{self, Assignment, Message, PartOutcome};
-use crate::scenario::{Override, Problems, ScenarioFile};
+use crate::scenario::{Override, Problems, Reading, ScenarioFile};
 use std::io::{BufRead, stdin};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
@@ -26,7 +26,8 @@ fn run(line: &str, lines: &Receiver<String>) -> Result<PartOutcome, String> {
     let overrides: Result<Vec<Override>, Problems> =
         assignment.overrides.iter().map(|text| text.parse()).collect();
     let file = ScenarioFile::parse(&assignment.name, assignment.text).map_err(wrong)?;
-    let scenario = file.resolve(&overrides.map_err(wrong)?).map_err(wrong)?;
+    let reading = Reading { live: true, ..Reading::default() };
+    let scenario = file.resolve_as(&overrides.map_err(wrong)?, reading).map_err(wrong)?;
     live::use_cores(scenario.cluster.node.cores).map_err(|error| error.to_string())?;
     let never = AtomicBool::new(false);
     let ready = || {

@@ -6,6 +6,7 @@ mod calibrate_table;
 mod completions;
 mod failure;
 mod import;
+mod input;
 mod interrupt;
 mod live;
 mod live_part;

@@ -2,17 +2,17 @@
 
 use super::points::{self, Opened};
 use super::run_figure::{self, Kind};
-use super::{Failure, interrupt, output, over_time};
+use super::{Failure, input, interrupt, output, over_time};
 use crate::cli::{PictureFormat, Plot};
 use crate::plot::{self, DataSource, PlotError, Recipe, Table};
 use crate::report;
 use crate::sim;
 use crate::sweep::{self, Cell, Plan};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::BufReader;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(super) fn execute(plot: &Plot, quiet: bool) -> Result<(), Failure> {
     // All recipes are read before anything runs.
@@ -44,7 +44,7 @@ fn fail(error: PlotError) -> Failure {
 
 /// Reads a recipe.
 fn open(path: &Path) -> Result<Recipe, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let text = input::text(path)?;
     let recipe = Recipe::parse(&path.display().to_string(), &text).map_err(fail)?;
     recipe.data_source().map_err(fail)?;
     Ok(recipe)
@@ -81,9 +81,8 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
 }
 
 /// Rows of a CSV file.
-fn read(path: &PathBuf) -> Result<Table, Failure> {
-    let file = File::open(path).map_err(|error| Failure::unreadable(path, &error))?;
-    let table = Table::read(BufReader::new(file));
+fn read(path: &Path) -> Result<Table, Failure> {
+    let table = Table::read(BufReader::new(input::open(path)?));
     table.map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))
 }
 

@@ -67,6 +67,11 @@ impl Opened {
         self.file.resolve(&self.overrides)
     }
 
+    /// The same for the live world, which needs nothing that the machine has by itself.
+    pub(super) fn resolve_live(&self) -> Result<Scenario, Problems> {
+        self.file.resolve_as(&self.overrides, Reading { live: true, ..Reading::default() })
+    }
+
     /// The profile that it names.
     pub(super) fn profile(&self) -> Result<Option<Arc<Profile>>, Problems> {
         self.file.profile(&self.overrides)

@@ -1,6 +1,6 @@
 //! `forebay profile`: what is known of a machine.
 
-use super::{Failure, output, plot, profile_figure, profile_text, run_figure};
+use super::{Failure, input, output, plot, profile_figure, profile_text, run_figure};
 use crate::cli::{ProfileArgs, ProfileCommand, ReportFormat};
 use crate::cli::{ProfileDiff, ProfileFit, ProfilePlot, ProfileShow};
 use crate::fit;
@@ -74,7 +74,7 @@ fn refit(arguments: &ProfileFit, quiet: bool) -> Result<(), Failure> {
 
 /// The samples of a file, one per line. A last line without an end was cut off and is left out.
 fn samples(path: &Path, quiet: bool) -> Result<Vec<Sample>, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let text = input::text(path)?;
     let mut samples = Vec::new();
     for (index, line) in text.split_inclusive('\n').enumerate() {
         if line.trim().is_empty() {

@@ -1,5 +1,6 @@
 //! Figures of fits over their samples: curves with the band of their draws, trials as dots.
 
+use crate::law::{CachePolicy, PassOrder};
 use crate::measurement::Sample;
 use crate::plot::{AxisSpec, Figure, Lines, Panel, Point, Scale, Series, Style, Unit};
 use crate::profile::{Fit, Profile};
@@ -21,6 +22,7 @@ pub(super) fn figures(profile: &Profile, samples: &[Sample]) -> Vec<(String, Fig
             "step" => step(fit, &of),
             "queue" => queue(fit, &of),
             "cores" => cores(fit, &of),
+            "cache" => cache(&path[1], fit, &of),
             _ => continue,
         };
         let usable = |series: &Series| !series.points.is_empty();
@@ -95,7 +97,21 @@ impl Curves {
         self.0.push(Series { name: String::new(), points: dots, index, style: Style::Dots });
     }
 
-    fn lines(self, x: AxisSpec, y: AxisSpec, legend: &str) -> Lines {
+    /// Dots of several curves at one place of a logarithmic axis stand side by side.
+    fn side_by_side(&mut self) {
+        /// Distance of two, as a ratio.
+        const APART: f64 = 1.02;
+        let middle = (self.0.len() as f64 / 2.0 - 1.0) / 2.0;
+        for series in self.0.iter_mut().filter(|series| series.style == Style::Dots) {
+            let shift = APART.powf(series.index as f64 - middle);
+            series.points.iter_mut().for_each(|point| point.x *= shift);
+        }
+    }
+
+    fn lines(mut self, x: AxisSpec, y: AxisSpec, legend: &str) -> Lines {
+        if x.scale == Scale::Log {
+            self.side_by_side();
+        }
         Lines {
             x,
             y,
@@ -138,7 +154,7 @@ fn read(fit: &Fit, samples: &[&Sample]) -> Lines {
         curves.add(readers.to_string(), curve(fit, range, law), dots);
     }
     let x = axis("Size of a read", Unit::Bytes, Scale::Log);
-    curves.lines(x, axis("Bytes per second", Unit::Bytes, Scale::Log), "Readers")
+    curves.lines(x, axis("Of all readers", Unit::BytesPerSecond, Scale::Log), "Readers")
 }
 
 /// Core time of an image by pixels, a curve for each number of stored bytes per pixel.
@@ -193,6 +209,24 @@ fn queue(fit: &Fit, samples: &[&Sample]) -> Lines {
     let mut lines = curves.lines(x, axis("Core time of an item", Unit::Seconds, Scale::Linear), "");
     lines.y.range = [Some(0.0), None];
     lines.categories = kinds.iter().map(|[a, b, c]| format!("{a}, {b}, {c}")).collect();
+    lines
+}
+
+/// Share of a second pass that the page cache had, by bytes of the set, a curve for each order.
+fn cache(policy: &str, fit: &Fit, samples: &[&Sample]) -> Lines {
+    let policy = CachePolicy::ALL.into_iter().find(|known| known.name() == policy);
+    let range = fit.range.get("bytes").copied().unwrap_or([0.0; 2]);
+    let mut curves = Curves::default();
+    for (name, order) in [("cyclic", PassOrder::Cyclic), ("shuffled", PassOrder::Shuffled)] {
+        let law = |fit: &Fit, bytes: f64| Some(policy?.hits(order, fit.value("size")? / bytes));
+        let of = samples.iter().filter(|s| s.label("order") == name);
+        let dots = of.filter_map(|s| Some((s.setting("bytes"), *s.observed.get("hits")?)));
+        curves.add(name.to_owned(), curve(fit, range, law), dots.collect());
+    }
+    let x = axis("Bytes that are read twice", Unit::Bytes, Scale::Log);
+    let mut lines =
+        curves.lines(x, axis("Hits of the second time", Unit::Share, Scale::Linear), "Order");
+    lines.y.range = [Some(0.0), Some(1.0)];
     lines
 }
 

@@ -1,7 +1,8 @@
 //! Profiles and their differences as tables.
 
+use crate::law::CachePolicy;
 use crate::profile::{Change, Fit, Parameter, Profile, Verdict};
-use crate::report::format::{number, prefixed, rate, seconds, share};
+use crate::report::format::{bytes, number, prefixed, rate, seconds, share, signed_share};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// A profile for people.
@@ -31,6 +32,27 @@ pub(super) fn show(profile: &Profile, width: usize) -> String {
     format!("{rows}\n\n{notes}{measured}{}", provenance(profile))
 }
 
+/// What the page cache was seen to keep; nothing where that was not measured.
+pub(super) fn page_cache(profile: &Profile) -> String {
+    let doubts = |fit: &Fit| fit.parameters.get("size")?.unidentified.clone();
+    match (profile.page_cache(), profile.cache.values().next()) {
+        (Some((policy, size)), _) => {
+            let (size, name) = (bytes(size), policy.name());
+            let words = match policy {
+                CachePolicy::Lru => "drops what was used longest ago",
+                CachePolicy::Random => "drops at random",
+                CachePolicy::Keep => "keeps what came first",
+            };
+            format!("page cache: holds {size} of samples and {words} ({name})\n")
+        }
+        (None, Some(fit)) => {
+            let why = doubts(fit).unwrap_or_default();
+            format!("page cache: policy and size not identified: {}\n", clean(&why))
+        }
+        (None, None) => String::new(),
+    }
+}
+
 /// Differences for people.
 pub(super) fn diff(changes: &[Change], width: usize) -> String {
     let mut rows = table(width, &["fit", "parameter", "before", "after", "change", "difference"]);
@@ -38,7 +60,7 @@ pub(super) fn diff(changes: &[Change], width: usize) -> String {
         parameter.as_ref().map_or("-".to_owned(), |p| shown(p.value, &p.unit))
     };
     for change in changes {
-        let relative = change.relative.map(|r| format!("{:+.1} %", 100.0 * r));
+        let relative = change.relative.map(signed_share);
         rows.add_row(cells(&[
             clean(&change.fit),
             clean(&change.parameter),
@@ -76,6 +98,7 @@ fn shown(value: f64, unit: &str) -> String {
         "s" => seconds(value),
         "core-s" => of_core(value),
         "core-s/B" => format!("{}/B", of_core(value)),
+        "B" => bytes(value),
         "B/s" => rate(value, "B"),
         "1/s" => format!("{}/s", prefixed(value, "")),
         "1" => share(value),

@@ -149,7 +149,9 @@ fn bars(jobs: &[JobReport]) -> Bars {
         let rest = (1.0 - stalls.iter().sum::<f64>()).max(0.0);
         Bar { name: job.name.clone(), lengths: stalls.into_iter().chain([rest]).collect() }
     };
-    let label = "Share of time that accelerators wait, by cause".to_owned();
+    let alike = jobs.iter().all(|job| job.trainers() == "accelerators");
+    let who = if alike { "accelerators" } else { "trainers" };
+    let label = format!("Share of time that {who} wait, by cause");
     let range = [Some(0.0), Some(1.0)];
     Bars {
         x: AxisSpec { label, unit: plot::Unit::Share, range, ..AxisSpec::default() },

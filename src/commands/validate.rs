@@ -1,16 +1,18 @@
 //! `forebay validate`: how wrong are the predictions?
 
-use super::{Failure, interrupt, output, run_figure, validate_figure};
+use super::{Failure, input, interrupt, output, run_figure, validate_figure};
 use crate::cli::{ReportFormat, Validate};
-use crate::live::{self, Settings, Source};
+use crate::live::{self, Settings, Source, Store};
 use crate::profile::Profile;
 use crate::report;
-use crate::scenario::{Override, Problems, ScenarioFile, Value};
+use crate::scenario::{Job, Override, Problems, Scenario, ScenarioFile, Value};
 use crate::validate::{
-    self, LiveRun, Observed, Plan, PlanPoint, Point, Use, Verdict, measure, predict, with_noise,
+    self, Bound, Factors, LiveRun, MeasuredRow, Observed, Plan, PlanPoint, Point, Refit, Simulated,
+    Use, Verdict, measure, simulate, with_noise,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -61,21 +63,26 @@ impl Base {
 }
 
 fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let text = input::text(path)?;
     let plan = Plan::parse(path, &text).map_err(|error| Failure::Input(error.to_string()))?;
     let base = Base::open(&plan.scenario, wanted.profile.as_deref())?;
     // What is wrong with a point is said before an hour of runs.
     for point in &plan.points {
         base.file.resolve(&base.overrides(&point.set)?)?;
     }
+    if wanted.predict_only {
+        let points = predictions(&base, &plan, vec![Vec::new(); plan.points.len()])?;
+        return show(wanted, &points, None);
+    }
     fs::create_dir_all(&wanted.output)
         .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
     let mut journal = Journal::open(&wanted.output.join("runs.jsonl"))?;
     let known = std::mem::take(&mut journal.known);
     let bar = progress(validate::least_runs(&plan), quiet);
+    let mut store = Store::default();
     let run = |point: &PlanPoint, attempt: u32| {
         bar.set_message(point.name.clone());
-        let observed = observe(&base, point, wanted)?;
+        let observed = observe(&base, point, wanted, &mut store)?;
         bar.inc(1);
         let (name, set) = (point.name.clone(), point.set.clone());
         let run = LiveRun { point: name, set, attempt, observed };
@@ -92,11 +99,16 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
         other => other,
     })?;
     let points = predictions(&base, &plan, runs)?;
-    finish(wanted, &points)
+    finish(wanted, &points, None)
 }
 
 /// One live run of a point.
-fn observe(base: &Base, point: &PlanPoint, wanted: &Validate) -> Result<Observed, Failure> {
+fn observe(
+    base: &Base,
+    point: &PlanPoint,
+    wanted: &Validate,
+    store: &mut Store,
+) -> Result<Observed, Failure> {
     let scenario = base.file.resolve(&base.overrides(&point.set)?)?;
     let mut overrides = point.set.clone();
     overrides.push(format!("profile={}", base.named.value()));
@@ -118,7 +130,7 @@ fn observe(base: &Base, point: &PlanPoint, wanted: &Validate) -> Result<Observed
         stop: interrupt::flag(),
     };
     let mut outcomes = Vec::new();
-    live::run(&scenario, &source, &settings, &mut outcomes, &mut |_| {})?;
+    live::run(&scenario, &source, &settings, store, &mut outcomes, &mut |_| {})?;
     let report = report::summarise(&scenario, &outcomes, 0.0);
     Observed::of(&report).ok_or_else(|| {
         Failure::Input(format!("point {:?} ended before its first step; run it longer", point.name))
@@ -126,25 +138,35 @@ fn observe(base: &Base, point: &PlanPoint, wanted: &Validate) -> Result<Observed
 }
 
 /// The points with their live runs and what was predicted of them. What differs between equal runs
-/// is taken from the fit points.
+/// is taken from the fit points that are bound by the same, or from all where there are none.
 fn predictions(base: &Base, plan: &Plan, runs: Vec<Vec<Observed>>) -> Result<Vec<Point>, Failure> {
-    let fitted: Vec<Vec<Observed>> = plan
-        .points
-        .iter()
-        .zip(&runs)
-        .filter(|(point, _)| point.used == Use::Fit)
-        .map(|(_, runs)| runs.clone())
-        .collect();
-    let profile = with_noise(&base.profile, &fitted);
-    let one = |(point, runs): (&PlanPoint, Vec<Observed>)| -> Result<Point, Failure> {
+    let simulated = |point: &PlanPoint| -> Result<(Simulated, Bound), Failure> {
         let overrides = base.overrides(&point.set)?;
-        let found = predict(&base.file, &overrides, &profile, plan.predictions)?;
-        let (prediction, naive) = found.ok_or_else(|| nothing(&point.name))?;
-        let mut compared = Point::new(&point.name, point.used, prediction, plan.noise_floor);
-        (compared.runs, compared.naive) = (runs, naive);
-        Ok(compared)
+        let found = simulate(&base.file, &overrides, &base.profile, plan.predictions, None)?;
+        let quiet = found.predict(&base.profile).ok_or_else(|| nothing(&point.name))?;
+        Ok((found, Bound::of(&quiet.median)))
     };
-    plan.points.par_iter().zip(runs).map(one).collect()
+    let simulated: Vec<(Simulated, Bound)> =
+        plan.points.par_iter().map(simulated).collect::<Result<_, _>>()?;
+    let fitted = |wanted: Option<Bound>| -> Profile {
+        let all = plan.points.iter().zip(&runs).zip(&simulated);
+        let mine = all.filter(|((point, _), (_, bound))| {
+            point.used == Use::Fit && wanted.is_none_or(|wanted| wanted == *bound)
+        });
+        with_noise(&base.profile, &mine.map(|((_, runs), _)| runs.clone()).collect::<Vec<_>>())
+    };
+    let usual = fitted(None);
+    let of_bound = Bound::ALL.map(|bound| (bound, fitted(Some(bound))));
+    let one =
+        |((point, (found, bound)), runs): ((&PlanPoint, &(Simulated, Bound)), Vec<Observed>)| {
+            let own = of_bound.iter().find(|(of, profile)| of == bound && *profile != base.profile);
+            let profile = own.map_or(&usual, |(_, profile)| profile);
+            let prediction = found.predict(profile).ok_or_else(|| nothing(&point.name))?;
+            let mut compared = Point::new(&point.name, point.used, prediction, plan.noise_floor);
+            (compared.bound, compared.runs, compared.naive) = (*bound, runs, found.naive);
+            Ok(compared)
+        };
+    plan.points.iter().zip(&simulated).zip(runs).map(one).collect()
 }
 
 fn nothing(point: &str) -> Failure {
@@ -161,32 +183,75 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
     let file = fs::File::open(rows).map_err(|error| Failure::unreadable(rows, &error))?;
     let rows = validate::read_measured(file)
         .map_err(|error| Failure::Input(format!("cannot use {}: {error}", rows.display())))?;
+    let refit = refitted(&base, &rows)?;
+    let profile = with_noise(&base.profile, &equal_rows(&rows));
     let one = |row: &validate::MeasuredRow| -> Result<Point, Failure> {
         let overrides = base.overrides(&row.set)?;
         let scenario = base.file.resolve(&overrides)?;
-        let samples: u64 =
-            scenario.jobs.iter().map(|job| job.batch * u64::from(job.copies_per_node)).sum();
-        let found = predict(&base.file, &overrides, &base.profile, wanted.predictions)?;
-        let (prediction, naive) = found.ok_or_else(|| nothing(&row.name))?;
+        let runs = wanted.predictions;
+        let found = simulate(&base.file, &overrides, &profile, runs, refit.as_ref())?;
+        let prediction = found.predict(&profile).ok_or_else(|| nothing(&row.name))?;
         // One row is one run: nothing is known of its noise, so none counts against it.
         let mut point = Point::new(&row.name, row.used, prediction, f64::INFINITY);
-        (point.runs, point.naive) = (vec![row.observed(samples as f64)], naive);
+        let observed = row.observed(samples_of_a_step(&scenario));
+        (point.runs, point.naive) = (vec![observed], found.naive);
         Ok(point)
     };
     let points: Vec<Point> = rows.par_iter().map(one).collect::<Result<_, _>>()?;
-    finish(wanted, &points)
+    finish(wanted, &points, refit.as_ref())
 }
 
-/// Says and draws what was found; an error beyond the tolerance is one.
-fn finish(wanted: &Validate, points: &[Point]) -> Result<(), Failure> {
-    let verdict = Verdict::of(points);
+/// What the rows that are marked for it tell of times.
+fn refitted(base: &Base, rows: &[MeasuredRow]) -> Result<Option<Refit>, Failure> {
+    let marked: Vec<&MeasuredRow> = rows.iter().filter(|row| row.used == Use::Fit).collect();
+    let overrides = marked.iter().map(|row| base.overrides(&row.set));
+    let overrides = overrides.collect::<Result<Vec<_>, Problems>>()?;
+    let measured = marked.iter().zip(&overrides).map(|(row, overrides)| {
+        Ok(row.observed(samples_of_a_step(&base.file.resolve(overrides)?)))
+    });
+    let measured = measured.collect::<Result<Vec<_>, Problems>>()?;
+    let simulate = |factors: &[Factors]| -> Result<Vec<Vec<Option<Observed>>>, Failure> {
+        let row = |set, factors| Ok(validate::show(&base.file, set, &base.profile, factors)?);
+        let all = |factors: &Factors| overrides.iter().map(|set| row(set, *factors)).collect();
+        factors.par_iter().map(all).collect()
+    };
+    validate::refit(&measured, simulate)
+}
+
+/// Rows for the fit whose keys are the same: they tell how much equal runs differ.
+fn equal_rows(rows: &[MeasuredRow]) -> Vec<Vec<Observed>> {
+    let mut groups: BTreeMap<&[String], Vec<Observed>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.used == Use::Fit && row.samples_per_second.is_some()) {
+        groups.entry(&row.set).or_default().push(row.observed(1.0));
+    }
+    groups.into_values().collect()
+}
+
+/// Samples of a step of all jobs.
+fn samples_of_a_step(scenario: &Scenario) -> f64 {
+    let of = |job: &Job| job.batch * u64::from(job.copies_per_node);
+    scenario.jobs.iter().map(of).sum::<u64>() as f64
+}
+
+/// Says what was found.
+fn show(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<(), Failure> {
     let text = match wanted.format {
-        ReportFormat::Text => validate::render(points, output::width()),
+        ReportFormat::Text => {
+            let fitted = refit.map(validate::refitted).unwrap_or_default();
+            fitted + &validate::render(points, output::width())
+        }
         ReportFormat::Json => {
-            let value = serde_json::json!({ "points": points, "verdict": verdict });
+            let verdict = Verdict::of(points);
+            let value =
+                serde_json::json!({ "fitted": refit, "points": points, "verdict": verdict });
             format!("{value:#}\n")
         }
     };
+    output::stdout(text.as_bytes())
+}
+
+/// Says and draws what was found; an error beyond the tolerance is one.
+fn finish(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<(), Failure> {
     fs::create_dir_all(&wanted.output)
         .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
     let figure = validate_figure::parity(points);
@@ -195,9 +260,9 @@ fn finish(wanted: &Validate, points: &[Point]) -> Result<(), Failure> {
     let table = wanted.output.join("points.json");
     let json = serde_json::to_vec_pretty(points).unwrap_or_default();
     output::file(&table, |to| to.write_all(&json))?;
-    output::stdout(text.as_bytes())?;
+    show(wanted, points, refit)?;
     let Some(tolerance) = wanted.tolerance else { return Ok(()) };
-    match verdict {
+    match Verdict::of(points) {
         Some(verdict) if verdict.mean_error <= tolerance => Ok(()),
         Some(verdict) => Err(Failure::Check(format!(
             "the mean error is {:.1} %, more than --tolerance allows ({:.1} %)",

@@ -26,7 +26,7 @@ pub(super) struct Term {
     pub(super) at: (usize, usize),
     /// Whether the parameter is the reciprocal: a rate, where the coefficient is a time.
     pub(super) rate: bool,
-    /// What is said where no trial shows it.
+    /// What is said where no trial shows it; empty where a law cannot do without it.
     pub(super) unseen: &'static str,
 }
 
@@ -43,7 +43,8 @@ impl Law<'_> {
     pub(super) fn fit(&self, cells: &Cells, starts: &[Vec<usize>], draws: usize) -> Option<Fit> {
         let settings: Vec<&[f64]> = cells.cells.iter().map(|cell| &cell.x[..]).collect();
         let variances = cells.cells.iter().map(|cell| cell.variance).collect();
-        let problem = Problem::new(self.pieces, &settings, variances);
+        let needed = self.terms.iter().any(|term| term.at.0 == 0 && term.unseen.is_empty());
+        let problem = Problem::new(self.pieces, &settings, variances).first_needed(needed);
         let means = cells.means();
         let (solution, misfit) = problem.best(&means, starts)?;
         let centre = self.coefficients(&solution, None);

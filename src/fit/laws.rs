@@ -136,6 +136,10 @@ fn together(mut cells: Cells, draws: usize) -> Option<Fit> {
     Some(fit)
 }
 
+/// Why nothing is known of a request that waits for no other.
+const NEVER_ALONE: &str = "all trials were bound by a limit of all readers together: none is assumed \
+                           to a request that is alone; fewer readers would tell";
+
 const READ: Law<'static> = Law {
     pieces: &[
         Piece { columns: 2, features: |x| [1.0 / x[1], x[0] / x[1], 0.0] },
@@ -143,8 +147,8 @@ const READ: Law<'static> = Law {
         Piece { columns: 1, features: |_| [1.0, 0.0, 0.0] },
     ],
     terms: &[
-        Term { name: "latency", unit: "s", at: (0, 0), rate: false, unseen: "" },
-        Term { name: "per_stream", unit: "B/s", at: (0, 1), rate: true, unseen: "" },
+        Term { name: "latency", unit: "s", at: (0, 0), rate: false, unseen: NEVER_ALONE },
+        Term { name: "per_stream", unit: "B/s", at: (0, 1), rate: true, unseen: NEVER_ALONE },
         Term {
             name: "bandwidth",
             unit: "B/s",
@@ -187,7 +191,7 @@ pub(super) fn read(samples: &[&Sample], draws: usize) -> Option<Fit> {
 }
 
 /// Which limit may bind each cell: those near the highest rate of bytes, or of requests, that was
-/// seen, where it was seen with more readers than the fewest.
+/// seen. Those of the fewest readers may be bound by it too where more of them were tried.
 fn starts_of_reads(cells: &Cells) -> Vec<Vec<usize>> {
     let rate = |cell: &super::cell::Cell, bytes: bool| {
         if bytes { cell.x[0] / cell.mean } else { 1.0 / cell.mean }
@@ -197,11 +201,12 @@ fn starts_of_reads(cells: &Cells) -> Vec<Vec<usize>> {
     let (most_bytes, most_requests) = (highest(true), highest(false));
     // Above one: no cell.
     let levels = || std::iter::once(2.0).chain(NEAR);
+    let several = cells.cells.iter().any(|cell| cell.x[1] > fewest);
     let mut starts = Vec::new();
-    for bytes in levels() {
-        for requests in levels() {
+    for (bytes, requests) in levels().flat_map(|bytes| levels().map(move |other| (bytes, other))) {
+        for alone in [Some(fewest), several.then_some(0.0)].into_iter().flatten() {
             let piece = |cell: &super::cell::Cell| match cell {
-                cell if cell.x[1] <= fewest => 0,
+                cell if cell.x[1] <= alone => 0,
                 cell if rate(cell, true) >= bytes * most_bytes => 1,
                 cell if rate(cell, false) >= requests * most_requests => 2,
                 _ => 0,

@@ -9,6 +9,7 @@
 //! why.
 
 mod bootstrap;
+mod cache;
 mod cell;
 #[cfg(test)]
 mod coverage_tests;
@@ -58,6 +59,7 @@ pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profil
         step: steps(&step),
         queue: others::queue(&of("queue"), DRAWS),
         cores,
+        cache: cache::cache(&of("cache"), DRAWS),
         noise: others::noise(&equals, DRAWS),
     }
 }

@@ -20,9 +20,11 @@ pub(super) struct Piece {
     pub(super) features: fn(&[f64]) -> Coefficients,
 }
 
-/// Cells with the features of each piece. The first piece is always there.
+/// Cells with the features of each piece.
 pub(super) struct Problem<'a> {
     pieces: &'a [Piece],
+    /// Whether the law cannot do without its first piece.
+    first_needed: bool,
     features: Vec<Vec<Coefficients>>,
     /// Variance of each cell's mean relative to it.
     variances: Vec<f64>,
@@ -65,7 +67,13 @@ impl<'a> Problem<'a> {
     /// `settings` and `variances` of each cell.
     pub(super) fn new(pieces: &'a [Piece], settings: &[&[f64]], variances: Vec<f64>) -> Self {
         let row = |piece: &Piece| settings.iter().map(|x| (piece.features)(x)).collect();
-        Problem { pieces, features: pieces.iter().map(row).collect(), variances }
+        let features = pieces.iter().map(row).collect();
+        Problem { pieces, first_needed: true, features, variances }
+    }
+
+    /// Where `needed` is false, the other pieces may bind all cells.
+    pub(super) fn first_needed(self, needed: bool) -> Self {
+        Problem { first_needed: needed, ..self }
     }
 
     /// Relative standard deviation of each cell's mean about the law.
@@ -155,10 +163,11 @@ impl<'a> Problem<'a> {
                 break;
             }
         }
-        pieces.first()?.as_ref()?;
+        let needed = if self.first_needed { 1 } else { pieces.len() };
+        pieces.iter().take(needed).flatten().next()?;
         let unused = |index: &usize| !bound.contains(index);
-        // A first piece that binds nothing is kept: the law cannot do without it.
-        for index in (1..pieces.len()).filter(unused) {
+        // A first piece that binds nothing is kept where the law cannot do without it.
+        for index in (usize::from(self.first_needed)..pieces.len()).filter(unused) {
             pieces[index] = None;
         }
         let residuals = means.iter().zip(&fitted).map(|(m, f)| 1.0 - f / m).collect();

@@ -58,6 +58,30 @@ const READ: ReadLaw = ReadLaw {
     cpu_per_byte: 0.0,
 };
 
+/// System: a disk that gives 500 requests, or 100 MB, per second whatever the number of readers, as
+/// throttles and quotas do. Expectation: that limit, and nothing of a request alone.
+#[test]
+fn a_limit_that_binds_every_trial_is_found() {
+    let requests = ReadLaw { operations: 500.0, bandwidth: f64::INFINITY, ..READ };
+    let bytes = ReadLaw { operations: f64::INFINITY, bandwidth: 1e8, ..READ };
+    for (law, sizes, name, limit) in [
+        (requests, 4096.0..=65536.0, "operations", 500.0),
+        (bytes, 65536.0..=1_048_576.0, "bandwidth", 1e8),
+    ] {
+        let mut samples = reads(law, &[4.0, 8.0]);
+        samples.retain(|sample| sizes.contains(&sample.setting("size")));
+        let fit = &fitted(&samples).read["direct"];
+        let found = &fit.parameters[name];
+        assert!((found.value / limit - 1.0).abs() < 0.01, "{name}: {found:?}");
+        assert_eq!(found.unidentified, None, "{name}");
+        for (other, value) in [("latency", 0.0), ("per_stream", f64::INFINITY)] {
+            let other = &fit.parameters[other];
+            assert_eq!(other.value, value, "{name}");
+            assert!(other.unidentified.as_ref().expect("a reason").contains("fewer readers"));
+        }
+    }
+}
+
 fn decodes(points: &[(f64, f64)]) -> Vec<Sample> {
     let law = DecodeLaw { fixed: 1e-4, per_byte: 1e-8, per_pixel: 4e-9 };
     let decode = |(bytes, pixels): &(f64, f64)| {

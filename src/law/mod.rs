@@ -1,10 +1,12 @@
 //! The formulas that a fit fits and a simulation evaluates, once each: pure functions of named
 //! parameters in SI units.
 
+mod cache;
 mod decode;
 mod read;
 mod step;
 
+pub use cache::{CachePolicy, PassOrder};
 pub use decode::DecodeLaw;
 pub use read::ReadLaw;
 pub use step::StepLaw;

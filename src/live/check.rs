@@ -51,9 +51,8 @@ pub(super) fn reads_files(scenario: &Scenario, job: &Job) -> bool {
     !matches!(scenario.storage[job.storage].kind, StorageKind::Memory { .. })
 }
 
-/// Refuses what cannot be run: one sentence with a remedy. `mounted`: the user has named a
-/// directory, which may be a mount of a file server.
-pub(super) fn check(scenario: &Scenario, machine: Machine, mounted: bool) -> Result<(), Failure> {
+/// Refuses what cannot be run: one sentence with a remedy.
+pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure> {
     let node = &scenario.cluster.node;
     let refuse = |what: String| Err(Failure::Lacking(what));
     if node.cores > machine.cores {
@@ -84,7 +83,7 @@ pub(super) fn check(scenario: &Scenario, machine: Machine, mounted: bool) -> Res
         ));
     }
     for job in &scenario.jobs {
-        check_job(scenario, job, mounted)?;
+        check_job(scenario, job)?;
     }
     let threads: u64 = scenario.jobs.iter().map(threads).sum();
     if threads > MOST_THREADS {
@@ -100,7 +99,7 @@ fn threads(job: &Job) -> u64 {
     u64::from(job.copies) * (workers + u64::from(job.copies_per_node))
 }
 
-fn check_job(scenario: &Scenario, job: &Job, mounted: bool) -> Result<(), Failure> {
+fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     let (name, dataset) = (&job.name, &scenario.datasets[job.dataset]);
     let refuse = |what: String| Err(Failure::Lacking(what));
     if job.nodes > 1 {
@@ -123,14 +122,6 @@ fn check_job(scenario: &Scenario, job: &Job, mounted: bool) -> Result<(), Failur
     }
     if matches!(dataset.sizes, SampleSizes::Table { .. }) {
         return refuse("a table of sample sizes can only be simulated".to_owned());
-    }
-    let remote = matches!(scenario.storage[job.storage].kind, StorageKind::FileServer { .. });
-    if remote && !mounted {
-        return refuse(format!(
-            "`{}` is a file server: name a directory on it by --directory (or the data by --data), \
-             or write `local-disk`",
-            scenario.storage[job.storage].name
-        ));
     }
     let mut work = job.loader.stages.iter().flat_map(|s| s.per_sample.iter().chain(&s.per_item));
     let decodes = work.any(|operation| matches!(operation, Operation::Decode(_)));

@@ -1,6 +1,7 @@
 //! The wall clock of one run, and the CPU clock of a thread.
 
 use crate::engine::{Span, Time};
+use crate::hand_over::Watch;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -46,6 +47,17 @@ impl Clock {
             }
             thread::sleep(left.min(LONGEST_SLEEP));
         }
+    }
+}
+
+impl Watch for Clock {
+    fn begun() -> Clock {
+        Clock::from_monotonic(monotonic())
+    }
+
+    #[inline]
+    fn now(self) -> Time {
+        Clock::now(self)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A data set as readers find it: in memory, or in files that were generated or are the user's.
 
 use super::Failure;
-use super::order::{self, Sizes};
+use super::sizes::Sizes;
 use crate::probe::image::{Generated, QUALITY};
 use crate::scenario::{Access, Dataset, Image, Layout, Scenario};
 use rustix::fs::{Advice, Mode, OFlags, fadvise, open, openat};
@@ -26,6 +26,8 @@ pub struct Location {
     pub(super) access: Access,
     /// Whether sizes are the files' own, not the drawn ones.
     pub(super) measured: bool,
+    /// Whether it is on a file server: then that one's limits hold, not the scenario's.
+    pub(super) mounted: bool,
 }
 
 /// A data set as readers find it.
@@ -134,7 +136,7 @@ impl Files {
     /// The samples' sizes as the files have them: shards are cut into equal samples.
     fn sizes(&self, dataset: &Dataset) -> Result<Sizes, Failure> {
         let mut sizes = Vec::with_capacity(dataset.samples as usize);
-        for file in 0..order::files(dataset) {
+        for file in 0..dataset.files() {
             let path = self.path(file);
             let length = fs::metadata(&path).map_err(|e| Failure::file("open", &path, e))?.len();
             let samples = match dataset.layout {
@@ -182,7 +184,8 @@ fn list(root: &Path) -> Result<Vec<String>, Failure> {
         for entry in fs::read_dir(&directory).map_err(refuse)? {
             let entry = entry.map_err(refuse)?;
             let path = below.join(entry.file_name());
-            let kind = fs::metadata(entry.path()).map_err(refuse)?;
+            let link = entry.path();
+            let kind = fs::metadata(&link).map_err(|error| Failure::file("read", &link, error))?;
             if kind.is_dir() && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 pending.push(path);
             } else if kind.is_file() && kind.len() > 0 {
@@ -206,7 +209,7 @@ pub(super) fn generate(
     // Incompressible, and never at the same place of a block twice in a row.
     let noise = noise(dataset.samples, (4 << 20) + 65_521);
     let images = dataset.image.map(|_| Generated::new(seed, QUALITY));
-    for file in 0..order::files(dataset) {
+    for file in 0..dataset.files() {
         let directory = root.join((file / PER_DIRECTORY).to_string());
         if file % PER_DIRECTORY == 0 {
             fs::create_dir_all(&directory).map_err(|e| Failure::file("make", &directory, e))?;

@@ -5,21 +5,22 @@ use super::clock::{Clock, process_cpu};
 use super::data::{Data, Location};
 use super::device::Trainer;
 use super::log::Log;
-use super::order::FileOrder;
+use super::pace::{Limits, Pace, Pacer, Tally};
 use super::reader::Reader;
-use super::shared::Shared;
-use super::state::{State, WorkerRun};
-use super::training::Training;
 use super::work::{Common, Hands, Link};
 use crate::account::{HandOver, Queue, Recorder, add_steps};
-use crate::engine::{Span, Time};
-use crate::random::Streams;
+use crate::engine::Time;
+use crate::hand_over::{self, State, Training, WorkerRun};
+use crate::random::{FileOrder, Streams};
 use crate::report::{JobOutcome, Trace};
 use crate::scenario::{Job, Scenario, Stop};
-use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+/// What the threads of a job copy share.
+type Shared = hand_over::Shared<Clock>;
 
 /// Which copy of which job to run, and how.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -34,6 +35,8 @@ pub struct Part {
     pub replication: u32,
     /// Where the job's data set is; `None`: in memory.
     pub location: Option<Location>,
+    /// Where the books of its storage's limits are, if other job copies share them.
+    pub books: Option<PathBuf>,
     /// Whether to record a timeline.
     pub trace: bool,
 }
@@ -51,6 +54,10 @@ pub struct PartOutcome {
     pub bytes: u64,
     /// Time that workers were reading [worker·s].
     pub reading: f64,
+    /// Where its storage has limits: time that its requests may take by them [s].
+    pub allowed: f64,
+    /// How much longer the machine took to read [s].
+    pub exceeded: f64,
 }
 
 /// Runs a job copy. `ready` is called when all is prepared; it gives the instant, on the machine's
@@ -86,9 +93,15 @@ pub fn run_part(
         over: shared.over.clone(),
     };
     let reader = {
-        let order = FileOrder::new(&scenario.datasets[job.dataset], streams, part.owner);
+        let order = FileOrder::new(&scenario.datasets[job.dataset]);
         let next_file = Arc::new(AtomicU64::new(0));
-        move || Reader::new(data.clone(), order.clone(), next_file.clone())
+        let owner = part.owner;
+        let pacer = pacer(scenario, part, &shared, streams)?;
+        move || {
+            let pace = pacer.as_ref().map(Pace::new);
+            let whose = (owner, streams);
+            Reader::new(data.clone(), order.clone(), whose, next_file.clone(), pace)
+        }
     };
     thread::scope(|threads| {
         let mut hands = Vec::new();
@@ -127,10 +140,29 @@ pub fn run_part(
         shared.start(clock, |state, now| open_queue(state, job, part, now));
         shared.wait(stop);
         let cpu = process_cpu() - before;
-        let read: Vec<u64> = hands.into_iter().map(|hand| hand.join().unwrap_or(0)).collect();
+        let mut read = (0, Tally::default());
+        for (bytes, tally) in hands.into_iter().filter_map(|hand| hand.join().ok()) {
+            read.0 += bytes;
+            read.1 += tally;
+        }
+        let (bytes, Tally { allowed, exceeded }) = read;
         let outcome = collect(&mut shared.lock(), part, Time::from_seconds(begin));
-        outcome.map(|outcome| PartOutcome { cpu, bytes: read.iter().sum(), ..outcome })
+        outcome.map(|outcome| PartOutcome { cpu, bytes, allowed, exceeded, ..outcome })
     })
+}
+
+/// What keeps the job copy's readers to the limits of its storage, where any are enforced.
+fn pacer(
+    scenario: &Scenario,
+    part: &Part,
+    shared: &Shared,
+    streams: Streams,
+) -> Result<Option<Arc<Pacer>>, Failure> {
+    let mounted = part.location.as_ref().is_some_and(|location| location.mounted);
+    let limits = Limits::of(scenario, scenario.jobs[part.job].storage);
+    let Some(limits) = limits.filter(|_| !mounted) else { return Ok(None) };
+    let over = shared.over.clone();
+    Pacer::new(limits, part.books.as_deref(), streams, part.owner, over).map(Arc::new).map(Some)
 }
 
 /// The state before the start.
@@ -151,23 +183,10 @@ fn state(scenario: &Scenario, job: &Job, part: &Part) -> State {
         device.track = track(format!("gpu {d}"));
     }
     let level_track = track("queue".to_owned());
-    State {
-        stages: (0..job.loader.stages.len()).map(|index| HandOver::new(job, index)).collect(),
-        workers,
-        queue: Queue::new(1, 1, false, 0, Time::ZERO),
-        training,
-        quota: goal.quota,
-        started: 0,
-        in_progress: 0,
-        reading: Span::ZERO,
-        began: Time::ZERO,
-        runnable: VecDeque::new(),
-        wakes: Vec::new(),
-        recorder,
-        level_track,
-        ended: None,
-        failure: None,
-    }
+    let stages = (0..job.loader.stages.len()).map(|index| HandOver::new(job, index)).collect();
+    let mut state = State::new(stages, workers, training, goal.quota);
+    (state.recorder, state.level_track) = (recorder, level_track);
+    state
 }
 
 /// The last buffer, at the start.
@@ -178,8 +197,8 @@ fn open_queue(state: &mut State, job: &Job, part: &Part, now: Time) {
     }
 }
 
-/// The life of a worker; gives the bytes that it read.
-fn work(shared: &Shared, w: u32, mut hands: Hands) -> u64 {
+/// The life of a worker; gives the bytes that it read, and how it kept to limits.
+fn work(shared: &Shared, w: u32, mut hands: Hands) -> (u64, Tally) {
     let mut next = shared.next(w);
     let clock = shared.clock();
     hands.begin(clock);
@@ -194,7 +213,7 @@ fn work(shared: &Shared, w: u32, mut hands: Hands) -> u64 {
             }
         };
     }
-    hands.bytes()
+    hands.read()
 }
 
 /// The life of a device.

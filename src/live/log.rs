@@ -4,6 +4,7 @@ use super::clock::Clock;
 use crate::account::Activity;
 use crate::engine::Time;
 use crate::report::Cause;
+use std::sync::atomic::AtomicBool;
 
 /// The activities of one item: each lasts until the next.
 pub(super) struct Log {
@@ -21,6 +22,16 @@ impl Log {
     pub(super) fn clear(&mut self, since: Time) {
         self.since = since;
         self.entries.clear();
+    }
+
+    /// The time.
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Sleeps until `deadline`, or until the run is `over`.
+    pub(super) fn sleep_until(&self, deadline: Time, over: &AtomicBool) {
+        self.clock.sleep_until(deadline, over);
     }
 
     /// From now on the worker does what counts as `cause`. An item's first activity begins with the

@@ -4,27 +4,30 @@
 //! train; the report is the simulated world's, from the same books (`crate::account`): the same last
 //! buffer, the same rule for the causes of stalls, applied to time stamps.
 //!
-//! - `clock`: wall and CPU time; `order`: which sample comes when, by the simulator's draws,
+//! - `clock`: wall and CPU time; `sizes`: how large samples are, by the simulator's draws,
 //! - `data`, `reader`: files, and how samples are read from them; `work`: what workers do,
-//! - `state`, `training`: what the threads of a job copy share, and the rules of handing over,
-//! - `shared`: the lock around it, and who is woken; `device`: who carries out steps,
-//! - `job`: one job copy from start to outcome; `children`: several, as processes; `run`: all of it,
+//! - `pace`: storage as slow as the scenario writes it; `books`: what it serves; `ledger`: where those are,
+//! - `device`: who carries out steps; what the threads of a job copy share, the rules of handing over
+//!   and who is woken are [`crate::hand_over`]'s,
+//! - `store`: data sets that are generated; `job`: one job copy from start to outcome; `children`: several, as processes; `run`: all of it,
 //! - `check`: what this machine lacks; `notes`: what was emulated.
 
+mod books;
 mod check;
 mod children;
 mod clock;
 mod data;
 mod device;
+mod fault;
 mod job;
+mod ledger;
 mod log;
 mod notes;
-mod order;
+mod pace;
 mod reader;
 mod run;
-mod shared;
-mod state;
-mod training;
+mod sizes;
+mod store;
 mod work;
 
 pub use check::{Machine, use_cores};
@@ -33,7 +36,9 @@ pub use clock::monotonic;
 pub use data::Location;
 pub use job::{Part, PartOutcome, run_part};
 pub use run::{Event, Settings, Source, check, run};
+pub use store::Store;
 
+use std::io;
 use std::path::Path;
 
 /// Why a live run cannot be, or did not end.
@@ -52,7 +57,11 @@ pub enum Failure {
 
 impl Failure {
     /// `path` cannot be opened, read, …
-    fn file(what: &str, path: &Path, error: impl std::fmt::Display) -> Failure {
-        Failure::Lacking(format!("cannot {what} {}: {error}", path.display()))
+    fn file(what: &str, path: &Path, error: impl Into<io::Error>) -> Failure {
+        Failure::Lacking(format!(
+            "cannot {what} {}: {}",
+            path.display(),
+            fault::words(&error.into())
+        ))
     }
 }

@@ -1,12 +1,22 @@
 //! What of a live run is real and what emulated, one sentence each.
 
 use super::check::reads_files;
-use super::run::Place;
-use crate::scenario::{Access, Device, Job, Operation, Scenario};
+use super::job::PartOutcome;
+use super::pace::Limits;
+use super::store::Place;
+use crate::scenario::{Access, Device, Job, Operation, Scenario, Storage, StorageKind};
 
-/// The notes of a scenario whose jobs read at `places`.
-pub(super) fn of(scenario: &Scenario, places: &[Option<Place>]) -> Vec<String> {
+/// Share by which reads must exceed their limits to be worth a word.
+const EXCEEDED: f64 = 0.03;
+
+/// The notes of a scenario whose jobs read at `places`, and whose job copies showed `parts`.
+pub(super) fn of(
+    scenario: &Scenario,
+    places: &[Option<Place>],
+    parts: &[PartOutcome],
+) -> Vec<String> {
     let mut notes = Vec::new();
+    let mut folded = false;
     for (job, place) in scenario.jobs.iter().zip(places) {
         for note in [device(job), data(scenario, job, place.as_ref()), decoding(scenario, job)] {
             notes.extend(note);
@@ -14,15 +24,65 @@ pub(super) fn of(scenario: &Scenario, places: &[Option<Place>]) -> Vec<String> {
         if job.copies_to_devices() && scenario.cluster.node.pcie.is_finite() {
             notes.push(format!("`{}` copies over an emulated link: it sleeps.", job.name));
         }
+        folded |= paced(scenario, job, place.as_ref()).is_none_or(|l| !l.tells_latency());
+    }
+    for index in 0..scenario.storage.len() {
+        notes.extend(storage(scenario, index, places));
+        notes.extend(exceeded(scenario, index, parts));
+    }
+    if folded {
+        notes.push(
+            "Where the scenario does not write the request latency, it cannot be told from transfer \
+             here and counts as transfer."
+                .to_owned(),
+        );
     }
     if scenario.cluster.node.page_cache.is_some() {
-        notes
-            .push("The page cache is this machine's own, whatever the scenario says of it.".into());
+        let what = "The page cache is this machine's own, whatever the scenario says of it.";
+        notes.push(what.to_owned());
     }
-    notes.push(
-        "Request latency cannot be told from transfer here and counts as transfer.".to_owned(),
-    );
     notes
+}
+
+/// What is enforced on the storage of a job that reads at `place`.
+pub(super) fn paced(scenario: &Scenario, job: &Job, place: Option<&Place>) -> Option<Limits> {
+    let mounted = place.is_some_and(|place| place.location.mounted);
+    Limits::of(scenario, job.storage).filter(|_| !mounted)
+}
+
+/// To what a storage was held.
+fn storage(scenario: &Scenario, index: usize, places: &[Option<Place>]) -> Option<String> {
+    let mut users = scenario.jobs.iter().zip(places).filter(|(job, _)| job.storage == index);
+    let (job, place) = users.next()?;
+    let Storage { name, kind, .. } = &scenario.storage[index];
+    let mounted = place.as_ref().is_some_and(|place| place.location.mounted);
+    if mounted {
+        return Some(format!(
+            "`{name}` is the file server behind the named directory: its own limits hold, not those \
+             of the scenario."
+        ));
+    }
+    let limits = paced(scenario, job, place.as_ref())?;
+    let what = match kind {
+        StorageKind::FileServer { .. } => "is emulated: reads of local files are held",
+        StorageKind::LocalDisk { .. } | StorageKind::Memory { .. } => "was paced: reads are held",
+    };
+    Some(format!("`{name}` {what} to what the scenario writes, {}.", limits.describe()))
+}
+
+/// Whether the machine was slower than what it was to be held to.
+fn exceeded(scenario: &Scenario, index: usize, parts: &[PartOutcome]) -> Option<String> {
+    let of = parts.iter().filter(|part| scenario.jobs[part.job.job].storage == index);
+    let (allowed, exceeded) =
+        of.fold((0.0, 0.0), |(a, e), part| (a + part.allowed, e + part.exceeded));
+    (exceeded > EXCEEDED * allowed).then(|| {
+        format!(
+            "Warning: this machine does not reach what the scenario writes for `{}`: reads took \
+             {:.0} % longer. Write less, or run it on a faster one.",
+            scenario.storage[index].name,
+            100.0 * exceeded / allowed
+        )
+    })
 }
 
 fn device(job: &Job) -> Option<String> {

@@ -1,12 +1,15 @@
 //! Reading samples: files one by one, shards request by request, or slices of memory.
 
 use super::data::{Data, Place};
+use super::fault::words;
 use super::log::Log;
-use super::order::FileOrder;
+use super::pace::{Pace, Request, Tally};
+use crate::engine::Time;
+use crate::random::{FileOrder, Streams};
 use crate::report::Cause;
 use crate::scenario::Layout;
 use rustix::fs::{Mode, OFlags, openat};
-use rustix::io::{Errno, pread};
+use rustix::io::{Errno, pread, retry_on_intr};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,11 +22,15 @@ const BLOCK: usize = 4096;
 pub(super) struct Reader {
     data: Arc<Data>,
     order: FileOrder,
+    /// Number of the job copy, and its draws.
+    whose: (u64, Streams),
     /// Place of the next shard in the job copy's reading, shared by its workers.
     next_file: Arc<AtomicU64>,
     buffer: Buffer,
     name: String,
     shard: Shard,
+    /// Where limits are written.
+    pace: Option<Pace>,
     /// Bytes read so far.
     pub(super) bytes: u64,
 }
@@ -34,6 +41,12 @@ struct Shard {
     file: Option<OwnedFd>,
     number: u64,
     samples: Range<u64>,
+    /// Of earlier epochs [samples].
+    before: u64,
+    /// Requests made for the sample at hand.
+    requests: u64,
+    /// Where it ends [B].
+    length: u64,
     /// Where the next sample begins in it.
     at: u64,
     /// Up to where it has been read.
@@ -52,19 +65,31 @@ struct Buffer {
 /// Why a sample cannot be had; the file's name comes from [`Data`].
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    #[error("cannot open {0}: {1}")]
-    Open(String, Errno),
-    #[error("cannot read {0}: {1}")]
-    Read(String, Errno),
-    #[error("{0} is shorter than when the run began: {1} bytes where {2} were expected")]
+    #[error("cannot open {path}: {}", words(&(*error).into()))]
+    Open { path: String, error: Errno },
+    #[error("cannot read {path}: {}", words(&(*error).into()))]
+    Read { path: String, error: Errno },
+    #[error(
+        "{0} is shorter than when the run began: {1} bytes where {2} were expected; start again when \
+         nobody writes there"
+    )]
     Truncated(String, u64, u64),
 }
 
 impl Reader {
-    pub(super) fn new(data: Arc<Data>, order: FileOrder, next_file: Arc<AtomicU64>) -> Reader {
+    /// For job copy number `whose.0`, which draws from `whose.1`.
+    pub(super) fn new(
+        data: Arc<Data>,
+        order: FileOrder,
+        whose: (u64, Streams),
+        next_file: Arc<AtomicU64>,
+        pace: Option<Pace>,
+    ) -> Reader {
         Reader {
+            pace,
             data,
             order,
+            whose,
             next_file,
             buffer: Buffer::default(),
             name: String::new(),
@@ -78,9 +103,13 @@ impl Reader {
     pub(super) fn read(&mut self, position: u64, log: &mut Log) -> Result<u64, ReadError> {
         let size = match self.data.layout {
             Layout::FilePerSample => {
-                let sample = self.order.at(position);
+                let sample = self.order.at(position, self.whose.0, &self.whose.1);
                 let size = self.data.sizes.of(sample);
-                self.read_file(sample, size, log)?;
+                self.admit(log);
+                let request = self.begin(position, 0, size, log);
+                let known = request.is_some_and(|request| request.tells_latency());
+                self.read_file(sample, size, known, log)?;
+                self.end(request, size, log);
                 size
             }
             Layout::Shards { samples_per_shard, request } => {
@@ -89,6 +118,7 @@ impl Reader {
                 }
                 let sample = self.shard.samples.start;
                 self.shard.samples.start += 1;
+                self.shard.requests = 0;
                 let size = self.data.sizes.of(sample);
                 self.read_record(sample, size, request as usize, log)?;
                 size
@@ -98,20 +128,52 @@ impl Reader {
         Ok(size)
     }
 
+    /// How requests kept to the limits of their storage.
+    pub(super) fn tally(&self) -> Tally {
+        self.pace.as_ref().map_or(Tally::default(), |pace| pace.tally)
+    }
+
+    /// Waits until a file may be opened.
+    fn admit(&mut self, log: &mut Log) {
+        if let Some(pace) = &mut self.pace {
+            pace.open(log);
+        }
+    }
+
+    /// Begins request number `request` for the sample at `position`, where limits are written.
+    fn begin(&mut self, position: u64, request: u64, bytes: u64, log: &mut Log) -> Option<Request> {
+        self.pace.as_mut().map(|pace| pace.begin(position, request, bytes, log))
+    }
+
+    fn end(&mut self, request: Option<Request>, bytes: u64, log: &mut Log) {
+        if let (Some(pace), Some(request)) = (&mut self.pace, request) {
+            pace.end(request, bytes, log);
+        }
+    }
+
     /// The sample read last.
     pub(super) fn sample(&self) -> &[u8] {
         let range = self.buffer.filled.clone();
         &self.buffer.bytes[self.buffer.first + range.start..self.buffer.first + range.end]
     }
 
-    fn read_file(&mut self, sample: u64, size: u64, log: &mut Log) -> Result<(), ReadError> {
+    /// Reads a whole file; what that counts as may be `known` already.
+    fn read_file(
+        &mut self,
+        sample: u64,
+        size: u64,
+        known: bool,
+        log: &mut Log,
+    ) -> Result<(), ReadError> {
+        let mut begin = |cause| if known { Time::ZERO } else { log.begin(cause) };
         if let Place::Memory(memory) = &self.data.place {
-            copy(memory, sample, size, &mut self.buffer, log);
+            begin(Cause::Transfer);
+            copy(memory, sample, size, &mut self.buffer);
             return Ok(());
         }
-        log.begin(Cause::Open);
+        begin(Cause::Open);
         let file = self.open(sample)?;
-        log.begin(Cause::Transfer);
+        begin(Cause::Transfer);
         self.buffer.reserve(size as usize);
         let mut got = 0;
         while got < size {
@@ -120,7 +182,7 @@ impl Reader {
                 Ok(0) => return Err(ReadError::Truncated(self.data.path(sample), got, size)),
                 Ok(n) => got += n as u64,
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(ReadError::Read(self.data.path(sample), error)),
+                Err(error) => return Err(ReadError::Read { path: self.data.path(sample), error }),
             }
         }
         self.buffer.filled = 0..size as usize;
@@ -129,7 +191,7 @@ impl Reader {
 
     fn open(&mut self, file: u64) -> Result<OwnedFd, ReadError> {
         let Place::Files(files) = &self.data.place else {
-            return Err(ReadError::Open("memory".to_owned(), Errno::INVAL));
+            return Err(ReadError::Open { path: "memory".to_owned(), error: Errno::INVAL });
         };
         files.name(file, &mut self.name);
         let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -137,14 +199,17 @@ impl Reader {
             flags |= OFlags::DIRECT;
         }
         openat(&files.root, self.name.as_str(), flags, Mode::empty())
-            .map_err(|error| ReadError::Open(self.data.path(file), error))
+            .map_err(|error| ReadError::Open { path: self.data.path(file), error })
     }
 
     fn next_shard(&mut self, samples_per_shard: u64, log: &mut Log) -> Result<(), ReadError> {
         let place = self.next_file.fetch_add(1, Ordering::Relaxed);
-        let number = self.order.at(place);
+        let number = self.order.at(place, self.whose.0, &self.whose.1);
         let first = number * samples_per_shard;
         let samples = first..(first + samples_per_shard).min(self.data.samples);
+        let before = self.order.epoch() * self.data.samples;
+        let length = self.data.sizes.sum(samples.start, samples.end);
+        self.admit(log);
         let file = match &self.data.place {
             Place::Memory(_) => None,
             Place::Files(_) => {
@@ -153,7 +218,7 @@ impl Reader {
             }
         };
         self.buffer.filled = 0..0;
-        self.shard = Shard { file, number, samples, at: 0, read_to: 0 };
+        self.shard = Shard { file, number, samples, before, length, ..Shard::default() };
         Ok(())
     }
 
@@ -165,48 +230,72 @@ impl Reader {
         request: usize,
         log: &mut Log,
     ) -> Result<(), ReadError> {
-        let Some(file) = &self.shard.file else {
-            if let Place::Memory(memory) = &self.data.place {
-                copy(memory, sample, size, &mut self.buffer, log);
-            }
-            return Ok(());
-        };
+        if self.shard.file.is_none() {
+            return self.copy_record(sample, size, log);
+        }
         // What is left of the last request begins where the last sample ended.
         let mut have = (self.shard.read_to - self.shard.at) as usize;
         let request = request.max(1).next_multiple_of(BLOCK);
         let end = self.buffer.filled.end;
         self.buffer.filled = end..end + have;
-        if have < size as usize {
-            log.begin(Cause::Transfer);
-        }
+        let want = self.shard.at + size;
         while have < size as usize {
-            let space = self.buffer.append(have, request);
-            match pread(file, space, self.shard.read_to) {
-                Ok(0) => {
-                    let path = self.data.path(self.shard.number);
-                    let (got, want) = (self.shard.read_to, self.shard.at + size);
-                    return Err(ReadError::Truncated(path, got, want));
-                }
-                Ok(n) => {
-                    have += n;
-                    self.shard.read_to += n as u64;
-                    self.buffer.filled.end += n;
-                }
-                Err(Errno::INTR) => {}
-                Err(error) => {
-                    return Err(ReadError::Read(self.data.path(self.shard.number), error));
-                }
-            }
+            have += self.read_some(sample, have, request, want, log)?;
         }
         self.shard.at += size;
         self.buffer.filled.end = self.buffer.filled.start + size as usize;
         Ok(())
     }
+
+    /// Makes a request of the shard, behind the `have` bytes that are there; it must reach `want`
+    /// some time. Gives the bytes that came.
+    fn read_some(
+        &mut self,
+        sample: u64,
+        have: usize,
+        request: usize,
+        want: u64,
+        log: &mut Log,
+    ) -> Result<usize, ReadError> {
+        let (from, position) = (self.shard.read_to, self.shard.before + sample);
+        let left = self.shard.length.saturating_sub(from);
+        let number = self.shard.requests;
+        self.shard.requests += 1;
+        let paced = self.begin(position, number, left.min(request as u64), log);
+        if !paced.is_some_and(|paced| paced.tells_latency()) && (number == 0 || paced.is_some()) {
+            log.begin(Cause::Transfer);
+        }
+        let path = || self.data.path(self.shard.number);
+        let Some(file) = &self.shard.file else {
+            return Err(ReadError::Open { path: path(), error: Errno::BADF });
+        };
+        let got = match retry_on_intr(|| pread(file, self.buffer.append(have, request), from)) {
+            Ok(0) => return Err(ReadError::Truncated(path(), from, want)),
+            Ok(got) => got,
+            Err(error) => return Err(ReadError::Read { path: path(), error }),
+        };
+        self.shard.read_to += got as u64;
+        self.buffer.filled.end += got;
+        self.end(paced, got as u64, log);
+        Ok(got)
+    }
+
+    /// A sample of a shard in memory: a request is a sample.
+    fn copy_record(&mut self, sample: u64, size: u64, log: &mut Log) -> Result<(), ReadError> {
+        let paced = self.begin(self.shard.before + sample, 0, size, log);
+        if !paced.is_some_and(|paced| paced.tells_latency()) {
+            log.begin(Cause::Transfer);
+        }
+        if let Place::Memory(memory) = &self.data.place {
+            copy(memory, sample, size, &mut self.buffer);
+        }
+        self.end(paced, size, log);
+        Ok(())
+    }
 }
 
 /// Copies a sample out of memory that stands for the data set.
-fn copy(memory: &[u8], sample: u64, size: u64, buffer: &mut Buffer, log: &mut Log) {
-    log.begin(Cause::Transfer);
+fn copy(memory: &[u8], sample: u64, size: u64, buffer: &mut Buffer) {
     let size = (size as usize).min(memory.len());
     let from = (sample.wrapping_mul(size as u64) % (memory.len() - size + 1) as u64) as usize;
     buffer.reserve(size);

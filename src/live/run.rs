@@ -2,16 +2,15 @@
 
 use super::check::{self, Machine, reads_files};
 use super::children::{self, Assignment};
-use super::data::{Files, Location, generate};
 use super::job::{Part, PartOutcome};
-use super::order::{self, Sizes};
+use super::ledger::Common;
+use super::store::{Place, Store};
 use super::{Failure, notes};
-use crate::probe::{ProbeError, Workspace};
 use crate::report::{Outcome, ResourceOutcome, World};
 use crate::scenario::storage::Bandwidth;
-use crate::scenario::{Access, Dataset, Job, Scenario, StorageKind};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::scenario::{Access, Job, Scenario, StorageKind};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 /// How to run.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +56,7 @@ pub enum Event {
 /// # Errors
 /// One sentence: what is missing, and what to write instead.
 pub fn check(scenario: &Scenario, settings: &Settings) -> Result<(), Failure> {
-    check::check(scenario, Machine::this(), settings.named)?;
+    check::check(scenario, Machine::this())?;
     let files = scenario.jobs.iter().filter(|job| reads_files(scenario, job));
     let mut datasets: Vec<usize> = files.map(|job| job.dataset).collect();
     datasets.sort_unstable();
@@ -74,7 +73,7 @@ pub fn check(scenario: &Scenario, settings: &Settings) -> Result<(), Failure> {
     }
 }
 
-/// Runs a scenario on this machine. The outcomes of finished replications are kept in `outcomes`
+/// Runs a scenario on this machine, on data sets of `store`. The outcomes of finished replications are kept in `outcomes`
 /// whatever happens.
 ///
 /// # Errors
@@ -83,12 +82,12 @@ pub fn run(
     scenario: &Scenario,
     source: &Source,
     settings: &Settings,
+    store: &mut Store,
     outcomes: &mut Vec<Outcome>,
     on: &mut dyn FnMut(Event),
 ) -> Result<(), Failure> {
     check(scenario, settings)?;
-    let generated = Generated::new(scenario, settings, on)?;
-    let places: Vec<Option<Place>> = scenario.jobs.iter().map(|job| generated.of(job)).collect();
+    let places = store.places(scenario, settings, on)?;
     let replications = scenario.run.replications;
     for replication in 0..replications {
         for place in places.iter().flatten() {
@@ -97,193 +96,35 @@ pub fn run(
                 place.settle()?;
             }
         }
-        let assignments = assignments(scenario, source, &places, replication, settings.trace);
+        // The books begin with the run's clock.
+        let books = shared_books(scenario, &places)?;
+        let mut assignments = assignments(scenario, source, &places, replication, settings.trace);
+        for (_, assignment) in &mut assignments {
+            let storage = scenario.jobs[assignment.part.job].storage;
+            assignment.part.books = books[storage].as_ref().map(Common::path);
+        }
         let parts = children::run(settings.executable, &assignments, settings.stop)?;
-        outcomes.push(outcome(scenario, parts, notes::of(scenario, &places)));
+        let notes = notes::of(scenario, &places, &parts);
+        outcomes.push(outcome(scenario, parts, notes));
         on(Event::Finished(replication + 1, replications));
     }
     Ok(())
 }
 
-/// A job's data set on disk.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Place {
-    pub(super) location: Location,
-    /// Files of it that are read.
-    files: u64,
-}
-
-impl Place {
-    fn settle(&self) -> Result<(), Failure> {
-        Files::open(&self.location)?.settle(self.files, self.location.access)
-    }
-}
-
-/// The data sets on disk; those that we made vanish with this.
-struct Generated<'s> {
-    scenario: &'s Scenario,
-    /// By data set and storage.
-    places: Vec<((usize, usize), Place)>,
-    _workspace: Option<Workspace>,
-}
-
-impl<'s> Generated<'s> {
-    fn new(
-        scenario: &'s Scenario,
-        settings: &Settings,
-        on: &mut dyn FnMut(Event),
-    ) -> Result<Generated<'s>, Failure> {
-        let mut all = Generated { scenario, places: Vec::new(), _workspace: None };
-        let files = scenario.jobs.iter().filter(|job| reads_files(scenario, job));
-        let mut wanted: Vec<(usize, usize)> = files.map(|job| (job.dataset, job.storage)).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        if let Some(root) = settings.data {
-            for key in wanted {
-                let place = users(scenario, key, root)?;
-                all.places.push((key, place));
-            }
-            return Ok(all);
-        }
-        if wanted.is_empty() {
-            return Ok(all);
-        }
-        let (workspace, notes) = Workspace::create(settings.directory).map_err(failure)?;
-        notes.into_iter().for_each(|note| on(Event::Note(note)));
-        let total: u64 = wanted.iter().map(|&(dataset, _)| bytes(scenario, dataset)).sum();
-        workspace.room(total).map_err(failure)?;
-        let mut done = 0;
-        for key in wanted {
-            let root =
-                workspace.directory(&format!("data-{}-{}", key.0, key.1)).map_err(failure)?;
-            let mut more = |bytes| {
-                done += bytes;
-                on(Event::Generated(done, total));
-                !settings.stop.load(Ordering::Relaxed)
-            };
-            let place = made(scenario, key, root, &mut more)?;
-            all.places.push((key, place));
-        }
-        all._workspace = Some(workspace);
-        Ok(all)
-    }
-
-    fn of(&self, job: &Job) -> Option<Place> {
-        let key = (job.dataset, job.storage);
-        let found = self.places.iter().find(|(of, _)| *of == key);
-        found.filter(|_| reads_files(self.scenario, job)).map(|(_, place)| place.clone())
-    }
-}
-
-fn failure(error: ProbeError) -> Failure {
-    match error {
-        ProbeError::Interrupted => Failure::Interrupted,
-        other => Failure::Lacking(other.to_string()),
-    }
-}
-
-fn sizes(scenario: &Scenario, dataset: usize) -> Option<Sizes> {
-    Sizes::drawn(&scenario.datasets[dataset], dataset, scenario.run.seed)
-}
-
-/// Bytes that a data set takes on disk, about [B].
-fn bytes(scenario: &Scenario, index: usize) -> u64 {
-    let dataset = &scenario.datasets[index];
-    let stored = sizes(scenario, index).map_or(0, |sizes| sizes.sum(0, dataset.samples));
-    // A file takes whole blocks.
-    stored.saturating_add(order::files(dataset).saturating_mul(4096))
-}
-
-fn access(scenario: &Scenario, storage: usize) -> Access {
-    match scenario.storage[storage].kind {
-        StorageKind::LocalDisk { access, .. } => access,
-        StorageKind::FileServer { .. } | StorageKind::Memory { .. } => Access::Cold,
-    }
-}
-
-/// Generates a data set below `root`.
-fn made(
+/// By storage, the books of its limits where several job copies read there.
+fn shared_books(
     scenario: &Scenario,
-    (index, storage): (usize, usize),
-    root: PathBuf,
-    on_bytes: &mut dyn FnMut(u64) -> bool,
-) -> Result<Place, Failure> {
-    let dataset = &scenario.datasets[index];
-    let Some(sizes) = sizes(scenario, index) else {
-        return Err(Failure::Lacking("a table of sample sizes can only be simulated".to_owned()));
+    places: &[Option<Place>],
+) -> Result<Vec<Option<Common>>, Failure> {
+    let of = |index: usize| {
+        let jobs = scenario.jobs.iter().zip(places).filter(|(job, _)| job.storage == index);
+        let paced =
+            jobs.filter(|(job, place)| notes::paced(scenario, job, place.as_ref()).is_some());
+        let copies: u32 = paced.map(|(job, _)| job.copies).sum();
+        (copies > 1).then(Common::new).transpose()
     };
-    generate(&root, dataset, &sizes, scenario.run.seed, on_bytes)?;
-    let access = access(scenario, storage);
-    let measured = dataset.image.is_some();
-    let place = Place {
-        location: Location { root, users: false, access, measured },
-        files: order::files(dataset),
-    };
-    finish(place, dataset)
+    (0..scenario.storage.len()).map(of).collect()
 }
-
-/// The user's data set at `root`.
-fn users(
-    scenario: &Scenario,
-    (index, storage): (usize, usize),
-    root: &Path,
-) -> Result<Place, Failure> {
-    let dataset = &scenario.datasets[index];
-    let root = root.canonicalize().map_err(|error| Failure::file("find", root, error))?;
-    let access = access(scenario, storage);
-    let location = Location { root, users: true, access, measured: true };
-    let (found, files) = (Files::open(&location)?.listed().unwrap_or(0), order::files(dataset));
-    if found < files {
-        return Err(Failure::Input(format!(
-            "{} has {found} files, and `{}` needs {files}: write fewer samples",
-            location.root.display(),
-            dataset.name
-        )));
-    }
-    finish(Place { location, files }, dataset)
-}
-
-/// Checks that the files can be read as the scenario says; what was written is on the disk then.
-fn finish(place: Place, dataset: &Dataset) -> Result<Place, Failure> {
-    let files = Files::open(&place.location)?;
-    let root = place.location.root.display();
-    let in_memory =
-        rustix::fs::fstatfs(&files.root).is_ok_and(|found| IN_MEMORY.contains(&found.f_type));
-    match place.location.access {
-        Access::Direct => files.try_direct().map_err(|error| {
-            Failure::Lacking(format!(
-                "{root} takes no direct reads ({error}): name a --directory on a disk, or write \
-                 `access = \"cold\"`"
-            ))
-        })?,
-        Access::Cold if in_memory => {
-            return Err(Failure::Lacking(format!(
-                "{root} is in memory, where nothing is ever cold: name a --directory on a disk, or \
-                 write `access = \"warm\"`"
-            )));
-        }
-        Access::Warm if !in_memory => {
-            let needed: u64 = (0..place.files).map(|file| files.length(file)).sum();
-            let memory = Machine::this().memory;
-            if needed > memory {
-                return Err(Failure::Lacking(format!(
-                    "`{}` has {:.1} GB, and {:.1} GB of memory are left to keep it warm: write \
-                     fewer samples, or `access = \"cold\"`",
-                    dataset.name,
-                    needed as f64 / 1e9,
-                    memory as f64 / 1e9
-                )));
-            }
-        }
-        Access::Cold | Access::Warm => {}
-    }
-    // Only what is on the disk can be dropped from memory.
-    rustix::fs::syncfs(&files.root).map_err(|e| Failure::file("write", &place.location.root, e))?;
-    Ok(place)
-}
-
-/// Types of file systems that are in memory: tmpfs and ramfs.
-const IN_MEMORY: [rustix::fs::FsWord; 2] = [0x0102_1994, 0x8584_58f6];
 
 fn assignments(
     scenario: &Scenario,
@@ -301,6 +142,7 @@ fn assignments(
             owner: owner as u64,
             replication,
             location: places[job].as_ref().map(|place| place.location.clone()),
+            books: None,
             trace: trace && replication == 0,
         };
         let Source { name, text, overrides } = source.clone();

@@ -2,9 +2,10 @@
 
 use super::clock::{Clock, busy, thread_cpu};
 use super::log::Log;
+use super::pace::Tally;
 use super::reader::{ReadError, Reader};
-use super::state::Item;
 use crate::engine::{Span, Time};
+use crate::hand_over::Item;
 use crate::law::DecodeLaw;
 use crate::probe::image::{Decoder, ImageError};
 use crate::random::{Purpose, Sampler, Streams};
@@ -226,9 +227,10 @@ impl Hands {
         self.clock.sleep_until(done, &self.over);
     }
 
-    /// Bytes that this worker has read.
-    pub(super) fn bytes(&self) -> u64 {
-        self.reader.as_ref().map_or(0, |reader| reader.bytes)
+    /// Bytes that this worker has read, and how it kept to limits.
+    pub(super) fn read(&self) -> (u64, Tally) {
+        let of = |reader: &Reader| (reader.bytes, reader.tally());
+        self.reader.as_ref().map_or((0, Tally::default()), of)
     }
 }
 

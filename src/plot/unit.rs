@@ -13,6 +13,9 @@ pub enum Unit {
     Seconds,
     /// Bytes.
     Bytes,
+    /// Bytes per second.
+    #[serde(rename = "bytes/s")]
+    BytesPerSecond,
     /// A share of one, shown in per cent.
     Share,
 }
@@ -33,6 +36,9 @@ impl Unit {
                 (3600.0, " h"),
             ],
             Unit::Bytes => &[(1.0, " B"), (1e3, " kB"), (1e6, " MB"), (1e9, " GB"), (1e12, " TB")],
+            Unit::BytesPerSecond => {
+                &[(1.0, " B/s"), (1e3, " kB/s"), (1e6, " MB/s"), (1e9, " GB/s"), (1e12, " TB/s")]
+            }
             Unit::Share => &[(0.01, " %")],
         }
     }

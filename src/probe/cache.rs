@@ -2,7 +2,6 @@
 
 use super::read::{Access, Buffer, DataFile, drop_from_cache, open, write};
 use super::{Bytes, Cell, Context, Count, Probe, ProbeError, Rules, Seconds, Trial, team};
-use crate::measurement::Sample;
 use crate::random::{Purpose, Streams};
 use crate::stats::quantile;
 use rand::seq::SliceRandom;
@@ -131,10 +130,6 @@ impl Probe for CacheProbe {
             observed: observed.into(),
         })
     }
-
-    fn conclude(&self, samples: &[Sample]) -> Vec<String> {
-        conclude(samples).into_iter().collect()
-    }
 }
 
 /// Times of reads from memory and from the disk: medians [s].
@@ -188,75 +183,9 @@ fn timed_read(
     Ok(seconds)
 }
 
-/// What hits say of the cache's size and policy; nothing without samples.
-fn conclude(samples: &[Sample]) -> Option<String> {
-    let used = |s: &&Sample| s.probe == "cache" && s.excluded.is_none();
-    let hits = |s: &Sample| s.observed.get("hits").copied().unwrap_or(f64::NAN);
-    let all: Vec<&Sample> = samples.iter().filter(used).collect();
-    let largest = all.iter().map(|s| s.setting("bytes")).reduce(f64::max)?;
-    let of = |order: &str| -> Vec<&&Sample> {
-        all.iter().filter(|s| s.label("order") == order && hits(s) < 0.95).collect()
-    };
-    let (shuffled, cyclic) = (of("shuffled"), of("cyclic"));
-    if shuffled.is_empty() && cyclic.is_empty() {
-        return Some(format!(
-            "the page cache kept all of {:.1} MB: its size and policy cannot be told within the \
-             plan's `disk`",
-            largest / 1e6
-        ));
-    }
-    let mean = |of: &[&&Sample], value: &dyn Fn(&Sample) -> f64| {
-        of.iter().map(|s| value(s)).sum::<f64>() / of.len() as f64
-    };
-    let share = mean(&cyclic, &hits);
-    let policy = match share {
-        share if share < 0.05 => "drops what was used longest ago (lru)",
-        share if share > 0.2 => "drops at random, or keeps what it has",
-        _ => "is between lru and random",
-    };
-    let size = mean(&shuffled, &|s| s.setting("bytes") * hits(s)) / 1e6;
-    let size = if size.is_finite() { format!("{size:.0} MB") } else { "most of it".to_owned() };
-    Some(format!(
-        "of sets that do not fit the page cache keeps about {size}; read again in the same order, \
-         {:.0} % are still there: it {policy}",
-        100.0 * share
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn sample(order: &str, bytes: f64, hits: f64) -> Sample {
-        Sample {
-            probe: "cache".into(),
-            labels: [("order".to_owned(), order.to_owned())].into(),
-            settings: [("bytes".to_owned(), bytes)].into(),
-            trial: 0,
-            operations: 1,
-            seconds: 1.0,
-            core_seconds: 0.0,
-            observed: [("hits".to_owned(), hits)].into(),
-            excluded: None,
-            at: 0.0,
-        }
-    }
-
-    #[test]
-    fn a_cache_that_keeps_all_is_not_identified() {
-        let fits = [sample("cyclic", 1e6, 1.0), sample("shuffled", 8e6, 0.99)];
-        assert!(conclude(&fits).unwrap().contains("kept all of 8.0 MB"));
-        assert_eq!(conclude(&[]), None);
-    }
-
-    #[test]
-    fn size_and_policy_follow_from_hits() {
-        let lru = [sample("cyclic", 8e6, 0.0), sample("shuffled", 8e6, 0.4)];
-        let text = conclude(&lru).unwrap();
-        assert!(text.contains("about 3 MB") && text.contains("lru"), "{text}");
-        let random = [sample("cyclic", 8e6, 0.4), sample("shuffled", 8e6, 0.5)];
-        assert!(conclude(&random).unwrap().contains("at random"));
-    }
 
     #[test]
     fn working_sets_grow_to_the_bound() {
@@ -265,5 +194,28 @@ mod tests {
             probe.cells().iter().map(|cell| cell.count("bytes") >> 20).collect();
         assert_eq!(sizes, [2, 2, 4, 4, 8, 8, 16, 16]);
         assert_eq!(probe.disk(), 16 << 20);
+    }
+
+    #[test]
+    fn time_that_is_up_ends_a_trial() {
+        use crate::probe::Ruler;
+        use std::sync::atomic::AtomicBool;
+        let (stop, place) = (AtomicBool::new(false), tempfile::tempdir().expect("a directory"));
+        let mut context = Context {
+            directory: place.path(),
+            length: Duration::from_millis(1),
+            ruler: Ruler::default(),
+            deadline: Instant::now() + Duration::from_secs(60),
+            stop: &stop,
+            seed: 0,
+        };
+        let mut probe = CacheProbe::new(&CacheSettings { disk: Bytes(1 << 20), budget: None });
+        probe.prepare(&context).expect("room for a megabyte");
+        probe.threshold = Some(1.0);
+        let cell = probe.cells().remove(0);
+        let trial = probe.trial(&cell, &context).expect("a trial");
+        assert_eq!((trial.operations, trial.observed["hits"]), (2, 1.0));
+        context.deadline = Instant::now();
+        assert!(matches!(probe.trial(&cell, &context), Err(ProbeError::Time)));
     }
 }

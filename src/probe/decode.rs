@@ -210,12 +210,17 @@ fn own(
     let mut decoder = Decoder::new(None);
     for (_, path) in files.iter().step_by(some) {
         context.go_on()?;
-        let bytes = fs::read(path).map_err(ProbeError::file("read", path))?;
-        match decoder.decode(&bytes) {
-            Ok(tensor) => images.push((tensor.pixels, bytes)),
-            Err(error) => {
+        let read =
+            fs::read(path).map_err(|error| ProbeError::file("read", path)(error).to_string());
+        let decoded = read.and_then(|bytes| match decoder.decode(&bytes) {
+            Ok(tensor) => Ok((tensor.pixels, bytes)),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        });
+        match decoded {
+            Ok(image) => images.push(image),
+            Err(why) => {
                 refused += 1;
-                first.get_or_insert_with(|| format!("{}: {error}", path.display()));
+                first.get_or_insert(why);
             }
         }
     }

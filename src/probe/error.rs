@@ -86,10 +86,13 @@ fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "; was it removed while it was being measured?",
         io::ErrorKind::PermissionDenied => "; ask for permission, or name another directory",
+        io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
+            "; was something else put in its place while it was being measured?"
+        }
         io::ErrorKind::ReadOnlyFilesystem => "; name another --directory",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
             "; make room, name another --directory, or lower `disk` in the plan"
         }
-        _ => "",
+        _ => "; is the disk or the mount in order? `dmesg` may say more",
     }
 }

@@ -1,8 +1,9 @@
-//! What it costs to hand an item through the queue.
+//! What it costs to hand a sample from a worker to a trainer, by the live world's own rules and lock.
 
-use super::{Cell, Context, Count, List, Probe, ProbeError, Queue, Seconds, Trial, team};
+use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
+use crate::engine::Time;
+use crate::hand_over::{Plain, Shared, Watch};
 use serde::Deserialize;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The table `[queue]` of a plan.
@@ -13,9 +14,9 @@ pub struct QueueSettings {
     pub capacity: List<Count>,
     /// Numbers of producers.
     pub producers: List<Count>,
-    /// Numbers of consumers.
+    /// Numbers of consumers, which take a batch each and then wait for each other.
     pub consumers: List<Count>,
-    /// Items that a consumer takes at once.
+    /// Samples that a consumer takes at once.
     #[serde(default = "one")]
     pub batch: List<Count>,
     /// Time for this probe.
@@ -26,7 +27,7 @@ fn one() -> List<Count> {
     List(vec![Count(1)])
 }
 
-/// The probe `queue`: operations are items.
+/// The probe `queue`: operations are samples that a step was carried out on.
 #[derive(Debug)]
 pub struct QueueProbe {
     settings: QueueSettings,
@@ -51,7 +52,7 @@ impl Probe for QueueProbe {
         for capacity in capacity {
             for producers in producers {
                 for consumers in consumers {
-                    // A batch larger than the queue is taken in several goes.
+                    // A batch larger than the queue would never be there.
                     for batch in batch.iter().filter(|batch| *batch <= capacity) {
                         let number = |count: &Count| count.0 as f64;
                         cells.push(Cell::new(
@@ -75,57 +76,48 @@ impl Probe for QueueProbe {
     }
 
     fn trial(&mut self, cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError> {
-        let (producers, consumers) = (cell.count("producers"), cell.count("consumers"));
-        let (queue, open) = (Queue::new(cell.count("capacity")), AtomicUsize::new(producers));
-        let batch = cell.count("batch").max(1);
-        let team = team(producers + consumers, |index| {
-            if index < producers { produce(&queue, &open, context) } else { consume(&queue, batch) }
+        let count = |name: &str| cell.count(name).max(1);
+        let plain = Plain {
+            producers: count("producers") as u32,
+            capacity: count("capacity") as u64,
+            consumers: count("consumers") as u32,
+            batch: count("batch") as u64,
+        };
+        let shared: Shared<Elapsed> =
+            plain.shared(Time::from_seconds(context.length.as_secs_f64()));
+        let threads = plain.producers + plain.consumers;
+        let team = team(threads as usize, |index| {
+            let index = index as u32;
+            if index == 0 {
+                plain.start(&shared, Elapsed::begun());
+            }
+            match index.checked_sub(plain.producers) {
+                None => (shared.produce(index), 0),
+                Some(d) => (0, shared.consume(d) * plain.batch),
+            }
         })?;
-        let operations = team.members[producers..].iter().map(|member| member.value).sum();
         Ok(Trial {
-            operations,
+            operations: team.members.iter().map(|member| member.value.1).sum(),
             seconds: team.longest(),
             core_seconds: team.core_seconds(),
-            threads: producers + consumers,
+            threads: threads as usize,
             waited: team.waited(),
             ..Trial::default()
         })
     }
 }
 
-/// Puts items until time is up; the last producer closes the queue. Returns how many.
-fn produce(queue: &Queue<u64>, open: &AtomicUsize, context: &Context<'_>) -> u64 {
-    /// So many items that looking at the clock does not count.
-    const TURN: u64 = 64;
-    let (start, mut items) = (Instant::now(), 0);
-    while start.elapsed() < context.length {
-        for item in items..items + TURN {
-            if queue.put(item).is_err() {
-                return item;
-            }
-        }
-        items += TURN;
-    }
-    if open.fetch_sub(1, Ordering::SeqCst) == 1 {
-        queue.close();
-    }
-    items
-}
+/// Time since an instant.
+#[derive(Debug, Clone, Copy)]
+struct Elapsed(Instant);
 
-/// Takes items until the queue is closed and empty. Returns how many.
-fn consume(queue: &Queue<u64>, batch: usize) -> u64 {
-    let (mut items, mut taken) = (0, Vec::with_capacity(batch));
-    loop {
-        let got = if batch == 1 {
-            usize::from(queue.take().is_some())
-        } else {
-            queue.take_many(batch, &mut taken)
-        };
-        items += got as u64;
-        taken.clear();
-        if got < batch {
-            return items;
-        }
+impl Watch for Elapsed {
+    fn begun() -> Elapsed {
+        Elapsed(Instant::now())
+    }
+
+    fn now(self) -> Time {
+        Time(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000))
     }
 }
 
@@ -137,25 +129,25 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn every_item_put_is_taken() {
-        let (queue, open) = (Queue::new(8), AtomicUsize::new(2));
+    fn a_trial_counts_the_samples_of_whole_batches() {
         let stop = AtomicBool::new(false);
         let context = Context {
             directory: Path::new("."),
-            length: Duration::from_millis(5),
+            length: Duration::from_millis(20),
             ruler: Ruler::default(),
             deadline: Instant::now(),
             stop: &stop,
             seed: 0,
         };
-        let team = team(4, |index| match index {
-            0 | 1 => produce(&queue, &open, &context),
-            2 => consume(&queue, 1),
-            _ => consume(&queue, 5),
-        });
-        let items: Vec<u64> = team.unwrap().members.iter().map(|member| member.value).collect();
-        assert!(items[0] > 0 && items[1] > 0, "{items:?}");
-        assert_eq!(items[0] + items[1], items[2] + items[3]);
+        let list = |count| List(vec![Count(count)]);
+        let (capacity, producers, consumers, batch) = (list(64), list(2), list(2), list(8));
+        let mut probe =
+            QueueProbe::new(&QueueSettings { capacity, producers, consumers, batch, budget: None });
+        let cell = probe.cells().remove(0);
+        let trial = probe.trial(&cell, &context).expect("a trial");
+        assert!(trial.operations > 0 && trial.operations.is_multiple_of(8), "{trial:?}");
+        assert_eq!(trial.threads, 4);
+        assert!(trial.seconds >= 0.02, "{trial:?}");
     }
 
     #[test]

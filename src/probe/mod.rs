@@ -20,7 +20,6 @@ mod host;
 pub mod image;
 mod journal;
 mod plan;
-mod queue;
 pub mod read;
 mod repeat;
 mod ruler;
@@ -38,7 +37,6 @@ pub use hand_off::{QueueProbe, QueueSettings};
 pub use host::{HostProbe, HostSettings, Machine};
 pub use journal::Journal;
 pub use plan::{Bytes, Count, List, Plan, PlanError, Rules, Seconds, Share, Watching};
-pub use queue::{Closed, Queue};
 pub use read::{ReadProbe, ReadSettings};
 pub use repeat::{leading_trend, median_interval};
 pub use ruler::Ruler;
@@ -48,7 +46,6 @@ pub use team::{Member, Team, team};
 pub use watch::{Glance, Limits};
 pub use workspace::Workspace;
 
-use crate::measurement::Sample;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -177,9 +174,4 @@ pub trait Probe {
     ///
     /// No further trial of this probe makes sense.
     fn trial(&mut self, cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError>;
-
-    /// What the user should know of all samples, in words.
-    fn conclude(&self, _samples: &[Sample]) -> Vec<String> {
-        Vec::new()
-    }
 }

@@ -95,6 +95,8 @@ pub struct ReadProbe {
     /// The user's own files, instead of generated ones.
     data: Option<PathBuf>,
     sets: Vec<Set>,
+    /// What the user should know of those files.
+    note: Option<String>,
     /// Ways that the file system does not have.
     impossible: BTreeSet<&'static str>,
 }
@@ -106,13 +108,12 @@ impl ReadProbe {
     ///
     /// Below `data` is nothing that can be read.
     pub fn new(settings: &ReadSettings, data: Option<PathBuf>) -> Result<ReadProbe, ProbeError> {
-        let mut probe =
-            ReadProbe { settings: settings.clone(), data, sets: vec![], impossible: [].into() };
-        if let Some(data) = &probe.data {
+        let (mut sets, mut note) = (Vec::new(), None);
+        if let Some(data) = &data {
             let sizes: Vec<u64> = settings.size.iter().map(|size| size.0).collect();
-            probe.sets = data::sets(data, &sizes, settings.disk.0)?;
+            (sets, note) = data::sets(data, &sizes, settings.disk.0)?;
         }
-        Ok(probe)
+        Ok(ReadProbe { settings: settings.clone(), data, sets, note, impossible: [].into() })
     }
 
     /// Layouts and sizes [B] of the requests.
@@ -167,7 +168,7 @@ impl Probe for ReadProbe {
                 }
             }
         }
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = self.note.iter().cloned().collect();
         if let Some(set) = self.sets.first() {
             for (access, why) in reader::impossible(set)? {
                 if self.settings.access.0.contains(&access)

@@ -115,8 +115,6 @@ impl Runner<'_> {
             });
         }
         summary.add(name, &states, &rules, ended.is_ok());
-        let notes = probe.conclude(journal.samples());
-        summary.notes.extend(notes.into_iter().map(|note| (name.to_owned(), note)));
         ended
     }
 

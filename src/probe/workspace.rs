@@ -6,8 +6,9 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Every workspace's name begins so; the number of its process follows.
-const PREFIX: &str = "forebay-calibration-";
+/// Every workspace's name begins with one of these, by what it is for; the number of its process
+/// follows.
+const PREFIXES: [&str; 2] = ["forebay-calibration-", "forebay-live-"];
 /// The file that a living process keeps locked.
 const MARKER: &str = "calibration.lock";
 
@@ -27,8 +28,21 @@ impl Workspace {
     ///
     /// `parent` is no directory, or nothing can be written there.
     pub fn create(parent: &Path) -> Result<(Workspace, Vec<String>), ProbeError> {
+        Workspace::named(PREFIXES[0], parent)
+    }
+
+    /// The same for the data of live runs.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Workspace::create`].
+    pub fn for_runs(parent: &Path) -> Result<(Workspace, Vec<String>), ProbeError> {
+        Workspace::named(PREFIXES[1], parent)
+    }
+
+    fn named(prefix: &str, parent: &Path) -> Result<(Workspace, Vec<String>), ProbeError> {
         let notes = remove_leftovers(parent)?;
-        let path = parent.join(format!("{PREFIX}{}", std::process::id()));
+        let path = parent.join(format!("{prefix}{}", std::process::id()));
         fs::create_dir(&path).map_err(ProbeError::file("make", &path))?;
         let marked = mark(&path.join(MARKER));
         let marker = marked.map_err(|error| {
@@ -93,7 +107,8 @@ fn remove_leftovers(parent: &Path) -> Result<Vec<String>, ProbeError> {
     let entries = fs::read_dir(parent).map_err(ProbeError::file("use the directory", parent))?;
     for entry in entries.flatten() {
         let path = entry.path();
-        let named = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let named = PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         let user = rustix::process::getuid().as_raw();
         let ours = fs::symlink_metadata(&path).is_ok_and(|at| at.is_dir() && at.uid() == user);
         if !named || !ours {
@@ -105,9 +120,9 @@ fn remove_leftovers(parent: &Path) -> Result<Vec<String>, ProbeError> {
                 Ok(()) => notes.push(format!("removed {path_text}, left by a run that was killed")),
                 Err(error) => notes.push(format!("cannot remove {path_text}: {error}")),
             },
-            Some(true) => notes.push(format!("{path_text}: another calibration is running")),
+            Some(true) => notes.push(format!("{path_text}: another run of forebay uses it")),
             None => notes.push(format!(
-                "{path_text} may be another machine's: remove it if no calibration runs there"
+                "{path_text} may be another machine's: remove it if no forebay runs there"
             )),
         }
     }
@@ -168,8 +183,9 @@ mod tests {
         let dead = parent.path().join("forebay-calibration-1");
         let half_made = parent.path().join("forebay-calibration-2");
         let foreign = parent.path().join("forebay-calibration-notes");
+        let run = parent.path().join("forebay-live-3");
         let other = parent.path().join("data");
-        for path in [&dead, &half_made, &foreign, &other] {
+        for path in [&dead, &half_made, &foreign, &run, &other] {
             fs::create_dir(path).unwrap();
         }
         fs::write(dead.join(MARKER), "1 x\n").unwrap();
@@ -177,7 +193,10 @@ mod tests {
         fs::write(foreign.join("mine.txt"), "x").unwrap();
         let (workspace, notes) = Workspace::create(parent.path()).unwrap();
         assert!(!dead.exists() && !half_made.exists() && foreign.exists() && other.exists());
-        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert!(!run.exists());
+        assert_eq!(notes.len(), 4, "{notes:?}");
+        let (live, notes) = Workspace::for_runs(parent.path()).unwrap();
+        assert!(live.path.to_string_lossy().contains("forebay-live-") && notes.len() == 2);
         let alive = alive(&workspace.path);
         assert_eq!(alive, Some(true), "this process lives");
     }

@@ -99,10 +99,18 @@ fn read(path: &Path) -> Result<Vec<u8>, (String, &'static str)> {
         };
         (format!("cannot be read: {error}"), remedy)
     };
-    let file = File::open(path).map_err(failed)?;
-    if file.metadata().map_err(failed)?.is_dir() {
+    // Opening a pipe that nobody writes to would wait for ever.
+    let metadata = path.metadata().map_err(failed)?;
+    if metadata.is_dir() {
         return Err(("is a directory".to_owned(), "name a file in it"));
     }
+    if !metadata.is_file() {
+        return Err((
+            "is not a regular file".to_owned(),
+            "name a file; write what comes through a pipe to one",
+        ));
+    }
+    let file = File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
     file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() as u64 {

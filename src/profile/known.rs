@@ -33,6 +33,7 @@ const DECODE: &[Known] =
 const STEP: &[Known] =
     &[must("fixed", "s"), must("per_sample", "s"), may("floor", "s"), may("jitter", "1")];
 const QUEUE: &[Known] = &[must("per_item", "core-s")];
+const CACHE: &[Known] = &[must("size", "B")];
 const NOISE: &[Known] = &[must("run_to_run", "1")];
 
 /// The parameters of a kind of fit; none of cores, which are numbered.
@@ -42,6 +43,7 @@ pub(super) fn of(kind: &str) -> &'static [Known] {
         "decode" => DECODE,
         "step" => STEP,
         "queue" => QUEUE,
+        "cache" => CACHE,
         "noise" => NOISE,
         _ => &[],
     }

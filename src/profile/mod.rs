@@ -15,7 +15,7 @@ mod write;
 pub use compare::{Change, Verdict, compare};
 pub use file::{ProfileError, ProfileProblem};
 
-use crate::law::{DecodeLaw, ReadLaw, StepLaw};
+use crate::law::{CachePolicy, DecodeLaw, ReadLaw, StepLaw};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -43,6 +43,10 @@ pub struct Profile {
     /// Speed of a core while n of them are busy, against one alone: `speed_2`, `speed_4`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<Fit>,
+    /// Page cache by the policy that explains what it kept: `lru`, `random`, `keep` (several where
+    /// they explain it alike, `any` where it kept all that was read), with its `size` [B].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cache: BTreeMap<String, Fit>,
     /// Differences between equal runs: `run_to_run`, relative standard deviation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Fit>,
@@ -125,6 +129,7 @@ impl Profile {
             let of = |(device, fit): (&String, _)| (path(&["step", model, device.as_str()]), fit);
             all.extend(devices.iter().map(of));
         }
+        all.extend(self.cache.iter().map(|(policy, fit)| (path(&["cache", policy]), fit)));
         let single = [("queue", &self.queue), ("cores", &self.cores), ("noise", &self.noise)];
         all.extend(single.iter().filter_map(|(n, fit)| Some((path(&[n]), fit.as_ref()?))));
         all
@@ -150,6 +155,19 @@ impl Profile {
     #[must_use]
     pub fn decode_fit(&self, format: &str, resize: u32) -> Option<(String, &Fit)> {
         named(&self.decode, format, &resize.to_string())
+    }
+}
+
+impl Profile {
+    /// The page cache as a simulation may take it: its policy and size [B]; none where the
+    /// measurements do not tell them.
+    #[must_use]
+    pub fn page_cache(&self) -> Option<(CachePolicy, f64)> {
+        let told = |policy: &CachePolicy| {
+            let size = self.cache.get(policy.name())?.parameters.get("size")?;
+            size.unidentified.is_none().then_some((*policy, size.value))
+        };
+        CachePolicy::ALL.iter().find_map(told)
     }
 }
 

@@ -6,10 +6,12 @@
 
 #[cfg(test)]
 mod fit_tests;
+mod order;
 mod permutation;
 mod sampler;
 mod streams;
 
+pub use order::FileOrder;
 pub use permutation::Permutation;
 pub use sampler::Sampler;
 pub use streams::{Generator, Purpose, Streams};

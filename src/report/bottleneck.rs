@@ -11,7 +11,7 @@ const NEGLIGIBLE: f64 = 0.05;
 /// Utilisation from which a shared resource counts as full.
 const FULL: f64 = 0.9;
 
-/// The bottleneck of the job that loses most accelerator time; `None` where no job has a step.
+/// The bottleneck of the job that loses most time of its trainers; `None` where no job has a step.
 pub(super) fn bottleneck(
     scenario: &Scenario,
     jobs: &[JobReport],
@@ -33,8 +33,9 @@ pub(super) fn bottleneck(
     let resource = context.carrier(of);
     let advice = context.advice(of, &resource);
     let text = format!(
-        "{} of the accelerators' time in `{}` goes into {}{}: {advice}{}.",
+        "{} of the {}' time in `{}` goes into {}{}: {advice}{}.",
         share(part),
+        job.trainers(),
         job.name,
         context.words(of),
         context.followers(of),
@@ -50,18 +51,26 @@ fn ranks(job: &Job) -> f64 {
 
 fn by_compute(job: &JobReport) -> Bottleneck {
     let part = job.figures.accelerator_utilisation.mean.unwrap_or(0.0);
+    let trainers = job.trainers();
+    let resource = compute_resource(job);
+    let faster = if resource == "node.cores" { "cores" } else { "of them" };
     Bottleneck {
         job: job.name.clone(),
         cause: Cause::Compute.name().to_owned(),
-        resource: "accelerators".to_owned(),
+        resource: resource.to_owned(),
         share: part,
         text: format!(
-            "The accelerators of `{}` compute {} of the time: only faster or more of them would \
+            "The {trainers} of `{}` compute {} of the time: only faster or more {faster} would \
              speed it up.",
             job.name,
             share(part)
         ),
     }
+}
+
+/// What carries the computing of a job's steps.
+fn compute_resource(job: &JobReport) -> &'static str {
+    if job.trainers() == "trainers" { "node.cores" } else { "accelerators" }
 }
 
 /// What the choice depends on.
@@ -94,7 +103,7 @@ impl Context<'_> {
             Cause::Communication => "network".to_owned(),
             Cause::Checkpoint => format!("{storage}.bandwidth"),
             Cause::Fault => "faults".to_owned(),
-            Cause::Compute => "accelerators".to_owned(),
+            Cause::Compute => compute_resource(self.job).to_owned(),
         }
     }
 

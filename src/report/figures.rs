@@ -62,6 +62,8 @@ pub struct JobReport {
     pub name: String,
     /// Independent copies.
     pub copies: u32,
+    /// What its steps run on, as profiles name it: `gpu`, or threads on cores, `cpu-2`.
+    pub device: String,
     /// Figures of one copy behind the warm-up.
     #[serde(flatten)]
     pub figures: JobFigures,
@@ -83,6 +85,15 @@ pub struct JobReport {
     pub queue: QueueReport,
     /// Queue and steps over time, first copy of the first replication.
     pub series: SeriesReport,
+}
+
+impl JobReport {
+    /// What computes its steps, for sentences about several: `accelerators`, or `trainers` where
+    /// those are threads on the node's cores.
+    #[must_use]
+    pub fn trainers(&self) -> &'static str {
+        if self.device.starts_with("cpu") { "trainers" } else { "accelerators" }
+    }
 }
 
 /// Figures of one copy of a job over a stretch of its steps.

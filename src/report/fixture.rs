@@ -60,6 +60,7 @@ pub(super) fn scenario() -> Scenario {
                 operations: f64::INFINITY,
                 cpu: ReadCpu::default(),
             },
+            written: Written::default(),
         }],
         datasets: vec![Dataset {
             name: "digits".into(),

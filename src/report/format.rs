@@ -30,7 +30,18 @@ pub fn rate(value: f64, unit: &str) -> String {
 
 /// A share: `16.7 %`.
 pub fn share(value: f64) -> String {
-    if value.is_finite() { format!("{:.1} %", value * 100.0) } else { "-".to_owned() }
+    if value.is_finite() { format!("{:.1} %", unsigned_zero(value)) } else { "-".to_owned() }
+}
+
+/// A share that may be less than nothing, with its sign: `+16.7 %`.
+pub fn signed_share(value: f64) -> String {
+    if value.is_finite() { format!("{:+.1} %", unsigned_zero(value)) } else { "-".to_owned() }
+}
+
+/// A share in per cent; what would be written as minus nothing is nothing.
+fn unsigned_zero(share: f64) -> f64 {
+    let percent = share * 100.0;
+    if percent.abs() < 0.05 { 0.0 } else { percent }
 }
 
 /// A number with a prefix before its unit.
@@ -47,7 +58,10 @@ pub fn number(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() { "-" } else { "inf" }.to_owned();
     }
-    let magnitude = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let magnitude = value.abs().log10().floor();
     let decimals = (3.0 - magnitude).clamp(0.0, 9.0) as usize;
     let text = format!("{value:.decimals$}");
     if !text.contains('.') {
@@ -78,6 +92,12 @@ mod tests {
             (rate(12_345.0, "samples"), "12.35 k samples/s"),
             (rate(-12.5, "samples"), "-12.5 samples/s"),
             (share(0.1667), "16.7 %"),
+            (share(-1e-17), "0.0 %"),
+            (share(-0.0004), "0.0 %"),
+            (share(-0.0006), "-0.1 %"),
+            (signed_share(-1e-17), "+0.0 %"),
+            (signed_share(-0.25), "-25.0 %"),
+            (number(-0.0), "0"),
             (number(1_234_567.0), "1234567"),
             (number(f64::NAN), "-"),
         ];

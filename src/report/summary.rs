@@ -48,6 +48,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
     JobReport {
         name: described.name.clone(),
         copies: described.copies,
+        device: described.device.name(),
         figures: behind.figures(dataset),
         samples_per_second_max: fastest_step(&copies, |copy| warm_up(copy, rule).0),
         step_time_spread: spread(&behind),

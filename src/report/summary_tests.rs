@@ -241,6 +241,18 @@ fn bottleneck_names_what_to_change() {
     assert!(found.text.contains("a batch interval of 17 (now 1)"), "{}", found.text);
     let idle = summarise(&scenario(), &[outcome([0.0205, 0.0205])], 0.0).bottleneck.unwrap();
     assert_eq!((idle.cause.as_str(), idle.resource.as_str()), ("compute", "accelerators"));
+    assert!(idle.text.starts_with("The accelerators of"), "{}", idle.text);
+    // The same on cores: nobody speaks of accelerators.
+    let mut on_cores = scenario();
+    on_cores.jobs[0].device = crate::scenario::Device::Cpu { threads: 1 };
+    let slow = summarise(&on_cores, &[outcome([0.335, 0.335])], 0.0).bottleneck.unwrap();
+    assert!(slow.text.contains("of the trainers' time"), "{}", slow.text);
+    let report = summarise(&on_cores, &[outcome([0.0205, 0.0205])], 0.0);
+    let text = crate::report::text::render(&report, 100, false);
+    assert!(!text.contains("accelerator"), "{text}");
+    let busy = report.bottleneck.unwrap();
+    assert_eq!(busy.resource, "node.cores");
+    assert!(busy.text.contains("only faster or more cores would"), "{}", busy.text);
 }
 
 /// Eight model copies with an own wait for decoding and one for a peer's computing, as shares.

@@ -55,10 +55,11 @@ fn answer(report: &Report) -> String {
     };
     let figures = &job.figures;
     format!(
-        "{}: a step of `{}` takes {}, and its accelerators compute {} of the time.",
+        "{}: a step of `{}` takes {}, and its {} compute {} of the time.",
         report.scenario,
         job.name,
         shown(figures.step_time.mean, seconds),
+        job.trainers(),
         shown(figures.accelerator_utilisation.mean, share)
     )
 }

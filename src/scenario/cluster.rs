@@ -5,6 +5,7 @@ use super::document::NodeId;
 use super::field::{Field, List};
 use super::number::{Amount, Count, Factor, Positive};
 use crate::cache::Policy;
+use crate::law::CachePolicy;
 use crate::profile::Profile;
 use crate::units::{Bandwidth, Size, Time};
 use schemars::JsonSchema;
@@ -130,10 +131,10 @@ struct NodeSettings {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PageCacheSettings {
-    /// Bytes that it holds (default: the node's memory).
+    /// Bytes that it holds (default: as the profile says, or the node's memory).
     capacity: Field<Positive<Size>>,
-    /// What leaves it for something new (default: "random" for files of one sample, "lru" for
-    /// shards).
+    /// What leaves it for something new (default: as the profile says, or "random" for files of one
+    /// sample and "lru" for shards).
     policy: Field<Policy>,
     /// Rate at which all readers of a node together read what it holds (default: infinite).
     bandwidth: Field<Positive<Bandwidth>>,
@@ -225,6 +226,15 @@ impl NodeSettings {
     }
 }
 
+/// A policy that the probe `cache` tells from others.
+fn as_measured(policy: CachePolicy) -> Policy {
+    match policy {
+        CachePolicy::Lru => Policy::Lru,
+        CachePolicy::Random => Policy::Random,
+        CachePolicy::Keep => Policy::Minio,
+    }
+}
+
 impl PageCacheSettings {
     fn resolve(
         &self,
@@ -232,11 +242,14 @@ impl PageCacheSettings {
         at: NodeId,
         memory: &Field<Positive<Size>>,
     ) -> Option<PageCache> {
-        let capacity = if memory.is_written() && !self.capacity.is_written() {
-            memory.get()
-        } else {
-            let remedy = "write `capacity = \"200 GiB\"`, or the node's `memory`";
-            check.required(at, &self.capacity, "capacity", remedy)
+        let measured = check.profile.and_then(Profile::page_cache);
+        let capacity = match (self.capacity.is_written(), measured, memory.get()) {
+            (false, Some((_, bytes)), _) => Some(bytes),
+            (false, None, Some(memory)) => Some(memory.0),
+            _ => {
+                let remedy = "write `capacity = \"200 GiB\"`, or the node's `memory`";
+                check.required(at, &self.capacity, "capacity", remedy).map(|given| given.0)
+            }
         };
         if let (Some((at, capacity)), Some(memory)) = (self.capacity.given(), memory.get())
             && capacity.0 > memory.0
@@ -245,8 +258,8 @@ impl PageCacheSettings {
             check.wrong(at, what, "write at most `cluster.node.memory`");
         }
         Some(PageCache {
-            capacity: capacity?.0,
-            policy: self.policy.get().copied(),
+            capacity: capacity?,
+            policy: self.policy.get().copied().or(measured.map(|(policy, _)| as_measured(policy))),
             bandwidth: or_infinite(&self.bandwidth),
         })
     }

@@ -61,7 +61,7 @@ impl Dataset {
         }
     }
 
-    /// Files of an epoch: samples or shards.
+    /// Files that an epoch reads: samples or shards.
     #[must_use]
     pub fn files(&self) -> u64 {
         match self.layout {

@@ -85,7 +85,8 @@ impl ScenarioFile {
 
 /// Whether a path stands for something that is open already. Any other pipe may have nobody who
 /// writes to it, and opening it would wait for that for ever.
-fn is_descriptor(path: &Path) -> bool {
+#[must_use]
+pub fn is_descriptor(path: &Path) -> bool {
     ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|place| path.starts_with(place))
 }
 

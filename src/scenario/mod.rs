@@ -31,7 +31,7 @@ mod value;
 pub use cluster::{Cluster, Node, PageCache, Scheduling};
 pub use dataset::{Dataset, Image, Layout, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
-pub use file::ScenarioFile;
+pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
     BatchInterval, Catalogue, Device, ENDLESS, Goal, Job, Pipeline, QueueKind, StepTime,
 };
@@ -39,7 +39,7 @@ pub use loader::{Operation, Order, Stage, StageGraph, Unit};
 pub use problem::{Problem, Problems};
 pub use profile::Reading;
 pub use settings::schema;
-pub use storage::{Access, ReadCpu, Storage, StorageKind};
+pub use storage::{Access, ReadCpu, Storage, StorageKind, Written};
 pub use value::{Axis, Override, Value};
 
 /// Everything a run needs, already checked.

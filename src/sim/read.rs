@@ -1,9 +1,9 @@
 //! Reading: an open operation, a latency, bytes.
 
 use crate::fluid::GroupId;
-use crate::random::{Permutation, Purpose, Sampler, Streams};
+use crate::random::{FileOrder, Purpose, Sampler};
 use crate::report::Cause;
-use crate::scenario::{Dataset, Layout, ReadCpu, SampleOrder};
+use crate::scenario::{Dataset, Layout, ReadCpu};
 
 use super::event::{Clock, Customer, Delay, Event};
 use super::workers::{Phase, Waiting};
@@ -55,35 +55,20 @@ pub(super) struct ShardCursor {
 pub(super) struct Source {
     /// Which data set.
     dataset: u32,
-    shuffled: bool,
     layout: Layout,
-    /// Files of an epoch: samples or shards.
-    files: u64,
-    /// The current epoch, and the place in the reading where it began.
-    epoch: u64,
-    epoch_start: u64,
+    order: FileOrder,
     next_file: u64,
-    /// Order of the epoch's files, once it was asked for.
-    permutation: Option<Box<Permutation>>,
     samples: u64,
 }
 
 impl Source {
     /// Data set number `index`.
     pub(super) fn new(dataset: &Dataset, index: usize) -> Source {
-        let files = match dataset.layout {
-            Layout::FilePerSample => dataset.samples,
-            Layout::Shards { samples_per_shard, .. } => dataset.samples.div_ceil(samples_per_shard),
-        };
         Source {
             dataset: index as u32,
             samples: dataset.samples,
             layout: dataset.layout,
-            shuffled: dataset.order == SampleOrder::Shuffled,
-            files,
-            epoch: 0,
-            epoch_start: 0,
-            permutation: None,
+            order: FileOrder::new(dataset),
             next_file: 0,
         }
     }
@@ -268,7 +253,7 @@ impl World<'_> {
             Layout::FilePerSample => {
                 worker.position = (worker.item.first + worker.sample as u64) * nodes + rank;
                 if sizes.need_order() || loader.cached.is_some() {
-                    worker.file = source.file_at(worker.position, job, &self.streams);
+                    worker.file = source.order.at(worker.position, job, &self.streams);
                     worker.file
                 } else {
                     0
@@ -279,7 +264,7 @@ impl World<'_> {
                 if current.next == current.end {
                     let place = source.next_file * nodes + rank;
                     source.next_file += 1;
-                    let shard = source.file_at(place, job, &self.streams);
+                    let shard = source.order.at(place, job, &self.streams);
                     *current = source.shard(shard, samples_per_shard);
                     let base = current.epoch * source.samples;
                     let samples = current.next..current.end;
@@ -296,33 +281,11 @@ impl World<'_> {
 }
 
 impl Source {
-    /// The file at `place` of a job copy's reading, epoch after epoch.
-    #[inline]
-    fn file_at(&mut self, place: u64, job: u64, streams: &Streams) -> u64 {
-        if place.wrapping_sub(self.epoch_start) >= self.files {
-            self.enter_epoch(place / self.files);
-        }
-        let index = place - self.epoch_start;
-        if !self.shuffled {
-            return index;
-        }
-        let (epoch, files) = (self.epoch, self.files);
-        let permutation = self.permutation.get_or_insert_with(|| {
-            Box::new(Permutation::new(streams.at(Purpose::Order, job, epoch, 0), files))
-        });
-        permutation.at(index)
-    }
-
-    #[cold]
-    fn enter_epoch(&mut self, epoch: u64) {
-        (self.epoch, self.epoch_start) = (epoch, epoch * self.files);
-        self.permutation = None;
-    }
-
     /// Number `shard` of the current epoch, of which nothing has been read.
     fn shard(&self, shard: u64, samples_per_shard: u64) -> ShardCursor {
         let next = shard * samples_per_shard;
         let end = (next + samples_per_shard).min(self.samples);
-        ShardCursor { next, end, epoch: self.epoch, file: shard, ..ShardCursor::default() }
+        let epoch = self.order.epoch();
+        ShardCursor { next, end, epoch, file: shard, ..ShardCursor::default() }
     }
 }

@@ -83,7 +83,7 @@ fn row(
         }
     };
     let used = match cell("use") {
-        None | Some("check") => Use::HeldOut,
+        None | Some("check" | "held-out") => Use::HeldOut,
         Some("fit") => Use::Fit,
         Some(other) => {
             return Err(wrong("use", format!("{other:?} is neither \"check\" nor \"fit\"")));

@@ -4,6 +4,8 @@
 //! world is run several times, interleaved with the others, and the simulated one predicts an
 //! interval for a single run. [`Verdict`] holds how far apart they are.
 
+mod bound;
+mod factors;
 mod measure;
 mod measured;
 mod naive;
@@ -11,17 +13,23 @@ mod observed;
 mod plan;
 mod point;
 mod predict;
+mod refit;
+#[cfg(test)]
+mod refit_tests;
 #[cfg(test)]
 mod tests;
 mod text;
 mod verdict;
 
+pub use bound::Bound;
+pub use factors::Factors;
 pub use measure::{LiveRun, least_runs, measure};
 pub use measured::{MeasuredError, MeasuredRow, read_measured};
 pub use naive::{Naive, naive};
 pub use observed::Observed;
 pub use plan::{Plan, PlanError, PlanPoint, Use};
 pub use point::{Point, Prediction};
-pub use predict::{predict, with_noise};
-pub use text::render;
-pub use verdict::{Balance, Verdict};
+pub use predict::{Simulated, show, simulate, with_noise};
+pub use refit::{Refit, Told, refit};
+pub use text::{refitted, render};
+pub use verdict::{Class, Verdict};

@@ -1,8 +1,11 @@
 //! What is compared of a run, simulated or live.
 
-use crate::report::{Cause, JobReport, Report};
+use crate::report::{Cause, Figure, JobReport, Report};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// Stands for a rate that nothing showed [samples/s].
+const MOST: f64 = 1e12;
 
 /// What is compared of a run: all jobs together.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -17,6 +20,12 @@ pub struct Observed {
     pub causes: BTreeMap<String, f64>,
     /// Samples in the queue, mean over jobs.
     pub occupancy: f64,
+    /// Samples trained on if trainers never held up loaders, summed over jobs [samples/s].
+    #[serde(default)]
+    pub unblocked_rate: f64,
+    /// Samples trained on if loaders never starved trainers, summed over jobs [samples/s].
+    #[serde(default)]
+    pub unstalled_rate: f64,
 }
 
 impl Observed {
@@ -37,6 +46,11 @@ impl Observed {
         self.step_time += figures.step_time.mean? / all;
         self.stall += figures.stall.total.mean? / all;
         self.occupancy += job.queue.occupancy.mean.unwrap_or(0.0) / all;
+        let (queue, copies) = (&job.queue, f64::from(job.copies));
+        // Workers that are always held up, or trainers that always starve, show no rate of their own.
+        let rate = |figure: &Figure| figure.mean.unwrap_or(MOST) * copies;
+        self.unblocked_rate += rate(&queue.unblocked_enqueue_rate);
+        self.unstalled_rate += rate(&queue.unstalled_dequeue_rate);
         for (cause, share) in &figures.stall.causes {
             let share = share.mean.unwrap_or(0.0) / all;
             // A live run cannot tell the first byte of a read from the others.

@@ -1,7 +1,7 @@
 //! One configuration: what was predicted and what was measured.
 
 use super::measure::noise;
-use super::{Naive, Observed, Use};
+use super::{Bound, Naive, Observed, Use};
 use crate::stats::quantile;
 use serde::Serialize;
 
@@ -10,6 +10,8 @@ use serde::Serialize;
 pub struct Point {
     /// Its name in the plan.
     pub name: String,
+    /// What it is bound by, as predicted.
+    pub bound: Bound,
     /// Whether no fit has seen it.
     pub held_out: bool,
     /// Simulated.
@@ -46,7 +48,8 @@ impl Point {
     #[must_use]
     pub fn new(name: &str, used: Use, predicted: Prediction, noise_floor: f64) -> Point {
         let (name, held_out) = (name.to_owned(), used == Use::HeldOut);
-        Point { name, held_out, predicted, runs: Vec::new(), naive: None, noise_floor }
+        let bound = Bound::of(&predicted.median);
+        Point { name, bound, held_out, predicted, runs: Vec::new(), naive: None, noise_floor }
     }
 
     /// Medians over the live runs.
@@ -72,6 +75,12 @@ impl Point {
     #[must_use]
     pub fn error(&self, of: impl Fn(&Observed) -> f64) -> Option<f64> {
         relative(of(&self.predicted.median), of(&self.measured()?))
+    }
+
+    /// |error| of samples per second.
+    #[must_use]
+    pub fn rate_error(&self) -> Option<f64> {
+        Some(self.error(|run| run.samples_per_second)?.abs())
     }
 
     /// The same of the naive model's samples per second.
@@ -121,5 +130,7 @@ fn median(runs: &[Observed]) -> Option<Observed> {
         stall: of(&|run| run.stall)?,
         causes: names.into_iter().filter_map(cause).collect(),
         occupancy: of(&|run| run.occupancy)?,
+        unblocked_rate: of(&|run| run.unblocked_rate)?,
+        unstalled_rate: of(&|run| run.unstalled_rate)?,
     })
 }

@@ -1,36 +1,78 @@
 //! What the simulated world expects of a point.
 
-use super::{Naive, Observed, Prediction, naive};
+use super::{Factors, Naive, Observed, Prediction, Refit, naive};
 use crate::profile::{Fit, Parameter, Profile};
 use crate::report;
 use crate::scenario::{Override, Problems, Reading, Scenario, ScenarioFile};
 use crate::sim;
-use crate::stats::mean;
+use crate::stats::{mean, student_975};
 use crate::uncertainty;
 
+/// 97.5 % of a standard normal variable lie below.
+const NORMAL_975: f64 = 1.959_964;
+
+/// Simulations of a point, each with parameters as the profile's measurements allow them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulated {
+    /// What each run showed that completed a step, with its number.
+    runs: Vec<(u32, Observed)>,
+    seed: u64,
+    /// What the naive model says.
+    pub naive: Option<Naive>,
+}
+
+impl Simulated {
+    /// What is expected of one run, which differs from its equals as `profile` says; `None` where no
+    /// simulation completed a step.
+    #[must_use]
+    pub fn predict(&self, profile: &Profile) -> Option<Prediction> {
+        let slowed = |(run, observed): &(u32, Observed)| {
+            observed.clone().slowed(uncertainty::slowdown(profile, self.seed, *run))
+        };
+        Prediction::of(&self.runs.iter().map(slowed).collect::<Vec<_>>())
+    }
+}
+
 /// Simulates a point `runs` times, each time with parameters as the profile's measurements allow
-/// them and a seed of its own; `None` where no run completed a step.
+/// them and a seed of its own.
 ///
 /// # Errors
 /// With what is wrong with the scenario.
-pub fn predict(
+pub fn simulate(
     file: &ScenarioFile,
     overrides: &[Override],
     profile: &Profile,
     runs: u32,
-) -> Result<Option<(Prediction, Option<Naive>)>, Problems> {
-    let fitted = resolve(file, overrides, profile)?;
+    refit: Option<&Refit>,
+) -> Result<Simulated, Problems> {
+    let factors = refit.map_or(Factors::default(), Refit::factors);
+    let fitted = factors.applied(resolve(file, overrides, profile)?);
     let seed = fitted.run.seed;
-    let mut simulated = Vec::new();
+    let mut simulated = Simulated { runs: Vec::new(), seed, naive: naive(&fitted) };
     for run in 0..runs {
         let drawn = uncertainty::drawn(profile, seed, run);
-        let scenario = resolve(file, overrides, &drawn)?;
+        let factors = refit.map_or(Factors::default(), |refit| refit.drawn(run));
+        let scenario = factors.applied(resolve(file, overrides, &drawn)?);
         let outcome = sim::run(&scenario, run, &sim::Options::default());
         let report = report::summarise(&scenario, &[outcome], 0.0);
-        let slowdown = uncertainty::slowdown(profile, seed, run);
-        simulated.extend(Observed::of(&report).map(|observed| observed.slowed(slowdown)));
+        simulated.runs.extend(Observed::of(&report).map(|observed| (run, observed)));
     }
-    Ok(Prediction::of(&simulated).map(|prediction| (prediction, naive(&fitted))))
+    Ok(simulated)
+}
+
+/// One simulation with what was fitted, and no chance beside it; `None` where it completes no step.
+///
+/// # Errors
+/// With what is wrong with the scenario.
+pub fn show(
+    file: &ScenarioFile,
+    overrides: &[Override],
+    profile: &Profile,
+    factors: Factors,
+) -> Result<Option<Observed>, Problems> {
+    let scenario = factors.applied(resolve(file, overrides, profile)?);
+    let outcome = sim::run(&scenario, 0, &sim::Options::default());
+    Ok(Observed::of(&report::summarise(&scenario, &[outcome], 0.0)))
 }
 
 /// The scenario on a machine of which this is known.
@@ -43,7 +85,8 @@ fn resolve(
 }
 
 /// The profile with the differences between equal runs that `groups` of live runs showed: relative
-/// standard deviations of samples per second, pooled. Unchanged without two equal runs.
+/// standard deviations of samples per second, pooled, and wider the fewer they are: 95 % of Student's t
+/// against those of the normal distribution. Unchanged without two equal runs.
 #[must_use]
 pub fn with_noise(profile: &Profile, groups: &[Vec<Observed>]) -> Profile {
     let (mut squares, mut freedom) = (0.0, 0.0);
@@ -56,7 +99,8 @@ pub fn with_noise(profile: &Profile, groups: &[Vec<Observed>]) -> Profile {
     if freedom < 1.0 {
         return profile.clone();
     }
-    let value = (squares / freedom).sqrt();
+    let few = student_975(freedom).unwrap_or(NORMAL_975) / NORMAL_975;
+    let value = (squares / freedom).sqrt() * few;
     let parameter = Parameter { value, unit: "1".to_owned(), ..Parameter::default() };
     let noise = Fit {
         parameters: [("run_to_run".to_owned(), parameter)].into(),

@@ -1,6 +1,6 @@
 //! Errors of points by hand.
 
-use super::{Naive, Observed, Point, Prediction, Use, Verdict, naive, with_noise};
+use super::{Bound, Naive, Observed, Point, Prediction, Use, Verdict, naive, with_noise};
 use crate::profile::Profile;
 use crate::scenario::ScenarioFile;
 
@@ -11,6 +11,8 @@ fn run(rate: f64) -> Observed {
         stall: 0.5,
         causes: [("decode".to_owned(), 0.5)].into(),
         occupancy: 10.0,
+        unblocked_rate: rate,
+        unstalled_rate: 1.2 * rate,
     }
 }
 
@@ -52,7 +54,10 @@ fn the_verdict_is_over_held_out_points_that_agree_with_themselves() {
     // Both differ by 0.4: the earlier stage counts.
     assert_eq!(verdict.worst_cause, Some(("open".to_owned(), 0.4, 0.0)));
     assert!((verdict.coverage - 2.0 / 6.0).abs() < 1e-12, "{}", verdict.coverage);
-    assert_eq!((verdict.balance.prepare, verdict.balance.crossover), (2, 2));
+    let crossing = verdict.classes.iter().find(|class| class.bound == Bound::Crossover);
+    let crossing = crossing.expect("all classes");
+    assert_eq!((crossing.points, crossing.share(2)), (2, Some(("at least a quarter", true))));
+    assert!(verdict.classes.iter().all(|class| class.points == 0 || class.worst == Some(0.1)));
     assert_eq!(Verdict::of(&points[2..]), None);
 }
 
@@ -77,7 +82,8 @@ fn fit_points_say_how_much_equal_runs_differ() {
     let groups = [vec![run(99.0), run(101.0)], vec![run(198.0), run(202.0)], vec![run(5.0)]];
     let noisy = with_noise(&Profile::default(), &groups);
     let spread = noisy.noise.and_then(|fit| fit.value("run_to_run")).expect("a spread");
-    assert!((spread - 0.0002_f64.sqrt()).abs() < 1e-9, "{spread}");
+    // Two degrees of freedom: t is 4.303 where the normal distribution has 1.960.
+    assert!((spread / (0.0002_f64.sqrt() * 4.302_653 / 1.959_964) - 1.0).abs() < 1e-5, "{spread}");
     assert_eq!(with_noise(&Profile::default(), &[vec![run(5.0)]]), Profile::default());
 }
 

@@ -1,7 +1,7 @@
 //! The error table for people.
 
-use super::{Observed, Point, Verdict};
-use crate::report::format::{number, rate, seconds, share};
+use super::{Bound, Class, Observed, Point, Refit, Told, Verdict};
+use crate::report::format::{number, rate, seconds, share, signed_share};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
 use std::fmt::Write;
 
@@ -15,6 +15,7 @@ pub fn render(points: &[Point], width: usize) -> String {
         .set_width(u16::try_from(width).unwrap_or(u16::MAX))
         .set_header([
             "point",
+            "bound by",
             "predicted samples/s (90 %)",
             "measured",
             "noise",
@@ -24,7 +25,7 @@ pub fn render(points: &[Point], width: usize) -> String {
             "stall",
             "queue",
         ]);
-    for index in 1..9 {
+    for index in 2..10 {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -38,6 +39,30 @@ pub fn render(points: &[Point], width: usize) -> String {
         let _ = writeln!(text, "{line}");
     }
     text
+}
+
+/// What was fitted on rows, and what such rows cannot tell.
+#[must_use]
+pub fn refitted(refit: &Refit) -> String {
+    let told = |what: &str, told: &Told| {
+        let interval = told.ci95.map(|[low, high]| format!(" [{low:.3}, {high:.3}]"));
+        let why = match &told.unidentified {
+            None => String::new(),
+            Some(why) => format!(" ? not identified: {why}"),
+        };
+        let interval = interval.unwrap_or_default();
+        format!("{what}{:.3} times what scenario and profile say{interval}{why}\n", told.value)
+    };
+    let rows = if refit.rows == 1 { "row" } else { "rows" };
+    format!(
+        "fitted on {} {rows}, which it meets within {}\n{}{}\
+         not told by rows       reading, decoding and handing over apart; shared bandwidth, operations \
+         and cores; fixed and per-sample parts of a step; jitter\n",
+        refit.rows,
+        share(refit.residual),
+        told("time of a step         ", &refit.step),
+        told("worker's time, sample  ", &refit.sample),
+    )
 }
 
 fn row(point: &Point) -> Vec<String> {
@@ -55,22 +80,22 @@ fn row(point: &Point) -> Vec<String> {
     };
     vec![
         format!("{}{mark}", point.name),
+        point.bound.name().to_owned(),
         format!("{} [{low}, {high}]", number(predicted.samples_per_second)),
         measured.as_ref().map_or("-".to_owned(), |run| number(run.samples_per_second)),
         point.noise().map_or("-".to_owned(), share),
-        point.error(|run| run.samples_per_second).map_or("-".to_owned(), signed),
-        point.naive_error().map_or("-".to_owned(), signed),
+        point.error(|run| run.samples_per_second).map_or("-".to_owned(), signed_share),
+        point.naive_error().map_or("-".to_owned(), signed_share),
         both(|run| run.step_time, seconds),
         both(|run| run.stall, share),
         both(|run| run.occupancy, number),
     ]
 }
 
-fn signed(error: f64) -> String {
-    format!("{:+.1} %", error * 100.0)
-}
-
 fn summary(points: &[Point]) -> Vec<String> {
+    if points.iter().all(|point| point.runs.is_empty()) {
+        return vec![predicted(points)];
+    }
     let Some(verdict) = Verdict::of(points) else {
         return vec!["no held-out point counts: run it again on a quieter machine".to_owned()];
     };
@@ -79,18 +104,12 @@ fn summary(points: &[Point]) -> Vec<String> {
         format!("; mispredicted most there: {cause}, {} against {}", share(*ours), share(*live))
     });
     let naive = verdict.naive_mean_error.map_or("-".to_owned(), share);
-    let balance = verdict.balance;
-    vec![
-        format!(
-            "held-out points      {} counted, {} too noisy ({} bound by compute, {} by storage, {} by \
-             cores; {} within 25 % of a crossover)",
-            verdict.points,
-            verdict.too_noisy,
-            balance.compute,
-            balance.storage,
-            balance.prepare,
-            balance.crossover
-        ),
+    let mut lines = vec![format!(
+        "held-out points      {} counted, {} too noisy",
+        verdict.points, verdict.too_noisy
+    )];
+    lines.extend(verdict.classes.iter().map(|of| class(of, verdict.points)));
+    lines.extend([
         format!(
             "samples per second   mean error {}, worst {} ({name}{cause})",
             share(verdict.mean_error),
@@ -105,7 +124,31 @@ fn summary(points: &[Point]) -> Vec<String> {
             share(verdict.half_width)
         ),
         format!("fastest and slowest  {}", extremes(points)),
-    ]
+    ]);
+    lines
+}
+
+/// What held-out points that were not run are bound by.
+fn predicted(points: &[Point]) -> String {
+    let of = |bound: Bound| points.iter().filter(|p| p.held_out && p.bound == bound).count();
+    let classes = Bound::ALL.map(|bound| format!("{} {}", bound.name(), of(bound)));
+    format!("held-out points, nothing run: {}", classes.join(", "))
+}
+
+/// The errors of points that are bound by the same.
+fn class(of: &Class, all: usize) -> String {
+    let or_none = |error: Option<f64>| error.map_or("-".to_owned(), share);
+    let wanted = of.share(all).map_or(String::new(), |(wanted, met)| {
+        format!(" ({wanted}: {})", if met { "met" } else { "not met" })
+    });
+    format!(
+        "  {:<18} {} of {all}{wanted}; mean error {}, worst {}, naive {}",
+        of.bound.name(),
+        of.points,
+        or_none(of.mean_error),
+        or_none(of.worst),
+        or_none(of.naive_mean_error)
+    )
 }
 
 fn extremes(points: &[Point]) -> String {

@@ -1,6 +1,6 @@
 //! How wrong the predictions are, over all points.
 
-use super::Point;
+use super::{Bound, Point};
 use crate::stats::{mean, quantile};
 use serde::Serialize;
 
@@ -27,21 +27,50 @@ pub struct Verdict {
     pub coverage: f64,
     /// Median of half the interval's width, relative to the prediction.
     pub half_width: f64,
-    /// Where the points lie.
-    pub balance: Balance,
+    /// The same by what points are bound by.
+    pub classes: [Class; 4],
 }
 
-/// Where the points that count lie, by what the naive model says of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Balance {
-    /// Bound by the accelerator.
-    pub compute: usize,
-    /// Bound by storage.
-    pub storage: usize,
-    /// Bound by cores.
-    pub prepare: usize,
-    /// Where the second limit is within 25 % of the first.
-    pub crossover: usize,
+/// Of points that are bound by the same.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Class {
+    /// What they are bound by, as predicted.
+    pub bound: Bound,
+    /// How many count.
+    pub points: usize,
+    /// Mean of |error| of samples per second.
+    pub mean_error: Option<f64>,
+    /// The largest.
+    pub worst: Option<f64>,
+    /// Mean of |error| of the naive model.
+    pub naive_mean_error: Option<f64>,
+}
+
+impl Class {
+    fn of(bound: Bound, counting: &[&Point]) -> Class {
+        let mine: Vec<&&Point> = counting.iter().filter(|point| point.bound == bound).collect();
+        let errors: Vec<f64> = mine.iter().filter_map(|point| point.rate_error()).collect();
+        let naive: Vec<f64> =
+            mine.iter().filter_map(|point| Some(point.naive_error()?.abs())).collect();
+        Class {
+            bound,
+            points: mine.len(),
+            mean_error: mean(&errors),
+            worst: errors.into_iter().reduce(f64::max),
+            naive_mean_error: mean(&naive),
+        }
+    }
+
+    /// What share of all points its points should be, and whether they are; `None` where any will do.
+    #[must_use]
+    pub fn share(&self, all: usize) -> Option<(&'static str, bool)> {
+        match self.bound {
+            Bound::Storage => Some(("at least a third", 3 * self.points >= all)),
+            Bound::Cores => None,
+            Bound::Crossover => Some(("at least a quarter", 4 * self.points >= all)),
+            Bound::Compute => Some(("at most a third", 3 * self.points <= all)),
+        }
+    }
 }
 
 impl Verdict {
@@ -49,7 +78,7 @@ impl Verdict {
     #[must_use]
     pub fn of(points: &[Point]) -> Option<Verdict> {
         let counting: Vec<&Point> = points.iter().filter(|point| point.counts()).collect();
-        let rate = |point: &&Point| Some(point.error(|run| run.samples_per_second)?.abs());
+        let rate = |point: &&Point| point.rate_error();
         let errors: Vec<f64> = counting.iter().filter_map(rate).collect();
         let worst = counting
             .iter()
@@ -58,7 +87,9 @@ impl Verdict {
             counting.iter().filter_map(|point| Some(of(point)?.abs())).collect()
         };
         let measured = worst.measured()?;
-        let cause = worst.predicted.median.most_different(&measured);
+        // Rows from elsewhere do not say what was waited for.
+        let known = !measured.causes.is_empty();
+        let cause = worst.predicted.median.most_different(&measured).filter(|_| known);
         let runs: usize = counting.iter().map(|point| point.runs.len()).sum();
         let inside: usize = counting.iter().map(|point| point.inside()).sum();
         let mut widths = absolute(&|point| Some(point.half_width()));
@@ -75,23 +106,7 @@ impl Verdict {
             stall_difference: mean(&absolute(&stall))?,
             coverage: inside as f64 / runs as f64,
             half_width: quantile(&widths, 0.5)?,
-            balance: Balance::of(&counting),
+            classes: Bound::ALL.map(|bound| Class::of(bound, &counting)),
         })
-    }
-}
-
-impl Balance {
-    fn of(points: &[&Point]) -> Balance {
-        let mut balance = Balance::default();
-        for naive in points.iter().filter_map(|point| point.naive.as_ref()) {
-            let (least, next) = naive.limits();
-            match least.0 {
-                "compute" => balance.compute += 1,
-                "fetch" => balance.storage += 1,
-                _ => balance.prepare += 1,
-            }
-            balance.crossover += usize::from(next <= 1.25 * least.1);
-        }
-        balance
     }
 }

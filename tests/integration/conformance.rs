@@ -11,7 +11,11 @@ use std::sync::atomic::AtomicBool;
 
 /// One job on data in memory.
 fn scenario(steps: u32, job: &str, loader: &str) -> Scenario {
-    let text = format!(
+    written(&text(steps, job, loader), &[])
+}
+
+fn text(steps: u32, job: &str, loader: &str) -> String {
+    format!(
         r#"# Do both worlds agree?
 name = "conformance"
 [run]
@@ -32,8 +36,7 @@ batch = 4
 {job}
 {loader}
 "#
-    );
-    written(&text, &[])
+    )
 }
 
 /// A stage that reads.
@@ -47,7 +50,15 @@ const SLOW: &str = "workers = 1\nper_sample = [\"read\", { delay = \"3 ms\" }]\n
 /// What the job shows in each world, checked for what holds of every run.
 fn worlds(scenario: &Scenario) -> [(&'static str, JobOutcome); 2] {
     let simulated = sim::run(scenario, 0, &sim::Options::default()).jobs.remove(0);
-    let part = Part { job: 0, copy: 0, owner: 0, replication: 0, location: None, trace: true };
+    let part = Part {
+        job: 0,
+        copy: 0,
+        owner: 0,
+        replication: 0,
+        location: None,
+        books: None,
+        trace: true,
+    };
     let stop = AtomicBool::new(false);
     let live = run_part(scenario, &part, &stop, || Some(monotonic())).expect("a live run").job;
     let both = [("simulated", simulated), ("live", live)];
@@ -105,6 +116,54 @@ fn a_slow_loader_starves_the_trainer_at_its_own_rate() {
         assert!(latency > 0.5 * total(&job), "{world}: {latency} of {}", total(&job));
         assert!(total(&job) > 0.5 * elapsed(&job), "{world}");
         assert_eq!(job.samples.dequeued, 80, "{world}");
+    }
+}
+
+#[test]
+fn storage_is_as_slow_as_it_is_written() {
+    // System: a storage that is bound by one of its limits, 80 samples of 10 kB. Expectation: neither
+    // world reads faster than that, and the waits are for it.
+    let cases = [
+        ("operations = \"400 /s\"", 4, 80.0 / 400.0, Cause::Open),
+        ("latency = \"8 ms\"", 4, 80.0 / 4.0 * 8e-3, Cause::Latency),
+        ("bandwidth = \"4 MB/s\"", 4, 80.0 * 2.5e-3, Cause::Transfer),
+        ("per_stream = \"4 MB/s\"", 2, 80.0 / 2.0 * 2.5e-3, Cause::Transfer),
+        ("bandwidth = [\"8 MB/s\", \"4 MB/s\"]", 2, 80.0 * 1.25e-3, Cause::Transfer),
+    ];
+    for (limit, workers, least, cause) in cases {
+        let loader = read(&format!("workers = {workers}\nper_sample = [\"read\"]\nbuffer = 4"));
+        let text = text(20, "model.step = \"10 us\"", &loader)
+            .replace("[storage.ram.memory]", "[storage.ram.local-disk]")
+            .replace("100 B", "10 kB")
+            .replace("[dataset.d]", &format!("bandwidth = \"1 TB/s\"\n{limit}\n[dataset.d]"));
+        let text = match limit.starts_with("bandwidth") {
+            true => text.replace("bandwidth = \"1 TB/s\"\n", ""),
+            false => text,
+        };
+        for (world, job) in worlds(&written(&text, &[])) {
+            // A wait may be shorter by what the one before was too late.
+            let took = elapsed(&job);
+            assert!(took >= least - 0.003, "{world}: {limit}: {took} s for {least} s");
+            let waited = stalled(&job, StallCause::own(cause));
+            assert!(waited > 0.7 * total(&job), "{world}: {limit}: {waited} of {}", total(&job));
+        }
+    }
+}
+
+#[test]
+fn shards_are_paced_request_by_request() {
+    // System: samples of 10 kB in shards in memory, 2 ms to the first byte. Expectation: each request
+    // waits for it, a shard's opening once.
+    let loader = read("workers = 1\nper_sample = [\"read\"]\nbuffer = 4");
+    let text = text(10, "model.step = \"10 us\"", &loader)
+        .replace("[storage.ram.memory]", "[storage.ram.local-disk]\nbandwidth = \"1 TB/s\"")
+        .replace("[dataset.d]", "latency = \"2 ms\"\noperations = \"100 /s\"\n[dataset.d]")
+        .replace("\"100 B\"", "\"10 kB\"\nlayout.shards = { samples = 20, request = \"10 kB\" }");
+    for (world, job) in worlds(&written(&text, &[])) {
+        let took = elapsed(&job);
+        assert!(took >= 40.0 * 2e-3 + 2.0 * 10e-3 - 0.003, "{world}: {took}");
+        let latency = stalled(&job, StallCause::own(Cause::Latency));
+        assert!(latency > 0.5 * total(&job), "{world}: {latency} of {}", total(&job));
     }
 }
 
@@ -230,7 +289,15 @@ fn a_duration_ends_the_run_in_the_middle_of_a_step() {
 fn a_live_run_may_never_begin_or_end_at_once() {
     let scenario = scenario(5, "model.step = \"1 ms\"", &read(FAST));
     let stop = AtomicBool::new(false);
-    let part = Part { job: 0, copy: 0, owner: 0, replication: 0, location: None, trace: false };
+    let part = Part {
+        job: 0,
+        copy: 0,
+        owner: 0,
+        replication: 0,
+        location: None,
+        books: None,
+        trace: false,
+    };
     // Nobody starts it: no run.
     assert!(run_part(&scenario, &part, &stop, || None).is_err());
     // Ended before it began: no step, and still an outcome.

@@ -1,7 +1,11 @@
 //! `forebay live` as a user runs it: processes, files, errors, and nothing left behind.
 
 use super::support::Place;
+use forebay::live::{self, Event, Settings, Source, Store};
+use forebay::scenario::ScenarioFile;
 use serde_json::Value;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Two jobs on one node, files of varying size in the page cache.
@@ -141,4 +145,84 @@ fn the_users_own_files_are_read_where_they_are() {
     let output = place.forebay(&["live", "live.toml", "--data", "own"]).assert().code(2);
     let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
     assert!(text.contains("29 files"), "{text}");
+}
+
+/// The notes of a run with the storage written so.
+fn notes(place: &Place, storage: &str) -> String {
+    let storage = format!("storage.disk={{ {storage} }}");
+    report(place, &["--set", &storage])["notes"].to_string()
+}
+
+#[test]
+fn a_storage_is_held_to_what_is_written_and_the_report_says_so() {
+    let place = place();
+    let slow = notes(&place, "local-disk = { access = \"warm\", bandwidth = \"1 MB/s\" }");
+    assert!(slow.contains("`disk` was paced: reads are held to"), "{slow}");
+    assert!(slow.contains("1 MB/s") && slow.contains("counts as transfer"), "{slow}");
+    assert!(!slow.contains("Warning"), "{slow}");
+    // Nobody reads 4 kB in 4 ns.
+    let fast = notes(&place, "local-disk = { access = \"warm\", bandwidth = \"1 TB/s\" }");
+    assert!(fast.contains("Warning: this machine does not reach"), "{fast}");
+    let free = notes(&place, "local-disk = { access = \"warm\" }");
+    assert!(!free.contains("paced"), "{free}");
+}
+
+#[test]
+fn processes_share_what_a_storage_may_deliver() {
+    // System: two processes that read 20 samples of 10 kB each, 1 MB/s together. Expectation: 0.4 s at
+    // least, where each alone would need 0.2 s.
+    let place = place();
+    let slow = "storage.disk={ local-disk = { access = \"warm\", bandwidth = \"1 MB/s\" } }";
+    let report = report(&place, &["--set", slow, "--set", "dataset.d.sample_size=\"10 kB\""]);
+    let makespan = report["makespan"]["mean"].as_f64().expect("a makespan");
+    assert!(makespan > 0.39, "{makespan}");
+}
+
+#[test]
+fn a_file_server_is_emulated_over_local_files() {
+    let place = place();
+    let server = "file-server = { bandwidth = \"10 MB/s\", per_stream = \"8 MB/s\", latency = \"1 ms\", \
+                  operations = \"1000 /s\" }";
+    let notes = notes(&place, server);
+    assert!(notes.contains("`disk` is emulated: reads of local files are held to"), "{notes}");
+    for limit in ["10 MB/s, 8 MB/s for each transfer", "1000 operations", "1 ms to the first byte"]
+    {
+        assert!(notes.contains(limit), "{limit}: {notes}");
+    }
+    assert!(!notes.contains("counts as transfer"), "the latency is known: {notes}");
+}
+
+#[test]
+fn runs_with_equal_data_share_it_and_it_goes_with_the_store() {
+    let place = place();
+    let before = place.files();
+    let file = ScenarioFile::open(&place.path("live.toml")).expect("a scenario");
+    let scenario = |change: &str| file.resolve(&[change.parse().expect("a change")]).expect(change);
+    let mut store = Store::default();
+    let mut generated = |change: &str| {
+        let source = Source {
+            name: file.name().to_owned(),
+            text: file.text().to_owned(),
+            overrides: vec![change.to_owned()],
+        };
+        let settings = Settings {
+            directory: place.directory(),
+            data: None,
+            named: true,
+            trace: false,
+            executable: Path::new(env!("CARGO_BIN_EXE_forebay")),
+            stop: &AtomicBool::new(false),
+        };
+        let mut files = 0;
+        let mut on = |event| files += u32::from(matches!(event, Event::Generated(..)));
+        live::run(&scenario(change), &source, &settings, &mut store, &mut Vec::new(), &mut on)
+            .expect("a run");
+        files
+    };
+    assert_eq!(generated("job.batch=4"), 30);
+    assert_eq!(generated("job.batch=2"), 0, "the same data");
+    assert_eq!(generated("dataset.d.samples=20"), 20);
+    assert_eq!(generated("job.batch=4"), 0, "still there");
+    drop(store);
+    assert_eq!(place.files(), before);
 }

@@ -10,6 +10,7 @@ mod cli;
 mod closed;
 mod conformance;
 mod conservation;
+mod faults;
 mod fletcher;
 mod import;
 mod knobs;

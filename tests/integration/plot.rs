@@ -158,3 +158,26 @@ fn rows_of_a_sweep_can_be_drawn_from_its_file() {
     place.forebay(&["plot", "r.toml"]).assert().code(2);
     place.forebay(&["plot", "r.toml", "--data", "swept.csv"]).assert().success();
 }
+
+#[test]
+fn a_pipe_that_nobody_writes_to_is_refused_not_waited_for() {
+    let place = place();
+    let made = std::process::Command::new("mkfifo").arg(place.path("pipe")).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    place.write("r.toml", "x = \"a\"\ny = [\"b\"]\n");
+    for arguments in [
+        &["plot", "pipe"][..],
+        &["plot", "/dev/zero"],
+        &["plot", "r.toml", "--data", "pipe"],
+        &["profile", "show", "pipe"],
+        &["profile", "fit", "pipe"],
+        &["calibrate", "--plan", "pipe"],
+        &["import", "kineto", "pipe", "--batch", "1"],
+    ] {
+        let mut command = place.forebay(arguments);
+        let assert = command.timeout(std::time::Duration::from_secs(30)).assert().code(2);
+        let message = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(message.contains("is not a regular file"), "{arguments:?}: {message}");
+        assert!(message.contains("name a file"), "{arguments:?}: {message}");
+    }
+}

@@ -2,6 +2,9 @@
 
 use super::runs::repository;
 use super::support::Place;
+use forebay::profile::Profile;
+use forebay::scenario::ScenarioFile;
+use forebay::validate::{Bound, Plan, Use, simulate};
 use std::fs;
 
 const SCENARIO: &str = r#"
@@ -135,4 +138,121 @@ fn what_cannot_be_used_is_refused_before_anything_runs() {
         assert!(error.contains(says), "{all:?}: {error}");
     }
     assert!(!place.path("validation").exists());
+}
+
+#[test]
+fn the_shipped_plan_has_points_of_every_kind() {
+    // What the README claims rests on these shares, whatever is measured.
+    let path = repository("calibrate/plans/validate.toml");
+    let text = fs::read_to_string(&path).expect("a plan");
+    let plan = Plan::parse(&path, &text).expect("a plan");
+    let profile = Profile::open(&repository("calibrate/profiles/shared-vm/profile.toml"));
+    let (profile, file) = (profile.expect("a profile"), ScenarioFile::open(&plan.scenario));
+    let file = file.expect("a scenario");
+    let held_out = plan.points.iter().filter(|point| point.used == Use::HeldOut);
+    let bounds: Vec<Bound> = held_out
+        .map(|point| {
+            let short = ["run.duration=\"400 ms\"".to_owned()];
+            let set = point.set.iter().chain(&short).map(|text| text.parse().expect(text));
+            let found =
+                simulate(&file, &set.collect::<Vec<_>>(), &profile, 2, None).expect(&point.name);
+            Bound::of(&found.predict(&profile).expect("steps").median)
+        })
+        .collect();
+    let all = bounds.len();
+    let of = |wanted| bounds.iter().filter(|bound| **bound == wanted).count();
+    assert!(all >= 32, "{all}: some will be too noisy, and 24 must count");
+    assert!(3 * of(Bound::Storage) >= all && 3 * of(Bound::Compute) <= all, "{bounds:?}");
+    assert!(4 * of(Bound::Crossover) >= all && of(Bound::Cores) >= 6, "{bounds:?}");
+}
+
+#[test]
+fn a_plan_can_be_predicted_without_running_anything() {
+    let place = place();
+    let before = place.files();
+    let arguments = ["validate", "plan.toml", "--profile", "profile.toml", "--predict-only"];
+    let done = place.forebay(&arguments).assert().success();
+    let text = String::from_utf8_lossy(&done.get_output().stdout).into_owned();
+    assert!(text.contains("held-out points, nothing run: storage 0"), "{text}");
+    assert_eq!(place.files(), before);
+}
+
+/// Arguments of a comparison with `runs.csv`, as JSON.
+const MEASURED: [&str; 11] = [
+    "validate",
+    "--measured",
+    "runs.csv",
+    "--scenario",
+    "small.toml",
+    "--profile",
+    "profile.toml",
+    "--predictions",
+    "20",
+    "--format",
+    "json",
+];
+
+fn compared(place: &Place) -> serde_json::Value {
+    let assert = place.forebay(&MEASURED).assert().success();
+    serde_json::from_slice(&assert.get_output().stdout).expect("JSON")
+}
+
+#[test]
+fn marked_rows_are_fitted_on_and_the_others_predicted() {
+    let place = place();
+    // System: steps take 1.5 and decoding 2 times what the rows' keys say. Expectation: the fit finds
+    // both again, and rows that it has not seen are predicted, which they are not without it.
+    let rows = |used: &str| {
+        format!(
+            "name,use,job.model.step,job.loader.tf-queue.decode,samples_per_second\n\
+             device,{used},3 ms,100 us,888.9\nloader,{used},1 ms,2 ms,250\n\
+             more steps,check,6 ms,200 us,444.4\nmore decoding,check,2 ms,4 ms,125\n"
+        )
+    };
+    place.write("runs.csv", &rows("check"));
+    let without = compared(&place);
+    assert!(without["fitted"].is_null());
+    assert!(without["verdict"]["mean_error"].as_f64().is_some_and(|error| error > 0.3));
+    place.write("runs.csv", &rows("fit"));
+    let with = compared(&place);
+    let told = |name: &str| with["fitted"][name]["value"].as_f64().expect("a factor");
+    assert!((told("step") / 1.5 - 1.0).abs() < 0.02, "{}", with["fitted"]);
+    assert!((told("sample") / 2.0 - 1.0).abs() < 0.05, "{}", with["fitted"]);
+    assert_eq!((&with["fitted"]["rows"], &with["verdict"]["points"]), (&2.into(), &2.into()));
+    let error = with["verdict"]["mean_error"].as_f64().expect("an error");
+    assert!(error < 0.03, "{error}");
+    for point in with["points"].as_array().expect("points") {
+        let interval = &point["predicted"]["interval"];
+        let [low, high] = [0, 1].map(|end| interval[end].as_f64().expect("a rate"));
+        let measured = point["runs"][0]["samples_per_second"].as_f64().expect("a rate");
+        assert!(low <= measured && measured <= high, "{point}");
+    }
+    let text = place.forebay(&MEASURED[..9]).assert().success();
+    let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
+    for part in ["fitted on 2 rows", "time of a step", "not told by rows", "(fit)"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_real_pytorch_loop_is_predicted_from_two_of_its_runs() {
+    // `calibrate/hook/example.py` ran for real (PyTorch 2.11 on two cores); its rows for 1 and 8
+    // workers are marked for the fit. The scenario's times are guesses that are far off.
+    let place = place();
+    for (from, to) in
+        [("calibrate/hook/example.toml", "small.toml"), ("tests/data/pytorch-runs.csv", "runs.csv")]
+    {
+        place.write(to, &fs::read_to_string(repository(from)).expect("a shipped file"));
+    }
+    let found = compared(&place);
+    let fitted = &found["fitted"];
+    assert!(fitted["step"]["unidentified"].is_null(), "{fitted}");
+    assert!(fitted["sample"]["unidentified"].is_null(), "{fitted}");
+    // Samples sleep 2 ms, where the scenario guesses 1 ms
+    let sample = fitted["sample"]["value"].as_f64().expect("a factor");
+    assert!((2.0..2.6).contains(&sample), "{sample}");
+    let verdict = &found["verdict"];
+    assert_eq!(verdict["points"], 4);
+    let error = verdict["mean_error"].as_f64().expect("an error");
+    assert!(error < 0.1, "{error}");
 }

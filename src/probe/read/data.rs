@@ -4,6 +4,7 @@ use super::files::{DataFile, MOST_UNITS, Set};
 use crate::probe::ProbeError;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Files at least this large hold many samples [B].
@@ -14,13 +15,18 @@ const MOST_FILES: usize = 50_000;
 const MOST_CLASSES: usize = 4;
 
 /// What to read of the data set at `path`: whole files, by class of size, and records of `sizes` in
-/// large files. Each set has at most `bytes`, so that it can be read once to warm it.
+/// large files. Each set has at most `bytes`, so that it can be read once to warm it. With what the
+/// user should know of files that are left out.
 ///
 /// # Errors
 ///
 /// Nothing there can be read.
-pub(super) fn sets(path: &Path, sizes: &[u64], bytes: u64) -> Result<Vec<Set>, ProbeError> {
-    let files = readable(path)?;
+pub(super) fn sets(
+    path: &Path,
+    sizes: &[u64],
+    bytes: u64,
+) -> Result<(Vec<Set>, Option<String>), ProbeError> {
+    let (files, note) = readable(path)?;
     let (shards, single): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|file| file.length >= SHARD);
     // Classes by powers of four; those with most files.
@@ -41,7 +47,7 @@ pub(super) fn sets(path: &Path, sizes: &[u64], bytes: u64) -> Result<Vec<Set>, P
         };
         sets.extend(sizes.iter().map(records));
     }
-    Ok(sets)
+    Ok((sets, note))
 }
 
 /// A set of whole files, of at most `bytes` together.
@@ -65,35 +71,40 @@ fn thin<T>(all: &mut Vec<T>, most: usize) {
 }
 
 /// Files below `path` that are not empty and can be opened, in order of name. Links to directories
-/// are not followed: they may lead round in circles.
-fn readable(path: &Path) -> Result<Vec<DataFile>, ProbeError> {
+/// are not followed: they may lead round in circles. What cannot be read is left out, and said.
+fn readable(path: &Path) -> Result<(Vec<DataFile>, Option<String>), ProbeError> {
     let listed = fs::read_dir(path).map_err(ProbeError::file("read", path))?;
     drop(listed);
-    let (mut found, mut first_problem) = (Vec::new(), None);
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
     let mut directories = vec![path.to_owned()];
     while let Some(directory) = directories.pop() {
-        for path in entries(&directory, &mut first_problem) {
+        for path in entries(&directory, &mut left_out) {
             let Ok(kind) = fs::symlink_metadata(&path) else { continue };
             if kind.is_dir() {
                 directories.push(path);
                 continue;
             }
-            let file = fs::metadata(&path).ok().filter(|at| at.is_file() && at.len() > 0);
-            match (file, fs::File::open(&path)) {
-                (Some(at), Ok(_)) => found.push(DataFile { path, length: at.len() }),
-                (Some(_), Err(error)) => {
-                    first_problem.get_or_insert((path, error));
-                }
-                _ => {}
+            // Opening a pipe would wait for somebody who writes to it.
+            match fs::metadata(&path) {
+                Ok(at) if !at.is_file() || at.len() == 0 => {}
+                Ok(at) => match try_read(&path) {
+                    Ok(()) => found.push(DataFile { path, length: at.len() }),
+                    Err(error) => left_out.push((path, error)),
+                },
+                Err(error) => left_out.push((path, error)),
             }
         }
         if found.len() >= MOST_FILES {
             break;
         }
     }
-    match (found.is_empty(), first_problem) {
-        (false, _) => Ok(found),
-        (true, Some((path, error))) => Err(ProbeError::file("read", &path)(error)),
+    let count = left_out.len();
+    let first = left_out.into_iter().next();
+    let first = first.map(|(path, error)| ProbeError::file("read", &path)(error));
+    match (found.is_empty(), first) {
+        (false, None) => Ok((found, None)),
+        (false, Some(first)) => Ok((found, Some(format!("{count} files left out: {first}")))),
+        (true, Some(first)) => Err(first),
         (true, None) => Err(ProbeError::Machine(format!(
             "{} has no file with anything in it; name the data set's directory",
             path.display()
@@ -101,8 +112,13 @@ fn readable(path: &Path) -> Result<Vec<DataFile>, ProbeError> {
     }
 }
 
+/// Opens a file and reads its first byte: some file systems refuse only then.
+fn try_read(path: &Path) -> std::io::Result<()> {
+    fs::File::open(path)?.read_exact(&mut [0])
+}
+
 /// Entries of a directory in order of name.
-fn entries(path: &Path, problem: &mut Option<(PathBuf, std::io::Error)>) -> Vec<PathBuf> {
+fn entries(path: &Path, left_out: &mut Vec<(PathBuf, std::io::Error)>) -> Vec<PathBuf> {
     match fs::read_dir(path) {
         Ok(entries) => {
             let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -110,7 +126,7 @@ fn entries(path: &Path, problem: &mut Option<(PathBuf, std::io::Error)>) -> Vec<
             paths
         }
         Err(error) => {
-            problem.get_or_insert((path.to_owned(), error));
+            left_out.push((path.to_owned(), error));
             Vec::new()
         }
     }
@@ -129,7 +145,13 @@ mod tests {
             fs::write(place.path().join(format!("deep/{index:02}")), [0; 100]).unwrap();
         }
         fs::write(place.path().join("empty"), []).unwrap();
-        let sets = sets(place.path(), &[4096], 50_000).unwrap();
+        std::os::unix::fs::symlink("nowhere", place.path().join("link")).unwrap();
+        let (sets, note) = sets(place.path(), &[4096], 50_000).unwrap();
+        let note = note.unwrap();
+        assert!(
+            note.starts_with("1 files left out: cannot read") && note.contains("link"),
+            "{note}"
+        );
         let shape: Vec<_> = sets.iter().map(|set| (set.size, set.files.len())).collect();
         assert_eq!(shape, [(100, 40), (5000, 10)]);
     }

@@ -110,6 +110,15 @@ impl ModelSettings {
         if let Some(law) = fit.and_then(step_law) {
             let cv = fit.and_then(|fit| fit.value("jitter"));
             let StepLaw { floor, fixed, per_sample } = law;
+            if floor + fixed + per_sample == 0.0 {
+                let (model, device) = (model.name(), device.name());
+                let what = format!(
+                    "the profile's step of {model} on {device} takes no time, by its parameters or \
+                     by one of its draws"
+                );
+                check.wrong(at, what, "calibrate its steps again, or write `step = \"3 ms\"`");
+                return None;
+            }
             return Some(StepTime { fixed, per_sample, floor, jitter: cv.and_then(factor) });
         }
         let part = format!("step.{}.{}", model.name(), device.name());

@@ -1,7 +1,7 @@
 //! One server that all nodes share, behind their NICs.
 
-use super::StorageKind;
 use super::settings::{BandwidthSettings, CpuSettings};
+use super::{StorageKind, Written};
 use crate::scenario::Distribution;
 use crate::scenario::check::Check;
 use crate::scenario::distribution::settings::Varying;
@@ -30,6 +30,15 @@ pub(in crate::scenario) struct FileServer {
 }
 
 impl FileServer {
+    pub(super) fn written(&self) -> Written {
+        Written {
+            bandwidth: self.bandwidth.is_written(),
+            per_stream: self.per_stream.is_written(),
+            latency: self.latency.is_written(),
+            operations: self.operations.is_written(),
+        }
+    }
+
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StorageKind> {
         let remedy = "write `bandwidth = \"2 GB/s\"`";
         let bandwidth = check.required(at, &self.bandwidth, "bandwidth", remedy);

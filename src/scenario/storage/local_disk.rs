@@ -1,7 +1,7 @@
 //! A disk in each node.
 
 use super::settings::{BandwidthSettings, CpuSettings};
-use super::{Access, Bandwidth, ReadCpu, StorageKind};
+use super::{Access, Bandwidth, ReadCpu, StorageKind, Written};
 use crate::law::ReadLaw;
 use crate::scenario::Distribution;
 use crate::scenario::check::Check;
@@ -35,6 +35,15 @@ pub(in crate::scenario) struct LocalDisk {
 }
 
 impl LocalDisk {
+    pub(super) fn written(&self) -> Written {
+        Written {
+            bandwidth: self.bandwidth.is_written(),
+            per_stream: self.per_stream.is_written(),
+            latency: self.latency.is_written(),
+            operations: self.operations.is_written(),
+        }
+    }
+
     /// The checked disk of the table at node `at`, with data in such a layout.
     pub(super) fn resolve(
         &self,
@@ -122,9 +131,9 @@ impl LocalDisk {
 }
 
 /// What transfers reach together. A law's bandwidth is what many requests reach on the average: one that
-/// is alone is as fast as a stream.
+/// is alone is as fast as a stream, where that was told.
 fn together(law: ReadLaw) -> Bandwidth {
-    if law.per_stream > law.bandwidth {
+    if law.per_stream > law.bandwidth && law.per_stream.is_finite() {
         Bandwidth::ByTransfers(Box::new([law.per_stream, law.bandwidth]))
     } else {
         Bandwidth::Fixed(law.bandwidth)
@@ -137,5 +146,26 @@ fn spread_out(mean: f64, sigma: f64) -> Distribution {
         Distribution::Lognormal { mu: mean.ln() - sigma * sigma / 2.0, sigma }
     } else {
         Distribution::Constant(mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_of_unknown_speed_does_not_lift_the_limit_of_all() {
+        let law = |per_stream| ReadLaw {
+            latency: 0.0,
+            per_stream,
+            bandwidth: 1e8,
+            operations: f64::INFINITY,
+            cpu_fixed: 0.0,
+            cpu_per_byte: 0.0,
+        };
+        let by_transfers = Bandwidth::ByTransfers(Box::new([2e8, 1e8]));
+        assert_eq!(together(law(2e8)), by_transfers);
+        assert_eq!(together(law(5e7)), Bandwidth::Fixed(1e8));
+        assert_eq!(together(law(f64::INFINITY)), Bandwidth::Fixed(1e8));
     }
 }

@@ -1,7 +1,7 @@
 //! The node's main memory.
 
 use super::settings::BandwidthSettings;
-use super::{Bandwidth, StorageKind};
+use super::{Bandwidth, StorageKind, Written};
 use crate::scenario::field::Field;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,6 +15,10 @@ pub(in crate::scenario) struct Memory {
 }
 
 impl Memory {
+    pub(super) fn written(&self) -> Written {
+        Written { bandwidth: self.bandwidth.is_written(), ..Written::default() }
+    }
+
     pub(super) fn resolve(&self) -> StorageKind {
         let given = self.bandwidth.get().map(BandwidthSettings::resolve);
         StorageKind::Memory { bandwidth: given.unwrap_or(Bandwidth::Fixed(f64::INFINITY)) }

@@ -14,6 +14,22 @@ pub struct Storage {
     pub name: String,
     /// What it is.
     pub kind: StorageKind,
+    /// Which of its limits the scenario writes.
+    pub written: Written,
+}
+
+/// Which limits of a storage the scenario itself writes: the live world enforces them. The others are
+/// the profile's, and the machine has them by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Written {
+    /// Bandwidth of all transfers.
+    pub bandwidth: bool,
+    /// Bandwidth of one transfer.
+    pub per_stream: bool,
+    /// Time to the first byte.
+    pub latency: bool,
+    /// Operations per second.
+    pub operations: bool,
 }
 
 /// The kinds of storage.

@@ -37,7 +37,12 @@ pub(in crate::scenario) fn resolve(
             StorageSettings::LocalDisk(kind) => kind.resolve(check, at, layout(name))?,
             StorageSettings::FileServer(kind) => kind.resolve(check, at)?,
         };
-        Some(Storage { name: name.clone(), kind })
+        let written = match settings {
+            StorageSettings::Memory(kind) => kind.written(),
+            StorageSettings::LocalDisk(kind) => kind.written(),
+            StorageSettings::FileServer(kind) => kind.written(),
+        };
+        Some(Storage { name: name.clone(), kind, written })
     };
     settings.0.iter().map(one).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::scenario::cluster::Intra;
-use crate::scenario::storage::Bandwidth;
+use crate::scenario::storage::{Bandwidth, Written};
 
 #[test]
 fn the_example_of_the_design_is_read() {
@@ -42,6 +42,7 @@ fn the_example_of_the_design_is_read() {
                 operations: 1e5,
                 cpu: ReadCpu::default(),
             },
+            written: Written { bandwidth: true, per_stream: true, latency: true, operations: true },
         }]
     );
     assert_eq!(

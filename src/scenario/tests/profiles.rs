@@ -261,3 +261,26 @@ fn nonsense_in_a_profile_is_harmless() {
         }
     }
 }
+
+#[test]
+fn a_step_of_no_time_is_the_profile_s_fault() {
+    let mut profile: crate::profile::Profile = toml::from_str(&example()).expect("a profile");
+    let fit = profile.step.get_mut("lenet5").and_then(|devices| devices.get_mut("cpu-1"));
+    let parameters = &mut fit.expect("a shipped step").parameters;
+    parameters.values_mut().for_each(|parameter| parameter.value = 0.0);
+    let reading = Reading { profile: Some(&profile), ..Reading::default() };
+    let text = SCENARIO.replace("profile = \"p.toml\"\n", "");
+    let file = ScenarioFile::parse("a.toml", text).expect("a scenario");
+    let problems = file.resolve_as(&[], reading).expect_err("no time").to_string();
+    assert!(problems.contains("step of lenet5 on cpu-1 takes no time"), "{problems}");
+    assert!(!problems.contains("shorter run"), "{problems}");
+}
+
+#[test]
+fn what_is_written_is_told_from_what_the_profile_says() {
+    let written = right(&[("[dataset.d]", "latency = \"1 ms\"\n[dataset.d]")], &example());
+    assert_eq!(written.storage[0].written, Written { latency: true, ..Written::default() });
+    let server = [("local-disk", "file-server"), ("access = \"warm\"", "bandwidth = \"1 GB/s\"")];
+    let written = right(&server, &example()).storage[0].written;
+    assert_eq!(written, Written { bandwidth: true, ..Written::default() });
+}

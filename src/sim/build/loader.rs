@@ -54,7 +54,8 @@ impl Builder<'_, '_> {
         let (cores, link) = self.cores(threads_of(job), rest.coupled.is_some());
         if let (Some(coupled), Some(link)) = (rest.coupled, link) {
             mount.group = Some(self.coupled(route, link, coupled));
-            mount.alone = coupled.alone;
+            // Where the line is much slower than a core, what takes longer than alone waits for it.
+            mount.alone = if coupled.cpu > coupled.alone / 2.0 { coupled.alone } else { 0.0 };
         }
         (mount, cores)
     }

@@ -90,7 +90,7 @@ impl Medium<'_> {
         let least = 1.0 / self.most();
         // What a core's part of the time per byte cannot be taken out of.
         let (alone, missing) = (per_byte.max(least), least - (per_byte.max(least) - cpu.per_byte));
-        let mostly = cpu.per_byte > alone / 2.0 || missing * size > fixed;
+        let mostly = cpu.per_byte > alone.max(least) / 2.0 || missing * size > fixed;
         if mostly && cpu.per_byte > 0.0 && missing > 0.0 {
             let coupled = Some(self.couple(per_byte, least));
             let cpu = ReadCpu { per_byte: 0.0, ..cpu };

@@ -13,65 +13,91 @@ use std::collections::VecDeque;
 
 /// What the threads of a job copy share.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) stages: Vec<HandOver<Item>>,
-    pub(super) workers: Vec<WorkerRun>,
-    pub(super) queue: Queue,
-    pub(super) training: Training,
+pub(crate) struct State {
+    pub(crate) stages: Vec<HandOver<Item>>,
+    pub(crate) workers: Vec<WorkerRun>,
+    pub(crate) queue: Queue,
+    pub(crate) training: Training,
     /// Samples that the reading may take in all.
-    pub(super) quota: u64,
-    pub(super) started: u64,
-    pub(super) in_progress: u64,
+    pub(crate) quota: u64,
+    pub(crate) started: u64,
+    pub(crate) in_progress: u64,
     /// Time that workers were reading.
-    pub(super) reading: Span,
+    pub(crate) reading: Span,
     /// When the job began.
-    pub(super) began: Time,
+    pub(crate) began: Time,
     /// Workers that may look for input.
     pub(super) runnable: VecDeque<u32>,
     /// Threads to wake once the lock is free: workers, then devices behind them.
     pub(super) wakes: Vec<u32>,
-    pub(super) recorder: Option<Recorder>,
-    pub(super) level_track: Option<u32>,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) level_track: Option<u32>,
     /// When the job was over; nothing changes after that.
-    pub(super) ended: Option<Time>,
+    pub(crate) ended: Option<Time>,
     /// Why it ended early.
-    pub(super) failure: Option<String>,
+    pub(crate) failure: Option<String>,
 }
 
 /// A worker, as the others see it.
 #[derive(Debug, Default)]
-pub(super) struct WorkerRun {
-    pub(super) stage: usize,
-    pub(super) item: Item,
+pub(crate) struct WorkerRun {
+    pub(crate) stage: usize,
+    pub(crate) item: Item,
     /// Since when it works on its item.
-    pub(super) since: Time,
+    pub(crate) since: Time,
     /// Whether it has an item to work on.
-    pub(super) working: bool,
+    pub(crate) working: bool,
     /// Whether its thread sleeps.
-    pub(super) parked: bool,
-    pub(super) timeline: Timeline,
-    pub(super) track: Option<u32>,
+    pub(crate) parked: bool,
+    pub(crate) timeline: Timeline,
+    pub(crate) track: Option<u32>,
 }
 
 /// What a stage hands on.
 #[derive(Debug, Default)]
-pub(super) struct Item {
+pub(crate) struct Item {
     /// Position of its first sample in the job copy's reading.
-    pub(super) first: u64,
-    pub(super) samples: u64,
+    pub(crate) first: u64,
+    pub(crate) samples: u64,
     /// Bytes as stored.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Its place in the order of inputs of its stage.
-    pub(super) sequence: u64,
+    pub(crate) sequence: u64,
     /// Who made it.
-    pub(super) worker: u32,
+    pub(crate) worker: u32,
     /// Its samples as stored, where a later stage decodes them.
-    pub(super) stored: Vec<Vec<u8>>,
+    pub(crate) stored: Vec<Vec<u8>>,
 }
 
 impl State {
+    /// Before the start, with a last buffer that holds nothing.
+    pub(crate) fn new(
+        stages: Vec<HandOver<Item>>,
+        workers: Vec<WorkerRun>,
+        training: Training,
+        quota: u64,
+    ) -> State {
+        State {
+            stages,
+            workers,
+            queue: Queue::new(1, 1, false, 0, Time::ZERO),
+            training,
+            quota,
+            started: 0,
+            in_progress: 0,
+            reading: Span::ZERO,
+            began: Time::ZERO,
+            runnable: VecDeque::new(),
+            wakes: Vec::new(),
+            recorder: None,
+            level_track: None,
+            ended: None,
+            failure: None,
+        }
+    }
+
     /// All workers look for input: the job begins.
-    pub(super) fn start(&mut self, now: Time) {
+    pub(crate) fn start(&mut self, now: Time) {
         self.began = now;
         self.runnable.extend(0..self.workers.len() as u32);
         self.start_training(now);
@@ -79,7 +105,7 @@ impl State {
     }
 
     /// Worker `w` has done with `item` what its stage does, as `log` says.
-    pub(super) fn finish(&mut self, now: Time, w: u32, item: Item, log: &[(Time, Activity)]) {
+    pub(crate) fn finish(&mut self, now: Time, w: u32, item: Item, log: &[(Time, Activity)]) {
         let ends = log.iter().skip(1).map(|(start, _)| *start).chain([now]);
         for (&(start, activity), end) in log.iter().zip(ends) {
             self.note(start, w, activity);
@@ -94,7 +120,7 @@ impl State {
     }
 
     /// Lets everyone act who can at this instant.
-    pub(super) fn settle(&mut self, now: Time) {
+    pub(crate) fn settle(&mut self, now: Time) {
         while let Some(w) = self.runnable.pop_front() {
             self.take_input(now, w);
         }
@@ -207,7 +233,7 @@ impl State {
     }
 
     /// There is room again behind stage `s`, made by worker `by`.
-    pub(super) fn unblock(&mut self, now: Time, s: usize, by: u32) {
+    pub(crate) fn unblock(&mut self, now: Time, s: usize, by: u32) {
         while !self.stages[s].blocked.is_empty() && self.has_room(s) {
             let Some(w) = self.stages[s].blocked.pop_front() else { return };
             if self.is_last(s) {

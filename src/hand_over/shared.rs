@@ -1,6 +1,5 @@
 //! The lock around a job copy's state, and the threads that sleep before it.
 
-use super::clock::Clock;
 use super::state::{Item, State};
 use crate::account::Activity;
 use crate::engine::Time;
@@ -8,8 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+/// Tells how long a run has lasted.
+pub(crate) trait Watch: Copy + Send + Sync {
+    /// Begins now.
+    fn begun() -> Self;
+    /// The time since it began.
+    fn now(self) -> Time;
+}
+
 /// What all threads of a job copy hold.
-pub(super) struct Shared {
+pub(crate) struct Shared<W> {
     state: Mutex<State>,
     /// One for each worker, then one for each device: only who has something to do is woken.
     sleepers: Vec<Condvar>,
@@ -17,13 +24,13 @@ pub(super) struct Shared {
     done: Condvar,
     /// When the run ends at the latest.
     until: Time,
-    clock: OnceLock<Clock>,
+    clock: OnceLock<W>,
     /// Whether the job is over, for those who hold no lock.
-    pub(super) over: Arc<AtomicBool>,
+    pub(crate) over: Arc<AtomicBool>,
 }
 
-impl Shared {
-    pub(super) fn new(state: State, until: Time) -> Shared {
+impl<W: Watch> Shared<W> {
+    pub(crate) fn new(state: State, until: Time) -> Shared<W> {
         let threads = state.workers.len() + state.training.devices.len();
         Shared {
             state: Mutex::new(state),
@@ -36,16 +43,16 @@ impl Shared {
     }
 
     /// The state, whatever happened to a thread that held it.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn clock(&self) -> Clock {
-        *self.clock.get_or_init(|| Clock::from_monotonic(super::clock::monotonic()))
+    pub(crate) fn clock(&self) -> W {
+        *self.clock.get_or_init(W::begun)
     }
 
     /// Starts the job: `clock` is the run's.
-    pub(super) fn start(&self, clock: Clock, begin: impl FnOnce(&mut State, Time)) {
+    pub(crate) fn start(&self, clock: W, begin: impl FnOnce(&mut State, Time)) {
         self.clock.get_or_init(|| clock);
         self.act(&mut Vec::new(), |state, now| {
             begin(state, now);
@@ -87,7 +94,7 @@ impl Shared {
 
     /// Worker `w` is done with its item; gives the next, and since when it is there. `None`: the job
     /// is over.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         &self,
         w: u32,
         item: Item,
@@ -103,7 +110,7 @@ impl Shared {
     }
 
     /// Waits for the next item of worker `w`.
-    pub(super) fn next(&self, w: u32) -> Option<(Item, Time)> {
+    pub(crate) fn next(&self, w: u32) -> Option<(Item, Time)> {
         let mut state = self.lock();
         loop {
             if state.ended.is_some() {
@@ -119,7 +126,7 @@ impl Shared {
     }
 
     /// Waits until device `d` is to carry out a step: its number, and since when.
-    pub(super) fn next_step(&self, d: u32) -> Option<(u64, Time)> {
+    pub(crate) fn next_step(&self, d: u32) -> Option<(u64, Time)> {
         let mut state = self.lock();
         let place = state.workers.len() + d as usize;
         loop {
@@ -136,7 +143,7 @@ impl Shared {
     }
 
     /// Device `d` has carried out its step; gives the next one if it can begin at once.
-    pub(super) fn stepped(&self, d: u32, woken: &mut Vec<u32>) -> Option<(u64, Time)> {
+    pub(crate) fn stepped(&self, d: u32, woken: &mut Vec<u32>) -> Option<(u64, Time)> {
         let next = self.act(woken, |state, now| {
             state.stepped(now, d);
             let device = &mut state.training.devices[d as usize];
@@ -146,7 +153,7 @@ impl Shared {
     }
 
     /// The job cannot go on.
-    pub(super) fn fail(&self, why: String) {
+    pub(crate) fn fail(&self, why: String) {
         self.act(&mut Vec::new(), |state, now| {
             state.failure = Some(why);
             state.end(now);
@@ -154,7 +161,7 @@ impl Shared {
     }
 
     /// Waits until the job is over; ends it at its time, or when `stop` is raised.
-    pub(super) fn wait(&self, stop: &AtomicBool) {
+    pub(crate) fn wait(&self, stop: &AtomicBool) {
         const LOOK: Duration = Duration::from_millis(20);
         let mut state = self.lock();
         while state.ended.is_none() {

@@ -1,7 +1,7 @@
-//! Which sample comes when, and how large it is: the same draws as in the simulated world.
+//! How large each sample is: the same draws as in the simulated world.
 
-use crate::random::{Permutation, Purpose, Sampler, Streams};
-use crate::scenario::{Dataset, Layout, SampleOrder, SampleSizes};
+use crate::random::{Purpose, Sampler, Streams};
+use crate::scenario::{Dataset, SampleSizes};
 
 /// The size of each sample of a data set as stored [B]: at least one byte, and whole.
 #[derive(Debug, Clone)]
@@ -50,52 +50,10 @@ fn whole(size: f64) -> u64 {
     size.round().max(1.0) as u64
 }
 
-/// The order in which a job copy visits files, epoch after epoch.
-#[derive(Debug, Clone)]
-pub(super) struct FileOrder {
-    files: u64,
-    shuffled: bool,
-    streams: Streams,
-    /// Number of the job copy.
-    owner: u64,
-    /// That of the epoch asked for last.
-    permutation: Option<(u64, Permutation)>,
-}
-
-impl FileOrder {
-    pub(super) fn new(dataset: &Dataset, streams: Streams, owner: u64) -> FileOrder {
-        let shuffled = dataset.order == SampleOrder::Shuffled;
-        FileOrder { files: files(dataset), shuffled, streams, owner, permutation: None }
-    }
-
-    /// The file at a place of the job copy's reading.
-    pub(super) fn at(&mut self, place: u64) -> u64 {
-        let (epoch, index) = (place / self.files, place % self.files);
-        if !self.shuffled {
-            return index;
-        }
-        let known = self.permutation.take().filter(|(of, _)| *of == epoch);
-        let (_, permutation) = self.permutation.insert(known.unwrap_or_else(|| {
-            let key = self.streams.at(Purpose::Order, self.owner, epoch, 0);
-            (epoch, Permutation::new(key, self.files))
-        }));
-        permutation.at(index)
-    }
-}
-
-/// Files of an epoch: samples or shards.
-pub(super) fn files(dataset: &Dataset) -> u64 {
-    match dataset.layout {
-        Layout::FilePerSample => dataset.samples,
-        Layout::Shards { samples_per_shard, .. } => dataset.samples.div_ceil(samples_per_shard),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scenario::Distribution;
-    use std::collections::BTreeSet;
 
     fn dataset(sizes: Distribution) -> Dataset {
         let toml = r#"
@@ -120,18 +78,6 @@ mod tests {
         let file = crate::scenario::ScenarioFile::parse("x.toml", toml.to_owned()).unwrap();
         let dataset = file.resolve(&[]).unwrap().datasets.remove(0);
         Dataset { sizes: SampleSizes::Drawn(sizes), ..dataset }
-    }
-
-    #[test]
-    fn each_epoch_visits_every_file_once_in_another_order() {
-        let dataset = dataset(Distribution::Constant(10.0));
-        let mut order = FileOrder::new(&dataset, Streams::new(1, 0), 0);
-        let epoch = |order: &mut FileOrder, from| (from..from + 100).map(|i| order.at(i)).collect();
-        let (first, second): (Vec<u64>, Vec<u64>) = (epoch(&mut order, 0), epoch(&mut order, 100));
-        assert_ne!(first, second);
-        for visited in [first, second] {
-            assert_eq!(visited.into_iter().collect::<BTreeSet<_>>().len(), 100);
-        }
     }
 
     #[test]

@@ -10,14 +10,14 @@ use std::collections::VecDeque;
 
 /// The model copies of a job copy and what they have done.
 #[derive(Debug)]
-pub(super) struct Training {
-    pub(super) batch: u64,
-    pub(super) interval: BatchInterval,
-    pub(super) goal: Goal,
-    pub(super) devices: Vec<Device>,
+pub(crate) struct Training {
+    pub(crate) batch: u64,
+    pub(crate) interval: BatchInterval,
+    pub(crate) goal: Goal,
+    pub(crate) devices: Vec<Device>,
     /// Devices that starve, in order of arrival.
-    pub(super) waiters: VecDeque<u32>,
-    pub(super) steps: Steps,
+    pub(crate) waiters: VecDeque<u32>,
+    pub(crate) steps: Steps,
     /// Devices that have done the step in progress.
     arrived: usize,
     segments: Vec<Segment>,
@@ -25,24 +25,24 @@ pub(super) struct Training {
 
 /// An accelerator with one model copy.
 #[derive(Debug, Default)]
-pub(super) struct Device {
+pub(crate) struct Device {
     /// The step that it is at.
-    pub(super) step: u64,
+    pub(crate) step: u64,
     /// Since when it does what it does.
-    pub(super) since: Time,
+    pub(crate) since: Time,
     /// Whether its thread is to carry out a step.
-    pub(super) go: bool,
+    pub(crate) go: bool,
     /// Whether its thread sleeps.
-    pub(super) parked: bool,
+    pub(crate) parked: bool,
     /// Steps on the batch at hand.
     on_batch: u64,
     /// Its waits in the step in progress.
     waits: Vec<Segment>,
-    pub(super) track: Option<u32>,
+    pub(crate) track: Option<u32>,
 }
 
 impl Training {
-    pub(super) fn new(batch: u64, interval: BatchInterval, goal: Goal, devices: u32) -> Training {
+    pub(crate) fn new(batch: u64, interval: BatchInterval, goal: Goal, devices: u32) -> Training {
         Training {
             batch,
             interval,
@@ -61,7 +61,7 @@ impl Training {
 }
 
 impl State {
-    pub(super) fn start_training(&mut self, now: Time) {
+    pub(crate) fn start_training(&mut self, now: Time) {
         for d in 0..self.training.devices.len() as u32 {
             self.begin_step(now, d);
         }
@@ -106,7 +106,7 @@ impl State {
     }
 
     /// Worker `w` puts samples into the queue, which has room.
-    pub(super) fn enqueue(&mut self, now: Time, w: u32, samples: u64) {
+    pub(crate) fn enqueue(&mut self, now: Time, w: u32, samples: u64) {
         self.queue.put(now, samples);
         self.in_progress -= samples;
         self.trace_level(now);
@@ -142,7 +142,7 @@ impl State {
     }
 
     /// Device `d` has done its part of a step.
-    pub(super) fn stepped(&mut self, now: Time, d: u32) {
+    pub(crate) fn stepped(&mut self, now: Time, d: u32) {
         let training = &mut self.training;
         let device = &mut training.devices[d as usize];
         training.steps.add_compute(device.since, now);
@@ -196,7 +196,7 @@ impl State {
     }
 
     /// The job is over.
-    pub(super) fn end(&mut self, now: Time) {
+    pub(crate) fn end(&mut self, now: Time) {
         if self.ended.is_some() {
             return;
         }

@@ -1,0 +1,72 @@
+//! What rows of training jobs can tell of a scenario: how long its steps and its samples take.
+
+use crate::law::DecodeLaw;
+use crate::scenario::{Distribution, Job, Operation, ReadCpu, Scenario, StorageKind};
+use serde::Serialize;
+
+/// Times, as multiples of what scenario and profile say; the same for all jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Factors {
+    /// Time of a step.
+    pub step: f64,
+    /// Time of a loader's worker for a sample: latency and bytes of a request that is alone,
+    /// decoding, delays, handing over. What workers share (bandwidth, operations, cores) stays.
+    pub sample: f64,
+}
+
+impl Default for Factors {
+    fn default() -> Factors {
+        Factors { step: 1.0, sample: 1.0 }
+    }
+}
+
+impl Factors {
+    /// The scenario with these times.
+    #[must_use]
+    pub fn applied(self, mut scenario: Scenario) -> Scenario {
+        if self == Factors::default() {
+            return scenario;
+        }
+        scenario.jobs.iter_mut().for_each(|job| self.change_job(job));
+        for storage in &mut scenario.storage {
+            let (StorageKind::LocalDisk { per_stream, latency, cpu, .. }
+            | StorageKind::FileServer { per_stream, latency, cpu, .. }) = &mut storage.kind
+            else {
+                continue;
+            };
+            *per_stream /= self.sample;
+            *latency = latency.scaled(self.sample);
+            *cpu = ReadCpu { fixed: cpu.fixed * self.sample, per_byte: cpu.per_byte * self.sample };
+        }
+        scenario
+    }
+
+    fn change_job(self, job: &mut Job) {
+        let step = &mut job.step;
+        step.fixed *= self.step;
+        step.per_sample *= self.step;
+        step.floor *= self.step;
+        job.hand_off *= self.sample;
+        for stage in &mut job.loader.stages {
+            stage.per_sample.iter_mut().chain(&mut stage.per_item).for_each(|work| {
+                *work = self.changed(work);
+            });
+        }
+    }
+
+    fn changed(self, work: &Operation) -> Operation {
+        let longer = |of: &Distribution| of.scaled(self.sample);
+        match work {
+            Operation::Compute(time) => Operation::Compute(longer(time)),
+            Operation::Delay(time) => Operation::Delay(longer(time)),
+            Operation::Decode(DecodeLaw { fixed, per_byte, per_pixel }) => {
+                Operation::Decode(DecodeLaw {
+                    fixed: fixed * self.sample,
+                    per_byte: per_byte * self.sample,
+                    per_pixel: per_pixel * self.sample,
+                })
+            }
+            Operation::Read | Operation::Copy => work.clone(),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Factors of rows whose truth is known.
+
+use super::{Factors, Observed, Refit, refit};
+use crate::random::{Generator, Purpose, Streams};
+use rand::RngExt;
+use std::convert::Infallible;
+
+/// A job whose loader and device do not wait for each other but through a buffer without end.
+#[derive(Clone, Copy)]
+struct Config {
+    workers: f64,
+    batch: f64,
+}
+
+/// What a sample costs a worker and a step the device, where factors are 1 [s].
+const SAMPLE: f64 = 4e-3;
+const STEP: f64 = 30e-3;
+
+fn simulated(of: Config, factors: Factors) -> Observed {
+    let (load, step) = (factors.sample * SAMPLE / of.workers, factors.step * STEP / of.batch);
+    let step_time = load.max(step) * of.batch;
+    Observed {
+        samples_per_second: of.batch / step_time,
+        step_time,
+        stall: 1.0 - step * of.batch / step_time,
+        ..Observed::default()
+    }
+}
+
+/// As measured: with noise of 1 %, and its stall if the watch said it.
+fn measured(of: Config, truth: Factors, stalls: bool, generator: &mut Generator) -> Observed {
+    let found = simulated(of, truth);
+    let noise = 1.0 + 0.035 * (generator.random::<f64>() - 0.5);
+    let stall = if stalls { found.stall } else { f64::NAN };
+    let (rate, time) = (found.samples_per_second * noise, found.step_time / noise);
+    Observed { samples_per_second: rate, step_time: time, stall, ..found }
+}
+
+fn fitted(configs: &[Config], truth: Factors, stalls: bool, seed: u64) -> Refit {
+    let mut generator = Streams::new(seed, 0).at(Purpose::Trial, 0, 0, 0);
+    let rows: Vec<Observed> =
+        configs.iter().map(|of| measured(*of, truth, stalls, &mut generator)).collect();
+    let simulate = |factors: &[Factors]| {
+        let all = |f: &Factors| configs.iter().map(|of| Some(simulated(*of, *f))).collect();
+        Ok::<_, Infallible>(factors.iter().map(all).collect())
+    };
+    refit(&rows, simulate).expect("nothing fails").expect("rows")
+}
+
+fn configs(all: &[(u32, u32)]) -> Vec<Config> {
+    let config = |&(workers, batch): &(u32, u32)| Config {
+        workers: f64::from(workers),
+        batch: f64::from(batch),
+    };
+    all.iter().map(config).collect()
+}
+
+/// Half of them bound by the loader, half by the device.
+const MIXED: [(u32, u32); 6] = [(1, 16), (2, 32), (2, 64), (8, 8), (16, 16), (32, 16)];
+
+#[test]
+fn both_times_are_found_again_where_rows_are_bound_by_either() {
+    for (step, sample) in [(1.0, 1.0), (1.5, 0.7), (0.4, 3.0)] {
+        let truth = Factors { step, sample };
+        let found = fitted(&configs(&MIXED), truth, false, 1);
+        for (told, truth) in [(&found.step, step), (&found.sample, sample)] {
+            assert!((told.value / truth - 1.0).abs() < 0.02, "{truth}: {told:?}");
+            assert_eq!(told.unidentified, None, "{truth}");
+        }
+        assert!(found.residual < 0.02, "{}", found.residual);
+        // What no fit has seen.
+        for held_out in configs(&[(3, 64), (24, 8)]) {
+            let [here, there] = [found.factors(), truth].map(|f| simulated(held_out, f));
+            let error = here.samples_per_second / there.samples_per_second - 1.0;
+            assert!(error.abs() < 0.02, "{error}");
+        }
+    }
+}
+
+#[test]
+fn intervals_hold_the_truth_about_as_often_as_they_say() {
+    let truth = Factors { step: 1.3, sample: 0.8 };
+    let (mut inside, mut widths) = ([0; 2], 0.0);
+    const DRAWS: u64 = 40;
+    for seed in 0..DRAWS {
+        let found = fitted(&configs(&MIXED), truth, false, seed);
+        for (k, (told, truth)) in [(&found.step, 1.3), (&found.sample, 0.8)].iter().enumerate() {
+            let [low, high] = told.ci95.expect("an interval");
+            inside[k] += u64::from(low <= *truth && *truth <= high);
+            widths += (high / low - 1.0) / (2 * DRAWS) as f64;
+        }
+    }
+    assert!(inside.iter().all(|count| *count >= DRAWS * 9 / 10), "{inside:?}");
+    assert!(widths < 0.12, "{widths}");
+}
+
+#[test]
+fn what_no_row_is_bound_by_stays_as_it_was_and_is_said() {
+    let device = configs(&[(16, 8), (32, 16), (64, 8)]);
+    let found = fitted(&device, Factors { step: 1.5, sample: 1.0 }, false, 2);
+    assert!((found.step.value / 1.5 - 1.0).abs() < 0.02 && found.step.unidentified.is_none());
+    let why = found.sample.unidentified.expect("a reason");
+    assert!(why.contains("no row depends") && (found.sample.value - 1.0).abs() < 0.01, "{why}");
+    assert!(found.draws.iter().all(|draw| (draw.sample / found.sample.value - 1.0).abs() < 1e-9));
+    let loader = configs(&[(1, 16), (1, 32), (2, 64)]);
+    let found = fitted(&loader, Factors { step: 1.0, sample: 2.0 }, false, 3);
+    assert!((found.sample.value / 2.0 - 1.0).abs() < 0.03 && found.sample.unidentified.is_none());
+    assert!(found.step.unidentified.is_some_and(|why| why.contains("at most")));
+}
+
+#[test]
+fn two_causes_of_one_slow_row_are_not_told_apart_but_by_its_stall() {
+    let one = configs(&[(8, 16)]);
+    let truth = Factors { step: 1.0, sample: 6.0 };
+    let found = fitted(&one, truth, false, 4);
+    assert!(found.step.unidentified.is_some() && found.sample.unidentified.is_some(), "{found:?}");
+    let found = fitted(&one, truth, true, 4);
+    assert!(found.sample.unidentified.is_none(), "{found:?}");
+    assert!((found.sample.value / 6.0 - 1.0).abs() < 0.05, "{found:?}");
+    assert!((found.step.value - 1.0).abs() < 0.05, "{found:?}");
+}
+
+#[test]
+fn a_row_that_has_gone_wrong_does_not_carry_the_others_away() {
+    let configs = configs(&MIXED);
+    let truth = Factors { step: 1.5, sample: 0.7 };
+    let mut rows: Vec<Observed> = configs.iter().map(|of| simulated(*of, truth)).collect();
+    rows[0].samples_per_second /= 3.0;
+    let simulate = |factors: &[Factors]| {
+        let all = |f: &Factors| configs.iter().map(|of| Some(simulated(*of, *f))).collect();
+        Ok::<_, Infallible>(factors.iter().map(all).collect())
+    };
+    let found = refit(&rows, simulate).expect("nothing fails").expect("rows");
+    assert!((found.step.value / 1.5 - 1.0).abs() < 0.05, "{found:?}");
+    assert!((found.sample.value / 0.7 - 1.0).abs() < 0.1, "{found:?}");
+}
+
+#[test]
+fn without_rows_there_is_no_fit() {
+    let none = |_: &[Factors]| Ok::<_, Infallible>(Vec::new());
+    assert_eq!(refit(&[], none).expect("nothing fails"), None);
+}
