@@ -37,6 +37,10 @@ pub(super) fn of(
                 .to_owned(),
         );
     }
+    if scenario.cluster.node.page_cache.is_some() {
+        let what = "The page cache is this machine's own, whatever the scenario says of it.";
+        notes.push(what.to_owned());
+    }
     notes
 }
 

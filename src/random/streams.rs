@@ -36,6 +36,8 @@ pub enum Purpose {
     Parameters = 11,
     /// What makes a run differ from its equals.
     Noise = 12,
+    /// What leaves a cache at random; owner: the cache.
+    Eviction = 13,
 }
 
 impl Purpose {

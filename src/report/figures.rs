@@ -77,6 +77,10 @@ pub struct JobReport {
     pub first_epoch: Option<JobFigures>,
     /// What lies behind the first epoch (and the warm-up).
     pub later_epochs: Option<JobFigures>,
+    /// By epoch, share of the requests that did not find their bytes in the node's page cache, all
+    /// copies and replications together; empty where none went through one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cache_miss_share: Vec<f64>,
     /// The last buffer.
     pub queue: QueueReport,
     /// Queue and steps over time, first copy of the first replication.

@@ -45,6 +45,7 @@ pub(super) fn scenario() -> Scenario {
         memory: f64::INFINITY,
         pcie: f64::INFINITY,
         intra: Intra { bandwidth: f64::INFINITY, latency: 0.0 },
+        page_cache: None,
     };
     Scenario {
         name: "by hand".into(),

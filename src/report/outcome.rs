@@ -54,8 +54,19 @@ pub struct JobOutcome {
     pub queue: QueueOutcome,
     /// Queue and steps over time.
     pub series: Series,
+    /// Requests by epoch of the reading, where they went through page caches, all nodes together.
+    pub cache: Vec<CacheRequests>,
     /// Counts that must balance.
     pub samples: SampleCounts,
+}
+
+/// Requests that went through a page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CacheRequests {
+    /// Those that found their bytes there.
+    pub hits: u64,
+    /// Those that went on to the storage.
+    pub misses: u64,
 }
 
 /// One completed step of a job copy.

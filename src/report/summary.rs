@@ -6,7 +6,7 @@ use super::queue::{queue, series};
 use super::sample::{Sample, Stretch, over_replications};
 use super::warnings::warnings;
 use super::window::{durations, first_epoch, ratio, warm_up};
-use super::{JobOutcome, Outcome, ResourceOutcome, World};
+use super::{CacheRequests, JobOutcome, Outcome, ResourceOutcome, World};
 use crate::scenario::{Scenario, Stop};
 use crate::stats::mean;
 
@@ -55,9 +55,24 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         warm_up_steps: mean(&warm_ups(&copies, |copy| warm_up(copy, rule).0)).unwrap_or(0.0),
         first_epoch: (!first.is_empty()).then(|| first.figures(dataset)),
         later_epochs: (!later.is_empty()).then(|| later.figures(dataset)),
+        cache_miss_share: miss_shares(copies.iter().flatten().map(|copy| &copy.cache[..])),
         queue: queue(&copies, &behind, described.queue),
         series: start.map(|copy| series(copy, end(copy, scenario.run.stop))).unwrap_or_default(),
     }
+}
+
+/// By epoch, share of misses among the requests of several copies.
+fn miss_shares<'o>(copies: impl Iterator<Item = &'o [CacheRequests]>) -> Vec<f64> {
+    let mut sums: Vec<CacheRequests> = Vec::new();
+    for requests in copies {
+        sums.resize(sums.len().max(requests.len()), CacheRequests::default());
+        for (sum, requests) in sums.iter_mut().zip(requests) {
+            sum.hits += requests.hits;
+            sum.misses += requests.misses;
+        }
+    }
+    let share = |sum: &CacheRequests| ratio(sum.misses as f64, (sum.hits + sum.misses) as f64);
+    sums.iter().map(|sum| share(sum).unwrap_or(0.0)).collect()
 }
 
 /// The copies of a job in one replication.

@@ -25,6 +25,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     for job in &report.jobs {
         stalls(&mut page, job);
         page.paragraph(&queue_line(&job.name, &job.queue), "  ", Style::Plain);
+        if let Some(line) = cache_line(&job.name, &job.cache_miss_share) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
     }
     if !report.resources.is_empty() {
         page.blank();
@@ -131,6 +134,18 @@ fn prediction(job: &JobReport) -> Option<String> {
         range(&figures.step_time, seconds)?,
         range(&figures.stall.total, share)?
     ))
+}
+
+/// What a job's requests missed in the page cache, epoch by epoch.
+fn cache_line(job: &str, misses: &[f64]) -> Option<String> {
+    let (first, later) = misses.split_first()?;
+    let first = format!("Page cache of `{job}`: {} of the requests missed", share(*first));
+    Some(match later {
+        [] => format!("{first}."),
+        [.., last] => {
+            format!("{first} in the first epoch, {} in epoch {}.", share(*last), misses.len())
+        }
+    })
 }
 
 /// A bar for each cause of a job's stalls that is worth one.

@@ -4,6 +4,8 @@ use super::check::Check;
 use super::document::NodeId;
 use super::field::{Field, List};
 use super::number::{Amount, Count, Factor, Positive};
+use crate::cache::Policy;
+use crate::law::CachePolicy;
 use crate::profile::Profile;
 use crate::units::{Bandwidth, Size, Time};
 use schemars::JsonSchema;
@@ -45,6 +47,23 @@ pub struct Node {
     pub pcie: f64,
     /// Link between the GPUs of a node.
     pub intra: Intra,
+    /// What the node keeps of the files that it reads; `None`: nothing.
+    pub page_cache: Option<PageCache>,
+}
+
+/// What a node keeps of the files that its jobs read, in units of files or, of shards, of requests.
+///
+/// All jobs of a node share it, whatever storage they read. It is empty at the start. Reads past it
+/// (`access = "direct"`) and from memory leave it alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PageCache {
+    /// Bytes that it holds.
+    pub capacity: f64,
+    /// What leaves it for something new; `None`: as page caches behave with the data's layout, at
+    /// random for files, least recently used for shards.
+    pub policy: Option<Policy>,
+    /// Rate at which all readers of a node together read what it holds [B/s]; may be infinite.
+    pub bandwidth: f64,
 }
 
 /// Link between the GPUs of a node.
@@ -104,6 +123,21 @@ struct NodeSettings {
     pcie: Field<Positive<Bandwidth>>,
     /// Link between the GPUs of a node (default: infinitely fast).
     intra: Field<IntraSettings>,
+    /// What the node keeps of the files that it reads (default: nothing).
+    page_cache: Field<PageCacheSettings>,
+}
+
+/// What a node keeps of the files that its jobs read.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PageCacheSettings {
+    /// Bytes that it holds (default: as the profile says, or the node's memory).
+    capacity: Field<Positive<Size>>,
+    /// What leaves it for something new (default: as the profile says, or "random" for files of one
+    /// sample and "lru" for shards).
+    policy: Field<Policy>,
+    /// Rate at which all readers of a node together read what it holds (default: infinite).
+    bandwidth: Field<Positive<Bandwidth>>,
 }
 
 /// Link between the GPUs of a node.
@@ -156,6 +190,11 @@ impl ClusterSettings {
         self.share_nodes.get().copied().unwrap_or(false)
     }
 
+    /// Where a page cache is written, if one is.
+    pub(super) fn page_cache(&self) -> Option<NodeId> {
+        self.node.get()?.page_cache.at
+    }
+
     /// The number of nodes, where it is written.
     pub(super) fn nodes(&self) -> Option<(NodeId, u64)> {
         self.nodes.given().map(|(at, nodes)| (at, nodes.0))
@@ -179,6 +218,49 @@ impl NodeSettings {
                 bandwidth: intra.map_or(f64::INFINITY, |intra| or_infinite(&intra.bandwidth)),
                 latency: intra.map_or(0.0, |intra| or_zero(&intra.latency)),
             },
+            page_cache: match self.page_cache.given() {
+                Some((at, cache)) => Some(cache.resolve(check, at, &self.memory)?),
+                None => None,
+            },
+        })
+    }
+}
+
+/// A policy that the probe `cache` tells from others.
+fn as_measured(policy: CachePolicy) -> Policy {
+    match policy {
+        CachePolicy::Lru => Policy::Lru,
+        CachePolicy::Random => Policy::Random,
+        CachePolicy::Keep => Policy::Minio,
+    }
+}
+
+impl PageCacheSettings {
+    fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        memory: &Field<Positive<Size>>,
+    ) -> Option<PageCache> {
+        let measured = check.profile.and_then(Profile::page_cache);
+        let capacity = match (self.capacity.is_written(), measured, memory.get()) {
+            (false, Some((_, bytes)), _) => Some(bytes),
+            (false, None, Some(memory)) => Some(memory.0),
+            _ => {
+                let remedy = "write `capacity = \"200 GiB\"`, or the node's `memory`";
+                check.required(at, &self.capacity, "capacity", remedy).map(|given| given.0)
+            }
+        };
+        if let (Some((at, capacity)), Some(memory)) = (self.capacity.given(), memory.get())
+            && capacity.0 > memory.0
+        {
+            let what = "the page cache is larger than the node's memory";
+            check.wrong(at, what, "write at most `cluster.node.memory`");
+        }
+        Some(PageCache {
+            capacity: capacity?,
+            policy: self.policy.get().copied().or(measured.map(|(policy, _)| as_measured(policy))),
+            bandwidth: or_infinite(&self.bandwidth),
         })
     }
 }

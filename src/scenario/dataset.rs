@@ -70,6 +70,19 @@ impl Dataset {
         }
     }
 
+    /// Units of a page cache that a file is cut into: requests, with room for shards larger than the
+    /// mean one.
+    #[must_use]
+    pub fn units_per_file(&self) -> u64 {
+        match self.layout {
+            Layout::FilePerSample => 1,
+            #[expect(clippy::cast_precision_loss, reason = "sizes of shards are estimates")]
+            Layout::Shards { samples_per_shard, request } => {
+                (1.5 * samples_per_shard as f64 * self.mean_size() / request).ceil() as u64 + 8
+            }
+        }
+    }
+
     /// Mean size of one request to the storage [B].
     #[must_use]
     pub fn mean_request(&self) -> f64 {

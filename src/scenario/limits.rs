@@ -12,6 +12,9 @@ use super::{BatchInterval, Dataset, Job, Run, Stop};
 const MOST_ENTRIES: usize = 1000;
 /// Most workers and model copies of a whole scenario.
 const MOST_ACTORS: u64 = 10_000_000;
+/// Most units that page caches tell apart: of one node, and of all; each takes up to 12 bytes of our
+/// own memory.
+const MOST_UNITS: u64 = 1 << 30;
 
 impl ScenarioSettings {
     /// `None` where there is more of something than is worth looking at.
@@ -92,6 +95,7 @@ impl ScenarioSettings {
             let dataset = datasets.get(job.dataset).and_then(Option::as_ref);
             steps += f64::from(job.copies) * steps_of(run, job, dataset);
         }
+        self.check_cache(check, jobs, datasets);
         if actors > MOST_ACTORS {
             let what = format!("all jobs have {actors} workers and model copies together");
             let at = self.job.at.unwrap_or(ROOT);
@@ -108,6 +112,27 @@ impl ScenarioSettings {
                 what,
                 format!("write a shorter run: at most {MOST_STEPS} steps in all"),
             );
+        }
+    }
+}
+
+impl ScenarioSettings {
+    /// What page caches hold can be kept in our own memory.
+    fn check_cache(&self, check: Check<'_>, jobs: &[Option<Job>], datasets: &[Option<Dataset>]) {
+        let cluster = self.cluster.get();
+        let Some(at) = cluster.and_then(ClusterSettings::page_cache) else { return };
+        let units = |dataset: &Dataset| dataset.files().saturating_mul(dataset.units_per_file());
+        let each = datasets.iter().flatten().map(units).fold(0, u64::saturating_add);
+        let nodes = |job: &Job| u64::from(job.copies) * u64::from(job.nodes);
+        let apart: u64 = jobs.iter().flatten().map(nodes).sum();
+        let caches = if cluster.is_some_and(ClusterSettings::share_nodes) { 1 } else { apart };
+        let all = each.saturating_mul(caches.max(1));
+        if all > MOST_UNITS {
+            let what = format!("the page caches would have to tell {all} files and requests apart");
+            let remedy = format!(
+                "write fewer samples, larger requests or fewer nodes: at most {MOST_UNITS} in all"
+            );
+            check.wrong(at, what, remedy);
         }
     }
 }

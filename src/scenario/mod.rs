@@ -28,7 +28,7 @@ mod sweep;
 mod tests;
 mod value;
 
-pub use cluster::{Cluster, Node, Scheduling};
+pub use cluster::{Cluster, Node, PageCache, Scheduling};
 pub use dataset::{Dataset, Image, Layout, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use file::{ScenarioFile, is_descriptor};

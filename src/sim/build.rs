@@ -7,9 +7,11 @@
 //!   its workers do,
 //! - `node`: cores, NIC, ways to and between GPUs; `mount`: storage as a node sees it; `medium`: what
 //!   a storage's kind says,
+//! - `cache`: a node's page cache,
 //! - `background`: loads that are not ours.
 
 mod background;
+mod cache;
 mod job;
 mod loader;
 mod medium;
@@ -26,6 +28,7 @@ use crate::random::Streams;
 use crate::scenario::Scenario;
 
 use super::background::{Endless, Load};
+use super::cached::{PageCache, Units};
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event, Lanes};
 use super::read::ShardCursor;
@@ -53,6 +56,9 @@ struct Builder<'s, 'c> {
     node: u32,
     /// What job copies share on a node, where they do.
     on_nodes: BTreeMap<u32, OnNode>,
+    /// How each data set is cut into units of a page cache, and how many there are in all.
+    units: (Vec<Units>, u32),
+    replication: u32,
     parts: Parts,
 }
 
@@ -68,6 +74,7 @@ struct Parts {
     tracks: Vec<u32>,
     devices: Vec<Device>,
     loads: Vec<Load>,
+    caches: Vec<PageCache>,
     recorder: Option<Recorder>,
 }
 
@@ -79,7 +86,7 @@ impl World<'_> {
         trace: bool,
         calendar: &mut Calendar<Event>,
     ) -> World<'a> {
-        let mut builder = Builder::new(scenario, trace, calendar);
+        let mut builder = Builder::new(scenario, replication, trace, calendar);
         builder.jobs();
         let endless = builder.backgrounds();
         let mut world = builder.world(Streams::new(scenario.run.seed, replication));
@@ -109,7 +116,12 @@ impl World<'_> {
 }
 
 impl<'s, 'c> Builder<'s, 'c> {
-    fn new(scenario: &'s Scenario, trace: bool, calendar: &'c mut Calendar<Event>) -> Self {
+    fn new(
+        scenario: &'s Scenario,
+        replication: u32,
+        trace: bool,
+        calendar: &'c mut Calendar<Event>,
+    ) -> Self {
         Builder {
             scenario,
             calendar,
@@ -121,6 +133,8 @@ impl<'s, 'c> Builder<'s, 'c> {
             first_operations: Vec::new(),
             node: 0,
             on_nodes: BTreeMap::new(),
+            units: cache::units(&scenario.datasets),
+            replication,
             parts: Parts { recorder: trace.then(Recorder::default), ..Parts::default() },
         }
     }
@@ -139,13 +153,15 @@ impl<'s, 'c> Builder<'s, 'c> {
 
     /// All of it.
     fn world<'a>(self, streams: Streams) -> World<'a> {
-        let Builder { scenario, network, stations, resources, parts, .. } = self;
+        let Builder { scenario, network, stations, resources, parts, units, .. } = self;
         let datasets = scenario.datasets.iter().zip(0..);
         World {
             streams,
             network,
             stations,
             sizes: datasets.map(|(dataset, id)| Sizes::new(dataset, id)).collect(),
+            units: units.0,
+            caches: parts.caches,
             unfinished: parts.jobs.len(),
             jobs: parts.jobs,
             loaders: parts.loaders,

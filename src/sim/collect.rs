@@ -3,7 +3,9 @@
 use crate::account::add_steps;
 use crate::engine::Time;
 use crate::fluid::LinkUse;
-use crate::report::{JobOutcome, Outcome, QueueOutcome, ResourceOutcome, SampleCounts, Series};
+use crate::report::{
+    CacheRequests, JobOutcome, Outcome, QueueOutcome, ResourceOutcome, SampleCounts, Series,
+};
 use crate::stats::LogHistogram;
 
 use super::trainer::JobRun;
@@ -63,6 +65,9 @@ impl World<'_> {
         if let Some(of_queue) = loader.queue.ages() {
             ages.merge(of_queue);
         }
+        if let Some(used) = &loader.cached {
+            add_requests(&mut outcome.cache, &used.requests);
+        }
         let counts: &mut SampleCounts = &mut outcome.samples;
         counts.started += loader.started;
         counts.enqueued += totals.enqueued;
@@ -102,5 +107,14 @@ impl World<'_> {
             mean_flows: uses.iter().map(|u| u.flow_seconds).sum::<f64>() / count / elapsed,
             served,
         }
+    }
+}
+
+/// Adds requests to those of the same epoch.
+fn add_requests(sums: &mut Vec<CacheRequests>, requests: &[CacheRequests]) {
+    sums.resize(sums.len().max(requests.len()), CacheRequests::default());
+    for (sum, requests) in sums.iter_mut().zip(requests) {
+        sum.hits += requests.hits;
+        sum.misses += requests.misses;
     }
 }

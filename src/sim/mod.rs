@@ -6,6 +6,7 @@
 //!
 //! - `workers`, `read` and `sizes`: the workers of loader stages and what their operations ask of
 //!   the machine,
+//! - `cached`: what of that a node's page cache holds,
 //! - `stages`: hand-over between stages, order, blocking,
 //! - `trainer`: steps, and the barrier between model copies; `device`: accelerators; `batches`: what
 //!   they take from a loader; `core_steps`: steps on the node's cores; `pipeline`: from stage to stage;
@@ -20,6 +21,7 @@ mod background;
 mod barrier;
 mod batches;
 mod build;
+mod cached;
 mod collect;
 mod core_steps;
 mod device;

@@ -44,6 +44,9 @@ pub(super) struct ShardCursor {
     buffered: f64,
     opened: bool,
     epoch: u64,
+    /// Which shard it is, and requests made for it.
+    file: u64,
+    requests: u32,
 }
 
 /// What a loader reads, and how far it is.
@@ -84,9 +87,16 @@ impl World<'_> {
     fn fetch(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
+        let (cached, station) = (loader.cached.is_some(), loader.mount.station);
         let open = match loader.source.layout {
             Layout::FilePerSample => {
                 worker.request = worker.size;
+                if cached {
+                    let (file, epoch) = (worker.file, worker.position / loader.source.samples);
+                    if self.look_up(w, file, 0, epoch) {
+                        return self.first_byte(clock, w);
+                    }
+                }
                 true
             }
             Layout::Shards { request, .. } => {
@@ -98,10 +108,18 @@ impl World<'_> {
                     return true;
                 }
                 worker.request = request.min(shard.unread.max(1.0));
-                !std::mem::replace(&mut shard.opened, true)
+                let open = !std::mem::replace(&mut shard.opened, true);
+                if cached {
+                    let (file, asked, epoch) = (shard.file, shard.requests, shard.epoch);
+                    shard.requests += 1;
+                    if self.look_up(w, file, asked, epoch) {
+                        return self.first_byte(clock, w);
+                    }
+                }
+                open
             }
         };
-        if open && let Some(station) = loader.mount.station {
+        if open && let Some(station) = station {
             return self.open(clock, w, station);
         }
         self.wait_for_first_byte(clock, w)
@@ -157,7 +175,8 @@ impl World<'_> {
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
         let (bytes, file) = (worker.request, loader.source.layout == Layout::FilePerSample);
-        let Some(group) = loader.mount.group else { return self.transferred(clock, w) };
+        let way = if worker.hit { self.way_in_cache(w) } else { loader.mount.group };
+        let Some(group) = way else { return self.transferred(clock, w) };
         let phase = if file { Phase::Transfer } else { Phase::Request };
         self.enter(clock.now, w, phase, Cause::Transfer);
         self.network.start(clock.now, group, bytes, Customer::Worker(w));
@@ -178,7 +197,7 @@ impl World<'_> {
     fn receive(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
         let Mount { cpu, alone, .. } = self.loaders[worker.loader as usize].mount;
-        if alone > 0.0 {
+        if alone > 0.0 && !worker.hit {
             (worker.work, worker.phase) = (alone * worker.request, Phase::Receiving);
             self.split_cpu_wait(clock.now, w);
         }
@@ -195,7 +214,11 @@ impl World<'_> {
     #[inline]
     pub(super) fn received(&mut self, clock: &mut Clock, w: u32) -> bool {
         let loader = &self.loaders[self.workers[w as usize].loader as usize];
-        match loader.source.layout {
+        let layout = loader.source.layout;
+        if loader.cached.is_some() {
+            self.keep(w);
+        }
+        match layout {
             Layout::FilePerSample => self.file_read(w),
             Layout::Shards { .. } => self.requested(clock, w),
         }
@@ -229,8 +252,9 @@ impl World<'_> {
         let sample = match source.layout {
             Layout::FilePerSample => {
                 worker.position = (worker.item.first + worker.sample as u64) * nodes + rank;
-                if sizes.need_order() {
-                    source.order.at(worker.position, job, &self.streams)
+                if sizes.need_order() || loader.cached.is_some() {
+                    worker.file = source.order.at(worker.position, job, &self.streams);
+                    worker.file
                 } else {
                     0
                 }
@@ -261,6 +285,7 @@ impl Source {
     fn shard(&self, shard: u64, samples_per_shard: u64) -> ShardCursor {
         let next = shard * samples_per_shard;
         let end = (next + samples_per_shard).min(self.samples);
-        ShardCursor { next, end, epoch: self.order.epoch(), ..ShardCursor::default() }
+        let epoch = self.order.epoch();
+        ShardCursor { next, end, epoch, file: shard, ..ShardCursor::default() }
     }
 }

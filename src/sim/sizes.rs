@@ -66,6 +66,15 @@ impl Sizes {
         }
     }
 
+    /// Size of `sample`, whoever reads it; the mean where that is not known by sample.
+    pub(super) fn of_sample(&mut self, sample: u64, streams: &Streams) -> f64 {
+        match self {
+            Sizes::Constant(size) => *size,
+            Sizes::Drawn(drawn) => drawn.at(sample, streams),
+            Sizes::Table { table, .. } => table.iter().sum::<f64>() / table.len() as f64,
+        }
+    }
+
     /// Size of `samples` together, in the epoch that begins at position `base`.
     pub(super) fn sum(
         &mut self,

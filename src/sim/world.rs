@@ -11,6 +11,7 @@ use crate::report::Outcome;
 use crate::scenario::{Scenario, Stop};
 
 use super::background::{Load, Request};
+use super::cached::{CacheUse, PageCache, Units};
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event};
 use super::read::{Mount, ShardCursor, Source};
@@ -50,6 +51,9 @@ pub(super) struct World<'a> {
     pub(super) stations: Vec<Service>,
     /// By data set.
     pub(super) sizes: Vec<Sizes>,
+    /// How each is cut into units of a page cache.
+    pub(super) units: Vec<Units>,
+    pub(super) caches: Vec<PageCache>,
     pub(super) jobs: Vec<JobRun>,
     pub(super) loaders: Vec<LoaderRun>,
     pub(super) stages: Vec<StageRun>,
@@ -95,6 +99,8 @@ pub(super) struct LoaderRun {
     pub(super) nodes: u32,
     pub(super) mount: Mount,
     pub(super) source: Source,
+    /// The node's page cache, if the loader reads through one.
+    pub(super) cached: Option<CacheUse>,
     /// Samples that the reading may take in all.
     pub(super) quota: u64,
     pub(super) started: u64,

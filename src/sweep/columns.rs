@@ -20,7 +20,7 @@ const BEFORE: [Column; 8] = [
 ];
 
 /// Figures after them.
-const AFTER: [Column; 11] = [
+const AFTER: [Column; 12] = [
     ("queue_occupancy", |_, job| job.queue.occupancy),
     ("exhaustions", |_, job| job.queue.exhaustions),
     ("time_empty", |_, job| job.queue.time_empty),
@@ -31,6 +31,7 @@ const AFTER: [Column; 11] = [
     ("net_enqueue_rate", |_, job| job.queue.net_enqueue_rate),
     ("time_to_exhaustion", |_, job| job.queue.time_to_exhaustion),
     ("exhausted_copies", |_, job| job.queue.exhausted_copies),
+    ("cache_miss_share", |_, job| last_misses(job)),
     ("makespan", |report, _| report.makespan),
 ];
 
@@ -57,6 +58,11 @@ pub fn rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
         row
     };
     report.jobs.iter().map(row).collect()
+}
+
+/// Share of requests that missed the page cache in the last epoch.
+fn last_misses(job: &JobReport) -> Figure {
+    Figure { mean: job.cache_miss_share.last().copied(), ..Figure::default() }
 }
 
 /// A swept value as it was written.

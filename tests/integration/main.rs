@@ -3,6 +3,7 @@
 mod analytic;
 mod architecture;
 mod base;
+mod caches;
 mod calibrate;
 mod calibrated;
 mod cli;

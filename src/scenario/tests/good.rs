@@ -24,6 +24,7 @@ fn the_example_of_the_design_is_read() {
                 memory: 256.0 * f64::from(1 << 30),
                 pcie: 12e9,
                 intra: Intra { bandwidth: 20e9, latency: 10e-6 },
+                page_cache: None,
             },
             nic: 1.25e9,
             latency: 5e-6,

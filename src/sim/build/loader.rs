@@ -30,6 +30,7 @@ impl Builder<'_, '_> {
             nodes: job.nodes,
             source: Source::new(dataset, job.dataset),
             mount,
+            cached: self.cached(job),
             pcie: self.pcie(job),
             intra: self.intra(job),
             decoded_size: dataset.decoded_size,

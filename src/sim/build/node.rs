@@ -18,6 +18,8 @@ use super::mount::Backend;
 pub(super) struct OnNode {
     cores: Option<(Cores, Option<LinkId>)>,
     nic: Option<LinkId>,
+    /// Place among the world's page caches.
+    pub(super) cache: Option<u32>,
     /// Disks and memory, by storage.
     pub(super) disks: BTreeMap<usize, Backend>,
 }

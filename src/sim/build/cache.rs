@@ -1,0 +1,64 @@
+//! Page caches: one for each node whose jobs read through it.
+
+use crate::cache::{Cache, Policy};
+use crate::fluid::Capacity;
+use crate::random::{Purpose, Streams};
+use crate::scenario::{Access, Dataset, Job, Layout, StorageKind};
+use crate::sim::cached::{CacheUse, PageCache, Units};
+use crate::sim::world::Member;
+
+use super::Builder;
+
+/// How data sets that lie one behind the other are cut into units; and how many there are.
+pub(super) fn units(datasets: &[Dataset]) -> (Vec<Units>, u32) {
+    let mut all = 0;
+    let units = datasets.iter().map(|dataset| {
+        let (units, number) = Units::new(dataset, all);
+        all += number;
+        units
+    });
+    (units.collect(), u32::try_from(all).unwrap_or(u32::MAX))
+}
+
+impl Builder<'_, '_> {
+    /// How the loader of `job` on the node being built uses the page cache there.
+    pub(super) fn cached(&mut self, job: &Job) -> Option<CacheUse> {
+        self.scenario.cluster.node.page_cache.as_ref()?;
+        let passes = match self.scenario.storage[job.storage].kind {
+            StorageKind::Memory { .. } => false,
+            StorageKind::LocalDisk { access, .. } => access == Access::Cold,
+            StorageKind::FileServer { .. } => true,
+        };
+        if !passes {
+            return None;
+        }
+        let shared = self.scenario.cluster.share_nodes;
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.cache).filter(|_| shared);
+        let cache = known.or_else(|| self.page_cache(job))?;
+        if shared {
+            self.on_nodes.entry(self.node).or_default().cache = Some(cache);
+        }
+        let units = self.units.0[job.dataset];
+        Some(CacheUse { cache, units, requests: Vec::new() })
+    }
+
+    /// One more page cache, which `job` is the first to use.
+    fn page_cache(&mut self, job: &Job) -> Option<u32> {
+        let described = self.scenario.cluster.node.page_cache.as_ref()?;
+        let number = self.parts.caches.len() as u32;
+        let policy = described.policy.unwrap_or(match self.scenario.datasets[job.dataset].layout {
+            Layout::FilePerSample => Policy::Random,
+            Layout::Shards { .. } => Policy::Lru,
+        });
+        let streams = Streams::new(self.scenario.run.seed, self.replication);
+        let generator = streams.at(Purpose::Eviction, number.into(), 0, 0);
+        let way = described.bandwidth.is_finite().then(|| {
+            let link = self.network.link(Capacity::Fixed(described.bandwidth));
+            self.resource("node.page-cache", "B/s", described.bandwidth, Member::Link(link));
+            self.group(&[link], f64::INFINITY)
+        });
+        let kept = Cache::new(policy, described.capacity, self.units.1, generator);
+        self.parts.caches.push(PageCache { kept, way });
+        Some(number)
+    }
+}

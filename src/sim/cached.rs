@@ -1,0 +1,109 @@
+//! The page cache of a node, as its loaders use it.
+
+use crate::cache::Cache;
+use crate::fluid::GroupId;
+use crate::random::Streams;
+use crate::report::CacheRequests;
+use crate::scenario::{Dataset, Layout};
+
+use super::sizes::Sizes;
+use super::world::World;
+
+/// The page cache of a node.
+#[derive(Debug)]
+pub(super) struct PageCache {
+    pub(super) kept: Cache,
+    /// The way of what it holds; `None` where nothing limits it.
+    pub(super) way: Option<GroupId>,
+}
+
+/// A loader's use of its node's page cache.
+#[derive(Debug)]
+pub(super) struct CacheUse {
+    /// Which of the world's.
+    pub(super) cache: u32,
+    pub(super) units: Units,
+    /// By epoch of the reading.
+    pub(super) requests: Vec<CacheRequests>,
+}
+
+/// How a data set's files are cut into a cache's units, and where these begin.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Units {
+    first: u32,
+    /// Units of one file.
+    per_file: u32,
+    /// Bytes of one request, for files of many.
+    request: f64,
+}
+
+impl Units {
+    /// The units of a data set behind `first` others; and how many there are.
+    pub(super) fn new(dataset: &Dataset, first: u64) -> (Units, u64) {
+        let request = match dataset.layout {
+            Layout::FilePerSample => 0.0,
+            Layout::Shards { request, .. } => request,
+        };
+        let per_file = dataset.units_per_file();
+        let units = Units { first: first as u32, per_file: per_file as u32, request };
+        (units, dataset.files().saturating_mul(per_file))
+    }
+
+    /// The unit that request number `request` of a file is for, of a size of its own.
+    pub(super) fn of(self, file: u64, request: u32) -> u32 {
+        self.first + file as u32 * self.per_file + request.min(self.per_file - 1)
+    }
+
+    /// Bytes of a unit.
+    fn bytes(self, unit: u32, sizes: &mut Sizes, streams: &Streams) -> f64 {
+        if self.per_file > 1 {
+            return self.request;
+        }
+        sizes.of_sample(u64::from(unit - self.first), streams)
+    }
+}
+
+impl World<'_> {
+    /// Whether request number `request` of worker `w` for `file` finds its bytes in the page cache
+    /// that its loader has.
+    pub(super) fn look_up(&mut self, w: u32, file: u64, request: u32, epoch: u64) -> bool {
+        let worker = &mut self.workers[w as usize];
+        let loader = &mut self.loaders[worker.loader as usize];
+        let Some(used) = &mut loader.cached else { return false };
+        worker.unit = used.units.of(file, request);
+        worker.hit = self.caches[used.cache as usize].kept.look_up(worker.unit);
+        let epoch = epoch as usize;
+        if used.requests.len() <= epoch {
+            used.requests.resize(epoch + 1, CacheRequests::default());
+        }
+        let found = &mut used.requests[epoch];
+        *(if worker.hit { &mut found.hits } else { &mut found.misses }) += 1;
+        worker.hit
+    }
+
+    /// The bytes of a request of worker `w` have come, and stay in the page cache.
+    pub(super) fn keep(&mut self, w: u32) {
+        let worker = &mut self.workers[w as usize];
+        let unit = worker.unit;
+        if std::mem::replace(&mut worker.hit, false) {
+            return;
+        }
+        let Some(used) = &self.loaders[worker.loader as usize].cached else { return };
+        let (all, sizes, streams) = (&self.units, &mut self.sizes, &self.streams);
+        let mut bytes_of = |unit: u32| {
+            // Data sets lie one behind the other.
+            let dataset = all.partition_point(|units| units.first <= unit) - 1;
+            all[dataset].bytes(unit, &mut sizes[dataset], streams)
+        };
+        let bytes = bytes_of(unit);
+        self.caches[used.cache as usize].kept.insert(unit, bytes, bytes_of);
+    }
+
+    /// The way of what worker `w` finds in the page cache.
+    #[cold]
+    pub(super) fn way_in_cache(&self, w: u32) -> Option<GroupId> {
+        let loader = &self.loaders[self.workers[w as usize].loader as usize];
+        let used = loader.cached.as_ref()?;
+        self.caches[used.cache as usize].way
+    }
+}
