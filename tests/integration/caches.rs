@@ -100,7 +100,7 @@ fn shards_are_kept_by_last_use() {
     // System: shards of 50 files in requests of 1 MB, half of them fit. Expectation: the closed form
     // of lru, whose unit is large here, to 0.03; measured were 91 %.
     let changes = [
-        ("dataset.d.layout", "{ shards = { samples_per_shard = 50, request = \"1 MB\" } }"),
+        ("dataset.d.layout", "{ shards = { samples = 50, request = \"1 MB\" } }"),
         (&*format!("{CACHE}.capacity"), "\"200 MB\""),
     ];
     assert_near("shards", steady_misses(&changes), 0.847, 0.03);

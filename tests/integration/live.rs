@@ -82,6 +82,7 @@ fn images_are_generated_and_decoded_in_a_later_stage() {
                   buffer = 4\n[[job.loader.stages]]\nname = \"decode\"\nworkers = 1\n\
                   per_sample = [{ decode = { per_byte = \"1 ns\" } }]\nbuffer = 8\n";
     let text = LIVE
+        .replace("{ lognormal = { median = \"4 kB\", p99 = \"20 kB\" } }", "\"1.8 kB\"")
         .replace("[[job]]", "image = { width = 64, height = 48, resize = 32 }\n[[job]]")
         .replace(
             "loader.tf-queue = { threads = 2, capacity = \"8 samples\", decode = \"20 us\" }\n",
@@ -92,6 +93,11 @@ fn images_are_generated_and_decoded_in_a_later_stage() {
     let report = report(&place, &["--set", "job.copies=1"]);
     let notes = report["notes"].to_string();
     assert!(notes.contains("really decodes"), "{notes}");
+    // No JPEG of so few pixels is as large as that.
+    place.write("live.toml", &text.replace("1.8 kB", "90 kB"));
+    let done = place.forebay(&["live", "live.toml"]).assert().code(2);
+    let error = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+    assert!(error.contains("sample_size"), "{error}");
 }
 
 #[test]
