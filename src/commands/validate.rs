@@ -8,7 +8,7 @@ use crate::report;
 use crate::scenario::{Job, Override, Problems, Scenario, ScenarioFile, Value};
 use crate::validate::{
     self, Bound, Factors, Likeness, LiveRun, MeasuredRow, Observed, Plan, PlanPoint, Point, Refit,
-    Simulated, Use, Verdict, measure, simulate, with_noise,
+    Simulated, Use, Verdict, measure, simulate, with_errors, with_noise,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
@@ -137,37 +137,45 @@ fn observe(
     })
 }
 
-/// The points with their live runs and what was predicted of them. What differs between equal runs
-/// is taken from the fit points that are alike, or from all where there are none.
+/// The points with their live runs and what was predicted of them. How far single runs are from
+/// predictions is taken from the fit points that are bound by the same, or from all that are as much
+/// timed or real as the point, whichever is more.
 fn predictions(base: &Base, plan: &Plan, runs: Vec<Vec<Observed>>) -> Result<Vec<Point>, Failure> {
-    let simulated = |point: &PlanPoint| -> Result<(Simulated, Likeness), Failure> {
+    let simulated = |point: &PlanPoint| -> Result<(Simulated, f64, Likeness), Failure> {
         let overrides = base.overrides(&point.set)?;
         let found = simulate(&base.file, &overrides, &base.profile, plan.predictions, None)?;
-        let quiet = found.predict(&base.profile).ok_or_else(|| nothing(&point.name))?;
-        let scenario = base.file.resolve(&overrides)?;
-        Ok((found, Likeness::of(Bound::of(&quiet.median), &scenario)))
+        let quiet = found.predict(&base.profile).ok_or_else(|| nothing(&point.name))?.median;
+        let likeness = Likeness::of(Bound::of(&quiet), &base.file.resolve(&overrides)?);
+        Ok((found, quiet.samples_per_second, likeness))
     };
-    let simulated: Vec<(Simulated, Likeness)> =
+    let simulated: Vec<(Simulated, f64, Likeness)> =
         plan.points.par_iter().map(simulated).collect::<Result<_, _>>()?;
-    let fitted = |wanted: Option<Likeness>| -> Profile {
+    let fitted = |wanted: &dyn Fn(Likeness) -> bool| -> Profile {
         let all = plan.points.iter().zip(&runs).zip(&simulated);
-        let mine = all.filter(|((point, _), (_, likeness))| {
-            point.used == Use::Fit && wanted.is_none_or(|wanted| wanted == *likeness)
-        });
-        with_noise(&base.profile, &mine.map(|((_, runs), _)| runs.clone()).collect::<Vec<_>>())
+        let mine = all.filter(|((point, _), (.., of))| point.used == Use::Fit && wanted(*of));
+        let groups: Vec<(f64, &[Observed])> =
+            mine.map(|((_, runs), (_, predicted, _))| (*predicted, &runs[..])).collect();
+        with_errors(&base.profile, &groups)
     };
-    let usual = fitted(None);
-    let alike: Vec<Profile> = simulated.iter().map(|(_, of)| fitted(Some(*of))).collect();
+    let profile = |likeness: Likeness| -> Profile {
+        let bound_alike = fitted(&|of| of == likeness);
+        let as_real = fitted(&|of| of.timed == likeness.timed);
+        if noise(&bound_alike) > noise(&as_real) { bound_alike } else { as_real }
+    };
+    let profiles: Vec<Profile> = simulated.iter().map(|(.., of)| profile(*of)).collect();
     let one = |(at, runs): (usize, Vec<Observed>)| {
-        let (point, (found, likeness)) = (&plan.points[at], &simulated[at]);
-        let own = Some(&alike[at]).filter(|profile| **profile != base.profile);
-        let prediction =
-            found.predict(own.unwrap_or(&usual)).ok_or_else(|| nothing(&point.name))?;
+        let (point, (found, _, likeness)) = (&plan.points[at], &simulated[at]);
+        let prediction = found.predict(&profiles[at]).ok_or_else(|| nothing(&point.name))?;
         let mut compared = Point::new(&point.name, point.used, prediction, plan.noise_floor);
         (compared.bound, compared.runs, compared.naive) = (likeness.bound, runs, found.naive);
         Ok(compared)
     };
     runs.into_iter().enumerate().map(one).collect()
+}
+
+/// How much equal runs differ on the machine of a profile, as a share.
+fn noise(profile: &Profile) -> f64 {
+    profile.noise.as_ref().and_then(|noise| noise.value("run_to_run")).unwrap_or(0.0)
 }
 
 fn nothing(point: &str) -> Failure {

@@ -78,7 +78,8 @@ impl Dataset {
             Layout::FilePerSample => 1,
             #[expect(clippy::cast_precision_loss, reason = "sizes of shards are estimates")]
             Layout::Shards { samples_per_shard, request } => {
-                (1.5 * samples_per_shard as f64 * self.mean_size() / request).ceil() as u64 + 8
+                let mean = samples_per_shard as f64 * self.mean_size() / request;
+                ((1.5 * mean).ceil() as u64).saturating_add(8)
             }
         }
     }

@@ -64,13 +64,11 @@ impl Units {
 }
 
 impl World<'_> {
-    /// Whether request number `request` of worker `w` for `file` finds its bytes in the page cache
-    /// that its loader has.
-    pub(super) fn look_up(&mut self, w: u32, file: u64, request: u32, epoch: u64) -> bool {
+    /// Whether what worker `w` asks for in `epoch` is in the page cache that its loader has.
+    pub(super) fn look_up(&mut self, w: u32, epoch: u64) -> bool {
         let worker = &mut self.workers[w as usize];
         let loader = &mut self.loaders[worker.loader as usize];
         let Some(used) = &mut loader.cached else { return false };
-        worker.unit = used.units.of(file, request);
         worker.hit = self.caches[used.cache as usize].kept.look_up(worker.unit);
         let epoch = epoch as usize;
         if used.requests.len() <= epoch {

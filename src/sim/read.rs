@@ -87,13 +87,13 @@ impl World<'_> {
     fn fetch(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
-        let (cached, station) = (loader.cached.is_some(), loader.mount.station);
+        let (cached, station) = (loader.cached.as_ref(), loader.mount.station);
         let open = match loader.source.layout {
             Layout::FilePerSample => {
                 worker.request = worker.size;
-                if cached {
-                    let (file, epoch) = (worker.file, worker.position / loader.source.samples);
-                    if self.look_up(w, file, 0, epoch) {
+                if cached.is_some() {
+                    let epoch = worker.position / loader.source.samples;
+                    if self.look_up(w, epoch) {
                         return self.first_byte(clock, w);
                     }
                 }
@@ -109,10 +109,11 @@ impl World<'_> {
                 }
                 worker.request = request.min(shard.unread.max(1.0));
                 let open = !std::mem::replace(&mut shard.opened, true);
-                if cached {
-                    let (file, asked, epoch) = (shard.file, shard.requests, shard.epoch);
+                if let Some(used) = cached {
+                    worker.unit = used.units.of(shard.file, shard.requests);
+                    let epoch = shard.epoch;
                     shard.requests += 1;
-                    if self.look_up(w, file, asked, epoch) {
+                    if self.look_up(w, epoch) {
                         return self.first_byte(clock, w);
                     }
                 }
@@ -253,8 +254,9 @@ impl World<'_> {
             Layout::FilePerSample => {
                 worker.position = (worker.item.first + worker.sample as u64) * nodes + rank;
                 if sizes.need_order() || loader.cached.is_some() {
-                    worker.file = source.order.at(worker.position, job, &self.streams);
-                    worker.file
+                    let file = source.order.at(worker.position, job, &self.streams);
+                    worker.unit = loader.cached.as_ref().map_or(0, |used| used.units.of(file, 0));
+                    file
                 } else {
                     0
                 }

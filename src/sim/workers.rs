@@ -34,9 +34,7 @@ pub(super) struct Worker {
     pub(super) request: f64,
     /// Requests made for the current sample.
     pub(super) requests: u32,
-    /// File of the current sample, where a page cache asks for it, and the unit of that cache which
-    /// is on its way.
-    pub(super) file: u64,
+    /// What is read, as a unit of the page cache, if it goes through one.
     pub(super) unit: u32,
     /// It comes out of the page cache.
     pub(super) hit: bool,

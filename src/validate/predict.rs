@@ -96,6 +96,26 @@ pub fn with_noise(profile: &Profile, groups: &[Vec<Observed>]) -> Profile {
         squares += rates.iter().map(|rate| (rate / mean - 1.0).powi(2)).sum::<f64>();
         freedom += rates.len() as f64 - 1.0;
     }
+    noisy(profile, squares, freedom)
+}
+
+/// The profile with how far single runs were from their predictions: the predicted samples per second
+/// of each group of live runs, and the runs. What a prediction gets wrong throughout is in it, too.
+/// Unchanged without two runs.
+#[must_use]
+pub fn with_errors(profile: &Profile, groups: &[(f64, &[Observed])]) -> Profile {
+    let (mut squares, mut runs) = (0.0, 0.0);
+    for (predicted, group) in groups.iter().filter(|(predicted, _)| *predicted > 0.0) {
+        let errors = group.iter().map(|run| run.samples_per_second / predicted - 1.0);
+        squares += errors.map(|error| error * error).sum::<f64>();
+        runs += group.len() as f64;
+    }
+    noisy(profile, squares, if runs > 1.0 { runs } else { 0.0 })
+}
+
+/// The profile with runs that differ by the root of `squares` over `freedom`, and more the less is
+/// known of it.
+fn noisy(profile: &Profile, squares: f64, freedom: f64) -> Profile {
     if freedom < 1.0 {
         return profile.clone();
     }
@@ -104,7 +124,7 @@ pub fn with_noise(profile: &Profile, groups: &[Vec<Observed>]) -> Profile {
     let parameter = Parameter { value, unit: "1".to_owned(), ..Parameter::default() };
     let noise = Fit {
         parameters: [("run_to_run".to_owned(), parameter)].into(),
-        samples: groups.iter().map(|group| group.len() as u64).sum(),
+        samples: freedom as u64,
         ..Fit::default()
     };
     Profile { noise: Some(noise), ..profile.clone() }

@@ -1,6 +1,8 @@
 //! Errors of points by hand.
 
-use super::{Bound, Naive, Observed, Point, Prediction, Use, Verdict, naive, with_noise};
+use super::{
+    Bound, Naive, Observed, Point, Prediction, Use, Verdict, naive, with_errors, with_noise,
+};
 use crate::profile::Profile;
 use crate::scenario::ScenarioFile;
 
@@ -85,6 +87,18 @@ fn fit_points_say_how_much_equal_runs_differ() {
     // Two degrees of freedom: t is 4.303 where the normal distribution has 1.960.
     assert!((spread / (0.0002_f64.sqrt() * 4.302_653 / 1.959_964) - 1.0).abs() < 1e-5, "{spread}");
     assert_eq!(with_noise(&Profile::default(), &[vec![run(5.0)]]), Profile::default());
+}
+
+#[test]
+fn what_a_prediction_gets_wrong_throughout_counts_as_error() {
+    // System: runs of 110 where 100 were predicted, and as predicted elsewhere. Expectation: the root
+    // of the mean square, 10 % over the root of 2, and more because four runs tell little.
+    let (off, right) = ([run(110.0), run(110.0)], [run(50.0), run(50.0)]);
+    let noisy = with_errors(&Profile::default(), &[(100.0, &off), (50.0, &right)]);
+    let spread = noisy.noise.and_then(|fit| fit.value("run_to_run")).expect("a spread");
+    let few = 2.776_445 / 1.959_964;
+    assert!((spread / (0.005_f64.sqrt() * few) - 1.0).abs() < 1e-5, "{spread}");
+    assert_eq!(with_errors(&Profile::default(), &[(100.0, &off[..1])]), Profile::default());
 }
 
 #[test]

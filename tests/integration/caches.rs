@@ -1,6 +1,7 @@
 //! The page cache of a node: shares of misses, epoch by epoch, and what follows from them.
 
 use forebay::report::{CacheRequests, Outcome};
+use forebay::scenario::ScenarioFile;
 
 use super::runs::{simulate, written};
 
@@ -151,4 +152,18 @@ fn direct_reads_leave_the_cache_alone() {
     let direct = outcome(&[("run.epochs", "2"), ("storage.s.local-disk.access", "\"direct\"")]);
     assert!(direct.jobs[0].cache.is_empty());
     assert_near("makespan", direct.makespan, 8.0, 0.02);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let file = ScenarioFile::parse("test.toml", SCENARIO.to_owned()).expect("a scenario");
+    for (set, says) in [
+        ("cluster.node.memory=\"100 MB\"", "larger than the node's memory"),
+        ("dataset.d.samples=2000000000", "tell 2000000000 files"),
+        ("cluster.node.page_cache={ policy = \"mru\" }", "`lru`"),
+        ("cluster.node.page_cache={}", "write `capacity"),
+    ] {
+        let problems = file.resolve(&[set.parse().expect("an override")]).expect_err(set);
+        assert!(problems.to_string().contains(says), "{set}: {problems}");
+    }
 }

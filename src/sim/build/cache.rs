@@ -14,7 +14,7 @@ pub(super) fn units(datasets: &[Dataset]) -> (Vec<Units>, u32) {
     let mut all = 0;
     let units = datasets.iter().map(|dataset| {
         let (units, number) = Units::new(dataset, all);
-        all += number;
+        all = u64::saturating_add(all, number);
         units
     });
     (units.collect(), u32::try_from(all).unwrap_or(u32::MAX))
