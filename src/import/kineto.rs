@@ -119,8 +119,7 @@ impl Spans {
 
     /// Takes the time from one wait to the next of its thread as a step.
     fn between_waits(&mut self) {
-        self.waits
-            .sort_by(|a, b| (a.thread, a.start).partial_cmp(&(b.thread, b.start)).expect("finite"));
+        self.waits.sort_by(|a, b| a.thread.cmp(&b.thread).then(a.start.total_cmp(&b.start)));
         let pairs = self.waits.windows(2).filter(|pair| pair[0].thread == pair[1].thread);
         let steps =
             pairs.zip(0..).map(|(pair, number)| Span { number, end: pair[1].start, ..pair[0] });

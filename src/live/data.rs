@@ -236,10 +236,20 @@ pub(super) fn generate(
     Ok(())
 }
 
+/// Most pixels of an image that is generated: half a second and 300 MB.
+const MOST_PIXELS: f64 = 1e8;
+
 /// Images of the data set's sides, about as large as it says its samples are.
 fn images(dataset: &Dataset, image: Image, seed: u64) -> Result<Generated, Failure> {
     let (width, height) = (image.width as usize, image.height as usize);
     let size = dataset.mean_size();
+    if image.pixels() > MOST_PIXELS {
+        return Err(Failure::Lacking(format!(
+            "images of {width} × {height} pixels are too large to generate: name files with --data, or \
+             write at most 100 million pixels in `dataset.{}.image`",
+            dataset.name
+        )));
+    }
     Generated::new(seed, QUALITY).of_size(width, height, size).ok_or_else(|| {
         Failure::Input(format!(
             "no image of {width} × {height} pixels that can be generated has {size:.0} bytes as JPEG: \

@@ -162,6 +162,8 @@ fn what_cannot_be_is_refused() {
         ("dataset.d.samples=2000000000", "tell 2000000000 files"),
         ("cluster.node.page_cache={ policy = \"mru\" }", "`lru`"),
         ("cluster.node.page_cache={}", "write `capacity"),
+        // Once all is in the cache, nothing holds the loader up.
+        ("job.queue=\"circular\"", "makes them in no time"),
     ] {
         let problems = file.resolve(&[set.parse().expect("an override")]).expect_err(set);
         assert!(problems.to_string().contains(says), "{set}: {problems}");

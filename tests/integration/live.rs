@@ -98,6 +98,11 @@ fn images_are_generated_and_decoded_in_a_later_stage() {
     let done = place.forebay(&["live", "live.toml"]).assert().code(2);
     let error = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
     assert!(error.contains("sample_size"), "{error}");
+    let huge = text.replace("width = 64, height = 48", "width = 60000, height = 40000");
+    place.write("live.toml", &huge.replace("1.8 kB", "500 MB"));
+    let done = place.forebay(&["live", "live.toml"]).assert().code(3);
+    let error = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+    assert!(error.contains("--data"), "{error}");
 }
 
 #[test]

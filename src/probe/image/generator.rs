@@ -62,12 +62,17 @@ impl Generated {
     }
 
     /// The same images at the quality at which those of such sides have `bytes` on the average; none if
-    /// no quality comes within a tenth of that. The sizes are those of eight images.
+    /// no quality comes within a tenth of that. The sizes are those of eight small images, or of a
+    /// piece of a large one: the scene repeats anyway.
     #[must_use]
     pub fn of_size(&self, width: usize, height: usize, bytes: f64) -> Option<Generated> {
+        let (across, down) = (width.clamp(1, SIDE), height.clamp(1, SIDE));
+        let pieces = (width.max(1) * height.max(1)) as f64 / (across * down) as f64;
+        let number = (SIDE * SIDE / (across * down)).clamp(1, 8) as u64;
         let mean = |quality: u8| {
             let images = self.at_quality(quality);
-            (0..8).map(|index| images.jpeg(width, height, index).len() as f64).sum::<f64>() / 8.0
+            let sizes = (0..number).map(|index| images.jpeg(across, down, index).len() as f64);
+            sizes.sum::<f64>() / number as f64 * pieces
         };
         // Sizes grow with quality: the first that is large enough, or the one before it.
         let (mut below, mut above) = (1, 100);

@@ -243,7 +243,7 @@ impl Rules<'_> {
             let at = self.check.blame(&[self.settings.queue.at], self.at);
             let what = "a circular queue takes samples as fast as they are made, and this loader \
                         makes them in no time";
-            let remedy = "write a `decode` or `compute` time, a slower storage, or \
+            let remedy = "write a `decode` or `compute` time, a slower storage or page cache, or \
                           `queue = \"bounded\"`";
             self.check.wrong(at, what, remedy);
         }

@@ -83,6 +83,18 @@ pub enum StorageKind {
     },
 }
 
+impl StorageKind {
+    /// Whether reads go through the node's page cache, which begins empty.
+    #[must_use]
+    pub fn passes_page_cache(&self) -> bool {
+        match self {
+            StorageKind::Memory { .. } => false,
+            StorageKind::LocalDisk { access, .. } => *access == Access::Cold,
+            StorageKind::FileServer { .. } => true,
+        }
+    }
+}
+
 /// How files are read.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,

@@ -3,7 +3,7 @@
 use crate::cache::{Cache, Policy};
 use crate::fluid::Capacity;
 use crate::random::{Purpose, Streams};
-use crate::scenario::{Access, Dataset, Job, Layout, StorageKind};
+use crate::scenario::{Dataset, Job, Layout};
 use crate::sim::cached::{CacheUse, PageCache, Units};
 use crate::sim::world::Member;
 
@@ -24,12 +24,7 @@ impl Builder<'_, '_> {
     /// How the loader of `job` on the node being built uses the page cache there.
     pub(super) fn cached(&mut self, job: &Job) -> Option<CacheUse> {
         self.scenario.cluster.node.page_cache.as_ref()?;
-        let passes = match self.scenario.storage[job.storage].kind {
-            StorageKind::Memory { .. } => false,
-            StorageKind::LocalDisk { access, .. } => access == Access::Cold,
-            StorageKind::FileServer { .. } => true,
-        };
-        if !passes {
+        if !self.scenario.storage[job.storage].kind.passes_page_cache() {
             return None;
         }
         let shared = self.scenario.cluster.share_nodes;
