@@ -9,37 +9,9 @@ mod residents;
 #[cfg(test)]
 mod tests;
 
+use crate::law::CachePolicy;
 use crate::random::Generator;
 use residents::{First, Random, Recent};
-
-/// What leaves a full cache for something new.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Policy {
-    /// Any unit, all equally likely.
-    Random,
-    /// The unit whose last use is longest ago.
-    Lru,
-    /// The unit that came first.
-    Fifo,
-    /// Nothing: what has come stays, and nothing new comes in (CoorDL's MinIO).
-    Minio,
-}
-
-impl Policy {
-    /// Name, in scenarios and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Policy::Random => "random",
-            Policy::Lru => "lru",
-            Policy::Fifo => "fifo",
-            Policy::Minio => "minio",
-        }
-    }
-}
 
 /// Units of data within a number of bytes.
 ///
@@ -63,12 +35,12 @@ enum Kept {
 impl Cache {
     /// An empty cache of `capacity` [B] for units `0..units`; `generator` picks what leaves at random.
     #[must_use]
-    pub fn new(policy: Policy, capacity: f64, units: u32, generator: Generator) -> Cache {
+    pub fn new(policy: CachePolicy, capacity: f64, units: u32, generator: Generator) -> Cache {
         let kept = match policy {
-            Policy::Random => Kept::Random(Random::new(units), generator),
-            Policy::Lru => Kept::Lru(Recent::new(units)),
-            Policy::Fifo => Kept::Fifo(First::new(units)),
-            Policy::Minio => Kept::Minio(First::new(units)),
+            CachePolicy::Random => Kept::Random(Random::new(units), generator),
+            CachePolicy::Lru => Kept::Lru(Recent::new(units)),
+            CachePolicy::Fifo => Kept::Fifo(First::new(units)),
+            CachePolicy::Minio => Kept::Minio(First::new(units)),
         };
         Cache { capacity, used: 0.0, kept }
     }

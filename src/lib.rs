@@ -8,12 +8,12 @@
 //! | module | is | names |
 //! |---|---|---|
 //! | [`units`] | quantities as people write them: `"10 Gbit/s"` | |
-//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `cache`, `law`, `profile`, `units` |
+//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `law`, `profile`, `units` |
 //! | [`random`] | draws addressed by seed, replication, purpose, entity | `scenario` |
 //! | [`stats`] | intervals, quantiles, MSER-5, histograms | |
 //! | [`engine`] | simulated time, the calendar of events, the loop over them | |
 //! | [`fluid`] | links and flows: weighted max-min fair sharing | `engine` |
-//! | [`cache`] | which of a storage's data a node keeps | `random` |
+//! | [`cache`] | which of a storage's data a node keeps | `law`, `random` |
 //! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `scenario`, `stats` |
 //! | [`import`] | what other programs measured, from their files | |
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |

@@ -1,13 +1,14 @@
 //! Steady miss shares against closed forms and fix-points, and the order in which units leave.
 
-use super::{Cache, Policy};
+use super::Cache;
+use crate::law::CachePolicy;
 use crate::random::{Permutation, Purpose, Streams};
 
 const UNITS: u32 = 20_000;
 
 /// Share of misses over the last of some epochs, each a fresh permutation of all units of one byte,
 /// with room for `share` of them.
-fn miss_share(policy: Policy, share: f64) -> f64 {
+fn miss_share(policy: CachePolicy, share: f64) -> f64 {
     let streams = Streams::new(7, 0);
     let generator = streams.at(Purpose::Eviction, 0, 0, 0);
     let mut cache = Cache::new(policy, share * f64::from(UNITS), UNITS, generator);
@@ -49,9 +50,9 @@ fn miss_shares_are_those_of_theory() {
     // closed forms (minio, lru) and the fix-point (random) of that reading.
     for x in [0.1, 0.25, 0.35, 0.5, 0.65, 0.8, 0.9] {
         for (policy, expected) in [
-            (Policy::Minio, 1.0 - x),
-            (Policy::Lru, least_recently_used(x)),
-            (Policy::Random, random_replacement(x)),
+            (CachePolicy::Minio, 1.0 - x),
+            (CachePolicy::Lru, least_recently_used(x)),
+            (CachePolicy::Random, random_replacement(x)),
         ] {
             let found = miss_share(policy, x);
             assert!((found - expected).abs() < 0.005, "{policy:?} {x}: {found} not {expected}");
@@ -62,12 +63,12 @@ fn miss_shares_are_those_of_theory() {
 #[test]
 fn first_in_first_out_is_between_random_and_lru() {
     // Recorded by an independent Monte Carlo of the same reading: 0.9197 at 35 %, 0.5993 at 65 %.
-    assert!((miss_share(Policy::Fifo, 0.35) - 0.9197).abs() < 0.01);
-    assert!((miss_share(Policy::Fifo, 0.65) - 0.5993).abs() < 0.01);
+    assert!((miss_share(CachePolicy::Fifo, 0.35) - 0.9197).abs() < 0.01);
+    assert!((miss_share(CachePolicy::Fifo, 0.65) - 0.5993).abs() < 0.01);
 }
 
 /// What is left of five units of 4 B after 0, 1, 2, 0, 3, 4 came into a cache of 12 B.
-fn survivors(policy: Policy) -> Vec<u32> {
+fn survivors(policy: CachePolicy) -> Vec<u32> {
     let generator = Streams::new(1, 0).at(Purpose::Eviction, 0, 0, 0);
     let mut cache = Cache::new(policy, 12.0, 5, generator);
     for unit in [0, 1, 2, 0, 3, 4] {
@@ -81,10 +82,10 @@ fn survivors(policy: Policy) -> Vec<u32> {
 
 #[test]
 fn units_leave_in_the_order_of_the_policy() {
-    assert_eq!(survivors(Policy::Lru), [0, 3, 4]);
-    assert_eq!(survivors(Policy::Fifo), [2, 3, 4]);
-    assert_eq!(survivors(Policy::Minio), [0, 1, 2]);
-    assert_eq!(survivors(Policy::Random).len(), 3);
+    assert_eq!(survivors(CachePolicy::Lru), [0, 3, 4]);
+    assert_eq!(survivors(CachePolicy::Fifo), [2, 3, 4]);
+    assert_eq!(survivors(CachePolicy::Minio), [0, 1, 2]);
+    assert_eq!(survivors(CachePolicy::Random).len(), 3);
 }
 
 #[test]
@@ -92,7 +93,7 @@ fn sizes_count() {
     // System: 10 B, units of their number in bytes. Expectation: 7 needs the room of 2, 3 and 4, the
     // oldest ones first; 11 never fits and throws nothing out.
     let generator = Streams::new(1, 0).at(Purpose::Eviction, 0, 0, 0);
-    let mut cache = Cache::new(Policy::Lru, 10.0, 12, generator);
+    let mut cache = Cache::new(CachePolicy::Lru, 10.0, 12, generator);
     for unit in [2, 3, 4, 7, 11] {
         cache.insert(unit, f64::from(unit), f64::from);
     }

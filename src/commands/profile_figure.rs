@@ -214,7 +214,7 @@ fn queue(fit: &Fit, samples: &[&Sample]) -> Lines {
 
 /// Share of a second pass that the page cache had, by bytes of the set, a curve for each order.
 fn cache(policy: &str, fit: &Fit, samples: &[&Sample]) -> Lines {
-    let policy = CachePolicy::ALL.into_iter().find(|known| known.name() == policy);
+    let policy = CachePolicy::TOLD.into_iter().find(|known| known.name() == policy);
     let range = fit.range.get("bytes").copied().unwrap_or([0.0; 2]);
     let mut curves = Curves::default();
     for (name, order) in [("cyclic", PassOrder::Cyclic), ("shuffled", PassOrder::Shuffled)] {

@@ -41,7 +41,8 @@ pub(super) fn page_cache(profile: &Profile) -> String {
             let words = match policy {
                 CachePolicy::Lru => "drops what was used longest ago",
                 CachePolicy::Random => "drops at random",
-                CachePolicy::Keep => "keeps what came first",
+                CachePolicy::Fifo => "drops what came first",
+                CachePolicy::Minio => "keeps what came first",
             };
             format!("page cache: holds {size} of samples and {words} ({name})\n")
         }

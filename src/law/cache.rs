@@ -3,18 +3,21 @@
 //! A set of equal items is read once into an empty cache, and then once more; `kept` is the cache's
 //! size over that of the set.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which item makes room for a new one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// What leaves a full cache for something new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum CachePolicy {
-    /// The one that was used longest ago.
+    /// What was used longest ago.
     Lru,
-    /// Any of them.
+    /// Any of it, all equally likely.
     Random,
-    /// None: what came first stays (as MinIO does).
-    Keep,
+    /// What came first.
+    Fifo,
+    /// Nothing: what has come stays, and nothing new comes in (CoorDL's MinIO).
+    Minio,
 }
 
 /// In which order the second pass goes.
@@ -27,16 +30,17 @@ pub enum PassOrder {
 }
 
 impl CachePolicy {
-    /// All of them.
-    pub const ALL: [CachePolicy; 3] = [CachePolicy::Lru, CachePolicy::Random, CachePolicy::Keep];
+    /// Those that two passes tell apart.
+    pub const TOLD: [CachePolicy; 3] = [CachePolicy::Lru, CachePolicy::Random, CachePolicy::Minio];
 
-    /// Its name in profiles.
+    /// Its name in scenarios and profiles.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             CachePolicy::Lru => "lru",
             CachePolicy::Random => "random",
-            CachePolicy::Keep => "keep",
+            CachePolicy::Fifo => "fifo",
+            CachePolicy::Minio => "minio",
         }
     }
 
@@ -50,16 +54,29 @@ impl CachePolicy {
             return 0.0;
         }
         let hits = match (self, order) {
-            (CachePolicy::Keep, _) => kept,
-            (CachePolicy::Lru, PassOrder::Cyclic) => 0.0,
+            (CachePolicy::Minio, _) => kept,
+            (CachePolicy::Lru | CachePolicy::Fifo, PassOrder::Cyclic) => 0.0,
             // Fewer than `kept` other items since its last use: (1 − u)(1 − v) ≥ 1 − kept, where u
             // of the first pass came after it and v of the second before it.
             (CachePolicy::Lru, PassOrder::Shuffled) => kept + (1.0 - kept) * (1.0 - kept).ln(),
+            (CachePolicy::Fifo, PassOrder::Shuffled) => fifo_shuffled(kept),
             (CachePolicy::Random, PassOrder::Shuffled) => random_shuffled(kept),
             (CachePolicy::Random, PassOrder::Cyclic) => random_cyclic(kept),
         };
         hits.clamp(0.0, 1.0)
     }
+}
+
+/// After M misses kept − M of the first pass are there: dM/dq = 1 − kept + M over the second pass, until
+/// nothing is left of it.
+fn fifo_shuffled(kept: f64) -> f64 {
+    let gone = -(1.0 - kept).ln();
+    let misses = if gone < 1.0 {
+        kept + 1.0 - gone
+    } else {
+        kept - 1.0 + (1.0 - kept) * std::f64::consts::E
+    };
+    1.0 - misses
 }
 
 /// Each of M misses so far has left an item with e^(−M/kept): dM/dq = 1 − kept·e^(−M/kept) over the
@@ -79,60 +96,38 @@ fn random_cyclic(kept: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::{Generator, Purpose, Streams};
-    use rand::RngExt;
+    use crate::cache::Cache;
+    use crate::random::{Purpose, Streams};
     use rand::seq::SliceRandom;
-    use std::collections::VecDeque;
 
-    /// Reads an item through a cache whose items are in order of use, the oldest first; whether it
-    /// was there.
-    fn read(
-        cache: &mut VecDeque<u32>,
-        item: u32,
-        most: usize,
-        policy: CachePolicy,
-        generator: &mut Generator,
-    ) -> bool {
-        let at = cache.iter().position(|&kept| kept == item);
-        if let (Some(at), CachePolicy::Lru) = (at, policy) {
-            cache.remove(at);
-            cache.push_back(item);
-        }
-        if at.is_some() {
-            return true;
-        }
-        let room = match policy {
-            _ if cache.len() < most => true,
-            CachePolicy::Keep => false,
-            CachePolicy::Lru => cache.pop_front().is_some(),
-            CachePolicy::Random => cache.remove(generator.random_range(0..most)).is_some(),
-        };
-        if room {
-            cache.push_back(item);
-        }
-        false
-    }
+    const ALL: [CachePolicy; 4] =
+        [CachePolicy::Lru, CachePolicy::Random, CachePolicy::Fifo, CachePolicy::Minio];
 
     /// Hits of a second pass over `items` through a cache of `most`.
     fn simulated(policy: CachePolicy, order: PassOrder, items: u32, most: usize) -> f64 {
-        let mut generator = Streams::new(1, 0).at(Purpose::Trial, 0, 0, 0);
+        let streams = Streams::new(1, 0);
+        let evictions = streams.at(Purpose::Eviction, 0, 0, 0);
+        let mut cache = Cache::new(policy, most as f64, items, evictions);
+        let mut read = |item: u32| {
+            let hit = cache.look_up(item);
+            cache.insert(item, 1.0, |_| 1.0);
+            hit
+        };
         let mut all: Vec<u32> = (0..items).collect();
-        let mut cache = VecDeque::new();
-        for &item in &all {
-            read(&mut cache, item, most, policy, &mut generator);
-        }
+        all.iter().for_each(|&item| {
+            read(item);
+        });
         if order == PassOrder::Shuffled {
-            all.shuffle(&mut generator);
+            all.shuffle(&mut streams.at(Purpose::Trial, 0, 0, 0));
         }
-        let hits = all.iter().filter(|&&i| read(&mut cache, i, most, policy, &mut generator));
-        hits.count() as f64 / f64::from(items)
+        all.iter().filter(|&&item| read(item)).count() as f64 / f64::from(items)
     }
 
     #[test]
     fn formulas_are_what_policies_do() {
         // System: 2,000 items through a cache of 10, 35, 65 and 90 % of them. Expectation: the hits
         // of the policy itself, up to chance.
-        for policy in CachePolicy::ALL {
+        for policy in ALL {
             for order in [PassOrder::Cyclic, PassOrder::Shuffled] {
                 for most in [200, 700, 1300, 1800] {
                     let found = simulated(policy, order, 2000, most);
@@ -146,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_cache_that_holds_all_always_hits() {
-        for policy in CachePolicy::ALL {
+        for policy in ALL {
             for order in [PassOrder::Cyclic, PassOrder::Shuffled] {
                 assert_eq!((policy.hits(order, 1.0), policy.hits(order, 0.0)), (1.0, 0.0));
                 let many: Vec<f64> =

@@ -167,7 +167,7 @@ impl Profile {
             let size = self.cache.get(policy.name())?.parameters.get("size")?;
             size.unidentified.is_none().then_some((*policy, size.value))
         };
-        CachePolicy::ALL.iter().find_map(told)
+        CachePolicy::TOLD.iter().find_map(told)
     }
 }
 

@@ -4,7 +4,6 @@ use super::check::Check;
 use super::document::NodeId;
 use super::field::{Field, List};
 use super::number::{Amount, Count, Factor, Positive};
-use crate::cache::Policy;
 use crate::law::CachePolicy;
 use crate::profile::Profile;
 use crate::units::{Bandwidth, Size, Time};
@@ -61,7 +60,7 @@ pub struct PageCache {
     pub capacity: f64,
     /// What leaves it for something new; `None`: as page caches behave with the data's layout, at
     /// random for files, least recently used for shards.
-    pub policy: Option<Policy>,
+    pub policy: Option<CachePolicy>,
     /// Rate at which all readers of a node together read what it holds [B/s]; may be infinite.
     pub bandwidth: f64,
 }
@@ -135,7 +134,7 @@ struct PageCacheSettings {
     capacity: Field<Positive<Size>>,
     /// What leaves it for something new (default: as the profile says, or "random" for files of one
     /// sample and "lru" for shards).
-    policy: Field<Policy>,
+    policy: Field<CachePolicy>,
     /// Rate at which all readers of a node together read what it holds (default: infinite).
     bandwidth: Field<Positive<Bandwidth>>,
 }
@@ -226,15 +225,6 @@ impl NodeSettings {
     }
 }
 
-/// A policy that the probe `cache` tells from others.
-fn as_measured(policy: CachePolicy) -> Policy {
-    match policy {
-        CachePolicy::Lru => Policy::Lru,
-        CachePolicy::Random => Policy::Random,
-        CachePolicy::Keep => Policy::Minio,
-    }
-}
-
 impl PageCacheSettings {
     fn resolve(
         &self,
@@ -259,7 +249,7 @@ impl PageCacheSettings {
         }
         Some(PageCache {
             capacity: capacity?,
-            policy: self.policy.get().copied().or(measured.map(|(policy, _)| as_measured(policy))),
+            policy: self.policy.get().copied().or(measured.map(|(policy, _)| policy)),
             bandwidth: or_infinite(&self.bandwidth),
         })
     }

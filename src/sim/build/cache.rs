@@ -1,7 +1,8 @@
 //! Page caches: one for each node whose jobs read through it.
 
-use crate::cache::{Cache, Policy};
+use crate::cache::Cache;
 use crate::fluid::Capacity;
+use crate::law::CachePolicy;
 use crate::random::{Purpose, Streams};
 use crate::scenario::{Dataset, Job, Layout};
 use crate::sim::cached::{CacheUse, PageCache, Units};
@@ -42,8 +43,8 @@ impl Builder<'_, '_> {
         let described = self.scenario.cluster.node.page_cache.as_ref()?;
         let number = self.parts.caches.len() as u32;
         let policy = described.policy.unwrap_or(match self.scenario.datasets[job.dataset].layout {
-            Layout::FilePerSample => Policy::Random,
-            Layout::Shards { .. } => Policy::Lru,
+            Layout::FilePerSample => CachePolicy::Random,
+            Layout::Shards { .. } => CachePolicy::Lru,
         });
         let streams = Streams::new(self.scenario.run.seed, self.replication);
         let generator = streams.at(Purpose::Eviction, number.into(), 0, 0);
