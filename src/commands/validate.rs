@@ -8,7 +8,7 @@ use crate::report;
 use crate::scenario::{Job, Override, Problems, Scenario, ScenarioFile, Value};
 use crate::validate::{
     self, Bound, Factors, Likeness, LiveRun, MeasuredRow, Observed, Plan, PlanPoint, Point, Refit,
-    Simulated, Use, Verdict, measure, simulate, with_errors, with_noise,
+    Runs, Simulated, Use, Verdict, measure, simulate, with_errors, with_noise,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
@@ -71,7 +71,7 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
         base.file.resolve(&base.overrides(&point.set)?)?;
     }
     if wanted.predict_only {
-        let points = predictions(&base, &plan, vec![Vec::new(); plan.points.len()])?;
+        let points = predictions(&base, &plan, vec![Runs::default(); plan.points.len()])?;
         return show(wanted, &points, None);
     }
     fs::create_dir_all(&wanted.output)
@@ -140,7 +140,7 @@ fn observe(
 /// The points with their live runs and what was predicted of them. How far single runs are from
 /// predictions is taken from the fit points that are bound by the same, or from all that are as much
 /// timed or real as the point, whichever is more.
-fn predictions(base: &Base, plan: &Plan, runs: Vec<Vec<Observed>>) -> Result<Vec<Point>, Failure> {
+fn predictions(base: &Base, plan: &Plan, runs: Vec<Runs>) -> Result<Vec<Point>, Failure> {
     let simulated = |point: &PlanPoint| -> Result<(Simulated, f64, Likeness), Failure> {
         let overrides = base.overrides(&point.set)?;
         let found = simulate(&base.file, &overrides, &base.profile, plan.predictions, None)?;
@@ -154,7 +154,7 @@ fn predictions(base: &Base, plan: &Plan, runs: Vec<Vec<Observed>>) -> Result<Vec
         let all = plan.points.iter().zip(&runs).zip(&simulated);
         let mine = all.filter(|((point, _), (.., of))| point.used == Use::Fit && wanted(*of));
         let groups: Vec<(f64, &[Observed])> =
-            mine.map(|((_, runs), (_, predicted, _))| (*predicted, &runs[..])).collect();
+            mine.map(|((_, runs), (_, predicted, _))| (*predicted, &runs.last[..])).collect();
         with_errors(&base.profile, &groups)
     };
     let profile = |likeness: Likeness| -> Profile {
@@ -163,11 +163,12 @@ fn predictions(base: &Base, plan: &Plan, runs: Vec<Vec<Observed>>) -> Result<Vec
         if noise(&bound_alike) > noise(&as_real) { bound_alike } else { as_real }
     };
     let profiles: Vec<Profile> = simulated.iter().map(|(.., of)| profile(*of)).collect();
-    let one = |(at, runs): (usize, Vec<Observed>)| {
+    let one = |(at, runs): (usize, Runs)| {
         let (point, (found, _, likeness)) = (&plan.points[at], &simulated[at]);
         let prediction = found.predict(&profiles[at]).ok_or_else(|| nothing(&point.name))?;
         let mut compared = Point::new(&point.name, point.used, prediction, plan.noise_floor);
-        (compared.bound, compared.runs, compared.naive) = (likeness.bound, runs, found.naive);
+        (compared.bound, compared.naive) = (likeness.bound, found.naive);
+        (compared.runs, compared.before) = (runs.last, runs.before);
         Ok(compared)
     };
     runs.into_iter().enumerate().map(one).collect()

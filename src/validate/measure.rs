@@ -1,5 +1,6 @@
 //! In which order points are run live, and which of them again.
 
+use super::point::median_rate;
 use super::{Observed, Plan, PlanPoint};
 use crate::stats::{mean, sd};
 use serde::{Deserialize, Serialize};
@@ -17,10 +18,19 @@ pub struct LiveRun {
     pub observed: Observed,
 }
 
+/// The live runs of a point.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Runs {
+    /// Of its last attempt, in the order in which they were made.
+    pub last: Vec<Observed>,
+    /// Median samples per second of each attempt before.
+    pub before: Vec<f64>,
+}
+
 /// Runs every point as often as the plan says: all points once, then all of them again, each time in
 /// another order, so that what changes slowly on the machine meets all of them alike. Points whose
 /// runs differ by more than the noise floor are begun anew. `known` are runs that were made before.
-/// Gives the runs of each point's last attempt, in the order of the plan.
+/// Gives the runs of each point, in the order of the plan.
 ///
 /// # Errors
 /// With the first error of `live`; runs that were made have been given to it before.
@@ -28,12 +38,14 @@ pub fn measure<E>(
     plan: &Plan,
     known: &[LiveRun],
     mut live: impl FnMut(&PlanPoint, u32) -> Result<LiveRun, E>,
-) -> Result<Vec<Vec<Observed>>, E> {
-    let mut runs: Vec<Vec<Observed>> = vec![Vec::new(); plan.points.len()];
+) -> Result<Vec<Runs>, E> {
+    let mut runs = vec![Runs::default(); plan.points.len()];
     let mut noisy: Vec<usize> = (0..plan.points.len()).collect();
     for attempt in 0..=plan.retries {
         for &index in &noisy {
-            runs[index].clear();
+            let Runs { last, before } = &mut runs[index];
+            before.extend(median_rate(last));
+            last.clear();
         }
         for round in 0..plan.repetitions {
             for index in order(&noisy, attempt, round) {
@@ -45,10 +57,12 @@ pub fn measure<E>(
                     Some(run) => run.clone(),
                     None => live(point, attempt)?,
                 };
-                runs[index].push(run.observed);
+                runs[index].last.push(run.observed);
             }
         }
-        noisy.retain(|&index| noise(&runs[index]).is_some_and(|noise| noise > plan.noise_floor));
+        noisy.retain(|&i| {
+            noise(&rates(&runs[i].last)).is_some_and(|noise| noise > plan.noise_floor)
+        });
     }
     Ok(runs)
 }
@@ -59,10 +73,14 @@ pub fn least_runs(plan: &Plan) -> u64 {
     u64::from(plan.repetitions) * plan.points.len() as u64
 }
 
-/// Relative standard deviation of samples per second; of fewer than two runs unknown.
-pub(super) fn noise(runs: &[Observed]) -> Option<f64> {
-    let rates: Vec<f64> = runs.iter().map(|run| run.samples_per_second).collect();
-    Some(sd(&rates)? / mean(&rates)?)
+/// Samples per second of runs.
+pub(super) fn rates(runs: &[Observed]) -> Vec<f64> {
+    runs.iter().map(|run| run.samples_per_second).collect()
+}
+
+/// Relative standard deviation of rates; of fewer than two unknown.
+pub(super) fn noise(rates: &[f64]) -> Option<f64> {
+    Some(sd(rates)? / mean(rates)?)
 }
 
 /// The points in an order of this round's own: by steps of a number that has no common divisor with
@@ -132,9 +150,10 @@ mod tests {
         let runs = measure(&plan, &[], live).expect("runs");
         let count = |name: &str| made.borrow().iter().filter(|(point, _)| point == name).count();
         assert_eq!((count("p0"), count("p1"), count("p2")), (5, 10, 15));
-        assert!(runs.iter().all(|runs| runs.len() == 5));
-        assert!(noise(&runs[1]).expect("five runs") < 0.01);
-        assert!(noise(&runs[2]).expect("five runs") > 0.1);
+        assert!(runs.iter().all(|runs| runs.last.len() == 5));
+        let noise = |index: usize| noise(&rates(&runs[index].last)).expect("five runs");
+        assert!(noise(1) < 0.01 && noise(2) > 0.1);
+        assert_eq!(runs.iter().map(|runs| runs.before.len()).collect::<Vec<_>>(), [0, 1, 1]);
     }
 
     #[test]
@@ -149,7 +168,7 @@ mod tests {
         };
         let runs = measure(&plan, &known, live).expect("runs");
         assert_eq!(made, 5 + 2);
-        assert_eq!(runs[1][2].samples_per_second, 102.0);
+        assert_eq!(runs[1].last[2].samples_per_second, 102.0);
         let elsewhere = Plan { points: self::plan(1).points, ..plan };
         let fails = |_: &PlanPoint, _: u32| Err("no machine");
         assert_eq!(measure(&elsewhere, &known, fails), Err("no machine"));

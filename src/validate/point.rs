@@ -1,6 +1,6 @@
 //! One configuration: what was predicted and what was measured.
 
-use super::measure::noise;
+use super::measure::{noise, rates};
 use super::{Bound, Naive, Observed, Use};
 use crate::stats::quantile;
 use serde::Serialize;
@@ -18,6 +18,8 @@ pub struct Point {
     pub predicted: Prediction,
     /// Live runs, in the order in which they were made.
     pub runs: Vec<Observed>,
+    /// Median samples per second of earlier attempts, whose runs differed too much.
+    pub before: Vec<f64>,
     /// What the naive model says.
     pub naive: Option<Naive>,
     /// Relative standard deviation of samples per second up to which the runs count.
@@ -34,10 +36,11 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Of simulations that each stand for one run; `None` of none.
+    /// Of simulations, and of the same with chance between equal runs, that each stand for one run;
+    /// `None` of none.
     #[must_use]
-    pub fn of(simulated: &[Observed]) -> Option<Prediction> {
-        let rates = sorted(simulated, |run| run.samples_per_second);
+    pub fn of(simulated: &[Observed], runs: &[Observed]) -> Option<Prediction> {
+        let rates = sorted(runs, |run| run.samples_per_second);
         let interval = [quantile(&rates, 0.05)?, quantile(&rates, 0.95)?];
         Some(Prediction { median: median(simulated)?, interval })
     }
@@ -49,7 +52,16 @@ impl Point {
     pub fn new(name: &str, used: Use, predicted: Prediction, noise_floor: f64) -> Point {
         let (name, held_out) = (name.to_owned(), used == Use::HeldOut);
         let bound = Bound::of(&predicted.median);
-        Point { name, bound, held_out, predicted, runs: Vec::new(), naive: None, noise_floor }
+        Point {
+            name,
+            bound,
+            held_out,
+            predicted,
+            runs: Vec::new(),
+            before: Vec::new(),
+            naive: None,
+            noise_floor,
+        }
     }
 
     /// Medians over the live runs.
@@ -58,10 +70,14 @@ impl Point {
         median(&self.runs)
     }
 
-    /// Relative standard deviation of samples per second between runs; of fewer than two unknown.
+    /// Relative standard deviation of samples per second between runs, or between the medians of all
+    /// attempts where that is more: five runs may agree by luck. Of fewer than two runs unknown.
     #[must_use]
     pub fn noise(&self) -> Option<f64> {
-        noise(&self.runs)
+        let within = noise(&rates(&self.runs))?;
+        let medians: Vec<f64> =
+            self.before.iter().copied().chain(median_rate(&self.runs)).collect();
+        Some(within.max(noise(&medians).unwrap_or(0.0)))
     }
 
     /// Whether it counts: no fit has seen it, and its runs agree.
@@ -113,6 +129,11 @@ fn sorted(runs: &[Observed], of: impl Fn(&Observed) -> f64) -> Vec<f64> {
     let mut values: Vec<f64> = runs.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
     values
+}
+
+/// Median samples per second; of nothing none.
+pub(super) fn median_rate(runs: &[Observed]) -> Option<f64> {
+    quantile(&sorted(runs, |run| run.samples_per_second), 0.5)
 }
 
 /// Median of every figure; `None` of nothing.

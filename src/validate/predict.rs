@@ -29,7 +29,9 @@ impl Simulated {
         let slowed = |(run, observed): &(u32, Observed)| {
             observed.clone().slowed(uncertainty::slowdown(profile, self.seed, *run))
         };
-        Prediction::of(&self.runs.iter().map(slowed).collect::<Vec<_>>())
+        let runs: Vec<Observed> = self.runs.iter().map(slowed).collect();
+        let simulated: Vec<Observed> = self.runs.iter().map(|(_, run)| run.clone()).collect();
+        Prediction::of(&simulated, &runs)
     }
 }
 

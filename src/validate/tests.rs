@@ -39,6 +39,18 @@ fn errors_are_relative_to_the_median_of_the_runs() {
 }
 
 #[test]
+fn five_runs_that_agree_by_luck_do_not_count() {
+    // System: runs within 1 % of each other, whose first attempt was 8 % off and too noisy.
+    // Expectation: the medians of both are 5.4 % apart as a standard deviation.
+    let mut point = point("a", Use::HeldOut, [90.0, 104.0, 118.0], &[99.0, 100.0, 101.0]);
+    point.before = vec![108.0];
+    let expected = 32.0_f64.sqrt() / 104.0;
+    assert!((point.noise().expect("runs") - expected).abs() < 1e-12 && !point.counts());
+    point.before = vec![102.0];
+    assert!(point.counts());
+}
+
+#[test]
 fn the_verdict_is_over_held_out_points_that_agree_with_themselves() {
     let mut worst = point("worst", Use::HeldOut, [80.0, 90.0, 95.0], &[100.0, 100.0, 100.0]);
     worst.predicted.median.causes = [("decode".to_owned(), 0.1), ("open".to_owned(), 0.4)].into();
@@ -66,10 +78,11 @@ fn the_verdict_is_over_held_out_points_that_agree_with_themselves() {
 #[test]
 fn the_interval_holds_nine_runs_in_ten() {
     let runs: Vec<Observed> = (0..=100).map(|i| run(100.0 + f64::from(i))).collect();
-    let prediction = Prediction::of(&runs).expect("runs");
+    let quiet = [run(140.0), run(145.0), run(170.0)];
+    let prediction = Prediction::of(&quiet, &runs).expect("runs");
     assert_eq!(prediction.interval, [105.0, 195.0]);
-    assert_eq!(prediction.median.samples_per_second, 150.0);
-    assert_eq!(Prediction::of(&[]), None);
+    assert_eq!(prediction.median.samples_per_second, 145.0);
+    assert_eq!(Prediction::of(&[], &[]), None);
 }
 
 #[test]
