@@ -35,11 +35,13 @@ impl<I> HandOver<I> {
     /// Of stage number `index` of the loader of `job`, before anything has happened.
     pub(crate) fn new(job: &Job, index: usize) -> HandOver<I> {
         let stage = &job.loader.stages[index];
+        // Nobody waits for room for what was asked for.
+        let requested = job.loader.requests.is_some();
         HandOver {
             samples: job.samples_of(stage) as u32,
             ordered: stage.order == Order::InOrder,
             takes: job.items_taken(index) as usize,
-            capacity: stage.buffer as usize,
+            capacity: if requested { usize::MAX } else { stage.buffer as usize },
             ..HandOver::of_samples()
         }
     }

@@ -1,6 +1,6 @@
 //! The books that both worlds keep, so that a figure means the same in both: hand-over between stages,
-//! the last buffer with its accounts, steps with their stalls, who did what when and the one cause of each instant of a
-//! stall, and what is recorded over time.
+//! what a loader was asked for, the last buffer with its accounts, steps with their stalls, who did what
+//! when and the one cause of each instant of a stall, and what is recorded over time.
 //!
 //! Everything here is told the time and never asks for it: the simulated world says its own, the
 //! live one says how long its run has lasted.
@@ -8,11 +8,13 @@
 mod hand_over;
 mod queue;
 mod recorder;
+mod requests;
 mod steps;
 mod timeline;
 
 pub(crate) use hand_over::HandOver;
 pub(crate) use queue::Queue;
 pub(crate) use recorder::{Recorder, add_steps};
+pub(crate) use requests::Requests;
 pub(crate) use steps::Steps;
 pub(crate) use timeline::{Activity, NOBODY, Segment, Timeline, blame};

@@ -26,6 +26,7 @@ mod sweep_output;
 mod uncertain;
 mod validate;
 mod validate_figure;
+mod validate_points;
 
 pub use failure::Failure;
 

@@ -1,5 +1,6 @@
 //! `forebay validate`: how wrong are the predictions?
 
+use super::validate_points::predictions;
 use super::{Failure, input, interrupt, output, run_figure, validate_figure};
 use crate::cli::{ReportFormat, Validate};
 use crate::live::{self, Settings, Source, Store};
@@ -7,8 +8,8 @@ use crate::profile::Profile;
 use crate::report;
 use crate::scenario::{Job, Override, Problems, Scenario, ScenarioFile, Value};
 use crate::validate::{
-    self, Bound, Factors, Likeness, LiveRun, MeasuredRow, Observed, Plan, PlanPoint, Point, Refit,
-    Runs, Simulated, Use, Verdict, measure, simulate, with_errors, with_noise,
+    self, Factors, LiveRun, MeasuredRow, Observed, Plan, PlanPoint, Point, Refit, Runs, Use,
+    Verdict, measure, simulate, with_noise,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
@@ -30,10 +31,10 @@ pub(super) fn execute(wanted: &Validate, quiet: bool) -> Result<(), Failure> {
 }
 
 /// A scenario, and what each point changes in it.
-struct Base {
-    file: ScenarioFile,
+pub(super) struct Base {
+    pub(super) file: ScenarioFile,
     source: PathBuf,
-    profile: Profile,
+    pub(super) profile: Profile,
     /// `profile=…`.
     named: Override,
 }
@@ -54,7 +55,7 @@ impl Base {
         Ok(Base { file, source: scenario.to_owned(), profile, named })
     }
 
-    fn overrides(&self, set: &[String]) -> Result<Vec<Override>, Problems> {
+    pub(super) fn overrides(&self, set: &[String]) -> Result<Vec<Override>, Problems> {
         let mut all: Vec<Override> =
             set.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
         all.push(self.named.clone());
@@ -64,8 +65,9 @@ impl Base {
 
 fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     let text = input::text(path)?;
-    let plan = Plan::parse(path, &text).map_err(|error| Failure::Input(error.to_string()))?;
+    let mut plan = Plan::parse(path, &text).map_err(|error| Failure::Input(error.to_string()))?;
     let base = Base::open(&plan.scenario, wanted.profile.as_deref())?;
+    place_crossovers(&base, &mut plan)?;
     // What is wrong with a point is said before an hour of runs.
     for point in &plan.points {
         base.file.resolve(&base.overrides(&point.set)?)?;
@@ -100,6 +102,21 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     })?;
     let points = predictions(&base, &plan, runs)?;
     finish(wanted, &points, None)
+}
+
+/// Steps of points near a crossover: as long as the loader needs for what a step takes.
+fn place_crossovers(base: &Base, plan: &mut Plan) -> Result<(), Failure> {
+    /// Shorter than any loader.
+    const NO_STEP: &str = "job.model.step=\"1 ns\"";
+    for point in &mut plan.points {
+        let Some(factor) = point.crossover else { continue };
+        let changes: Vec<String> = point.set.iter().cloned().chain([NO_STEP.to_owned()]).collect();
+        let overrides = base.overrides(&changes)?;
+        let shown = validate::show(&base.file, &overrides, &base.profile, Factors::default())?;
+        let step = shown.ok_or_else(|| nothing(&point.name))?.step_time * factor;
+        point.set.push(format!("job.model.step=\"{:.1} us\"", 1e6 * step));
+    }
+    Ok(())
 }
 
 /// One live run of a point.
@@ -137,49 +154,7 @@ fn observe(
     })
 }
 
-/// The points with their live runs and what was predicted of them. How far single runs are from
-/// predictions is taken from the fit points that are bound by the same, or from all that are as much
-/// timed or real as the point, whichever is more.
-fn predictions(base: &Base, plan: &Plan, runs: Vec<Runs>) -> Result<Vec<Point>, Failure> {
-    let simulated = |point: &PlanPoint| -> Result<(Simulated, f64, Likeness), Failure> {
-        let overrides = base.overrides(&point.set)?;
-        let found = simulate(&base.file, &overrides, &base.profile, plan.predictions, None)?;
-        let quiet = found.predict(&base.profile).ok_or_else(|| nothing(&point.name))?.median;
-        let likeness = Likeness::of(Bound::of(&quiet), &base.file.resolve(&overrides)?);
-        Ok((found, quiet.samples_per_second, likeness))
-    };
-    let simulated: Vec<(Simulated, f64, Likeness)> =
-        plan.points.par_iter().map(simulated).collect::<Result<_, _>>()?;
-    let fitted = |wanted: &dyn Fn(Likeness) -> bool| -> Profile {
-        let all = plan.points.iter().zip(&runs).zip(&simulated);
-        let mine = all.filter(|((point, _), (.., of))| point.used == Use::Fit && wanted(*of));
-        let groups: Vec<(f64, &[Observed])> =
-            mine.map(|((_, runs), (_, predicted, _))| (*predicted, &runs.last[..])).collect();
-        with_errors(&base.profile, &groups)
-    };
-    let profile = |likeness: Likeness| -> Profile {
-        let bound_alike = fitted(&|of| of == likeness);
-        let as_real = fitted(&|of| of.timed == likeness.timed);
-        if noise(&bound_alike) > noise(&as_real) { bound_alike } else { as_real }
-    };
-    let profiles: Vec<Profile> = simulated.iter().map(|(.., of)| profile(*of)).collect();
-    let one = |(at, runs): (usize, Runs)| {
-        let (point, (found, _, likeness)) = (&plan.points[at], &simulated[at]);
-        let prediction = found.predict(&profiles[at]).ok_or_else(|| nothing(&point.name))?;
-        let mut compared = Point::new(&point.name, point.used, prediction, plan.noise_floor);
-        (compared.bound, compared.naive) = (likeness.bound, found.naive);
-        (compared.runs, compared.before) = (runs.last, runs.before);
-        Ok(compared)
-    };
-    runs.into_iter().enumerate().map(one).collect()
-}
-
-/// How much equal runs differ on the machine of a profile, as a share.
-fn noise(profile: &Profile) -> f64 {
-    profile.noise.as_ref().and_then(|noise| noise.value("run_to_run")).unwrap_or(0.0)
-}
-
-fn nothing(point: &str) -> Failure {
+pub(super) fn nothing(point: &str) -> Failure {
     Failure::Input(format!("point {point:?} completes no step in the simulation; run it longer"))
 }
 

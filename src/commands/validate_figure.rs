@@ -19,8 +19,8 @@ pub(super) fn parity(points: &[Point]) -> Figure {
         index,
         style: Style::Line,
     };
-    let dots = |name: &str, held_out: bool, index: usize| {
-        let of = points.iter().filter(|point| point.held_out == held_out);
+    let dots = |name: &str, of: fn(&Point) -> bool, index: usize| {
+        let of = points.iter().filter(|point| of(point));
         let dot = |point: &Point| {
             let predicted = &point.predicted;
             let x = rate(point).filter(|rate| *rate > 0.0)?;
@@ -35,7 +35,12 @@ pub(super) fn parity(points: &[Point]) -> Figure {
     };
     let mut series =
         vec![line("equal", 1.0, 7), line("10 % more", 1.1, 6), line("10 % less", 0.9, 6)];
-    for mut set in [dots("held out", true, 0), dots("fit points", false, 1)] {
+    let sets = [
+        dots("held out", Point::counts, 0),
+        dots("fit points", |point| !point.held_out, 1),
+        dots("too noisy to count", |point| point.held_out && !point.counts(), 2),
+    ];
+    for mut set in sets {
         set.style = Style::Dots;
         series.push(set);
     }
@@ -56,7 +61,8 @@ pub(super) fn parity(points: &[Point]) -> Figure {
         shares_x: false,
     };
     Figure {
-        title: "Predicted and measured: held-out points are blue, fit points orange".to_owned(),
+        title: "Predicted and measured: of held-out points, those that agree with themselves count"
+            .to_owned(),
         panels: vec![Panel::Lines(lines)],
         ..Figure::default()
     }

@@ -1,12 +1,13 @@
 //! The bounded buffers between loaders and trainers, with their threads: who waits for whom, and
 //! who is woken. The live world runs job copies through it, the probe `queue` times it.
 //!
-//! - `State`: stages, workers, the last buffer, devices, and the rules of handing over,
+//! - `State`: stages, workers, requests, the last buffer, devices, and the rules of handing over,
 //! - `Shared`: the lock around it, and the threads that sleep before it.
 //!
 //! Nothing here looks at a clock: who uses it brings a `Watch`.
 
 mod plain;
+mod requests;
 mod shared;
 mod state;
 #[cfg(test)]

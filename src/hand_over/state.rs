@@ -6,7 +6,7 @@
 //! its input and a starving device its batch. A thread is woken only when it has something to do.
 
 use super::training::Training;
-use crate::account::{Activity, HandOver, NOBODY, Queue, Recorder, Timeline};
+use crate::account::{Activity, HandOver, NOBODY, Queue, Recorder, Requests, Timeline};
 use crate::engine::{Span, Time};
 use crate::report::Cause;
 use std::collections::VecDeque;
@@ -18,6 +18,8 @@ pub(crate) struct State {
     pub(crate) workers: Vec<WorkerRun>,
     pub(crate) queue: Queue,
     pub(crate) training: Training,
+    /// What the loader was asked for, if it makes batches on request.
+    pub(crate) requests: Option<Requests>,
     /// Samples that the reading may take in all.
     pub(crate) quota: u64,
     pub(crate) started: u64,
@@ -63,6 +65,8 @@ pub(crate) struct Item {
     pub(crate) bytes: u64,
     /// Its place in the order of inputs of its stage.
     pub(crate) sequence: u64,
+    /// When its worker is there.
+    pub(crate) ready: Time,
     /// Who made it.
     pub(crate) worker: u32,
     /// Its samples as stored, where a later stage decodes them.
@@ -82,6 +86,7 @@ impl State {
             workers,
             queue: Queue::new(1, 1, false, 0, Time::ZERO),
             training,
+            requests: None,
             quota,
             started: 0,
             in_progress: 0,
@@ -100,6 +105,10 @@ impl State {
     pub(crate) fn start(&mut self, now: Time) {
         self.began = now;
         self.runnable.extend(0..self.workers.len() as u32);
+        if let Some(requests) = &mut self.requests {
+            requests.start(now);
+            self.ask(now);
+        }
         self.start_training(now);
         self.settle(now);
     }
@@ -129,17 +138,24 @@ impl State {
     /// Gives worker `w` its next input, if there is one.
     fn take_input(&mut self, now: Time, w: u32) {
         let s = self.workers[w as usize].stage;
-        let item = if s == 0 { self.next_samples() } else { self.gather(now, w, s) };
+        let requested = self.requests.is_some();
+        let item = match s {
+            0 if requested => self.next_request(w),
+            0 => self.next_samples(),
+            _ => self.gather(now, w, s),
+        };
         let Some(mut item) = item else {
             self.note(now, w, Activity::Idle(NOBODY));
             self.stages[s].idle.push_back(w);
-            if self.stages.len() == 1 {
-                // Nothing more to read: what this worker could deliver is not known from now on.
+            if self.stages.len() == 1 || (requested && s == 0) {
+                // Nothing (more) to read: what this worker could deliver is not known from now on.
                 self.queue.set_blocked(now, true);
             }
             return;
         };
-        item.sequence = self.stages[s].take_input();
+        if !requested {
+            item.sequence = self.stages[s].take_input();
+        }
         let worker = &mut self.workers[w as usize];
         (worker.item, worker.since, worker.working) = (item, now, true);
         if worker.parked {
@@ -214,7 +230,7 @@ impl State {
         let stage = &mut self.stages[s];
         stage.pass();
         if last {
-            self.enqueue(now, w, item.samples);
+            self.deliver(now, w, &item);
         } else {
             stage.put(item);
             self.feed(s + 1, w);

@@ -77,6 +77,8 @@ impl State {
             return;
         }
         device.on_batch = 0;
+        self.want_request(now);
+        let training = &mut self.training;
         if training.waiters.is_empty() && self.queue.level() >= training.batch {
             self.queue.served_at_once();
             self.take_batch(now, d);
@@ -91,6 +93,7 @@ impl State {
     fn take_batch(&mut self, now: Time, d: u32) {
         self.training.steps.add_fresh(self.queue.take(now));
         self.trace_level(now);
+        self.replace_request(now);
         self.compute(now, d);
     }
 

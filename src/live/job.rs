@@ -8,7 +8,7 @@ use super::log::Log;
 use super::pace::{Limits, Pace, Pacer, Tally};
 use super::reader::Reader;
 use super::work::{Common, Hands, Link};
-use crate::account::{HandOver, Queue, Recorder, add_steps};
+use crate::account::{HandOver, Queue, Recorder, Requests, add_steps};
 use crate::engine::Time;
 use crate::hand_over::{self, State, Training, WorkerRun};
 use crate::random::{FileOrder, Streams};
@@ -186,6 +186,11 @@ fn state(scenario: &Scenario, job: &Job, part: &Part) -> State {
     let stages = (0..job.loader.stages.len()).map(|index| HandOver::new(job, index)).collect();
     let mut state = State::new(stages, workers, training, goal.quota);
     (state.recorder, state.level_track) = (recorder, level_track);
+    let samples = scenario.datasets[job.dataset].samples;
+    state.requests = Requests::of(job, samples, goal.quota);
+    if let (Some(requests), true) = (&mut state.requests, part.trace) {
+        requests.record();
+    }
     state
 }
 
@@ -244,7 +249,9 @@ fn collect(state: &mut State, part: &Part, planned: Time) -> Result<PartOutcome,
         ..JobOutcome::default()
     };
     state.queue.collect(end, &mut outcome.queue);
-    let last = state.stages.len() - 1;
+    // Where batches are made on request, those wait who might be asked.
+    let last = if state.requests.is_some() { 0 } else { state.stages.len() - 1 };
+    outcome.deliveries = state.requests.as_mut().map_or(Vec::new(), Requests::deliveries);
     outcome.queue.workers = state.workers.iter().filter(|w| w.stage == last).count() as u64;
     outcome.queue.ages = state.queue.ages().map_or(Vec::new(), |ages| ages.iter().collect());
     outcome.samples.started = state.started;

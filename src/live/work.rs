@@ -130,6 +130,10 @@ impl Hands {
 
     /// Does all that the stage does to an item.
     pub(super) fn carry_out(&mut self, item: &mut Item, log: &mut Log) -> Result<(), WorkError> {
+        if item.ready > Time::ZERO && item.ready > log.now() {
+            log.begin(Cause::Restart);
+            log.sleep_until(item.ready, &self.over);
+        }
         if !self.per_sample.is_empty() {
             for sample in 0..item.samples {
                 for operation in 0..self.per_sample.len() {

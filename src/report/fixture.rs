@@ -26,7 +26,7 @@ pub(super) fn scenario() -> Scenario {
         storage: 0,
         batch: 10,
         batch_interval: BatchInterval::Every(1.0),
-        loader: StageGraph { stages: vec![stage] },
+        loader: StageGraph { stages: vec![stage], requests: None },
         queue: QueueKind::Bounded,
         prefill: 0,
         copies_per_node: 1,

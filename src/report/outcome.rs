@@ -58,6 +58,9 @@ pub struct JobOutcome {
     pub cache: Vec<CacheRequests>,
     /// Counts that must balance.
     pub samples: SampleCounts,
+    /// Where a timeline is recorded: the batches that the loader of the first node made on request, in
+    /// the order in which they were finished.
+    pub deliveries: Vec<Delivery>,
 }
 
 /// Requests that went through a page cache.
@@ -67,6 +70,19 @@ pub struct CacheRequests {
     pub hits: u64,
     /// Those that went on to the storage.
     pub misses: u64,
+}
+
+/// A batch that a loader made on request.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// Its number, in the order of requests.
+    pub batch: u64,
+    /// Which of the first stage's workers made it.
+    pub worker: u32,
+    /// When it was finished [s].
+    pub finished: f64,
+    /// When the trainer took it [s], if it did.
+    pub taken: Option<f64>,
 }
 
 /// One completed step of a job copy.

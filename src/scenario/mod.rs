@@ -35,7 +35,7 @@ pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
     BatchInterval, Catalogue, Device, ENDLESS, Goal, Job, Pipeline, QueueKind, StepTime,
 };
-pub use loader::{Operation, Order, Stage, StageGraph, Unit};
+pub use loader::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
 pub use problem::{Problem, Problems};
 pub use profile::Reading;
 pub use settings::schema;

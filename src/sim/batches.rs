@@ -5,12 +5,16 @@ use crate::engine::Time;
 
 use super::device::State;
 use super::event::Clock;
+use super::workers::Item;
 use super::world::World;
 
 impl World<'_> {
     pub(super) fn want_batch(&mut self, clock: &mut Clock, d: u32) {
+        let l = self.devices[d as usize].loader;
+        if self.loaders[l as usize].requests.is_some() {
+            self.want_request(clock, l);
+        }
         let device = &mut self.devices[d as usize];
-        let l = device.loader;
         let loader = &mut self.loaders[l as usize];
         if loader.waiters.is_empty() && loader.queue.has_batch() {
             loader.queue.served_at_once();
@@ -30,11 +34,27 @@ impl World<'_> {
         let (l, job) = (device.loader as usize, &mut self.jobs[device.job as usize]);
         job.steps.add_fresh(self.loaders[l].queue.take(clock.now));
         self.trace_level(clock.now, l as u32);
+        if self.loaders[l].requests.is_some() {
+            self.replace_request(clock, l as u32);
+        }
         self.compute(clock, d);
     }
 
+    /// Worker `w` has made `item` for the trainer of loader `l`.
+    pub(super) fn deliver(&mut self, clock: &mut Clock, l: u32, w: u32, item: Item) {
+        let Some(requests) = &mut self.loaders[l as usize].requests else {
+            return self.enqueue(clock, l, w, item.samples.into());
+        };
+        requests.finish(clock.now, item.sequence);
+        while let Some(requests) = &mut self.loaders[l as usize].requests
+            && requests.hand_out()
+        {
+            self.enqueue(clock, l, w, item.samples.into());
+        }
+    }
+
     /// Worker `w` puts samples into the queue of loader `l`.
-    pub(super) fn enqueue(&mut self, clock: &mut Clock, l: u32, w: u32, samples: u64) {
+    fn enqueue(&mut self, clock: &mut Clock, l: u32, w: u32, samples: u64) {
         let loader = &mut self.loaders[l as usize];
         loader.queue.put(clock.now, samples);
         loader.in_progress -= samples;

@@ -61,7 +61,15 @@ impl World<'_> {
         let totals = loader.queue.totals(now);
         let queue: &mut QueueOutcome = &mut outcome.queue;
         loader.queue.collect(now, queue);
-        queue.workers += loader.workers_of(loader.stages.end - 1).len() as u64;
+        // Where batches are made on request, those wait who might be asked.
+        let stage = match &mut loader.requests {
+            Some(requests) => {
+                outcome.deliveries.append(&mut requests.deliveries());
+                loader.stages.start
+            }
+            None => loader.stages.end - 1,
+        };
+        queue.workers += loader.workers_of(stage).len() as u64;
         if let Some(of_queue) = loader.queue.ages() {
             ages.merge(of_queue);
         }

@@ -7,7 +7,8 @@
 //! - `workers`, `read` and `sizes`: the workers of loader stages and what their operations ask of
 //!   the machine,
 //! - `cached`: what of that a node's page cache holds,
-//! - `stages`: hand-over between stages, order, blocking,
+//! - `stages`: hand-over between stages, order, blocking; `requests`: loaders that make what they are
+//!   asked for,
 //! - `trainer`: steps, and the barrier between model copies; `device`: accelerators; `batches`: what
 //!   they take from a loader; `core_steps`: steps on the node's cores; `pipeline`: from stage to stage;
 //!   `waits`: what devices waited for beside batches,
@@ -28,6 +29,7 @@ mod device;
 mod event;
 mod pipeline;
 mod read;
+mod requests;
 mod sizes;
 mod stages;
 mod station;

@@ -35,6 +35,9 @@ impl World<'_> {
     pub(super) fn take_input(&mut self, clock: &mut Clock, w: u32) -> bool {
         let s = self.workers[w as usize].stage;
         let item = match self.stages[s as usize].previous {
+            None if self.loaders[self.workers[w as usize].loader as usize].requests.is_some() => {
+                return self.take_request(clock, w);
+            }
             None => self.next_samples(s),
             Some(previous) => self.gather(clock, w, s, previous),
         };
@@ -49,7 +52,9 @@ impl World<'_> {
             return false;
         };
         let stage = &mut self.stages[s as usize];
-        item.sequence = stage.hand_over.take_input();
+        if self.loaders[stage.loader as usize].requests.is_none() {
+            item.sequence = stage.hand_over.take_input();
+        }
         self.begin_item(w, item);
         true
     }
@@ -138,7 +143,7 @@ impl World<'_> {
             }
             None => {
                 let loader = stage.loader;
-                self.enqueue(clock, loader, w, item.samples as u64);
+                self.deliver(clock, loader, w, item);
             }
         }
     }

@@ -58,6 +58,12 @@ impl World<'_> {
             let device = &mut self.devices[d as usize];
             (device.state, device.since) = (State::Idle, clock.now);
         }
+        for l in self.jobs[j as usize].loaders.clone() {
+            if let Some(requests) = &mut self.loaders[l as usize].requests {
+                requests.start(clock.now);
+                self.ask(clock, l);
+            }
+        }
         for d in self.jobs[j as usize].devices.clone() {
             self.try_start(clock, d);
         }

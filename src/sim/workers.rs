@@ -65,6 +65,8 @@ pub(super) enum Phase {
     Idle,
     /// Its turn in the runnable list: it has room for new input.
     Ready,
+    /// To be started.
+    Starting,
     Opening,
     Latency,
     /// A file's bytes.
@@ -174,6 +176,7 @@ impl World<'_> {
     #[inline]
     pub(super) fn resume(&mut self, clock: &mut Clock, w: u32) {
         let done = match self.workers[w as usize].phase {
+            Phase::Starting => return self.run_worker(clock, w),
             Phase::Opening => self.opened(clock, w),
             Phase::Latency => self.first_byte(clock, w),
             Phase::Transfer | Phase::Request => self.transferred(clock, w),

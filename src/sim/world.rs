@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::account::{Queue, Recorder, Segment};
+use crate::account::{Queue, Recorder, Requests, Segment};
 use crate::engine::{self, Calendar, Model, Time};
 use crate::fluid::{GroupId, LinkId, Network};
 use crate::random::Streams;
@@ -101,6 +101,8 @@ pub(super) struct LoaderRun {
     pub(super) source: Source,
     /// The node's page cache, if the loader reads through one.
     pub(super) cached: Option<CacheUse>,
+    /// What it was asked for, if it makes batches on request.
+    pub(super) requests: Option<Box<Requests>>,
     /// Samples that the reading may take in all.
     pub(super) quota: u64,
     pub(super) started: u64,

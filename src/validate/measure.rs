@@ -27,6 +27,14 @@ pub struct Runs {
     pub before: Vec<f64>,
 }
 
+impl Runs {
+    /// Median samples per second of an attempt, or of the last one before it.
+    #[must_use]
+    pub fn rate(&self, attempt: usize) -> Option<f64> {
+        self.before.get(attempt).copied().or_else(|| median_rate(&self.last))
+    }
+}
+
 /// Runs every point as often as the plan says: all points once, then all of them again, each time in
 /// another order, so that what changes slowly on the machine meets all of them alike. Points whose
 /// runs differ by more than the noise floor are begun anew. `known` are runs that were made before.
@@ -153,7 +161,7 @@ mod tests {
         assert!(runs.iter().all(|runs| runs.last.len() == 5));
         let noise = |index: usize| noise(&rates(&runs[index].last)).expect("five runs");
         assert!(noise(1) < 0.01 && noise(2) > 0.1);
-        assert_eq!(runs.iter().map(|runs| runs.before.len()).collect::<Vec<_>>(), [0, 1, 1]);
+        assert_eq!(runs.iter().map(|runs| runs.before.len()).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]

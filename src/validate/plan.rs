@@ -31,6 +31,8 @@ pub struct PlanPoint {
     pub used: Use,
     /// Changes to the scenario, `key=value`.
     pub set: Vec<String>,
+    /// Where the step is to be so many times as long as the loader needs for what it takes.
+    pub crossover: Option<f64>,
 }
 
 /// Whether a point may be fitted on.
@@ -79,6 +81,8 @@ struct FilePoint {
     used: Use,
     #[serde(default)]
     set: toml::Table,
+    #[serde(default)]
+    crossover: Option<Spanned<f64>>,
 }
 
 fn default<T>(value: T) -> Spanned<T> {
@@ -124,7 +128,8 @@ impl Plan {
         let point = |point: Spanned<FilePoint>| {
             let point = point.into_inner();
             let set = common.iter().cloned().chain(changes(&point.set)).collect();
-            PlanPoint { name: point.name, used: point.used, set }
+            let crossover = point.crossover.map(Spanned::into_inner);
+            PlanPoint { name: point.name, used: point.used, set, crossover }
         };
         Ok(Plan {
             scenario: path.parent().unwrap_or(Path::new("")).join(&file.scenario),
@@ -161,6 +166,7 @@ impl File {
                 return Err(error(point.span(), &what));
             }
             self.check_held_out(index, &error)?;
+            check_crossover(point.get_ref(), &error)?;
         }
         Ok(())
     }
@@ -177,6 +183,23 @@ impl File {
         let what = format!("{:?} is the same configuration as {:?}", point.name, twin.name);
         Err(error(self.point[index].span(), &format!("{what}; remove one")))
     }
+}
+
+/// A step that is placed at a crossover is not written as well.
+fn check_crossover(
+    point: &FilePoint,
+    error: &impl Fn(Range<usize>, &str) -> PlanError,
+) -> Result<(), PlanError> {
+    let Some(crossover) = &point.crossover else { return Ok(()) };
+    if !(0.01..=100.0).contains(crossover.get_ref()) {
+        let what = "write `crossover` as a multiple of what the loader needs, 0.01 to 100";
+        return Err(error(crossover.span(), what));
+    }
+    if point.set.keys().any(|key| key.starts_with("job.model")) {
+        let what = "`crossover` says how long a step takes; remove it, or `job.model` from `set`";
+        return Err(error(crossover.span(), what));
+    }
+    Ok(())
 }
 
 /// The table's entries as `key=value`.
@@ -241,5 +264,9 @@ use = "fit"
         assert!(parse(&seen).expect_err("seen").contains("same configuration as \"slow\""));
         assert!(parse("scenario = \"s\"").expect_err("empty").contains("no points"));
         assert!(with("= 3\n", "= 3\nnoise_floor = nan\n").contains("as a share"));
+        let step = with("use = \"held-out\"", "use = \"held-out\"\ncrossover = 1.0");
+        assert!(step.contains("p.toml:9:13: `crossover` says how long a step takes"), "{step}");
+        let much = with("use = \"fit\"", "use = \"fit\"\ncrossover = 1e9");
+        assert!(much.contains("0.01 to 100"), "{much}");
     }
 }

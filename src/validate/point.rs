@@ -1,7 +1,7 @@
 //! One configuration: what was predicted and what was measured.
 
 use super::measure::{noise, rates};
-use super::{Bound, Naive, Observed, Use};
+use super::{Bound, Naive, Observed, Pace, Use};
 use crate::stats::quantile;
 use serde::Serialize;
 
@@ -20,6 +20,8 @@ pub struct Point {
     pub runs: Vec<Observed>,
     /// Median samples per second of earlier attempts, whose runs differed too much.
     pub before: Vec<f64>,
+    /// How fast the cores were meanwhile, as fit points told.
+    pub pace: Pace,
     /// What the naive model says.
     pub naive: Option<Naive>,
     /// Relative standard deviation of samples per second up to which the runs count.
@@ -59,6 +61,7 @@ impl Point {
             predicted,
             runs: Vec::new(),
             before: Vec::new(),
+            pace: Pace::default(),
             naive: None,
             noise_floor,
         }

@@ -1,6 +1,6 @@
 //! The error table for people.
 
-use super::{Bound, Class, Observed, Point, Refit, Told, Verdict};
+use super::{Bound, Class, Observed, Pace, Point, Refit, Told, Verdict};
 use crate::report::format::{number, rate, seconds, share, signed_share};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::NOTHING};
 use std::fmt::Write;
@@ -125,7 +125,20 @@ fn summary(points: &[Point]) -> Vec<String> {
         ),
         format!("fastest and slowest  {}", extremes(points)),
     ]);
+    lines.extend(pace(points));
     lines
+}
+
+/// How fast cores were, where fit points told it, attempt by attempt.
+fn pace(points: &[Point]) -> Option<String> {
+    let mut paces: Vec<Pace> = points.iter().map(|point| point.pace).collect();
+    paces.retain(|pace| *pace != Pace::default());
+    paces.sort_by(|a, b| a.decode.total_cmp(&b.decode).then(a.step.total_cmp(&b.step)));
+    paces.dedup();
+    let of = |pace: &Pace| format!("decoding {:.2}, steps {:.2}", pace.decode, pace.step);
+    let all: Vec<String> = paces.iter().map(of).collect();
+    let what = "times on cores against the profile's, as fit points of an attempt show";
+    (!all.is_empty()).then(|| format!("pace                 {} ({what})", all.join("; ")))
 }
 
 /// What held-out points that were not run are bound by.

@@ -48,8 +48,9 @@ const FAST: &str = "workers = 2\nper_sample = [\"read\"]\nbuffer = \"16 samples\
 const SLOW: &str = "workers = 1\nper_sample = [\"read\", { delay = \"3 ms\" }]\nbuffer = 16";
 
 /// What the job shows in each world, checked for what holds of every run.
-fn worlds(scenario: &Scenario) -> [(&'static str, JobOutcome); 2] {
-    let simulated = sim::run(scenario, 0, &sim::Options::default()).jobs.remove(0);
+pub(crate) fn worlds(scenario: &Scenario) -> [(&'static str, JobOutcome); 2] {
+    let options = sim::Options { trace: true, ..sim::Options::default() };
+    let simulated = sim::run(scenario, 0, &options).jobs.remove(0);
     let part = Part {
         job: 0,
         copy: 0,

@@ -15,6 +15,7 @@ mod fletcher;
 mod import;
 mod knobs;
 mod live;
+mod on_request;
 mod output;
 mod plot;
 mod profile;

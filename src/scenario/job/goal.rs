@@ -18,6 +18,17 @@ pub struct Goal {
 }
 
 impl Scenario {
+    /// Samples of an epoch that are trained on: of a loader on request those in whole batches of its
+    /// node, otherwise all.
+    fn samples_of_epoch(&self, job: &Job) -> u64 {
+        let samples = self.datasets[job.dataset].samples;
+        if job.loader.requests.is_none() {
+            return samples;
+        }
+        let nodes = u64::from(job.nodes);
+        samples / nodes / job.batch * job.batch * nodes
+    }
+
     /// How far each copy of `job` goes.
     #[must_use]
     pub fn goal(&self, job: &Job) -> Goal {
@@ -38,7 +49,7 @@ impl Scenario {
             }
             (Stop::Steps(steps), None) => Goal { steps, fresh: ENDLESS, quota: ENDLESS },
             (Stop::Epochs(epochs), known) => {
-                let samples = epochs * self.datasets[job.dataset].samples as f64;
+                let samples = epochs * self.samples_of_epoch(job) as f64;
                 let batches = (samples / (job.batch * models) as f64).ceil().max(1.0);
                 match known {
                     Some(k) => {

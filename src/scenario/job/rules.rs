@@ -35,6 +35,7 @@ impl Rules<'_> {
             self.check_circular(job);
             self.check_adaptive(job);
             self.check_prefill(job);
+            self.check_requests(job);
         }
         self.check_start(job);
         if let Some(cluster) = self.around.cluster {
@@ -52,7 +53,7 @@ impl Rules<'_> {
 
     /// The stages; none where they are wrong.
     pub(super) fn graph(&self) -> StageGraph {
-        let empty = StageGraph { stages: Vec::new() };
+        let empty = StageGraph { stages: Vec::new(), requests: None };
         self.loader.map_or(empty, |loader| loader.graph.clone())
     }
 
@@ -141,6 +142,28 @@ impl Rules<'_> {
         }
     }
 
+    /// What is made on request is not overwritten, is not there at the start, and comes in epochs.
+    fn check_requests(&self, job: &Job) {
+        if job.loader.requests.is_none() {
+            return;
+        }
+        if let (Some(at), 1..) = (self.settings.prefill.at, job.prefill) {
+            let what = "this loader makes batches on request, and none before the first";
+            self.check.wrong(at, what, "remove `prefill`");
+        }
+        let dataset = self.around.datasets.get(job.dataset).and_then(Option::as_ref);
+        let nodes = u64::from(job.nodes);
+        if let Some(dataset) = dataset.filter(|of| of.samples / nodes < job.batch && nodes > 1) {
+            let samples = self.check.find(&["dataset", &dataset.name, "samples"]);
+            let at = self.check.blame(&[self.settings.batch.at, samples], self.at);
+            let what = format!(
+                "an epoch of {} samples has no batch of {} for each of {nodes} nodes",
+                dataset.samples, job.batch
+            );
+            self.check.wrong(at, what, "write a smaller batch, fewer nodes, or a larger data set");
+        }
+    }
+
     fn check_start(&self, job: &Job) {
         let last = job.start + job.stagger * f64::from(job.copies - 1);
         if last > Time::MAX {
@@ -193,7 +216,10 @@ impl Rules<'_> {
     fn check_memory(&self, job: &Job, dataset: &Dataset, node: &Node) {
         let stored = dataset.mean_size();
         let decoded = dataset.decoded_size.unwrap_or(stored);
-        let buffered: f64 = job.loader.stages.iter().fold(0.0, |sum, stage| match stage.unit {
+        let stages = &job.loader.stages;
+        // Batches made on request are never more than those asked for, at whatever stage they are.
+        let counted = if job.loader.requests.is_some() { stages.len() - 1 } else { 0 };
+        let buffered: f64 = stages[counted..].iter().fold(0.0, |sum, stage| match stage.unit {
             Unit::Sample => sum + stage.buffer as f64,
             Unit::Batch => sum + stage.buffer as f64 * job.batch as f64,
         });

@@ -55,12 +55,25 @@ impl DecodeSettings {
     }
 }
 
-/// What the profile says of decoding samples of `dataset`, to be written at `at`.
-pub(super) fn measured(
+/// Decoding in a loader whose table is at `at`: as written, or as the profile says of images.
+pub(super) fn of_sample(
+    written: &Field<DecodeSettings>,
     check: Check<'_>,
     at: NodeId,
     dataset: Option<&Dataset>,
-) -> Option<DecodeLaw> {
+) -> Option<Option<Operation>> {
+    if let Some((at, decode)) = written.given() {
+        return Some(Some(decode.resolve(check, at, dataset)?));
+    }
+    let images = dataset.is_some_and(|of| of.image.is_some());
+    if written.is_written() || !images {
+        return Some(None);
+    }
+    Some(Some(Operation::Decode(measured(check, at, dataset)?)))
+}
+
+/// What the profile says of decoding samples of `dataset`, to be written at `at`.
+fn measured(check: Check<'_>, at: NodeId, dataset: Option<&Dataset>) -> Option<DecodeLaw> {
     if let Some(dataset) = dataset
         && dataset.image.is_none()
     {

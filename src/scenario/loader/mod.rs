@@ -1,12 +1,19 @@
 //! What a loader does, in stages: the common language of every preset and of both worlds.
 
 mod decode;
+mod in_memory;
+mod keras;
+mod pytorch;
+mod requests;
 pub(super) mod settings;
 mod stages;
+mod tf_data;
 mod tf_queue;
 
 use super::Distribution;
 use crate::law::DecodeLaw;
+
+pub use requests::{Dealt, NextEpoch, Replaced, Requests};
 
 /// A chain of stages from storage to trainer. Never empty; the first stage is the only one that
 /// reads.
@@ -14,6 +21,9 @@ use crate::law::DecodeLaw;
 pub struct StageGraph {
     /// The stages, from storage to trainer.
     pub stages: Vec<Stage>,
+    /// Where the first stage makes the batches that it is asked for, and no others. Then its items
+    /// are batches, and no worker ever waits for room or its turn.
+    pub requests: Option<Requests>,
 }
 
 /// A pool of identical workers and the buffer that they fill.

@@ -1,6 +1,10 @@
 //! How loaders are written, and what every stage graph must fulfil.
 
+use super::in_memory::InMemory;
+use super::keras::Keras;
+use super::pytorch::Pytorch;
 use super::stages::StageSettings;
+use super::tf_data::TfData;
 use super::tf_queue::TfQueue;
 use super::{Operation, Stage, StageGraph, Unit};
 use crate::scenario::Dataset;
@@ -20,6 +24,14 @@ const MOST_WORKERS: u64 = 1_000_000;
 pub(in crate::scenario) enum LoaderSettings {
     /// TensorFlow 1 queue: threads that read, decode and enqueue samples.
     TfQueue(TfQueue),
+    /// PyTorch's `DataLoader`: processes that make whole batches, asked in turn.
+    Pytorch(Pytorch),
+    /// Keras' `OrderedEnqueuer`: a pool of workers, and a queue of promised batches.
+    Keras(Keras),
+    /// TensorFlow's `tf.data`: reads and calls in parallel, batches, a prefetch.
+    TfData(TfData),
+    /// Synthetic data: batches that are there.
+    InMemory(InMemory),
     /// Stages from storage to trainer.
     Stages(List<StageSettings>),
 }
@@ -59,8 +71,13 @@ impl LoaderSettings {
             Self::TfQueue(settings) => {
                 let stage = settings.resolve(check, check.inside(at), dataset)?;
                 let last_buffer = settings.capacity.at;
-                Some(ResolvedLoader { graph: StageGraph { stages: vec![stage] }, last_buffer })
+                let graph = StageGraph { stages: vec![stage], requests: None };
+                Some(ResolvedLoader { graph, last_buffer })
             }
+            Self::Pytorch(settings) => settings.resolve(check, check.inside(at), batch, dataset),
+            Self::Keras(settings) => settings.resolve(check, check.inside(at), dataset),
+            Self::TfData(settings) => settings.resolve(check, check.inside(at), batch, dataset),
+            Self::InMemory(_) => Some(InMemory::resolve()),
             Self::Stages(stages) => resolve_stages(check, check.inside(at), stages, batch, dataset),
         }
     }
@@ -98,7 +115,8 @@ fn resolve_stages(
         let what = format!("the stages have {workers} workers together");
         check.wrong(at, what, format!("write at most {MOST_WORKERS} workers in all"));
     }
-    (!stages.is_empty()).then_some(ResolvedLoader { graph: StageGraph { stages }, last_buffer })
+    let graph = StageGraph { stages, requests: None };
+    (!graph.stages.is_empty()).then_some(ResolvedLoader { graph, last_buffer })
 }
 
 /// The first stage reads each sample once, and no other stage reads.

@@ -37,17 +37,12 @@ impl TfQueue {
         let threads = check.required(at, &self.threads, "threads", "write `threads = 8`");
         let remedy = "write `capacity = \"2000 samples\"`";
         let capacity = check.required(at, &self.capacity, "capacity", remedy);
-        let mut per_sample = vec![Operation::Read];
-        if let Some((at, decode)) = self.decode.given() {
-            per_sample.push(decode.resolve(check, at, dataset)?);
-        } else if !self.decode.is_written() && dataset.is_some_and(|of| of.image.is_some()) {
-            per_sample.push(Operation::Decode(decode::measured(check, at, dataset)?));
-        }
+        let decode = decode::of_sample(&self.decode, check, at, dataset)?;
         Some(Stage {
             name: "enqueue".to_owned(),
             workers: threads?.small(),
             unit: Unit::Sample,
-            per_sample,
+            per_sample: [Operation::Read].into_iter().chain(decode).collect(),
             per_item: Vec::new(),
             order: Order::Any,
             buffer: capacity?.whole(),

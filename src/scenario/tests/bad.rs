@@ -146,8 +146,8 @@ fn unknown_and_missing_keys_are_named() {
         ),
         (
             "[job.loader.tf-queue]",
-            "[job.loader.^pytorch]",
-            "job.lenet.loader.pytorch",
+            "[job.loader.^torchdata]",
+            "job.lenet.loader.torchdata",
             "unknown kind",
             "`stages`",
         ),

@@ -85,6 +85,7 @@ fn fletcher_job() -> Job {
                 order: Order::Any,
                 buffer: 2000,
             }],
+            requests: None,
         },
         queue: QueueKind::Bounded,
         prefill: 0,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::account::{HandOver, Queue};
+use crate::account::{HandOver, Queue, Requests};
 use crate::scenario::Job;
 use crate::sim::read::{Mount, ShardCursor, Source};
 use crate::sim::stages::StageRun;
@@ -35,6 +35,7 @@ impl Builder<'_, '_> {
             intra: self.intra(job),
             decoded_size: dataset.decoded_size,
             queue: queue(copy),
+            requests: self.requests(copy, rank),
             stages: first_stage..self.parts.stages.len() as u32,
             workers: first..self.parts.workers.len() as u32,
             first_worker,
@@ -45,6 +46,17 @@ impl Builder<'_, '_> {
             level_track: self.track(process, || "queue".to_owned()),
         };
         self.parts.loaders.push(loader);
+    }
+
+    /// What the loader of node number `rank` is asked for, with its history where a timeline is
+    /// recorded.
+    fn requests(&self, copy: &JobCopy, rank: u32) -> Option<Box<Requests>> {
+        let samples = self.scenario.datasets[copy.job.dataset].samples;
+        let mut requests = Requests::of(copy.job, samples, copy.goal.quota)?;
+        if rank == 0 && self.parts.recorder.is_some() {
+            requests.record();
+        }
+        Some(Box::new(requests))
     }
 
     /// The storage of `job` as the node being built sees it, and the node's cores.

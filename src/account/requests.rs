@@ -1,0 +1,244 @@
+//! Loaders that make batches on request: what has been asked of whom, and what may be handed out.
+//!
+//! The bookkeeping of PyTorch's `_MultiProcessingDataLoaderIter` and Keras' `OrderedEnqueuer`, for
+//! both worlds: they say when the trainer wants and gets a batch and when a worker has made one.
+
+use crate::engine::{Span, Time};
+use crate::report::Delivery;
+use crate::scenario::{Dealt, Job, NextEpoch, Replaced, Requests as Settings};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Most deliveries that are kept for a report.
+const MOST_KEPT: usize = 100_000;
+
+/// The requests of one loader.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    settings: Settings,
+    workers: u32,
+    batch: u64,
+    /// Batches of an epoch.
+    epoch: u64,
+    /// Samples of the data set, and nodes that share them.
+    samples: u64,
+    nodes: u64,
+    /// Batches in all.
+    total: u64,
+    /// Batches that the trainer has wanted, that were asked for, and that it has taken.
+    wanted: u64,
+    asked: u64,
+    taken: u64,
+    /// Requests may go up to here: the end of the epoch in progress.
+    bound: u64,
+    /// When its workers are there.
+    ready: Time,
+    /// When the last request found room in the queue of promises.
+    last: Time,
+    /// Whose turn it is.
+    turn: u32,
+    /// Requests that wait for a worker: each worker's own, or those of all.
+    inboxes: Vec<VecDeque<u64>>,
+    /// Of each worker, batches asked of it and not taken.
+    open: Vec<u32>,
+    /// Workers of the batches that are being made.
+    made_by: BTreeMap<u64, u32>,
+    /// Finished batches that wait for earlier ones, with their workers.
+    early: BTreeMap<u64, u32>,
+    /// The next to be handed out, where order is kept.
+    next: u64,
+    /// Workers of the batches that can be taken, oldest first.
+    handed: VecDeque<(u64, u32)>,
+    deliveries: Option<Vec<Delivery>>,
+}
+
+/// A batch to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// Its number among all of the loader.
+    pub(crate) batch: u64,
+    /// Position of its first sample in the reading of the loader's node.
+    pub(crate) first: u64,
+    /// When its worker is there.
+    pub(crate) ready: Time,
+}
+
+impl Requests {
+    /// Those of a node's loader of `job`, which reads a data set of `samples`, `quota` of them in all.
+    pub(crate) fn of(job: &Job, samples: u64, quota: u64) -> Option<Requests> {
+        let settings = job.loader.requests?;
+        let workers = job.loader.stages.first()?.workers;
+        let nodes = u64::from(job.nodes);
+        let inboxes = match settings.dealt {
+            Dealt::InTurn => workers as usize,
+            Dealt::AsFree => 1,
+        };
+        Some(Requests {
+            settings,
+            workers,
+            batch: job.batch,
+            epoch: (samples / nodes / job.batch).max(1),
+            samples,
+            nodes,
+            total: quota.div_ceil(job.batch),
+            wanted: 0,
+            asked: 0,
+            taken: 0,
+            bound: 0,
+            ready: Time::ZERO,
+            last: Time::ZERO,
+            turn: 0,
+            inboxes: vec![VecDeque::new(); inboxes],
+            open: vec![0; workers as usize],
+            made_by: BTreeMap::new(),
+            early: BTreeMap::new(),
+            next: 0,
+            handed: VecDeque::new(),
+            deliveries: None,
+        })
+    }
+
+    /// From now on keeps when each batch was made and taken.
+    pub(crate) fn record(&mut self) {
+        self.deliveries = Some(Vec::new());
+    }
+
+    /// What was kept.
+    pub(crate) fn deliveries(&mut self) -> Vec<Delivery> {
+        self.deliveries.take().unwrap_or_default()
+    }
+
+    /// The job begins.
+    pub(crate) fn start(&mut self, now: Time) {
+        if self.settings.next_epoch != NextEpoch::WhenWanted {
+            self.begin_epoch(now);
+        }
+    }
+
+    /// The trainer wants a batch.
+    pub(crate) fn want(&mut self, now: Time) {
+        self.wanted += 1;
+        if self.asked == self.wanted + self.settings.ahead.saturating_sub(1) {
+            self.last = now;
+        }
+        if self.taken == self.bound && self.settings.next_epoch == NextEpoch::WhenWanted {
+            self.begin_epoch(now);
+        }
+    }
+
+    /// The trainer takes the oldest batch that was handed out.
+    pub(crate) fn take(&mut self, now: Time) {
+        self.taken += 1;
+        if let Some((batch, worker)) = self.handed.pop_front() {
+            self.open[worker as usize] -= 1;
+            if let Some(delivery) = self.delivery(batch) {
+                delivery.taken = Some(now.seconds());
+            }
+        }
+        if self.taken == self.bound {
+            match self.settings.next_epoch {
+                // Another model copy waits already.
+                NextEpoch::WhenWanted if self.wanted > self.taken => self.begin_epoch(now),
+                NextEpoch::WhenWanted => {}
+                NextEpoch::Polled(period) => {
+                    let period = Span::from_seconds(period).0.max(1);
+                    let waited = now.since(self.last).0.max(1).div_ceil(period) * period;
+                    self.begin_epoch(self.last + Span(waited));
+                }
+            }
+        }
+    }
+
+    /// The first epoch, or the next one: workers are started, and asked in turn from the first on.
+    fn begin_epoch(&mut self, now: Time) {
+        let first = self.bound == 0;
+        self.bound = self.bound.saturating_add(self.epoch).min(self.total);
+        let starts = first || !self.settings.persistent;
+        let start = if starts { self.settings.start * f64::from(self.workers) } else { 0.0 };
+        self.ready = now + Span::from_seconds(start);
+        self.turn = 0;
+    }
+
+    /// Asks for one more batch, if that is due; whose inbox it lies in.
+    pub(crate) fn ask(&mut self, now: Time) -> Option<u32> {
+        let count = match self.settings.replaced {
+            Replaced::WhenTaken => self.taken,
+            Replaced::WhenWanted => self.wanted,
+        };
+        if self.asked >= self.bound || self.asked >= count.saturating_add(self.settings.ahead) {
+            return None;
+        }
+        let inbox = match self.settings.dealt {
+            Dealt::InTurn => self.whose_turn()?,
+            Dealt::AsFree => 0,
+        };
+        self.inboxes[inbox as usize].push_back(self.asked);
+        if self.settings.dealt == Dealt::InTurn {
+            self.open[inbox as usize] += 1;
+        }
+        self.asked += 1;
+        if self.asked < self.wanted.saturating_add(self.settings.ahead) {
+            self.last = now.max(self.ready);
+        }
+        Some(inbox)
+    }
+
+    /// The next worker, or out of order the next one that has less than its share to do.
+    fn whose_turn(&mut self) -> Option<u32> {
+        let share = self.settings.ahead.max(1) / u64::from(self.workers);
+        for _ in 0..self.workers {
+            let worker = self.turn;
+            self.turn = (self.turn + 1) % self.workers;
+            if self.settings.in_order || u64::from(self.open[worker as usize]) < share {
+                return Some(worker);
+            }
+        }
+        None
+    }
+
+    /// Whether each worker has requests of its own.
+    pub(crate) fn in_turn(&self) -> bool {
+        self.settings.dealt == Dealt::InTurn
+    }
+
+    /// What worker number `worker` is to make next.
+    pub(crate) fn next(&mut self, worker: u32) -> Option<Request> {
+        let inbox = if self.in_turn() { worker } else { 0 };
+        let batch = self.inboxes[inbox as usize].pop_front()?;
+        if !self.in_turn() {
+            self.open[worker as usize] += 1;
+        }
+        self.made_by.insert(batch, worker);
+        let (epoch, of_epoch) = (batch / self.epoch, batch % self.epoch);
+        // Where epochs begin in the reading of a node: at their own first samples.
+        let begin = (epoch * self.samples).div_ceil(self.nodes);
+        Some(Request { batch, first: begin + of_epoch * self.batch, ready: self.ready })
+    }
+
+    /// All stages have done what they do to `batch`.
+    pub(crate) fn finish(&mut self, now: Time, batch: u64) {
+        let Some(worker) = self.made_by.remove(&batch) else { return };
+        self.early.insert(batch, worker);
+        if let Some(kept) = &mut self.deliveries
+            && kept.len() < MOST_KEPT
+        {
+            kept.push(Delivery { batch, worker, finished: now.seconds(), taken: None });
+        }
+    }
+
+    /// Whether a finished batch can be handed to the trainer now; it is.
+    pub(crate) fn hand_out(&mut self) -> bool {
+        let next = match self.settings.in_order {
+            true => self.early.remove_entry(&self.next),
+            false => self.early.pop_first(),
+        };
+        let Some(handed) = next else { return false };
+        self.next += 1;
+        self.handed.push_back(handed);
+        true
+    }
+
+    fn delivery(&mut self, batch: u64) -> Option<&mut Delivery> {
+        let kept = self.deliveries.as_mut()?;
+        kept.iter_mut().rev().find(|delivery| delivery.batch == batch)
+    }
+}

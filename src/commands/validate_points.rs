@@ -1,0 +1,116 @@
+//! The points of a plan with what was predicted of them and what fit points say about that.
+
+use super::Failure;
+use super::validate::{Base, nothing};
+use crate::profile::Profile;
+use crate::validate::{
+    Bound, Likeness, Observed, Pace, Plan, PlanPoint, Point, Runs, Simulated, Use, Witness,
+    simulate, with_errors,
+};
+use rayon::prelude::*;
+
+/// The points with their live runs and what was predicted of them: from the profile, at the pace that
+/// the fit points of the same attempt show. How far single runs are from predictions is taken from the
+/// fit points that are bound by the same, or from all that are as much timed or real as the point,
+/// whichever is more.
+pub(super) fn predictions(
+    base: &Base,
+    plan: &Plan,
+    runs: Vec<Runs>,
+) -> Result<Vec<Point>, Failure> {
+    let expected: Vec<Expected> = plan
+        .points
+        .par_iter()
+        .map(|point| Expected::of(base, plan, point, &base.profile))
+        .collect::<Result<_, _>>()?;
+    let seen = Seen { base, plan, runs: &runs, expected: &expected };
+    let one = |at: usize| -> Result<Point, Failure> {
+        let (point, runs) = (&plan.points[at], &runs[at]);
+        let pace = seen.pace(runs.before.len(), None);
+        let found = match pace == Pace::default() {
+            true => expected[at].found.clone(),
+            false => Expected::of(base, plan, point, &pace.applied(&base.profile))?.found,
+        };
+        let likeness = expected[at].likeness;
+        let prediction =
+            found.predict(&seen.errors(likeness)).ok_or_else(|| nothing(&point.name))?;
+        let mut compared = Point::new(&point.name, point.used, prediction, plan.noise_floor);
+        (compared.bound, compared.naive, compared.pace) = (likeness.bound, found.naive, pace);
+        (compared.runs, compared.before) = (runs.last.clone(), runs.before.clone());
+        Ok(compared)
+    };
+    (0..plan.points.len()).into_par_iter().map(one).collect()
+}
+
+/// What a profile says of a point.
+struct Expected {
+    found: Simulated,
+    /// Samples per second, median.
+    rate: f64,
+    likeness: Likeness,
+}
+
+impl Expected {
+    fn of(
+        base: &Base,
+        plan: &Plan,
+        point: &PlanPoint,
+        profile: &Profile,
+    ) -> Result<Expected, Failure> {
+        let overrides = base.overrides(&point.set)?;
+        let found = simulate(&base.file, &overrides, profile, plan.predictions, None)?;
+        let median = found.predict(profile).ok_or_else(|| nothing(&point.name))?.median;
+        let likeness = Likeness::of(Bound::of(&median), &base.file.resolve(&overrides)?);
+        Ok(Expected { found, rate: median.samples_per_second, likeness })
+    }
+}
+
+/// All that is known when a point is predicted: of the others only what fit points showed.
+struct Seen<'a> {
+    base: &'a Base,
+    plan: &'a Plan,
+    runs: &'a [Runs],
+    expected: &'a [Expected],
+}
+
+impl Seen<'_> {
+    /// Fit points that were run.
+    fn fit_points(&self) -> impl Iterator<Item = usize> {
+        let used = |at: &usize| self.plan.points[*at].used == Use::Fit;
+        (0..self.plan.points.len()).filter(used).filter(|at| !self.runs[*at].last.is_empty())
+    }
+
+    /// How fast the cores were in an attempt, as told by fit points but one.
+    fn pace(&self, attempt: usize, but: Option<usize>) -> Pace {
+        let witness = |at: usize| {
+            let Expected { rate, likeness, .. } = self.expected[at];
+            let measured = self.runs[at].rate(attempt)?;
+            Some(Witness { likeness, predicted: rate, measured })
+        };
+        let others = self.fit_points().filter(|at| Some(*at) != but);
+        Pace::of(&others.filter_map(witness).collect::<Vec<_>>())
+    }
+
+    /// The profile with how far runs are from predictions that know nothing of them.
+    fn errors(&self, of: Likeness) -> Profile {
+        let bound_alike = self.errors_of(&|other| other == of);
+        let as_real = self.errors_of(&|other| other.timed == of.timed);
+        if noise(&bound_alike) > noise(&as_real) { bound_alike } else { as_real }
+    }
+
+    fn errors_of(&self, wanted: &dyn Fn(Likeness) -> bool) -> Profile {
+        let mine = self.fit_points().filter(|at| wanted(self.expected[*at].likeness));
+        let group = |at: usize| {
+            let (runs, expected) = (&self.runs[at], &self.expected[at]);
+            let pace = self.pace(runs.before.len(), Some(at)).factor(expected.likeness);
+            (expected.rate / pace, &runs.last[..])
+        };
+        let groups: Vec<(f64, &[Observed])> = mine.map(group).collect();
+        with_errors(&self.base.profile, &groups)
+    }
+}
+
+/// How much equal runs differ on the machine of a profile, as a share.
+fn noise(profile: &Profile) -> f64 {
+    profile.noise.as_ref().and_then(|noise| noise.value("run_to_run")).unwrap_or(0.0)
+}

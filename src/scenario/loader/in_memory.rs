@@ -1,0 +1,28 @@
+//! Batches that are there: synthetic data.
+
+use super::settings::ResolvedLoader;
+use super::{Order, Stage, StageGraph, Unit};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Batches that are there whenever they are wanted: synthetic data, to see what training alone does.
+/// Nothing is read.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct InMemory {}
+
+impl InMemory {
+    pub(super) fn resolve() -> ResolvedLoader {
+        let stage = Stage {
+            name: "memory".to_owned(),
+            workers: 1,
+            unit: Unit::Batch,
+            per_sample: Vec::new(),
+            per_item: Vec::new(),
+            order: Order::Any,
+            buffer: 1,
+        };
+        let graph = StageGraph { stages: vec![stage], requests: None };
+        ResolvedLoader { graph, last_buffer: None }
+    }
+}

@@ -1,0 +1,74 @@
+//! Keras' `OrderedEnqueuer` over a `Sequence`.
+
+use super::decode::{self, DecodeSettings};
+use super::pytorch::of_batch;
+use super::settings::ResolvedLoader;
+use super::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
+use crate::scenario::Dataset;
+use crate::scenario::check::Check;
+use crate::scenario::distribution::settings::Varying;
+use crate::scenario::document::NodeId;
+use crate::scenario::field::Field;
+use crate::scenario::number::{Amount, Count};
+use crate::units::Time;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// How often Keras looks whether all of an epoch has been taken [s].
+const POLL: f64 = 0.1;
+
+/// Keras' `OrderedEnqueuer` over a `Sequence`: a pool of workers that each make whole batches, and a
+/// bounded queue of their promises, in order. Samples that fill no batch are dropped.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Keras {
+    /// Workers on each node.
+    #[schemars(required)]
+    workers: Field<Count<1, 100_000>>,
+    /// Batches that the queue of promises holds (default: 10).
+    max_queue_size: Field<Count<1, 1_000_000>>,
+    /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
+    /// says if the samples are images, otherwise 0 s).
+    decode: Field<DecodeSettings>,
+    /// Core-seconds of a worker to put a batch together and hand it over (default: 0 s).
+    collate: Field<Varying<Time>>,
+    /// Time to start a worker, one after the other, at the beginning of each epoch (default: 0 s).
+    start: Field<Amount<Time>>,
+}
+
+impl Keras {
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        dataset: Option<&Dataset>,
+    ) -> Option<ResolvedLoader> {
+        let workers = check.required(at, &self.workers, "workers", "write `workers = 4`");
+        let queue = self.max_queue_size.get().map_or(10, |size| size.0);
+        let decode = decode::of_sample(&self.decode, check, at, dataset)?;
+        let collate = of_batch(&self.collate, check)?;
+        // Beside those in the queue, one is submitted and waits for room there.
+        let ahead = queue + 1;
+        let stage = Stage {
+            name: "worker".to_owned(),
+            workers: workers?.small(),
+            unit: Unit::Batch,
+            per_sample: [Operation::Read].into_iter().chain(decode).collect(),
+            per_item: collate.into_iter().collect(),
+            order: Order::Any,
+            // And one more while the trainer waits for the first.
+            buffer: ahead + 1,
+        };
+        let requests = Requests {
+            ahead,
+            replaced: Replaced::WhenWanted,
+            dealt: Dealt::AsFree,
+            in_order: true,
+            next_epoch: NextEpoch::Polled(POLL),
+            start: self.start.get().map_or(0.0, |time| time.0),
+            persistent: false,
+        };
+        let graph = StageGraph { stages: vec![stage], requests: Some(requests) };
+        Some(ResolvedLoader { graph, last_buffer: self.max_queue_size.at.or(self.workers.at) })
+    }
+}

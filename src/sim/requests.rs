@@ -1,0 +1,80 @@
+//! Loaders that make batches on request: who is asked, and who begins.
+
+use crate::account::{Activity, NOBODY};
+use crate::report::Cause;
+
+use super::event::{Clock, Customer, Delay, Event};
+use super::workers::{Item, Phase};
+use super::world::World;
+
+impl World<'_> {
+    /// The trainer of loader `l` wants a batch.
+    pub(super) fn want_request(&mut self, clock: &mut Clock, l: u32) {
+        let Some(requests) = &mut self.loaders[l as usize].requests else { return };
+        requests.want(clock.now);
+        self.ask(clock, l);
+    }
+
+    /// The trainer of loader `l` has taken a batch.
+    pub(super) fn replace_request(&mut self, clock: &mut Clock, l: u32) {
+        let Some(requests) = &mut self.loaders[l as usize].requests else { return };
+        requests.take(clock.now);
+        self.ask(clock, l);
+    }
+
+    /// Asks loader `l` for all that is due; idle workers begin.
+    pub(super) fn ask(&mut self, clock: &mut Clock, l: u32) {
+        while let Some(requests) = &mut self.loaders[l as usize].requests
+            && let Some(inbox) = requests.ask(clock.now)
+        {
+            let of = requests.in_turn().then_some(inbox);
+            self.call(clock, l, of);
+        }
+    }
+
+    /// Lets worker number `of` of the first stage of loader `l` begin, or any, if it is idle.
+    fn call(&mut self, clock: &mut Clock, l: u32, of: Option<u32>) {
+        let loader = &mut self.loaders[l as usize];
+        let idle = &mut self.stages[loader.stages.start as usize].hand_over.idle;
+        let first = loader.workers.start;
+        let place = match of {
+            Some(of) => idle.iter().position(|w| *w == first + of),
+            None => (!idle.is_empty()).then_some(0),
+        };
+        if let Some(w) = place.and_then(|place| idle.remove(place)) {
+            loader.queue.set_blocked(clock.now, false);
+            self.make_ready(w);
+        }
+    }
+
+    /// Gives worker `w` of a first stage the next batch that it was asked for; false if there is
+    /// none, or it is still being started.
+    pub(super) fn take_request(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let worker = &self.workers[w as usize];
+        let (s, l) = (worker.stage, worker.loader);
+        let loader = &mut self.loaders[l as usize];
+        let request = match &mut loader.requests {
+            Some(requests) => requests.next(w - loader.workers.start),
+            None => None,
+        };
+        let Some(request) = request else {
+            loader.queue.set_blocked(clock.now, true);
+            self.note(clock.now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
+            self.stages[s as usize].hand_over.idle.push_back(w);
+            return false;
+        };
+        let samples = self.stages[s as usize].hand_over.samples();
+        loader.started += u64::from(samples);
+        loader.in_progress += u64::from(samples);
+        let item =
+            Item { first: request.first, samples, sequence: request.batch, ..Item::default() };
+        self.begin_item(w, item);
+        if request.ready > clock.now {
+            self.enter(clock.now, w, Phase::Starting, Cause::Restart);
+            let wait = Delay { span: request.ready.since(clock.now), lane: None };
+            clock.after(wait, Event::Waited(Customer::Worker(w)));
+            return false;
+        }
+        true
+    }
+}

@@ -1,0 +1,135 @@
+//! How fast the cores of a machine are while a plan runs, against when it was calibrated: fit points
+//! tell, which are run turn by turn with the held-out ones.
+
+use super::{Bound, Likeness};
+use crate::profile::{Fit, Profile};
+use crate::stats::mean;
+use serde::Serialize;
+
+/// Times on cores, as multiples of the profile's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Pace {
+    /// Of decoding images.
+    pub decode: f64,
+    /// Of training steps on cores.
+    pub step: f64,
+}
+
+/// A fit point: what binds it, and samples per second as predicted from the profile and as measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Witness {
+    /// What binds it, and whether the machine really does that.
+    pub likeness: Likeness,
+    /// Samples per second that the profile predicts.
+    pub predicted: f64,
+    /// Median of the live runs.
+    pub measured: f64,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { decode: 1.0, step: 1.0 }
+    }
+}
+
+const DECODING: Likeness = Likeness { bound: Bound::Cores, timed: false };
+const TRAINING: Likeness = Likeness { bound: Bound::Compute, timed: false };
+
+impl Pace {
+    /// As fit points tell that are bound by real decoding, and by real training: the geometric mean of
+    /// what they are slower than predicted; 1 where none is.
+    #[must_use]
+    pub fn of(witnesses: &[Witness]) -> Pace {
+        let factor = |likeness: Likeness| {
+            let mine = witnesses.iter().filter(|witness| witness.likeness == likeness);
+            let logs: Vec<f64> = mine.map(|of| (of.predicted / of.measured).ln()).collect();
+            mean(&logs).filter(|log| log.is_finite()).map_or(1.0, f64::exp)
+        };
+        Pace { decode: factor(DECODING), step: factor(TRAINING) }
+    }
+
+    /// How much longer samples take that are bound by this.
+    #[must_use]
+    pub fn factor(self, likeness: Likeness) -> f64 {
+        match likeness {
+            DECODING => self.decode,
+            TRAINING => self.step,
+            _ => 1.0,
+        }
+    }
+
+    /// The profile of a machine at this pace.
+    #[must_use]
+    pub fn applied(self, profile: &Profile) -> Profile {
+        let mut profile = profile.clone();
+        profile.decode.values_mut().for_each(|fit| slow(fit, self.decode));
+        // Steps on GPUs are not those of cores.
+        let steps = profile.step.values_mut().flat_map(|devices| devices.iter_mut());
+        let on_cores = steps.filter(|(device, _)| device.starts_with("cpu"));
+        on_cores.for_each(|(_, fit)| slow(fit, self.step));
+        profile
+    }
+}
+
+/// All times of a fit, longer by a factor.
+fn slow(fit: &mut Fit, factor: f64) {
+    for (index, (name, parameter)) in fit.parameters.iter_mut().enumerate() {
+        if name == "jitter" {
+            continue;
+        }
+        parameter.value *= factor;
+        parameter.ci95 = parameter.ci95.map(|ends| ends.map(|end| end * factor));
+        fit.draws.iter_mut().filter_map(|draw| draw.get_mut(index)).for_each(|at| *at *= factor);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Parameter;
+
+    fn witness(likeness: Likeness, predicted: f64, measured: f64) -> Witness {
+        Witness { likeness, predicted, measured }
+    }
+
+    #[test]
+    fn fit_points_that_really_compute_tell_the_pace() {
+        // System: decoding 20 and 25 % slower than predicted, steps 10 % faster, and a timed point
+        // that says nothing of cores.
+        let timed = Likeness { bound: Bound::Cores, timed: true };
+        let pace = Pace::of(&[
+            witness(DECODING, 120.0, 100.0),
+            witness(DECODING, 125.0, 100.0),
+            witness(TRAINING, 90.0, 100.0),
+            witness(timed, 200.0, 100.0),
+        ]);
+        assert!((pace.decode - 1.5_f64.sqrt()).abs() < 1e-12 && (pace.step - 0.9).abs() < 1e-12);
+        assert_eq!((pace.factor(DECODING), pace.factor(timed)), (pace.decode, 1.0));
+        assert_eq!(Pace::of(&[witness(DECODING, 1.0, 0.0)]), Pace::default());
+        assert_eq!(Pace::of(&[]), Pace::default());
+    }
+
+    #[test]
+    fn times_are_longer_and_jitter_is_not() {
+        let of = |value: f64| Parameter { value, ci95: Some([1.0, 3.0]), ..Parameter::default() };
+        let fit = Fit {
+            parameters: [("fixed".to_owned(), of(2.0)), ("jitter".to_owned(), of(0.1))].into(),
+            draws: vec![vec![1.5, 0.2]],
+            ..Fit::default()
+        };
+        let devices = ["cpu-1", "gpu"].map(|device| (device.to_owned(), fit.clone()));
+        let profile = Profile {
+            decode: [("jpeg".to_owned(), fit.clone())].into(),
+            step: [("lenet5".to_owned(), devices.into())].into(),
+            ..Profile::default()
+        };
+        let slow = Pace { decode: 2.0, step: 3.0 }.applied(&profile);
+        let decode = &slow.decode["jpeg"];
+        assert_eq!(decode.value("fixed"), Some(4.0));
+        assert_eq!((decode.value("jitter"), &decode.draws[0]), (Some(0.1), &vec![3.0, 0.2]));
+        assert_eq!(decode.parameters["fixed"].ci95, Some([2.0, 6.0]));
+        assert_eq!(slow.step["lenet5"]["cpu-1"].value("fixed"), Some(6.0));
+        assert_eq!(slow.step["lenet5"]["gpu"], fit);
+        assert_eq!(Pace::default().applied(&profile), profile);
+    }
+}
