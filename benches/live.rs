@@ -52,15 +52,7 @@ fn overhead(criterion: &mut Criterion) {
     {
         let file = ScenarioFile::parse("overhead.toml", scenario(threads, batches)).unwrap();
         let scenario = file.resolve(&[]).unwrap();
-        let part = Part {
-            job: 0,
-            copy: 0,
-            owner: 0,
-            replication: 0,
-            location: None,
-            books: None,
-            trace: false,
-        };
+        let part = Part::default();
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 let stop = AtomicBool::new(false);

@@ -19,9 +19,9 @@ pub(crate) struct Requests {
     batch: u64,
     /// Batches of an epoch.
     epoch: u64,
-    /// Samples of the data set, and nodes that share them.
+    /// Samples of the data set, and loaders that share them.
     samples: u64,
-    nodes: u64,
+    loaders: u64,
     /// Batches in all.
     total: u64,
     /// Batches that the trainer has wanted, that were asked for, and that it has taken.
@@ -56,18 +56,18 @@ pub(crate) struct Requests {
 pub(crate) struct Request {
     /// Its number among all of the loader.
     pub(crate) batch: u64,
-    /// Position of its first sample in the reading of the loader's node.
+    /// Position of its first sample in the reading of the loader.
     pub(crate) first: u64,
     /// When its worker is there.
     pub(crate) ready: Time,
 }
 
 impl Requests {
-    /// Those of a node's loader of `job`, which reads a data set of `samples`, `quota` of them in all.
+    /// Those of a loader of `job`, which reads a data set of `samples`, `quota` of them in all.
     pub(crate) fn of(job: &Job, samples: u64, quota: u64) -> Option<Requests> {
         let settings = job.loader.requests?;
         let workers = job.loader.stages.first()?.workers;
-        let nodes = u64::from(job.nodes);
+        let loaders = u64::from(job.loaders());
         let inboxes = match settings.dealt {
             Dealt::InTurn => workers as usize,
             Dealt::AsFree => 1,
@@ -76,9 +76,9 @@ impl Requests {
             settings,
             workers,
             batch: job.batch,
-            epoch: (samples / nodes / job.batch).max(1),
+            epoch: (samples / loaders / job.batch).max(1),
             samples,
-            nodes,
+            loaders,
             total: quota.div_ceil(job.batch),
             wanted: 0,
             asked: 0,
@@ -209,8 +209,8 @@ impl Requests {
         }
         self.made_by.insert(batch, worker);
         let (epoch, of_epoch) = (batch / self.epoch, batch % self.epoch);
-        // Where epochs begin in the reading of a node: at their own first samples.
-        let begin = (epoch * self.samples).div_ceil(self.nodes);
+        // Where epochs begin in the reading of a loader: at their own first samples.
+        let begin = (epoch * self.samples).div_ceil(self.loaders);
         Some(Request { batch, first: begin + of_epoch * self.batch, ready: self.ready })
     }
 

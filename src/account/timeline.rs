@@ -81,6 +81,16 @@ impl Timeline {
         }
     }
 
+    /// Worker `by` has ended the idleness or blocking at the end, unless that is known.
+    pub(crate) fn link(&mut self, by: u32) {
+        if let Some(Entry { activity: Activity::Idle(link) | Activity::Blocked(link), .. }) =
+            self.0.last_mut()
+            && *link == NOBODY
+        {
+            *link = by;
+        }
+    }
+
     /// The latest entry.
     pub(crate) fn last_mut(&mut self) -> Option<&mut Entry> {
         self.0.last_mut()

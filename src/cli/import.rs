@@ -26,6 +26,33 @@ Examples:
 
 The CSV row is one that `forebay validate --measured` reads; --set adds the scenario's keys to it.")]
     Kineto(Kineto),
+    /// A workload of DLIO or MLPerf Storage: a scenario that asks the same of a storage
+    #[command(after_help = "\
+Examples:
+  forebay import dlio unet3d_h100.yaml --accelerators 8 --bandwidth '20 GB/s' > unet3d.toml
+  forebay import dlio unet3d_h100.yaml ++workload.reader.read_threads=8 > unet3d.toml
+  forebay run unet3d.toml
+
+The YAML says what each accelerator reads, not how many there are or what they read from: give
+--accelerators, --hosts and --bandwidth, and write the rest of the storage into the scenario.")]
+    Dlio(Dlio),
+}
+
+/// A workload of DLIO or MLPerf Storage.
+#[derive(Debug, Args)]
+pub struct Dlio {
+    /// Workload files, the later ones over the earlier, and overrides as Hydra takes them
+    #[arg(value_name = "FILE|OVERRIDE", required = true)]
+    pub parts: Vec<String>,
+    /// Accelerators in all
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub accelerators: u32,
+    /// Client hosts that they are on
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub hosts: u32,
+    /// Bandwidth of the storage
+    #[arg(long, value_name = "RATE", default_value = "10 GB/s")]
+    pub bandwidth: String,
 }
 
 /// A trace of the PyTorch profiler.

@@ -1,16 +1,50 @@
 //! `forebay import`: what other programs measured.
 
 use super::{Failure, input, output};
-use crate::cli::{Import, ImportFormat, ImportFrom, Kineto};
+use crate::cli::{Dlio, Import, ImportFormat, ImportFrom, Kineto};
+use crate::import::dlio::{self, Place};
 use crate::import::kineto::{self, TracedStep};
 use crate::report::format;
+use crate::scenario::ScenarioFile;
 use crate::stats::{mean, quantile};
 use std::io::BufReader;
+use std::path::Path;
 
 pub(super) fn execute(import: &Import) -> Result<(), Failure> {
     match &import.from {
         ImportFrom::Kineto(trace) => kineto(trace),
+        ImportFrom::Dlio(workload) => dlio(workload),
     }
+}
+
+/// Writes the scenario of a workload, as soon as it is known to be one that can be simulated.
+fn dlio(wanted: &Dlio) -> Result<(), Failure> {
+    let (overrides, files): (Vec<String>, Vec<String>) =
+        wanted.parts.iter().cloned().partition(|part| part.contains('='));
+    let refuse = |what: String| Failure::Input(format!("cannot use {}: {what}", files.join(", ")));
+    if files.is_empty() {
+        return Err(Failure::Input("name a workload file beside the overrides".to_owned()));
+    }
+    if !wanted.accelerators.is_multiple_of(wanted.hosts) {
+        return Err(Failure::Input(format!(
+            "{} accelerators are not the same number on each of {} hosts; write a multiple",
+            wanted.accelerators, wanted.hosts
+        )));
+    }
+    let texts =
+        files.iter().map(|file| input::text(Path::new(file))).collect::<Result<Vec<_>, _>>()?;
+    let workload = dlio::read(&texts, &overrides).map_err(|error| refuse(error.to_string()))?;
+    let names = files.iter().filter_map(|file| Path::new(file).file_name());
+    let names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    let place = Place {
+        accelerators: wanted.accelerators,
+        hosts: wanted.hosts,
+        bandwidth: wanted.bandwidth.clone(),
+        source: names.iter().cloned().chain(overrides).collect::<Vec<_>>().join(" "),
+    };
+    let text = dlio::scenario(&workload, &place);
+    ScenarioFile::parse("the imported scenario", text.clone())?.resolve(&[])?;
+    output::stdout(text.as_bytes())
 }
 
 /// What a trace says of its run.

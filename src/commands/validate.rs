@@ -106,15 +106,11 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
 
 /// Steps of points near a crossover: as long as the loader needs for what a step takes.
 fn place_crossovers(base: &Base, plan: &mut Plan) -> Result<(), Failure> {
-    /// Shorter than any loader.
-    const NO_STEP: &str = "job.model.step=\"1 ns\"";
     for point in &mut plan.points {
         let Some(factor) = point.crossover else { continue };
-        let changes: Vec<String> = point.set.iter().cloned().chain([NO_STEP.to_owned()]).collect();
-        let overrides = base.overrides(&changes)?;
-        let shown = validate::show(&base.file, &overrides, &base.profile, Factors::default())?;
-        let step = shown.ok_or_else(|| nothing(&point.name))?.step_time * factor;
-        point.set.push(format!("job.model.step=\"{:.1} us\"", 1e6 * step));
+        let overrides = base.overrides(&point.set)?;
+        let step = validate::step_at_crossover(&base.file, &overrides, &base.profile, factor)?;
+        point.set.push(step.ok_or_else(|| nothing(&point.name))?);
     }
     Ok(())
 }

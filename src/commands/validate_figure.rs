@@ -61,8 +61,7 @@ pub(super) fn parity(points: &[Point]) -> Figure {
         shares_x: false,
     };
     Figure {
-        title: "Predicted and measured: of held-out points, those that agree with themselves count"
-            .to_owned(),
+        title: "Held out: blue; fit points: orange; too noisy to count: green".to_owned(),
         panels: vec![Panel::Lines(lines)],
         ..Figure::default()
     }

@@ -288,11 +288,6 @@ impl State {
 
     /// What ended the idleness or blocking of worker `w`.
     fn link(&mut self, w: u32, by: u32) {
-        if let Some(entry) = self.workers[w as usize].timeline.last_mut() {
-            match &mut entry.activity {
-                Activity::Idle(link) | Activity::Blocked(link) if *link == NOBODY => *link = by,
-                _ => {}
-            }
-        }
+        self.workers[w as usize].timeline.link(by);
     }
 }

@@ -1,3 +1,4 @@
-//! What other programs measured, read from their files.
+//! What other programs measured or are told to do, read from their files.
 
+pub mod dlio;
 pub mod kineto;

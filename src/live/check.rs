@@ -108,6 +108,19 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
             job.nodes
         ));
     }
+    let kind = &scenario.storage[job.storage].kind;
+    if matches!(kind, StorageKind::FileServer { targets: Some(_), .. }) {
+        return refuse(format!(
+            "a live run does not emulate the targets that `{name}` reads from: write `file-server`, and \
+             name its directory with --directory if it is mounted"
+        ));
+    }
+    if job.loaders_per_node() > 1 {
+        return refuse(format!(
+            "each model copy of `{name}` has a loader of its own, and a live run has one for all: leave \
+             out `parallel.data.loaders`, or write `copies` of the job"
+        ));
+    }
     if job.pipeline.is_some() {
         return refuse(format!(
             "`{name}` splits its model over GPUs, which this machine does not have and a live run \

@@ -23,7 +23,7 @@ use std::thread;
 type Shared = hand_over::Shared<Clock>;
 
 /// Which copy of which job to run, and how.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Part {
     /// Index of the job in the scenario.
     pub job: usize,

@@ -54,35 +54,15 @@ fn whole(size: f64) -> u64 {
 mod tests {
     use super::*;
     use crate::scenario::Distribution;
+    use crate::scenario::fixture::dataset;
 
-    fn dataset(sizes: Distribution) -> Dataset {
-        let toml = r#"
-            name = "x"
-            [run]
-            steps = 1
-            [cluster]
-            nodes = 1
-            node.cores = 1
-            [storage.m.memory]
-            [dataset.d]
-            samples = 100
-            sample_size = "10 B"
-            [[job]]
-            name = "j"
-            dataset = "d"
-            storage = "m"
-            batch = 1
-            loader.tf-queue = { threads = 1, capacity = "1 samples" }
-            model.step = "1 ms"
-        "#;
-        let file = crate::scenario::ScenarioFile::parse("x.toml", toml.to_owned()).unwrap();
-        let dataset = file.resolve(&[]).unwrap().datasets.remove(0);
-        Dataset { sizes: SampleSizes::Drawn(sizes), ..dataset }
+    fn of(sizes: Distribution) -> Dataset {
+        Dataset { sizes: SampleSizes::Drawn(sizes), ..dataset() }
     }
 
     #[test]
     fn sizes_are_whole_bytes_and_do_not_depend_on_the_replication() {
-        let dataset = dataset(Distribution::Exponential { mean: 3.0 });
+        let dataset = of(Distribution::Exponential { mean: 3.0 });
         let sizes = Sizes::drawn(&dataset, 0, 1).unwrap();
         assert!((0..100).all(|sample| sizes.of(sample) >= 1));
         assert_eq!(sizes.sum(0, 100), (0..100).map(|sample| sizes.of(sample)).sum::<u64>());

@@ -43,7 +43,7 @@ pub struct Profile {
     /// Speed of a core while n of them are busy, against one alone: `speed_2`, `speed_4`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<Fit>,
-    /// Page cache by the policy that explains what it kept: `lru`, `random`, `keep` (several where
+    /// Page cache by the policy that explains what it kept: `lru`, `random`, `minio` (several where
     /// they explain it alike, `any` where it kept all that was read), with its `size` [B].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cache: BTreeMap<String, Fit>,

@@ -64,31 +64,8 @@ impl FileOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::fixture::dataset;
     use std::collections::BTreeSet;
-
-    fn dataset() -> Dataset {
-        let toml = r#"
-            name = "x"
-            [run]
-            steps = 1
-            [cluster]
-            nodes = 1
-            node.cores = 1
-            [storage.m.memory]
-            [dataset.d]
-            samples = 100
-            sample_size = "10 B"
-            [[job]]
-            name = "j"
-            dataset = "d"
-            storage = "m"
-            batch = 1
-            loader.tf-queue = { threads = 1, capacity = "1 samples" }
-            model.step = "1 ms"
-        "#;
-        let file = crate::scenario::ScenarioFile::parse("x.toml", toml.to_owned()).unwrap();
-        file.resolve(&[]).unwrap().datasets.remove(0)
-    }
 
     #[test]
     fn each_epoch_visits_every_file_once_in_another_order() {

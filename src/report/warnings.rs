@@ -76,7 +76,9 @@ fn in_lockstep(scenario: &Scenario) -> bool {
         .jobs
         .iter()
         .flat_map(|job| job.loader.stages.iter().map(move |stage| (job, stage)))
-        .map(|(job, stage)| u64::from(job.copies) * u64::from(job.nodes) * u64::from(stage.workers))
+        .map(|(job, stage)| {
+            u64::from(job.copies) * u64::from(job.loaders()) * u64::from(stage.workers)
+        })
         .sum();
     let poisson = |load: &Background| matches!(load.load, BackgroundLoad::Requests { .. });
     let table = |sizes: &SampleSizes| match sizes {

@@ -62,9 +62,18 @@ impl BackgroundSettings {
         check.required(at, &self.storage, "storage", "name a storage");
         let index = check.reference(&self.storage, "storage", names);
         let of = index.and_then(|index| storage.get(index)).and_then(Option::as_ref);
-        if let Some(storage) = of.filter(|of| !matches!(of.kind, StorageKind::FileServer { .. })) {
-            let what =
-                format!("{:?} is in each node, where no load from elsewhere is", storage.name);
+        if let Some(storage) =
+            of.filter(|of| !matches!(of.kind, StorageKind::FileServer { targets: None, .. }))
+        {
+            let what = match storage.kind {
+                StorageKind::FileServer { .. } => {
+                    format!(
+                        "no load from elsewhere is simulated on the targets of {:?}",
+                        storage.name
+                    )
+                }
+                _ => format!("{:?} is in each node, where no load from elsewhere is", storage.name),
+            };
             let remedy = "name a file server, or write the load as another `[[job]]`";
             check.wrong(self.storage.at.unwrap_or(at), what, remedy);
         }

@@ -23,7 +23,7 @@ pub struct Job {
     pub name: String,
     /// Independent copies of this job.
     pub copies: u32,
-    /// Nodes of each copy. Each node has its own loader and queue; all model copies of a job copy
+    /// Nodes of each copy. Each node has its own loader and queue, or several; all model copies of a job copy
     /// start each step together.
     pub nodes: u32,
     /// When the first copy starts [s].
@@ -44,8 +44,10 @@ pub struct Job {
     pub queue: QueueKind,
     /// Samples in the last buffer at the start; at most its capacity.
     pub prefill: u64,
-    /// Model copies on each node, all fed from the node's queue.
+    /// Model copies on each node.
     pub copies_per_node: u32,
+    /// Whether each model copy has a loader and a queue of its own; otherwise all on a node share one.
+    pub loader_per_copy: bool,
     /// Split of the model over stages, if any.
     pub pipeline: Option<Pipeline>,
     /// Time of one step of one model copy, forward, backward and update.

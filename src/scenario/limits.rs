@@ -89,7 +89,8 @@ impl ScenarioSettings {
         let (mut actors, mut steps) = (0_u64, 0.0);
         for job in jobs.iter().flatten() {
             let workers: u64 = job.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum();
-            let each = workers + u64::from(job.copies_per_node);
+            let workers = workers.saturating_mul(u64::from(job.loaders_per_node()));
+            let each = workers.saturating_add(u64::from(job.copies_per_node));
             let nodes = u64::from(job.copies) * u64::from(job.nodes);
             actors = actors.saturating_add(nodes.saturating_mul(each));
             let dataset = datasets.get(job.dataset).and_then(Option::as_ref);

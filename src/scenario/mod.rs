@@ -12,6 +12,8 @@ pub mod distribution;
 mod document;
 mod field;
 mod file;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod job;
 mod limits;
 pub mod loader;
@@ -39,7 +41,7 @@ pub use loader::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, 
 pub use problem::{Problem, Problems};
 pub use profile::Reading;
 pub use settings::schema;
-pub use storage::{Access, ReadCpu, Storage, StorageKind, Written};
+pub use storage::{Access, ReadCpu, Storage, StorageKind, Targets, Written};
 pub use value::{Axis, Override, Value};
 
 /// Everything a run needs, already checked.

@@ -3,7 +3,7 @@
 use crate::fluid::GroupId;
 use crate::random::{FileOrder, Purpose, Sampler};
 use crate::report::Cause;
-use crate::scenario::{Dataset, Layout, ReadCpu};
+use crate::scenario::{Dataset, Layout, ReadCpu, Targets};
 
 use super::event::{Clock, Customer, Delay, Event};
 use super::workers::{Phase, Waiting};
@@ -17,11 +17,33 @@ pub(super) struct Mount {
     /// The bytes' way; `None` where nothing limits them.
     pub(super) group: Option<GroupId>,
     pub(super) latency: RequestLatency,
+    /// The bytes' ways where files are striped over targets; then `group` is none of them.
+    pub(super) striped: Option<Box<Striped>>,
     /// What a request costs the node's cores, beside the latency and the bytes' way.
     pub(super) cpu: ReadCpu,
     /// Where the bytes' way is over the node's cores too: time per byte of a request that has it to
     /// itself [s/B]; otherwise 0.
     pub(super) alone: f64,
+}
+
+/// The ways of a node to the targets of a parallel file system.
+#[derive(Debug)]
+pub(super) struct Striped {
+    pub(super) targets: Targets,
+    /// By first target, then by how many serve together.
+    pub(super) ways: Vec<GroupId>,
+}
+
+impl Striped {
+    /// Which way request number `request` of `file` goes, for so many bytes.
+    fn way(&self, file: u64, request: u32, bytes: f64) -> u32 {
+        let Targets { number, stripe_count, .. } = self.targets;
+        let serving = self.targets.serving(bytes);
+        let offset = (u64::from(request) * u64::from(serving)) % u64::from(stripe_count);
+        let first =
+            (file % u64::from(number) * u64::from(stripe_count) + offset) % u64::from(number);
+        first as u32 * stripe_count + serving - 1
+    }
 }
 
 /// Time from request to first byte, network round trip included.
@@ -91,6 +113,9 @@ impl World<'_> {
         let open = match loader.source.layout {
             Layout::FilePerSample => {
                 worker.request = worker.size;
+                if let Some(striped) = &loader.mount.striped {
+                    worker.way = striped.way(worker.file, 0, worker.request);
+                }
                 if cached.is_some() {
                     let epoch = worker.position / loader.source.samples;
                     if self.look_up(w, epoch) {
@@ -109,10 +134,14 @@ impl World<'_> {
                 }
                 worker.request = request.min(shard.unread.max(1.0));
                 let open = !std::mem::replace(&mut shard.opened, true);
+                let number = shard.requests;
+                shard.requests += 1;
+                if let Some(striped) = &loader.mount.striped {
+                    worker.way = striped.way(shard.file, number, worker.request);
+                }
                 if let Some(used) = cached {
-                    worker.unit = used.units.of(shard.file, shard.requests);
+                    worker.unit = used.units.of(shard.file, number);
                     let epoch = shard.epoch;
-                    shard.requests += 1;
                     if self.look_up(w, epoch) {
                         return self.first_byte(clock, w);
                     }
@@ -176,7 +205,11 @@ impl World<'_> {
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
         let (bytes, file) = (worker.request, loader.source.layout == Layout::FilePerSample);
-        let way = if worker.hit { self.way_in_cache(w) } else { loader.mount.group };
+        let way = match &loader.mount.striped {
+            _ if worker.hit => self.way_in_cache(w),
+            Some(striped) => Some(striped.ways[worker.way as usize]),
+            None => loader.mount.group,
+        };
         let Some(group) = way else { return self.transferred(clock, w) };
         let phase = if file { Phase::Transfer } else { Phase::Request };
         self.enter(clock.now, w, phase, Cause::Transfer);
@@ -253,9 +286,11 @@ impl World<'_> {
         let sample = match source.layout {
             Layout::FilePerSample => {
                 worker.position = (worker.item.first + worker.sample as u64) * nodes + rank;
-                if sizes.need_order() || loader.cached.is_some() {
+                let placed = loader.cached.is_some() || loader.mount.striped.is_some();
+                if sizes.need_order() || placed {
                     let file = source.order.at(worker.position, job, &self.streams);
                     worker.unit = loader.cached.as_ref().map_or(0, |used| used.units.of(file, 0));
+                    worker.file = file;
                     file
                 } else {
                     0

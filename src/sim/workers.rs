@@ -1,6 +1,6 @@
 //! Workers: one item at a time, one operation after the other.
 
-use crate::account::{Activity, NOBODY, Timeline};
+use crate::account::{Activity, Timeline};
 use crate::engine::Time;
 use crate::fluid::GroupId;
 use crate::law::DecodeLaw;
@@ -38,6 +38,9 @@ pub(super) struct Worker {
     pub(super) unit: u32,
     /// It comes out of the page cache.
     pub(super) hit: bool,
+    /// Which file is read, and its request's way to storage targets, where that matters.
+    pub(super) file: u64,
+    pub(super) way: u32,
     /// Address of the current sample's draws: its position in the job's reading.
     pub(super) position: u64,
     pub(super) timeline: Timeline,
@@ -406,12 +409,7 @@ impl World<'_> {
 
     /// What ended the idleness or blocking of worker `w`.
     pub(super) fn link(&mut self, w: u32, by: u32) {
-        if let Some(entry) = self.workers[w as usize].timeline.last_mut() {
-            match &mut entry.activity {
-                Activity::Idle(link) | Activity::Blocked(link) if *link == NOBODY => *link = by,
-                _ => {}
-            }
-        }
+        self.workers[w as usize].timeline.link(by);
     }
 }
 

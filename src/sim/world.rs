@@ -89,12 +89,12 @@ pub(super) struct Service {
     pub(super) service: Delay,
 }
 
-/// The loader of one node of a job copy. What every sample needs comes first, in a few cache lines.
+/// A loader of a job copy, its node's or one of its ranks'. What every sample needs comes first, in a few cache lines.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct LoaderRun {
     pub(super) job: u32,
-    /// Which node of the job copy, of how many.
+    /// Which loader of the job copy, of how many.
     pub(super) rank: u32,
     pub(super) nodes: u32,
     pub(super) mount: Mount,

@@ -66,14 +66,26 @@ fn fetch(kind: &StorageKind, job: &Job, dataset: &Dataset, share: f64) -> f64 {
         Layout::Shards { request, .. } => size / request,
     };
     let readers = job.loader.stages.first().map_or(0.0, |stage| f64::from(stage.workers));
+    let readers = readers * f64::from(job.loaders_per_node());
     match kind {
         StorageKind::Memory { bandwidth } => aggregate(bandwidth) / size / share,
         StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, .. }
         | StorageKind::FileServer { bandwidth, per_stream, latency, operations, .. } => {
-            let alone = requests * latency.mean() + size / per_stream;
-            let together = (aggregate(bandwidth) / size).min(operations / requests);
+            let (cap, all) = targets(kind, dataset.mean_request());
+            let alone = requests * latency.mean() + size / per_stream.min(cap);
+            let together = (aggregate(bandwidth).min(all) / size).min(operations / requests);
             (readers / alone).min(together / share)
         }
+    }
+}
+
+/// Bandwidth of a request of `bytes` on storage targets, and of all of them [B/s].
+fn targets(kind: &StorageKind, bytes: f64) -> (f64, f64) {
+    match kind {
+        StorageKind::FileServer { targets: Some(of), .. } => {
+            (of.bandwidth * f64::from(of.serving(bytes)), of.bandwidth * f64::from(of.number))
+        }
+        _ => (f64::INFINITY, f64::INFINITY),
     }
 }
 
@@ -98,7 +110,8 @@ fn prepare(scenario: &Scenario, job: &Job, dataset: &Dataset, share: f64) -> f64
         let items: f64 = stage.per_item.iter().map(cost).sum();
         let in_item = if stage.unit == crate::scenario::Unit::Batch { batch } else { 1.0 };
         let each = stage.per_sample.iter().map(cost).sum::<f64>() + items / in_item;
-        slowest = slowest.min(f64::from(stage.workers) / each);
+        let workers = f64::from(stage.workers) * f64::from(job.loaders_per_node());
+        slowest = slowest.min(workers / each);
         total += each;
     }
     slowest.min(f64::from(scenario.cluster.node.cores) / share / total)

@@ -3,7 +3,7 @@
 use super::{Factors, Naive, Observed, Prediction, Refit, naive};
 use crate::profile::{Fit, Parameter, Profile};
 use crate::report;
-use crate::scenario::{Override, Problems, Reading, Scenario, ScenarioFile};
+use crate::scenario::{Override, Problems, Reading, Scenario, ScenarioFile, Value};
 use crate::sim;
 use crate::stats::{mean, student_975};
 use crate::uncertainty;
@@ -75,6 +75,26 @@ pub fn show(
     let scenario = factors.applied(resolve(file, overrides, profile)?);
     let outcome = sim::run(&scenario, 0, &sim::Options::default());
     Ok(Observed::of(&report::summarise(&scenario, &[outcome], 0.0)))
+}
+
+/// The change that makes a step of the only job `factor` times as long as its loader needs for what the
+/// step takes; `None` where the simulation completes no step.
+///
+/// # Errors
+/// With what is wrong with the scenario.
+pub fn step_at_crossover(
+    file: &ScenarioFile,
+    overrides: &[Override],
+    profile: &Profile,
+    factor: f64,
+) -> Result<Option<String>, Problems> {
+    // Shorter than any loader.
+    let hardly = Override::new("job.model.step".to_owned(), Value::from("1 us"));
+    let overrides: Vec<Override> = overrides.iter().cloned().chain([hardly]).collect();
+    let shown = show(file, &overrides, profile, Factors::default())?;
+    let step =
+        |shown: Observed| format!("job.model.step=\"{:.1} us\"", 1e6 * factor * shown.step_time);
+    Ok(shown.map(step))
 }
 
 /// The scenario on a machine of which this is known.

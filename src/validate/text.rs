@@ -131,11 +131,13 @@ fn summary(points: &[Point]) -> Vec<String> {
 
 /// How fast cores were, where fit points told it, attempt by attempt.
 fn pace(points: &[Point]) -> Option<String> {
-    let mut paces: Vec<Pace> = points.iter().map(|point| point.pace).collect();
-    paces.retain(|pace| *pace != Pace::default());
-    paces.sort_by(|a, b| a.decode.total_cmp(&b.decode).then(a.step.total_cmp(&b.step)));
+    let mut paces: Vec<(usize, Pace)> =
+        points.iter().map(|point| (point.before.len(), point.pace)).collect();
+    paces.retain(|(_, pace)| *pace != Pace::default());
+    paces.sort_by_key(|(attempt, _)| *attempt);
     paces.dedup();
-    let of = |pace: &Pace| format!("decoding {:.2}, steps {:.2}", pace.decode, pace.step);
+    let of =
+        |(_, pace): &(usize, Pace)| format!("decoding {:.2}, steps {:.2}", pace.decode, pace.step);
     let all: Vec<String> = paces.iter().map(of).collect();
     let what = "times on cores against the profile's, as fit points of an attempt show";
     (!all.is_empty()).then(|| format!("pace                 {} ({what})", all.join("; ")))

@@ -51,15 +51,7 @@ const SLOW: &str = "workers = 1\nper_sample = [\"read\", { delay = \"3 ms\" }]\n
 pub(crate) fn worlds(scenario: &Scenario) -> [(&'static str, JobOutcome); 2] {
     let options = sim::Options { trace: true, ..sim::Options::default() };
     let simulated = sim::run(scenario, 0, &options).jobs.remove(0);
-    let part = Part {
-        job: 0,
-        copy: 0,
-        owner: 0,
-        replication: 0,
-        location: None,
-        books: None,
-        trace: true,
-    };
+    let part = Part { trace: true, ..Part::default() };
     let stop = AtomicBool::new(false);
     let live = run_part(scenario, &part, &stop, || Some(monotonic())).expect("a live run").job;
     let both = [("simulated", simulated), ("live", live)];
@@ -290,15 +282,7 @@ fn a_duration_ends_the_run_in_the_middle_of_a_step() {
 fn a_live_run_may_never_begin_or_end_at_once() {
     let scenario = scenario(5, "model.step = \"1 ms\"", &read(FAST));
     let stop = AtomicBool::new(false);
-    let part = Part {
-        job: 0,
-        copy: 0,
-        owner: 0,
-        replication: 0,
-        location: None,
-        books: None,
-        trace: false,
-    };
+    let part = Part::default();
     // Nobody starts it: no run.
     assert!(run_part(&scenario, &part, &stop, || None).is_err());
     // Ended before it began: no step, and still an outcome.

@@ -13,20 +13,20 @@ pub struct Goal {
     pub steps: u64,
     /// Fresh samples, or [`ENDLESS`].
     pub fresh: u64,
-    /// Samples that each node reads, or [`ENDLESS`].
+    /// Samples that each loader reads, or [`ENDLESS`].
     pub quota: u64,
 }
 
 impl Scenario {
-    /// Samples of an epoch that are trained on: of a loader on request those in whole batches of its
-    /// node, otherwise all.
+    /// Samples of an epoch that are trained on: of loaders on request those in whole batches of
+    /// each, otherwise all.
     fn samples_of_epoch(&self, job: &Job) -> u64 {
         let samples = self.datasets[job.dataset].samples;
         if job.loader.requests.is_none() {
             return samples;
         }
-        let nodes = u64::from(job.nodes);
-        samples / nodes / job.batch * job.batch * nodes
+        let loaders = u64::from(job.loaders());
+        samples / loaders / job.batch * job.batch * loaders
     }
 
     /// How far each copy of `job` goes.
@@ -38,7 +38,7 @@ impl Scenario {
             _ => None,
         };
         let quota = |batches: u64| {
-            let samples = batches.saturating_mul(job.batch * job.copies_per_node as u64);
+            let samples = batches.saturating_mul(job.batch * u64::from(job.copies_per_loader()));
             samples.saturating_sub(job.prefill)
         };
         match (self.run.stop, predictable) {

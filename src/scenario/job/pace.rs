@@ -3,7 +3,9 @@
 
 use super::Job;
 use crate::scenario::storage::Bandwidth;
-use crate::scenario::{Cluster, Dataset, Distribution, Layout, Operation, Storage, StorageKind};
+use crate::scenario::{
+    Cluster, Dataset, Distribution, Layout, Operation, Storage, StorageKind, Targets,
+};
 
 /// What a sample goes through on its way to the trainer.
 pub(super) struct Way<'a> {
@@ -21,8 +23,10 @@ impl Way<'_> {
             StorageKind::LocalDisk { bandwidth, per_stream, .. } => {
                 (bandwidth, *per_stream, f64::INFINITY)
             }
-            StorageKind::FileServer { bandwidth, per_stream, .. } => {
-                (bandwidth, *per_stream, self.cluster.nic)
+            StorageKind::FileServer { bandwidth, per_stream, targets, .. } => {
+                let serving = |of: &Targets| f64::from(of.serving(self.dataset.mean_request()));
+                let targets = targets.as_ref().map(|of| of.bandwidth * serving(of));
+                (bandwidth, per_stream.min(targets.unwrap_or(f64::INFINITY)), self.cluster.nic)
             }
         };
         let slowest = match bandwidth {

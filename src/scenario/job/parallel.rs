@@ -22,8 +22,21 @@ pub(in crate::scenario) struct ParallelSettings {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct DataSettings {
-    /// Model copies on each node, all fed from the node's queue (default: 1).
+    /// Model copies on each node (default: 1).
     pub(super) copies_per_node: Field<Count<1, 10_000>>,
+    /// Who has a loader and a queue: "per-node", for all its model copies, or "per-rank": each model
+    /// copy has its own, with as many workers each (default: "per-node").
+    pub(super) loaders: Field<Loaders>,
+}
+
+/// Who has a loader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::scenario) enum Loaders {
+    /// Each node.
+    PerNode,
+    /// Each model copy.
+    PerRank,
 }
 
 /// The model split over consecutive stages, each on a GPU of its own: `stages` or `shares`.

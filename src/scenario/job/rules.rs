@@ -11,6 +11,8 @@ use crate::scenario::loader::settings::ResolvedLoader;
 use crate::scenario::{Cluster, Dataset, Node, StageGraph, StorageKind, Unit};
 use crate::units::{Dimension, Time};
 
+/// Most ways of loaders to storage targets: loaders × targets × stripes.
+const MOST_WAYS: u64 = 1_000_000;
 /// Longest that one mean transfer may take [s].
 const LONGEST_TRANSFER: f64 = 1e6;
 /// Least mean time of a sample in a loader that nothing else holds up [s].
@@ -38,6 +40,7 @@ impl Rules<'_> {
             self.check_requests(job);
         }
         self.check_start(job);
+        self.check_targets(job);
         if let Some(cluster) = self.around.cluster {
             self.check_gpus(job, &cluster.node);
         }
@@ -152,15 +155,38 @@ impl Rules<'_> {
             self.check.wrong(at, what, "remove `prefill`");
         }
         let dataset = self.around.datasets.get(job.dataset).and_then(Option::as_ref);
-        let nodes = u64::from(job.nodes);
-        if let Some(dataset) = dataset.filter(|of| of.samples / nodes < job.batch && nodes > 1) {
+        let loaders = u64::from(job.loaders());
+        let few = |of: &&Dataset| of.samples / loaders < job.batch && loaders > 1;
+        if let Some(dataset) = dataset.filter(few) {
             let samples = self.check.find(&["dataset", &dataset.name, "samples"]);
             let at = self.check.blame(&[self.settings.batch.at, samples], self.at);
             let what = format!(
-                "an epoch of {} samples has no batch of {} for each of {nodes} nodes",
+                "an epoch of {} samples has no batch of {} for each of {loaders} loaders",
                 dataset.samples, job.batch
             );
-            self.check.wrong(at, what, "write a smaller batch, fewer nodes, or a larger data set");
+            self.check.wrong(
+                at,
+                what,
+                "write a smaller batch, fewer nodes or ranks, or a larger data set",
+            );
+        }
+    }
+
+    /// Each loader's ways to storage targets can be kept apart.
+    fn check_targets(&self, job: &Job) {
+        let storage = self.around.storage.get(job.storage).and_then(Option::as_ref);
+        let Some(StorageKind::FileServer { targets: Some(of), .. }) = storage.map(|of| &of.kind)
+        else {
+            return;
+        };
+        let loaders = u64::from(job.copies) * u64::from(job.loaders());
+        let ways = loaders * u64::from(of.number) * u64::from(of.stripe_count);
+        if ways > MOST_WAYS {
+            let name = storage.map_or("", |of| &of.name);
+            let at = [self.check.find(&["storage", name]), self.settings.nodes.at];
+            let what = format!("{loaders} loaders have {ways} ways to the targets");
+            let remedy = format!("write fewer targets, stripes or nodes: at most {MOST_WAYS} ways");
+            self.check.wrong(self.check.blame(&at, self.at), what, remedy);
         }
     }
 
@@ -226,7 +252,7 @@ impl Rules<'_> {
         let storage = self.around.storage.get(job.storage).and_then(Option::as_ref);
         let in_memory = storage.is_some_and(|s| matches!(s.kind, StorageKind::Memory { .. }));
         let resident = if in_memory { dataset.samples as f64 * stored } else { 0.0 };
-        let needed = buffered * decoded + resident;
+        let needed = buffered * decoded * f64::from(job.loaders_per_node()) + resident;
         if needed > node.memory {
             let memory = self.check.find(&["cluster", "node", "memory"]);
             let samples = self.check.find(&["dataset", &dataset.name, "samples"]);

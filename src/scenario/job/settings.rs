@@ -2,7 +2,7 @@
 
 use super::interval::IntervalSettings;
 use super::model::ModelSettings;
-use super::parallel::ParallelSettings;
+use super::parallel::{Loaders, ParallelSettings};
 use super::prefill::Prefill;
 use super::rules::Rules;
 use super::{BatchInterval, Device, Job, Pipeline, QueueKind, StepTime};
@@ -28,7 +28,7 @@ pub(in crate::scenario) struct JobSettings {
     pub(in crate::scenario) name: Field<String>,
     /// Independent copies of this job (default: 1).
     pub(in crate::scenario) copies: Field<Count<1, 1_000_000>>,
-    /// Nodes of each copy, each with its own loader and queue (default: 1).
+    /// Nodes of each copy (default: 1).
     pub(in crate::scenario) nodes: Field<Count<1, 1_000_000>>,
     /// When the first copy starts (default: 0 s).
     pub(super) start: Field<Amount<Time>>,
@@ -118,6 +118,7 @@ impl JobSettings {
             queue: self.queue.get().copied().unwrap_or(QueueKind::Bounded),
             prefill: rules.prefill(self.batch.get()?.0),
             copies_per_node: self.data().map_or(1, |(_, copies)| copies),
+            loader_per_copy: self.loaders() == Some(Loaders::PerRank),
             pipeline: self.pipeline(check),
             step,
             device,
@@ -148,6 +149,10 @@ impl JobSettings {
     pub(super) fn data(&self) -> Option<(NodeId, u32)> {
         let (at, copies) = self.parallel.get()?.data.get()?.copies_per_node.given()?;
         Some((at, copies.small()))
+    }
+
+    fn loaders(&self) -> Option<Loaders> {
+        self.parallel.get()?.data.get()?.loaders.get().copied()
     }
 
     fn pipeline(&self, check: Check<'_>) -> Option<Pipeline> {

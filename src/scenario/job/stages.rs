@@ -4,6 +4,24 @@ use super::Job;
 use crate::scenario::{Operation, Stage, Unit};
 
 impl Job {
+    /// Loaders on each node.
+    #[must_use]
+    pub fn loaders_per_node(&self) -> u32 {
+        if self.loader_per_copy { self.copies_per_node } else { 1 }
+    }
+
+    /// Loaders of a copy of the job.
+    #[must_use]
+    pub fn loaders(&self) -> u32 {
+        self.nodes * self.loaders_per_node()
+    }
+
+    /// Model copies that a loader feeds.
+    #[must_use]
+    pub fn copies_per_loader(&self) -> u32 {
+        self.copies_per_node / self.loaders_per_node()
+    }
+
     /// Samples of an item of `stage`.
     #[must_use]
     pub fn samples_of(&self, stage: &Stage) -> u64 {

@@ -1,8 +1,7 @@
 //! Keras' `OrderedEnqueuer` over a `Sequence`.
 
 use super::decode::{self, DecodeSettings};
-use super::pytorch::of_batch;
-use super::settings::ResolvedLoader;
+use super::settings::{ResolvedLoader, optional};
 use super::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
 use crate::scenario::Dataset;
 use crate::scenario::check::Check;
@@ -46,7 +45,7 @@ impl Keras {
         let workers = check.required(at, &self.workers, "workers", "write `workers = 4`");
         let queue = self.max_queue_size.get().map_or(10, |size| size.0);
         let decode = decode::of_sample(&self.decode, check, at, dataset)?;
-        let collate = of_batch(&self.collate, check)?;
+        let collate = optional(&self.collate, check, Operation::Compute)?;
         // Beside those in the queue, one is submitted and waits for room there.
         let ahead = queue + 1;
         let stage = Stage {

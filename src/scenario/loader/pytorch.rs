@@ -1,7 +1,7 @@
 //! PyTorch's `DataLoader` over a map-style data set.
 
 use super::decode::{self, DecodeSettings};
-use super::settings::ResolvedLoader;
+use super::settings::{ResolvedLoader, optional};
 use super::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
 use crate::scenario::Dataset;
 use crate::scenario::check::Check;
@@ -35,6 +35,8 @@ pub(in crate::scenario) struct Pytorch {
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
     decode: Field<DecodeSettings>,
+    /// Time in which a worker does nothing for a sample: a remote service, a sleep (default: 0 s).
+    delay: Field<Varying<Time>>,
     /// Core-seconds of a worker to collate a batch and hand it over (default: 0 s).
     collate: Field<Varying<Time>>,
     /// `pin_memory`: core-seconds of the pinning thread for a batch (default: no such thread).
@@ -56,8 +58,9 @@ impl Pytorch {
         let prefetch = self.prefetch_factor.get().map_or(2, |factor| factor.0);
         self.check_last(check, batch, dataset);
         let decode = decode::of_sample(&self.decode, check, at, dataset)?;
-        let collate = of_batch(&self.collate, check)?;
-        let pin = of_batch(&self.pin_memory, check)?;
+        let delay = optional(&self.delay, check, Operation::Delay)?;
+        let collate = optional(&self.collate, check, Operation::Compute)?;
+        let pin = optional(&self.pin_memory, check, Operation::Compute)?;
         let workers = workers?.small();
         if workers == 0 {
             self.remark_alone(check);
@@ -67,7 +70,7 @@ impl Pytorch {
             name: "worker".to_owned(),
             workers: workers.max(1),
             unit: Unit::Batch,
-            per_sample: [Operation::Read].into_iter().chain(decode).collect(),
+            per_sample: [Operation::Read].into_iter().chain(decode).chain(delay).collect(),
             per_item: collate.into_iter().collect(),
             order: Order::Any,
             buffer: ahead.max(1),
@@ -114,16 +117,5 @@ impl Pytorch {
             let path = check.document.path(at);
             check.remark(format!("`{path}` has no effect: there are no workers."));
         }
-    }
-}
-
-/// The computation for a batch that is written; none where nothing is.
-pub(super) fn of_batch(
-    field: &Field<Varying<Time>>,
-    check: Check<'_>,
-) -> Option<Option<Operation>> {
-    match field.given() {
-        Some((at, time)) => Some(Some(Operation::Compute(time.resolve(check, at)?))),
-        None => Some(None),
     }
 }

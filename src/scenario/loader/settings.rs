@@ -7,10 +7,12 @@ use super::stages::StageSettings;
 use super::tf_data::TfData;
 use super::tf_queue::TfQueue;
 use super::{Operation, Stage, StageGraph, Unit};
-use crate::scenario::Dataset;
 use crate::scenario::check::Check;
+use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
+use crate::scenario::{Dataset, Distribution};
+use crate::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -80,6 +82,18 @@ impl LoaderSettings {
             Self::InMemory(_) => Some(InMemory::resolve()),
             Self::Stages(stages) => resolve_stages(check, check.inside(at), stages, batch, dataset),
         }
+    }
+}
+
+/// The operation of a time that may be written; none where nothing is.
+pub(super) fn optional(
+    written: &Field<Varying<Time>>,
+    check: Check<'_>,
+    make: fn(Distribution) -> Operation,
+) -> Option<Option<Operation>> {
+    match written.given() {
+        Some((at, time)) => Some(Some(make(time.resolve(check, at)?))),
+        None => Some(None),
     }
 }
 

@@ -1,8 +1,7 @@
 //! TensorFlow's `tf.data`: reads in parallel, a parallel map, batches, a prefetch.
 
 use super::decode::{self, DecodeSettings};
-use super::pytorch::of_batch;
-use super::settings::ResolvedLoader;
+use super::settings::{ResolvedLoader, optional};
 use super::{Operation, Order, Stage, StageGraph, Unit};
 use crate::scenario::Dataset;
 use crate::scenario::check::Check;
@@ -31,6 +30,8 @@ pub(in crate::scenario) struct TfData {
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
     decode: Field<DecodeSettings>,
+    /// Time in which a call does nothing for a sample: a remote service, a sleep (default: 0 s).
+    delay: Field<Varying<Time>>,
     /// Core-seconds to put a batch together (default: 0 s).
     collate: Field<Varying<Time>>,
 }
@@ -46,7 +47,8 @@ impl TfData {
         let remedy = "write `parallel_calls = 8`";
         let calls = check.required(at, &self.parallel_calls, "parallel_calls", remedy);
         let decode = decode::of_sample(&self.decode, check, at, dataset)?;
-        let collate = of_batch(&self.collate, check)?;
+        let delay = optional(&self.delay, check, Operation::Delay)?;
+        let collate = optional(&self.collate, check, Operation::Compute)?;
         let (reads, calls) = (self.parallel_reads.get().map_or(1, |n| n.small()), calls?.small());
         let deterministic = self.deterministic.get().copied().unwrap_or(true);
         let order = if deterministic { Order::InOrder } else { Order::Any };
@@ -62,7 +64,7 @@ impl TfData {
         let interleave = of_samples("interleave", reads, vec![Operation::Read], u64::from(reads));
         // As many finished as in flight, and a batch at least, since it is taken as a whole.
         let finished = u64::from(calls).max(batch);
-        let map = of_samples("map", calls, decode.into_iter().collect(), finished);
+        let map = of_samples("map", calls, decode.into_iter().chain(delay).collect(), finished);
         let prefetch = Stage {
             name: "prefetch".to_owned(),
             workers: 1,

@@ -3,6 +3,7 @@
 mod file_server;
 mod local_disk;
 mod memory;
+mod parallel_fs;
 pub(super) mod settings;
 
 use super::Distribution;
@@ -68,19 +69,45 @@ pub enum StorageKind {
         /// What a request costs the node's cores.
         cpu: ReadCpu,
     },
-    /// One server that all nodes share, behind their NICs.
+    /// One server that all nodes share, behind their NICs, or several: a parallel file system.
     FileServer {
-        /// Bandwidth of the server by number of concurrent transfers.
+        /// Bandwidth of all together by number of concurrent transfers.
         bandwidth: Bandwidth,
         /// Fastest that one transfer may go [B/s]; may be infinite.
         per_stream: f64,
         /// Time from request to first byte [s].
         latency: Distribution,
-        /// Operations per second of the server [1/s]; may be infinite.
+        /// Operations per second of the server of metadata [1/s]; may be infinite.
         operations: f64,
         /// What a request costs the node's cores.
         cpu: ReadCpu,
+        /// What files are striped over, if they are.
+        targets: Option<Targets>,
     },
+}
+
+/// The storage targets of a parallel file system, and how files lie on them: file `f` on `stripe_count`
+/// of them from number `f · stripe_count` on, modulo all.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Targets {
+    /// How many.
+    pub number: u32,
+    /// Bandwidth of each [B/s].
+    pub bandwidth: f64,
+    /// Targets that a file is on, at most; up to `number`.
+    pub stripe_count: u32,
+    /// Bytes on one before the next [B].
+    pub stripe_size: f64,
+}
+
+impl Targets {
+    /// Targets that serve a request of `bytes` together.
+    #[must_use]
+    pub fn serving(&self, bytes: f64) -> u32 {
+        let stripes = (bytes / self.stripe_size).ceil();
+        // Floats saturate.
+        (stripes as u32).clamp(1, self.stripe_count)
+    }
 }
 
 impl StorageKind {

@@ -1,6 +1,8 @@
 //! What all kinds of storage share in how they are written.
 
-use super::{Bandwidth, ReadCpu, Storage, StorageKind, file_server, local_disk, memory};
+use super::{
+    Bandwidth, ReadCpu, Storage, StorageKind, file_server, local_disk, memory, parallel_fs,
+};
 use crate::scenario::check::Check;
 use crate::scenario::field::{Field, List, Named};
 use crate::scenario::number::{Amount, Positive};
@@ -20,6 +22,8 @@ pub(in crate::scenario) enum StorageSettings {
     LocalDisk(local_disk::LocalDisk),
     /// One server that all nodes share, behind their NICs.
     FileServer(file_server::FileServer),
+    /// A parallel file system: files striped over targets.
+    ParallelFs(parallel_fs::ParallelFs),
 }
 
 /// The checked storage of a scenario; those that are wrong have been recorded. `layout` names that of
@@ -36,11 +40,13 @@ pub(in crate::scenario) fn resolve(
             StorageSettings::Memory(kind) => kind.resolve(),
             StorageSettings::LocalDisk(kind) => kind.resolve(check, at, layout(name))?,
             StorageSettings::FileServer(kind) => kind.resolve(check, at)?,
+            StorageSettings::ParallelFs(kind) => kind.resolve(check, at)?,
         };
         let written = match settings {
             StorageSettings::Memory(kind) => kind.written(),
             StorageSettings::LocalDisk(kind) => kind.written(),
             StorageSettings::FileServer(kind) => kind.written(),
+            StorageSettings::ParallelFs(kind) => kind.written(),
         };
         Some(Storage { name: name.clone(), kind, written })
     };

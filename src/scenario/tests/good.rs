@@ -41,6 +41,7 @@ fn the_example_of_the_design_is_read() {
                 latency: Distribution::Lognormal { mu: 0.92e-3_f64.ln(), sigma },
                 operations: 1e5,
                 cpu: ReadCpu::default(),
+                targets: None,
             },
             written: Written { bandwidth: true, per_stream: true, latency: true, operations: true },
         }]
@@ -90,6 +91,7 @@ fn fletcher_job() -> Job {
         queue: QueueKind::Bounded,
         prefill: 0,
         copies_per_node: 4,
+        loader_per_copy: false,
         pipeline: None,
         step: StepTime { fixed: 2e-3, per_sample: 15.6e-6, floor: 0.0, jitter: None },
         device: Device::Accelerator,

@@ -28,12 +28,9 @@ impl Builder<'_, '_> {
         if !self.scenario.storage[job.storage].kind.passes_page_cache() {
             return None;
         }
-        let shared = self.scenario.cluster.share_nodes;
-        let known = self.on_nodes.get(&self.node).and_then(|node| node.cache).filter(|_| shared);
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.cache);
         let cache = known.or_else(|| self.page_cache(job))?;
-        if shared {
-            self.on_nodes.entry(self.node).or_default().cache = Some(cache);
-        }
+        self.on_nodes.entry(self.node).or_default().cache = Some(cache);
         let units = self.units.0[job.dataset];
         Some(CacheUse { cache, units, requests: Vec::new() })
     }

@@ -41,8 +41,11 @@ impl Builder<'_, '_> {
             self.node = node + rank;
             let name = format!("{}[{copy}] node {}", job.name, self.node);
             let process = self.parts.recorder.as_mut().map(|recorder| recorder.process(name));
-            self.loader(&of, rank, process);
-            self.devices(&of, rank, process);
+            for loader in 0..job.loaders_per_node() {
+                let rank = rank * job.loaders_per_node() + loader;
+                self.loader(&of, rank, process);
+                self.devices(&of, rank, process);
+            }
         }
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;
@@ -94,11 +97,11 @@ impl Builder<'_, '_> {
         shares(job).iter().map(|share| self.recurring(seconds(*share))).collect()
     }
 
-    /// Adds the devices of the last loader, that of node number `rank`.
+    /// Adds the devices of the last loader, number `rank`.
     fn devices(&mut self, of: &JobCopy, rank: u32, process: Option<u32>) {
         let l = self.parts.loaders.len() as u32 - 1;
-        for model in 0..of.job.copies_per_node {
-            let model = rank * of.job.copies_per_node + model;
+        for model in 0..of.job.copies_per_loader() {
+            let model = rank * of.job.copies_per_loader() + model;
             for stage in 0..shares(of.job).len() as u32 {
                 let mut device = Device::new(of.number, l, model, stage);
                 device.track = self.track(process, || format!("gpu {model}.{stage}"));

@@ -16,7 +16,7 @@ use super::node::threads_of;
 use super::work::operations_of;
 
 impl Builder<'_, '_> {
-    /// Adds the loader of node number `rank` of a job copy; its tracks belong to `process`.
+    /// Adds loader number `rank` of a job copy; its tracks belong to `process`.
     pub(super) fn loader(&mut self, copy: &JobCopy, rank: u32, process: Option<u32>) {
         let job = copy.job;
         let dataset = &self.scenario.datasets[job.dataset];
@@ -27,7 +27,7 @@ impl Builder<'_, '_> {
         let loader = LoaderRun {
             job: copy.number,
             rank,
-            nodes: job.nodes,
+            nodes: job.loaders(),
             source: Source::new(dataset, job.dataset),
             mount,
             cached: self.cached(job),
@@ -48,7 +48,7 @@ impl Builder<'_, '_> {
         self.parts.loaders.push(loader);
     }
 
-    /// What the loader of node number `rank` is asked for, with its history where a timeline is
+    /// What loader number `rank` is asked for, with its history where a timeline is
     /// recorded.
     fn requests(&self, copy: &JobCopy, rank: u32) -> Option<Box<Requests>> {
         let samples = self.scenario.datasets[copy.job.dataset].samples;

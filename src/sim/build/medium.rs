@@ -1,7 +1,7 @@
 //! What a storage's kind says, in one shape, and the core-seconds that are part of its times.
 
 use crate::scenario::storage::Bandwidth;
-use crate::scenario::{Distribution, ReadCpu, StorageKind};
+use crate::scenario::{Distribution, ReadCpu, StorageKind, Targets};
 
 /// What a storage's kind says.
 pub(super) struct Medium<'s> {
@@ -14,6 +14,8 @@ pub(super) struct Medium<'s> {
     pub(super) operations: f64,
     /// Whether it is reached over the network.
     pub(super) remote: bool,
+    /// What files are striped over, if they are.
+    pub(super) targets: Option<Targets>,
     cpu: ReadCpu,
 }
 
@@ -47,6 +49,7 @@ impl<'s> Medium<'s> {
                 latency: None,
                 operations: f64::INFINITY,
                 remote: false,
+                targets: None,
                 cpu: ReadCpu::default(),
             },
             StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, cpu, .. } => {
@@ -56,15 +59,24 @@ impl<'s> Medium<'s> {
                     latency: Some(latency),
                     operations: *operations,
                     remote: false,
+                    targets: None,
                     cpu: *cpu,
                 }
             }
-            StorageKind::FileServer { bandwidth, per_stream, latency, operations, cpu } => Medium {
+            StorageKind::FileServer {
+                bandwidth,
+                per_stream,
+                latency,
+                operations,
+                cpu,
+                targets,
+            } => Medium {
                 bandwidth,
                 per_stream: *per_stream,
                 latency: Some(latency),
                 operations: *operations,
                 remote: true,
+                targets: *targets,
                 cpu: *cpu,
             },
         }

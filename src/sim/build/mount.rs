@@ -1,10 +1,10 @@
 //! Storage, as a node or a background load sees it.
 
-use crate::fluid::{Capacity, LinkId};
+use crate::fluid::{Capacity, Demand, LinkId, Use};
 use crate::random::Sampler;
-use crate::scenario::Distribution;
 use crate::scenario::storage::Bandwidth;
-use crate::sim::read::{Mount, RequestLatency};
+use crate::scenario::{Distribution, Targets};
+use crate::sim::read::{Mount, RequestLatency, Striped};
 use crate::sim::station::Station;
 use crate::sim::world::{Member, Service};
 
@@ -16,6 +16,8 @@ use super::medium::{Medium, Rest};
 pub(super) struct Backend {
     station: Option<u32>,
     pub(super) link: Option<LinkId>,
+    /// By storage target.
+    targets: Vec<LinkId>,
 }
 
 /// Who uses a storage.
@@ -47,7 +49,11 @@ impl Builder<'_, '_> {
             route.push(self.nic(nic));
         }
         let limited = !route.is_empty() || medium.per_stream.is_finite();
+        let striped = medium
+            .targets
+            .map(|of| Box::new(self.striped(of, &route, &backend.targets, medium.per_stream)));
         let mount = Mount {
+            striped,
             station: backend.station,
             latency: self.latency(&medium, rest.latency),
             group: limited.then(|| self.group(&route, medium.per_stream)),
@@ -55,6 +61,29 @@ impl Builder<'_, '_> {
             alone: 0.0,
         };
         (mount, route, rest)
+    }
+
+    /// The ways of files that are striped over `links`, beside the way `shared` by all.
+    fn striped(
+        &mut self,
+        targets: Targets,
+        shared: &[LinkId],
+        links: &[LinkId],
+        cap: f64,
+    ) -> Striped {
+        let mut ways = Vec::new();
+        for first in 0..links.len() {
+            for serving in 1..=targets.stripe_count as usize {
+                let stripe = |i: usize| Use {
+                    link: links[(first + i) % links.len()],
+                    per_unit: 1.0 / serving as f64,
+                };
+                let shared = shared.iter().map(|link| Use { link: *link, per_unit: 1.0 });
+                let route = shared.chain((0..serving).map(stripe)).collect();
+                ways.push(self.network.group(Demand { route, weight: 1.0, cap }));
+            }
+        }
+        Striped { targets, ways }
     }
 
     /// The storage that all nodes share.
@@ -74,10 +103,8 @@ impl Builder<'_, '_> {
             return known.clone();
         }
         let made = self.backend(index, medium);
-        if self.scenario.cluster.share_nodes {
-            let node = self.on_nodes.entry(self.node).or_default();
-            node.disks.insert(index, made.clone());
-        }
+        let node = self.on_nodes.entry(self.node).or_default();
+        node.disks.insert(index, made.clone());
         made
     }
 
@@ -114,6 +141,18 @@ impl Builder<'_, '_> {
         if let Some(link) = link {
             self.resource(&format!("{name}.bandwidth"), "B/s", most, Member::Link(link));
         }
-        Backend { station, link }
+        let targets = medium.targets.map_or(Vec::new(), |of| self.targets(name, of));
+        Backend { station, link, targets }
+    }
+
+    /// The targets of a parallel file system.
+    fn targets(&mut self, storage: &str, of: Targets) -> Vec<LinkId> {
+        let mut one = || {
+            let link = self.network.link(Capacity::Fixed(of.bandwidth));
+            let name = format!("{storage}.target");
+            self.resource(&name, "B/s", of.bandwidth, Member::Link(link));
+            link
+        };
+        (0..of.number).map(|_| one()).collect()
     }
 }

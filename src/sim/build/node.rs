@@ -1,4 +1,4 @@
-//! What a node has: cores, a NIC, the ways between and to its GPUs; and what job copies share of it.
+//! What a node has: cores, a NIC, the ways between and to its GPUs; and what loaders share of it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::Builder;
 use super::medium::Coupled;
 use super::mount::Backend;
 
-/// What job copies on a node share.
+/// What loaders on a node share.
 #[derive(Debug, Default)]
 pub(super) struct OnNode {
     cores: Option<(Cores, Option<LinkId>)>,
@@ -30,14 +30,12 @@ impl Builder<'_, '_> {
     /// are the same, and slots are had without solving for rates; not so where busy cores slow each
     /// other.
     pub(super) fn cores(&mut self, threads: u32, coupled: bool) -> (Cores, Option<LinkId>) {
-        if !self.scenario.cluster.share_nodes {
-            return self.new_cores(threads, coupled);
-        }
         if let Some(known) = self.on_nodes.entry(self.node).or_default().cores {
             return known;
         }
         // Others may come.
-        let made = self.new_cores(u32::MAX, coupled);
+        let threads = if self.scenario.cluster.share_nodes { u32::MAX } else { threads };
+        let made = self.new_cores(threads, coupled);
         self.on_nodes.entry(self.node).or_default().cores = Some(made);
         made
     }
@@ -97,9 +95,7 @@ impl Builder<'_, '_> {
             return known;
         }
         let link = self.own_link("node.nic", bandwidth);
-        if self.scenario.cluster.share_nodes {
-            self.on_nodes.entry(self.node).or_default().nic = Some(link);
-        }
+        self.on_nodes.entry(self.node).or_default().nic = Some(link);
         link
     }
 
@@ -113,7 +109,7 @@ impl Builder<'_, '_> {
         })
     }
 
-    /// The way to the first GPU of each model copy on one more node.
+    /// The way to the first GPU of each model copy of one more loader.
     pub(super) fn pcie(&mut self, job: &Job) -> Vec<GroupId> {
         let bandwidth = self.scenario.cluster.node.pcie;
         if !job.copies_to_devices() || bandwidth.is_infinite() {
@@ -123,7 +119,7 @@ impl Builder<'_, '_> {
             let link = self.own_link("node.pcie", bandwidth);
             self.group(&[link], f64::INFINITY)
         };
-        (0..job.copies_per_node).map(|_| way()).collect()
+        (0..job.copies_per_loader()).map(|_| way()).collect()
     }
 
     /// A link [B/s] that is one of a node's resource `name`.
@@ -147,9 +143,10 @@ pub(super) fn speed_alone(node: &Node, threads: u32) -> f64 {
     (capacity / f64::from(threads)).min(1.0)
 }
 
-/// Threads of a job's loader and trainer on one node.
+/// Threads of a job's loaders and trainers on one node.
 pub(super) fn threads_of(job: &Job) -> u32 {
     let workers: u32 = job.loader.stages.iter().map(|stage| stage.workers).sum();
+    let workers = workers.saturating_mul(job.loaders_per_node());
     match job.device {
         Processor::Accelerator => workers,
         Processor::Cpu { threads } => {

@@ -1,0 +1,136 @@
+//! From a workload to the text of a scenario.
+
+use super::{Place, Times, Workload};
+use std::fmt::Write as _;
+
+/// Bytes that readers of record files ask for at once where nothing is said: TensorFlow's buffer.
+const REQUEST: f64 = 262_144.0;
+
+/// The scenario of a workload at a place: each accelerator has a loader of its own, and all take
+/// each step together.
+#[must_use]
+pub fn scenario(of: &Workload, at: &Place) -> String {
+    let Place { accelerators, hosts, bandwidth, source } = at;
+    let (name, per_host) = (name(of), accelerators.div_ceil(*hosts));
+    let goal = of.utilisation.map_or("fully".to_owned(), |share| format!("{} %", 100.0 * share));
+    let busy = if of.utilisation.is_some() { "at least " } else { "" };
+    let demand = of.batch as f64 * of.sample_size / of.step.mean();
+    let left_out = match of.left_out.is_empty() {
+        true => String::new(),
+        false => format!("# Not simulated: {}.\n", of.left_out.join(", ")),
+    };
+    let stop = match of.steps {
+        Some(steps) => format!("steps = {steps}"),
+        None => format!("epochs = {}", of.epochs),
+    };
+    let warm_up = match of.warm_up {
+        0 => "\"off\"".to_owned(),
+        steps => steps.to_string(),
+    };
+    let (samples, order) =
+        (of.files * of.samples_per_file, if of.shuffled { "" } else { "order = \"sequential\"\n" });
+    let (layout, loader, step) = (layout(of), loader(of), step(of));
+    format!(
+        "# Does this storage keep {accelerators} accelerators busy {busy}{goal}: {name} of DLIO?\n\
+         #\n\
+         # Imported from {source}. {}\n{left_out}\
+         name = \"{name}\"\n\n\
+         [run]\n{stop}\nwarm_up = {warm_up}\nreplications = 1\nseed = {}\n\n\
+         [cluster]\nnodes = {hosts}\n[cluster.node]\ncores = 64\ngpus = {per_host}\n\n\
+         [storage.data.file-server]\nbandwidth = \"{bandwidth}\"\n\n\
+         [dataset.train]\nsamples = {samples}\nsample_size = {}\n{order}{layout}\n\
+         [[job]]\nname = \"{name}\"\nnodes = {hosts}\ndataset = \"train\"\nstorage = \"data\"\nbatch = {}\n\n\
+         {loader}\n\
+         [job.parallel.data]\ncopies_per_node = {per_host}\nloaders = \"per-rank\"\n\n\
+         [job.model]\n{step}",
+        demand_of(demand),
+        of.seed,
+        size(of),
+        of.batch,
+    )
+}
+
+fn demand_of(demand: f64) -> String {
+    match demand.is_finite() {
+        true => format!("An accelerator that never waits takes {:.4} GB/s.", demand / 1e9),
+        false => "Steps take no time.".to_owned(),
+    }
+}
+
+/// A name that scenarios accept.
+fn name(of: &Workload) -> String {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
+    let name: String = of.name.chars().map(kept).collect();
+    if name.is_empty() { "dlio".to_owned() } else { name }
+}
+
+fn size(of: &Workload) -> String {
+    match of.sample_size_sd > 0.0 {
+        true => format!(
+            "{{ normal = {{ mean = \"{} B\", sd = \"{} B\" }} }}",
+            of.sample_size, of.sample_size_sd
+        ),
+        false => format!("\"{} B\"", of.sample_size),
+    }
+}
+
+fn layout(of: &Workload) -> String {
+    match of.samples_per_file {
+        1 => "layout.file-per-sample = {}\n".to_owned(),
+        samples => {
+            let request = of.transfer_size.unwrap_or(REQUEST);
+            format!("layout.shards = {{ samples = {samples}, request = \"{request} B\" }}\n")
+        }
+    }
+}
+
+fn loader(of: &Workload) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let mut line = |text_of: String| writeln!(text, "{text_of}").unwrap_or_default();
+    if of.pytorch {
+        line("[job.loader.pytorch]".to_owned());
+        line(format!("workers = {}", of.read_threads));
+        if of.read_threads > 0 {
+            let factor = match of.prefetch {
+                0 => 2,
+                prefetch => prefetch.div_ceil(of.read_threads),
+            };
+            line(format!("prefetch_factor = {factor}"));
+            line("persistent_workers = true".to_owned());
+        }
+    } else {
+        line("[job.loader.tf-data]".to_owned());
+        line(format!("parallel_reads = {}", of.read_threads.max(1)));
+        line(format!("parallel_calls = {}", of.computation_threads));
+        line(format!("prefetch = {}", of.prefetch.max(1)));
+    }
+    if of.preprocess.mean() > 0.0 {
+        line(format!("delay = {}", times(of.preprocess)));
+    }
+    text
+}
+
+fn times(of: Times) -> String {
+    match of {
+        Times::Constant(time) => format!("\"{time} s\""),
+        Times::Normal { mean, sd } => {
+            format!("{{ normal = {{ mean = \"{mean} s\", sd = \"{sd} s\" }} }}")
+        }
+        Times::Uniform { low, high } => {
+            format!("{{ uniform = {{ low = \"{low} s\", high = \"{high} s\" }} }}")
+        }
+        Times::Gamma { .. } => {
+            format!("{{ gamma = {{ mean = \"{} s\", cv = {} }} }}", of.mean(), of.cv())
+        }
+        Times::Exponential { mean } => format!("{{ exponential = {{ mean = \"{mean} s\" }} }}"),
+    }
+}
+
+/// The step and how much it varies: as a gamma factor of the same mean and spread.
+fn step(of: &Workload) -> String {
+    let (mean, cv) = (of.step.mean(), of.step.cv());
+    let jitter =
+        if cv > 0.0 { format!("jitter = {{ gamma = {{ cv = {cv} }} }}\n") } else { String::new() };
+    format!("step = \"{mean} s\"\n{jitter}")
+}

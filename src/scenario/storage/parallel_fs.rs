@@ -1,0 +1,82 @@
+//! A parallel file system: files striped over targets, and a server of metadata.
+
+use super::{Bandwidth, ReadCpu, StorageKind, Targets, Written};
+use crate::scenario::Distribution;
+use crate::scenario::check::Check;
+use crate::scenario::distribution::settings::Varying;
+use crate::scenario::document::NodeId;
+use crate::scenario::field::Field;
+use crate::scenario::number::{Count, Positive};
+use crate::units::{self, Rate, Size, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Stripe size where none is written [B]: Lustre's.
+const STRIPE: f64 = 1_048_576.0;
+
+/// A parallel file system, as Lustre, BeeGFS or GPFS: files striped over targets, and a server of
+/// metadata.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct ParallelFs {
+    /// Storage targets.
+    #[schemars(required)]
+    targets: Field<Count<1, 10_000>>,
+    /// Bandwidth of each target.
+    #[schemars(required)]
+    target_bandwidth: Field<Positive<units::Bandwidth>>,
+    /// Targets that a file is on, at most (default: 1).
+    stripe_count: Field<Count<1, 10_000>>,
+    /// Bytes on one target before the next (default: 1 MiB).
+    stripe_size: Field<Positive<Size>>,
+    /// Bandwidth of all together (default: infinite).
+    bandwidth: Field<Positive<units::Bandwidth>>,
+    /// Fastest that one transfer may go (default: infinite).
+    per_stream: Field<Positive<units::Bandwidth>>,
+    /// Time from request to first byte (default: 0 s).
+    latency: Field<Varying<Time>>,
+    /// Opens per second of the metadata server (default: infinite).
+    operations: Field<Positive<Rate>>,
+}
+
+impl ParallelFs {
+    pub(super) fn written(&self) -> Written {
+        Written {
+            bandwidth: true,
+            per_stream: self.per_stream.is_written(),
+            latency: self.latency.is_written(),
+            operations: self.operations.is_written(),
+        }
+    }
+
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StorageKind> {
+        let number = check.required(at, &self.targets, "targets", "write `targets = 16`");
+        let remedy = "write `target_bandwidth = \"1 GB/s\"`";
+        let bandwidth = check.required(at, &self.target_bandwidth, "target_bandwidth", remedy);
+        let latency = match self.latency.given() {
+            Some((at, latency)) => latency.resolve(check, at)?,
+            None => Distribution::Constant(0.0),
+        };
+        let stripe_count = self.stripe_count.get().map_or(1, |count| count.small());
+        let number = number?.small();
+        if stripe_count > number {
+            let at = self.stripe_count.at.unwrap_or(at);
+            let what = format!("a file cannot be on {stripe_count} of {number} targets");
+            check.wrong(at, what, format!("write at most {number}"));
+        }
+        let or_infinite = |field: &Field<Positive<_>>| field.get().map_or(f64::INFINITY, |g| g.0);
+        Some(StorageKind::FileServer {
+            bandwidth: Bandwidth::Fixed(or_infinite(&self.bandwidth)),
+            per_stream: or_infinite(&self.per_stream),
+            latency,
+            operations: self.operations.get().map_or(f64::INFINITY, |given| given.0),
+            cpu: ReadCpu::default(),
+            targets: Some(Targets {
+                number,
+                bandwidth: bandwidth?.0,
+                stripe_count: stripe_count.min(number),
+                stripe_size: self.stripe_size.get().map_or(STRIPE, |size| size.0),
+            }),
+        })
+    }
+}
