@@ -127,6 +127,8 @@ predict() {
     done < <(python3 -c "
 import json, statistics, sys
 for point in json.load(open(sys.argv[1])):
+    if not point['held_out']:
+        continue
     rate = 'samples_per_second'
     runs = [run[rate] for run in point['runs']]
     print(point['name'].replace(',', ' with'), statistics.median(runs), point['predicted']['median'][rate], sep='|')

@@ -109,10 +109,14 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
         ));
     }
     let kind = &scenario.storage[job.storage].kind;
-    if matches!(kind, StorageKind::FileServer { targets: Some(_), .. }) {
+    if matches!(
+        kind,
+        StorageKind::FileServer { targets: Some(_), .. }
+            | StorageKind::FileServer { limit: Some(_), .. }
+    ) {
         return refuse(format!(
-            "a live run does not emulate the targets that `{name}` reads from: write `file-server`, and \
-             name its directory with --directory if it is mounted"
+            "a live run does not emulate the targets or the limit of requests that `{name}` reads with: \
+             write `file-server`, and name its directory with --directory if it is mounted"
         ));
     }
     if job.loaders_per_node() > 1 {

@@ -38,6 +38,9 @@ pub enum Purpose {
     Noise = 12,
     /// What leaves a cache at random; owner: the cache.
     Eviction = 13,
+    /// How long a refused request waits; owner: job copy, entity: ordinal of the sample, index: request
+    /// and attempt.
+    BackOff = 14,
 }
 
 impl Purpose {

@@ -61,6 +61,7 @@ pub(super) fn scenario() -> Scenario {
                 operations: f64::INFINITY,
                 cpu: ReadCpu::default(),
                 targets: None,
+                limit: None,
             },
             written: Written::default(),
         }],

@@ -62,15 +62,12 @@ impl BackgroundSettings {
         check.required(at, &self.storage, "storage", "name a storage");
         let index = check.reference(&self.storage, "storage", names);
         let of = index.and_then(|index| storage.get(index)).and_then(Option::as_ref);
-        if let Some(storage) =
-            of.filter(|of| !matches!(of.kind, StorageKind::FileServer { targets: None, .. }))
-        {
+        if let Some(storage) = of.filter(|of| {
+            !matches!(of.kind, StorageKind::FileServer { targets: None, limit: None, .. })
+        }) {
             let what = match storage.kind {
                 StorageKind::FileServer { .. } => {
-                    format!(
-                        "no load from elsewhere is simulated on the targets of {:?}",
-                        storage.name
-                    )
+                    format!("no load from elsewhere is simulated on {:?}", storage.name)
                 }
                 _ => format!("{:?} is in each node, where no load from elsewhere is", storage.name),
             };

@@ -41,7 +41,7 @@ pub use loader::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, 
 pub use problem::{Problem, Problems};
 pub use profile::Reading;
 pub use settings::schema;
-pub use storage::{Access, ReadCpu, Storage, StorageKind, Targets, Written};
+pub use storage::{Access, ReadCpu, RequestLimit, Storage, StorageKind, Targets, Written};
 pub use value::{Axis, Override, Value};
 
 /// Everything a run needs, already checked.

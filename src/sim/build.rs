@@ -31,6 +31,7 @@ use super::background::{Endless, Load};
 use super::cached::{PageCache, Units};
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event, Lanes};
+use super::limiter::Limiter;
 use super::read::ShardCursor;
 use super::sizes::Sizes;
 use super::stages::StageRun;
@@ -75,6 +76,7 @@ struct Parts {
     devices: Vec<Device>,
     loads: Vec<Load>,
     caches: Vec<PageCache>,
+    limiters: Vec<Limiter>,
     recorder: Option<Recorder>,
 }
 
@@ -162,6 +164,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             sizes: datasets.map(|(dataset, id)| Sizes::new(dataset, id)).collect(),
             units: units.0,
             caches: parts.caches,
+            limiters: parts.limiters,
             unfinished: parts.jobs.len(),
             jobs: parts.jobs,
             loaders: parts.loaders,

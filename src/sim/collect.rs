@@ -93,6 +93,7 @@ impl World<'_> {
         let elapsed = now.seconds().max(f64::MIN_POSITIVE);
         let mut use_of = |member: &Member| match member {
             Member::Link(link) => self.network.usage(now, *link),
+            Member::Limiter(limiter) => self.limiters[*limiter as usize].usage(),
             Member::Station(station) => {
                 let queue = &mut self.stations[*station as usize].queue;
                 let busy = queue.busy_seconds(now);

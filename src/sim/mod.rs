@@ -5,7 +5,7 @@
 //! the behaviour of one kind of component to it:
 //!
 //! - `workers`, `read` and `sizes`: the workers of loader stages and what their operations ask of
-//!   the machine,
+//!   the machine; `limiter`: requests that are refused and come again,
 //! - `cached`: what of that a node's page cache holds,
 //! - `stages`: hand-over between stages, order, blocking; `requests`: loaders that make what they are
 //!   asked for,
@@ -27,6 +27,7 @@ mod collect;
 mod core_steps;
 mod device;
 mod event;
+mod limiter;
 mod pipeline;
 mod read;
 mod requests;

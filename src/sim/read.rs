@@ -19,6 +19,8 @@ pub(super) struct Mount {
     pub(super) latency: RequestLatency,
     /// The bytes' ways where files are striped over targets; then `group` is none of them.
     pub(super) striped: Option<Box<Striped>>,
+    /// What lets requests through, where they are limited.
+    pub(super) limiter: Option<u32>,
     /// What a request costs the node's cores, beside the latency and the bytes' way.
     pub(super) cpu: ReadCpu,
     /// Where the bytes' way is over the node's cores too: time per byte of a request that has it to
@@ -152,7 +154,17 @@ impl World<'_> {
         if open && let Some(station) = station {
             return self.open(clock, w, station);
         }
-        self.wait_for_first_byte(clock, w)
+        self.ask_again(clock, w)
+    }
+
+    /// Asks for the current request, which may be refused; true if the sample is complete.
+    #[inline]
+    pub(super) fn ask_again(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let loader = self.workers[w as usize].loader;
+        match self.loaders[loader as usize].mount.limiter {
+            None => self.wait_for_first_byte(clock, w),
+            Some(limiter) => self.request(clock, w, limiter),
+        }
     }
 
     fn open(&mut self, clock: &mut Clock, w: u32, station: u32) -> bool {
@@ -181,7 +193,7 @@ impl World<'_> {
     }
 
     #[inline]
-    fn wait_for_first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
+    pub(super) fn wait_for_first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
         let delay = match &loader.mount.latency {

@@ -41,6 +41,8 @@ pub(super) struct Worker {
     /// Which file is read, and its request's way to storage targets, where that matters.
     pub(super) file: u64,
     pub(super) way: u32,
+    /// How often the request in progress was refused.
+    pub(super) refusals: u32,
     /// Address of the current sample's draws: its position in the job's reading.
     pub(super) position: u64,
     pub(super) timeline: Timeline,
@@ -70,6 +72,8 @@ pub(super) enum Phase {
     Ready,
     /// To be started.
     Starting,
+    /// For a refused request to come again.
+    Refused,
     Opening,
     Latency,
     /// A file's bytes.
@@ -180,6 +184,7 @@ impl World<'_> {
     pub(super) fn resume(&mut self, clock: &mut Clock, w: u32) {
         let done = match self.workers[w as usize].phase {
             Phase::Starting => return self.run_worker(clock, w),
+            Phase::Refused => self.ask_again(clock, w),
             Phase::Opening => self.opened(clock, w),
             Phase::Latency => self.first_byte(clock, w),
             Phase::Transfer | Phase::Request => self.transferred(clock, w),

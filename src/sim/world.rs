@@ -14,6 +14,7 @@ use super::background::{Load, Request};
 use super::cached::{CacheUse, PageCache, Units};
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event};
+use super::limiter::Limiter;
 use super::read::{Mount, ShardCursor, Source};
 use super::sizes::Sizes;
 use super::stages::StageRun;
@@ -54,6 +55,7 @@ pub(super) struct World<'a> {
     /// How each is cut into units of a page cache.
     pub(super) units: Vec<Units>,
     pub(super) caches: Vec<PageCache>,
+    pub(super) limiters: Vec<Limiter>,
     pub(super) jobs: Vec<JobRun>,
     pub(super) loaders: Vec<LoaderRun>,
     pub(super) stages: Vec<StageRun>,
@@ -146,6 +148,7 @@ pub(super) struct Resource {
 pub(super) enum Member {
     Link(LinkId),
     Station(u32),
+    Limiter(u32),
 }
 
 impl Model for World<'_> {

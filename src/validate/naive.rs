@@ -73,7 +73,12 @@ fn fetch(kind: &StorageKind, job: &Job, dataset: &Dataset, share: f64) -> f64 {
         | StorageKind::FileServer { bandwidth, per_stream, latency, operations, .. } => {
             let (cap, all) = targets(kind, dataset.mean_request());
             let alone = requests * latency.mean() + size / per_stream.min(cap);
-            let together = (aggregate(bandwidth).min(all) / size).min(operations / requests);
+            let limited = match kind {
+                StorageKind::FileServer { limit: Some(limit), .. } => limit.rate,
+                _ => f64::INFINITY,
+            };
+            let together = aggregate(bandwidth).min(all) / size;
+            let together = together.min(operations.min(limited) / requests);
             (readers / alone).min(together / share)
         }
     }
@@ -111,7 +116,10 @@ fn prepare(scenario: &Scenario, job: &Job, dataset: &Dataset, share: f64) -> f64
         let in_item = if stage.unit == crate::scenario::Unit::Batch { batch } else { 1.0 };
         let each = stage.per_sample.iter().map(cost).sum::<f64>() + items / in_item;
         let workers = f64::from(stage.workers) * f64::from(job.loaders_per_node());
-        slowest = slowest.min(workers / each);
+        // A stage without work holds nobody up; and a sum of nothing is −0.
+        if each > 0.0 {
+            slowest = slowest.min(workers / each);
+        }
         total += each;
     }
     slowest.min(f64::from(scenario.cluster.node.cores) / share / total)

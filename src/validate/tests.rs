@@ -152,4 +152,9 @@ model.step = "100 ms"
     near(found.compute, 2.0 * 320.0);
     assert_eq!(found.limits().0.0, "fetch");
     near(found.samples_per_second(), 500.0);
+    // A stage that does nothing is no limit.
+    let stages =
+        "job.loader={ tf-data = { parallel_reads = 4, parallel_calls = 2, decode = \"4 ms\" } }";
+    let scenario = file.resolve(&[stages.parse().expect("a change")]).expect("a scenario");
+    near(naive(&scenario).expect("a naive model").prepare, 2.0 * 2.0 * 250.0);
 }

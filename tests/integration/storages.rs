@@ -1,7 +1,7 @@
-//! Parallel file systems: files striped over targets, by the pencil.
+//! Parallel file systems and object stores, by the pencil.
 
 use super::runs::{simulate, steady, written};
-use forebay::report::Outcome;
+use forebay::report::{Cause, Outcome};
 use forebay::scenario::ScenarioFile;
 
 /// Files of 1 MB in order, a batch of one; four targets of 100 MB/s.
@@ -97,6 +97,68 @@ fn bytes_are_served_by_targets() {
     );
 }
 
+/// One job on an object store, with so many workers, after 1 MB files or others.
+fn objects(workers: u32, storage: &str, dataset: &str) -> Outcome {
+    let text = text(1, "", dataset, "")
+        .replace("steps = 200", "steps = 1000")
+        .replace("parallel-fs", "object-store")
+        .replace("target_bandwidth = \"100 MB/s\"", storage)
+        .replace(
+            "threads = 1, capacity = \"1 samples\"",
+            &format!("threads = {workers}, capacity = \"9 samples\""),
+        );
+    simulate(&written(&text, &[]))
+}
+
+#[test]
+fn an_object_store_is_as_fast_as_connections_and_requests() {
+    let step = |workers, storage: &str| steady(&objects(workers, storage, FILE), 40).step;
+    near("a connection", step(1, "per_connection = \"50 MB/s\""), 20e-3);
+    near("four", step(4, "per_connection = \"50 MB/s\""), 5e-3);
+    near("first bytes", step(4, "per_connection = \"50 MB/s\"\nlatency = \"20 ms\""), 10e-3);
+    near("all together", step(4, "per_connection = \"50 MB/s\"\nbandwidth = \"100 MB/s\""), 10e-3);
+    // Below the limit nothing is refused; above it no more are served, and back-off wastes some.
+    let limited = |more: &str| step(8, &format!("latency = \"20 ms\"\nrequests = {more}"));
+    near("below", limited("\"1000 /s\""), 2.5e-3);
+    let above = |burst: u32, first: &str, most: &str| {
+        limited(&format!(
+            "\"100 /s\"\nburst = {burst}\nretry = {{ first = \"{first}\", most = \"{most}\" }}"
+        ))
+    };
+    let (short, capped) = (above(1, "10 ms", "10 ms"), above(20, "1 s", "1 s"));
+    assert!((10e-3..11.5e-3).contains(&short), "{short}");
+    assert!((9.9e-3..11.5e-3).contains(&capped), "{capped}");
+    // Waits that double leave the store idle though all are waiting for it.
+    let doubled = above(20, "1 s", "20 s");
+    assert!(doubled > 1.3 * capped, "{doubled} after {capped}");
+    let rarely = above(1, "1 s", "1 s");
+    assert!(rarely > 1.1 * capped, "nothing is saved up for those who come late: {rarely}");
+    near("a burst", limited("\"10 /s\"\nburst = 1000"), 2.5e-3);
+    let starved = objects(8, "requests = \"50 /s\"\nburst = 1", FILE);
+    let requests = starved
+        .resources
+        .iter()
+        .find(|of| of.name == "s.requests" || of.name.ends_with(".requests"));
+    let requests = requests.expect("requests");
+    assert!(requests.served >= 200.0 && requests.mean_flows > 1.0, "{requests:?}");
+    let stalls = &starved.jobs[0].stalls;
+    let of =
+        |cause| stalls.iter().filter(|s| s.cause.cause == cause).map(|s| s.seconds).sum::<f64>();
+    assert!(of(Cause::Open) > 0.9 * stalls.iter().map(|stall| stall.seconds).sum::<f64>());
+    // Each range of a shard is a request.
+    let ranges =
+        "sample_size = \"1048576 B\"\nlayout.shards = { samples = 8, request = \"512 KiB\" }";
+    let shard = steady(
+        &objects(
+            1,
+            "requests = \"10 /s\"\nburst = 1\nretry = { first = \"1 ms\", most = \"5 ms\" }",
+            ranges,
+        ),
+        40,
+    );
+    assert!(shard.step > 0.2 && shard.step < 0.24, "{}", shard.step);
+}
+
 #[test]
 fn what_cannot_be_striped_is_refused() {
     let refused = |nodes: u32, storage: &str, more: &str| {
@@ -110,7 +172,16 @@ fn what_cannot_be_striped_is_refused() {
     assert!(missing.contains("write `targets = 16`"), "{missing}");
     let ways = refused(1000, "targets = 1000\nstripe_count = 100", "");
     assert!(ways.contains("ways to the targets"), "{ways}");
+    let objects = text(1, "", FILE, "").replace("parallel-fs", "object-store");
+    let objects = |with: &str| {
+        let text = objects.replace("target_bandwidth = \"100 MB/s\"", with);
+        ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]))
+    };
+    let endless = objects("requests = \"1 /s\"\nretry.most = \"1 us\"").expect_err("refused");
+    assert!(endless.to_string().contains("comes again without end"), "{endless}");
+    let remarks = objects("burst = 4").expect("a scenario").remarks.join("\n");
+    assert!(remarks.contains("burst` has no effect: `requests` are not limited"), "{remarks}");
     let load = "[[background]]\nname = \"b\"\nstorage = \"scratch\"\nstreams = { streams = 4 }";
     let load = refused(1, "targets = 4", load);
-    assert!(load.contains("no load from elsewhere is simulated on the targets"), "{load}");
+    assert!(load.contains("no load from elsewhere is simulated on"), "{load}");
 }

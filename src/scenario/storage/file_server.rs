@@ -53,6 +53,7 @@ impl FileServer {
             operations: self.operations.get().map_or(f64::INFINITY, |given| given.0),
             cpu: self.cpu.get().map(CpuSettings::resolve).unwrap_or_default(),
             targets: None,
+            limit: None,
         })
     }
 }

@@ -3,6 +3,7 @@
 mod file_server;
 mod local_disk;
 mod memory;
+mod object_store;
 mod parallel_fs;
 pub(super) mod settings;
 
@@ -69,7 +70,8 @@ pub enum StorageKind {
         /// What a request costs the node's cores.
         cpu: ReadCpu,
     },
-    /// One server that all nodes share, behind their NICs, or several: a parallel file system.
+    /// One server that all nodes share, behind their NICs; or several, a parallel file system; or an
+    /// object store.
     FileServer {
         /// Bandwidth of all together by number of concurrent transfers.
         bandwidth: Bandwidth,
@@ -83,7 +85,26 @@ pub enum StorageKind {
         cpu: ReadCpu,
         /// What files are striped over, if they are.
         targets: Option<Targets>,
+        /// Requests that are served; what is beyond them is refused, and tries again.
+        limit: Option<RequestLimit>,
     },
+}
+
+/// How many requests an object store serves, and how refused ones come again.
+///
+/// A bucket of `burst` requests fills at `rate`; a request takes one out or is refused. After its
+/// `n`-th refusal it waits for a time between nothing and `first · 2ⁿ⁻¹`, at most `most`, all equally
+/// likely: exponential back-off with full jitter, as the SDKs of object stores do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RequestLimit {
+    /// Requests per second [1/s].
+    pub rate: f64,
+    /// Requests that may come at once.
+    pub burst: f64,
+    /// Longest wait after the first refusal [s].
+    pub first: f64,
+    /// Longest wait after any [s].
+    pub most: f64,
 }
 
 /// The storage targets of a parallel file system, and how files lie on them: file `f` on `stripe_count`

@@ -77,6 +77,7 @@ impl ParallelFs {
                 stripe_count: stripe_count.min(number),
                 stripe_size: self.stripe_size.get().map_or(STRIPE, |size| size.0),
             }),
+            limit: None,
         })
     }
 }

@@ -1,7 +1,8 @@
 //! What all kinds of storage share in how they are written.
 
 use super::{
-    Bandwidth, ReadCpu, Storage, StorageKind, file_server, local_disk, memory, parallel_fs,
+    Bandwidth, ReadCpu, Storage, StorageKind, file_server, local_disk, memory, object_store,
+    parallel_fs,
 };
 use crate::scenario::check::Check;
 use crate::scenario::field::{Field, List, Named};
@@ -24,6 +25,8 @@ pub(in crate::scenario) enum StorageSettings {
     FileServer(file_server::FileServer),
     /// A parallel file system: files striped over targets.
     ParallelFs(parallel_fs::ParallelFs),
+    /// An object store: connections of limited speed, and a limit of requests.
+    ObjectStore(object_store::ObjectStore),
 }
 
 /// The checked storage of a scenario; those that are wrong have been recorded. `layout` names that of
@@ -41,12 +44,14 @@ pub(in crate::scenario) fn resolve(
             StorageSettings::LocalDisk(kind) => kind.resolve(check, at, layout(name))?,
             StorageSettings::FileServer(kind) => kind.resolve(check, at)?,
             StorageSettings::ParallelFs(kind) => kind.resolve(check, at)?,
+            StorageSettings::ObjectStore(kind) => kind.resolve(check)?,
         };
         let written = match settings {
             StorageSettings::Memory(kind) => kind.written(),
             StorageSettings::LocalDisk(kind) => kind.written(),
             StorageSettings::FileServer(kind) => kind.written(),
             StorageSettings::ParallelFs(kind) => kind.written(),
+            StorageSettings::ObjectStore(kind) => kind.written(),
         };
         Some(Storage { name: name.clone(), kind, written })
     };

@@ -42,6 +42,7 @@ fn the_example_of_the_design_is_read() {
                 operations: 1e5,
                 cpu: ReadCpu::default(),
                 targets: None,
+                limit: None,
             },
             written: Written { bandwidth: true, per_stream: true, latency: true, operations: true },
         }]

@@ -1,7 +1,7 @@
 //! What a storage's kind says, in one shape, and the core-seconds that are part of its times.
 
 use crate::scenario::storage::Bandwidth;
-use crate::scenario::{Distribution, ReadCpu, StorageKind, Targets};
+use crate::scenario::{Distribution, ReadCpu, RequestLimit, StorageKind, Targets};
 
 /// What a storage's kind says.
 pub(super) struct Medium<'s> {
@@ -16,6 +16,8 @@ pub(super) struct Medium<'s> {
     pub(super) remote: bool,
     /// What files are striped over, if they are.
     pub(super) targets: Option<Targets>,
+    /// Requests that are served.
+    pub(super) limit: Option<RequestLimit>,
     cpu: ReadCpu,
 }
 
@@ -50,6 +52,7 @@ impl<'s> Medium<'s> {
                 operations: f64::INFINITY,
                 remote: false,
                 targets: None,
+                limit: None,
                 cpu: ReadCpu::default(),
             },
             StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, cpu, .. } => {
@@ -60,6 +63,7 @@ impl<'s> Medium<'s> {
                     operations: *operations,
                     remote: false,
                     targets: None,
+                    limit: None,
                     cpu: *cpu,
                 }
             }
@@ -70,6 +74,7 @@ impl<'s> Medium<'s> {
                 operations,
                 cpu,
                 targets,
+                limit,
             } => Medium {
                 bandwidth,
                 per_stream: *per_stream,
@@ -77,6 +82,7 @@ impl<'s> Medium<'s> {
                 operations: *operations,
                 remote: true,
                 targets: *targets,
+                limit: *limit,
                 cpu: *cpu,
             },
         }

@@ -3,7 +3,8 @@
 use crate::fluid::{Capacity, Demand, LinkId, Use};
 use crate::random::Sampler;
 use crate::scenario::storage::Bandwidth;
-use crate::scenario::{Distribution, Targets};
+use crate::scenario::{Distribution, RequestLimit, Targets};
+use crate::sim::limiter::Limiter;
 use crate::sim::read::{Mount, RequestLatency, Striped};
 use crate::sim::station::Station;
 use crate::sim::world::{Member, Service};
@@ -18,6 +19,7 @@ pub(super) struct Backend {
     pub(super) link: Option<LinkId>,
     /// By storage target.
     targets: Vec<LinkId>,
+    limiter: Option<u32>,
 }
 
 /// Who uses a storage.
@@ -54,6 +56,7 @@ impl Builder<'_, '_> {
             .map(|of| Box::new(self.striped(of, &route, &backend.targets, medium.per_stream)));
         let mount = Mount {
             striped,
+            limiter: backend.limiter,
             station: backend.station,
             latency: self.latency(&medium, rest.latency),
             group: limited.then(|| self.group(&route, medium.per_stream)),
@@ -142,7 +145,17 @@ impl Builder<'_, '_> {
             self.resource(&format!("{name}.bandwidth"), "B/s", most, Member::Link(link));
         }
         let targets = medium.targets.map_or(Vec::new(), |of| self.targets(name, of));
-        Backend { station, link, targets }
+        let limiter = medium.limit.map(|limit| self.limiter(name, limit));
+        Backend { station, link, targets, limiter }
+    }
+
+    /// What lets requests to an object store through.
+    fn limiter(&mut self, storage: &str, limit: RequestLimit) -> u32 {
+        let number = self.parts.limiters.len() as u32;
+        self.parts.limiters.push(Limiter::new(limit));
+        let name = format!("{storage}.requests");
+        self.resource(&name, "1/s", limit.rate, Member::Limiter(number));
+        number
     }
 
     /// The targets of a parallel file system.

@@ -1,0 +1,77 @@
+//! Limits of requests: a bucket that fills, refusals, and back-off.
+
+use crate::engine::Time;
+use crate::fluid::LinkUse;
+use crate::random::{Purpose, Sampler};
+use crate::report::Cause;
+use crate::scenario::{Distribution, RequestLimit};
+
+use super::event::{Clock, Customer, Delay, Event};
+use super::workers::Phase;
+use super::world::World;
+
+/// Attempts of a request that are told apart in its draws.
+const ATTEMPTS: u64 = 64;
+
+/// What lets the requests to an object store through.
+#[derive(Debug)]
+pub(super) struct Limiter {
+    limit: RequestLimit,
+    /// Requests that may come now, and when that was counted.
+    tokens: f64,
+    counted: Time,
+    /// Requests let through.
+    served: u64,
+    /// Time that refused ones waited [s].
+    waited: f64,
+}
+
+impl Limiter {
+    /// With a full bucket.
+    pub(super) fn new(limit: RequestLimit) -> Limiter {
+        Limiter { limit, tokens: limit.burst, counted: Time::ZERO, served: 0, waited: 0.0 }
+    }
+
+    /// Whether a request is let through.
+    fn admits(&mut self, now: Time) -> bool {
+        let filled = now.since(self.counted).seconds() * self.limit.rate;
+        self.tokens = (self.tokens + filled).min(self.limit.burst);
+        self.counted = now;
+        // Sums of roundings must not refuse what comes at just the rate.
+        if self.tokens < 1.0 - 1e-9 {
+            return false;
+        }
+        self.tokens -= 1.0;
+        self.served += 1;
+        true
+    }
+
+    pub(super) fn usage(&self) -> LinkUse {
+        let served = self.served as f64;
+        LinkUse { busy: served / self.limit.rate, served, flow_seconds: self.waited }
+    }
+}
+
+impl World<'_> {
+    /// Worker `w` asks limiter `l` to let its request through; true if the sample is complete.
+    pub(super) fn request(&mut self, clock: &mut Clock, w: u32, l: u32) -> bool {
+        let limiter = &mut self.limiters[l as usize];
+        let worker = &mut self.workers[w as usize];
+        if limiter.admits(clock.now) {
+            worker.refusals = 0;
+            return self.wait_for_first_byte(clock, w);
+        }
+        let RequestLimit { first, most, .. } = limiter.limit;
+        let longest = (first * f64::from(worker.refusals.min(60)).exp2()).min(most);
+        worker.refusals += 1;
+        let index = u64::from(worker.requests) * ATTEMPTS + u64::from(worker.refusals) % ATTEMPTS;
+        let owner = u64::from(self.loaders[worker.loader as usize].job);
+        let mut generator = self.streams.at(Purpose::BackOff, owner, worker.position, index);
+        let wait = Sampler::new(&Distribution::Uniform { low: 0.0, high: longest });
+        let wait = wait.draw(&mut generator);
+        limiter.waited += wait;
+        self.enter(clock.now, w, Phase::Refused, Cause::Open);
+        clock.after(Delay::once(wait), Event::Waited(Customer::Worker(w)));
+        false
+    }
+}
