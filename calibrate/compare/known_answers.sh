@@ -4,7 +4,7 @@
 #
 #   sudo calibrate/compare/known_answers.sh [DIRECTORY [PART...]]
 #
-# PARTs: bandwidth operations cores memory (all of them if none is named: about ten minutes). Needs root, cgroup v1
+# PARTs: bandwidth operations cores memory (all of them if none is named: about a quarter of an hour). Needs root, cgroup v1
 # (blkio, cpu, memory), a loop device, 1 GB below DIRECTORY (.), and the tools listed below; what it makes it removes,
 # after an error or Ctrl-C too. FOREBAY names the program, RESULT a CSV file for the table. Exit codes: 0 all within
 # 5 %; 1 not; 2 wrong arguments; 3 the machine lacks something.
@@ -187,7 +187,21 @@ memory() {
     row memory fitted "page cache" B $((limit - own)) \
         "$(fitted memory "profile['cache'][$policy]['parameters']['size']['value']")"
     echo "known_answers.sh: the page cache's policy: $(fitted memory "', '.join(profile['cache'])") (Linux: lru)" >&2
+    predict_cached
     set_limit memory.limit_in_bytes -1
+}
+
+# Loaders that starve on the throttled disk behind this page cache: reads through it go as fast as those past it, and
+# what a profile says of one is what it says of the other. Nothing of it is written in the scenario, so that a live run
+# is held to nothing but the kernel's limits.
+predict_cached() {
+    set_limit blkio.throttle.read_bps_device "$number 104857600"
+    [[ -e $place/bandwidth/samples.jsonl ]] || calibrate bandwidth
+    sed 's/"direct"/"cold"/g' "$place/bandwidth/samples.jsonl" | cat "$place/memory/samples.jsonl" - >"$place/both.jsonl"
+    "$forebay" profile fit "$place/both.jsonl" --like "$place/memory/profile.toml" --output "$place/both.toml"
+    mv "$place/both.toml" "$place/memory/profile.toml"
+    predict memory
+    set_limit blkio.throttle.read_bps_device "$number 0"
 }
 
 for part in "${parts[@]}"; do

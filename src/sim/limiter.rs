@@ -63,7 +63,7 @@ impl World<'_> {
         }
         let RequestLimit { first, most, .. } = limiter.limit;
         let longest = (first * f64::from(worker.refusals.min(60)).exp2()).min(most);
-        worker.refusals += 1;
+        worker.refusals = worker.refusals.saturating_add(1);
         let index = u64::from(worker.requests) * ATTEMPTS + u64::from(worker.refusals) % ATTEMPTS;
         let owner = u64::from(self.loaders[worker.loader as usize].job);
         let mut generator = self.streams.at(Purpose::BackOff, owner, worker.position, index);

@@ -42,11 +42,13 @@ pub(super) struct Worker {
     pub(super) file: u64,
     pub(super) way: u32,
     /// How often the request in progress was refused.
-    pub(super) refusals: u32,
+    pub(super) refusals: u8,
     /// Address of the current sample's draws: its position in the job's reading.
     pub(super) position: u64,
     pub(super) timeline: Timeline,
 }
+
+const _: () = assert!(size_of::<Worker>() == 128, "two cache lines");
 
 /// What a stage hands on.
 #[derive(Debug, Clone, Copy, Default)]
