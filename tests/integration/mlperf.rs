@@ -128,6 +128,16 @@ fn the_command_writes_a_scenario_that_runs() {
             "multiple",
         ),
         (vec!["import", "dlio", "unet3d_h100.yaml", "--bandwidth", "fast"], "bandwidth"),
+        (
+            vec![
+                "import",
+                "dlio",
+                "unet3d_h100.yaml",
+                "++workload.dataset.num_files_train=18446744073709551615",
+                "++workload.dataset.num_samples_per_file=9",
+            ],
+            "dataset.train.samples",
+        ),
         (vec!["import", "dlio", "mine.toml"], "cannot use mine.toml"),
     ] {
         let assert = place.forebay(&arguments).assert().code(2);

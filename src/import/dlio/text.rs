@@ -27,8 +27,10 @@ pub fn scenario(of: &Workload, at: &Place) -> String {
         0 => "\"off\"".to_owned(),
         steps => steps.to_string(),
     };
-    let (samples, order) =
-        (of.files * of.samples_per_file, if of.shuffled { "" } else { "order = \"sequential\"\n" });
+    let (samples, order) = (
+        of.files.saturating_mul(of.samples_per_file),
+        if of.shuffled { "" } else { "order = \"sequential\"\n" },
+    );
     let (layout, loader, step) = (layout(of), loader(of), step(of));
     format!(
         "# Does this storage keep {accelerators} accelerators busy {busy}{goal}: {name} of DLIO?\n\
