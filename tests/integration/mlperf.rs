@@ -101,6 +101,8 @@ fn what_is_no_workload_is_refused_with_the_key() {
     let base = "dataset: {}\ntrain: {}\n";
     assert!(refused(base, &["read_threads"]).contains("is no override"));
     assert!(refused(base, &["++workload..=3"]).contains("is no override"));
+    let deep = format!("++workload{}=1", ".a".repeat(50_000));
+    assert!(refused(base, &[&deep]).contains("is no override"));
     let wrong = refused(base, &["++workload.reader.batch_size=0"]);
     assert!(wrong.contains("`reader.batch_size` is 0; write a whole number"), "{wrong}");
     let dali = refused(base, &["++workload.reader.data_loader=dali"]);

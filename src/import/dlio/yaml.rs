@@ -72,6 +72,9 @@ const KNOWN: [(&str, &[&str]); 4] = [
     ("metric", &["au", "exclude_start_steps", "exclude_end_steps"]),
 ];
 
+/// Keys within keys that an override names at most: Hydra's workloads have three.
+const DEEPEST: usize = 16;
+
 /// Reads a workload: files in order, the later ones over the earlier, then overrides as Hydra writes
 /// them, `++workload.reader.read_threads=8`.
 ///
@@ -118,7 +121,7 @@ fn change(all: &mut Value, text: &str) -> Result<(), DlioError> {
     let (path, value) = text.split_once('=').ok_or_else(wrong)?;
     let path = path.trim_start_matches('+');
     let keys = path.strip_prefix("workload.").unwrap_or(path);
-    if keys.is_empty() || keys.split('.').any(str::is_empty) {
+    if keys.split('.').any(str::is_empty) || keys.split('.').count() > DEEPEST {
         return Err(wrong());
     }
     let value: Value = serde_saphyr::from_str(value).map_err(|_| wrong())?;

@@ -180,7 +180,8 @@ impl Rules<'_> {
             return;
         };
         let loaders = u64::from(job.copies) * u64::from(job.loaders());
-        let ways = loaders * u64::from(of.number) * u64::from(of.stripe_count);
+        let each = u64::from(of.number) * u64::from(of.stripe_count);
+        let ways = loaders.saturating_mul(each);
         if ways > MOST_WAYS {
             let name = storage.map_or("", |of| &of.name);
             let at = [self.check.find(&["storage", name]), self.settings.nodes.at];

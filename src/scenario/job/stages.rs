@@ -13,7 +13,7 @@ impl Job {
     /// Loaders of a copy of the job.
     #[must_use]
     pub fn loaders(&self) -> u32 {
-        self.nodes * self.loaders_per_node()
+        self.nodes.saturating_mul(self.loaders_per_node())
     }
 
     /// Model copies that a loader feeds.
