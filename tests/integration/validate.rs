@@ -6,6 +6,7 @@ use forebay::profile::Profile;
 use forebay::scenario::{Override, ScenarioFile};
 use forebay::validate::{Bound, Plan, Use, simulate, step_at_crossover};
 use std::fs;
+use std::time::Duration;
 
 const SCENARIO: &str = r#"
 name = "small"
@@ -168,6 +169,36 @@ fn the_shipped_plan_has_points_of_every_kind() {
     assert!(all >= 32, "{all}: some will be too noisy, and 24 must count");
     assert!(3 * of(Bound::Storage) >= all && 3 * of(Bound::Compute) <= all, "{bounds:?}");
     assert!(4 * of(Bound::Crossover) >= all && of(Bound::Cores) >= 6, "{bounds:?}");
+}
+
+#[test]
+fn the_shipped_runs_are_predicted_as_the_readme_says() {
+    // System: the live runs that the README's table is of, none of which is made again. Expectation: what
+    // a validation has to reach; fit points tell the pace of each attempt, and predictions follow it.
+    let place = Place::new();
+    fs::create_dir(place.path("out")).expect("a directory");
+    let runs = repository("calibrate/profiles/shared-vm/runs.jsonl");
+    fs::copy(runs, place.path("out/runs.jsonl")).expect("the shipped runs");
+    let [plan, profile] =
+        ["calibrate/plans/validate.toml", "calibrate/profiles/shared-vm/profile.toml"]
+            .map(|path| repository(path).display().to_string());
+    let arguments =
+        ["validate", &plan, "--profile", &profile, "--output", "out", "--format", "json"];
+    let mut command = place.forebay(&arguments);
+    let done = command.timeout(Duration::from_secs(400)).assert().success();
+    let found: serde_json::Value = serde_json::from_slice(&done.get_output().stdout).expect("JSON");
+    let figure = |of: &serde_json::Value, name: &str| of[name].as_f64().expect(name);
+    let verdict = &found["verdict"];
+    assert_eq!(verdict["points"], 30);
+    let mean = figure(verdict, "mean_error");
+    assert!(mean < 0.02 && figure(verdict, "naive_mean_error") > 2.0 * mean, "{mean}");
+    assert!(verdict["worst"][1].as_f64().is_some_and(|worst| worst < 0.12));
+    assert!(figure(verdict, "coverage") > 0.8 && figure(verdict, "half_width") < 0.08);
+    let points = found["points"].as_array().expect("points");
+    let again = points.iter().find(|of| of["name"] == "images of 256, 1 thread, batch 32");
+    let again = again.expect("a point that was run again");
+    assert_eq!(again["before"].as_array().map(Vec::len), Some(1));
+    assert!((figure(&again["pace"], "decode") - 1.0896).abs() < 1e-3, "{}", again["pace"]);
 }
 
 #[test]
