@@ -21,6 +21,9 @@ pub(crate) struct HandOver<I> {
     samples: u32,
     ordered: bool,
     takes: usize,
+    /// Items that stay in the buffer as long as `coming` more will enter it.
+    kept: usize,
+    coming: u64,
     capacity: usize,
     buffer: VecDeque<I>,
     /// Workers that wait for input, first come first.
@@ -32,8 +35,9 @@ pub(crate) struct HandOver<I> {
 }
 
 impl<I> HandOver<I> {
-    /// Of stage number `index` of the loader of `job`, before anything has happened.
-    pub(crate) fn new(job: &Job, index: usize) -> HandOver<I> {
+    /// Of stage number `index` of the loader of `job`, which reads `quota` samples in all, before anything
+    /// has happened.
+    pub(crate) fn new(job: &Job, index: usize, quota: u64) -> HandOver<I> {
         let stage = &job.loader.stages[index];
         // Nobody waits for room for what was asked for.
         let requested = job.loader.requests.is_some();
@@ -42,6 +46,8 @@ impl<I> HandOver<I> {
             ordered: stage.order == Order::InOrder,
             takes: job.items_taken(index) as usize,
             capacity: if requested { usize::MAX } else { stage.buffer as usize },
+            kept: stage.kept as usize,
+            coming: job.items_of(index, quota),
             ..HandOver::of_samples()
         }
     }
@@ -54,6 +60,8 @@ impl<I> HandOver<I> {
             samples: 1,
             ordered: false,
             takes: 1,
+            kept: 0,
+            coming: u64::MAX,
             capacity: 0,
             buffer: VecDeque::new(),
             idle: VecDeque::new(),
@@ -85,10 +93,10 @@ impl<I> HandOver<I> {
         self.capacity
     }
 
-    /// Items in the buffer.
+    /// Items in the buffer that may be taken.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.buffer.len()
+    pub(crate) fn ready(&self) -> usize {
+        self.buffer.len().saturating_sub(self.kept)
     }
 
     /// Whether one more item fits into the buffer.
@@ -129,17 +137,28 @@ impl<I> HandOver<I> {
         self.outputs += u64::from(self.ordered);
     }
 
-    /// Puts `item` into the buffer, which has room.
+    /// Puts `item` into the buffer, which has room; true if it is the last, and those that were kept may
+    /// be taken too.
     #[inline]
-    pub(crate) fn put(&mut self, item: I) {
+    pub(crate) fn put(&mut self, item: I) -> bool {
         self.buffer.push_back(item);
+        self.kept > 0 && self.is_last()
+    }
+
+    #[cold]
+    fn is_last(&mut self) -> bool {
+        self.coming = self.coming.saturating_sub(1);
+        if self.coming == 0 {
+            self.kept = 0;
+        }
+        self.coming == 0
     }
 
     /// Takes the first `number` items out of the buffer, made one by `join`; `None` if there are
-    /// fewer.
+    /// fewer that may be taken.
     #[inline]
     pub(crate) fn gather(&mut self, number: usize, mut join: impl FnMut(&mut I, I)) -> Option<I> {
-        if self.buffer.len() < number {
+        if self.ready() < number {
             return None;
         }
         let mut parts = self.buffer.drain(..number);

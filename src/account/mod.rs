@@ -11,6 +11,7 @@ mod recorder;
 mod requests;
 mod steps;
 mod timeline;
+mod tuner;
 
 pub(crate) use hand_over::HandOver;
 pub(crate) use queue::Queue;
@@ -18,3 +19,4 @@ pub(crate) use recorder::{Recorder, add_steps};
 pub(crate) use requests::Requests;
 pub(crate) use steps::Steps;
 pub(crate) use timeline::{Activity, NOBODY, Segment, Timeline, blame};
+pub(crate) use tuner::Tuner;

@@ -25,8 +25,13 @@ pub(crate) struct Queue {
     /// Samples that are taken together.
     batch: u64,
     level: u64,
+    /// Samples that stay as long as fewer than `last` have been put in.
+    kept: u64,
+    last: u64,
     /// Workers that wait for room.
     blocked: u32,
+    /// How its room grows, if it does.
+    growth: Option<Growth>,
     /// Model copies that wait for a batch.
     waiting: u32,
     /// When the next snapshot is to be taken; never if none are.
@@ -40,6 +45,21 @@ pub(crate) struct Queue {
     snapshots: Option<Snapshots>,
 }
 
+/// How the room of a prefetch grows that finds its size by itself: twofold, or by so much, whenever it had
+/// been full and then was found empty (tf.data's `PrefetchAutotuner`).
+#[derive(Debug, Clone, Copy)]
+struct Growth {
+    /// Samples that it holds at most.
+    most: u64,
+    /// Whether it has been full since it last grew.
+    filled: bool,
+}
+
+impl Growth {
+    /// Most batches by which it grows.
+    const STEP: u64 = 2048;
+}
+
 #[derive(Debug)]
 enum Contents {
     Bounded(Stamps),
@@ -47,10 +67,16 @@ enum Contents {
 }
 
 impl Queue {
-    /// The queue of a loader of `job`, as it is at the start.
-    pub(crate) fn of(job: &Job, now: Time) -> Queue {
+    /// The queue of a loader of `job`, which reads `quota` samples in all, as it is at the start.
+    pub(crate) fn of(job: &Job, quota: u64, now: Time) -> Queue {
         let circular = job.queue == QueueKind::Circular;
-        Queue::new(job.queue_capacity(), job.batch, circular, job.prefill, now)
+        let queue = Queue::new(job.queue_capacity(), job.batch, circular, job.prefill, now);
+        let queue = Queue { kept: job.kept_in_queue(), last: quota, ..queue };
+        if !job.loader.stages.last().is_some_and(|last| last.grows) {
+            return queue;
+        }
+        let growth = Growth { most: queue.capacity, filled: false };
+        Queue { capacity: job.batch, growth: Some(growth), ..queue }
     }
 
     /// A queue that holds `initial` samples, from which `batch` are taken at a time.
@@ -69,6 +95,9 @@ impl Queue {
             batch,
             initial,
             level: initial,
+            kept: 0,
+            last: u64::MAX,
+            growth: None,
             blocked: 0,
             waiting: 0,
             accounts: Accounts::new(now),
@@ -107,7 +136,12 @@ impl Queue {
     /// Whether a batch can be taken.
     #[inline]
     pub(crate) fn has_batch(&self) -> bool {
-        self.level >= self.batch
+        self.level >= self.batch + self.kept
+    }
+
+    /// Whether so many batches can be taken.
+    pub(crate) fn has_batches(&self, batches: u64) -> bool {
+        self.level >= self.batch * batches + self.kept
     }
 
     /// Whether `samples` more can be put in.
@@ -125,6 +159,9 @@ impl Queue {
         self.account(now);
         debug_assert!(self.has_room(samples), "no room");
         self.accounts.enqueued += samples;
+        if self.accounts.enqueued >= self.last {
+            self.kept = 0;
+        }
         match &mut self.contents {
             Contents::Bounded(stamps) => {
                 stamps.put(now, samples);
@@ -141,6 +178,9 @@ impl Queue {
     pub(crate) fn take(&mut self, now: Time) -> u64 {
         self.account(now);
         debug_assert!(self.has_batch(), "not enough samples");
+        if let Some(growth) = &mut self.growth {
+            growth.filled |= self.level == self.capacity;
+        }
         let batch = self.batch;
         match &mut self.contents {
             Contents::Bounded(stamps) => {
@@ -172,10 +212,23 @@ impl Queue {
     /// A model copy begins to wait.
     pub(crate) fn begin_wait(&mut self, now: Time) {
         self.account(now);
+        self.grow();
         self.waiting += 1;
         if self.ready {
             self.ready = false;
             self.exhausted_since = Some(now);
+        }
+    }
+
+    /// A batch was wanted: if there is none and there had been all that fit, room for more is made.
+    fn grow(&mut self) {
+        if let Some(growth) = &mut self.growth
+            && self.level < self.batch
+            && growth.filled
+        {
+            let more = self.capacity.min(Growth::STEP * self.batch);
+            self.capacity = self.capacity.saturating_add(more).min(growth.most);
+            growth.filled = false;
         }
     }
 

@@ -1,5 +1,6 @@
 //! What is recorded beside the outcome: a queue's totals over time, and the trace.
 
+use super::timeline::Segment;
 use crate::engine::{Span, Time};
 use crate::report::{Bin, QueueTotals, Series, StepOutcome, Trace, TraceCounter, TraceSpan};
 
@@ -105,6 +106,18 @@ impl Recorder {
         self.trace.spans.push(TraceSpan { track, name, start, duration });
     }
 
+    /// What `track` waits for, within what it does meanwhile: a span for each cause.
+    pub(crate) fn causes(&mut self, track: u32, segments: &[Segment]) {
+        for segment in segments.iter().filter(|segment| segment.start < segment.end) {
+            if self.has_room() {
+                let (start, duration) =
+                    (segment.start.seconds(), segment.end.since(segment.start).seconds());
+                let name = segment.cause.cause.name();
+                self.trace.spans.push(TraceSpan { track, name, start, duration });
+            }
+        }
+    }
+
     /// `track` has `value` from `now` on.
     pub(crate) fn count(&mut self, track: u32, now: Time, value: f64) {
         if self.has_room() {
@@ -121,6 +134,11 @@ impl Recorder {
     /// Ends everything at `end`.
     pub(crate) fn finish(mut self, end: Time) -> Trace {
         (0..self.open.len() as u32).for_each(|track| self.close(track, end));
+        // A span comes before those within it.
+        let order = |a: &TraceSpan, b: &TraceSpan| {
+            a.start.total_cmp(&b.start).then(b.duration.total_cmp(&a.duration))
+        };
+        self.trace.spans.sort_by(order);
         self.trace
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::engine::{Span, Time};
 use crate::report::Delivery;
-use crate::scenario::{Dealt, Job, NextEpoch, Replaced, Requests as Settings};
+use crate::scenario::{Dataset, Dealt, Job, NextEpoch, Replaced, Requests as Settings};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Most deliveries that are kept for a report.
@@ -17,8 +17,11 @@ pub(crate) struct Requests {
     settings: Settings,
     workers: u32,
     batch: u64,
-    /// Batches of an epoch.
+    /// Batches of an epoch, and of each worker where each has files of its own.
     epoch: u64,
+    own: Vec<u64>,
+    /// Of these, those that a worker has not been asked for in the epoch in progress.
+    left: Vec<u64>,
     /// Samples of the data set, and loaders that share them.
     samples: u64,
     loaders: u64,
@@ -63,8 +66,8 @@ pub(crate) struct Request {
 }
 
 impl Requests {
-    /// Those of a loader of `job`, which reads a data set of `samples`, `quota` of them in all.
-    pub(crate) fn of(job: &Job, samples: u64, quota: u64) -> Option<Requests> {
+    /// Those of a loader of `job`, which reads `dataset`, `quota` samples in all.
+    pub(crate) fn of(job: &Job, dataset: &Dataset, quota: u64) -> Option<Requests> {
         let settings = job.loader.requests?;
         let workers = job.loader.stages.first()?.workers;
         let loaders = u64::from(job.loaders());
@@ -72,12 +75,15 @@ impl Requests {
             Dealt::InTurn => workers as usize,
             Dealt::AsFree => 1,
         };
+        let own = job.batches_of_epoch(dataset);
         Some(Requests {
             settings,
             workers,
             batch: job.batch,
-            epoch: (samples / loaders / job.batch).max(1),
-            samples,
+            epoch: own.iter().sum::<u64>().max(1),
+            left: Vec::new(),
+            own: if settings.iterable { own } else { Vec::new() },
+            samples: dataset.samples,
             loaders,
             total: quota.div_ceil(job.batch),
             wanted: 0,
@@ -156,6 +162,7 @@ impl Requests {
         let start = if starts { self.settings.start * f64::from(self.workers) } else { 0.0 };
         self.ready = now + Span::from_seconds(start);
         self.turn = 0;
+        self.left.clone_from(&self.own);
     }
 
     /// Asks for one more batch, if that is due; whose inbox it lies in.
@@ -188,7 +195,10 @@ impl Requests {
         for _ in 0..self.workers {
             let worker = self.turn;
             self.turn = (self.turn + 1) % self.workers;
-            if self.settings.in_order || u64::from(self.open[worker as usize]) < share {
+            let free = self.settings.in_order || u64::from(self.open[worker as usize]) < share;
+            let left = self.left.get_mut(worker as usize);
+            if free && left.as_deref() != Some(&0) {
+                left.into_iter().for_each(|left| *left -= 1);
                 return Some(worker);
             }
         }

@@ -13,6 +13,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod training;
+mod tuned;
 
 pub(crate) use plain::Plain;
 pub(crate) use shared::{Shared, Watch};

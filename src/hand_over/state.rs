@@ -6,7 +6,7 @@
 //! its input and a starving device its batch. A thread is woken only when it has something to do.
 
 use super::training::Training;
-use crate::account::{Activity, HandOver, NOBODY, Queue, Recorder, Requests, Timeline};
+use crate::account::{Activity, HandOver, NOBODY, Queue, Recorder, Requests, Timeline, Tuner};
 use crate::engine::{Span, Time};
 use crate::report::Cause;
 use std::collections::VecDeque;
@@ -20,6 +20,8 @@ pub(crate) struct State {
     pub(crate) training: Training,
     /// What the loader was asked for, if it makes batches on request.
     pub(crate) requests: Option<Requests>,
+    /// How many workers of a stage work at once, if that is tuned.
+    pub(crate) tuner: Option<Tuner>,
     /// Samples that the reading may take in all.
     pub(crate) quota: u64,
     pub(crate) started: u64,
@@ -87,6 +89,7 @@ impl State {
             queue: Queue::new(1, 1, false, 0, Time::ZERO),
             training,
             requests: None,
+            tuner: None,
             quota,
             started: 0,
             in_progress: 0,
@@ -105,6 +108,9 @@ impl State {
     pub(crate) fn start(&mut self, now: Time) {
         self.began = now;
         self.runnable.extend(0..self.workers.len() as u32);
+        if let Some(tuner) = &mut self.tuner {
+            tuner.start(now);
+        }
         if let Some(requests) = &mut self.requests {
             requests.start(now);
             self.ask(now);
@@ -124,6 +130,7 @@ impl State {
         }
         let worker = &mut self.workers[w as usize];
         (worker.item, worker.working) = (item, false);
+        self.tune(now, w);
         self.finish_item(now, w);
         self.settle(now);
     }
@@ -138,12 +145,16 @@ impl State {
     /// Gives worker `w` its next input, if there is one.
     fn take_input(&mut self, now: Time, w: u32) {
         let s = self.workers[w as usize].stage;
+        if !self.may_work(now, w) {
+            return;
+        }
         let requested = self.requests.is_some();
         let item = match s {
             0 if requested => self.next_request(w),
             0 => self.next_samples(),
             _ => self.gather(now, w, s),
         };
+        self.tuned_input(now, w, item.is_some());
         let Some(mut item) = item else {
             self.note(now, w, Activity::Idle(NOBODY));
             self.stages[s].idle.push_back(w);
@@ -232,20 +243,22 @@ impl State {
         if last {
             self.deliver(now, w, &item);
         } else {
-            stage.put(item);
+            let last = stage.put(item);
             self.feed(s + 1, w);
+            while last && self.feed(s + 1, w) {}
         }
         self.runnable.push_back(w);
     }
 
-    /// Lets an idle worker of stage `s` look for input, which worker `by` has made.
-    fn feed(&mut self, s: usize, by: u32) {
-        if self.stages[s - 1].len() >= self.stages[s].takes()
-            && let Some(w) = self.stages[s].idle.pop_front()
-        {
-            self.link(w, by);
-            self.runnable.push_back(w);
+    /// Lets an idle worker of stage `s` look for input, which worker `by` has made; false if there is none.
+    fn feed(&mut self, s: usize, by: u32) -> bool {
+        if self.stages[s - 1].ready() < self.stages[s].takes() {
+            return false;
         }
+        let Some(w) = self.stages[s].idle.pop_front() else { return false };
+        self.link(w, by);
+        self.runnable.push_back(w);
+        true
     }
 
     /// There is room again behind stage `s`, made by worker `by`.
@@ -275,7 +288,7 @@ impl State {
 
     /// From `start` on worker `w` does `activity`.
     #[inline]
-    fn note(&mut self, start: Time, w: u32, activity: Activity) {
+    pub(super) fn note(&mut self, start: Time, w: u32, activity: Activity) {
         let worker = &mut self.workers[w as usize];
         if self.training.waiters.is_empty() {
             worker.timeline.clear();

@@ -79,7 +79,7 @@ impl State {
         device.on_batch = 0;
         self.want_request(now);
         let training = &mut self.training;
-        if training.waiters.is_empty() && self.queue.level() >= training.batch {
+        if training.waiters.is_empty() && self.queue.has_batch() {
             self.queue.served_at_once();
             self.take_batch(now, d);
             self.unblock(now, self.stages.len() - 1, NOBODY);
@@ -115,7 +115,7 @@ impl State {
         self.trace_level(now);
         let mut served = false;
         while let Some(d) = self.training.waiters.front().copied() {
-            if self.queue.level() < self.training.batch {
+            if !self.queue.has_batch() {
                 break;
             }
             served = true;
@@ -138,6 +138,10 @@ impl State {
         let workers = &self.workers;
         blame(|w| &workers[w as usize].timeline, w, since, now, &mut segments);
         segments.iter().for_each(|segment| training.steps.add_stall(*segment));
+        let track = training.devices[d as usize].track;
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, track) {
+            recorder.causes(track, &segments);
+        }
         if training.devices.len() > 1 {
             training.devices[d as usize].waits.extend(segments.iter().rev());
         }

@@ -8,7 +8,7 @@ use super::log::Log;
 use super::pace::{Limits, Pace, Pacer, Tally};
 use super::reader::Reader;
 use super::work::{Common, Hands, Link};
-use crate::account::{HandOver, Queue, Recorder, Requests, add_steps};
+use crate::account::{HandOver, Queue, Recorder, Requests, Tuner, add_steps};
 use crate::engine::Time;
 use crate::hand_over::{self, State, Training, WorkerRun};
 use crate::random::{FileOrder, Streams};
@@ -183,11 +183,12 @@ fn state(scenario: &Scenario, job: &Job, part: &Part) -> State {
         device.track = track(format!("gpu {d}"));
     }
     let level_track = track("queue".to_owned());
-    let stages = (0..job.loader.stages.len()).map(|index| HandOver::new(job, index)).collect();
+    let stages =
+        (0..job.loader.stages.len()).map(|index| HandOver::new(job, index, goal.quota)).collect();
     let mut state = State::new(stages, workers, training, goal.quota);
     (state.recorder, state.level_track) = (recorder, level_track);
-    let samples = scenario.datasets[job.dataset].samples;
-    state.requests = Requests::of(job, samples, goal.quota);
+    state.requests = Requests::of(job, &scenario.datasets[job.dataset], goal.quota);
+    state.tuner = Tuner::of(job);
     if let (Some(requests), true) = (&mut state.requests, part.trace) {
         requests.record();
     }
@@ -196,7 +197,7 @@ fn state(scenario: &Scenario, job: &Job, part: &Part) -> State {
 
 /// The last buffer, at the start.
 fn open_queue(state: &mut State, job: &Job, part: &Part, now: Time) {
-    state.queue = Queue::of(job, now);
+    state.queue = Queue::of(job, state.quota, now);
     if part.copy == 0 {
         state.queue.record(now);
     }
@@ -252,6 +253,7 @@ fn collect(state: &mut State, part: &Part, planned: Time) -> Result<PartOutcome,
     // Where batches are made on request, those wait who might be asked.
     let last = if state.requests.is_some() { 0 } else { state.stages.len() - 1 };
     outcome.deliveries = state.requests.as_mut().map_or(Vec::new(), Requests::deliveries);
+    outcome.tuned = state.tuner.as_ref().map_or(Vec::new(), Tuner::settled);
     outcome.queue.workers = state.workers.iter().filter(|w| w.stage == last).count() as u64;
     outcome.queue.ages = state.queue.ages().map_or(Vec::new(), |ages| ages.iter().collect());
     outcome.samples.started = state.started;

@@ -248,7 +248,8 @@ fn work(operation: &Operation, index: u64) -> Work {
             Work::Delay(Draw::new(distribution, Purpose::Delay, index))
         }
         Operation::Decode(law) => Work::Decode(*law),
-        Operation::Copy => Work::Copy,
+        // Refused: a GPU would do it.
+        Operation::Copy | Operation::CopyStored | Operation::Kernel(_) => Work::Copy,
     }
 }
 

@@ -190,7 +190,8 @@ impl Context<'_> {
     fn delays(&self) -> bool {
         let stages = self.described.loader.stages.iter();
         let mut work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
-        work.any(|operation| matches!(operation, Operation::Delay(_)))
+        self.described.loader.generator.is_some()
+            || work.any(|operation| matches!(operation, Operation::Delay(_)))
     }
 
     /// Workers of the loader, all stages together, per node.

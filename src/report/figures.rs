@@ -1,6 +1,6 @@
 //! The report: times in seconds, sizes in bytes, rates per second, shares 0–1.
 
-use super::{Cause, StallCause, World};
+use super::{Cause, StallCause, Tuned, World};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What a run showed.
@@ -81,6 +81,9 @@ pub struct JobReport {
     /// copies and replications together; empty where none went through one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cache_miss_share: Vec<f64>,
+    /// Stages whose parallelism is tuned while the job runs, and what it came to in the first copy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tuned: Vec<Tuned>,
     /// The last buffer.
     pub queue: QueueReport,
     /// Queue and steps over time, first copy of the first replication.

@@ -15,6 +15,7 @@ pub(super) fn scenario() -> Scenario {
         per_item: vec![],
         order: Order::Any,
         buffer: 100,
+        ..Stage::default()
     };
     let job = Job {
         name: "lenet".into(),
@@ -26,7 +27,7 @@ pub(super) fn scenario() -> Scenario {
         storage: 0,
         batch: 10,
         batch_interval: BatchInterval::Every(1.0),
-        loader: StageGraph { stages: vec![stage], requests: None },
+        loader: StageGraph::of(vec![stage]),
         queue: QueueKind::Bounded,
         prefill: 0,
         copies_per_node: 1,

@@ -61,6 +61,18 @@ pub struct JobOutcome {
     /// Where a timeline is recorded: the batches that the loader of the first node made on request, in
     /// the order in which they were finished.
     pub deliveries: Vec<Delivery>,
+    /// Where parallelism is tuned while the job runs: what it came to, by stage of the first node's
+    /// loader.
+    pub tuned: Vec<Tuned>,
+}
+
+/// A stage whose parallelism is tuned.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tuned {
+    /// Name of the stage.
+    pub stage: String,
+    /// Workers that may work at once.
+    pub workers: u32,
 }
 
 /// Requests that went through a page cache.

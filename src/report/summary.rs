@@ -56,6 +56,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         first_epoch: (!first.is_empty()).then(|| first.figures(dataset)),
         later_epochs: (!later.is_empty()).then(|| later.figures(dataset)),
         cache_miss_share: miss_shares(copies.iter().flatten().map(|copy| &copy.cache[..])),
+        tuned: start.map_or(Vec::new(), |copy| copy.tuned.clone()),
         queue: queue(&copies, &behind, described.queue),
         series: start.map(|copy| series(copy, end(copy, scenario.run.stop))).unwrap_or_default(),
     }

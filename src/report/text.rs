@@ -1,8 +1,8 @@
 //! The report for people in a terminal: the answer first, then what it rests on.
 
-use super::World;
 use super::figures::{Figure, JobReport, QueueReport, Report, ResourceReport};
 use super::format::{number, prefixed, rate, seconds, share};
+use super::{Tuned, World};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// Stalls below this share have no line of their own.
@@ -26,6 +26,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
         stalls(&mut page, job);
         page.paragraph(&queue_line(&job.name, &job.queue), "  ", Style::Plain);
         if let Some(line) = cache_line(&job.name, &job.cache_miss_share) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(line) = tuned_line(&job.name, &job.tuned) {
             page.paragraph(&line, "  ", Style::Plain);
         }
     }
@@ -146,6 +149,13 @@ fn cache_line(job: &str, misses: &[f64]) -> Option<String> {
             format!("{first} in the first epoch, {} in epoch {}.", share(*last), misses.len())
         }
     })
+}
+
+/// What parallelism came to, where it is tuned.
+fn tuned_line(job: &str, tuned: &[Tuned]) -> Option<String> {
+    let each = tuned.iter().map(|of| format!("{} of `{}`", of.workers, clean(&of.stage)));
+    let each: Vec<String> = each.collect();
+    (!each.is_empty()).then(|| format!("Workers of `{job}` as tuned: {}.", each.join(", ")))
 }
 
 /// A bar for each cause of a job's stalls that is worth one.

@@ -67,7 +67,7 @@ fn length_warning(job: &Job, copies: &[&JobOutcome], rule: WarmUp) -> Option<Str
 fn copies_to_device(job: &Job) -> bool {
     let stages = job.loader.stages.iter();
     let mut work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
-    work.any(|operation| *operation == Operation::Copy)
+    work.any(Operation::copies)
 }
 
 /// Whether several workers all do the same at the same time.
@@ -109,7 +109,11 @@ fn distributions(scenario: &Scenario) -> Vec<(String, &Distribution)> {
         all.extend(work.filter_map(|operation| match operation {
             Operation::Compute(by) => Some((format!("computing of `{}`'s loader", job.name), by)),
             Operation::Delay(by) => Some((format!("delay of `{}`'s loader", job.name), by)),
-            Operation::Read | Operation::Decode(_) | Operation::Copy => None,
+            Operation::Read
+            | Operation::Decode(_)
+            | Operation::Copy
+            | Operation::CopyStored
+            | Operation::Kernel(_) => None,
         }));
     }
     for load in &scenario.background {

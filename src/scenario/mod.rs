@@ -37,7 +37,10 @@ pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
     BatchInterval, Catalogue, Device, ENDLESS, Goal, Job, Pipeline, QueueKind, StepTime,
 };
-pub use loader::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
+pub use loader::{
+    Dealt, Generator, Kernel, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph,
+    Unit,
+};
 pub use problem::{Problem, Problems};
 pub use profile::Reading;
 pub use settings::schema;

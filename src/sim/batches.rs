@@ -1,6 +1,6 @@
 //! Batches from a loader's queue to the devices that want them.
 
-use crate::account::{NOBODY, blame};
+use crate::account::{NOBODY, Segment, blame};
 use crate::engine::Time;
 
 use super::device::State;
@@ -29,10 +29,12 @@ impl World<'_> {
         self.trace_device(clock.now, d, "starving");
     }
 
-    fn take_batch(&mut self, clock: &mut Clock, d: u32) {
+    pub(super) fn take_batch(&mut self, clock: &mut Clock, d: u32) {
         let device = &self.devices[d as usize];
         let (l, job) = (device.loader as usize, &mut self.jobs[device.job as usize]);
-        job.steps.add_fresh(self.loaders[l].queue.take(clock.now));
+        let loader = &mut self.loaders[l];
+        let taken = loader.queue.take(clock.now);
+        job.steps.add_fresh(loader.polling.as_mut().map_or(taken, |polling| polling.fresh(taken)));
         self.trace_level(clock.now, l as u32);
         if self.loaders[l].requests.is_some() {
             self.replace_request(clock, l as u32);
@@ -63,7 +65,10 @@ impl World<'_> {
             self.trace_level(clock.now, l);
         }
         if served {
-            self.serve(clock, l, w);
+            match self.loaders[l as usize].polling {
+                None => self.serve(clock, l, w),
+                Some(_) => self.promise(clock, l, w),
+            }
         }
     }
 
@@ -72,28 +77,31 @@ impl World<'_> {
         while let Some(&d) = self.loaders[l as usize].waiters.front()
             && self.loaders[l as usize].queue.has_batch()
         {
-            self.end_starving(clock.now, d, w);
+            self.loaders[l as usize].waiters.pop_front();
+            self.end_starving(clock.now, d, w, None);
             self.take_batch(clock, d);
         }
         self.unblock_last(clock, l);
     }
 
-    fn unblock_last(&mut self, clock: &mut Clock, l: u32) {
+    pub(super) fn unblock_last(&mut self, clock: &mut Clock, l: u32) {
         let last = self.loaders[l as usize].stages.end - 1;
         self.unblock(clock, last, NOBODY);
     }
 
-    /// Worker `w` has put in what device `d` starved for.
-    fn end_starving(&mut self, now: Time, d: u32, w: u32) {
+    /// Worker `w` has put in what device `d` starved for, which then `slept` perhaps.
+    pub(super) fn end_starving(&mut self, now: Time, d: u32, w: u32, slept: Option<Segment>) {
         let device = &mut self.devices[d as usize];
         let loader = &mut self.loaders[device.loader as usize];
-        loader.waiters.pop_front();
         loader.queue.end_wait(now);
         let (since, step, j) = (device.since, device.next, device.job as usize);
         let mut segments = std::mem::take(&mut self.segments);
         segments.clear();
-        blame(|w| &self.workers[w as usize].timeline, w, since, now, &mut segments);
+        segments.extend(slept);
+        let came = slept.map_or(now, |slept| slept.start);
+        blame(|w| &self.workers[w as usize].timeline, w, since, came, &mut segments);
         segments.iter().rev().for_each(|segment| self.jobs[j].steps.add_stall(*segment));
+        self.trace_causes(d, &segments);
         if self.jobs[j].devices.len() > 1 {
             let chain = d..d + self.jobs[j].stage_times.len() as u32;
             let oldest = chain.map(|d| self.devices[d as usize].since).min().unwrap_or(now);

@@ -76,6 +76,9 @@ impl World<'_> {
         if let Some(used) = &loader.cached {
             add_requests(&mut outcome.cache, &used.requests);
         }
+        if let (Some(tuner), true) = (&loader.tuner, outcome.tuned.is_empty()) {
+            outcome.tuned = tuner.settled();
+        }
         let counts: &mut SampleCounts = &mut outcome.samples;
         counts.started += loader.started;
         counts.enqueued += totals.enqueued;

@@ -65,6 +65,14 @@ impl Device {
 }
 
 impl World<'_> {
+    /// The timeline says what the wait of device `d` was for.
+    pub(super) fn trace_causes(&mut self, d: u32, segments: &[Segment]) {
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, self.devices[d as usize].track)
+        {
+            recorder.causes(track, segments);
+        }
+    }
+
     /// From now on the timeline says `name` of device `d`.
     pub(super) fn trace_device(&mut self, now: Time, d: u32, name: &'static str) {
         if let (Some(recorder), Some(track)) = (&mut self.recorder, self.devices[d as usize].track)

@@ -13,6 +13,8 @@ pub(super) enum Customer {
     Activations(u32),
     /// A device that is the node's cores, in a step.
     Step(u32),
+    /// A device that sleeps before it looks for a batch again.
+    Sleeper(u32),
     /// An endless background transfer.
     Endless,
 }

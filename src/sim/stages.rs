@@ -5,7 +5,7 @@ use crate::engine::Time;
 use crate::report::Cause;
 
 use super::event::Clock;
-use super::workers::{Cores, Item, Phase};
+use super::workers::{Cores, Item, Phase, Worker};
 use super::world::World;
 
 /// A stage of one loader: its workers' common state and the buffer behind it.
@@ -33,14 +33,23 @@ pub(super) struct StageRun {
 impl World<'_> {
     /// Gives worker `w` its next input; false if there is none.
     pub(super) fn take_input(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let s = self.workers[w as usize].stage;
+        let Worker { stage: s, loader: l, .. } = self.workers[w as usize];
+        let loader = &self.loaders[l as usize];
+        let (tuned, polling) = (loader.tuner.is_some(), loader.polling.is_some());
+        if tuned && !self.may_work(clock.now, w) || polling && self.finds_enough(clock, w) {
+            return false;
+        }
         let item = match self.stages[s as usize].previous {
-            None if self.loaders[self.workers[w as usize].loader as usize].requests.is_some() => {
+            None if self.loaders[l as usize].requests.is_some() => {
                 return self.take_request(clock, w);
             }
             None => self.next_samples(s),
             Some(previous) => self.gather(clock, w, s, previous),
         };
+        let loader = &self.loaders[l as usize];
+        if loader.tuner.is_some() {
+            self.tuned_input(clock.now, w, item.is_some());
+        }
         let Some(mut item) = item else {
             self.note(clock.now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
             let stage = &mut self.stages[s as usize];
@@ -89,14 +98,16 @@ impl World<'_> {
 
     /// Worker `w` has finished its item; true if it may take its next input at once.
     pub(super) fn finish_item(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let worker = &mut self.workers[w as usize];
-        let (s, sequence) = (worker.stage, worker.item.sequence);
+        let Worker { stage: s, loader: l, item: Item { sequence, .. }, .. } =
+            self.workers[w as usize];
+        if self.loaders[l as usize].tuner.is_some() {
+            self.tune(clock.now, w);
+        }
         let stage = &mut self.stages[s as usize];
         let ordered = stage.hand_over.is_ordered();
         if !stage.hand_over.is_turn(sequence) {
-            worker.phase = Phase::Held;
             stage.hand_over.hold(sequence, w);
-            self.note(clock.now, w, Activity::Doing(Cause::Order));
+            self.note(clock.now, w, Activity::Doing(Cause::Order)).phase = Phase::Held;
             return false;
         }
         if !self.has_room(s) {
@@ -138,8 +149,9 @@ impl World<'_> {
         stage.hand_over.pass();
         match stage.next {
             Some(next) => {
-                stage.hand_over.put(item);
+                let last = stage.hand_over.put(item);
                 self.wake(next, w);
+                while last && self.wake(next, w) {}
             }
             None => {
                 let loader = stage.loader;
@@ -148,17 +160,17 @@ impl World<'_> {
         }
     }
 
-    /// Lets an idle worker of stage `s` look for input, which worker `by` has made.
-    fn wake(&mut self, s: u32, by: u32) {
+    /// Lets an idle worker of stage `s` look for input, which worker `by` has made; false if there is none.
+    fn wake(&mut self, s: u32, by: u32) -> bool {
         let stage = &self.stages[s as usize];
-        let ready = stage.previous.map_or(0, |p| self.stages[p as usize].hand_over.len());
+        let ready = stage.previous.map_or(0, |p| self.stages[p as usize].hand_over.ready());
         if ready < stage.hand_over.takes() {
-            return;
+            return false;
         }
-        if let Some(w) = self.stages[s as usize].hand_over.idle.pop_front() {
-            self.link(w, by);
-            self.make_ready(w);
-        }
+        let Some(w) = self.stages[s as usize].hand_over.idle.pop_front() else { return false };
+        self.link(w, by);
+        self.make_ready(w);
+        true
     }
 
     pub(super) fn make_ready(&mut self, w: u32) {

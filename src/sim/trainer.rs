@@ -59,6 +59,9 @@ impl World<'_> {
             (device.state, device.since) = (State::Idle, clock.now);
         }
         for l in self.jobs[j as usize].loaders.clone() {
+            if let Some(tuner) = &mut self.loaders[l as usize].tuner {
+                tuner.start(clock.now);
+            }
             if let Some(requests) = &mut self.loaders[l as usize].requests {
                 requests.start(clock.now);
                 self.ask(clock, l);
@@ -112,6 +115,9 @@ impl World<'_> {
         device.since = clock.now;
         device.on_batch += 1;
         match job.threads {
+            None if !self.loaders[device.loader as usize].gpus.is_empty() => {
+                self.compute_beside_kernels(clock, d, delay);
+            }
             None => clock.after(delay, Event::Stepped(d)),
             Some(threads) => self.compute_on_cores(clock, d, threads, delay),
         }

@@ -32,6 +32,7 @@ impl World<'_> {
                 pieces.push(Segment { start, end: now.max(start), cause });
             }
             pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
+            self.trace_causes(d, &pieces);
         }
     }
 

@@ -74,6 +74,8 @@ pub(super) enum Phase {
     Ready,
     /// To be started.
     Starting,
+    /// Before it looks for room again.
+    Asleep,
     /// For a refused request to come again.
     Refused,
     Opening,
@@ -87,6 +89,7 @@ pub(super) enum Phase {
     Computing,
     Delayed,
     Copying,
+    OnGpu,
     /// Items before its own.
     Held,
     /// Room in the buffer.
@@ -110,6 +113,9 @@ pub(super) enum Work {
     Decode(DecodeLaw, f64),
     Delay(Draw),
     Copy,
+    CopyStored,
+    /// So long on a GPU for each sample [s].
+    Kernel(f64),
 }
 
 impl Work {
@@ -186,6 +192,7 @@ impl World<'_> {
     pub(super) fn resume(&mut self, clock: &mut Clock, w: u32) {
         let done = match self.workers[w as usize].phase {
             Phase::Starting => return self.run_worker(clock, w),
+            Phase::Asleep => return self.look_again(clock, w),
             Phase::Refused => self.ask_again(clock, w),
             Phase::Opening => self.opened(clock, w),
             Phase::Latency => self.first_byte(clock, w),
@@ -198,7 +205,7 @@ impl World<'_> {
                 self.split_cpu_wait(clock.now, w);
                 self.received(clock, w)
             }
-            Phase::Delayed | Phase::Copying => true,
+            Phase::Delayed | Phase::Copying | Phase::OnGpu => true,
             phase => unreachable_phase(phase),
         };
         if done {
@@ -233,7 +240,9 @@ impl World<'_> {
                     let (seconds, delay) = self.draw(draw, w);
                     self.begin_delay(clock, w, seconds, delay)
                 }
-                Work::Copy => self.begin_copy(clock, w),
+                Work::Copy => self.begin_copy(clock, w, true),
+                Work::CopyStored => self.begin_copy(clock, w, false),
+                Work::Kernel(per_sample) => self.begin_kernel(clock, w, *per_sample),
             };
             if !over {
                 return false;
@@ -362,14 +371,15 @@ impl World<'_> {
         }
     }
 
-    fn begin_copy(&mut self, clock: &mut Clock, w: u32) -> bool {
+    /// Copies the item of worker `w` to its GPU, `decoded` or as stored; true if that takes no time.
+    fn begin_copy(&mut self, clock: &mut Clock, w: u32, decoded: bool) -> bool {
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
         if loader.pcie.is_empty() {
             return true;
         }
         let group = loader.pcie[(worker.item.sequence % loader.pcie.len() as u64) as usize];
-        let bytes = match loader.decoded_size {
+        let bytes = match loader.decoded_size.filter(|_| decoded) {
             Some(size) => size * worker.item.samples as f64,
             None => worker.item.bytes,
         };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::account::{Queue, Recorder, Requests, Segment};
+use crate::account::{Queue, Recorder, Requests, Segment, Tuner};
 use crate::engine::{self, Calendar, Model, Time};
 use crate::fluid::{GroupId, LinkId, Network};
 use crate::random::Streams;
@@ -14,7 +14,9 @@ use super::background::{Load, Request};
 use super::cached::{CacheUse, PageCache, Units};
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event};
+use super::gpus::Gpu;
 use super::limiter::Limiter;
+use super::polling::Polling;
 use super::read::{Mount, ShardCursor, Source};
 use super::sizes::Sizes;
 use super::stages::StageRun;
@@ -105,6 +107,10 @@ pub(super) struct LoaderRun {
     pub(super) cached: Option<CacheUse>,
     /// What it was asked for, if it makes batches on request.
     pub(super) requests: Option<Box<Requests>>,
+    /// Who sleeps, where nobody is woken.
+    pub(super) polling: Option<Box<Polling>>,
+    /// How many of its workers work at once, if that is tuned.
+    pub(super) tuner: Option<Box<Tuner>>,
     /// Samples that the reading may take in all.
     pub(super) quota: u64,
     pub(super) started: u64,
@@ -116,6 +122,8 @@ pub(super) struct LoaderRun {
     pub(super) intra: Option<GroupId>,
     /// Way to each GPU, where it is limited.
     pub(super) pcie: Vec<GroupId>,
+    /// The GPU of each model copy, where the loader uses it too.
+    pub(super) gpus: Vec<Gpu>,
     pub(super) decoded_size: Option<f64>,
     /// Its stages and workers, as ranges of the world's.
     pub(super) stages: std::ops::Range<u32>,
@@ -169,7 +177,7 @@ impl Model for World<'_> {
                 Customer::Request(r) => self.end_request(r),
                 Customer::Activations(d) => self.handed_over(&mut clock, d),
                 Customer::Step(d) => self.stepped(&mut clock, d),
-                Customer::Endless => {}
+                Customer::Sleeper(_) | Customer::Endless => {}
             }
             self.settle(&mut clock);
         }
@@ -190,7 +198,13 @@ impl Model for World<'_> {
             Event::Waited(Customer::Request(r)) => self.request_bytes(&mut clock, r),
             Event::Waited(Customer::Activations(d)) => self.hand_over_bytes(&mut clock, d),
             // Nobody opens a file for activations or a step, and endless transfers have begun.
-            Event::Opened(Customer::Activations(_) | Customer::Step(_) | Customer::Endless)
+            Event::Waited(Customer::Sleeper(d)) => self.awake(&mut clock, d),
+            Event::Opened(
+                Customer::Activations(_)
+                | Customer::Step(_)
+                | Customer::Sleeper(_)
+                | Customer::Endless,
+            )
             | Event::Waited(Customer::Step(_) | Customer::Endless) => {}
         }
         self.settle(&mut clock);

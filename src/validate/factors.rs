@@ -66,7 +66,11 @@ impl Factors {
                     per_pixel: per_pixel * self.sample,
                 })
             }
-            Operation::Read | Operation::Copy => work.clone(),
+            Operation::Kernel(kernel) => Operation::Kernel(crate::scenario::Kernel {
+                per_sample: kernel.per_sample * self.sample,
+                ..*kernel
+            }),
+            Operation::Read | Operation::Copy | Operation::CopyStored => work.clone(),
         }
     }
 }

@@ -108,7 +108,11 @@ fn prepare(scenario: &Scenario, job: &Job, dataset: &Dataset, share: f64) -> f64
     let cost = |operation: &Operation| match operation {
         Operation::Compute(seconds) => seconds.mean(),
         Operation::Decode(law) => law.core_seconds(dataset.mean_size(), pixels),
-        Operation::Read | Operation::Delay(_) | Operation::Copy => 0.0,
+        Operation::Read
+        | Operation::Delay(_)
+        | Operation::Copy
+        | Operation::CopyStored
+        | Operation::Kernel(_) => 0.0,
     };
     let (mut slowest, mut total) = (f64::INFINITY, 0.0);
     for stage in &job.loader.stages {

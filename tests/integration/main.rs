@@ -3,6 +3,7 @@
 mod analytic;
 mod architecture;
 mod base;
+mod buffers;
 mod caches;
 mod calibrate;
 mod calibrated;
@@ -10,8 +11,10 @@ mod cli;
 mod closed;
 mod conformance;
 mod conservation;
+mod dali;
 mod faults;
 mod fletcher;
+mod generator;
 mod import;
 mod knobs;
 mod live;

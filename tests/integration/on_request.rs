@@ -12,7 +12,7 @@ fn scenario(batch: u32, latency: &str, job: &str, loader: &str) -> Scenario {
     written(&text(batch, latency, job, loader), &[])
 }
 
-fn text(batch: u32, latency: &str, job: &str, loader: &str) -> String {
+pub(crate) fn text(batch: u32, latency: &str, job: &str, loader: &str) -> String {
     format!(
         r#"# What do loaders on request do?
 name = "on-request"
@@ -247,6 +247,34 @@ fn keras_looks_for_the_end_of_an_epoch_every_tenth_of_a_second() {
 }
 
 #[test]
+fn workers_of_an_iterable_have_files_of_their_own() {
+    // System: 7 files of 12 samples, three workers, batches of 4. Expectation: worker 0 has three files and
+    // makes 9 batches, the others 6 each; they are asked in turn as long as they have some, then worker 0
+    // alone. Of 10 samples a file, 7, 5 and 5 whole batches.
+    let of = |samples: &str, loader: &str| {
+        let text = text(4, FAST, STEP, loader).replace("samples = 1000", samples);
+        worlds(&epochs(written(&text, &[]), 2.0)).map(|(world, job)| {
+            let all = in_order_of_requests(&job);
+            let workers: Vec<u32> = all.iter().map(|of| of.worker).collect();
+            (world, job.steps.len(), workers)
+        })
+    };
+    let iterable = "pytorch = { workers = 3, iterable = true }";
+    let dealt = [0, 1, 2].repeat(6).into_iter().chain([0, 0, 0]).collect::<Vec<_>>().repeat(2);
+    for (world, steps, workers) in of("samples = 84\nlayout.shards = { samples = 12 }", iterable) {
+        assert_eq!((steps, &workers), (42, &dealt), "{world}");
+    }
+    for (world, steps, _) in of("samples = 70\nlayout.shards = { samples = 10 }", iterable) {
+        assert_eq!(steps, 34, "{world}");
+    }
+    let map_style = "pytorch = { workers = 3 }";
+    for (world, steps, workers) in of("samples = 84\nlayout.shards = { samples = 12 }", map_style) {
+        assert_eq!(steps, 42, "{world}");
+        assert_eq!(workers, [0, 1, 2].repeat(14), "{world}");
+    }
+}
+
+#[test]
 fn every_setting_has_its_effect() {
     // System: batches of 4, what each worker needs for one, steps of 1 us. Expectation: the pencil's.
     let step = |loader: &str| {
@@ -397,6 +425,11 @@ fn what_does_not_fit_together_is_refused() {
     assert!(last.contains("1000 samples are no whole number of batches of 3"), "{last}");
     let nodes = refused("nodes = 500\nmodel.step = \"1 ms\"", "pytorch = { workers = 2 }");
     assert!(nodes.contains("no batch of 3 for each of 500 loaders"), "{nodes}");
+    let iterable = "pytorch = { workers = 500, iterable = true }";
+    let none = refused("model.step = \"1 ms\"", iterable);
+    assert!(none.contains("500 of 500 workers have no whole batch"), "{none}");
+    let few = scenario(4, FAST, STEP, "pytorch = { workers = 300, iterable = true }").remarks;
+    assert!(few.join("\n").contains("200 of 300 workers have no whole batch"), "{few:?}");
     let scenario = scenario(4, FAST, STEP, "pytorch = { workers = 0, prefetch_factor = 4 }");
     let remarks = scenario.remarks.join("\n");
     assert!(remarks.contains("prefetch_factor` has no effect: there are no workers"), "{remarks}");

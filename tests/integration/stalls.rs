@@ -4,6 +4,7 @@ use forebay::report::{Cause, JobOutcome, StallCause, summarise};
 
 use super::base::{changed, outcome};
 use super::runs::simulate;
+use forebay::sim::{Options, run};
 
 const MEMORY: (&str, &str) = ("storage.s", "{ memory = {} }");
 
@@ -271,4 +272,28 @@ fn copies_that_wait_for_the_last_batch_are_advised_to_feed_it() {
     ]);
     let found = summarise(&uneven, &[simulate(&uneven)], 0.0).bottleneck.expect("a bottleneck");
     assert_eq!(found.cause, "peer.compute", "{}", found.text);
+}
+
+#[test]
+fn a_trace_splits_each_wait_into_its_causes() {
+    // System: the base scenario, starved. Expectation: within each wait of the accelerator lie spans for
+    // its causes, which add up to it; in the order of time, and the wait before what is within it.
+    let options = Options { trace: true, ..Options::default() };
+    let trace = run(&changed(&[]), 0, &options).trace.expect("asked for");
+    assert!(trace.spans.is_sorted_by(|a, b| a.start <= b.start));
+    let waits = trace.spans.iter().enumerate().filter(|(_, span)| span.name == "starving");
+    let mut seen = 0;
+    for (index, wait) in waits {
+        let end = wait.start + wait.duration;
+        let within: Vec<_> = trace.spans[index + 1..]
+            .iter()
+            .take_while(|span| span.start < end)
+            .filter(|span| span.track == wait.track)
+            .collect();
+        let sum: f64 = within.iter().map(|span| span.duration).sum();
+        assert!((sum - wait.duration).abs() < 1e-9, "{wait:?}: {within:?}");
+        assert!(within.iter().any(|span| span.name == "decode"), "{within:?}");
+        seen += 1;
+    }
+    assert!(seen > 20, "{seen} waits");
 }

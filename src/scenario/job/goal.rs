@@ -21,12 +21,12 @@ impl Scenario {
     /// Samples of an epoch that are trained on: of loaders on request those in whole batches of
     /// each, otherwise all.
     fn samples_of_epoch(&self, job: &Job) -> u64 {
-        let samples = self.datasets[job.dataset].samples;
+        let dataset = &self.datasets[job.dataset];
         if job.loader.requests.is_none() {
-            return samples;
+            return dataset.samples;
         }
-        let loaders = u64::from(job.loaders());
-        samples / loaders / job.batch * job.batch * loaders
+        let batches: u64 = job.batches_of_epoch(dataset).iter().sum();
+        batches * job.batch * u64::from(job.loaders())
     }
 
     /// How far each copy of `job` goes.
@@ -41,11 +41,13 @@ impl Scenario {
             let samples = batches.saturating_mul(job.batch * u64::from(job.copies_per_loader()));
             samples.saturating_sub(job.prefill)
         };
+        // A run of so many steps ends before the data do, and shuffle buffers stay full.
+        let kept = job.loader.kept_samples(job.batch);
         match (self.run.stop, predictable) {
             (Stop::Duration(_), _) => Goal { steps: ENDLESS, fresh: ENDLESS, quota: ENDLESS },
             (Stop::Steps(steps), Some(k)) => {
                 let batches = ((steps.saturating_sub(1)) as f64 / k).floor() as u64 + 1;
-                Goal { steps, fresh: ENDLESS, quota: quota(batches) }
+                Goal { steps, fresh: ENDLESS, quota: quota(batches).saturating_add(kept) }
             }
             (Stop::Steps(steps), None) => Goal { steps, fresh: ENDLESS, quota: ENDLESS },
             (Stop::Epochs(epochs), known) => {

@@ -47,6 +47,8 @@ impl Way<'_> {
                 let pixels = self.dataset.image.map_or(0.0, |image| image.pixels());
                 law.core_seconds(self.dataset.mean_size(), pixels)
             }
+            Operation::Kernel(kernel) => kernel.per_sample / self.cluster.node.gpu_speed,
+            Operation::CopyStored => self.dataset.mean_size() / self.cluster.node.pcie,
             Operation::Copy => {
                 let decoded = self.dataset.decoded_size.unwrap_or_else(|| self.dataset.mean_size());
                 decoded / self.cluster.node.pcie

@@ -56,7 +56,7 @@ impl Rules<'_> {
 
     /// The stages; none where they are wrong.
     pub(super) fn graph(&self) -> StageGraph {
-        let empty = StageGraph { stages: Vec::new(), requests: None };
+        let empty = StageGraph::of(Vec::new());
         self.loader.map_or(empty, |loader| loader.graph.clone())
     }
 
@@ -84,14 +84,18 @@ impl Rules<'_> {
     }
 
     fn check_buffer(&self, job: &Job) {
-        let (unit, capacity) = self.last_buffer(job.batch);
-        if unit == Unit::Sample && capacity < job.batch {
+        let (_, capacity) = self.last_buffer(job.batch);
+        let kept = job.kept_in_queue();
+        let least = kept.saturating_add(job.batch);
+        if capacity < least {
             let at = self.check.blame(&[self.buffer_at(), self.settings.batch.at], self.at);
+            let stay =
+                if kept > 0 { format!(", of which {kept} stay in it") } else { String::new() };
             let what = format!(
-                "the last buffer holds {capacity} samples, less than one batch of {}",
+                "the last buffer holds {capacity} samples{stay}: less than one batch of {}",
                 job.batch
             );
-            let remedy = format!("write a buffer of at least \"{} samples\"", job.batch);
+            let remedy = format!("write a buffer of at least \"{least} samples\"");
             self.check.wrong(at, what, remedy);
         }
     }
@@ -105,6 +109,11 @@ impl Rules<'_> {
             let at = self.check.blame(&at, self.at);
             let remedy = "write `unit = \"sample\"` in the last stage, or `queue = \"bounded\"`";
             self.check.wrong(at, "a circular queue holds samples, not batches", remedy);
+        }
+        if job.kept_in_queue() > 0 {
+            let at = self.check.blame(&at, self.at);
+            let what = "a circular queue hands out each of its samples, and none stay in it";
+            self.check.wrong(at, what, "write `queue = \"bounded\"`, or remove what stays");
         }
         if matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {
             let at = self.check.blame(&[at[0], self.settings.batch_interval.at], self.at);
@@ -135,7 +144,15 @@ impl Rules<'_> {
     fn check_prefill(&self, job: &Job) {
         let (unit, capacity) = self.last_buffer(job.batch);
         let at = self.check.blame(&[self.settings.prefill.at], self.at);
-        if job.prefill > capacity {
+        let grows = job.loader.stages.last().is_some_and(|last| last.grows);
+        if grows && job.prefill > 0 {
+            let what = "a prefetch that finds its size by itself begins empty";
+            self.check.wrong(
+                at,
+                what,
+                "remove `prefill`, or write a number of batches to prefetch",
+            );
+        } else if job.prefill > capacity {
             let at = self.check.blame(&[Some(at), self.buffer_at()], self.at);
             let what = format!("{} samples do not fit into a queue of {capacity}", job.prefill);
             self.check.wrong(at, what, "write `prefill = \"full\"`, or fewer samples");
@@ -155,6 +172,9 @@ impl Rules<'_> {
             self.check.wrong(at, what, "remove `prefill`");
         }
         let dataset = self.around.datasets.get(job.dataset).and_then(Option::as_ref);
+        if let Some(dataset) = dataset.filter(|_| job.batch > 0) {
+            self.check_iterable(job, dataset);
+        }
         let loaders = u64::from(job.loaders());
         let few = |of: &&Dataset| of.samples / loaders < job.batch && loaders > 1;
         if let Some(dataset) = dataset.filter(few) {
@@ -205,8 +225,30 @@ impl Rules<'_> {
         }
     }
 
+    /// Workers with files of their own fill batches by themselves.
+    fn check_iterable(&self, job: &Job, dataset: &Dataset) {
+        let own = job.batches_of_epoch(dataset);
+        let idle = own.iter().filter(|batches| **batches == 0).count();
+        let iterable = job.loader.requests.is_some_and(|requests| requests.iterable);
+        if !iterable || idle == 0 {
+            return;
+        }
+        let what =
+            format!("{idle} of {} workers have no whole batch of their own files", own.len());
+        if idle < own.len() {
+            return self.check.remark(format!("In an epoch of `{}`, {what}.", job.name));
+        }
+        let at = self.check.blame(&[self.buffer_at(), self.settings.batch.at], self.at);
+        self.check.wrong(at, what, "write fewer workers, a smaller batch, or larger files");
+    }
+
     fn check_gpus(&self, job: &Job, node: &Node) {
         if job.device != Device::Accelerator {
+            if job.kernel().is_some() {
+                let at = self.check.blame(&[self.settings.loader.at], self.at);
+                let what = "the loader decodes on a GPU, and this job trains on cores";
+                self.check.wrong(at, what, "leave out `loader.dali.gpu`, or `device.cpu`");
+            }
             return;
         }
         let stages = job.pipeline.as_ref().map_or(1, |pipeline| pipeline.shares.len() as u64);

@@ -52,7 +52,7 @@ pub(in crate::scenario) struct JobSettings {
     pub(super) prefill: Field<Prefill>,
     /// What fills the queue.
     #[schemars(required)]
-    loader: Field<LoaderSettings>,
+    pub(super) loader: Field<LoaderSettings>,
     /// What is trained.
     #[schemars(required)]
     pub(super) model: Field<ModelSettings>,
@@ -97,7 +97,7 @@ impl JobSettings {
         let dataset = check.reference(&self.dataset, "dataset", around.dataset_names);
         let storage = check.reference(&self.storage, "storage", around.storage_names);
         let of = dataset.and_then(|dataset| around.datasets.get(dataset)?.as_ref());
-        let loader = self.loader(check, of);
+        let loader = self.loader(check, around, of);
         let model = self.model.given().and_then(|(at, model)| model.resolve(check, at));
         let rules = Rules { settings: self, check, at, around, loader: loader.as_ref() };
         let measured = model.as_ref().is_some_and(|model| model.measured);
@@ -133,10 +133,17 @@ impl JobSettings {
         Some(job)
     }
 
-    fn loader(&self, check: Check<'_>, dataset: Option<&Dataset>) -> Option<ResolvedLoader> {
+    fn loader(
+        &self,
+        check: Check<'_>,
+        around: Around<'_>,
+        dataset: Option<&Dataset>,
+    ) -> Option<ResolvedLoader> {
         let (at, loader) = self.loader.given()?;
         // Without a batch other problems of the loader are still worth finding.
-        loader.resolve(check, at, self.batch.get().map_or(1, |batch| batch.0), dataset)
+        let batch = self.batch.get().map_or(1, |batch| batch.0);
+        let cores = around.cluster.map_or(1, |cluster| cluster.node.cores);
+        loader.resolve(check, at, batch, cores, dataset)
     }
 
     fn hand_off(&self, check: Check<'_>) -> f64 {

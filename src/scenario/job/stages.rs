@@ -1,7 +1,7 @@
 //! What the stages of a job's loader come to, with its batch.
 
 use super::Job;
-use crate::scenario::{Operation, Stage, Unit};
+use crate::scenario::{Dataset, Kernel, Layout, Operation, Stage, Unit};
 
 impl Job {
     /// Loaders on each node.
@@ -22,6 +22,24 @@ impl Job {
         self.copies_per_node / self.loaders_per_node()
     }
 
+    /// Whole batches that each worker of a loader on request can make in an epoch of `dataset`, where each
+    /// has files of its own; otherwise one entry, for all together.
+    #[must_use]
+    pub fn batches_of_epoch(&self, dataset: &Dataset) -> Vec<u64> {
+        let loaders = u64::from(self.loaders());
+        let iterable = self.loader.requests.is_some_and(|requests| requests.iterable);
+        let Some(first) = self.loader.stages.first().filter(|_| iterable) else {
+            return vec![dataset.samples / loaders / self.batch];
+        };
+        let (files, workers) = (dataset.files() / loaders, u64::from(first.workers));
+        let of_file = match dataset.layout {
+            Layout::FilePerSample => 1,
+            Layout::Shards { samples_per_shard, .. } => samples_per_shard.min(dataset.samples),
+        };
+        let own = |worker| files / workers + u64::from(worker < files % workers);
+        (0..workers).map(|worker| own(worker) * of_file / self.batch).collect()
+    }
+
     /// Samples of an item of `stage`.
     #[must_use]
     pub fn samples_of(&self, stage: &Stage) -> u64 {
@@ -40,16 +58,41 @@ impl Job {
         if gathers { self.batch } else { 1 }
     }
 
+    /// Items that stage number `index` makes of `samples` samples, of which the last may be smaller.
+    #[must_use]
+    pub fn items_of(&self, index: usize, samples: u64) -> u64 {
+        let gathers = (1..=index).any(|index| self.items_taken(index) > 1);
+        let of_item = self.samples_of(&self.loader.stages[index]);
+        if gathers { samples / of_item } else { samples.div_ceil(of_item) }
+    }
+
     /// Samples that fit into the last buffer.
     #[must_use]
     pub fn queue_capacity(&self) -> u64 {
         self.loader.stages.last().map_or(0, |last| last.buffer * self.samples_of(last))
     }
 
+    /// Samples that stay in the last buffer while more may come.
+    #[must_use]
+    pub fn kept_in_queue(&self) -> u64 {
+        let last = self.loader.stages.last();
+        last.map_or(0, |last| last.kept.saturating_mul(self.samples_of(last)))
+    }
+
     /// Whether anything is copied to the devices.
     #[must_use]
     pub fn copies_to_devices(&self) -> bool {
         let stages = self.loader.stages.iter();
-        stages.flat_map(|s| s.per_sample.iter().chain(&s.per_item)).any(|o| *o == Operation::Copy)
+        stages.flat_map(|s| s.per_sample.iter().chain(&s.per_item)).any(Operation::copies)
+    }
+
+    /// What the loader does on the GPUs, if it does anything there.
+    #[must_use]
+    pub fn kernel(&self) -> Option<Kernel> {
+        let mut work = self.loader.stages.iter().flat_map(|stage| &stage.per_item);
+        work.find_map(|operation| match operation {
+            Operation::Kernel(kernel) => Some(*kernel),
+            _ => None,
+        })
     }
 }

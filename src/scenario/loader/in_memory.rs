@@ -21,8 +21,9 @@ impl InMemory {
             per_item: Vec::new(),
             order: Order::Any,
             buffer: 1,
+            ..Stage::default()
         };
-        let graph = StageGraph { stages: vec![stage], requests: None };
+        let graph = StageGraph::of(vec![stage]);
         ResolvedLoader { graph, last_buffer: None }
     }
 }

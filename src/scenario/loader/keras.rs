@@ -1,6 +1,7 @@
 //! Keras' `OrderedEnqueuer` over a `Sequence`.
 
 use super::decode::{self, DecodeSettings};
+use super::generator::GeneratorSettings;
 use super::settings::{ResolvedLoader, optional};
 use super::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
 use crate::scenario::Dataset;
@@ -21,9 +22,9 @@ const POLL: f64 = 0.1;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Keras {
-    /// Workers on each node.
+    /// Workers on each node; 0: the trainer itself makes batches, between its steps.
     #[schemars(required)]
-    workers: Field<Count<1, 100_000>>,
+    workers: Field<Count<0, 100_000>>,
     /// Batches that the queue of promises holds (default: 10).
     max_queue_size: Field<Count<1, 1_000_000>>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
@@ -33,6 +34,8 @@ pub(in crate::scenario) struct Keras {
     collate: Field<Varying<Time>>,
     /// Time to start a worker, one after the other, at the beginning of each epoch (default: 0 s).
     start: Field<Amount<Time>>,
+    /// The old `GeneratorEnqueuer` over a generator instead (default: `OrderedEnqueuer` over a `Sequence`).
+    generator: Field<GeneratorSettings>,
 }
 
 impl Keras {
@@ -40,34 +43,43 @@ impl Keras {
         &self,
         check: Check<'_>,
         at: NodeId,
+        batch: u64,
         dataset: Option<&Dataset>,
     ) -> Option<ResolvedLoader> {
         let workers = check.required(at, &self.workers, "workers", "write `workers = 4`");
         let queue = self.max_queue_size.get().map_or(10, |size| size.0);
         let decode = decode::of_sample(&self.decode, check, at, dataset)?;
         let collate = optional(&self.collate, check, Operation::Compute)?;
+        let workers = workers?.small();
         // Beside those in the queue, one is submitted and waits for room there.
-        let ahead = queue + 1;
+        let ahead = if workers == 0 { 0 } else { queue + 1 };
         let stage = Stage {
             name: "worker".to_owned(),
-            workers: workers?.small(),
+            workers: workers.max(1),
             unit: Unit::Batch,
             per_sample: [Operation::Read].into_iter().chain(decode).collect(),
             per_item: collate.into_iter().collect(),
             order: Order::Any,
             // And one more while the trainer waits for the first.
             buffer: ahead + 1,
+            ..Stage::default()
         };
+        let last_buffer = self.max_queue_size.at.or(self.workers.at);
+        if let Some((at, generator)) = self.generator.given() {
+            let graph = generator.graph(check, at, stage, queue, batch);
+            return Some(ResolvedLoader { graph, last_buffer });
+        }
         let requests = Requests {
             ahead,
             replaced: Replaced::WhenWanted,
             dealt: Dealt::AsFree,
             in_order: true,
-            next_epoch: NextEpoch::Polled(POLL),
-            start: self.start.get().map_or(0.0, |time| time.0),
+            next_epoch: if workers == 0 { NextEpoch::WhenWanted } else { NextEpoch::Polled(POLL) },
+            start: if workers == 0 { 0.0 } else { self.start.get().map_or(0.0, |time| time.0) },
             persistent: false,
+            iterable: false,
         };
-        let graph = StageGraph { stages: vec![stage], requests: Some(requests) };
-        Some(ResolvedLoader { graph, last_buffer: self.max_queue_size.at.or(self.workers.at) })
+        let graph = StageGraph { requests: Some(requests), ..StageGraph::of(vec![stage]) };
+        Some(ResolvedLoader { graph, last_buffer })
     }
 }

@@ -1,6 +1,8 @@
 //! What a loader does, in stages: the common language of every preset and of both worlds.
 
+mod dali;
 mod decode;
+mod generator;
 mod in_memory;
 mod keras;
 mod pytorch;
@@ -9,6 +11,7 @@ pub(super) mod settings;
 mod stages;
 mod tf_data;
 mod tf_queue;
+mod tunable;
 
 use super::Distribution;
 use crate::law::DecodeLaw;
@@ -24,6 +27,20 @@ pub struct StageGraph {
     /// Where the first stage makes the batches that it is asked for, and no others. Then its items
     /// are batches, and no worker ever waits for room or its turn.
     pub requests: Option<Requests>,
+    /// Where what is there is looked for every so often.
+    pub generator: Option<Generator>,
+}
+
+/// How Keras' old `GeneratorEnqueuer` hands batches over: nobody is woken. A trainer that finds no batch
+/// sleeps and looks again; so does a worker that finds enough of them, before it makes one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Generator {
+    /// How long who found nothing sleeps [s].
+    pub period: f64,
+    /// Samples in the queue that are enough for a worker; `None`: workers wait for room in it, as others do.
+    pub enough: Option<u64>,
+    /// Share of the samples handed out that had not been handed out before.
+    pub distinct: f64,
 }
 
 /// A pool of identical workers and the buffer that they fill.
@@ -49,6 +66,52 @@ pub struct Stage {
     /// Items of this stage that fit into its buffer; at least 1. Where the trainer takes samples
     /// from the last buffer, at least one batch.
     pub buffer: u64,
+    /// Of these, items that stay in it while more may come: who takes from a shuffle buffer finds it
+    /// full, and TensorFlow's shuffle queue keeps `min_after_dequeue`. Which of its items is taken
+    /// makes no difference to time, since sizes are drawn for each sample by itself.
+    pub kept: u64,
+    /// Whether the number of its workers that work at once is tuned while the job runs, with `workers` the
+    /// most (tf.data's `AUTOTUNE`).
+    pub tuned: bool,
+    /// Whether its buffer begins with room for one item, and doubles whenever it had been full and then
+    /// was found empty, up to `buffer` (the same of a prefetch; last stage only).
+    pub grows: bool,
+}
+
+impl Default for Stage {
+    /// One worker that hands samples on, one by one.
+    fn default() -> Stage {
+        Stage {
+            name: String::new(),
+            workers: 1,
+            unit: Unit::Sample,
+            per_sample: Vec::new(),
+            per_item: Vec::new(),
+            order: Order::Any,
+            buffer: 1,
+            kept: 0,
+            tuned: false,
+            grows: false,
+        }
+    }
+}
+
+impl StageGraph {
+    /// Stages that work by themselves.
+    #[must_use]
+    pub fn of(stages: Vec<Stage>) -> StageGraph {
+        StageGraph { stages, requests: None, generator: None }
+    }
+
+    /// Samples that stay in its buffers while more may come, in batches of `batch` samples.
+    #[must_use]
+    pub fn kept_samples(&self, batch: u64) -> u64 {
+        let of = |stage: &Stage| match stage.unit {
+            Unit::Sample => stage.kept,
+            Unit::Batch => stage.kept.saturating_mul(batch),
+        };
+        self.stages.iter().map(of).fold(0, u64::saturating_add)
+    }
 }
 
 /// What an item of a stage is.
@@ -85,4 +148,25 @@ pub enum Operation {
     Delay(Distribution),
     /// Copy the item's decoded bytes to the device over the PCIe link of its GPU.
     Copy,
+    /// Copy the item's bytes as stored likewise.
+    CopyStored,
+    /// Use the item's GPU, beside the steps on it (`per_item` only).
+    Kernel(Kernel),
+}
+
+/// Work of a loader on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kernel {
+    /// For each sample of the item, on a GPU of speed 1 [GPU-s].
+    pub per_sample: f64,
+    /// Part of the GPU that it can use at once, in (0, 1].
+    pub occupancy: f64,
+}
+
+impl Operation {
+    /// Whether it moves bytes to the device.
+    #[must_use]
+    pub fn copies(&self) -> bool {
+        matches!(self, Self::Copy | Self::CopyStored)
+    }
 }

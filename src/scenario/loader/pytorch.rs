@@ -29,6 +29,9 @@ pub(in crate::scenario) struct Pytorch {
     in_order: Field<bool>,
     /// `persistent_workers`: workers live on from epoch to epoch (default: false).
     persistent_workers: Field<bool>,
+    /// `IterableDataset`, its files dealt out to the workers: each reads its own, makes whole batches of
+    /// them, and is left out when it has no more (default: false: map style, any worker makes any batch).
+    iterable: Field<bool>,
     /// `drop_last`: leave samples out that fill no batch at the end of an epoch (default: true, unlike
     /// PyTorch's).
     drop_last: Field<bool>,
@@ -74,6 +77,7 @@ impl Pytorch {
             per_item: collate.into_iter().collect(),
             order: Order::Any,
             buffer: ahead.max(1),
+            ..Stage::default()
         };
         let pin = pin.map(|pin| Stage {
             name: "pin".to_owned(),
@@ -90,10 +94,14 @@ impl Pytorch {
             next_epoch: NextEpoch::WhenWanted,
             start: if workers == 0 { 0.0 } else { self.start.get().map_or(0.0, |time| time.0) },
             persistent: self.persistent_workers.get().copied().unwrap_or(false),
+            iterable: self.iterable.get().copied().unwrap_or(false),
         };
         let stages = [load].into_iter().chain(pin).collect();
         let last_buffer = self.prefetch_factor.at.or(self.workers.at);
-        Some(ResolvedLoader { graph: StageGraph { stages, requests: Some(requests) }, last_buffer })
+        Some(ResolvedLoader {
+            graph: StageGraph { requests: Some(requests), ..StageGraph::of(stages) },
+            last_buffer,
+        })
     }
 
     fn check_last(&self, check: Check<'_>, batch: u64, dataset: Option<&Dataset>) {
@@ -113,7 +121,7 @@ impl Pytorch {
     fn remark_alone(&self, check: Check<'_>) {
         let written =
             [self.prefetch_factor.at, self.in_order.at, self.persistent_workers.at, self.start.at];
-        for at in written.into_iter().flatten() {
+        for at in written.into_iter().chain([self.iterable.at]).flatten() {
             let path = check.document.path(at);
             check.remark(format!("`{path}` has no effect: there are no workers."));
         }

@@ -20,6 +20,9 @@ pub struct Requests {
     pub start: f64,
     /// Whether workers live on from one epoch to the next.
     pub persistent: bool,
+    /// Whether each worker has files of its own and is no longer asked when it has read them (PyTorch's
+    /// `IterableDataset`), rather than any worker making any batch.
+    pub iterable: bool,
 }
 
 /// When a request is replaced by the next.

@@ -1,5 +1,6 @@
 //! How loaders are written, and what every stage graph must fulfil.
 
+use super::dali::Dali;
 use super::in_memory::InMemory;
 use super::keras::Keras;
 use super::pytorch::Pytorch;
@@ -32,6 +33,8 @@ pub(in crate::scenario) enum LoaderSettings {
     Keras(Keras),
     /// TensorFlow's `tf.data`: reads and calls in parallel, batches, a prefetch.
     TfData(TfData),
+    /// NVIDIA's DALI: threads on the host, and a stage on the GPU.
+    Dali(Dali),
     /// Synthetic data: batches that are there.
     InMemory(InMemory),
     /// Stages from storage to trainer.
@@ -61,24 +64,29 @@ pub(in crate::scenario) struct ResolvedLoader {
 }
 
 impl LoaderSettings {
-    /// The checked stages of the loader at node `at`, for batches of `batch` samples of `dataset`.
+    /// The checked stages of the loader at node `at`, on nodes of so many cores, for batches of `batch`
+    /// samples of `dataset`.
     pub(in crate::scenario) fn resolve(
         &self,
         check: Check<'_>,
         at: NodeId,
         batch: u64,
+        cores: u32,
         dataset: Option<&Dataset>,
     ) -> Option<ResolvedLoader> {
         match self {
             Self::TfQueue(settings) => {
-                let stage = settings.resolve(check, check.inside(at), dataset)?;
+                let stages = settings.resolve(check, check.inside(at), dataset)?;
                 let last_buffer = settings.capacity.at;
-                let graph = StageGraph { stages: vec![stage], requests: None };
+                let graph = StageGraph::of(stages);
                 Some(ResolvedLoader { graph, last_buffer })
             }
             Self::Pytorch(settings) => settings.resolve(check, check.inside(at), batch, dataset),
-            Self::Keras(settings) => settings.resolve(check, check.inside(at), dataset),
-            Self::TfData(settings) => settings.resolve(check, check.inside(at), batch, dataset),
+            Self::Keras(settings) => settings.resolve(check, check.inside(at), batch, dataset),
+            Self::TfData(settings) => {
+                settings.resolve(check, check.inside(at), batch, cores, dataset)
+            }
+            Self::Dali(settings) => settings.resolve(check, check.inside(at), batch, dataset),
             Self::InMemory(_) => Some(InMemory::resolve()),
             Self::Stages(stages) => resolve_stages(check, check.inside(at), stages, batch, dataset),
         }
@@ -129,7 +137,7 @@ fn resolve_stages(
         let what = format!("the stages have {workers} workers together");
         check.wrong(at, what, format!("write at most {MOST_WORKERS} workers in all"));
     }
-    let graph = StageGraph { stages, requests: None };
+    let graph = StageGraph::of(stages);
     (!graph.stages.is_empty()).then_some(ResolvedLoader { graph, last_buffer })
 }
 
@@ -176,18 +184,25 @@ fn check_order(check: Check<'_>, stages: &[Placed], batch: u64) {
                               before";
                 check.log.key(after.at, "a stage of samples follows one of batches", remedy);
             }
-            (Unit::Sample, Unit::Batch) if before.stage.buffer < batch => {
-                let what = format!(
-                    "the buffer holds {} samples, less than the batch of {batch} that the next \
-                     stage takes from it",
-                    before.stage.buffer
-                );
-                let remedy = format!("write a buffer of at least \"{batch} samples\"");
-                check.wrong(before.buffer.unwrap_or(before.at), what, remedy);
-            }
-            _ => {}
+            (_, after) => check_room(check, before, if after == Unit::Batch { batch } else { 1 }),
         }
     }
+}
+
+/// Beside what stays in the buffer behind a stage, what the next takes for an item fits.
+fn check_room(check: Check<'_>, before: &Placed, batch: u64) {
+    let Stage { unit, buffer, kept, .. } = before.stage;
+    let takes = if unit == Unit::Sample { batch } else { 1 };
+    if buffer >= kept.saturating_add(takes) {
+        return;
+    }
+    let items = if unit == Unit::Sample { "samples" } else { "batches" };
+    let stays = if kept > 0 { format!(", of which {kept} stay in it") } else { String::new() };
+    let what = format!(
+        "the buffer holds {buffer} {items}{stays}: less than the {takes} that the next stage takes from it"
+    );
+    let remedy = format!("write a buffer of at least \"{} {items}\"", kept.saturating_add(takes));
+    check.wrong(before.buffer.unwrap_or(before.at), what, remedy);
 }
 
 fn check_names(check: Check<'_>, stages: &[Placed]) {

@@ -39,6 +39,9 @@ pub(in crate::scenario) struct StageSettings {
     /// Items that fit into the buffer: a number of items, samples or batches.
     #[schemars(required)]
     pub(super) buffer: Field<BufferSize>,
+    /// Of these, items that stay in the buffer while more may come, as in a shuffle buffer: a number of
+    /// items, samples or batches (default: none).
+    kept: Field<BufferSize>,
 }
 
 /// One piece of work.
@@ -79,7 +82,9 @@ impl StageSettings {
         let workers = check.required(at, &self.workers, "workers", "write `workers = 4`");
         check.required(at, &self.buffer, "buffer", "write `buffer = \"64 samples\"`");
         let unit = self.unit.get().copied().unwrap_or(Unit::Sample);
-        let buffer = self.buffer.given().and_then(|(at, size)| size.items(check, at, unit, batch));
+        let items = |(at, size): (NodeId, &BufferSize)| size.items(check, at, unit, batch);
+        let buffer = self.buffer.given().and_then(items);
+        let kept = self.kept.given().map_or(Some(0), items);
         let (per_sample, samples) = operations(check, &self.per_sample, dataset)?;
         let (per_item, items) = operations(check, &self.per_item, dataset)?;
         let stage = Stage {
@@ -90,6 +95,8 @@ impl StageSettings {
             per_item,
             order: self.order.get().copied().unwrap_or(Order::Any),
             buffer: buffer?,
+            kept: kept?,
+            ..Stage::default()
         };
         Some(Placed { stage, at, buffer: self.buffer.at, per_sample: samples, per_item: items })
     }

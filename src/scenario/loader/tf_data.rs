@@ -1,32 +1,41 @@
-//! TensorFlow's `tf.data`: reads in parallel, a parallel map, batches, a prefetch.
+//! TensorFlow's `tf.data`: reads in parallel, a shuffle buffer, a parallel map, batches, a prefetch.
 
 use super::decode::{self, DecodeSettings};
 use super::settings::{ResolvedLoader, optional};
+use super::tunable::Tunable;
 use super::{Operation, Order, Stage, StageGraph, Unit};
 use crate::scenario::Dataset;
 use crate::scenario::check::Check;
 use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
-use crate::scenario::number::Count;
-use crate::units::Time;
+use crate::scenario::number::Positive;
+use crate::units::{Samples, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// TensorFlow's `tf.data`: `interleave` of files, `map`, `batch` and `prefetch`, of a data set that is
-/// repeated for ever.
+/// Most batches of a prefetch that finds its size by itself.
+const LARGEST_PREFETCH: u64 = 1 << 20;
+
+/// TensorFlow's `tf.data`: `interleave` of files, `shuffle`, `map`, `batch` and `prefetch`, of a data set that
+/// is repeated for ever. `"auto"` is `AUTOTUNE`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct TfData {
-    /// `num_parallel_calls` of `interleave`: files read at once on each node (default: 1).
-    parallel_reads: Field<Count<1, 100_000>>,
-    /// `num_parallel_calls` of `map`: samples decoded at once on each node.
+    /// `num_parallel_calls` of `interleave`: files read at once on each node; with "auto" at most one for
+    /// each core (default: 1).
+    parallel_reads: Field<Tunable<100_000>>,
+    /// `num_parallel_calls` of `map`: samples decoded at once on each node; likewise.
     #[schemars(required)]
-    parallel_calls: Field<Count<1, 100_000>>,
+    parallel_calls: Field<Tunable<100_000>>,
+    /// `buffer_size` of `shuffle`, between the two: it is full before the first sample leaves it, and as
+    /// long as more may come (default: no shuffling).
+    shuffle: Field<Positive<Samples>>,
     /// `deterministic`: samples stay in the order of files (default: true).
     deterministic: Field<bool>,
-    /// `buffer_size` of `prefetch`: batches made ahead, by a thread of its own (default: 1).
-    prefetch: Field<Count<1, 1_000_000>>,
+    /// `buffer_size` of `prefetch`: batches made ahead, by a thread of its own; with "auto" 1 at first, and
+    /// twice as many whenever it had been full and then ran empty (default: 1).
+    prefetch: Field<Tunable<1_000_000>>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
     decode: Field<DecodeSettings>,
@@ -37,11 +46,13 @@ pub(in crate::scenario) struct TfData {
 }
 
 impl TfData {
+    /// The checked stages of the table at node `at`, on nodes of so many cores.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
         at: NodeId,
         batch: u64,
+        cores: u32,
         dataset: Option<&Dataset>,
     ) -> Option<ResolvedLoader> {
         let remedy = "write `parallel_calls = 8`";
@@ -49,32 +60,54 @@ impl TfData {
         let decode = decode::of_sample(&self.decode, check, at, dataset)?;
         let delay = optional(&self.delay, check, Operation::Delay)?;
         let collate = optional(&self.collate, check, Operation::Compute)?;
-        let (reads, calls) = (self.parallel_reads.get().map_or(1, |n| n.small()), calls?.small());
-        let deterministic = self.deterministic.get().copied().unwrap_or(true);
-        let order = if deterministic { Order::InOrder } else { Order::Any };
-        let of_samples = |name: &str, workers: u32, work: Vec<Operation>, buffer: u64| Stage {
+        let pool = |name: &str, calls: Tunable<100_000>, work: Vec<Operation>| Stage {
             name: name.to_owned(),
-            workers,
-            unit: Unit::Sample,
+            workers: match calls {
+                Tunable::Number(calls) => calls as u32,
+                Tunable::Auto => cores,
+            },
             per_sample: work,
-            per_item: Vec::new(),
-            order,
-            buffer,
+            order: self.order(),
+            tuned: calls == Tunable::Auto,
+            ..Stage::default()
         };
-        let interleave = of_samples("interleave", reads, vec![Operation::Read], u64::from(reads));
+        let reads = self.parallel_reads.get().copied().unwrap_or(Tunable::Number(1));
+        let interleave = pool("interleave", reads, vec![Operation::Read]);
+        // Who takes a sample out of the shuffle buffer fills it up first.
+        let kept = self.shuffled(check, dataset);
+        let interleave = Stage { kept, buffer: u64::from(interleave.workers) + kept, ..interleave };
+        let map = pool("map", *calls?, decode.into_iter().chain(delay).collect());
         // As many finished as in flight, and a batch at least, since it is taken as a whole.
-        let finished = u64::from(calls).max(batch);
-        let map = of_samples("map", calls, decode.into_iter().chain(delay).collect(), finished);
+        let map = Stage { buffer: u64::from(map.workers).max(batch), ..map };
+        let size = self.prefetch.get().copied().unwrap_or(Tunable::Number(1));
         let prefetch = Stage {
             name: "prefetch".to_owned(),
-            workers: 1,
             unit: Unit::Batch,
-            per_sample: Vec::new(),
             per_item: collate.into_iter().collect(),
-            order: Order::Any,
-            buffer: self.prefetch.get().map_or(1, |size| size.0),
+            buffer: match size {
+                Tunable::Number(batches) => batches,
+                Tunable::Auto => LARGEST_PREFETCH,
+            },
+            grows: size == Tunable::Auto,
+            ..Stage::default()
         };
-        let graph = StageGraph { stages: vec![interleave, map, prefetch], requests: None };
+        let graph = StageGraph::of(vec![interleave, map, prefetch]);
         Some(ResolvedLoader { graph, last_buffer: self.prefetch.at })
+    }
+
+    fn order(&self) -> Order {
+        let deterministic = self.deterministic.get().copied().unwrap_or(true);
+        if deterministic { Order::InOrder } else { Order::Any }
+    }
+
+    /// Samples that stay in the shuffle buffer, which holds the data set at most.
+    fn shuffled(&self, check: Check<'_>, dataset: Option<&Dataset>) -> u64 {
+        let size = self.shuffle.get().map_or(1, |size| size.whole());
+        let most = dataset.map_or(u64::MAX, |dataset| dataset.samples);
+        if let (Some(at), true) = (self.shuffle.at, size > most) {
+            let path = check.document.path(at);
+            check.remark(format!("`{path}` holds all of the data set: {most} samples."));
+        }
+        size.min(most).saturating_sub(1)
     }
 }

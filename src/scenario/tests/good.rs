@@ -86,8 +86,10 @@ fn fletcher_job() -> Job {
                 per_item: vec![],
                 order: Order::Any,
                 buffer: 2000,
+                ..Stage::default()
             }],
             requests: None,
+            generator: None,
         },
         queue: QueueKind::Bounded,
         prefill: 0,

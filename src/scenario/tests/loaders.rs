@@ -41,6 +41,7 @@ fn stages_are_read_as_written() {
                 per_item: vec![],
                 order: Order::Any,
                 buffer: 128,
+                ..Stage::default()
             },
             Stage {
                 name: "decode".to_owned(),
@@ -50,6 +51,7 @@ fn stages_are_read_as_written() {
                 per_item: vec![Operation::Copy],
                 order: Order::InOrder,
                 buffer: 4,
+                ..Stage::default()
             },
         ]
     );

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::account::{HandOver, Queue, Requests};
+use crate::account::{HandOver, Queue, Requests, Tuner};
 use crate::scenario::Job;
+use crate::sim::polling::Polling;
 use crate::sim::read::{Mount, ShardCursor, Source};
 use crate::sim::stages::StageRun;
 use crate::sim::workers::{Cores, Worker};
@@ -23,7 +24,7 @@ impl Builder<'_, '_> {
         let (mount, cores) = self.mount_and_cores(job);
         let (first_stage, first) =
             (self.parts.stages.len() as u32, self.parts.workers.len() as u32);
-        let first_worker = self.stages(job, cores, process);
+        let first_worker = self.stages(copy, cores, process);
         let loader = LoaderRun {
             job: copy.number,
             rank,
@@ -32,10 +33,13 @@ impl Builder<'_, '_> {
             mount,
             cached: self.cached(job),
             pcie: self.pcie(job),
+            gpus: self.gpus(job),
             intra: self.intra(job),
             decoded_size: dataset.decoded_size,
             queue: queue(copy),
             requests: self.requests(copy, rank),
+            polling: job.loader.generator.map(|generator| Box::new(Polling::new(generator))),
+            tuner: Tuner::of(job).map(Box::new),
             stages: first_stage..self.parts.stages.len() as u32,
             workers: first..self.parts.workers.len() as u32,
             first_worker,
@@ -51,8 +55,8 @@ impl Builder<'_, '_> {
     /// What loader number `rank` is asked for, with its history where a timeline is
     /// recorded.
     fn requests(&self, copy: &JobCopy, rank: u32) -> Option<Box<Requests>> {
-        let samples = self.scenario.datasets[copy.job.dataset].samples;
-        let mut requests = Requests::of(copy.job, samples, copy.goal.quota)?;
+        let dataset = &self.scenario.datasets[copy.job.dataset];
+        let mut requests = Requests::of(copy.job, dataset, copy.goal.quota)?;
         if rank == 0 && self.parts.recorder.is_some() {
             requests.record();
         }
@@ -73,13 +77,14 @@ impl Builder<'_, '_> {
     }
 
     /// Adds stages and workers of the next loader; the first worker of each stage.
-    fn stages(&mut self, job: &Job, cores: Cores, process: Option<u32>) -> Vec<u32> {
+    fn stages(&mut self, copy: &JobCopy, cores: Cores, process: Option<u32>) -> Vec<u32> {
+        let job = copy.job;
         let (l, first) = (self.parts.loaders.len() as u32, self.parts.stages.len() as u32);
         let mut first_worker = Vec::new();
         for (index, stage) in job.loader.stages.iter().enumerate() {
             first_worker.push(self.parts.workers.len() as u32);
             let s = first + index as u32;
-            let run = self.stage(job, index, l, first, cores);
+            let run = self.stage(copy, index, l, first, cores);
             self.parts.stages.push(run);
             for i in 0..stage.workers {
                 let track = self.track(process, || format!("{} {i}", stage.name));
@@ -91,7 +96,8 @@ impl Builder<'_, '_> {
         first_worker
     }
 
-    fn stage(&self, job: &Job, index: usize, l: u32, first: u32, cores: Cores) -> StageRun {
+    fn stage(&self, copy: &JobCopy, index: usize, l: u32, first: u32, cores: Cores) -> StageRun {
+        let job = copy.job;
         let stages = &job.loader.stages;
         let stage = &stages[index];
         StageRun {
@@ -102,14 +108,14 @@ impl Builder<'_, '_> {
             operations: operations_of(stage, job) as u32,
             per_sample: stage.per_sample.len() as u32,
             cores,
-            hand_over: HandOver::new(job, index),
+            hand_over: HandOver::new(job, index, copy.goal.quota),
         }
     }
 }
 
 /// The last buffer, with its history where reports show it.
 fn queue(copy: &JobCopy) -> Queue {
-    let mut queue = Queue::of(copy.job, copy.start);
+    let mut queue = Queue::of(copy.job, copy.goal.quota, copy.start);
     if copy.recorded {
         queue.record(copy.start);
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::fluid::{Capacity, Demand, GroupId, LinkId, Use};
 use crate::scenario::{Device as Processor, Job, Node, Scheduling};
 use crate::sim::event::Delay;
+use crate::sim::gpus::Gpu;
 use crate::sim::station::Station;
 use crate::sim::workers::Cores;
 use crate::sim::world::{Member, Service};
@@ -120,6 +121,19 @@ impl Builder<'_, '_> {
             self.group(&[link], f64::INFINITY)
         };
         (0..job.copies_per_loader()).map(|_| way()).collect()
+    }
+
+    /// The GPU of each model copy of one more loader that uses them.
+    pub(super) fn gpus(&mut self, job: &Job) -> Vec<Gpu> {
+        let Some(kernel) = job.kernel() else { return Vec::new() };
+        let mut gpu = || {
+            let link = self.network.link(Capacity::Fixed(1.0));
+            self.resource("node.gpu", "GPUs", 1.0, Member::Link(link));
+            let (steps, kernels) =
+                (self.group(&[link], 1.0), self.group(&[link], kernel.occupancy));
+            Gpu { steps, kernels }
+        };
+        (0..job.copies_per_loader()).map(|_| gpu()).collect()
     }
 
     /// A link [B/s] that is one of a node's resource `name`.

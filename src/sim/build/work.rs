@@ -42,6 +42,10 @@ impl Builder<'_, '_> {
             Operation::Compute(distribution) => Work::Compute(draw(distribution, Purpose::Compute)),
             Operation::Delay(distribution) => Work::Delay(draw(distribution, Purpose::Delay)),
             Operation::Copy => Work::Copy,
+            Operation::CopyStored => Work::CopyStored,
+            Operation::Kernel(kernel) => {
+                Work::Kernel(kernel.per_sample / self.scenario.cluster.node.gpu_speed)
+            }
         }
     }
 }

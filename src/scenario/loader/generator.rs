@@ -1,0 +1,58 @@
+//! Keras' old `GeneratorEnqueuer`.
+
+use super::{Generator, Stage, StageGraph};
+use crate::scenario::check::Check;
+use crate::scenario::document::NodeId;
+use crate::scenario::field::Field;
+use crate::scenario::number::Factor;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// How often the enqueuer looks again [s].
+const SLEEP: f64 = 0.05;
+
+/// Keras' old `GeneratorEnqueuer` over a generator: batches in any order, looked for every 50 ms.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GeneratorSettings {
+    /// `use_multiprocessing`: workers are processes, each with the whole generator, that wait for room in
+    /// the queue (default: false: threads, which look every 50 ms whether there is room).
+    processes: Field<bool>,
+    /// Share of the samples delivered that no worker had delivered before: less than 1 of a generator that
+    /// is not safe for several workers (default: 1/workers for processes, which all begin alike; 1 for
+    /// threads).
+    distinct: Field<Factor>,
+}
+
+impl GeneratorSettings {
+    /// The graph of `worker`, which makes batches of `batch` samples, with room for `queue` of them.
+    pub(super) fn graph(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        worker: Stage,
+        queue: u64,
+        batch: u64,
+    ) -> StageGraph {
+        let workers = worker.workers;
+        let processes = self.processes.get().copied().unwrap_or(false);
+        let alike = if processes { 1.0 / f64::from(workers.max(1)) } else { 1.0 };
+        let distinct = self.distinct.get().map_or(alike, |share| share.0);
+        if let (Some(at), true) = (self.distinct.at, distinct > 1.0) {
+            check.wrong(at, "no more than all samples are new", "write `distinct = 1`, or less");
+        }
+        if distinct < 1.0 {
+            let (path, again) = (check.document.path(at), 100.0 * (1.0 - distinct));
+            check.remark(format!("`{path}` delivers samples again: {again:.0} % of all."));
+        }
+        // Each thread may have found one place, and all may fill it.
+        let buffer = if processes { queue } else { queue.saturating_add(workers.into()) - 1 };
+        let generator = Generator {
+            period: SLEEP,
+            enough: (!processes).then(|| queue.saturating_mul(batch)),
+            distinct,
+        };
+        let stages = vec![Stage { buffer, ..worker }];
+        StageGraph { generator: Some(generator), ..StageGraph::of(stages) }
+    }
+}

@@ -1,0 +1,59 @@
+//! Stages of which not all workers work at once, because how many is tuned.
+
+use crate::account::{Activity, NOBODY};
+use crate::engine::Time;
+
+use super::workers::Phase;
+use super::world::World;
+
+impl World<'_> {
+    /// Whether worker `w` may look for input; otherwise it rests until it is called.
+    #[cold]
+    pub(super) fn may_work(&mut self, now: Time, w: u32) -> bool {
+        let (stage, place) = self.place(w);
+        let loader = &mut self.loaders[self.workers[w as usize].loader as usize];
+        let Some(tuner) = &mut loader.tuner else { return true };
+        let may = tuner.enter(stage, place);
+        if !may {
+            self.note(now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
+        }
+        may
+    }
+
+    /// Worker `w` has looked for input, and found some or not.
+    #[cold]
+    pub(super) fn tuned_input(&mut self, now: Time, w: u32, found: bool) {
+        let (stage, place) = self.place(w);
+        let loader = &mut self.loaders[self.workers[w as usize].loader as usize];
+        match &mut loader.tuner {
+            Some(tuner) if found => tuner.begin(stage, place, now),
+            Some(tuner) => tuner.leave(stage, place),
+            None => {}
+        }
+    }
+
+    /// Worker `w` has done with its item: time to look at what all have taken, perhaps.
+    #[cold]
+    pub(super) fn tune(&mut self, now: Time, w: u32) {
+        let (stage, place) = self.place(w);
+        let l = self.workers[w as usize].loader as usize;
+        let Some(tuner) = &mut self.loaders[l].tuner else { return };
+        tuner.finish(stage, place, now);
+        if !tuner.tune(now) {
+            return;
+        }
+        for stage in 0..self.loaders[l].first_worker.len() {
+            let first = self.loaders[l].first_worker[stage];
+            let free = self.loaders[l].tuner.as_mut().map_or(Vec::new(), |t| t.called(stage));
+            free.into_iter().for_each(|place| self.make_ready(first + place));
+        }
+    }
+
+    /// Which stage of its loader worker `w` belongs to, and which of its workers it is.
+    fn place(&self, w: u32) -> (usize, u32) {
+        let worker = &self.workers[w as usize];
+        let loader = &self.loaders[worker.loader as usize];
+        let stage = (worker.stage - loader.stages.start) as usize;
+        (stage, w - loader.first_worker[stage])
+    }
+}
