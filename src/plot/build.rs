@@ -3,7 +3,7 @@
 use super::recipe::{LineRecipe, PanelRecipe, Recipe};
 use super::{AxisSpec, Figure, Lines, Mark, Panel, PlotError, Point, Series, Table};
 use super::{label_of, unit_of};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
 /// Draws the columns that `recipe` names from the rows of `table`.
@@ -60,7 +60,7 @@ impl Below {
             names.iter().position(|name| *name == text).map(|place| place as f64)
         };
         let places = (0..table.len()).map(place).collect();
-        let categories = names.iter().map(|name| (*name).to_owned()).collect();
+        let categories = shown(&names);
         Ok(Below { spec, places, categories })
     }
 }
@@ -149,8 +149,21 @@ fn groups(recipe: &Recipe, table: &Table) -> Result<Vec<(String, Vec<usize>)>, P
     for row in 0..table.len() {
         rows.entry(table.text(row, column)).or_default().push(row);
     }
-    let names = table.distinct(column).into_iter();
-    Ok(names.map(|name| (name.to_owned(), rows.remove(name).unwrap_or_default())).collect())
+    let names = table.distinct(column);
+    let labels = shown(&names).into_iter();
+    Ok(labels
+        .zip(names)
+        .map(|(label, name)| (label, rows.remove(name).unwrap_or_default()))
+        .collect())
+}
+
+/// Names as labels: of a sweep's tables, which are kinds (`{ "pytorch" = { … } }`), the kinds alone, where
+/// these differ.
+fn shown(names: &[&str]) -> Vec<String> {
+    let kind = |name: &&str| Some(name.strip_prefix("{ \"")?.split_once('"')?.0.to_owned());
+    let kinds: Option<Vec<String>> = names.iter().map(kind).collect();
+    let differ = |kinds: &Vec<String>| kinds.iter().collect::<BTreeSet<_>>().len() == kinds.len();
+    kinds.filter(differ).unwrap_or_else(|| names.iter().map(|name| (*name).to_owned()).collect())
 }
 
 /// Reference lines of a panel.

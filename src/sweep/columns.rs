@@ -8,9 +8,10 @@ use crate::scenario::Value;
 type Column = (&'static str, fn(&Report, &JobReport) -> Figure);
 
 /// Figures before the stall's causes.
-const BEFORE: [Column; 8] = [
+const BEFORE: [Column; 9] = [
     ("step_time", |_, job| job.figures.step_time),
     ("samples_per_second", |_, job| job.figures.samples_per_second),
+    ("samples_per_second_max", |_, job| of_mean(job.samples_per_second_max)),
     ("fresh_samples_per_second", |_, job| job.figures.fresh_samples_per_second),
     ("steps_per_second", |_, job| reciprocal(&job.figures.step_time)),
     ("epoch_time", |_, job| job.figures.epoch_time),
@@ -62,7 +63,11 @@ pub fn rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
 
 /// Share of requests that missed the page cache in the last epoch.
 fn last_misses(job: &JobReport) -> Figure {
-    Figure { mean: job.cache_miss_share.last().copied(), ..Figure::default() }
+    of_mean(job.cache_miss_share.last().copied())
+}
+
+fn of_mean(mean: Option<f64>) -> Figure {
+    Figure { mean, ..Figure::default() }
 }
 
 /// A swept value as it was written.

@@ -7,6 +7,7 @@ mod buffers;
 mod caches;
 mod calibrate;
 mod calibrated;
+mod choices;
 mod cli;
 mod closed;
 mod conformance;
