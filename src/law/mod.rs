@@ -5,8 +5,10 @@ mod cache;
 mod decode;
 mod read;
 mod step;
+mod throughput;
 
 pub use cache::{CachePolicy, PassOrder};
 pub use decode::DecodeLaw;
 pub use read::ReadLaw;
 pub use step::StepLaw;
+pub use throughput::{Between, Throughput};

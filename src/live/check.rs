@@ -119,6 +119,18 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
              write `file-server`, and name its directory with --directory if it is mounted"
         ));
     }
+    if matches!(kind, StorageKind::LocalDisk { seek: Some(_), .. }) {
+        return refuse(format!(
+            "a live run does not emulate the arm of the disk that `{name}` reads from: leave out `seek`, \
+             and name a directory on a hard disk with --directory"
+        ));
+    }
+    if matches!(kind, StorageKind::Measured { .. }) {
+        return refuse(format!(
+            "a live run does not emulate a table of throughput, which `{name}` reads by: write \
+             `local-disk` or `file-server`"
+        ));
+    }
     if job.loaders_per_node() > 1 {
         return refuse(format!(
             "each model copy of `{name}` has a loader of its own, and a live run has one for all: leave \
@@ -152,6 +164,20 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     if matches!(dataset.sizes, SampleSizes::Table { .. }) {
         return refuse("a table of sample sizes can only be simulated".to_owned());
     }
+    if matches!(dataset.layout, Layout::RowGroups(_) | Layout::OneFile { opened: false, .. }) {
+        return refuse(format!(
+            "a live run writes no Parquet files and no LMDB, which `{}` is in: write \
+             `layout.shards = {{ samples = 1000 }}` or `layout.raw = {{}}`",
+            dataset.name
+        ));
+    }
+    if dataset.ranges.is_some() {
+        return refuse(format!(
+            "a live run reads each sample of `{}` in one request: leave out `request` and `readahead` of \
+             its layout",
+            dataset.name
+        ));
+    }
     let mut work = job.loader.stages.iter().flat_map(|s| s.per_sample.iter().chain(&s.per_item));
     let decodes = work.any(|operation| matches!(operation, Operation::Decode(_)));
     if dataset.image.is_some() && decodes && !reads_files(scenario, job) {
@@ -162,7 +188,7 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
     if dataset.image.is_some() && dataset.layout != Layout::FilePerSample {
         return refuse(format!(
-            "the images of `{}` are in shards; a live run writes each into a file of its own: \
+            "the images of `{}` share files; a live run writes each into a file of its own: \
              write `layout.file-per-sample = {{}}`",
             dataset.name
         ));

@@ -3,10 +3,11 @@
 use super::Failure;
 use super::sizes::Sizes;
 use crate::probe::image::{Generated, QUALITY};
-use crate::scenario::{Access, Dataset, Image, Layout, Scenario};
+use crate::scenario::{Access, Dataset, Framing, Image, Layout, Scenario};
 use rustix::fs::{Advice, Mode, OFlags, fadvise, open, openat};
 use std::fmt::Write as _;
 use std::fs;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -67,7 +68,7 @@ impl Data {
         })?;
         let (samples, layout) = (dataset.samples, dataset.layout);
         let Some(location) = location else {
-            let bytes = drawn.sum(0, samples.min(1 << 20)).clamp(1, MEMORY);
+            let bytes = drawn.sum(0, samples.min(1 << 20), Framing::NONE).clamp(1, MEMORY);
             let longest = (0..samples.min(1 << 20)).map(|i| drawn.of(i)).max().unwrap_or(1);
             let length = usize::try_from(bytes.max(longest)).unwrap_or(usize::MAX);
             let place = Place::Memory(noise(index as u64, length));
@@ -139,17 +140,14 @@ impl Files {
         for file in 0..dataset.files() {
             let path = self.path(file);
             let length = fs::metadata(&path).map_err(|e| Failure::file("open", &path, e))?.len();
-            let samples = match dataset.layout {
-                Layout::FilePerSample => 1,
-                Layout::Shards { samples_per_shard, .. } => {
-                    samples_per_shard.min(dataset.samples - sizes.len() as u64)
-                }
-            };
+            let samples = samples_of(dataset, file);
+            let samples = samples.end - samples.start;
             if length < samples {
                 let what = format!("{} has {length} bytes for {samples} samples", path.display());
                 return Err(Failure::Input(what));
             }
-            let size = u32::try_from(length / samples).unwrap_or(u32::MAX);
+            let size = dataset.layout.record().inside(length / samples);
+            let size = u32::try_from(size).unwrap_or(u32::MAX);
             sizes.extend((0..samples).map(|_| size));
         }
         Ok(Sizes::Each(sizes))
@@ -173,6 +171,18 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// The samples that are in a file.
+fn samples_of(dataset: &Dataset, file: u64) -> Range<u64> {
+    let in_file = match dataset.layout {
+        Layout::FilePerSample => 1,
+        Layout::OneFile { .. } => dataset.samples,
+        Layout::Shards { samples_per_shard, .. } => samples_per_shard,
+        Layout::RowGroups(groups) => groups.samples_per_file(),
+    };
+    let first = file.saturating_mul(in_file);
+    first..first.saturating_add(in_file).min(dataset.samples)
 }
 
 /// Names of all files below `root`, relative to it, in order.
@@ -215,13 +225,8 @@ pub(super) fn generate(
             fs::create_dir_all(&directory).map_err(|e| Failure::file("make", &directory, e))?;
         }
         let path = directory.join(file.to_string());
-        let (from, to) = match dataset.layout {
-            Layout::FilePerSample => (file, file + 1),
-            Layout::Shards { samples_per_shard: n, .. } => {
-                (file * n, (file * n + n).min(dataset.samples))
-            }
-        };
-        let length = sizes.sum(from, to);
+        let samples = samples_of(dataset, file);
+        let length = sizes.sum(samples.start, samples.end, dataset.layout.record());
         let written = match (&images, dataset.image) {
             (Some(images), Some(Image { width, height, .. })) => {
                 fs::write(&path, images.jpeg(width as usize, height as usize, file))

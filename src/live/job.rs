@@ -93,7 +93,7 @@ pub fn run_part(
         over: shared.over.clone(),
     };
     let reader = {
-        let order = FileOrder::new(&scenario.datasets[job.dataset]);
+        let order = FileOrder::new(&scenario.datasets[job.dataset], job.split, 0, 1);
         let next_file = Arc::new(AtomicU64::new(0));
         let owner = part.owner;
         let pacer = pacer(scenario, part, &shared, streams)?;

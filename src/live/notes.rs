@@ -65,7 +65,9 @@ fn storage(scenario: &Scenario, index: usize, places: &[Option<Place>]) -> Optio
     let limits = paced(scenario, job, place.as_ref())?;
     let what = match kind {
         StorageKind::FileServer { .. } => "is emulated: reads of local files are held",
-        StorageKind::LocalDisk { .. } | StorageKind::Memory { .. } => "was paced: reads are held",
+        StorageKind::LocalDisk { .. }
+        | StorageKind::Memory { .. }
+        | StorageKind::Measured { .. } => "was paced: reads are held",
     };
     Some(format!("`{name}` {what} to what the scenario writes, {}.", limits.describe()))
 }

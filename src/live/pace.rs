@@ -42,9 +42,11 @@ impl Limits {
     pub(super) fn of(scenario: &Scenario, index: usize) -> Option<Limits> {
         let storage = &scenario.storage[index];
         let written = storage.written;
-        let remote = matches!(storage.kind, StorageKind::FileServer { .. });
+        let remote = storage.kind.is_remote();
         let (bandwidth, per_stream, latency, operations) = match &storage.kind {
             StorageKind::Memory { bandwidth } => (bandwidth, f64::INFINITY, None, f64::INFINITY),
+            // A live run refuses it.
+            StorageKind::Measured { .. } => return None,
             StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, .. }
             | StorageKind::FileServer { bandwidth, per_stream, latency, operations, .. } => {
                 (bandwidth, *per_stream, Some(latency), *operations)

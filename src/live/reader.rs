@@ -4,6 +4,7 @@ use super::data::{Data, Place};
 use super::fault::words;
 use super::log::Log;
 use super::pace::{Pace, Request, Tally};
+use super::sizes::around;
 use crate::engine::Time;
 use crate::random::{FileOrder, Streams};
 use crate::report::Cause;
@@ -14,6 +15,10 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+mod one_file;
+
+use one_file::OneFile;
 
 /// What direct reads must be aligned to, in memory and in the file [B].
 const BLOCK: usize = 4096;
@@ -29,6 +34,7 @@ pub(super) struct Reader {
     buffer: Buffer,
     name: String,
     shard: Shard,
+    one: OneFile,
     /// Where limits are written.
     pace: Option<Pace>,
     /// Bytes read so far.
@@ -94,6 +100,7 @@ impl Reader {
             buffer: Buffer::default(),
             name: String::new(),
             shard: Shard::default(),
+            one: OneFile::default(),
             bytes: 0,
         }
     }
@@ -112,7 +119,10 @@ impl Reader {
                 self.end(request, size, log);
                 size
             }
-            Layout::Shards { samples_per_shard, request } => {
+            Layout::OneFile { .. } => self.read_of_one(position, log)?,
+            // A live run has none.
+            Layout::RowGroups(_) => 0,
+            Layout::Shards { samples_per_shard, request, record } => {
                 if self.shard.samples.is_empty() {
                     self.next_shard(samples_per_shard, log)?;
                 }
@@ -120,7 +130,8 @@ impl Reader {
                 self.shard.samples.start += 1;
                 self.shard.requests = 0;
                 let size = self.data.sizes.of(sample);
-                self.read_record(sample, size, request as usize, log)?;
+                let taken = around(record, size);
+                self.read_record(sample, taken, request as usize, log)?;
                 size
             }
         };
@@ -208,7 +219,8 @@ impl Reader {
         let first = number * samples_per_shard;
         let samples = first..(first + samples_per_shard).min(self.data.samples);
         let before = self.order.epoch() * self.data.samples;
-        let length = self.data.sizes.sum(samples.start, samples.end);
+        let record = self.data.layout.record();
+        let length = self.data.sizes.sum(samples.start, samples.end, record);
         self.admit(log);
         let file = match &self.data.place {
             Place::Memory(_) => None,

@@ -188,9 +188,12 @@ fn outcome(scenario: &Scenario, parts: Vec<PartOutcome>, notes: Vec<String>) -> 
 }
 
 fn bandwidth(kind: &StorageKind) -> f64 {
-    let (StorageKind::Memory { bandwidth, .. }
-    | StorageKind::LocalDisk { bandwidth, .. }
-    | StorageKind::FileServer { bandwidth, .. }) = kind;
+    let bandwidth = match kind {
+        StorageKind::Memory { bandwidth, .. }
+        | StorageKind::LocalDisk { bandwidth, .. }
+        | StorageKind::FileServer { bandwidth, .. } => bandwidth,
+        StorageKind::Measured { table, .. } => return table.most(),
+    };
     match bandwidth {
         Bandwidth::Fixed(bandwidth) => *bandwidth,
         Bandwidth::ByTransfers(table) => table.iter().copied().fold(0.0, f64::max),

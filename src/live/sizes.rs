@@ -1,7 +1,7 @@
 //! How large each sample is: the same draws as in the simulated world.
 
 use crate::random::{Purpose, Sampler, Streams};
-use crate::scenario::{Dataset, SampleSizes};
+use crate::scenario::{Dataset, Framing, SampleSizes};
 
 /// The size of each sample of a data set as stored [B]: at least one byte, and whole.
 #[derive(Debug, Clone)]
@@ -37,13 +37,19 @@ impl Sizes {
         }
     }
 
-    /// Bytes of the samples `from..to`.
-    pub(super) fn sum(&self, from: u64, to: u64) -> u64 {
+    /// Bytes of the samples `from..to` with what surrounds each.
+    pub(super) fn sum(&self, from: u64, to: u64, record: Framing) -> u64 {
         match self {
-            Sizes::Constant(size) => size.saturating_mul(to - from),
-            Sizes::Each(_) => (from..to).map(|sample| self.of(sample)).sum(),
+            Sizes::Constant(size) => around(record, *size).saturating_mul(to - from),
+            Sizes::Each(_) => (from..to).map(|sample| around(record, self.of(sample))).sum(),
         }
     }
+}
+
+/// Bytes that a sample of `size` takes in its file.
+pub(super) fn around(record: Framing, size: u64) -> u64 {
+    let padded = size.checked_next_multiple_of(u64::from(record.block.max(1)));
+    padded.unwrap_or(u64::MAX).saturating_add(u64::from(record.header))
 }
 
 fn whole(size: f64) -> u64 {
@@ -61,11 +67,29 @@ mod tests {
     }
 
     #[test]
+    fn records_take_what_the_simulated_world_says() {
+        for record in
+            [Framing::NONE, Framing { header: 16, block: 0 }, Framing { header: 512, block: 512 }]
+        {
+            for size in [1, 511, 512, 513, 100_000] {
+                let taken = around(record, size);
+                assert_eq!(taken as f64, record.around(size as f64));
+                assert!(
+                    record.inside(taken) >= size && around(record, record.inside(taken)) <= taken
+                );
+            }
+        }
+    }
+
+    #[test]
     fn sizes_are_whole_bytes_and_do_not_depend_on_the_replication() {
         let dataset = of(Distribution::Exponential { mean: 3.0 });
         let sizes = Sizes::drawn(&dataset, 0, 1).unwrap();
         assert!((0..100).all(|sample| sizes.of(sample) >= 1));
-        assert_eq!(sizes.sum(0, 100), (0..100).map(|sample| sizes.of(sample)).sum::<u64>());
+        assert_eq!(
+            sizes.sum(0, 100, Framing::NONE),
+            (0..100).map(|sample| sizes.of(sample)).sum::<u64>()
+        );
         let again = Sizes::drawn(&dataset, 0, 1).unwrap();
         assert!((0..100).all(|sample| sizes.of(sample) == again.of(sample)));
     }

@@ -168,14 +168,15 @@ fn sizes(scenario: &Scenario, dataset: usize) -> Option<Sizes> {
 /// Bytes that a data set takes on disk, about [B].
 fn bytes(scenario: &Scenario, index: usize) -> u64 {
     let dataset = &scenario.datasets[index];
-    let stored = sizes(scenario, index).map_or(0, |sizes| sizes.sum(0, dataset.samples));
+    let stored = sizes(scenario, index)
+        .map_or(0, |sizes| sizes.sum(0, dataset.samples, dataset.layout.record()));
     // A file takes whole blocks.
     stored.saturating_add(dataset.files().saturating_mul(4096))
 }
 
 /// Whether the data on `storage` in `directory` is a file server's.
 fn is_mounted(scenario: &Scenario, storage: usize, directory: &Path, settings: &Settings) -> bool {
-    let remote = matches!(scenario.storage[storage].kind, StorageKind::FileServer { .. });
+    let remote = scenario.storage[storage].kind.is_remote();
     let found = rustix::fs::statfs(directory);
     let local = found.is_ok_and(|found| LOCAL.contains(&found.f_type));
     remote && settings.named && !local
@@ -186,7 +187,9 @@ fn access(scenario: &Scenario, storage: usize, mounted: bool) -> Access {
         StorageKind::LocalDisk { access, .. } => access,
         // What stands for a file server is to cost nothing beside its limits.
         StorageKind::FileServer { .. } if !mounted => Access::Warm,
-        StorageKind::FileServer { .. } | StorageKind::Memory { .. } => Access::Cold,
+        StorageKind::FileServer { .. }
+        | StorageKind::Memory { .. }
+        | StorageKind::Measured { .. } => Access::Cold,
     }
 }
 

@@ -1,13 +1,17 @@
-//! The order in which a job copy visits the files of a data set, epoch after epoch: one for both
-//! worlds, so that they read the same samples in the same order.
+//! The order in which a rank of a job copy visits the files of a data set, epoch after epoch: one for
+//! both worlds, so that they read the same samples in the same order.
 
 use super::{Permutation, Purpose, Streams};
-use crate::scenario::{Dataset, SampleOrder};
+use crate::scenario::{Dataset, SampleOrder, Split};
 
-/// The order of a job copy's files, and the epoch that was asked for last.
+/// The order of a rank's files, and the epoch that was asked for last.
 #[derive(Debug, Clone)]
 pub struct FileOrder {
     shuffled: bool,
+    ranks: u64,
+    rank: u64,
+    /// What the rank owns, where it owns anything; otherwise it takes turns with the others.
+    own: Option<Box<Own>>,
     /// Files of an epoch: samples or shards.
     files: u64,
     /// The current epoch, and the place in the reading where it began.
@@ -17,27 +21,61 @@ pub struct FileOrder {
     permutation: Option<Box<Permutation>>,
 }
 
+/// The files that a rank reads in every epoch: so many from `first` on, `stride` apart.
+#[derive(Debug, Clone)]
+struct Own {
+    first: u64,
+    stride: u64,
+    number: u64,
+}
+
+impl Own {
+    /// Those of a rank among so many files, at least one for each rank.
+    fn new(split: Split, files: u64, rank: u64, ranks: u64) -> Option<Own> {
+        let part = |rank: u64| (u128::from(rank) * u128::from(files) / u128::from(ranks)) as u64;
+        match split {
+            Split::Strided => None,
+            Split::Contiguous => {
+                Some(Own { first: part(rank), stride: 1, number: part(rank + 1) - part(rank) })
+            }
+            Split::Shards => {
+                let number = files.saturating_sub(rank).div_ceil(ranks);
+                Some(Own { first: rank, stride: ranks, number })
+            }
+        }
+    }
+}
+
 impl FileOrder {
-    /// The order that the data set's settings say.
+    /// The order that the data set's settings say, for rank number `rank` of `ranks` that split it so.
     #[must_use]
-    pub fn new(dataset: &Dataset) -> FileOrder {
+    pub fn new(dataset: &Dataset, split: Split, rank: u32, ranks: u32) -> FileOrder {
+        let (files, rank, ranks) = (dataset.places(), u64::from(rank), u64::from(ranks.max(1)));
+        let own = Own::new(split, files, rank, ranks).filter(|own| own.number > 0);
         FileOrder {
             shuffled: dataset.order == SampleOrder::Shuffled,
-            files: dataset.files(),
+            ranks,
+            rank: if own.is_none() { rank } else { 0 },
+            own: own.map(Box::new),
+            files,
             epoch: 0,
             epoch_start: 0,
             permutation: None,
         }
     }
 
-    /// The file at `place` of the reading of job copy number `owner`.
+    /// The file at `place` of the rank's reading, in job copy number `owner`.
     #[inline]
     pub fn at(&mut self, place: u64, owner: u64, streams: &Streams) -> u64 {
+        let place = place * self.ranks + self.rank;
         // Earlier places wrap round to far beyond the epoch.
         if place.wrapping_sub(self.epoch_start) >= self.files {
             self.enter(place / self.files);
         }
         let index = place - self.epoch_start;
+        if self.own.is_some() {
+            return self.of_own(index, owner, streams);
+        }
         if !self.shuffled {
             return index;
         }
@@ -46,6 +84,24 @@ impl FileOrder {
             Box::new(Permutation::new(streams.at(Purpose::Order, owner, epoch, 0), files))
         });
         permutation.at(index)
+    }
+
+    /// What the rank owns, in its order. An epoch has as many for all ranks; who owns one less reads one
+    /// again.
+    #[cold]
+    fn of_own(&mut self, index: u64, owner: u64, streams: &Streams) -> u64 {
+        let Some(own) = &self.own else { return 0 };
+        let (epoch, number, place) = (self.epoch, own.number, index / self.ranks % own.number);
+        let place = if self.shuffled {
+            let permutation = self.permutation.get_or_insert_with(|| {
+                let generator = streams.at(Purpose::Order, owner, epoch, own.first);
+                Box::new(Permutation::new(generator, number))
+            });
+            permutation.at(place)
+        } else {
+            place
+        };
+        own.first + own.stride * place
     }
 
     /// The epoch of the place that was asked for last.
@@ -67,9 +123,13 @@ mod tests {
     use crate::scenario::fixture::dataset;
     use std::collections::BTreeSet;
 
+    fn order(split: Split, rank: u32, ranks: u32) -> FileOrder {
+        FileOrder::new(&dataset(), split, rank, ranks)
+    }
+
     #[test]
     fn each_epoch_visits_every_file_once_in_another_order() {
-        let (mut order, streams) = (FileOrder::new(&dataset()), Streams::new(1, 0));
+        let (mut order, streams) = (order(Split::Strided, 0, 1), Streams::new(1, 0));
         let epoch = |order: &mut FileOrder, from| {
             (from..from + 100).map(|i| order.at(i, 0, &streams)).collect::<Vec<u64>>()
         };
@@ -79,5 +139,57 @@ mod tests {
         for visited in [first, second] {
             assert_eq!(visited.into_iter().collect::<BTreeSet<_>>().len(), 100);
         }
+    }
+
+    #[test]
+    fn ranks_share_an_epoch_out_whatever_the_split() {
+        // System: 100 files. Expectation: all ranks together read each once an epoch; who has a part of
+        // its own reads that in every epoch, in another order.
+        let streams = Streams::new(1, 0);
+        for split in [Split::Strided, Split::Contiguous, Split::Shards] {
+            for ranks in [1, 4, 25] {
+                let each = 100 / u64::from(ranks);
+                let read = |rank: u32, epoch: u64| {
+                    let mut order = order(split, rank, ranks);
+                    let places = epoch * each..(epoch + 1) * each;
+                    let files: Vec<u64> = places.map(|i| order.at(i, 3, &streams)).collect();
+                    assert_eq!(order.epoch(), epoch);
+                    files
+                };
+                let all: BTreeSet<u64> = (0..ranks).flat_map(|rank| read(rank, 1)).collect();
+                assert_eq!(all.len(), 100, "{split:?} {ranks}");
+                let (first, second) = (read(0, 0), read(0, 1));
+                assert_ne!(first, second);
+                let sets = [first, second].map(|files| files.into_iter().collect::<BTreeSet<_>>());
+                assert_eq!(sets[0] == sets[1], split != Split::Strided || ranks == 1);
+            }
+        }
+        let slice: Vec<u64> =
+            (0..25).map(|i| order(Split::Contiguous, 1, 4).at(i, 0, &streams)).collect();
+        assert!(slice.iter().all(|file| (25..50).contains(file)), "{slice:?}");
+        let shards: Vec<u64> =
+            (0..25).map(|i| order(Split::Shards, 1, 4).at(i, 0, &streams)).collect();
+        assert!(shards.iter().all(|file| file % 4 == 1), "{shards:?}");
+    }
+
+    #[test]
+    fn unequal_parts_keep_their_epochs_together() {
+        // System: 100 files for 3 ranks: 33, 33 and 34 of their own. Expectation: epochs begin at places
+        // 34, 67 and 100 for all of them, as without parts; all that a rank owns is read.
+        let streams = Streams::new(1, 0);
+        for rank in 0..3 {
+            let mut order = order(Split::Contiguous, rank, 3);
+            let epochs: Vec<u64> = (0..101)
+                .map(|place| {
+                    order.at(place, 0, &streams);
+                    order.epoch()
+                })
+                .collect();
+            let begins = [34, 67, 100].map(|place: usize| (epochs[place - 1], epochs[place]));
+            assert_eq!(begins, [(0, 1), (1, 2), (2, 3)], "{rank}");
+        }
+        let all: BTreeSet<u64> =
+            (0..34).map(|i| order(Split::Contiguous, 2, 3).at(i, 0, &streams)).collect();
+        assert_eq!(all, (66..100).collect());
     }
 }

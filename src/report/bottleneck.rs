@@ -92,8 +92,8 @@ impl Context<'_> {
         match of.cause {
             _ if of.peer => "slowest rank".to_owned(),
             Cause::Open => format!("{storage}.operations"),
-            Cause::Latency => format!("{storage}.latency"),
-            Cause::Transfer => self.busiest_link(),
+            Cause::Latency => self.own().unwrap_or_else(|| format!("{storage}.latency")),
+            Cause::Transfer => self.own().unwrap_or_else(|| self.busiest_link()),
             Cause::Decode => format!("{}.workers", self.job.name),
             Cause::CpuWait => "node.cores".to_owned(),
             Cause::Order => format!("{}.order", self.job.name),
@@ -105,6 +105,13 @@ impl Context<'_> {
             Cause::Fault => "faults".to_owned(),
             Cause::Compute => compute_resource(self.job).to_owned(),
         }
+    }
+
+    /// What of the storage serves requests in a way of its own: an arm, or what was measured.
+    fn own(&self) -> Option<String> {
+        let names = ["arm", "measured"].map(|part| format!("{}.{part}", self.storage()));
+        let there = |name: &String| self.resources.iter().any(|resource| resource.name == *name);
+        names.into_iter().find(there)
     }
 
     /// The busier of the storage's bandwidth and the NICs if it is full, else the cap of a stream.
@@ -163,6 +170,13 @@ impl Context<'_> {
     fn advice(&self, of: StallCause, resource: &str) -> String {
         match of.cause {
             Cause::Open => "pack samples into shards, or raise the storage's operation rate".into(),
+            Cause::Latency | Cause::Transfer if resource.ends_with(".arm") => {
+                "larger requests, shards that fewer workers read, or a disk without an arm help"
+                    .into()
+            }
+            Cause::Transfer if resource.ends_with(".measured") => {
+                "requests of another size or number, as the table says, or fewer bytes help".into()
+            }
             Cause::Latency => format!("more loader workers (now {}) hide it", self.workers()),
             Cause::Transfer if resource.ends_with(".per_stream") => {
                 format!("more loader workers (now {}) or a faster stream help", self.workers())

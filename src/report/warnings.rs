@@ -126,7 +126,7 @@ fn distributions(scenario: &Scenario) -> Vec<(String, &Distribution)> {
 
 fn latency(storage: &Storage) -> Option<&Distribution> {
     match &storage.kind {
-        StorageKind::Memory { .. } => None,
+        StorageKind::Memory { .. } | StorageKind::Measured { .. } => None,
         StorageKind::LocalDisk { latency, .. } | StorageKind::FileServer { latency, .. } => {
             Some(latency)
         }

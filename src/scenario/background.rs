@@ -66,7 +66,7 @@ impl BackgroundSettings {
             !matches!(of.kind, StorageKind::FileServer { targets: None, limit: None, .. })
         }) {
             let what = match storage.kind {
-                StorageKind::FileServer { .. } => {
+                StorageKind::FileServer { .. } | StorageKind::Measured { remote: true, .. } => {
                     format!("no load from elsewhere is simulated on {:?}", storage.name)
                 }
                 _ => format!("{:?} is in each node, where no load from elsewhere is", storage.name),

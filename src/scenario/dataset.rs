@@ -1,11 +1,12 @@
 //! What is read.
 
-use super::Distribution;
 use super::check::Check;
 use super::distribution::settings::Varying;
 use super::document::NodeId;
 use super::field::{Field, Named};
+use super::layout::settings::LayoutSettings;
 use super::number::{Count, Positive};
+use super::{Distribution, Layout, Ranges};
 use crate::units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,6 +26,8 @@ pub struct Dataset {
     pub decoded_size: Option<f64>,
     /// How samples are packed into files.
     pub layout: Layout,
+    /// How a sample that is read by itself is fetched, if not in one request.
+    pub ranges: Option<Ranges>,
     /// Order in which an epoch visits them.
     pub order: SampleOrder,
     /// What the samples are images of, if they are images.
@@ -60,41 +63,6 @@ impl Dataset {
             SampleSizes::Table { table, .. } => table.iter().sum::<f64>() / table.len() as f64,
         }
     }
-
-    /// Files that an epoch reads: samples or shards.
-    #[must_use]
-    pub fn files(&self) -> u64 {
-        match self.layout {
-            Layout::FilePerSample => self.samples,
-            Layout::Shards { samples_per_shard, .. } => self.samples.div_ceil(samples_per_shard),
-        }
-    }
-
-    /// Units of a page cache that a file is cut into: requests, with room for shards larger than the
-    /// mean one.
-    #[must_use]
-    pub fn units_per_file(&self) -> u64 {
-        match self.layout {
-            Layout::FilePerSample => 1,
-            #[expect(clippy::cast_precision_loss, reason = "sizes of shards are estimates")]
-            Layout::Shards { samples_per_shard, request } => {
-                let mean = samples_per_shard as f64 * self.mean_size() / request;
-                ((1.5 * mean).ceil() as u64).saturating_add(8)
-            }
-        }
-    }
-
-    /// Mean size of one request to the storage [B].
-    #[must_use]
-    pub fn mean_request(&self) -> f64 {
-        match self.layout {
-            Layout::FilePerSample => self.mean_size(),
-            #[expect(clippy::cast_precision_loss, reason = "sizes of shards are estimates")]
-            Layout::Shards { samples_per_shard, request } => {
-                request.min(samples_per_shard as f64 * self.mean_size())
-            }
-        }
-    }
 }
 
 /// Size of each sample as stored [B].
@@ -113,33 +81,6 @@ pub enum SampleSizes {
         /// Steps in the table from one sample to the next.
         sample_stride: u64,
     },
-}
-
-/// How samples are packed into files.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Layout {
-    /// Each sample is a file: one open operation, one request latency and its bytes.
-    FilePerSample,
-    /// Samples lie one behind the other in shards. Opening a shard costs one operation; its bytes
-    /// come in requests of `request` bytes (the last of a shard may be shorter), each paying the
-    /// latency once. Each worker reads its own shard from beginning to end.
-    Shards {
-        /// Samples in a shard (the last may have fewer).
-        samples_per_shard: u64,
-        /// Bytes of one request.
-        request: f64,
-    },
-}
-
-impl Layout {
-    /// Name in a profile's table of reads.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::FilePerSample => "file-per-sample",
-            Self::Shards { .. } => "records",
-        }
-    }
 }
 
 /// Order in which an epoch visits samples (file per sample) or shards (shards).
@@ -196,32 +137,6 @@ impl ImageSettings {
     }
 }
 
-/// How samples are packed into files.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum LayoutSettings {
-    /// Each sample is a file.
-    FilePerSample(FilePerSampleSettings),
-    /// Samples lie one behind the other in shards.
-    Shards(ShardSettings),
-}
-
-/// Each sample is a file; there is nothing to set.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct FilePerSampleSettings {}
-
-/// Samples lie one behind the other in shards.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ShardSettings {
-    /// Samples in a shard.
-    #[schemars(required)]
-    samples: Field<Count<1, 1_000_000_000_000>>,
-    /// Size of one request (default: "1 MiB").
-    request: Field<Positive<Size>>,
-}
-
 /// The checked data sets of a scenario; those that are wrong have been recorded.
 pub(super) fn resolve(check: Check<'_>, settings: &Named<DatasetSettings>) -> Vec<Option<Dataset>> {
     let one = |(name, field): &(String, Field<DatasetSettings>)| {
@@ -248,6 +163,14 @@ impl DatasetSettings {
             Some((at, layout)) => layout.resolve(check, at)?,
             None => Layout::FilePerSample,
         };
+        if let (Some(layout), Some((at, _))) = (self.layout.get(), self.sample_size.given())
+            && layout.needs_one_size()
+            && !matches!(size, None | Some(Distribution::Constant(_)))
+        {
+            let remedy = "write one size, or `layout.shards = { samples = 1000 }`";
+            check.wrong(at, "an array has samples of one size", remedy);
+        }
+        let ranges = self.layout.get().and_then(|layout| layout.ranges(check, size.as_ref()));
         let image = match self.image.given() {
             Some((at, image)) => Some(image.resolve(check, at)?),
             None => None,
@@ -258,23 +181,9 @@ impl DatasetSettings {
             sizes: SampleSizes::Drawn(size?),
             decoded_size: self.decoded_size.get().map(|size| size.0),
             layout,
+            ranges,
             order: self.order.get().copied().unwrap_or(SampleOrder::Shuffled),
             image,
         })
-    }
-}
-
-impl LayoutSettings {
-    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Layout> {
-        match self {
-            Self::FilePerSample(FilePerSampleSettings {}) => Some(Layout::FilePerSample),
-            Self::Shards(shards) => {
-                let at = check.inside(at);
-                let remedy = "write `samples = 1000`";
-                let samples = check.required(at, &shards.samples, "samples", remedy)?;
-                let request = shards.request.get().map_or(1_048_576.0, |request| request.0);
-                Some(Layout::Shards { samples_per_shard: samples.0, request })
-            }
-        }
     }
 }

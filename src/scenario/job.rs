@@ -9,6 +9,7 @@ mod parallel;
 mod prefill;
 mod rules;
 pub(super) mod settings;
+mod split;
 mod stages;
 
 use super::{Distribution, StageGraph};
@@ -34,6 +35,8 @@ pub struct Job {
     pub dataset: usize,
     /// Index into [`super::Scenario::storage`].
     pub storage: usize,
+    /// How its loaders split each epoch.
+    pub split: Split,
     /// Samples per model copy and step.
     pub batch: u64,
     /// How often a model copy takes a fresh batch.
@@ -58,6 +61,22 @@ pub struct Job {
     pub catalogue: Option<Catalogue>,
     /// What it costs a stage's worker to hand an item on [core-s].
     pub hand_off: f64,
+}
+
+/// How the loaders of a job copy, its ranks, split each epoch's samples or shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Split {
+    /// Rank r of n takes places r, r + n, … of one order for all, which is another one in each epoch:
+    /// PyTorch's `DistributedSampler`.
+    Strided,
+    /// Rank r of n owns the r-th of n equal parts, as stored, and reads that in each epoch in an order
+    /// of its own: DLIO.
+    Contiguous,
+    /// Rank r of n owns shards r, r + n, … as stored, and reads these in each epoch in an order of its
+    /// own: WebDataset's `split_by_node`.
+    #[serde(rename = "shard-split")]
+    Shards,
 }
 
 /// What training steps run on.

@@ -89,16 +89,20 @@ impl ScenarioSettings {
         let (mut actors, mut steps) = (0_u64, 0.0);
         for job in jobs.iter().flatten() {
             let workers: u64 = job.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum();
+            let dataset = datasets.get(job.dataset).and_then(Option::as_ref);
+            // A worker has its requests beside it.
+            let ahead = dataset.and_then(|dataset| dataset.ranges).map_or(0, |of| of.readahead);
+            let workers = workers.saturating_mul(1 + u64::from(ahead));
             let workers = workers.saturating_mul(u64::from(job.loaders_per_node()));
             let each = workers.saturating_add(u64::from(job.copies_per_node));
             let nodes = u64::from(job.copies) * u64::from(job.nodes);
             actors = actors.saturating_add(nodes.saturating_mul(each));
-            let dataset = datasets.get(job.dataset).and_then(Option::as_ref);
             steps += f64::from(job.copies) * steps_of(run, job, dataset);
         }
         self.check_cache(check, jobs, datasets);
         if actors > MOST_ACTORS {
-            let what = format!("all jobs have {actors} workers and model copies together");
+            let what =
+                format!("all jobs have {actors} workers, requests ahead and model copies together");
             let at = self.job.at.unwrap_or(ROOT);
             check.wrong(at, what, format!("write jobs with at most {MOST_ACTORS} in all"));
         }
@@ -122,7 +126,7 @@ impl ScenarioSettings {
     fn check_cache(&self, check: Check<'_>, jobs: &[Option<Job>], datasets: &[Option<Dataset>]) {
         let cluster = self.cluster.get();
         let Some(at) = cluster.and_then(ClusterSettings::page_cache) else { return };
-        let units = |dataset: &Dataset| dataset.files().saturating_mul(dataset.units_per_file());
+        let units = |dataset: &Dataset| dataset.places().saturating_mul(dataset.units_per_place());
         let each = datasets.iter().flatten().map(units).fold(0, u64::saturating_add);
         let nodes = |job: &Job| u64::from(job.copies) * u64::from(job.nodes);
         let apart: u64 = jobs.iter().flatten().map(nodes).sum();

@@ -15,6 +15,7 @@ mod file;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod job;
+pub mod layout;
 mod limits;
 pub mod loader;
 mod names;
@@ -31,12 +32,13 @@ mod tests;
 mod value;
 
 pub use cluster::{Cluster, Node, PageCache, Scheduling};
-pub use dataset::{Dataset, Image, Layout, SampleOrder, SampleSizes};
+pub use dataset::{Dataset, Image, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
-    BatchInterval, Catalogue, Device, ENDLESS, Goal, Job, Pipeline, QueueKind, StepTime,
+    BatchInterval, Catalogue, Device, ENDLESS, Goal, Job, Pipeline, QueueKind, Split, StepTime,
 };
+pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{
     Dealt, Generator, Kernel, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph,
     Unit,

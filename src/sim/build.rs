@@ -27,14 +27,17 @@ use crate::fluid::{Demand, GroupId, LinkId, Network, Use};
 use crate::random::Streams;
 use crate::scenario::Scenario;
 
+use super::arm::Arm;
 use super::background::{Endless, Load};
 use super::cached::{PageCache, Units};
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event, Lanes};
 use super::limiter::Limiter;
+use super::ranges::{Fetch, Fetches};
 use super::read::ShardCursor;
 use super::sizes::Sizes;
 use super::stages::StageRun;
+use super::table::Table;
 use super::trainer::JobRun;
 use super::workers::{Work, Worker};
 use super::world::{LoaderRun, Member, Resource, Service, World};
@@ -77,6 +80,8 @@ struct Parts {
     loads: Vec<Load>,
     caches: Vec<PageCache>,
     limiters: Vec<Limiter>,
+    tables: Vec<Table>,
+    arms: Vec<Arm>,
     recorder: Option<Recorder>,
 }
 
@@ -157,6 +162,10 @@ impl<'s, 'c> Builder<'s, 'c> {
     fn world<'a>(self, streams: Streams) -> World<'a> {
         let Builder { scenario, network, stations, resources, parts, units, .. } = self;
         let datasets = scenario.datasets.iter().zip(0..);
+        let mut fetches = Fetches::default();
+        if scenario.datasets.iter().any(|dataset| dataset.ranges.is_some()) {
+            fetches.of = vec![Fetch::default(); parts.workers.len()];
+        }
         World {
             streams,
             network,
@@ -165,6 +174,8 @@ impl<'s, 'c> Builder<'s, 'c> {
             units: units.0,
             caches: parts.caches,
             limiters: parts.limiters,
+            tables: parts.tables,
+            arms: parts.arms,
             unfinished: parts.jobs.len(),
             jobs: parts.jobs,
             loaders: parts.loaders,
@@ -172,6 +183,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             works: parts.works,
             workers: parts.workers,
             shards: parts.shards,
+            fetches,
             tracks: parts.tracks,
             devices: parts.devices,
             loads: parts.loads,

@@ -4,7 +4,7 @@ use crate::cache::Cache;
 use crate::fluid::GroupId;
 use crate::random::Streams;
 use crate::report::CacheRequests;
-use crate::scenario::{Dataset, Layout};
+use crate::scenario::{Dataset, Framing, Layout};
 
 use super::sizes::Sizes;
 use super::world::World;
@@ -33,20 +33,24 @@ pub(super) struct Units {
     first: u32,
     /// Units of one file.
     per_file: u32,
-    /// Bytes of one request, for files of many.
-    request: f64,
+    /// Bytes of one request, where these are not samples.
+    request: Option<f64>,
+    /// What surrounds a sample where they are.
+    record: Framing,
 }
 
 impl Units {
     /// The units of a data set behind `first` others; and how many there are.
     pub(super) fn new(dataset: &Dataset, first: u64) -> (Units, u64) {
         let request = match dataset.layout {
-            Layout::FilePerSample => 0.0,
-            Layout::Shards { request, .. } => request,
+            Layout::FilePerSample | Layout::OneFile { .. } => None,
+            Layout::Shards { request, .. } => Some(request),
+            Layout::RowGroups(_) => Some(dataset.mean_request()),
         };
-        let per_file = dataset.units_per_file();
-        let units = Units { first: first as u32, per_file: per_file as u32, request };
-        (units, dataset.files().saturating_mul(per_file))
+        let record = dataset.layout.record();
+        let per_file = dataset.units_per_place();
+        let units = Units { first: first as u32, per_file: per_file as u32, request, record };
+        (units, dataset.places().saturating_mul(per_file))
     }
 
     /// The unit that request number `request` of a file is for, of a size of its own.
@@ -56,10 +60,9 @@ impl Units {
 
     /// Bytes of a unit.
     fn bytes(self, unit: u32, sizes: &mut Sizes, streams: &Streams) -> f64 {
-        if self.per_file > 1 {
-            return self.request;
-        }
-        sizes.of_sample(u64::from(unit - self.first), streams)
+        self.request.unwrap_or_else(|| {
+            self.record.around(sizes.of_sample(u64::from(unit - self.first), streams))
+        })
     }
 }
 

@@ -97,6 +97,8 @@ impl World<'_> {
         let mut use_of = |member: &Member| match member {
             Member::Link(link) => self.network.usage(now, *link),
             Member::Limiter(limiter) => self.limiters[*limiter as usize].usage(),
+            Member::Arm(arm) => self.arms[*arm as usize].usage(now),
+            Member::Table(table) => self.tables[*table as usize].usage(now),
             Member::Station(station) => {
                 let queue = &mut self.stations[*station as usize].queue;
                 let busy = queue.busy_seconds(now);

@@ -7,6 +7,8 @@ use crate::engine::{Calendar, LaneId, Span, Time};
 pub(super) enum Customer {
     /// A loader's worker.
     Worker(u32),
+    /// A request for a range of what a worker reads.
+    Range(u32),
     /// A background request in progress.
     Request(u32),
     /// Activations on their way to a device.
@@ -34,6 +36,10 @@ pub(super) enum Event {
     Stepped(u32),
     /// A background load's next request arrives.
     Arrived(u32),
+    /// A table of throughput may have served a request.
+    Served(u32),
+    /// The arm of a disk is done with a request.
+    Delivered(u32),
 }
 
 /// The present: the instant and the calendar to plan in.

@@ -55,23 +55,42 @@ impl Limiter {
 impl World<'_> {
     /// Worker `w` asks limiter `l` to let its request through; true if the sample is complete.
     pub(super) fn request(&mut self, clock: &mut Clock, w: u32, l: u32) -> bool {
-        let limiter = &mut self.limiters[l as usize];
+        let worker = &self.workers[w as usize];
+        let refused = self.refused(clock.now, w, l, (worker.requests, worker.refusals));
         let worker = &mut self.workers[w as usize];
-        if limiter.admits(clock.now) {
+        let Some(wait) = refused else {
             worker.refusals = 0;
             return self.wait_for_first_byte(clock, w);
-        }
-        let RequestLimit { first, most, .. } = limiter.limit;
-        let longest = (first * f64::from(worker.refusals.min(60)).exp2()).min(most);
+        };
         worker.refusals = worker.refusals.saturating_add(1);
-        let index = u64::from(worker.requests) * ATTEMPTS + u64::from(worker.refusals) % ATTEMPTS;
+        self.enter(clock.now, w, Phase::Refused, Cause::Open);
+        clock.after(wait, Event::Waited(Customer::Worker(w)));
+        false
+    }
+
+    /// How long a request of worker `w`, of this number and refused so often before, has to wait before
+    /// it comes again to limiter `l`; `None` if it is let through.
+    pub(super) fn refused(
+        &mut self,
+        now: Time,
+        w: u32,
+        l: u32,
+        (request, refusals): (u32, u8),
+    ) -> Option<Delay> {
+        let limiter = &mut self.limiters[l as usize];
+        if limiter.admits(now) {
+            return None;
+        }
+        let worker = &self.workers[w as usize];
+        let RequestLimit { first, most, .. } = limiter.limit;
+        let longest = (first * f64::from(refusals.min(60)).exp2()).min(most);
+        let attempt = u64::from(refusals.saturating_add(1)) % ATTEMPTS;
+        let index = u64::from(request) * ATTEMPTS + attempt;
         let owner = u64::from(self.loaders[worker.loader as usize].job);
         let mut generator = self.streams.at(Purpose::BackOff, owner, worker.position, index);
         let wait = Sampler::new(&Distribution::Uniform { low: 0.0, high: longest });
         let wait = wait.draw(&mut generator);
         limiter.waited += wait;
-        self.enter(clock.now, w, Phase::Refused, Cause::Open);
-        clock.after(Delay::once(wait), Event::Waited(Customer::Worker(w)));
-        false
+        Some(Delay::once(wait))
     }
 }

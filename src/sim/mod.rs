@@ -18,6 +18,7 @@
 //! The last buffer, steps with their stalls, the timelines that stalls are explained from and the
 //! recorder are `crate::account`'s: the live world keeps the same books.
 
+mod arm;
 mod background;
 mod barrier;
 mod batches;
@@ -31,11 +32,13 @@ mod gpus;
 mod limiter;
 mod pipeline;
 mod polling;
+mod ranges;
 mod read;
 mod requests;
 mod sizes;
 mod stages;
 mod station;
+mod table;
 mod trainer;
 mod tuned;
 mod waits;

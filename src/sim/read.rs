@@ -1,102 +1,21 @@
 //! Reading: an open operation, a latency, bytes.
 
-use crate::fluid::GroupId;
-use crate::random::{FileOrder, Purpose, Sampler};
+use crate::random::Purpose;
 use crate::report::Cause;
-use crate::scenario::{Dataset, Layout, ReadCpu, Targets};
+use crate::scenario::{Layout, ReadCpu};
+
+mod mount;
+mod one_file;
+mod own;
+mod row_groups;
+mod source;
 
 use super::event::{Clock, Customer, Delay, Event};
 use super::workers::{Phase, Waiting};
 use super::world::World;
 
-/// A storage as one node sees it.
-#[derive(Debug)]
-pub(super) struct Mount {
-    /// Operation station, where operations are limited.
-    pub(super) station: Option<u32>,
-    /// The bytes' way; `None` where nothing limits them.
-    pub(super) group: Option<GroupId>,
-    pub(super) latency: RequestLatency,
-    /// The bytes' ways where files are striped over targets; then `group` is none of them.
-    pub(super) striped: Option<Box<Striped>>,
-    /// What lets requests through, where they are limited.
-    pub(super) limiter: Option<u32>,
-    /// What a request costs the node's cores, beside the latency and the bytes' way.
-    pub(super) cpu: ReadCpu,
-    /// Where the bytes' way is over the node's cores too: time per byte of a request that has it to
-    /// itself [s/B]; otherwise 0.
-    pub(super) alone: f64,
-}
-
-/// The ways of a node to the targets of a parallel file system.
-#[derive(Debug)]
-pub(super) struct Striped {
-    pub(super) targets: Targets,
-    /// By first target, then by how many serve together.
-    pub(super) ways: Vec<GroupId>,
-}
-
-impl Striped {
-    /// Which way request number `request` of `file` goes, for so many bytes.
-    fn way(&self, file: u64, request: u32, bytes: f64) -> u32 {
-        let Targets { number, stripe_count, .. } = self.targets;
-        let serving = self.targets.serving(bytes);
-        let offset = (u64::from(request) * u64::from(serving)) % u64::from(stripe_count);
-        let first =
-            (file % u64::from(number) * u64::from(stripe_count) + offset) % u64::from(number);
-        first as u32 * stripe_count + serving - 1
-    }
-}
-
-/// Time from request to first byte, network round trip included.
-#[derive(Debug)]
-pub(super) enum RequestLatency {
-    None,
-    Constant(Delay),
-    Drawn(Box<Sampler>, f64),
-}
-
-/// The shard that a worker reads, and how far it is.
-#[derive(Debug, Default)]
-pub(super) struct ShardCursor {
-    /// First sample, in the data set's own numbering.
-    next: u64,
-    end: u64,
-    /// Bytes of the shard not yet requested.
-    unread: f64,
-    /// Bytes that have come and are not yet used.
-    buffered: f64,
-    opened: bool,
-    epoch: u64,
-    /// Which shard it is, and requests made for it.
-    file: u64,
-    requests: u32,
-}
-
-/// What a loader reads, and how far it is.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct Source {
-    /// Which data set.
-    dataset: u32,
-    layout: Layout,
-    order: FileOrder,
-    next_file: u64,
-    samples: u64,
-}
-
-impl Source {
-    /// Data set number `index`.
-    pub(super) fn new(dataset: &Dataset, index: usize) -> Source {
-        Source {
-            dataset: index as u32,
-            samples: dataset.samples,
-            layout: dataset.layout,
-            order: FileOrder::new(dataset),
-            next_file: 0,
-        }
-    }
-}
+pub(super) use mount::{Mount, Own, RequestLatency, Striped};
+pub(super) use source::{ShardCursor, Source};
 
 impl World<'_> {
     /// Begins to read the worker's current sample; true if it is there already.
@@ -119,18 +38,21 @@ impl World<'_> {
                     worker.way = striped.way(worker.file, 0, worker.request);
                 }
                 if cached.is_some() {
-                    let epoch = worker.position / loader.source.samples;
+                    let epoch = loader.source.order.epoch();
                     if self.look_up(w, epoch) {
                         return self.first_byte(clock, w);
                     }
                 }
                 true
             }
-            Layout::Shards { request, .. } => {
+            Layout::OneFile { .. } => return self.fetch_place(clock, w),
+            Layout::RowGroups(groups) => return self.fetch_chunk(clock, w, groups),
+            Layout::Shards { request, record, .. } => {
                 let shard = &mut self.shards[w as usize];
+                let size = record.around(worker.size);
                 // A byte's worth of slack: sums of sizes are rounded.
-                if shard.buffered + 0.5 >= worker.size {
-                    shard.buffered = (shard.buffered - worker.size).max(0.0);
+                if shard.buffered + 0.5 >= size {
+                    shard.buffered = (shard.buffered - size).max(0.0);
                     worker.item.bytes += worker.size;
                     return true;
                 }
@@ -160,8 +82,12 @@ impl World<'_> {
     /// Asks for the current request, which may be refused; true if the sample is complete.
     #[inline]
     pub(super) fn ask_again(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let loader = self.workers[w as usize].loader;
-        match self.loaders[loader as usize].mount.limiter {
+        let worker = &self.workers[w as usize];
+        let loader = &self.loaders[worker.loader as usize];
+        if worker.request > loader.source.most {
+            return self.fetch_ranges(clock, w);
+        }
+        match loader.mount.limiter {
             None => self.wait_for_first_byte(clock, w),
             Some(limiter) => self.request(clock, w, limiter),
         }
@@ -189,15 +115,24 @@ impl World<'_> {
         if let Some(station) = self.loaders[loader as usize].mount.station {
             self.served(clock, station);
         }
-        self.wait_for_first_byte(clock, w)
+        self.ask_again(clock, w)
     }
 
     #[inline]
     pub(super) fn wait_for_first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let Some(delay) = self.first_byte_after(w) else { return self.first_byte(clock, w) };
+        self.enter(clock.now, w, Phase::Latency, Cause::Latency);
+        clock.after(delay, Event::Waited(Customer::Worker(w)));
+        false
+    }
+
+    /// Time to the first byte of one more request of worker `w`, if it takes any.
+    #[inline]
+    pub(super) fn first_byte_after(&mut self, w: u32) -> Option<Delay> {
         let worker = &mut self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
         let delay = match &loader.mount.latency {
-            RequestLatency::None => return self.first_byte(clock, w),
+            RequestLatency::None => return None,
             RequestLatency::Constant(delay) => *delay,
             RequestLatency::Drawn(sampler, round_trip) => {
                 let (owner, request) = (loader.job as u64, worker.requests as u64);
@@ -207,23 +142,25 @@ impl World<'_> {
             }
         };
         worker.requests += 1;
-        self.enter(clock.now, w, Phase::Latency, Cause::Latency);
-        clock.after(delay, Event::Waited(Customer::Worker(w)));
-        false
+        Some(delay)
     }
 
     #[inline]
     pub(super) fn first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
-        let (bytes, file) = (worker.request, loader.source.layout == Layout::FilePerSample);
+        let bytes = worker.request;
+        let shard = matches!(loader.source.layout, Layout::Shards { .. });
         let way = match &loader.mount.striped {
             _ if worker.hit => self.way_in_cache(w),
             Some(striped) => Some(striped.ways[worker.way as usize]),
             None => loader.mount.group,
         };
+        if loader.mount.own != Own::None && !worker.hit {
+            return self.ask_own(clock, w);
+        }
         let Some(group) = way else { return self.transferred(clock, w) };
-        let phase = if file { Phase::Transfer } else { Phase::Request };
+        let phase = if shard { Phase::Request } else { Phase::Transfer };
         self.enter(clock.now, w, phase, Cause::Transfer);
         self.network.start(clock.now, group, bytes, Customer::Worker(w));
         false
@@ -242,13 +179,17 @@ impl World<'_> {
     /// The bytes of a request that costs time of a core have come; true if the sample is complete.
     fn receive(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
-        let Mount { cpu, alone, .. } = self.loaders[worker.loader as usize].mount;
-        if alone > 0.0 && !worker.hit {
+        let loader = &self.loaders[worker.loader as usize];
+        let Mount { cpu, alone, .. } = loader.mount;
+        let ranges = worker.request > loader.source.most && !worker.hit;
+        if alone > 0.0 && !worker.hit && !ranges {
             (worker.work, worker.phase) = (alone * worker.request, Phase::Receiving);
             self.split_cpu_wait(clock.now, w);
         }
         let worker = &self.workers[w as usize];
-        let (seconds, stage) = (cpu.fixed + cpu.per_byte * worker.request, worker.stage);
+        let requests = if ranges { f64::from(self.fetches.of[w as usize].number) } else { 1.0 };
+        let seconds = cpu.fixed * requests + cpu.per_byte * worker.request;
+        let stage = worker.stage;
         if seconds <= 0.0 {
             return self.received(clock, w);
         }
@@ -265,8 +206,9 @@ impl World<'_> {
             self.keep(w);
         }
         match layout {
-            Layout::FilePerSample => self.file_read(w),
+            Layout::FilePerSample | Layout::OneFile { .. } => self.file_read(w),
             Layout::Shards { .. } => self.requested(clock, w),
+            Layout::RowGroups(groups) => self.chunk_read(clock, w, groups),
         }
     }
 
@@ -284,57 +226,5 @@ impl World<'_> {
         shard.buffered += worker.request;
         shard.unread -= worker.request;
         self.fetch(clock, w)
-    }
-
-    /// Finds out which sample is next for worker `w`, and how large it is.
-    #[inline]
-    fn locate(&mut self, w: u32) {
-        let worker = &mut self.workers[w as usize];
-        let loader = &mut self.loaders[worker.loader as usize];
-        let source = &mut loader.source;
-        let sizes = &mut self.sizes[source.dataset as usize];
-        let (nodes, rank, job) = (loader.nodes as u64, loader.rank as u64, loader.job as u64);
-        worker.requests = 0;
-        let sample = match source.layout {
-            Layout::FilePerSample => {
-                worker.position = (worker.item.first + worker.sample as u64) * nodes + rank;
-                let placed = loader.cached.is_some() || loader.mount.striped.is_some();
-                if sizes.need_order() || placed {
-                    let file = source.order.at(worker.position, job, &self.streams);
-                    worker.unit = loader.cached.as_ref().map_or(0, |used| used.units.of(file, 0));
-                    worker.file = file;
-                    file
-                } else {
-                    0
-                }
-            }
-            Layout::Shards { samples_per_shard, .. } => {
-                let current = &mut self.shards[w as usize];
-                if current.next == current.end {
-                    let place = source.next_file * nodes + rank;
-                    source.next_file += 1;
-                    let shard = source.order.at(place, job, &self.streams);
-                    *current = source.shard(shard, samples_per_shard);
-                    let base = current.epoch * source.samples;
-                    let samples = current.next..current.end;
-                    current.unread = sizes.sum(job, base, samples, &self.streams);
-                }
-                let sample = current.next;
-                current.next += 1;
-                worker.position = current.epoch * source.samples + sample;
-                sample
-            }
-        };
-        worker.size = sizes.at(job, worker.position, sample, &self.streams);
-    }
-}
-
-impl Source {
-    /// Number `shard` of the current epoch, of which nothing has been read.
-    fn shard(&self, shard: u64, samples_per_shard: u64) -> ShardCursor {
-        let next = shard * samples_per_shard;
-        let end = (next + samples_per_shard).min(self.samples);
-        let epoch = self.order.epoch();
-        ShardCursor { next, end, epoch, file: shard, ..ShardCursor::default() }
     }
 }

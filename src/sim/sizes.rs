@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::random::{Purpose, Sampler, Streams};
-use crate::scenario::{Dataset, SampleSizes};
+use crate::scenario::{Dataset, Framing, SampleSizes};
 
 /// The sizes [B] of a data set's samples, for all who read it.
 #[derive(Debug)]
@@ -75,17 +75,21 @@ impl Sizes {
         }
     }
 
-    /// Size of `samples` together, in the epoch that begins at position `base`.
+    /// Size of `samples` together with what surrounds each, in the epoch that begins at position
+    /// `base`.
     pub(super) fn sum(
         &mut self,
         copy: u64,
         base: u64,
         samples: Range<u64>,
+        record: Framing,
         streams: &Streams,
     ) -> f64 {
         match self {
-            Sizes::Constant(size) => *size * (samples.end - samples.start) as f64,
-            _ => samples.map(|sample| self.at(copy, base + sample, sample, streams)).sum(),
+            Sizes::Constant(size) => record.around(*size) * (samples.end - samples.start) as f64,
+            _ => samples
+                .map(|sample| record.around(self.at(copy, base + sample, sample, streams)))
+                .sum(),
         }
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Worker {
     pub(super) way: u32,
     /// How often the request in progress was refused.
     pub(super) refusals: u8,
+    /// Parts of the request in progress that are still to be done, where it has several.
+    pub(super) parts: u8,
     /// Address of the current sample's draws: its position in the job's reading.
     pub(super) position: u64,
     pub(super) timeline: Timeline,
@@ -84,8 +86,12 @@ pub(super) enum Phase {
     Transfer,
     /// Some bytes of a shard.
     Request,
+    /// All parts of a request to a storage that was measured.
+    Served,
     /// A core for the bytes that have come.
     Receiving,
+    /// A core to decompress what has come, before the first sample in it.
+    Unpacking,
     Computing,
     Delayed,
     Copying,
@@ -197,6 +203,7 @@ impl World<'_> {
             Phase::Opening => self.opened(clock, w),
             Phase::Latency => self.first_byte(clock, w),
             Phase::Transfer | Phase::Request => self.transferred(clock, w),
+            Phase::Served => self.part_done(clock, w),
             Phase::Computing => {
                 self.split_cpu_wait(clock.now, w);
                 true
@@ -204,6 +211,10 @@ impl World<'_> {
             Phase::Receiving => {
                 self.split_cpu_wait(clock.now, w);
                 self.received(clock, w)
+            }
+            Phase::Unpacking => {
+                self.split_cpu_wait(clock.now, w);
+                self.file_read(w)
             }
             Phase::Delayed | Phase::Copying | Phase::OnGpu => true,
             phase => unreachable_phase(phase),
@@ -349,8 +360,12 @@ impl World<'_> {
             self.note(clock.now, other, Activity::Doing(cause));
             clock.after(next.delay, Event::Computed(other));
         }
-        let receiving = self.workers[w as usize].phase == Phase::Receiving;
-        if !receiving || self.received(clock, w) {
+        let over = match self.workers[w as usize].phase {
+            Phase::Receiving => self.received(clock, w),
+            Phase::Unpacking => self.file_read(w),
+            _ => true,
+        };
+        if over {
             self.end_operation(w);
             self.run_worker(clock, w);
         }

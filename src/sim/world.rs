@@ -10,6 +10,7 @@ use crate::random::Streams;
 use crate::report::Outcome;
 use crate::scenario::{Scenario, Stop};
 
+use super::arm::Arm;
 use super::background::{Load, Request};
 use super::cached::{CacheUse, PageCache, Units};
 use super::device::Device;
@@ -17,10 +18,12 @@ use super::event::{Clock, Customer, Delay, Event};
 use super::gpus::Gpu;
 use super::limiter::Limiter;
 use super::polling::Polling;
+use super::ranges::Fetches;
 use super::read::{Mount, ShardCursor, Source};
 use super::sizes::Sizes;
 use super::stages::StageRun;
 use super::station::Station;
+use super::table::Table;
 use super::trainer::JobRun;
 use super::workers::{Waiting, Work, Worker};
 
@@ -58,6 +61,8 @@ pub(super) struct World<'a> {
     pub(super) units: Vec<Units>,
     pub(super) caches: Vec<PageCache>,
     pub(super) limiters: Vec<Limiter>,
+    pub(super) tables: Vec<Table>,
+    pub(super) arms: Vec<Arm>,
     pub(super) jobs: Vec<JobRun>,
     pub(super) loaders: Vec<LoaderRun>,
     pub(super) stages: Vec<StageRun>,
@@ -66,6 +71,8 @@ pub(super) struct World<'a> {
     pub(super) workers: Vec<Worker>,
     /// By worker, for data sets in shards.
     pub(super) shards: Vec<ShardCursor>,
+    /// What is fetched in several requests.
+    pub(super) fetches: Fetches,
     /// By worker, where a timeline is recorded.
     pub(super) tracks: Vec<u32>,
     pub(super) devices: Vec<Device>,
@@ -157,6 +164,8 @@ pub(super) enum Member {
     Link(LinkId),
     Station(u32),
     Limiter(u32),
+    Table(u32),
+    Arm(u32),
 }
 
 impl Model for World<'_> {
@@ -174,6 +183,7 @@ impl Model for World<'_> {
             self.flows += finished.count as u64;
             match finished.token {
                 Customer::Worker(w) => self.resume(&mut clock, w),
+                Customer::Range(r) => self.range_moved(&mut clock, r),
                 Customer::Request(r) => self.end_request(r),
                 Customer::Activations(d) => self.handed_over(&mut clock, d),
                 Customer::Step(d) => self.stepped(&mut clock, d),
@@ -194,13 +204,17 @@ impl Model for World<'_> {
             Event::Computed(w) => self.computed(&mut clock, w),
             Event::Stepped(d) => self.stepped(&mut clock, d),
             Event::Arrived(load) => self.arrived(&mut clock, load),
+            Event::Served(table) => self.serve_table(&mut clock, table),
+            Event::Delivered(arm) => self.delivered(&mut clock, arm),
+            Event::Waited(Customer::Range(r)) => self.range_waited(&mut clock, r),
             Event::Opened(Customer::Request(r)) => self.request_opened(&mut clock, r),
             Event::Waited(Customer::Request(r)) => self.request_bytes(&mut clock, r),
             Event::Waited(Customer::Activations(d)) => self.hand_over_bytes(&mut clock, d),
             // Nobody opens a file for activations or a step, and endless transfers have begun.
             Event::Waited(Customer::Sleeper(d)) => self.awake(&mut clock, d),
             Event::Opened(
-                Customer::Activations(_)
+                Customer::Range(_)
+                | Customer::Activations(_)
                 | Customer::Step(_)
                 | Customer::Sleeper(_)
                 | Customer::Endless,

@@ -5,9 +5,7 @@
 //! ends, no contention but an even split between jobs.
 
 use crate::scenario::storage::Bandwidth;
-use crate::scenario::{
-    BatchInterval, Dataset, Device, Job, Layout, Operation, Scenario, StorageKind,
-};
+use crate::scenario::{BatchInterval, Dataset, Device, Job, Operation, Scenario, StorageKind};
 use serde::Serialize;
 
 /// What each part could do if it were alone, all jobs together.
@@ -59,26 +57,33 @@ pub fn naive(scenario: &Scenario) -> Option<Naive> {
 
 /// Samples per second of one job copy among `share` [samples/s].
 fn fetch(kind: &StorageKind, job: &Job, dataset: &Dataset, share: f64) -> f64 {
-    let size = dataset.mean_size();
-    // Requests for one sample.
-    let requests = match dataset.layout {
-        Layout::FilePerSample => 1.0,
-        Layout::Shards { request, .. } => size / request,
-    };
+    let (size, requests) = (dataset.mean_read(), dataset.requests_per_sample());
     let readers = job.loader.stages.first().map_or(0.0, |stage| f64::from(stage.workers));
     let readers = readers * f64::from(job.loaders_per_node());
     match kind {
         StorageKind::Memory { bandwidth } => aggregate(bandwidth) / size / share,
+        StorageKind::Measured { table, .. } => {
+            let request = dataset.mean_request();
+            table.of(request, readers * share) / size / share
+        }
         StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, .. }
         | StorageKind::FileServer { bandwidth, per_stream, latency, operations, .. } => {
             let (cap, all) = targets(kind, dataset.mean_request());
-            let alone = requests * latency.mean() + size / per_stream.min(cap);
+            let alone =
+                dataset.latencies_per_sample() * latency.mean() + size / per_stream.min(cap);
             let limited = match kind {
                 StorageKind::FileServer { limit: Some(limit), .. } => limit.rate,
                 _ => f64::INFINITY,
             };
             let together = aggregate(bandwidth).min(all) / size;
             let together = together.min(operations.min(limited) / requests);
+            let together = match kind {
+                // An arm moves for each request.
+                StorageKind::LocalDisk { seek: Some(seek), .. } => {
+                    1.0 / (requests * seek + 1.0 / together)
+                }
+                _ => together,
+            };
             (readers / alone).min(together / share)
         }
     }
@@ -108,11 +113,8 @@ fn prepare(scenario: &Scenario, job: &Job, dataset: &Dataset, share: f64) -> f64
     let cost = |operation: &Operation| match operation {
         Operation::Compute(seconds) => seconds.mean(),
         Operation::Decode(law) => law.core_seconds(dataset.mean_size(), pixels),
-        Operation::Read
-        | Operation::Delay(_)
-        | Operation::Copy
-        | Operation::CopyStored
-        | Operation::Kernel(_) => 0.0,
+        Operation::Read => dataset.unpacking(),
+        Operation::Delay(_) | Operation::Copy | Operation::CopyStored | Operation::Kernel(_) => 0.0,
     };
     let (mut slowest, mut total) = (f64::INFINITY, 0.0);
     for stage in &job.loader.stages {

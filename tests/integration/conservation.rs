@@ -125,6 +125,8 @@ parallel.data.copies_per_node = 2
         ("as it is", vec![]),
         ("latency with a tail", vec![LATENCY]),
         ("shards", vec![LATENCY, SHARDS]),
+        ("raw", vec![LATENCY, ("dataset.d.layout", "{ raw = {} }")]),
+        ("parquet", vec![LATENCY, ("dataset.d.layout", "{ parquet = { row_group = 30 } }")]),
         ("shards in order", vec![SHARDS, ("dataset.d.order", "\"sequential\"")]),
         ("local disk", vec![DISK]),
         ("local disk, shards", vec![DISK, SHARDS, ("job.copies", "3")]),

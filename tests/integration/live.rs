@@ -76,6 +76,35 @@ fn every_sample_of_shards_is_read() {
 }
 
 #[test]
+fn records_and_arrays_are_written_and_read() {
+    // An error would come of a sample that is not where it is looked for.
+    let place = place();
+    for layout in [
+        "layout.tfrecord = { samples = 7, request = \"5 kB\" }",
+        "layout.webdataset = { samples = 7, request = \"5 kB\", members = 2 }",
+        "sample_size = \"5 kB\"\nlayout.raw = {}",
+        "layout.parquet = { row_group = 7 }",
+        "layout.lmdb = {}",
+    ] {
+        let size = "sample_size = { lognormal = { median = \"4 kB\", p99 = \"20 kB\" } }\n";
+        let kept = if layout.starts_with("sample_size") { "" } else { size };
+        let text = LIVE
+            .replace("steps = 5", "epochs = 2")
+            .replace("copies = 2", "copies = 1")
+            .replace(size, kept)
+            .replace("[[job]]", &format!("{layout}\n[[job]]"));
+        place.write("live.toml", &text);
+        if layout.contains("parquet") || layout.contains("lmdb") {
+            let done = place.forebay(&["live", "live.toml"]).assert().code(3);
+            let error = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+            assert!(error.contains("layout.raw"), "{error}");
+        } else {
+            assert_eq!(report(&place, &[])["jobs"][0]["steps"]["mean"], 15.0, "{layout}");
+        }
+    }
+}
+
+#[test]
 fn images_are_generated_and_decoded_in_a_later_stage() {
     let place = place();
     let stages = "[[job.loader.stages]]\nname = \"read\"\nworkers = 1\nper_sample = [\"read\"]\n\

@@ -2,10 +2,9 @@
 //! would take for ever.
 
 use super::Job;
+use crate::law::Throughput;
 use crate::scenario::storage::Bandwidth;
-use crate::scenario::{
-    Cluster, Dataset, Distribution, Layout, Operation, Storage, StorageKind, Targets,
-};
+use crate::scenario::{Cluster, Dataset, Distribution, Operation, Storage, StorageKind, Targets};
 
 /// What a sample goes through on its way to the trainer.
 pub(super) struct Way<'a> {
@@ -20,6 +19,10 @@ impl Way<'_> {
     pub(super) fn transfer(&self) -> f64 {
         let (bandwidth, per_stream, nic) = match &self.storage.kind {
             StorageKind::Memory { bandwidth } => (bandwidth, f64::INFINITY, f64::INFINITY),
+            StorageKind::Measured { table, remote } => {
+                let nic = if *remote { self.cluster.nic } else { f64::INFINITY };
+                (&Bandwidth::Fixed(f64::INFINITY), self.alone(table), nic)
+            }
             StorageKind::LocalDisk { bandwidth, per_stream, .. } => {
                 (bandwidth, *per_stream, f64::INFINITY)
             }
@@ -33,7 +36,14 @@ impl Way<'_> {
             Bandwidth::Fixed(bandwidth) => *bandwidth,
             Bandwidth::ByTransfers(table) => table.iter().copied().fold(f64::INFINITY, f64::min),
         };
-        self.dataset.mean_size() / slowest.min(per_stream).min(nic)
+        self.dataset.mean_read() / slowest.min(per_stream).min(nic)
+    }
+
+    /// How fast the slower is of a mean request that is alone and one among all of the loader's [B/s].
+    fn alone(&self, table: &Throughput) -> f64 {
+        let readers = self.job.loader.stages.first().map_or(1, |stage| stage.workers.max(1));
+        let (size, readers) = (self.dataset.mean_request(), f64::from(readers));
+        table.of(size, 1.0).min(table.of(size, readers) / readers)
     }
 
     /// Mean time of a sample in all stages, if nothing is in its way [s].
@@ -41,7 +51,7 @@ impl Way<'_> {
         let stages = self.job.loader.stages.iter();
         let work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
         work.map(|operation| match operation {
-            Operation::Read => self.least_read(),
+            Operation::Read => self.least_read() + self.dataset.unpacking(),
             Operation::Compute(work) | Operation::Delay(work) => mean(work),
             Operation::Decode(law) => {
                 let pixels = self.dataset.image.map_or(0.0, |image| image.pixels());
@@ -62,29 +72,25 @@ impl Way<'_> {
         let read = self.requests() + self.transfer();
         match &self.cluster.node.page_cache {
             Some(cache) if self.storage.kind.passes_page_cache() => {
-                read.min(self.dataset.mean_size() / cache.bandwidth)
+                read.min(self.dataset.mean_read() / cache.bandwidth)
             }
             _ => read,
         }
     }
 
     /// Mean time of a sample's opens and latencies [s].
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn requests(&self) -> f64 {
         let (operations, latency) = match &self.storage.kind {
-            StorageKind::Memory { .. } => return 0.0,
-            StorageKind::LocalDisk { operations, latency, .. } => (operations, mean(latency)),
+            StorageKind::Memory { .. } | StorageKind::Measured { .. } => return 0.0,
+            StorageKind::LocalDisk { operations, latency, seek, .. } => {
+                (operations, mean(latency) + seek.unwrap_or(0.0))
+            }
             StorageKind::FileServer { operations, latency, .. } => {
                 (operations, mean(latency) + 2.0 * self.cluster.latency)
             }
         };
-        match self.dataset.layout {
-            Layout::FilePerSample => 1.0 / operations + latency,
-            Layout::Shards { samples_per_shard, request } => {
-                let opens = 1.0 / samples_per_shard as f64;
-                opens / operations + latency * self.dataset.mean_size() / request
-            }
-        }
+        let dataset = self.dataset;
+        dataset.opens_per_sample() / operations + latency * dataset.latencies_per_sample()
     }
 }
 

@@ -46,6 +46,7 @@ impl Rules<'_> {
         }
         if let Some(dataset) = self.around.datasets.get(job.dataset).and_then(Option::as_ref) {
             self.check_dataset(job, dataset);
+            self.check_split(job, dataset);
             if let Some(cluster) = self.around.cluster {
                 self.check_memory(job, dataset, &cluster.node);
                 self.check_transfer(job, dataset, cluster);

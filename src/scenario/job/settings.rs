@@ -5,7 +5,7 @@ use super::model::ModelSettings;
 use super::parallel::{Loaders, ParallelSettings};
 use super::prefill::Prefill;
 use super::rules::Rules;
-use super::{BatchInterval, Device, Job, Pipeline, QueueKind, StepTime};
+use super::{BatchInterval, Device, Job, Pipeline, QueueKind, Split, StepTime};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
@@ -40,6 +40,8 @@ pub(in crate::scenario) struct JobSettings {
     /// Name of the storage that the data set is on.
     #[schemars(required)]
     storage: Field<String>,
+    /// How nodes, or ranks with loaders of their own, split each epoch (default: "strided").
+    pub(super) sampler: Field<Split>,
     /// Samples per model copy and step.
     #[schemars(required)]
     pub(super) batch: Field<Count<1, 1_000_000_000>>,
@@ -112,6 +114,7 @@ impl JobSettings {
             stagger: self.stagger.get().map_or(0.0, |stagger| stagger.0),
             dataset: dataset.unwrap_or(usize::MAX),
             storage: storage.unwrap_or(usize::MAX),
+            split: self.sampler.get().copied().unwrap_or(Split::Strided),
             batch: self.batch.get()?.0,
             batch_interval: self.interval(check),
             loader: rules.graph(),

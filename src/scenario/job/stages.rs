@@ -31,10 +31,11 @@ impl Job {
         let Some(first) = self.loader.stages.first().filter(|_| iterable) else {
             return vec![dataset.samples / loaders / self.batch];
         };
-        let (files, workers) = (dataset.files() / loaders, u64::from(first.workers));
+        let (files, workers) = (dataset.places() / loaders, u64::from(first.workers));
         let of_file = match dataset.layout {
-            Layout::FilePerSample => 1,
+            Layout::FilePerSample | Layout::OneFile { .. } => 1,
             Layout::Shards { samples_per_shard, .. } => samples_per_shard.min(dataset.samples),
+            Layout::RowGroups(groups) => groups.samples_per_file().min(dataset.samples),
         };
         let own = |worker| files / workers + u64::from(worker < files % workers);
         (0..workers).map(|worker| own(worker) * of_file / self.batch).collect()

@@ -32,6 +32,9 @@ pub(in crate::scenario) struct LocalDisk {
     /// What a request costs the node's cores, as part of its time (default: as the profile says, or
     /// nothing).
     cpu: Field<CpuSettings>,
+    /// Time to move a hard disk's arm to a request that does not begin where the one before ended; the
+    /// arm serves one request at a time (default: there is no arm).
+    seek: Field<Positive<Time>>,
 }
 
 impl LocalDisk {
@@ -78,7 +81,28 @@ impl LocalDisk {
                 .map_or_else(|| or_infinite(|law| law.operations), |given| given.0),
             access,
             cpu: self.cpu.get().map(CpuSettings::resolve).or(measured).unwrap_or_default(),
+            seek: self.seek(check, access),
         })
+    }
+
+    /// The arm, which files in memory do not move, and which makes transfers wait for each other.
+    fn seek(&self, check: Check<'_>, access: Access) -> Option<f64> {
+        let (at, seek) = self.seek.given()?;
+        if access == Access::Warm {
+            let what = "files that are all in the page cache move no arm";
+            check.wrong(at, what, "write `access = \"cold\"` or \"direct\", or no `seek`");
+        }
+        if let (Some(by), false) = (self.bandwidth.get(), check.lenient)
+            && let Bandwidth::ByTransfers(table) = by.resolve()
+            && table.len() > 1
+        {
+            let path = check.document.path(at);
+            check.remark(format!(
+                "`{path}` leaves only the first of the bandwidths any effect: an arm serves one \
+                 request at a time."
+            ));
+        }
+        Some(seek.0)
     }
 
     fn bandwidth(

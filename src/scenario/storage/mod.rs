@@ -2,12 +2,15 @@
 
 mod file_server;
 mod local_disk;
+mod measured;
 mod memory;
 mod object_store;
 mod parallel_fs;
 pub(super) mod settings;
 
 use super::Distribution;
+use crate::law::Throughput;
+use std::sync::Arc;
 
 /// A storage and its name.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +72,9 @@ pub enum StorageKind {
         access: Access,
         /// What a request costs the node's cores.
         cpu: ReadCpu,
+        /// Time to move the arm of a hard disk to a request that does not begin where the one before
+        /// ended [s], if it has an arm; this serves one request at a time.
+        seek: Option<f64>,
     },
     /// One server that all nodes share, behind their NICs; or several, a parallel file system; or an
     /// object store.
@@ -87,6 +93,15 @@ pub enum StorageKind {
         targets: Option<Targets>,
         /// Requests that are served; what is beyond them is refused, and tries again.
         limit: Option<RequestLimit>,
+    },
+    /// What was measured, by size and number of requests: with `n` requests in progress, of whatever
+    /// sizes, each has an `n`-th of the storage's time, and thus an `n`-th of the throughput that
+    /// was measured of `n` requests of its own size.
+    Measured {
+        /// The measurements, in which latencies and opens are included.
+        table: Arc<Throughput>,
+        /// Whether all nodes share it, behind their NICs; otherwise each has its own.
+        remote: bool,
     },
 }
 
@@ -138,7 +153,17 @@ impl StorageKind {
         match self {
             StorageKind::Memory { .. } => false,
             StorageKind::LocalDisk { access, .. } => *access == Access::Cold,
+            StorageKind::FileServer { .. } | StorageKind::Measured { .. } => true,
+        }
+    }
+
+    /// Whether it is reached over the network.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        match self {
+            StorageKind::Memory { .. } | StorageKind::LocalDisk { .. } => false,
             StorageKind::FileServer { .. } => true,
+            StorageKind::Measured { remote, .. } => *remote,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What all kinds of storage share in how they are written.
 
 use super::{
-    Bandwidth, ReadCpu, Storage, StorageKind, file_server, local_disk, memory, object_store,
-    parallel_fs,
+    Bandwidth, ReadCpu, Storage, StorageKind, Written, file_server, local_disk, measured, memory,
+    object_store, parallel_fs,
 };
 use crate::scenario::check::Check;
 use crate::scenario::field::{Field, List, Named};
@@ -27,6 +27,8 @@ pub(in crate::scenario) enum StorageSettings {
     ParallelFs(parallel_fs::ParallelFs),
     /// An object store: connections of limited speed, and a limit of requests.
     ObjectStore(object_store::ObjectStore),
+    /// What was measured, by size and number of requests.
+    Measured(measured::Measured),
 }
 
 /// The checked storage of a scenario; those that are wrong have been recorded. `layout` names that of
@@ -45,6 +47,7 @@ pub(in crate::scenario) fn resolve(
             StorageSettings::FileServer(kind) => kind.resolve(check, at)?,
             StorageSettings::ParallelFs(kind) => kind.resolve(check, at)?,
             StorageSettings::ObjectStore(kind) => kind.resolve(check)?,
+            StorageSettings::Measured(kind) => kind.resolve(check, at)?,
         };
         let written = match settings {
             StorageSettings::Memory(kind) => kind.written(),
@@ -52,6 +55,7 @@ pub(in crate::scenario) fn resolve(
             StorageSettings::FileServer(kind) => kind.written(),
             StorageSettings::ParallelFs(kind) => kind.written(),
             StorageSettings::ObjectStore(kind) => kind.written(),
+            StorageSettings::Measured(_) => Written::default(),
         };
         Some(Storage { name: name.clone(), kind, written })
     };

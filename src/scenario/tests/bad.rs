@@ -163,7 +163,7 @@ fn unknown_and_missing_keys_are_named() {
             "layout.file-per-sample = { ^size = 3 }",
             "dataset.mnist.layout.file-per-sample.size",
             "unknown key",
-            "nothing can be written",
+            "request",
         ),
         (
             "layout.file-per-sample = {}",

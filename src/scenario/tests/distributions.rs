@@ -63,6 +63,7 @@ fn storage_may_be_of_every_kind() {
         operations: f64::INFINITY,
         access: Access::Cold,
         cpu: ReadCpu::default(),
+        seek: None,
     };
     assert_eq!(scenario.storage[2].kind, disk);
 }
@@ -74,7 +75,8 @@ fn shards_and_sizes_and_order() {
          layout.shards = { samples = 3 }\norder = \"sequential\"",
     );
     let dataset = &scenario.datasets[1];
-    let layout = Layout::Shards { samples_per_shard: 3, request: 1_048_576.0 };
+    let layout =
+        Layout::Shards { samples_per_shard: 3, request: 1_048_576.0, record: Framing::NONE };
     assert_eq!((dataset.layout, dataset.order), (layout, SampleOrder::Sequential));
     assert_eq!(dataset.decoded_size, Some(6e6));
 }

@@ -55,6 +55,7 @@ fn the_example_of_the_design_is_read() {
             sizes: SampleSizes::Drawn(Distribution::Constant(784.0)),
             decoded_size: None,
             layout: Layout::FilePerSample,
+            ranges: None,
             order: SampleOrder::Shuffled,
             image: None,
         }]
@@ -73,6 +74,7 @@ fn fletcher_job() -> Job {
         dataset: 0,
         storage: 0,
         batch: 64,
+        split: Split::Strided,
         batch_interval: BatchInterval::Every(1.0),
         loader: StageGraph {
             stages: vec![Stage {

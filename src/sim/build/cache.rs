@@ -40,8 +40,8 @@ impl Builder<'_, '_> {
         let described = self.scenario.cluster.node.page_cache.as_ref()?;
         let number = self.parts.caches.len() as u32;
         let policy = described.policy.unwrap_or(match self.scenario.datasets[job.dataset].layout {
-            Layout::FilePerSample => CachePolicy::Random,
-            Layout::Shards { .. } => CachePolicy::Lru,
+            Layout::FilePerSample | Layout::OneFile { .. } => CachePolicy::Random,
+            Layout::Shards { .. } | Layout::RowGroups(_) => CachePolicy::Lru,
         });
         let streams = Streams::new(self.scenario.run.seed, self.replication);
         let generator = streams.at(Purpose::Eviction, number.into(), 0, 0);

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::account::{HandOver, Queue, Requests, Tuner};
+use crate::random::FileOrder;
 use crate::scenario::Job;
 use crate::sim::polling::Polling;
 use crate::sim::read::{Mount, ShardCursor, Source};
@@ -25,11 +26,12 @@ impl Builder<'_, '_> {
         let (first_stage, first) =
             (self.parts.stages.len() as u32, self.parts.workers.len() as u32);
         let first_worker = self.stages(copy, cores, process);
+        let order = FileOrder::new(dataset, job.split, rank, job.loaders());
         let loader = LoaderRun {
             job: copy.number,
             rank,
             nodes: job.loaders(),
-            source: Source::new(dataset, job.dataset),
+            source: Source::new(dataset, job.dataset, order),
             mount,
             cached: self.cached(job),
             pcie: self.pcie(job),

@@ -1,7 +1,13 @@
 //! What a storage's kind says, in one shape, and the core-seconds that are part of its times.
 
+use std::sync::Arc;
+
+use crate::law::Throughput;
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::{Distribution, ReadCpu, RequestLimit, StorageKind, Targets};
+
+/// Nothing that limits bytes.
+const UNLIMITED: &Bandwidth = &Bandwidth::Fixed(f64::INFINITY);
 
 /// What a storage's kind says.
 pub(super) struct Medium<'s> {
@@ -18,6 +24,10 @@ pub(super) struct Medium<'s> {
     pub(super) targets: Option<Targets>,
     /// Requests that are served.
     pub(super) limit: Option<RequestLimit>,
+    /// What was measured of it; then nothing else is known.
+    pub(super) table: Option<&'s Arc<Throughput>>,
+    /// Time to move its arm [s], and how fast bytes come then [B/s], where it has one.
+    pub(super) arm: Option<(f64, f64)>,
     cpu: ReadCpu,
 }
 
@@ -53,17 +63,42 @@ impl<'s> Medium<'s> {
                 remote: false,
                 targets: None,
                 limit: None,
+                table: None,
+                arm: None,
                 cpu: ReadCpu::default(),
             },
-            StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, cpu, .. } => {
+            StorageKind::Measured { table, remote } => Medium {
+                bandwidth: UNLIMITED,
+                per_stream: f64::INFINITY,
+                latency: None,
+                operations: f64::INFINITY,
+                remote: *remote,
+                targets: None,
+                limit: None,
+                table: Some(table),
+                arm: None,
+                cpu: ReadCpu::default(),
+            },
+            StorageKind::LocalDisk {
+                bandwidth,
+                per_stream,
+                latency,
+                operations,
+                cpu,
+                seek,
+                ..
+            } => {
+                let alone = alone(bandwidth).min(*per_stream);
                 Medium {
-                    bandwidth,
-                    per_stream: *per_stream,
+                    bandwidth: if seek.is_some() { UNLIMITED } else { bandwidth },
+                    per_stream: if seek.is_some() { f64::INFINITY } else { *per_stream },
                     latency: Some(latency),
                     operations: *operations,
                     remote: false,
                     targets: None,
                     limit: None,
+                    table: None,
+                    arm: seek.map(|seek| (seek, alone)),
                     cpu: *cpu,
                 }
             }
@@ -83,9 +118,19 @@ impl<'s> Medium<'s> {
                 remote: true,
                 targets: *targets,
                 limit: *limit,
+                table: None,
+                arm: None,
                 cpu: *cpu,
             },
         }
+    }
+}
+
+/// Bandwidth of a transfer that has the storage to itself [B/s].
+fn alone(bandwidth: &Bandwidth) -> f64 {
+    match bandwidth {
+        Bandwidth::Fixed(rate) => *rate,
+        Bandwidth::ByTransfers(table) => table.first().copied().unwrap_or(f64::INFINITY),
     }
 }
 

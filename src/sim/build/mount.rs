@@ -1,12 +1,17 @@
 //! Storage, as a node or a background load sees it.
 
+use std::sync::Arc;
+
 use crate::fluid::{Capacity, Demand, LinkId, Use};
+use crate::law::Throughput;
 use crate::random::Sampler;
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::{Distribution, RequestLimit, Targets};
+use crate::sim::arm::Arm;
 use crate::sim::limiter::Limiter;
-use crate::sim::read::{Mount, RequestLatency, Striped};
+use crate::sim::read::{Mount, Own, RequestLatency, Striped};
 use crate::sim::station::Station;
+use crate::sim::table::Table;
 use crate::sim::world::{Member, Service};
 
 use super::Builder;
@@ -20,6 +25,7 @@ pub(super) struct Backend {
     /// By storage target.
     targets: Vec<LinkId>,
     limiter: Option<u32>,
+    own: Own,
 }
 
 /// Who uses a storage.
@@ -57,6 +63,7 @@ impl Builder<'_, '_> {
         let mount = Mount {
             striped,
             limiter: backend.limiter,
+            own: backend.own,
             station: backend.station,
             latency: self.latency(&medium, rest.latency),
             group: limited.then(|| self.group(&route, medium.per_stream)),
@@ -113,7 +120,9 @@ impl Builder<'_, '_> {
 
     /// Latency with what comes on top of what the storage's kind says, which may be less than 0.
     fn latency(&mut self, medium: &Medium, more: f64) -> RequestLatency {
-        let round_trip = if medium.remote { 2.0 * self.scenario.cluster.latency } else { 0.0 };
+        // What was measured was so behind the network.
+        let behind = medium.remote && medium.table.is_none();
+        let round_trip = if behind { 2.0 * self.scenario.cluster.latency } else { 0.0 };
         let round_trip = round_trip + more;
         let sampler = Sampler::new(medium.latency.unwrap_or(&Distribution::Constant(0.0)));
         match sampler.is_constant().map(|latency| latency + round_trip) {
@@ -146,7 +155,28 @@ impl Builder<'_, '_> {
         }
         let targets = medium.targets.map_or(Vec::new(), |of| self.targets(name, of));
         let limiter = medium.limit.map(|limit| self.limiter(name, limit));
-        Backend { station, link, targets, limiter }
+        let own = match (medium.table, medium.arm) {
+            (Some(of), _) => Own::Table(self.table(name, of)),
+            (_, Some((seek, rate))) => Own::Arm(self.arm(name, seek, rate)),
+            _ => Own::None,
+        };
+        Backend { station, link, targets, limiter, own }
+    }
+
+    /// The arm of a disk.
+    fn arm(&mut self, storage: &str, seek: f64, rate: f64) -> u32 {
+        let number = self.parts.arms.len() as u32;
+        self.parts.arms.push(Arm::new(seek, rate));
+        self.resource(&format!("{storage}.arm"), "arms", 1.0, Member::Arm(number));
+        number
+    }
+
+    /// What serves requests as was measured.
+    fn table(&mut self, storage: &str, of: &Arc<Throughput>) -> u32 {
+        let number = self.parts.tables.len() as u32;
+        self.parts.tables.push(Table::new(of.clone()));
+        self.resource(&format!("{storage}.measured"), "B/s", of.most(), Member::Table(number));
+        number
     }
 
     /// What lets requests to an object store through.

@@ -47,6 +47,24 @@ fn scenarios() -> impl Strategy<Value = String> {
         (1..120_u32, 1..900_u32).prop_map(|(n, kib)| {
             format!("{{ shards = {{ samples = {n}, request = \"{kib} KiB\" }} }}")
         }),
+        (1..120_u32, 1..900_u32, 1..4_u32).prop_map(|(n, kib, members)| {
+            let with = format!("samples = {n}, request = \"{kib} KiB\", members = {members}");
+            format!("{{ webdataset = {{ {with} }} }}")
+        }),
+        Just("{ lmdb = {} }".to_owned()),
+        (1..900_u32, 1..6_u32).prop_map(|(kb, ahead)| {
+            let with = format!("request = \"{kb} kB\", readahead = {ahead}");
+            format!("{{ file-per-sample = {{ {with} }} }}")
+        }),
+        (1..120_u32, 1..4_u32, 1..4_u32, 1..11_u32, 0..20_u32).prop_map(
+            |(n, per, columns, read, ns)| {
+                let read = f64::from(read) / 10.0;
+                format!(
+                    "{{ parquet = {{ row_group = {n}, row_groups = {per}, columns = {columns}, \
+                 read = {read}, decompress = \"{ns} ns\" }} }}"
+                )
+            }
+        ),
     ];
     let order = || prop_oneof![Just("any"), Just("in-order")];
     let stages =

@@ -60,19 +60,32 @@ fn asked<'o>(
         let dataset = &scenario.datasets[job.dataset];
         let (least, most) = (copy.samples.enqueued as f64, copy.samples.started as f64);
         let readers = f64::from(job.loader.stages[0].workers) * f64::from(job.nodes);
-        let (ahead, least_opens, most_opens) = match dataset.layout {
-            Layout::FilePerSample => (0.0, least, most),
-            Layout::Shards { samples_per_shard, request } => {
-                let n = samples_per_shard.min(dataset.samples) as f64;
-                // The last shard of an epoch may be short: one in so many that are opened.
-                let files = (dataset.samples as f64 / n).ceil();
-                let whole = if files > 1.0 { 1.0 - 1.0 / files } else { 1.0 };
-                (readers * request, least / n - 1.0, (most / n + readers + 1.0) / whole)
+        let all = dataset.samples as f64;
+        // The last shard of an epoch may be short: one in so many that are opened.
+        let opens_of = |samples: u64| {
+            let n = samples.min(dataset.samples) as f64;
+            let files = (all / n).ceil();
+            let whole = if files > 1.0 { 1.0 - 1.0 / files } else { 1.0 };
+            (least / n - 1.0, (most / n + readers + 1.0) / whole)
+        };
+        let (ahead, (least_opens, most_opens)) = match dataset.layout {
+            Layout::FilePerSample => (0.0, (least, most)),
+            Layout::OneFile { opened, .. } => {
+                let epochs = if opened { most / all + 2.0 } else { 0.0 };
+                (0.0, (0.0, readers * epochs))
+            }
+            Layout::Shards { samples_per_shard, request, .. } => {
+                (readers * request, opens_of(samples_per_shard))
+            }
+            Layout::RowGroups(groups) => {
+                let group = groups.samples.min(dataset.samples) as f64 * dataset.mean_read();
+                (readers * group, opens_of(groups.samples_per_file()))
             }
         };
         opens = (opens.0 + least_opens.max(0.0), opens.1 + most_opens);
         bytes = match (&dataset.sizes, bytes) {
-            (SampleSizes::Drawn(Distribution::Constant(size)), Some((low, high))) => {
+            (SampleSizes::Drawn(Distribution::Constant(_)), Some((low, high))) => {
+                let size = dataset.mean_read();
                 Some((low + least * size, high + most * size + ahead))
             }
             _ => None,
@@ -86,6 +99,14 @@ fn audit_cores(name: &str, scenario: &Scenario, outcome: &Outcome) {
     let (mut low, mut high) = (0.0, 0.0);
     for copy in &outcome.jobs {
         let job = &scenario.jobs[copy.job];
+        let dataset = &scenario.datasets[job.dataset];
+        if let Layout::RowGroups(groups) = dataset.layout {
+            let SampleSizes::Drawn(Distribution::Constant(_)) = dataset.sizes else { return };
+            let readers = f64::from(job.loader.stages[0].workers) * f64::from(job.nodes);
+            let ahead = readers * groups.samples.min(dataset.samples) as f64;
+            low += dataset.unpacking() * copy.samples.enqueued as f64;
+            high += dataset.unpacking() * (copy.samples.started as f64 + ahead);
+        }
         for stage in &job.loader.stages {
             let items = if stage.unit == Unit::Batch { job.batch as f64 } else { 1.0 };
             let lists = [(&stage.per_sample, 1.0), (&stage.per_item, items)];

@@ -1,0 +1,145 @@
+//! Throughput of a storage as it was measured, by size and number of requests.
+
+/// What closed loops of requests reached together: so many at a time, all of one size.
+///
+/// Between entries the logarithm of the throughput is linear in those of size and number, so that power
+/// laws are exact. Smaller requests than the smallest come as often as that, larger ones than the largest
+/// are as fast; fewer than the fewest go each as fast as one of those, more than the most go as fast
+/// together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Throughput {
+    /// Logarithms of sizes [B], ascending.
+    sizes: Box<[f64]>,
+    /// Logarithms of numbers of requests, ascending.
+    numbers: Box<[f64]>,
+    /// Logarithms of throughputs [B/s]: a row for each size.
+    rates: Box<[f64]>,
+}
+
+/// Where a value lies between entries: behind entry `below`, by this share of the way to the next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Between {
+    below: usize,
+    share: f64,
+    /// How far below the first entry, as a logarithm.
+    short: f64,
+}
+
+impl Between {
+    fn of(entries: &[f64], value: f64) -> Between {
+        let log = value.max(f64::MIN_POSITIVE).ln();
+        let above = entries.partition_point(|entry| *entry <= log);
+        let (Some(below), Some(last)) = (above.checked_sub(1), entries.len().checked_sub(1)) else {
+            let short = entries.first().map_or(0.0, |first| first - log);
+            return Between { below: 0, share: 0.0, short };
+        };
+        let share = match entries.get(above) {
+            Some(next) => (log - entries[below]) / (next - entries[below]),
+            None => 0.0,
+        };
+        Between { below: below.min(last), share, short: 0.0 }
+    }
+}
+
+impl Throughput {
+    /// What was measured: throughputs [B/s] by size [B], and for each size by number of requests. Sizes
+    /// and numbers ascend; all are above 0, and there is a throughput for each pair of them.
+    #[must_use]
+    pub fn new(sizes: &[f64], numbers: &[f64], rates: &[f64]) -> Throughput {
+        debug_assert_eq!(sizes.len() * numbers.len(), rates.len());
+        let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect();
+        Throughput { sizes: logs(sizes), numbers: logs(numbers), rates: logs(rates) }
+    }
+
+    /// Where a size [B] lies among those measured.
+    #[must_use]
+    pub fn size(&self, size: f64) -> Between {
+        Between::of(&self.sizes, size)
+    }
+
+    /// Where a number of requests lies among those measured.
+    #[must_use]
+    pub fn number(&self, number: f64) -> Between {
+        Between::of(&self.numbers, number)
+    }
+
+    /// Throughput of all requests together [B/s].
+    #[must_use]
+    pub fn at(&self, size: Between, number: Between) -> f64 {
+        let columns = self.numbers.len();
+        let entry = |row: usize, column: usize| self.rates[row * columns + column];
+        let row = |row: usize| {
+            let next = (number.below + 1).min(columns - 1);
+            mix(entry(row, number.below), entry(row, next), number.share)
+        };
+        let next = (size.below + 1).min(self.sizes.len() - 1);
+        (mix(row(size.below), row(next), size.share) - size.short - number.short).exp()
+    }
+
+    /// Throughput of `number` requests of `size` [B], all together [B/s].
+    #[must_use]
+    pub fn of(&self, size: f64, number: f64) -> f64 {
+        self.at(self.size(size), self.number(number))
+    }
+
+    /// The greatest that was measured [B/s].
+    #[must_use]
+    pub fn most(&self) -> f64 {
+        self.rates.iter().copied().fold(f64::NEG_INFINITY, f64::max).exp()
+    }
+
+    /// The least that was measured [B/s].
+    #[must_use]
+    pub fn least(&self) -> f64 {
+        self.rates.iter().copied().fold(f64::INFINITY, f64::min).exp()
+    }
+}
+
+fn mix(a: f64, b: f64, share: f64) -> f64 {
+    if share == 0.0 { a } else { a + share * (b - a) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 4 KiB and 1 MiB; 1, 4 and 16 at once.
+    fn table() -> Throughput {
+        let rates = [10e6, 40e6, 30e6, 100e6, 400e6, 200e6];
+        Throughput::new(&[4096.0, 1_048_576.0], &[1.0, 4.0, 16.0], &rates)
+    }
+
+    fn near(found: f64, expected: f64) {
+        assert!((found / expected - 1.0).abs() < 1e-12, "{found}, not {expected}");
+    }
+
+    #[test]
+    fn entries_are_what_was_measured() {
+        near(table().of(4096.0, 1.0), 10e6);
+        near(table().of(1_048_576.0, 4.0), 400e6);
+        near(table().of(1_048_576.0, 16.0), 200e6);
+        near(table().most(), 400e6);
+        near(table().least(), 10e6);
+    }
+
+    #[test]
+    fn between_entries_power_laws_are_exact() {
+        // Requests four times as many are four times as fast; a size half way, by logarithm, is faster
+        // by the root of ten; and both.
+        near(table().of(4096.0, 2.0), 20e6);
+        near(table().of(65_536.0, 1.0), 10e6 * 10f64.sqrt());
+        near(table().of(65_536.0, 2.0), 20e6 * 10f64.sqrt());
+        near(table().of(4096.0, 8.0), (40e6_f64 * 30e6).sqrt());
+    }
+
+    #[test]
+    fn beyond_entries_it_is_what_the_next_one_allows() {
+        // As many requests per second; as many bytes per second; as fast for each request.
+        near(table().of(1024.0, 4.0), 10e6);
+        near(table().of(1e9, 4.0), 400e6);
+        near(table().of(4096.0, 100.0), 30e6);
+        let few = Throughput::new(&[1e6], &[4.0], &[8e6]);
+        near(few.of(1e6, 1.0), 2e6);
+        near(few.of(1e6, 9.0), 8e6);
+    }
+}

@@ -1,0 +1,209 @@
+//! Files and samples that are fetched in several requests, some of them ahead of the others.
+
+use crate::fluid::GroupId;
+use crate::report::Cause;
+use crate::scenario::Ranges;
+
+use super::event::{Clock, Customer, Event};
+use super::read::{Mount, Own};
+use super::workers::Phase;
+use super::world::World;
+
+/// What a worker fetches in ranges, and how far it is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fetch {
+    /// Bytes not yet asked for.
+    left: f64,
+    /// Requests made.
+    pub(super) number: u32,
+    /// Those of them that are not over.
+    in_progress: u32,
+    /// Those whose bytes are coming.
+    moving: u32,
+}
+
+/// A request for a range.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Range {
+    worker: u32,
+    bytes: f64,
+    /// Which of its sample's.
+    number: u32,
+    /// Its way to storage targets, where it has one.
+    way: u32,
+    state: State,
+    refusals: u8,
+    /// Whether it is the last of its sample.
+    last: bool,
+    /// What of it is still to be done.
+    parts: u8,
+}
+
+/// What a request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// To be let through.
+    Refused,
+    FirstByte,
+    Bytes,
+}
+
+/// All ranges that are being fetched.
+#[derive(Debug, Default)]
+pub(super) struct Fetches {
+    /// By worker; empty where no data set is fetched so.
+    pub(super) of: Vec<Fetch>,
+    ranges: Vec<Range>,
+    free: Vec<u32>,
+}
+
+impl Fetches {
+    fn add(&mut self, range: Range) -> u32 {
+        if let Some(r) = self.free.pop() {
+            self.ranges[r as usize] = range;
+            return r;
+        }
+        self.ranges.push(range);
+        self.ranges.len() as u32 - 1
+    }
+}
+
+impl World<'_> {
+    /// Fetches what worker `w` asks for in ranges; true if the sample is complete.
+    pub(super) fn fetch_ranges(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let worker = &mut self.workers[w as usize];
+        worker.parts = 1;
+        self.fetches.of[w as usize] = Fetch { left: worker.request, ..Fetch::default() };
+        self.enter(clock.now, w, Phase::Served, Cause::Latency);
+        self.ask_ahead(clock, w) && self.part_done(clock, w)
+    }
+
+    /// Keeps as many requests of worker `w` in progress as it may; true if all are over.
+    fn ask_ahead(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let source = &self.loaders[self.workers[w as usize].loader as usize].source;
+        let Some(Ranges { request, readahead }) = source.ranges else { return true };
+        loop {
+            let fetch = &mut self.fetches.of[w as usize];
+            // A byte's worth of slack: differences of sizes are rounded.
+            if fetch.left < 0.5 || fetch.in_progress == readahead {
+                return fetch.in_progress == 0;
+            }
+            let bytes = request.min(fetch.left);
+            fetch.left -= bytes;
+            fetch.in_progress += 1;
+            let number = fetch.number;
+            fetch.number += 1;
+            let way = self.way_of_range(w, f64::from(number) * request, bytes);
+            let state = State::Refused;
+            let last = self.fetches.of[w as usize].left < 0.5;
+            let range = Range { worker: w, bytes, number, way, state, refusals: 0, last, parts: 0 };
+            let r = self.fetches.add(range);
+            if self.ask_range(clock, r) {
+                self.end_range(r);
+            }
+        }
+    }
+
+    /// Asks for range `r`, which may be refused; true if it is there at once.
+    fn ask_range(&mut self, clock: &mut Clock, r: u32) -> bool {
+        let Range { worker: w, number, refusals, .. } = self.fetches.ranges[r as usize];
+        let mount = &self.loaders[self.workers[w as usize].loader as usize].mount;
+        if let Some(limiter) = mount.limiter
+            && let Some(wait) = self.refused(clock.now, w, limiter, (number, refusals))
+        {
+            let range = &mut self.fetches.ranges[r as usize];
+            range.refusals = refusals.saturating_add(1);
+            self.note_fetch(clock, w, Cause::Open);
+            clock.after(wait, Event::Waited(Customer::Range(r)));
+            return false;
+        }
+        self.fetches.ranges[r as usize].state = State::FirstByte;
+        let Some(delay) = self.first_byte_after(w) else { return self.move_range(clock, r) };
+        self.note_fetch(clock, w, Cause::Latency);
+        clock.after(delay, Event::Waited(Customer::Range(r)));
+        false
+    }
+
+    /// What range `r` waited for is over.
+    pub(super) fn range_waited(&mut self, clock: &mut Clock, r: u32) {
+        let over = match self.fetches.ranges[r as usize].state {
+            State::Refused => self.ask_range(clock, r),
+            State::FirstByte | State::Bytes => self.move_range(clock, r),
+        };
+        if over {
+            self.range_over(clock, r);
+        }
+    }
+
+    /// The bytes of range `r` begin to come; true if they are there at once.
+    fn move_range(&mut self, clock: &mut Clock, r: u32) -> bool {
+        let Range { worker: w, bytes, number, way, last, .. } = self.fetches.ranges[r as usize];
+        let mount = &self.loaders[self.workers[w as usize].loader as usize].mount;
+        let (group, own) = (group(mount, way), mount.own);
+        let range = &mut self.fetches.ranges[r as usize];
+        range.state = State::Bytes;
+        range.parts = u8::from(group.is_some()) + u8::from(own != Own::None);
+        if range.parts == 0 {
+            return true;
+        }
+        self.fetches.of[w as usize].moving += 1;
+        self.note_fetch(clock, w, Cause::Transfer);
+        if let Some(group) = group {
+            self.network.start(clock.now, group, bytes, Customer::Range(r));
+        }
+        let customer = Customer::Range(r);
+        match own {
+            Own::None => {}
+            Own::Table(table) => self.ask_table(clock, table, bytes, customer),
+            Own::Arm(arm) => {
+                let spot = self.spot_of_range(w, number, last);
+                self.ask_arm(clock, arm, bytes, (customer, spot));
+            }
+        }
+        false
+    }
+
+    /// A part of range `r` has been done.
+    pub(super) fn range_moved(&mut self, clock: &mut Clock, r: u32) {
+        let range = &mut self.fetches.ranges[r as usize];
+        range.parts -= 1;
+        if range.parts == 0 {
+            let w = range.worker;
+            self.fetches.of[w as usize].moving -= 1;
+            self.note_fetch(clock, w, Cause::Latency);
+            self.range_over(clock, r);
+        }
+    }
+
+    /// Range `r` is over: on to the next, or all are there.
+    fn range_over(&mut self, clock: &mut Clock, r: u32) {
+        let w = self.fetches.ranges[r as usize].worker;
+        self.end_range(r);
+        if self.ask_ahead(clock, w) {
+            self.resume(clock, w);
+        }
+    }
+
+    fn end_range(&mut self, r: u32) {
+        let w = self.fetches.ranges[r as usize].worker;
+        self.fetches.of[w as usize].in_progress -= 1;
+        self.fetches.free.push(r);
+    }
+
+    /// Worker `w` waits for its ranges' bytes while any come, and for `cause` otherwise.
+    fn note_fetch(&mut self, clock: &Clock, w: u32, cause: Cause) {
+        let moving = self.fetches.of[w as usize].moving;
+        match (cause, moving) {
+            (Cause::Transfer, 1) | (_, 0) => self.enter(clock.now, w, Phase::Served, cause),
+            _ => {}
+        }
+    }
+}
+
+/// The way of a range's bytes, where anything limits them.
+fn group(mount: &Mount, way: u32) -> Option<GroupId> {
+    match &mount.striped {
+        Some(striped) => Some(striped.ways[way as usize]),
+        None => mount.group,
+    }
+}

@@ -1,0 +1,37 @@
+//! Storages that serve requests in a way of their own: by what was measured, or with an arm.
+
+use crate::report::Cause;
+use crate::sim::event::{Clock, Customer};
+use crate::sim::workers::Phase;
+use crate::sim::world::World;
+
+use super::mount::{Mount, Own};
+
+impl World<'_> {
+    /// Asks a storage that serves in a way of its own: the request is over when it has been served and
+    /// its bytes have come over the network.
+    pub(super) fn ask_own(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let worker = &mut self.workers[w as usize];
+        let Mount { own, group, .. } = self.loaders[worker.loader as usize].mount;
+        let bytes = worker.request;
+        worker.parts = 1 + u8::from(group.is_some());
+        self.enter(clock.now, w, Phase::Served, Cause::Transfer);
+        if let Some(group) = group {
+            self.network.start(clock.now, group, bytes, Customer::Worker(w));
+        }
+        let customer = Customer::Worker(w);
+        match own {
+            Own::None => {}
+            Own::Table(table) => self.ask_table(clock, table, bytes, customer),
+            Own::Arm(arm) => self.ask_arm(clock, arm, bytes, (customer, self.spot(w))),
+        }
+        false
+    }
+
+    /// A part of a request has been done; true if the sample is complete.
+    pub(in crate::sim) fn part_done(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let worker = &mut self.workers[w as usize];
+        worker.parts = worker.parts.saturating_sub(1);
+        worker.parts == 0 && self.transferred(clock, w)
+    }
+}

@@ -1,0 +1,146 @@
+//! What a loader reads, and how far it and its workers are.
+
+use crate::random::FileOrder;
+use crate::scenario::{Dataset, Layout, Ranges};
+use crate::sim::world::World;
+
+use super::mount::Own;
+
+/// The shard that a worker reads, and how far it is.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct ShardCursor {
+    /// First sample, in the data set's own numbering.
+    pub(super) next: u64,
+    pub(super) end: u64,
+    /// Bytes of the shard not yet requested.
+    pub(super) unread: f64,
+    /// Bytes that have come and are not yet used.
+    pub(super) buffered: f64,
+    pub(super) opened: bool,
+    pub(super) epoch: u64,
+    /// Which shard it is, and requests made for it.
+    pub(super) file: u64,
+    pub(super) requests: u32,
+    /// Requests of its row group that are still to come, where it has such; then `unread` are all of
+    /// that one's bytes.
+    pub(super) missing: u32,
+}
+
+impl ShardCursor {
+    /// Which file the request for so many bytes that is being made is of, which request of it, and
+    /// whether the last; in a data set of so many samples.
+    pub(in crate::sim) fn place(
+        &self,
+        request: f64,
+        layout: Layout,
+        samples: u64,
+    ) -> (u64, u32, bool) {
+        let number = self.requests.wrapping_sub(1);
+        let Layout::RowGroups(of) = layout else {
+            return (self.file, number, self.unread - request < 0.5);
+        };
+        if of.read < 1.0 {
+            // What is not read lies between.
+            return (self.file, number.wrapping_mul(2), false);
+        }
+        let n = of.samples_per_file();
+        let end = self.file.saturating_mul(n).saturating_add(n).min(samples);
+        (self.file, number, self.missing == 1 && self.end == end)
+    }
+}
+
+/// What a loader reads, and how far it is.
+#[derive(Debug)]
+#[repr(C)]
+pub(in crate::sim) struct Source {
+    /// Which data set.
+    pub(in crate::sim) dataset: u32,
+    pub(in crate::sim) layout: Layout,
+    pub(super) order: FileOrder,
+    next_file: u64,
+    pub(in crate::sim) samples: u64,
+    /// Largest request that is made as one [B].
+    pub(super) most: f64,
+    /// How what is larger is fetched.
+    pub(in crate::sim) ranges: Option<Ranges>,
+}
+
+impl Source {
+    /// Data set number `index`, in the order of a loader.
+    pub(in crate::sim) fn new(dataset: &Dataset, index: usize, order: FileOrder) -> Source {
+        Source {
+            dataset: index as u32,
+            samples: dataset.samples,
+            layout: dataset.layout,
+            order,
+            next_file: 0,
+            most: dataset.ranges.map_or(f64::INFINITY, |ranges| ranges.request),
+            ranges: dataset.ranges,
+        }
+    }
+
+    /// File number `file` of the current epoch, of which nothing has been read.
+    fn shard(&self, file: u64) -> ShardCursor {
+        let (of_file, at_once, missing) = match self.layout {
+            Layout::Shards { samples_per_shard: n, .. } => (n, n, 0),
+            Layout::RowGroups(of) => (of.samples_per_file(), of.samples, of.columns),
+            Layout::FilePerSample | Layout::OneFile { .. } => (1, 1, 0),
+        };
+        let next = file * of_file;
+        let end = next.saturating_add(at_once).min(self.samples);
+        let epoch = self.order.epoch();
+        ShardCursor { next, end, epoch, file, missing, ..ShardCursor::default() }
+    }
+}
+
+impl World<'_> {
+    /// Finds out which sample is next for worker `w`, and how large it is.
+    #[inline]
+    pub(super) fn locate(&mut self, w: u32) {
+        let worker = &mut self.workers[w as usize];
+        let loader = &mut self.loaders[worker.loader as usize];
+        let source = &mut loader.source;
+        let sizes = &mut self.sizes[source.dataset as usize];
+        let (nodes, rank, job) = (loader.nodes as u64, loader.rank as u64, loader.job as u64);
+        worker.requests = 0;
+        let sample = match source.layout {
+            Layout::FilePerSample | Layout::OneFile { .. } => {
+                let place = worker.item.first + worker.sample as u64;
+                worker.position = place * nodes + rank;
+                let placed = loader.cached.is_some() || loader.mount.striped.is_some();
+                let placed = placed || matches!(loader.mount.own, Own::Arm(_));
+                let epochs = !matches!(source.layout, Layout::FilePerSample);
+                if sizes.need_order() || placed || epochs {
+                    let file = source.order.at(place, job, &self.streams);
+                    worker.unit = loader.cached.as_ref().map_or(0, |used| used.units.of(file, 0));
+                    worker.file = file;
+                    file
+                } else {
+                    0
+                }
+            }
+            Layout::Shards { .. } | Layout::RowGroups(_) => {
+                let current = &mut self.shards[w as usize];
+                if current.next == current.end {
+                    let in_file = match source.layout {
+                        Layout::RowGroups(groups) => current.next_group(groups, source.samples),
+                        _ => false,
+                    };
+                    if !in_file {
+                        let file = source.order.at(source.next_file, job, &self.streams);
+                        source.next_file += 1;
+                        *current = source.shard(file);
+                    }
+                    let base = current.epoch * source.samples;
+                    let (samples, record) = (current.next..current.end, source.layout.record());
+                    current.unread = sizes.sum(job, base, samples, record, &self.streams);
+                }
+                let sample = current.next;
+                current.next += 1;
+                worker.position = current.epoch * source.samples + sample;
+                sample
+            }
+        };
+        worker.size = sizes.at(job, worker.position, sample, &self.streams);
+    }
+}

@@ -1,0 +1,156 @@
+//! How ranks split an epoch, and what their nodes' page caches see of it.
+
+use super::runs::{simulate, written};
+use forebay::report::{CacheRequests, Outcome};
+use forebay::scenario::ScenarioFile;
+
+/// Four nodes that read 4,000 files of 100 kB, each with a page cache for a quarter of them, from a disk
+/// of 100 MB/s, for a trainer that needs no time.
+const SCENARIO: &str = r#"
+name = "split"
+[run]
+epochs = 30
+warm_up = "off"
+replications = 1
+[cluster]
+nodes = 4
+[cluster.node]
+cores = 8
+[cluster.node.page_cache]
+capacity = "100 MB"
+[storage.s.local-disk]
+bandwidth = "100 MB/s"
+[dataset.d]
+samples = 4000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+nodes = 4
+dataset = "d"
+storage = "s"
+batch = 20
+sampler = "strided"
+[job.loader.tf-queue]
+threads = 1
+capacity = "40 samples"
+decode = "0 s"
+[job.model]
+step = "1 us"
+"#;
+
+const POLICY: &str = "cluster.node.page_cache.policy";
+const SHARDS: (&str, &str) =
+    ("dataset.d.layout", "{ shards = { samples = 50, request = \"1 MB\" } }");
+
+fn outcome(sampler: &str, changes: &[(&str, &str)]) -> Outcome {
+    let text = SCENARIO.replace("strided", sampler);
+    simulate(&written(&text, changes))
+}
+
+/// Share of misses behind the tenth epoch.
+fn steady_misses(outcome: &Outcome) -> f64 {
+    let steady = &outcome.jobs[0].cache[10..];
+    let sum = |of: fn(&CacheRequests) -> u64| steady.iter().map(of).sum::<u64>() as f64;
+    sum(|r| r.misses) / (sum(|r| r.misses) + sum(|r| r.hits))
+}
+
+#[test]
+fn who_owns_a_slice_reads_it_once_from_the_disk() {
+    // System: a cache for just a slice. Expectation: the first epoch misses all of it, no other misses
+    // anything, whatever the policy; so all takes as long as a slice from the disk.
+    for policy in ["\"random\"", "\"lru\"", "\"minio\""] {
+        let all = outcome("contiguous", &[(POLICY, policy)]);
+        let cache = &all.jobs[0].cache;
+        assert_eq!(cache[0], CacheRequests { hits: 0, misses: 4000 });
+        let hits = CacheRequests { hits: 4000, misses: 0 };
+        assert!(cache.len() == 30 && cache[1..].iter().all(|epoch| *epoch == hits), "{policy}");
+        assert!((all.makespan - 1.0).abs() < 0.05, "{}", all.makespan);
+    }
+    let shards = outcome("shard-split", &[SHARDS]);
+    assert_eq!(shards.jobs[0].cache[0], CacheRequests { hits: 0, misses: 400 });
+    let hits = CacheRequests { hits: 400, misses: 0 };
+    assert!(shards.jobs[0].cache[1..].iter().all(|epoch| *epoch == hits));
+}
+
+#[test]
+fn who_takes_turns_finds_what_others_would_have_read() {
+    // System: each of n ranks reads another n-th every epoch, through a cache for as much. Expectation:
+    // what never leaves is hit as often as it is drawn: 1 − 1/n missed. By last use, at fraction t of
+    // an epoch the cache holds 1 − t of its size that this epoch has not read, among n − t:
+    // hits are ∫(1 − t)/(n − t) dt = 1 − (n − 1) ln(n/(n − 1)).
+    for (nodes, capacity) in [("4", "\"100 MB\""), ("2", "\"200 MB\"")] {
+        let n: f64 = nodes.parse().expect("a number");
+        let of = |policy| {
+            let changes = [
+                ("job.nodes", nodes),
+                ("cluster.node.page_cache.capacity", capacity),
+                (POLICY, policy),
+            ];
+            steady_misses(&outcome("strided", &changes))
+        };
+        let (minio, lru) = (of("\"minio\""), of("\"lru\""));
+        assert!((minio - (1.0 - 1.0 / n)).abs() < 0.01, "{minio}");
+        assert!((lru - (n - 1.0) * (n / (n - 1.0)).ln()).abs() < 0.01, "{lru}");
+    }
+    // Shards of one order for all are dealt out anew each epoch, too.
+    let shards = steady_misses(&outcome("strided", &[SHARDS, (POLICY, "\"minio\"")]));
+    assert!((shards - 0.75).abs() < 0.04, "{shards}");
+}
+
+#[test]
+fn epochs_of_unequal_slices_stay_together() {
+    // System: 4,001 files for three ranks whose loaders make batches on request and drop what fills no
+    // batch. Expectation: in all epochs nobody misses more than what is its own.
+    let loader = "{ pytorch = { workers = 2, decode = \"0 s\" } }";
+    let changes = [
+        ("dataset.d.samples", "4001"),
+        ("job.nodes", "3"),
+        ("cluster.node.page_cache.capacity", "\"134 MB\""),
+        ("job.loader", loader),
+    ];
+    let misses = |sampler| {
+        let all = outcome(sampler, &changes);
+        all.jobs[0].cache.iter().map(|epoch| epoch.misses).sum::<u64>()
+    };
+    let (own, turns) = (misses("contiguous"), misses("strided"));
+    assert!((3960..=4001).contains(&own), "{own}");
+    assert!(turns > 40_000, "{turns}");
+}
+
+#[test]
+fn without_a_cache_the_split_does_not_matter() {
+    let time = |sampler| {
+        let direct = ("storage.s.local-disk.access", "\"direct\"");
+        outcome(sampler, &[SHARDS, direct, ("run.epochs", "2")]).makespan
+    };
+    assert_eq!(time("strided"), time("contiguous"));
+    assert_eq!(time("strided"), time("shard-split"));
+}
+
+#[test]
+fn samplers_that_cannot_be_are_refused() {
+    let resolve = |sampler: &str, set: &str| {
+        let text = SCENARIO.replace("strided", sampler);
+        let file = ScenarioFile::parse("test.toml", text).expect("a scenario");
+        file.resolve(&[set.parse().expect("an override")])
+    };
+    let refused = |sampler, set, says: &str| {
+        let problems = resolve(sampler, set).expect_err(set).to_string();
+        assert!(problems.contains(says), "{problems}");
+    };
+    refused("shard-split", "run.seed=1", "are in no shards");
+    refused(
+        "contiguous",
+        "dataset.d.layout={ shards = { samples = 2000 } }",
+        "each own one of 2 files",
+    );
+    refused("block", "run.seed=1", "contiguous");
+    let alone = resolve("contiguous", "job.nodes=1").expect("a scenario");
+    assert!(
+        alone.remarks.iter().any(|remark| remark.contains("has no effect")),
+        "{:?}",
+        alone.remarks
+    );
+    let split = resolve("contiguous", "run.seed=1").expect("a scenario");
+    assert!(!split.remarks.iter().any(|remark| remark.contains("sampler")), "{:?}", split.remarks);
+}
