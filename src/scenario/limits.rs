@@ -10,7 +10,7 @@ use super::{BatchInterval, Dataset, Job, Run, Stop};
 
 /// Most storages, data sets, jobs and background loads, of each.
 const MOST_ENTRIES: usize = 1000;
-/// Most workers and model copies of a whole scenario.
+/// Most workers and model copies of a whole scenario, each with all of its threads.
 const MOST_ACTORS: u64 = 10_000_000;
 /// Most units that page caches tell apart: of one node, and of all; each takes up to 12 bytes of our
 /// own memory.
@@ -90,7 +90,10 @@ impl ScenarioSettings {
         for job in jobs.iter().flatten() {
             let workers: u64 = job.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum();
             let workers = workers.saturating_mul(u64::from(job.loaders_per_node()));
-            let each = workers.saturating_add(u64::from(job.copies_per_node));
+            let inner = job.cpu.inner.map_or(1, |inner| u64::from(inner.threads));
+            let trainers = job.launch.as_ref().map_or(1, |launch| u64::from(launch.threads));
+            let trainers = trainers.saturating_mul(u64::from(job.copies_per_node));
+            let each = workers.saturating_mul(inner).saturating_add(trainers);
             let nodes = u64::from(job.copies) * u64::from(job.nodes);
             actors = actors.saturating_add(nodes.saturating_mul(each));
             let dataset = datasets.get(job.dataset).and_then(Option::as_ref);

@@ -30,12 +30,13 @@ mod sweep;
 mod tests;
 mod value;
 
-pub use cluster::{Cluster, Node, PageCache, Scheduling};
+pub use cluster::{Cluster, Node, PageCache, Scheduling, Smt};
 pub use dataset::{Dataset, Image, Layout, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
-    BatchInterval, Catalogue, Device, ENDLESS, Goal, Job, Pipeline, QueueKind, StepTime,
+    BatchInterval, Catalogue, CpuUse, Device, ENDLESS, Goal, InnerThreads, Job, Launch, Pipeline,
+    QueueKind, StepTime,
 };
 pub use loader::{
     Dealt, Generator, Kernel, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph,

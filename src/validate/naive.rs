@@ -108,6 +108,9 @@ fn prepare(scenario: &Scenario, job: &Job, dataset: &Dataset, share: f64) -> f64
     let cost = |operation: &Operation| match operation {
         Operation::Compute(seconds) => seconds.mean(),
         Operation::Decode(law) => law.core_seconds(dataset.mean_size(), pixels),
+        Operation::Memcpy(per_byte) => {
+            per_byte * dataset.decoded_size.unwrap_or_else(|| dataset.mean_size())
+        }
         Operation::Read
         | Operation::Delay(_)
         | Operation::Copy
