@@ -125,16 +125,16 @@ pub(super) struct LoaderRun {
     /// The GPU of each model copy, where the loader uses it too.
     pub(super) gpus: Vec<Gpu>,
     pub(super) decoded_size: Option<f64>,
-    /// Bytes of a batch that its trainers copy to their devices themselves, if they do.
-    pub(super) load: Option<f64>,
-    /// How its trainers get the node's cores.
-    pub(super) trainer: Cores,
     /// Its stages and workers, as ranges of the world's.
     pub(super) stages: std::ops::Range<u32>,
     pub(super) workers: std::ops::Range<u32>,
     /// First worker of each stage.
     pub(super) first_worker: Vec<u32>,
     pub(super) level_track: Option<u32>,
+    /// Bytes of a batch that its trainers copy to their devices themselves, if they do.
+    pub(super) load: Option<f64>,
+    /// How its trainers get the node's cores.
+    pub(super) trainer: Cores,
 }
 
 impl LoaderRun {

@@ -1,5 +1,6 @@
 //! What must hold in every run, whatever the scenario: nothing is lost, nothing is counted twice.
 
+mod cores;
 mod random;
 mod resources;
 mod samples;

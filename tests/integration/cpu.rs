@@ -1,10 +1,10 @@
 //! Cores: what trainers do there themselves, and what threads share beside them, against closed forms.
 
-use forebay::report::{Cause, Outcome, StallCause};
+use forebay::report::{Cause, Outcome, StallCause, summarise};
 use forebay::scenario::{Override, ScenarioFile};
 
-use super::base::{base, outcome};
-use super::runs::steady;
+use super::base::{base, changed, outcome};
+use super::runs::{simulate, steady};
 use super::support::Place;
 
 fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
@@ -364,5 +364,33 @@ fn a_live_run_refuses_what_it_does_not_emulate() {
         let output = done.get_output();
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(error.contains(said), "{key}: {error}");
+    }
+}
+
+#[test]
+fn the_bottleneck_is_what_goes_with_the_cores() {
+    // System: eight threads and cores enough, held up by their lock, a quota or the memory. Expectation:
+    // they wait for cores, and what is to be changed is that.
+    let loader = |keys: &str| {
+        format!(
+            "{{ pytorch = {{ workers = 8, decode = \"1 ms\", worker_kind = \"thread\", {keys} }} }}"
+        )
+    };
+    let (locked, free) = (loader("gil = 0.8"), loader("gil = 0"));
+    let memory =
+        [("cluster.node.memory_bandwidth", "\"2 GB/s\""), ("job.memory_traffic", "\"1 GB/s\"")];
+    type Changes<'c> = &'c [(&'c str, &'c str)];
+    let cases: [(&str, Changes, &str, &str); 4] = [
+        (&locked, &[], "j.gil", "interpreter's lock"),
+        (&free, &[("job.cpu_quota", "2")], "j.cpu-quota", "a larger quota"),
+        (&free, &memory, "node.memory-bandwidth", "faster memory"),
+        (&free, &[("cluster.node.cores", "2")], "node.cores", "more cores"),
+    ];
+    for (loader, more, resource, advice) in cases {
+        let scenario = changed(&[&WORKERS[..], &[("job.loader", loader)], more].concat());
+        let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+        let found = report.bottleneck.expect("a bottleneck");
+        assert_eq!((found.cause.as_str(), found.resource.as_str()), ("cpu-wait", resource));
+        assert!(found.text.contains(advice), "{}", found.text);
     }
 }

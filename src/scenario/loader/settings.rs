@@ -28,7 +28,7 @@ pub(in crate::scenario) enum LoaderSettings {
     /// TensorFlow 1 queue: threads that read, decode and enqueue samples.
     TfQueue(TfQueue),
     /// PyTorch's `DataLoader`: processes that make whole batches, asked in turn.
-    Pytorch(Pytorch),
+    Pytorch(Box<Pytorch>),
     /// Keras' `OrderedEnqueuer`: a pool of workers, and a queue of promised batches.
     Keras(Keras),
     /// TensorFlow's `tf.data`: reads and calls in parallel, batches, a prefetch.
