@@ -6,6 +6,7 @@
 //! live one says how long its run has lasted.
 
 mod hand_over;
+mod launch;
 mod queue;
 mod recorder;
 mod requests;
@@ -14,6 +15,7 @@ mod timeline;
 mod tuner;
 
 pub(crate) use hand_over::HandOver;
+pub(crate) use launch::launch_waits;
 pub(crate) use queue::Queue;
 pub(crate) use recorder::{Recorder, add_steps};
 pub(crate) use requests::Requests;

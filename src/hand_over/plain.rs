@@ -57,7 +57,7 @@ impl<W: Watch> Shared<W> {
         let mut next = self.next_step(d);
         while next.is_some() {
             steps += 1;
-            next = self.stepped(d, &mut woken);
+            next = self.stepped(d, &[], &mut woken);
         }
         steps
     }

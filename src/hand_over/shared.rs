@@ -1,7 +1,7 @@
 //! The lock around a job copy's state, and the threads that sleep before it.
 
 use super::state::{Item, State};
-use crate::account::Activity;
+use crate::account::{Activity, Segment};
 use crate::engine::Time;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -142,10 +142,16 @@ impl<W: Watch> Shared<W> {
         }
     }
 
-    /// Device `d` has carried out its step; gives the next one if it can begin at once.
-    pub(crate) fn stepped(&self, d: u32, woken: &mut Vec<u32>) -> Option<(u64, Time)> {
+    /// Device `d` has carried out its step, except for `waits` while it was at it; gives the next one
+    /// if it can begin at once.
+    pub(crate) fn stepped(
+        &self,
+        d: u32,
+        waits: &[Segment],
+        woken: &mut Vec<u32>,
+    ) -> Option<(u64, Time)> {
         let next = self.act(woken, |state, now| {
-            state.stepped(now, d);
+            state.stepped(now, d, waits);
             let device = &mut state.training.devices[d as usize];
             std::mem::take(&mut device.go).then_some((device.step, device.since))
         });

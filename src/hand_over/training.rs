@@ -148,11 +148,17 @@ impl State {
         training.segments = segments;
     }
 
-    /// Device `d` has done its part of a step.
-    pub(crate) fn stepped(&mut self, now: Time, d: u32) {
+    /// Device `d` has done its part of a step, except for `waits` while it was at it, in order.
+    pub(crate) fn stepped(&mut self, now: Time, d: u32, waits: &[Segment]) {
         let training = &mut self.training;
         let device = &mut training.devices[d as usize];
-        training.steps.add_compute(device.since, now);
+        let mut at = device.since;
+        for wait in waits {
+            training.steps.add_compute(at, wait.start);
+            training.steps.add_stall(*wait);
+            at = wait.end;
+        }
+        training.steps.add_compute(at, now);
         device.since = now;
         device.step += 1;
         training.arrived += 1;

@@ -96,10 +96,40 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
 
 fn threads(job: &Job) -> u64 {
     let workers: u64 = job.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum();
-    u64::from(job.copies) * (workers + u64::from(job.copies_per_node))
+    let launching = job.launch.as_ref().map_or(0, |launch| u64::from(launch.threads) - 1);
+    u64::from(job.copies) * (workers + u64::from(job.copies_per_node) * (1 + launching))
+}
+
+/// What this machine has by itself, or not at all, is not emulated.
+fn check_cores(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
+    let node = &scenario.cluster.node;
+    let locks = job.loader.stages.iter().any(|stage| stage.lock > 0.0)
+        || job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0);
+    let loads = job.loader.requests.is_some_and(|requests| requests.to_device);
+    let what = [
+        (node.smt.is_some(), "the hardware threads of a core: leave out `cluster.node.smt`"),
+        (
+            node.memory_bandwidth.is_finite(),
+            "the bandwidth of memory: leave out `cluster.node.memory_bandwidth`",
+        ),
+        (locks, "an interpreter's lock: leave out `gil`"),
+        (job.cpu.inner.is_some(), "inner threads: leave out `inner_threads`"),
+        (
+            job.cpu.quota.is_finite(),
+            "a quota of cores: leave out `cpu_quota`, and set it around forebay",
+        ),
+        (loads, "copies in the trainer's way: write `pin_memory`, or leave out `to_device`"),
+    ];
+    match what.into_iter().find(|(there, _)| *there) {
+        None => Ok(()),
+        Some((_, what)) => {
+            Err(Failure::Lacking(format!("a live run of `{}` does not emulate {what}", job.name)))
+        }
+    }
 }
 
 fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
+    check_cores(scenario, job)?;
     let (name, dataset) = (&job.name, &scenario.datasets[job.dataset]);
     let refuse = |what: String| Err(Failure::Lacking(what));
     if job.nodes > 1 {

@@ -2,6 +2,8 @@
 //! network trains on a batch of its own: what a step costs does not depend on the values.
 
 use super::clock::Clock;
+use super::launch::Launch;
+use crate::account::{Segment, launch_waits};
 use crate::engine::{Span, Time};
 use crate::probe::cpu::{self, Network};
 use crate::random::{Purpose, Sampler, Streams};
@@ -31,11 +33,20 @@ impl Trainer {
     }
 
     /// Carries out a step whose batch is there since `since`.
-    pub(super) fn step(&mut self, number: u64, since: Time, clock: Clock, over: &AtomicBool) {
+    ///
+    /// Gives what it waited for meanwhile, in order.
+    pub(super) fn step(
+        &mut self,
+        number: u64,
+        since: Time,
+        clock: Clock,
+        over: &AtomicBool,
+    ) -> Vec<Segment> {
         match self {
             Trainer::Emulated(emulated) => emulated.step(number, since, clock, over),
             Trainer::Cpu(network) => {
                 black_box(network.step());
+                Vec::new()
             }
         }
     }
@@ -53,6 +64,7 @@ pub(super) struct Emulated {
     /// Time of a step before jitter [s].
     seconds: f64,
     jitter: Option<Sampler>,
+    launch: Option<Launch>,
     streams: Streams,
     owner: u64,
     model: u64,
@@ -65,15 +77,50 @@ impl Emulated {
     pub(super) fn new(job: &Job, node: &Node, streams: Streams, owner: u64, model: u64) -> Self {
         let seconds = job.step.seconds(job.batch as f64) / node.gpu_speed;
         let jitter = job.step.jitter.as_ref().map(Sampler::new);
-        Emulated { seconds, jitter, streams, owner, model, owed: Span::ZERO }
+        let launch = job.launch.as_ref().map(Launch::new);
+        Emulated { seconds, jitter, launch, streams, owner, model, owed: Span::ZERO }
     }
 
     /// Carries out a step whose batch is there since `since`.
-    pub(super) fn step(&mut self, number: u64, since: Time, clock: Clock, over: &AtomicBool) {
+    ///
+    /// Its trainer's own work keeps cores busy first. Where the device computes meanwhile, the step
+    /// ends with the later of the two.
+    pub(super) fn step(
+        &mut self,
+        number: u64,
+        since: Time,
+        clock: Clock,
+        over: &AtomicBool,
+    ) -> Vec<Segment> {
+        let span = self.span(number);
+        let Some(launch) = &self.launch else {
+            self.sleep(span, since, clock, over);
+            return Vec::new();
+        };
+        let work = launch.carry_out(self.streams, self.owner, self.model, number);
+        let launched = clock.now().max(since);
+        if !launch.overlap {
+            self.sleep(span, launched, clock, over);
+            return launch_waits(since, work, since, launched).to_vec();
+        }
+        let done = since + span;
+        if launched > done {
+            return launch_waits(since, work, done, launched).to_vec();
+        }
+        self.sleep(span, since, clock, over);
+        Vec::new()
+    }
+
+    /// How long a step takes.
+    fn span(&self, number: u64) -> Span {
         let factor = self.jitter.as_ref().map_or(1.0, |jitter| {
             jitter.draw(&mut self.streams.at(Purpose::Jitter, self.owner, self.model, number))
         });
-        let span = Span::from_seconds(self.seconds * factor);
+        Span::from_seconds(self.seconds * factor)
+    }
+
+    /// Sleeps for `span` from `since` on, less what the last sleeps were too long.
+    fn sleep(&mut self, span: Span, since: Time, clock: Clock, over: &AtomicBool) {
         if span <= self.owed {
             self.owed = Span(self.owed.0 - span.0);
             return;

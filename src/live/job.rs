@@ -227,8 +227,8 @@ fn train(shared: &Shared, d: u32, device: &mut Trainer) {
     let mut next = shared.next_step(d);
     let (clock, mut woken) = (shared.clock(), Vec::new());
     while let Some((number, since)) = next {
-        device.step(number, since, clock, &shared.over);
-        next = shared.stepped(d, &mut woken);
+        let waits = device.step(number, since, clock, &shared.over);
+        next = shared.stepped(d, &waits, &mut woken);
     }
 }
 

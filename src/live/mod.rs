@@ -7,7 +7,7 @@
 //! - `clock`: wall and CPU time; `sizes`: how large samples are, by the simulator's draws,
 //! - `data`, `reader`: files, and how samples are read from them; `work`: what workers do,
 //! - `pace`: storage as slow as the scenario writes it; `books`: what it serves; `ledger`: where those are,
-//! - `device`: who carries out steps; what the threads of a job copy share, the rules of handing over
+//! - `device`: who carries out steps, `launch`: what trainers do beside them; what the threads of a job copy share, the rules of handing over
 //!   and who is woken are [`crate::hand_over`]'s,
 //! - `store`: data sets that are generated; `job`: one job copy from start to outcome; `children`: several, as processes; `run`: all of it,
 //! - `check`: what this machine lacks; `notes`: what was emulated.
@@ -20,6 +20,7 @@ mod data;
 mod device;
 mod fault;
 mod job;
+mod launch;
 mod ledger;
 mod log;
 mod notes;

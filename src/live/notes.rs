@@ -18,7 +18,8 @@ pub(super) fn of(
     let mut notes = Vec::new();
     let mut folded = false;
     for (job, place) in scenario.jobs.iter().zip(places) {
-        for note in [device(job), data(scenario, job, place.as_ref()), decoding(scenario, job)] {
+        let data = data(scenario, job, place.as_ref());
+        for note in [device(job), launch(job), data, decoding(scenario, job)] {
             notes.extend(note);
         }
         if job.copies_to_devices() && scenario.cluster.node.pcie.is_finite() {
@@ -95,6 +96,11 @@ fn device(job: &Job) -> Option<String> {
         }
         _ => format!("The accelerators of `{name}` are emulated: a step sleeps for its time."),
     })
+}
+
+fn launch(job: &Job) -> Option<String> {
+    job.launch.as_ref()?;
+    Some(format!("The trainers' own work of `{}` keeps cores busy for its time.", job.name))
 }
 
 fn data(scenario: &Scenario, job: &Job, place: Option<&Place>) -> Option<String> {

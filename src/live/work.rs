@@ -22,6 +22,8 @@ enum Work {
     Decode(DecodeLaw),
     Delay(Draw),
     Copy,
+    /// Time of a core for each decoded byte [s/B].
+    Memcpy(f64),
 }
 
 /// Why a worker cannot go on.
@@ -178,6 +180,9 @@ impl Hands {
                 }
             }
             Work::Copy => self.copy(item, log),
+            Work::Memcpy(per_byte) => {
+                compute(Span::from_seconds(per_byte * self.decoded_bytes(item)), log);
+            }
         }
         Ok(())
     }
@@ -215,14 +220,16 @@ impl Hands {
         })
     }
 
+    /// Bytes of an item when decoded.
+    fn decoded_bytes(&self, item: &Item) -> f64 {
+        self.decoded_size.map_or(item.bytes as f64, |size| size * item.samples as f64)
+    }
+
     /// Takes the emulated link to a device for as long as the item's bytes need.
     fn copy(&self, item: &Item, log: &mut Log) {
         let count = self.links.len().max(1) as u64;
         let Some(link) = self.links.get((item.sequence % count) as usize) else { return };
-        let bytes = match self.decoded_size {
-            Some(size) => size * item.samples as f64,
-            None => item.bytes as f64,
-        };
+        let bytes = self.decoded_bytes(item);
         let now = log.begin(Cause::Copy);
         let mut free_at = link.free_at.lock().unwrap_or_else(PoisonError::into_inner);
         let done = now.max(*free_at) + Span::from_seconds(bytes / link.bandwidth);
@@ -250,6 +257,7 @@ fn work(operation: &Operation, index: u64) -> Work {
         Operation::Decode(law) => Work::Decode(*law),
         // Refused: a GPU would do it.
         Operation::Copy | Operation::CopyStored | Operation::Kernel(_) => Work::Copy,
+        Operation::Memcpy(per_byte) => Work::Memcpy(*per_byte),
     }
 }
 

@@ -41,6 +41,8 @@ pub enum Purpose {
     /// How long a refused request waits; owner: job copy, entity: ordinal of the sample, index: request
     /// and attempt.
     BackOff = 14,
+    /// Core-seconds of a trainer's thread; addressed as `Jitter`.
+    Launch = 15,
 }
 
 impl Purpose {

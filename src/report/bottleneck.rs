@@ -95,7 +95,8 @@ impl Context<'_> {
             Cause::Latency => self.own().unwrap_or_else(|| format!("{storage}.latency")),
             Cause::Transfer => self.own().unwrap_or_else(|| self.busiest_link()),
             Cause::Decode => format!("{}.workers", self.job.name),
-            Cause::CpuWait => "node.cores".to_owned(),
+            Cause::CpuWait => self.busiest_of_cores(),
+            Cause::Launch => "node.cores".to_owned(),
             Cause::Order => format!("{}.order", self.job.name),
             Cause::Restart => format!("{}.loader", self.job.name),
             Cause::Copy | Cause::Swap => "node.pcie".to_owned(),
@@ -117,14 +118,25 @@ impl Context<'_> {
     /// The busier of the storage's bandwidth and the NICs if it is full, else the cap of a stream.
     fn busiest_link(&self) -> String {
         let storage = self.storage();
-        let links = [format!("{storage}.bandwidth"), "node.nic".to_owned()];
-        let use_of = |name: &str| {
-            let resource = self.resources.iter().find(|resource| resource.name == name);
-            resource.and_then(|resource| resource.utilisation_max.mean).unwrap_or(0.0)
-        };
-        let [bandwidth, nic] = links;
-        let busier = if use_of(&nic) > use_of(&bandwidth) { nic } else { bandwidth };
-        if use_of(&busier) >= FULL { busier } else { format!("{storage}.per_stream") }
+        let (bandwidth, nic) = (format!("{storage}.bandwidth"), "node.nic".to_owned());
+        let busier = if self.use_of(&nic) > self.use_of(&bandwidth) { nic } else { bandwidth };
+        if self.use_of(&busier) >= FULL { busier } else { format!("{storage}.per_stream") }
+    }
+
+    /// What threads that want cores wait for: cores, or the busier of what goes with them.
+    fn busiest_of_cores(&self) -> String {
+        let job = &self.job.name;
+        let others =
+            [format!("{job}.gil"), format!("{job}.cpu-quota"), "node.memory-bandwidth".to_owned()];
+        others.into_iter().fold("node.cores".to_owned(), |busiest, other| {
+            if self.use_of(&other) > self.use_of(&busiest) { other } else { busiest }
+        })
+    }
+
+    /// Utilisation of the busiest of the resource `name`; 0 if there is none.
+    fn use_of(&self, name: &str) -> f64 {
+        let resource = self.resources.iter().find(|resource| resource.name == name);
+        resource.and_then(|resource| resource.utilisation_max.mean).unwrap_or(0.0)
     }
 
     /// The wait in words.
@@ -142,6 +154,7 @@ impl Context<'_> {
             Cause::Order => "samples held back behind a slower one".to_owned(),
             Cause::Restart => "restarting the loader".to_owned(),
             Cause::Copy => "copies to the device".to_owned(),
+            Cause::Launch => "the trainer's own work on cores".to_owned(),
             Cause::Communication => "communication that training does not hide".to_owned(),
             Cause::Bubble => "pipeline bubbles".to_owned(),
             Cause::Swap => "swapping over PCIe".to_owned(),
@@ -188,9 +201,17 @@ impl Context<'_> {
                 "more loader workers (now {}; each uses one core at most) or cheaper decoding help",
                 self.workers()
             ),
+            Cause::CpuWait if resource.ends_with(".gil") => {
+                "processes as workers, or less work under the interpreter's lock, help".into()
+            }
+            Cause::CpuWait if resource.ends_with(".cpu-quota") => "a larger quota helps".into(),
+            Cause::CpuWait if resource == "node.memory-bandwidth" => {
+                "fewer bytes moved for each sample, or faster memory, help".into()
+            }
             Cause::CpuWait => "more cores per node or cheaper decoding help".into(),
             Cause::Order => "unordered delivery or more workers help".into(),
             Cause::Restart => "keep workers alive between epochs".into(),
+            Cause::Launch => "faster cores, larger batches or fewer launches a step help".into(),
             Cause::Copy => "a faster host link or smaller decoded samples help".into(),
             Cause::Communication => "a faster network or fewer bytes per step help".into(),
             Cause::Bubble => "balance the stages or let them overlap".into(),

@@ -23,6 +23,8 @@ pub enum Cause {
     Restart,
     /// Bytes on their way to the device.
     Copy,
+    /// The trainer's own work on cores: launching kernels, the interpreter.
+    Launch,
     /// A collective that backward does not hide.
     Communication,
     /// A pipeline stage without a batch, or without room for its result.
@@ -39,7 +41,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of the enum.
-    pub const ALL: [Cause; 14] = [
+    pub const ALL: [Cause; 15] = [
         Cause::Open,
         Cause::Latency,
         Cause::Transfer,
@@ -48,6 +50,7 @@ impl Cause {
         Cause::Order,
         Cause::Restart,
         Cause::Copy,
+        Cause::Launch,
         Cause::Communication,
         Cause::Bubble,
         Cause::Swap,
@@ -67,6 +70,7 @@ impl Cause {
             Cause::Order => "order",
             Cause::Restart => "restart",
             Cause::Copy => "copy",
+            Cause::Launch => "launch",
             Cause::Communication => "communication",
             Cause::Bubble => "bubble",
             Cause::Swap => "swap",

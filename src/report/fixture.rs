@@ -36,12 +36,16 @@ pub(super) fn scenario() -> Scenario {
         pipeline: None,
         step: StepTime { fixed: 0.02, per_sample: 0.0, floor: 0.0, jitter: None },
         device: Device::Accelerator,
+        launch: None,
         catalogue: None,
         hand_off: 0.0,
+        cpu: CpuUse::default(),
     };
     let node = Node {
         cores: 8,
         core_speed: vec![],
+        smt: None,
+        memory_bandwidth: f64::INFINITY,
         scheduling: Scheduling::Shared,
         gpus: 1,
         gpu_speed: 1.0,

@@ -104,6 +104,8 @@ fn distributions(scenario: &Scenario) -> Vec<(String, &Distribution)> {
     }
     for job in &scenario.jobs {
         all.extend(job.step.jitter.iter().map(|by| (format!("jitter of `{}`", job.name), by)));
+        let launch = job.launch.iter();
+        all.extend(launch.map(|of| (format!("launches of `{}`", job.name), &of.work)));
         let stages = job.loader.stages.iter();
         let work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
         all.extend(work.filter_map(|operation| match operation {
@@ -113,6 +115,7 @@ fn distributions(scenario: &Scenario) -> Vec<(String, &Distribution)> {
             | Operation::Decode(_)
             | Operation::Copy
             | Operation::CopyStored
+            | Operation::Memcpy(_)
             | Operation::Kernel(_) => None,
         }));
     }

@@ -1,5 +1,7 @@
 //! The machines.
 
+mod smt;
+
 use super::check::Check;
 use super::document::NodeId;
 use super::field::{Field, List};
@@ -9,6 +11,12 @@ use crate::profile::Profile;
 use crate::units::{Bandwidth, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use smt::SmtSettings;
+
+pub use smt::Smt;
+
+/// Most threads of all cores whose speed depends on how many there are.
+const MOST_THREADS: u64 = 100_000_000;
 
 /// Identical nodes on one switch.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +42,8 @@ pub struct Node {
     /// Speed of a core while n of them are busy, against one that is busy alone: entry n − 1, the
     /// last entry with more; empty where they do not slow each other.
     pub core_speed: Vec<f64>,
+    /// Hardware threads of a core; `None`: one.
+    pub smt: Option<Smt>,
     /// How threads get cores.
     pub scheduling: Scheduling,
     /// Accelerators.
@@ -42,6 +52,9 @@ pub struct Node {
     pub gpu_speed: f64,
     /// Main memory [B]; infinite where not given.
     pub memory: f64,
+    /// Bytes that cores at work for loaders and copies to devices move to and from memory, together
+    /// [B/s]; infinite where not given.
+    pub memory_bandwidth: f64,
     /// Host-to-device bandwidth of each GPU [B/s]; infinite where not given.
     pub pcie: f64,
     /// Link between the GPUs of a node.
@@ -110,6 +123,8 @@ struct NodeSettings {
     /// Speed of a core while 1, 2, 3 … of them are busy, against one that is busy alone; the last
     /// holds for more (default: as the profile says, or 1).
     core_speed: Field<List<Factor>>,
+    /// Hardware threads of a core (default: one).
+    smt: Field<SmtSettings>,
     /// How threads get cores (default: "shared").
     scheduling: Field<Scheduling>,
     /// Accelerators (default: 1).
@@ -118,6 +133,9 @@ struct NodeSettings {
     gpu_speed: Field<Factor>,
     /// Main memory (default: infinite).
     memory: Field<Positive<Size>>,
+    /// Bytes that cores at work for loaders, by their jobs' `memory_traffic`, and copies to devices move
+    /// to and from memory, together (default: infinite).
+    memory_bandwidth: Field<Positive<Bandwidth>>,
     /// Host-to-device bandwidth of each GPU (default: infinite).
     pcie: Field<Positive<Bandwidth>>,
     /// Link between the GPUs of a node (default: infinitely fast).
@@ -169,11 +187,12 @@ impl ClusterSettings {
         if needed {
             check.required(at, &self.node, "node", remedy);
         }
-        let node = match self.node.given() {
+        let node: Option<Node> = match self.node.given() {
             Some((at, node)) => node.resolve(check, at),
             None if needed || self.node.is_written() => None,
             None => NodeSettings::default().resolve(check, at),
         };
+        self.check_threads(check, node.as_ref());
         let network = self.network.get();
         Some(Cluster {
             nodes: nodes?.small(),
@@ -182,6 +201,17 @@ impl ClusterSettings {
             nic: network.map_or(f64::INFINITY, |network| or_infinite(&network.nic)),
             latency: network.map_or(0.0, |network| or_zero(&network.latency)),
         })
+    }
+
+    /// What cores get done is kept for each number of threads on each node.
+    fn check_threads(&self, check: Check<'_>, node: Option<&Node>) {
+        let (Some((at, nodes)), Some(node)) = (self.nodes(), node) else { return };
+        let all = nodes.saturating_mul(u64::from(node.most_threads()));
+        if node.most_threads() > 1 && all > MOST_THREADS {
+            let what = format!("the cores of all nodes run {all} threads, which slow each other");
+            let remedy = format!("write fewer nodes or cores: at most {MOST_THREADS} threads");
+            check.wrong(at, what, remedy);
+        }
     }
 
     /// Whether job copies share nodes.
@@ -208,10 +238,15 @@ impl NodeSettings {
         Some(Node {
             cores,
             core_speed: self.core_speed(check, cores, scheduling),
+            smt: match self.smt.given() {
+                Some((at, smt)) => Some(smt.resolve(check, at, scheduling)?),
+                None => None,
+            },
             scheduling,
             gpus: self.gpus.get().map_or(1, |gpus| gpus.small()),
             gpu_speed: self.gpu_speed.get().map_or(1.0, |speed| speed.0),
             memory: or_infinite(&self.memory),
+            memory_bandwidth: or_infinite(&self.memory_bandwidth),
             pcie: or_infinite(&self.pcie),
             intra: Intra {
                 bandwidth: intra.map_or(f64::INFINITY, |intra| or_infinite(&intra.bandwidth)),

@@ -1,7 +1,9 @@
 //! Who trains.
 
+mod cpu;
 mod goal;
 mod interval;
+mod launch;
 mod machine;
 mod model;
 mod pace;
@@ -15,7 +17,9 @@ mod stages;
 use super::{Distribution, StageGraph};
 use crate::law::StepLaw;
 
+pub use cpu::{CpuUse, InnerThreads};
 pub use goal::{ENDLESS, Goal};
+pub use launch::Launch;
 
 /// A training job; `copies` of it run independently, each on nodes of its own.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,10 +61,14 @@ pub struct Job {
     pub step: StepTime,
     /// What the steps run on.
     pub device: Device,
+    /// What the trainers need of the cores beside that, if anything.
+    pub launch: Option<Launch>,
     /// The model that the live world trains; without one it waits for as long as a step takes.
     pub catalogue: Option<Catalogue>,
     /// What it costs a stage's worker to hand an item on [core-s].
     pub hand_off: f64,
+    /// How its threads use cores, beside how long.
+    pub cpu: CpuUse,
 }
 
 /// How the loaders of a job copy, its ranks, split each epoch's samples or shards.

@@ -10,7 +10,7 @@ use super::{BatchInterval, Dataset, Job, Run, Stop};
 
 /// Most storages, data sets, jobs and background loads, of each.
 const MOST_ENTRIES: usize = 1000;
-/// Most workers and model copies of a whole scenario.
+/// Most workers and model copies of a whole scenario, each with all of its threads.
 const MOST_ACTORS: u64 = 10_000_000;
 /// Most units that page caches tell apart: of one node, and of all; each takes up to 12 bytes of our
 /// own memory.
@@ -94,7 +94,10 @@ impl ScenarioSettings {
             let ahead = dataset.and_then(|dataset| dataset.ranges).map_or(0, |of| of.readahead);
             let workers = workers.saturating_mul(1 + u64::from(ahead));
             let workers = workers.saturating_mul(u64::from(job.loaders_per_node()));
-            let each = workers.saturating_add(u64::from(job.copies_per_node));
+            let inner = job.cpu.inner.map_or(1, |inner| u64::from(inner.threads));
+            let trainers = job.launch.as_ref().map_or(1, |launch| u64::from(launch.threads));
+            let trainers = trainers.saturating_mul(u64::from(job.copies_per_node));
+            let each = workers.saturating_mul(inner).saturating_add(trainers);
             let nodes = u64::from(job.copies) * u64::from(job.nodes);
             actors = actors.saturating_add(nodes.saturating_mul(each));
             steps += f64::from(job.copies) * steps_of(run, job, dataset);

@@ -31,12 +31,13 @@ mod sweep;
 mod tests;
 mod value;
 
-pub use cluster::{Cluster, Node, PageCache, Scheduling};
+pub use cluster::{Cluster, Node, PageCache, Scheduling, Smt};
 pub use dataset::{Dataset, Image, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
-    BatchInterval, Catalogue, Device, ENDLESS, Goal, Job, Pipeline, QueueKind, Split, StepTime,
+    BatchInterval, Catalogue, CpuUse, Device, ENDLESS, Goal, InnerThreads, Job, Launch, Pipeline,
+    QueueKind, Split, StepTime,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{

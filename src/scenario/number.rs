@@ -211,42 +211,61 @@ pub(super) struct Factor(pub(super) f64);
 
 impl Factor {
     const MOST: f64 = 1e9;
-    const LEAST: f64 = 1e-9;
+    const RANGE: Range =
+        Range { least: 1e-9, most: Factor::MOST, what: "a number above 0", rest: ", at most 1e9" };
+}
+
+/// A share: a number from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Share(pub(super) f64);
+
+impl Share {
+    const RANGE: Range = Range { least: 0.0, most: 1.0, what: "a number from 0 to 1", rest: "" };
+}
+
+/// Numbers that are accepted, in words too.
+#[derive(Clone, Copy)]
+struct Range {
+    least: f64,
+    most: f64,
+    what: &'static str,
+    rest: &'static str,
+}
+
+impl Visitor<'_> for Range {
+    type Value = f64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.what)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "what is inexact is too large anyway")]
+    fn visit_i64<E: Error>(self, value: i64) -> Result<f64, E> {
+        self.visit_f64(value as f64)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "what is inexact is too large anyway")]
+    fn visit_u64<E: Error>(self, value: u64) -> Result<f64, E> {
+        self.visit_f64(value as f64)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<f64, E> {
+        if (self.least..=self.most).contains(&value) {
+            return Ok(value);
+        }
+        Err(E::custom(format!("{value} is out of range\nwrite {}{}", self.what, self.rest)))
+    }
 }
 
 impl<'de> Deserialize<'de> for Factor {
     fn deserialize<R: Deserializer<'de>>(reader: R) -> Result<Self, R::Error> {
-        struct Number;
+        reader.deserialize_f64(Factor::RANGE).map(Factor)
+    }
+}
 
-        impl Visitor<'_> for Number {
-            type Value = Factor;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number above 0")
-            }
-
-            #[expect(clippy::cast_precision_loss, reason = "what is inexact is too large anyway")]
-            fn visit_i64<E: Error>(self, value: i64) -> Result<Factor, E> {
-                self.visit_f64(value as f64)
-            }
-
-            #[expect(clippy::cast_precision_loss, reason = "what is inexact is too large anyway")]
-            fn visit_u64<E: Error>(self, value: u64) -> Result<Factor, E> {
-                self.visit_f64(value as f64)
-            }
-
-            fn visit_f64<E: Error>(self, value: f64) -> Result<Factor, E> {
-                if (Factor::LEAST..=Factor::MOST).contains(&value) {
-                    return Ok(Factor(value));
-                }
-                Err(E::custom(format!(
-                    "{value} is out of range\nwrite a number above 0, at most {}",
-                    Factor::MOST
-                )))
-            }
-        }
-
-        reader.deserialize_f64(Number)
+impl<'de> Deserialize<'de> for Share {
+    fn deserialize<R: Deserializer<'de>>(reader: R) -> Result<Self, R::Error> {
+        reader.deserialize_f64(Share::RANGE).map(Share)
     }
 }
 
@@ -261,5 +280,19 @@ impl JsonSchema for Factor {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "number", "exclusiveMinimum": 0, "maximum": Factor::MOST })
+    }
+}
+
+impl JsonSchema for Share {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Share".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "minimum": 0, "maximum": 1 })
     }
 }

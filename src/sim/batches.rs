@@ -39,7 +39,10 @@ impl World<'_> {
         if self.loaders[l].requests.is_some() {
             self.replace_request(clock, l as u32);
         }
-        self.compute(clock, d);
+        match self.loaders[l].load {
+            None => self.compute(clock, d),
+            Some(_) => self.use_batch(clock, d),
+        }
     }
 
     /// Worker `w` has made `item` for the trainer of loader `l`.

@@ -5,13 +5,14 @@
 //!
 //! - `job`: job copies and their devices; `loader`: the loader of each of their nodes; `work`: what
 //!   its workers do,
-//! - `node`: cores, NIC, ways to and between GPUs; `mount`: storage as a node sees it; `medium`: what
+//! - `cores`: how its threads get cores; `node`: NIC, ways to and between GPUs; `mount`: storage as a node sees it; `medium`: what
 //!   a storage's kind says,
 //! - `cache`: a node's page cache,
 //! - `background`: loads that are not ours.
 
 mod background;
 mod cache;
+mod cores;
 mod job;
 mod loader;
 mod medium;

@@ -39,10 +39,9 @@ impl World<'_> {
         }
     }
 
-    /// The cores of the node of device `d`: those of its loader.
+    /// How the trainer of device `d` gets the cores of its node.
     fn cores_of(&self, d: u32) -> Cores {
-        let loader = &self.loaders[self.devices[d as usize].loader as usize];
-        self.stages[loader.stages.start as usize].cores
+        self.loaders[self.devices[d as usize].loader as usize].trainer
     }
 
     /// Slots of device `d` are free again.

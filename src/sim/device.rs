@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::account::Segment;
 use crate::engine::Time;
 
+use super::launch::Launching;
 use super::world::World;
 
 /// An accelerator: one pipeline stage of one model copy.
@@ -25,6 +26,8 @@ pub(super) struct Device {
     /// Since when it has done what it does.
     pub(super) since: Time,
     pub(super) state: State,
+    /// What its trainer does on cores for the step, where it does anything.
+    pub(super) launching: Launching,
     /// Steps on the batch at hand.
     pub(super) on_batch: u64,
     /// Its recent waits for input by step, in order of time, for those who waited for it.
@@ -41,6 +44,10 @@ pub(super) enum State {
     Idle,
     /// Waiting for a batch.
     Starving,
+    /// Waiting for its batch to be copied to it.
+    Loading,
+    /// Waiting for its trainer's own work.
+    Launching,
     /// Computing.
     Busy,
 }
@@ -57,6 +64,7 @@ impl Device {
             next: 0,
             since: Time::ZERO,
             state: State::Off,
+            launching: Launching::default(),
             on_batch: 0,
             waits: Vec::new(),
             track: None,

@@ -17,6 +17,10 @@ pub(super) enum Customer {
     Step(u32),
     /// A device that sleeps before it looks for a batch again.
     Sleeper(u32),
+    /// The trainer of a device, at its own work for a step.
+    Launch(u32),
+    /// The batch of a device, on its way there.
+    Load(u32),
     /// An endless background transfer.
     Endless,
 }
@@ -34,6 +38,8 @@ pub(super) enum Event {
     Computed(u32),
     /// A device has done its part of a step.
     Stepped(u32),
+    /// The trainer of a device has done its own work for a step.
+    Launched(u32),
     /// A background load's next request arrives.
     Arrived(u32),
     /// A table of throughput may have served a request.

@@ -5,12 +5,13 @@
 //! the behaviour of one kind of component to it:
 //!
 //! - `workers`, `read` and `sizes`: the workers of loader stages and what their operations ask of
-//!   the machine; `limiter`: requests that are refused and come again,
+//!   the machine; `team`: their inner threads; `limiter`: requests that are refused and come again,
 //! - `cached`: what of that a node's page cache holds,
 //! - `stages`: hand-over between stages, order, blocking; `requests`: loaders that make what they are
 //!   asked for,
 //! - `trainer`: steps, and the barrier between model copies; `device`: accelerators; `batches`: what
-//!   they take from a loader; `core_steps`: steps on the node's cores; `pipeline`: from stage to stage;
+//!   they take from a loader, `load`: on its way to them; `core_steps`: steps on the node's cores; `launch`: what trainers do there
+//!   beside their devices; `pipeline`: from stage to stage;
 //!   `waits`: what devices waited for beside batches,
 //! - `background`, `station`, `barrier`,
 //! - `build` and its folder: from the scenario to the start; `collect`: from the end to the outcome.
@@ -29,7 +30,9 @@ mod core_steps;
 mod device;
 mod event;
 mod gpus;
+mod launch;
 mod limiter;
+mod load;
 mod pipeline;
 mod polling;
 mod ranges;
@@ -39,6 +42,7 @@ mod sizes;
 mod stages;
 mod station;
 mod table;
+mod team;
 mod trainer;
 mod tuned;
 mod waits;

@@ -14,6 +14,7 @@ use super::barrier::Barrier;
 use super::core_steps::CpuThreads;
 use super::device::State;
 use super::event::{Clock, Delay, Event};
+use super::launch::LaunchRun;
 use super::world::World;
 
 /// One copy of a job.
@@ -33,6 +34,8 @@ pub(super) struct JobRun {
     pub(super) jitter: Option<Sampler>,
     /// Threads of each model copy on the node's cores, where it trains there.
     pub(super) threads: Option<CpuThreads>,
+    /// What each trainer does on them beside its device, if anything.
+    pub(super) launch: Option<Box<LaunchRun>>,
     /// Bytes from one pipeline stage to the next, and the latency before they flow.
     pub(super) activations: f64,
     pub(super) hand_over: Delay,
@@ -102,7 +105,16 @@ impl World<'_> {
         }
     }
 
+    /// Device `d` has what it needs for a step.
     pub(super) fn compute(&mut self, clock: &mut Clock, d: u32) {
+        let launches = self.jobs[self.devices[d as usize].job as usize].launch.is_some();
+        self.devices[d as usize].on_batch += 1;
+        if !launches || self.begin_launch(clock, d) {
+            self.compute_on_device(clock, d);
+        }
+    }
+
+    pub(super) fn compute_on_device(&mut self, clock: &mut Clock, d: u32) {
         let device = &mut self.devices[d as usize];
         let job = &self.jobs[device.job as usize];
         let mut delay = job.stage_times[device.stage as usize];
@@ -113,7 +125,6 @@ impl World<'_> {
         }
         device.state = State::Busy;
         device.since = clock.now;
-        device.on_batch += 1;
         match job.threads {
             None if !self.loaders[device.loader as usize].gpus.is_empty() => {
                 self.compute_beside_kernels(clock, d, delay);
@@ -132,13 +143,20 @@ impl World<'_> {
             // Its job ended while it was at a step beyond the last one.
             return;
         }
-        let j = device.job as usize;
-        let (step, started) = (device.next, device.since);
+        self.jobs[device.job as usize].steps.add_compute(device.since, clock.now);
+        if !self.awaits_launch(clock.now, d) {
+            self.end_step(clock, d);
+        }
+    }
+
+    /// All that device `d` and its trainer do for a step is done.
+    pub(super) fn end_step(&mut self, clock: &mut Clock, d: u32) {
+        let device = &mut self.devices[d as usize];
+        let (j, step) = (device.job as usize, device.next);
         device.next += 1;
         device.state = State::Idle;
         device.since = clock.now;
         let last_stage = device.stage as usize + 1 == self.jobs[j].stage_times.len();
-        self.jobs[j].steps.add_compute(started, clock.now);
         self.trace_device(clock.now, d, "waiting");
         if !last_stage {
             self.hand_over(clock, d + 1);

@@ -94,7 +94,12 @@ impl World<'_> {
                 continue;
             }
             match state {
-                State::Off => {}
+                // No launches where stages overlap.
+                State::Off | State::Launching => {}
+                State::Loading => {
+                    let cause = StallCause::own(Cause::Copy);
+                    self.jobs[j].steps.add_stall(Segment { start, end, cause });
+                }
                 State::Busy => self.jobs[j].steps.add_compute(start, end),
                 State::Idle | State::Starving => {
                     let cause = StallCause::own(Cause::Bubble);

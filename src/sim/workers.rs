@@ -9,6 +9,7 @@ use crate::report::Cause;
 use crate::scenario::Distribution;
 
 use super::event::{Clock, Customer, Delay, Event};
+use super::team::Team;
 use super::world::World;
 
 /// Items of a worker at one instant from which on it may be one that never ends.
@@ -122,6 +123,10 @@ pub(super) enum Work {
     CopyStored,
     /// So long on a GPU for each sample [s].
     Kernel(f64),
+    /// Core-seconds for each of the item's decoded bytes.
+    Memcpy(f64),
+    /// Computing that several threads share.
+    Team(Box<Team>),
 }
 
 impl Work {
@@ -254,6 +259,16 @@ impl World<'_> {
                 Work::Copy => self.begin_copy(clock, w, true),
                 Work::CopyStored => self.begin_copy(clock, w, false),
                 Work::Kernel(per_sample) => self.begin_kernel(clock, w, *per_sample),
+                Work::Memcpy(per_byte) => {
+                    let (seconds, cores) = (per_byte * self.decoded_bytes(w), stage.cores);
+                    let delay = Delay::once(seconds);
+                    self.begin_compute(clock, w, cores, seconds, delay, Phase::Computing)
+                }
+                Work::Team(team) => {
+                    let (threads, cores) = (team.threads, stage.cores);
+                    let seconds = self.team_seconds(team, w);
+                    self.begin_team(clock, w, cores, seconds, threads)
+                }
             };
             if !over {
                 return false;
@@ -292,7 +307,7 @@ impl World<'_> {
         false
     }
 
-    fn draw(&self, draw: &Draw, w: u32) -> (f64, Delay) {
+    pub(super) fn draw(&self, draw: &Draw, w: u32) -> (f64, Delay) {
         if let Some(constant) = draw.constant {
             return constant;
         }
@@ -306,7 +321,7 @@ impl World<'_> {
     }
 
     /// Bytes of the sample that worker `w` is at; behind a stage that gathered several, their mean.
-    fn stored_bytes(&self, w: u32) -> f64 {
+    pub(super) fn stored_bytes(&self, w: u32) -> f64 {
         let worker = &self.workers[w as usize];
         match self.stages[worker.stage as usize].previous {
             None => worker.size,
@@ -394,13 +409,19 @@ impl World<'_> {
             return true;
         }
         let group = loader.pcie[(worker.item.sequence % loader.pcie.len() as u64) as usize];
-        let bytes = match loader.decoded_size.filter(|_| decoded) {
-            Some(size) => size * worker.item.samples as f64,
-            None => worker.item.bytes,
-        };
+        let bytes = if decoded { self.decoded_bytes(w) } else { worker.item.bytes };
         self.enter(clock.now, w, Phase::Copying, Cause::Copy);
         self.network.start(clock.now, group, bytes, Customer::Worker(w));
         false
+    }
+
+    /// Bytes of the item of worker `w` when decoded.
+    fn decoded_bytes(&self, w: u32) -> f64 {
+        let worker = &self.workers[w as usize];
+        match self.loaders[worker.loader as usize].decoded_size {
+            Some(size) => size * worker.item.samples as f64,
+            None => worker.item.bytes,
+        }
     }
 
     /// Worker `w` waits in `phase`, doing what counts as `cause`.

@@ -25,7 +25,7 @@ use super::stages::StageRun;
 use super::station::Station;
 use super::table::Table;
 use super::trainer::JobRun;
-use super::workers::{Waiting, Work, Worker};
+use super::workers::{Cores, Waiting, Work, Worker};
 
 /// What to do beside simulating.
 #[derive(Debug, Clone, Copy, Default)]
@@ -138,6 +138,10 @@ pub(super) struct LoaderRun {
     /// First worker of each stage.
     pub(super) first_worker: Vec<u32>,
     pub(super) level_track: Option<u32>,
+    /// Bytes of a batch that its trainers copy to their devices themselves, if they do.
+    pub(super) load: Option<f64>,
+    /// How its trainers get the node's cores.
+    pub(super) trainer: Cores,
 }
 
 impl LoaderRun {
@@ -187,6 +191,8 @@ impl Model for World<'_> {
                 Customer::Request(r) => self.end_request(r),
                 Customer::Activations(d) => self.handed_over(&mut clock, d),
                 Customer::Step(d) => self.stepped(&mut clock, d),
+                Customer::Launch(d) => self.launched(&mut clock, d),
+                Customer::Load(d) => self.loaded(&mut clock, d),
                 Customer::Sleeper(_) | Customer::Endless => {}
             }
             self.settle(&mut clock);
@@ -203,6 +209,7 @@ impl Model for World<'_> {
             }
             Event::Computed(w) => self.computed(&mut clock, w),
             Event::Stepped(d) => self.stepped(&mut clock, d),
+            Event::Launched(d) => self.launched(&mut clock, d),
             Event::Arrived(load) => self.arrived(&mut clock, load),
             Event::Served(table) => self.serve_table(&mut clock, table),
             Event::Delivered(arm) => self.delivered(&mut clock, arm),
@@ -210,16 +217,9 @@ impl Model for World<'_> {
             Event::Opened(Customer::Request(r)) => self.request_opened(&mut clock, r),
             Event::Waited(Customer::Request(r)) => self.request_bytes(&mut clock, r),
             Event::Waited(Customer::Activations(d)) => self.hand_over_bytes(&mut clock, d),
-            // Nobody opens a file for activations or a step, and endless transfers have begun.
             Event::Waited(Customer::Sleeper(d)) => self.awake(&mut clock, d),
-            Event::Opened(
-                Customer::Range(_)
-                | Customer::Activations(_)
-                | Customer::Step(_)
-                | Customer::Sleeper(_)
-                | Customer::Endless,
-            )
-            | Event::Waited(Customer::Step(_) | Customer::Endless) => {}
+            // Nobody opens a file for others or waits for them, and endless transfers have begun.
+            Event::Opened(_) | Event::Waited(_) => {}
         }
         self.settle(&mut clock);
     }

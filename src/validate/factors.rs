@@ -66,6 +66,7 @@ impl Factors {
                     per_pixel: per_pixel * self.sample,
                 })
             }
+            Operation::Memcpy(per_byte) => Operation::Memcpy(per_byte * self.sample),
             Operation::Kernel(kernel) => Operation::Kernel(crate::scenario::Kernel {
                 per_sample: kernel.per_sample * self.sample,
                 ..*kernel

@@ -114,6 +114,9 @@ fn prepare(scenario: &Scenario, job: &Job, dataset: &Dataset, share: f64) -> f64
         Operation::Compute(seconds) => seconds.mean(),
         Operation::Decode(law) => law.core_seconds(dataset.mean_size(), pixels),
         Operation::Read => dataset.unpacking(),
+        Operation::Memcpy(per_byte) => {
+            per_byte * dataset.decoded_size.unwrap_or_else(|| dataset.mean_size())
+        }
         Operation::Delay(_) | Operation::Copy | Operation::CopyStored | Operation::Kernel(_) => 0.0,
     };
     let (mut slowest, mut total) = (f64::INFINITY, 0.0);

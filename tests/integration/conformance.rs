@@ -290,3 +290,36 @@ fn a_live_run_may_never_begin_or_end_at_once() {
     let job = run_part(&scenario, &part, &stop, || Some(monotonic())).expect("an outcome").job;
     assert!(job.steps.len() <= 5);
 }
+
+#[test]
+fn batches_are_pinned_by_one_thread_and_copied_beside_the_steps() {
+    // System: batches of 400 kB, handed over and pinned at 1 GB/s, then copied at 100 MB/s: 4 ms.
+    // Expectation: a step each 4 ms at the least, which is a wait for the copy.
+    let machine = [("cluster.node.pcie", "\"100 MB/s\""), ("dataset.d.decoded_size", "\"100 kB\"")];
+    let loader = "loader.pytorch = { workers = 2, ipc = \"1 GB/s\", pin_memory = { bandwidth = \"1 GB/s\" \
+                  }, to_device = true }";
+    let scenario = written(&text(20, "model.step = \"1 ms\"", loader), &machine);
+    for (world, job) in worlds(&scenario) {
+        assert!(job.steps[19].end >= 0.079, "{world}: {}", job.steps[19].end);
+        let own = job.stalls.iter().filter(|of| of.cause == StallCause::own(Cause::Copy));
+        let copying = own.map(|stall| stall.seconds).sum::<f64>();
+        assert!(copying >= 20.0 * 2e-3, "{world}: {copying}");
+    }
+}
+
+#[test]
+fn launches_that_last_longer_than_the_device_are_waited_for() {
+    // System: a device of 1 ms, launches of 4 ms; then a device that begins only behind a launch.
+    // Expectation: waits for the launch, and no other but for cores.
+    for (launch, least) in [("\"4 ms\"", 2e-3), ("{ work = \"4 ms\", overlap = false }", 3e-3)] {
+        let model = format!("model = {{ step = \"1 ms\", launch = {launch} }}");
+        for (world, job) in worlds(&scenario(20, &model, "loader.in-memory = {}")) {
+            let of = |cause| {
+                let own = job.stalls.iter().filter(|of| of.cause == StallCause::own(cause));
+                own.map(|stall| stall.seconds).sum::<f64>() / 20.0
+            };
+            assert!(of(Cause::Launch) >= least, "{world}: {launch}: {}", of(Cause::Launch));
+            assert!(job.steps[19].end >= 0.08, "{world}: {launch}: {}", job.steps[19].end);
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! What must hold in every run, whatever the scenario: nothing is lost, nothing is counted twice.
 
+mod cores;
 mod random;
 mod resources;
 mod samples;
@@ -92,6 +93,12 @@ const WHOLE_BATCHES: &str = r#"{ stages = [
   { name = "load", workers = 3, unit = "batch", per_sample = ["read", { compute = "200 us" }], per_item = [{ compute = "1 ms" }], order = "in-order", buffer = 3 },
   { name = "copy", workers = 1, unit = "batch", per_item = ["copy"], buffer = 2 },
 ] }"#;
+
+const TWO_COPIES: &str = "{ data = { copies_per_node = 2 } }";
+const THREADS: &str = r#"{ pytorch = { workers = 3, worker_kind = "thread", gil = 0.4, decode = "300 us",
+  pin_memory = { work = "100 us", bandwidth = "2 GB/s", gil = 0.5 }, to_device = true } }"#;
+const PROCESSES: &str =
+    r#"{ pytorch = { workers = 3, ipc = "1 GB/s", decode = "300 us", to_device = true } }"#;
 
 #[test]
 fn everything_balances_in_scenarios_of_every_kind() {
@@ -217,6 +224,38 @@ parallel.data.copies_per_node = 2
                 ),
             ],
         ),
+        ("launches that wait for cores", {
+            let launch =
+                r#"{ work = { exponential = { mean = "900 us" } }, threads = 3, gil = 0.2 }"#;
+            let two = ("job.parallel", "{ data = { copies_per_node = 2 } }");
+            let cores = ("cluster.node.cores", "2");
+            vec![LATENCY, ("job.model.launch", launch), cores, two, ("job.nodes", "2")]
+        }),
+        ("launches before the device", {
+            let launch = r#"{ work = "700 us", threads = 2, overlap = false }"#;
+            vec![LATENCY, ("job.model.launch", launch), ("job.copies", "2")]
+        }),
+        ("launches with a core each", vec![LATENCY, ("job.model.launch", "\"1500 us\"")]),
+        ("threads with a lock, pinned and copied", {
+            vec![LATENCY, PCIE, (LOADER, THREADS), ("job.parallel", TWO_COPIES)]
+        }),
+        ("processes, not pinned and copied", {
+            vec![LATENCY, PCIE, (LOADER, PROCESSES), ("job.parallel", TWO_COPIES)]
+        }),
+        ("batches copied for a pipeline", vec![LATENCY, PCIE, (LOADER, PROCESSES), PIPELINE]),
+        ("all that threads on cores share", {
+            vec![
+                LATENCY,
+                ("cluster.node.cores", "3"),
+                ("cluster.node.smt", "{ yield = 1.4 }"),
+                ("cluster.node.memory_bandwidth", "\"3 GB/s\""),
+                ("job.memory_traffic", "\"2 GB/s\""),
+                ("job.inner_threads", "{ threads = 3, efficiency = 0.7 }"),
+                ("job.cpu_quota", "2.5"),
+                ("job.copies", "2"),
+                ("cluster.share_nodes", "true"),
+            ]
+        }),
         ("jitter", vec![("job.model.jitter", "{ lognormal = { cv = 0.5 } }"), ("job.nodes", "4")]),
     ];
     for (name, changes) in &cases {

@@ -12,6 +12,7 @@ mod cli;
 mod closed;
 mod conformance;
 mod conservation;
+mod cpu;
 mod dali;
 mod faults;
 mod fletcher;

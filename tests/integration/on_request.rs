@@ -64,8 +64,13 @@ fn epochs(mut scenario: Scenario, epochs: f64) -> Scenario {
 #[test]
 fn after_one_batch_as_many_are_made_as_pytorch_makes() {
     // Recorded with PyTorch 2.5.1, after one `next()` and a long pause: 1 + workers × factor.
-    for (workers, factor, made) in [(2, 2, 5), (3, 4, 13), (4, 1, 5)] {
-        let loader = format!("pytorch = {{ workers = {workers}, prefetch_factor = {factor} }}");
+    // What lies behind the workers changes nothing about that.
+    let behind = ", ipc = \"1 GB/s\", pin_memory = { bandwidth = \"1 GB/s\" }, to_device = true";
+    for ((workers, factor, made), more) in
+        [(2, 2, 5), (3, 4, 13), (4, 1, 5)].into_iter().flat_map(|of| [(of, ""), (of, behind)])
+    {
+        let loader =
+            format!("pytorch = {{ workers = {workers}, prefetch_factor = {factor}{more} }}");
         for (world, job) in worlds(&pausing(&loader)) {
             assert_eq!(job.samples.enqueued, 4 * made, "{world}: {loader}");
             assert_eq!(job.samples.in_progress, 0, "{world}: {loader}");

@@ -3,6 +3,7 @@
 use super::model::step_fit;
 use super::rules::Rules;
 use super::{Device, Job};
+use crate::scenario::document::NodeId;
 use crate::scenario::profile::decode_law;
 use crate::scenario::{Dataset, Operation, Scheduling, StorageKind};
 
@@ -17,6 +18,11 @@ impl Rules<'_> {
             let what = "a model is split over accelerators, not over cores";
             self.check.wrong(at, what, "remove `pipeline`, or write `device = \"accelerator\"`");
         }
+        if job.loader.requests.is_some_and(|requests| requests.to_device) {
+            let at = self.check.blame(&[device], self.at);
+            let what = "cores use batches where they are, so that nothing is copied to a device";
+            self.check.wrong(at, what, "remove `to_device`, or write `device = \"accelerator\"`");
+        }
         let fifo =
             self.around.cluster.is_some_and(|cluster| cluster.node.scheduling == Scheduling::Fifo);
         if fifo {
@@ -25,6 +31,32 @@ impl Rules<'_> {
             let what = "training on cores in \"fifo\" order would hold them for whole steps";
             let remedy = "write `scheduling = \"shared\"`, or `device = \"accelerator\"`";
             self.check.wrong(at, what, remedy);
+        }
+    }
+
+    /// Launches share cores as other threads do, for a device that has the whole model.
+    pub(super) fn check_launch(&self, job: &Job) {
+        let launch = self.settings.model.get().and_then(|model| model.launch.at);
+        let (Some(launch), Some(_)) = (launch, &job.launch) else { return };
+        let pipeline = self.settings.parallel.get().and_then(|parallel| parallel.pipeline.at);
+        if job.pipeline.is_some() {
+            let at = self.check.blame(&[Some(launch), pipeline], self.at);
+            let what = "launches of a model that is split over accelerators are not simulated";
+            self.check.wrong(at, what, "remove `launch` or `pipeline`");
+        }
+        self.check_shared(
+            Some(launch),
+            "the trainer's work on cores in \"fifo\" order would queue",
+        );
+    }
+
+    /// Cores in \"fifo\" order are not shared.
+    pub(super) fn check_shared(&self, written: Option<NodeId>, what: &str) {
+        let scheduling = self.around.cluster.map(|cluster| cluster.node.scheduling);
+        if scheduling == Some(Scheduling::Fifo) {
+            let fifo = self.check.find(&["cluster", "node", "scheduling"]);
+            let at = self.check.blame(&[written, fifo], self.at);
+            self.check.wrong(at, what, "write `scheduling = \"shared\"`, or remove it");
         }
     }
 
@@ -42,6 +74,9 @@ impl Rules<'_> {
             self.remark_decodes(job, dataset);
         }
         self.remark_speed(job);
+        if let Some(cluster) = self.around.cluster {
+            self.remark_cpu(job, &cluster.node);
+        }
     }
 
     fn remark_reads(&self, job: &Job, dataset: &Dataset) {

@@ -1,6 +1,6 @@
 //! How `[job.model]` is written.
 
-use super::{Catalogue, Device, StepTime};
+use super::{Catalogue, Device, Launch, StepTime, launch};
 use crate::law::StepLaw;
 use crate::profile::Fit;
 use crate::scenario::check::Check;
@@ -29,6 +29,9 @@ pub(in crate::scenario) struct ModelSettings {
     /// What the steps run on: "accelerator", or the node's cores: `{ cpu = { threads = 1 } }`
     /// (default: "accelerator").
     pub(super) device: Field<DeviceSettings>,
+    /// Core-seconds that a thread of the trainer needs for each step, while the accelerator computes:
+    /// launching kernels, the interpreter (default: none).
+    pub(super) launch: launch::Written,
 }
 
 /// What training steps run on.
@@ -62,6 +65,7 @@ struct StepSettings {
 pub(in crate::scenario) struct ResolvedModel {
     pub(super) step: StepTime,
     pub(super) device: Device,
+    pub(super) launch: Option<Launch>,
     pub(super) catalogue: Option<Catalogue>,
     /// Whether the step time is the profile's.
     pub(super) measured: bool,
@@ -81,6 +85,7 @@ impl ModelSettings {
             Some((at, jitter)) => Some(jitter.resolve(check, at)?),
             None => None,
         };
+        let launch = launch::resolve(&self.launch, check, device);
         let measured = !self.step.is_written();
         let step = match self.step.given() {
             Some((at, step)) => step.resolve(check, at)?,
@@ -88,7 +93,8 @@ impl ModelSettings {
             None => return None,
         };
         let jitter = jitter.or(step.jitter.clone());
-        Some(ResolvedModel { step: StepTime { jitter, ..step }, device, catalogue, measured })
+        let step = StepTime { jitter, ..step };
+        Some(ResolvedModel { step, device, launch, catalogue, measured })
     }
 
     /// The step time that the profile knows.

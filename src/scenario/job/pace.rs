@@ -59,12 +59,15 @@ impl Way<'_> {
             }
             Operation::Kernel(kernel) => kernel.per_sample / self.cluster.node.gpu_speed,
             Operation::CopyStored => self.dataset.mean_size() / self.cluster.node.pcie,
-            Operation::Copy => {
-                let decoded = self.dataset.decoded_size.unwrap_or_else(|| self.dataset.mean_size());
-                decoded / self.cluster.node.pcie
-            }
+            Operation::Memcpy(per_byte) => per_byte * self.decoded(),
+            Operation::Copy => self.decoded() / self.cluster.node.pcie,
         })
         .sum()
+    }
+
+    /// Mean bytes of a decoded sample.
+    fn decoded(&self) -> f64 {
+        self.dataset.decoded_size.unwrap_or_else(|| self.dataset.mean_size())
     }
 
     /// Mean time to read a sample at its fastest: out of the page cache, where there is one [s].

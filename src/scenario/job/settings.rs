@@ -1,7 +1,8 @@
 //! How `[[job]]` is written.
 
+use super::cpu::InnerSettings;
 use super::interval::IntervalSettings;
-use super::model::ModelSettings;
+use super::model::{ModelSettings, ResolvedModel};
 use super::parallel::{Loaders, ParallelSettings};
 use super::prefill::Prefill;
 use super::rules::Rules;
@@ -9,15 +10,21 @@ use super::{BatchInterval, Device, Job, Pipeline, QueueKind, Split, StepTime};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
-use crate::scenario::loader::settings::{LoaderSettings, ResolvedLoader};
-use crate::scenario::number::{Amount, Count};
+use crate::scenario::loader::settings::{LoaderSettings, OnNode, ResolvedLoader};
+use crate::scenario::number::{Amount, Count, Factor, Positive};
 use crate::scenario::profile::time;
 use crate::scenario::{Cluster, Dataset, Storage};
-use crate::units::Time;
+use crate::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 
-/// In place of a step time that is wrong.
-const NO_STEP: StepTime = StepTime { fixed: 0.0, per_sample: 0.0, floor: 0.0, jitter: None };
+/// In place of a model that is wrong.
+const NO_MODEL: ResolvedModel = ResolvedModel {
+    step: StepTime { fixed: 0.0, per_sample: 0.0, floor: 0.0, jitter: None },
+    device: Device::Accelerator,
+    launch: None,
+    catalogue: None,
+    measured: false,
+};
 
 /// A training job; `copies` of it run independently, each on nodes of its own.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
@@ -63,6 +70,15 @@ pub(in crate::scenario) struct JobSettings {
     /// Core-seconds of a loader's worker to hand an item on to the next stage or the queue (default:
     /// as the profile says, or 0 s).
     pub(super) hand_off: Field<Amount<Time>>,
+    /// Cores that each copy may use on each node, as a control group's quota; may be a fraction
+    /// (default: all).
+    pub(super) cpu_quota: Field<Factor>,
+    /// Threads that share a worker's computing for one sample, as OpenMP's or OpenCV's do (default:
+    /// none).
+    pub(super) inner_threads: Field<InnerSettings>,
+    /// Bytes that a core at work for the loader moves to and from memory, in the time of its work
+    /// (default: none).
+    pub(super) memory_traffic: Field<Positive<Bandwidth>>,
 }
 
 /// What jobs refer to; `None` where it is wrong.
@@ -103,8 +119,7 @@ impl JobSettings {
         let model = self.model.given().and_then(|(at, model)| model.resolve(check, at));
         let rules = Rules { settings: self, check, at, around, loader: loader.as_ref() };
         let measured = model.as_ref().is_some_and(|model| model.measured);
-        let (step, device, catalogue) =
-            model.map_or((NO_STEP, Device::Accelerator, None), |m| (m.step, m.device, m.catalogue));
+        let model = model.unwrap_or(NO_MODEL);
         // What is wrong has been recorded; with something in its place the rest can be checked.
         let job = Job {
             name: self.name.get().cloned().unwrap_or_default(),
@@ -123,13 +138,17 @@ impl JobSettings {
             copies_per_node: self.data().map_or(1, |(_, copies)| copies),
             loader_per_copy: self.loaders() == Some(Loaders::PerRank),
             pipeline: self.pipeline(check),
-            step,
-            device,
-            catalogue,
+            step: model.step,
+            device: model.device,
+            launch: model.launch,
+            catalogue: model.catalogue,
             hand_off: self.hand_off(check),
+            cpu: self.cpu(check),
         };
         rules.check(&job);
         rules.check_device(&job);
+        rules.check_launch(&job);
+        rules.check_cpu(&job);
         if !check.lenient {
             rules.remark(&job, measured);
         }
@@ -145,8 +164,12 @@ impl JobSettings {
         let (at, loader) = self.loader.given()?;
         // Without a batch other problems of the loader are still worth finding.
         let batch = self.batch.get().map_or(1, |batch| batch.0);
+        let devices = match self.loaders() {
+            Some(Loaders::PerRank) => 1,
+            _ => self.data().map_or(1, |(_, copies)| copies),
+        };
         let cores = around.cluster.map_or(1, |cluster| cluster.node.cores);
-        loader.resolve(check, at, batch, cores, dataset)
+        loader.resolve(check, at, batch, OnNode { cores, devices }, dataset)
     }
 
     fn hand_off(&self, check: Check<'_>) -> f64 {

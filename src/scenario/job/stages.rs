@@ -84,7 +84,9 @@ impl Job {
     #[must_use]
     pub fn copies_to_devices(&self) -> bool {
         let stages = self.loader.stages.iter();
-        stages.flat_map(|s| s.per_sample.iter().chain(&s.per_item)).any(Operation::copies)
+        let requests = self.loader.requests.as_ref();
+        requests.is_some_and(|requests| requests.to_device)
+            || stages.flat_map(|s| s.per_sample.iter().chain(&s.per_item)).any(Operation::copies)
     }
 
     /// What the loader does on the GPUs, if it does anything there.

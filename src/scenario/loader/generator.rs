@@ -25,6 +25,11 @@ pub(super) struct GeneratorSettings {
 }
 
 impl GeneratorSettings {
+    /// Whether workers are processes.
+    pub(super) fn processes(&self) -> bool {
+        self.processes.get().copied().unwrap_or(false)
+    }
+
     /// The graph of `worker`, which makes batches of `batch` samples, with room for `queue` of them.
     pub(super) fn graph(
         &self,
@@ -35,7 +40,7 @@ impl GeneratorSettings {
         batch: u64,
     ) -> StageGraph {
         let workers = worker.workers;
-        let processes = self.processes.get().copied().unwrap_or(false);
+        let processes = self.processes();
         let alike = if processes { 1.0 / f64::from(workers.max(1)) } else { 1.0 };
         let distinct = self.distinct.get().map_or(alike, |share| share.0);
         if let (Some(at), true) = (self.distinct.at, distinct > 1.0) {

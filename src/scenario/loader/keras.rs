@@ -3,14 +3,15 @@
 use super::decode::{self, DecodeSettings};
 use super::generator::GeneratorSettings;
 use super::settings::{ResolvedLoader, optional};
+use super::workers::{Workers, remark};
 use super::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
 use crate::scenario::Dataset;
 use crate::scenario::check::Check;
 use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
-use crate::scenario::number::{Amount, Count};
-use crate::units::Time;
+use crate::scenario::number::{Amount, Count, Positive, Share};
+use crate::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -32,6 +33,13 @@ pub(in crate::scenario) struct Keras {
     decode: Field<DecodeSettings>,
     /// Core-seconds of a worker to put a batch together and hand it over (default: 0 s).
     collate: Field<Varying<Time>>,
+    /// `use_multiprocessing`: workers are processes, otherwise threads (default: false).
+    use_multiprocessing: Field<bool>,
+    /// Share of a thread's computing in which it holds the interpreter's lock (default: 0).
+    gil: Field<Share>,
+    /// Rate at which a process hands a batch over, decoded, as work of its core: pickling, a pipe
+    /// (default: infinite).
+    ipc: Field<Positive<Bandwidth>>,
     /// Time to start a worker, one after the other, at the beginning of each epoch (default: 0 s).
     start: Field<Amount<Time>>,
     /// The old `GeneratorEnqueuer` over a generator instead (default: `OrderedEnqueuer` over a `Sequence`).
@@ -51,6 +59,7 @@ impl Keras {
         let decode = decode::of_sample(&self.decode, check, at, dataset)?;
         let collate = optional(&self.collate, check, Operation::Compute)?;
         let workers = workers?.small();
+        let pool = self.pool(check, workers);
         // Beside those in the queue, one is submitted and waits for room there.
         let ahead = if workers == 0 { 0 } else { queue + 1 };
         let stage = Stage {
@@ -58,10 +67,11 @@ impl Keras {
             workers: workers.max(1),
             unit: Unit::Batch,
             per_sample: [Operation::Read].into_iter().chain(decode).collect(),
-            per_item: collate.into_iter().collect(),
+            per_item: collate.into_iter().chain(pool.hand_over()).collect(),
             order: Order::Any,
             // And one more while the trainer waits for the first.
             buffer: ahead + 1,
+            lock: pool.lock(check),
             ..Stage::default()
         };
         let last_buffer = self.max_queue_size.at.or(self.workers.at);
@@ -78,8 +88,24 @@ impl Keras {
             start: if workers == 0 { 0.0 } else { self.start.get().map_or(0.0, |time| time.0) },
             persistent: false,
             iterable: false,
+            to_device: false,
         };
         let graph = StageGraph { requests: Some(requests), ..StageGraph::of(vec![stage]) };
         Some(ResolvedLoader { graph, last_buffer })
+    }
+
+    /// What its workers are.
+    fn pool(&self, check: Check<'_>, workers: u32) -> Workers<'_> {
+        let processes = match self.generator.get() {
+            Some(generator) => {
+                let why = "`generator.processes` says what workers are";
+                remark(check, &self.use_multiprocessing, why);
+                generator.processes()
+            }
+            None => self.use_multiprocessing.get().copied().unwrap_or(false),
+        };
+        // Without workers the trainer hands nothing over to itself.
+        let threads = workers == 0 || !processes;
+        Workers { threads, gil: &self.gil, ipc: &self.ipc }
     }
 }

@@ -5,6 +5,7 @@ mod decode;
 mod generator;
 mod in_memory;
 mod keras;
+mod pin;
 mod pytorch;
 mod requests;
 pub(super) mod settings;
@@ -12,6 +13,7 @@ mod stages;
 mod tf_data;
 mod tf_queue;
 mod tunable;
+mod workers;
 
 use super::Distribution;
 use crate::law::DecodeLaw;
@@ -76,6 +78,9 @@ pub struct Stage {
     /// Whether its buffer begins with room for one item, and doubles whenever it had been full and then
     /// was found empty, up to `buffer` (the same of a prefetch; last stage only).
     pub grows: bool,
+    /// Share of its workers' computing in which they hold the interpreter's lock, of which a loader
+    /// and its trainers have one.
+    pub lock: f64,
 }
 
 impl Default for Stage {
@@ -92,6 +97,7 @@ impl Default for Stage {
             kept: 0,
             tuned: false,
             grows: false,
+            lock: 0.0,
         }
     }
 }
@@ -152,6 +158,8 @@ pub enum Operation {
     CopyStored,
     /// Use the item's GPU, beside the steps on it (`per_item` only).
     Kernel(Kernel),
+    /// Use a core to copy the item's decoded bytes [core-s/B].
+    Memcpy(f64),
 }
 
 /// Work of a loader on a GPU.

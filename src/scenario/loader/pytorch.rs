@@ -1,15 +1,18 @@
 //! PyTorch's `DataLoader` over a map-style data set.
 
 use super::decode::{self, DecodeSettings};
+use super::pin::{PinSettings, copying, pinning};
 use super::settings::{ResolvedLoader, optional};
+use super::workers::Workers;
 use super::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
 use crate::scenario::Dataset;
 use crate::scenario::check::Check;
+use crate::scenario::distribution::or_table::TimeOr;
 use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
-use crate::scenario::number::{Amount, Count};
-use crate::units::Time;
+use crate::scenario::number::{Amount, Count, Positive, Share};
+use crate::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -42,11 +45,32 @@ pub(in crate::scenario) struct Pytorch {
     delay: Field<Varying<Time>>,
     /// Core-seconds of a worker to collate a batch and hand it over (default: 0 s).
     collate: Field<Varying<Time>>,
-    /// `pin_memory`: core-seconds of the pinning thread for a batch (default: no such thread).
-    pin_memory: Field<Varying<Time>>,
+    /// `pin_memory`: core-seconds of the pinning thread for a batch, or by its bytes (default: no such
+    /// thread).
+    pin_memory: Field<TimeOr<PinSettings>>,
+    /// Copy each batch to its device, over the PCIe link: beside the steps if it is pinned, otherwise
+    /// in the trainer's way (default: false).
+    to_device: Field<bool>,
+    /// What workers are (default: "process").
+    worker_kind: Field<WorkerKind>,
+    /// Share of a thread's computing in which it holds the interpreter's lock (default: 0).
+    gil: Field<Share>,
+    /// Rate at which a process hands a batch over, decoded, as work of its core: pickling, shared
+    /// memory (default: infinite).
+    ipc: Field<Positive<Bandwidth>>,
     /// Time to start a worker, one after the other, at the beginning of each epoch, or of the first
     /// one if they are persistent (default: 0 s).
     start: Field<Amount<Time>>,
+}
+
+/// What workers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum WorkerKind {
+    /// Processes, each with an interpreter of its own.
+    Process,
+    /// Threads of the trainer's process.
+    Thread,
 }
 
 impl Pytorch {
@@ -55,6 +79,7 @@ impl Pytorch {
         check: Check<'_>,
         at: NodeId,
         batch: u64,
+        devices: u32,
         dataset: Option<&Dataset>,
     ) -> Option<ResolvedLoader> {
         let workers = check.required(at, &self.workers, "workers", "write `workers = 4`");
@@ -63,29 +88,23 @@ impl Pytorch {
         let decode = decode::of_sample(&self.decode, check, at, dataset)?;
         let delay = optional(&self.delay, check, Operation::Delay)?;
         let collate = optional(&self.collate, check, Operation::Compute)?;
-        let pin = optional(&self.pin_memory, check, Operation::Compute)?;
         let workers = workers?.small();
-        if workers == 0 {
-            self.remark_alone(check);
-        }
         let ahead = u64::from(workers) * prefetch;
+        let pin = pinning(&self.pin_memory, check, ahead)?;
+        let pool = self.pool(check, workers);
         let load = Stage {
             name: "worker".to_owned(),
             workers: workers.max(1),
             unit: Unit::Batch,
             per_sample: [Operation::Read].into_iter().chain(decode).chain(delay).collect(),
-            per_item: collate.into_iter().collect(),
+            per_item: collate.into_iter().chain(pool.hand_over()).collect(),
             order: Order::Any,
             buffer: ahead.max(1),
+            lock: pool.lock(check),
             ..Stage::default()
         };
-        let pin = pin.map(|pin| Stage {
-            name: "pin".to_owned(),
-            workers: 1,
-            per_sample: Vec::new(),
-            per_item: vec![pin],
-            ..load.clone()
-        });
+        let to_device = self.to_device.get().copied().unwrap_or(false);
+        let copy = (to_device && pin.is_some()).then(|| copying(devices, ahead));
         let requests = Requests {
             ahead,
             replaced: if workers == 0 { Replaced::WhenWanted } else { Replaced::WhenTaken },
@@ -95,13 +114,25 @@ impl Pytorch {
             start: if workers == 0 { 0.0 } else { self.start.get().map_or(0.0, |time| time.0) },
             persistent: self.persistent_workers.get().copied().unwrap_or(false),
             iterable: self.iterable.get().copied().unwrap_or(false),
+            to_device: to_device && pin.is_none(),
         };
-        let stages = [load].into_iter().chain(pin).collect();
+        let stages = [load].into_iter().chain(pin).chain(copy).collect();
         let last_buffer = self.prefetch_factor.at.or(self.workers.at);
         Some(ResolvedLoader {
             graph: StageGraph { requests: Some(requests), ..StageGraph::of(stages) },
             last_buffer,
         })
+    }
+
+    /// What its workers are; without any, what depends on that has no effect.
+    fn pool(&self, check: Check<'_>, workers: u32) -> Workers<'_> {
+        if workers == 0 {
+            self.remark_alone(check);
+        }
+        let kind = self.worker_kind.get().copied().unwrap_or(WorkerKind::Process);
+        // The trainer hands nothing over to itself.
+        let threads = workers == 0 || kind == WorkerKind::Thread;
+        Workers { threads, gil: &self.gil, ipc: &self.ipc }
     }
 
     fn check_last(&self, check: Check<'_>, batch: u64, dataset: Option<&Dataset>) {
@@ -119,9 +150,15 @@ impl Pytorch {
 
     /// Without workers nothing is asked for ahead, and nothing is started.
     fn remark_alone(&self, check: Check<'_>) {
-        let written =
-            [self.prefetch_factor.at, self.in_order.at, self.persistent_workers.at, self.start.at];
-        for at in written.into_iter().chain([self.iterable.at]).flatten() {
+        let written = [
+            self.prefetch_factor.at,
+            self.in_order.at,
+            self.persistent_workers.at,
+            self.start.at,
+            self.worker_kind.at,
+            self.iterable.at,
+        ];
+        for at in written.into_iter().flatten() {
             let path = check.document.path(at);
             check.remark(format!("`{path}` has no effect: there are no workers."));
         }

@@ -23,6 +23,8 @@ pub struct Requests {
     /// Whether each worker has files of its own and is no longer asked when it has read them (PyTorch's
     /// `IterableDataset`), rather than any worker making any batch.
     pub iterable: bool,
+    /// Whether the trainer copies each batch to its device, which waits for that.
+    pub to_device: bool,
 }
 
 /// When a request is replaced by the next.

@@ -28,7 +28,7 @@ pub(in crate::scenario) enum LoaderSettings {
     /// TensorFlow 1 queue: threads that read, decode and enqueue samples.
     TfQueue(TfQueue),
     /// PyTorch's `DataLoader`: processes that make whole batches, asked in turn.
-    Pytorch(Pytorch),
+    Pytorch(Box<Pytorch>),
     /// Keras' `OrderedEnqueuer`: a pool of workers, and a queue of promised batches.
     Keras(Keras),
     /// TensorFlow's `tf.data`: reads and calls in parallel, batches, a prefetch.
@@ -63,15 +63,24 @@ pub(in crate::scenario) struct ResolvedLoader {
     pub(in crate::scenario) last_buffer: Option<NodeId>,
 }
 
+/// What a loader has on a node.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::scenario) struct OnNode {
+    /// Cores of the node.
+    pub(in crate::scenario) cores: u32,
+    /// Devices that it feeds.
+    pub(in crate::scenario) devices: u32,
+}
+
 impl LoaderSettings {
-    /// The checked stages of the loader at node `at`, on nodes of so many cores, for batches of `batch`
-    /// samples of `dataset`.
+    /// The checked stages of the loader at node `at`, on such nodes, for batches of `batch` samples of
+    /// `dataset`.
     pub(in crate::scenario) fn resolve(
         &self,
         check: Check<'_>,
         at: NodeId,
         batch: u64,
-        cores: u32,
+        node: OnNode,
         dataset: Option<&Dataset>,
     ) -> Option<ResolvedLoader> {
         match self {
@@ -81,10 +90,12 @@ impl LoaderSettings {
                 let graph = StageGraph::of(stages);
                 Some(ResolvedLoader { graph, last_buffer })
             }
-            Self::Pytorch(settings) => settings.resolve(check, check.inside(at), batch, dataset),
+            Self::Pytorch(settings) => {
+                settings.resolve(check, check.inside(at), batch, node.devices, dataset)
+            }
             Self::Keras(settings) => settings.resolve(check, check.inside(at), batch, dataset),
             Self::TfData(settings) => {
-                settings.resolve(check, check.inside(at), batch, cores, dataset)
+                settings.resolve(check, check.inside(at), batch, node.cores, dataset)
             }
             Self::Dali(settings) => settings.resolve(check, check.inside(at), batch, dataset),
             Self::InMemory(_) => Some(InMemory::resolve()),
@@ -164,9 +175,13 @@ fn check_reads(check: Check<'_>, stages: &[Placed]) {
     }
 }
 
-/// Single samples are decoded.
+/// Single samples are decoded, and items as a whole copied by a core.
 fn check_decodes(check: Check<'_>, stages: &[Placed]) {
     for placed in stages {
+        let operations = placed.stage.per_sample.iter().zip(&placed.per_sample);
+        for (_, &at) in operations.filter(|(op, _)| matches!(op, Operation::Memcpy(_))) {
+            check.wrong(at, "whole items are copied by a core", "write it in `per_item`");
+        }
         let operations = placed.stage.per_item.iter().zip(&placed.per_item);
         for (_, &at) in operations.filter(|(op, _)| matches!(op, Operation::Decode(_))) {
             check.wrong(at, "only single samples are decoded", "write it in `per_sample`");

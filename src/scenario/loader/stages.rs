@@ -9,7 +9,7 @@ use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
 use crate::scenario::number::{Count, Positive};
-use crate::units::{self, Batches, Samples, Time};
+use crate::units::{self, Bandwidth, Batches, Samples, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::borrow::Cow;
@@ -52,6 +52,8 @@ enum OperationSettings {
     Read,
     /// Copy the item's decoded bytes to the device.
     Copy,
+    /// Use a core to copy the item's decoded bytes, at this rate: `per_item` only.
+    Memcpy(Positive<Bandwidth>),
     /// Decode the sample, `per_sample` only: alone as the profile says, or for core-seconds, which
     /// may depend on its bytes and pixels.
     Decode(DecodeSettings),
@@ -114,6 +116,7 @@ fn operations(
         let operation = match settings {
             OperationSettings::Read => Operation::Read,
             OperationSettings::Copy => Operation::Copy,
+            OperationSettings::Memcpy(rate) => Operation::Memcpy(1.0 / rate.0),
             OperationSettings::Decode(decode) => {
                 decode.resolve(check, check.inside(at), dataset)?
             }

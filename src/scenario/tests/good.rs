@@ -18,10 +18,12 @@ fn the_example_of_the_design_is_read() {
             node: Node {
                 cores: 20,
                 core_speed: vec![],
+                smt: None,
                 scheduling: Scheduling::Shared,
                 gpus: 4,
                 gpu_speed: 1.0,
                 memory: 256.0 * f64::from(1 << 30),
+                memory_bandwidth: f64::INFINITY,
                 pcie: 12e9,
                 intra: Intra { bandwidth: 20e9, latency: 10e-6 },
                 page_cache: None,
@@ -100,8 +102,10 @@ fn fletcher_job() -> Job {
         pipeline: None,
         step: StepTime { fixed: 2e-3, per_sample: 15.6e-6, floor: 0.0, jitter: None },
         device: Device::Accelerator,
+        launch: None,
         catalogue: None,
         hand_off: 0.0,
+        cpu: CpuUse::default(),
     }
 }
 

@@ -3,15 +3,16 @@
 use crate::account::Steps;
 use crate::engine::Time;
 use crate::random::Sampler;
-use crate::scenario::{Device as Processor, Goal, Job};
+use crate::scenario::{Device as Processor, Goal, Job, Launch};
 use crate::sim::barrier::Barrier;
 use crate::sim::core_steps::CpuThreads;
 use crate::sim::device::Device;
 use crate::sim::event::Delay;
+use crate::sim::launch::LaunchRun;
 use crate::sim::trainer::JobRun;
 
 use super::Builder;
-use super::node::speed_alone;
+use super::cores::speed_alone;
 
 /// A job copy being built.
 pub(super) struct JobCopy<'s> {
@@ -81,6 +82,7 @@ impl Builder<'_, '_> {
             stage_times,
             jitter: job.step.jitter.as_ref().map(Sampler::new),
             threads,
+            launch: job.launch.as_ref().map(|launch| Box::new(launch_run(launch))),
             activations,
             hand_over: latency.map_or(Delay::once(0.0), |seconds| self.recurring(seconds)),
             goal: of.goal,
@@ -109,6 +111,11 @@ impl Builder<'_, '_> {
             }
         }
     }
+}
+
+fn launch_run(launch: &Launch) -> LaunchRun {
+    let Launch { work, threads, overlap, .. } = launch;
+    LaunchRun { work: Sampler::new(work), threads: *threads, overlap: *overlap }
 }
 
 /// Share of the step that each pipeline stage takes.

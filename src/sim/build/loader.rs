@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::account::{HandOver, Queue, Requests, Tuner};
 use crate::random::FileOrder;
-use crate::scenario::Job;
+use crate::scenario::{Dataset, Job};
 use crate::sim::polling::Polling;
 use crate::sim::read::{Mount, ShardCursor, Source};
 use crate::sim::stages::StageRun;
@@ -12,9 +12,9 @@ use crate::sim::workers::{Cores, Worker};
 use crate::sim::world::LoaderRun;
 
 use super::Builder;
+use super::cores::OnCores;
 use super::job::JobCopy;
 use super::mount::Client;
-use super::node::threads_of;
 use super::work::operations_of;
 
 impl Builder<'_, '_> {
@@ -22,10 +22,10 @@ impl Builder<'_, '_> {
     pub(super) fn loader(&mut self, copy: &JobCopy, rank: u32, process: Option<u32>) {
         let job = copy.job;
         let dataset = &self.scenario.datasets[job.dataset];
-        let (mount, cores) = self.mount_and_cores(job);
+        let (mount, cores) = self.mount_and_cores(copy);
         let (first_stage, first) =
             (self.parts.stages.len() as u32, self.parts.workers.len() as u32);
-        let first_worker = self.stages(copy, cores, process);
+        let first_worker = self.stages(copy, &cores, process);
         let order = FileOrder::new(dataset, job.split, rank, job.loaders());
         let loader = LoaderRun {
             job: copy.number,
@@ -38,6 +38,8 @@ impl Builder<'_, '_> {
             gpus: self.gpus(job),
             intra: self.intra(job),
             decoded_size: dataset.decoded_size,
+            load: loads(job, dataset),
+            trainer: cores.of_trainers(self, job),
             queue: queue(copy),
             requests: self.requests(copy, rank),
             polling: job.loader.generator.map(|generator| Box::new(Polling::new(generator))),
@@ -65,13 +67,16 @@ impl Builder<'_, '_> {
         Some(Box::new(requests))
     }
 
-    /// The storage of `job` as the node being built sees it, and the node's cores.
-    fn mount_and_cores(&mut self, job: &Job) -> (Mount, Cores) {
+    /// The storage of a job as the node being built sees it, and the node's cores.
+    fn mount_and_cores(&mut self, copy: &JobCopy) -> (Mount, OnCores) {
+        let job = copy.job;
         let request = self.scenario.datasets[job.dataset].mean_request();
         let (mut mount, route, rest) = self.mount(job.storage, Client::Node(request));
-        let (cores, link) = self.cores(threads_of(job), rest.coupled.is_some());
-        if let (Some(coupled), Some(link)) = (rest.coupled, link) {
-            mount.group = Some(self.coupled(route, link, coupled));
+        let cores = self.on_cores(job, copy.number, rest.coupled.is_some());
+        if let Some(coupled) = rest.coupled
+            && let Some(group) = cores.coupled(self, route, coupled)
+        {
+            mount.group = Some(group);
             // Where the line is much slower than a core, what takes longer than alone waits for it.
             mount.alone = if coupled.cpu > coupled.alone / 2.0 { coupled.alone } else { 0.0 };
         }
@@ -79,13 +84,14 @@ impl Builder<'_, '_> {
     }
 
     /// Adds stages and workers of the next loader; the first worker of each stage.
-    fn stages(&mut self, copy: &JobCopy, cores: Cores, process: Option<u32>) -> Vec<u32> {
+    fn stages(&mut self, copy: &JobCopy, cores: &OnCores, process: Option<u32>) -> Vec<u32> {
         let job = copy.job;
         let (l, first) = (self.parts.loaders.len() as u32, self.parts.stages.len() as u32);
         let mut first_worker = Vec::new();
         for (index, stage) in job.loader.stages.iter().enumerate() {
             first_worker.push(self.parts.workers.len() as u32);
             let s = first + index as u32;
+            let cores = cores.of_stage(self, job, stage);
             let run = self.stage(copy, index, l, first, cores);
             self.parts.stages.push(run);
             for i in 0..stage.workers {
@@ -113,6 +119,13 @@ impl Builder<'_, '_> {
             hand_over: HandOver::new(job, index, copy.goal.quota),
         }
     }
+}
+
+/// Bytes of a batch that the trainers of `job` copy to their devices themselves, if they do.
+fn loads(job: &Job, dataset: &Dataset) -> Option<f64> {
+    let sample = dataset.decoded_size.unwrap_or_else(|| dataset.mean_size());
+    job.loader.requests.filter(|requests| requests.to_device)?;
+    Some(sample * job.batch as f64)
 }
 
 /// The last buffer, with its history where reports show it.

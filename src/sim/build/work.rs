@@ -1,7 +1,8 @@
 //! What workers do, operation by operation.
 
 use crate::random::{Purpose, Sampler};
-use crate::scenario::{Distribution, Job, Operation, Stage};
+use crate::scenario::{Distribution, InnerThreads, Job, Operation, Stage};
+use crate::sim::team::Team;
 use crate::sim::workers::{Draw, Work};
 
 use super::Builder;
@@ -21,7 +22,9 @@ impl Builder<'_, '_> {
             for (list, base) in [(&stage.per_sample, 0), (&stage.per_item, LIST)] {
                 for (operation, salt) in list.iter().zip((salt + base) as u64..) {
                     let work = self.work(operation, salt, pixels);
-                    self.parts.works.push(work);
+                    // Inner threads are at work on single samples.
+                    let team = job.cpu.inner.filter(|_| base == 0);
+                    self.parts.works.push(in_team(work, team));
                 }
             }
             if job.hand_off > 0.0 {
@@ -46,7 +49,19 @@ impl Builder<'_, '_> {
             Operation::Kernel(kernel) => {
                 Work::Kernel(kernel.per_sample / self.scenario.cluster.node.gpu_speed)
             }
+            Operation::Memcpy(per_byte) => Work::Memcpy(*per_byte),
         }
+    }
+}
+
+/// Computing that a team's threads share, if there is one.
+fn in_team(work: Work, team: Option<InnerThreads>) -> Work {
+    match (work, team) {
+        (work @ (Work::Compute(_) | Work::Decode(..)), Some(team)) => {
+            let InnerThreads { threads, efficiency } = team;
+            Work::Team(Box::new(Team { work, threads, speed: f64::from(threads) * efficiency }))
+        }
+        (work, _) => work,
     }
 }
 

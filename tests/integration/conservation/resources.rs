@@ -1,5 +1,6 @@
 //! Resources: what they served is what was asked of them.
 
+use super::models;
 use forebay::report::{JobOutcome, Outcome, ResourceOutcome};
 use forebay::scenario::{
     Distribution, Job, Layout, Operation, SampleSizes, Scenario, StorageKind, Unit,
@@ -99,6 +100,12 @@ fn audit_cores(name: &str, scenario: &Scenario, outcome: &Outcome) {
     let (mut low, mut high) = (0.0, 0.0);
     for copy in &outcome.jobs {
         let job = &scenario.jobs[copy.job];
+        if let Some(launch) = &job.launch {
+            let Distribution::Constant(work) = launch.work else { return };
+            let each = work * f64::from(launch.threads) * models(job) as f64;
+            low += each * copy.steps.len() as f64;
+            high += each * (copy.steps.len() + 1) as f64;
+        }
         let dataset = &scenario.datasets[job.dataset];
         if let Layout::RowGroups(groups) = dataset.layout {
             let SampleSizes::Drawn(Distribution::Constant(_)) = dataset.sizes else { return };
@@ -107,17 +114,18 @@ fn audit_cores(name: &str, scenario: &Scenario, outcome: &Outcome) {
             low += dataset.unpacking() * copy.samples.enqueued as f64;
             high += dataset.unpacking() * (copy.samples.started as f64 + ahead);
         }
+        let threads = job.cpu.inner.map_or(1.0, |inner| 1.0 / inner.efficiency);
         for stage in &job.loader.stages {
             let items = if stage.unit == Unit::Batch { job.batch as f64 } else { 1.0 };
-            let lists = [(&stage.per_sample, 1.0), (&stage.per_item, items)];
-            for (operations, samples) in lists {
+            let lists = [(&stage.per_sample, 1.0, threads), (&stage.per_item, items, 1.0)];
+            for (operations, samples, threads) in lists {
                 for operation in operations {
                     match operation {
                         Operation::Compute(Distribution::Constant(work)) => {
-                            low += work * copy.samples.enqueued as f64 / samples;
-                            high += work * copy.samples.started as f64 / samples;
+                            low += work * threads * copy.samples.enqueued as f64 / samples;
+                            high += work * threads * copy.samples.started as f64 / samples;
                         }
-                        Operation::Compute(_) => return,
+                        Operation::Compute(_) | Operation::Memcpy(_) => return,
                         _ => {}
                     }
                 }

@@ -1,0 +1,184 @@
+//! A node's cores, and what threads that use them share beside: a quota, an interpreter's lock, the
+//! bandwidth of memory.
+
+use crate::fluid::{Capacity, Demand, GroupId, LinkId, Use};
+use crate::scenario::{Device as Processor, Job, Node, Scheduling, Stage};
+use crate::sim::event::Delay;
+use crate::sim::station::Station;
+use crate::sim::workers::Cores;
+use crate::sim::world::{Member, Service};
+
+use super::Builder;
+use super::medium::Coupled;
+
+/// What the threads of one loader and of its trainers get a node's cores through.
+pub(super) struct OnCores {
+    /// Where nothing else is shared.
+    plain: Cores,
+    /// The cores themselves, where threads share them.
+    link: Option<LinkId>,
+    quota: Option<LinkId>,
+    lock: Option<LinkId>,
+    memory: Option<LinkId>,
+}
+
+impl Builder<'_, '_> {
+    /// What a loader of job copy number `copy` on the node being built gets cores through; `coupled`:
+    /// bytes on their way use them too.
+    pub(super) fn on_cores(&mut self, job: &Job, copy: u32, coupled: bool) -> OnCores {
+        let (plain, link) = self.cores(threads_of(job), coupled || shares_more(job));
+        let memory = (job.cpu.traffic > 0.0).then(|| self.memory()).flatten();
+        let quota = job.cpu.quota.is_finite().then(|| self.quota(job, copy));
+        let locks = job.loader.stages.iter().any(|stage| stage.lock > 0.0)
+            || job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0);
+        let lock = locks.then(|| {
+            let link = self.network.link(Capacity::Fixed(1.0));
+            self.resource(&format!("{}.gil", job.name), "thread", 1.0, Member::Link(link));
+            link
+        });
+        OnCores { plain, link, quota, lock, memory }
+    }
+
+    /// The cores of one more node, for so many threads, and the link that they are where threads
+    /// share them. As long as each thread can have a core of its own, sharing and slots are the same,
+    /// and slots are had without solving for rates; not so where busy cores slow each other, or more
+    /// than cores is shared.
+    fn cores(&mut self, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
+        if let Some(known) = self.on_nodes.entry(self.node).or_default().cores {
+            return known;
+        }
+        // Others may come.
+        let threads = if self.scenario.cluster.share_nodes { u32::MAX } else { threads };
+        let made = self.new_cores(threads, shared);
+        self.on_nodes.entry(self.node).or_default().cores = Some(made);
+        made
+    }
+
+    fn new_cores(&mut self, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
+        let node = &self.scenario.cluster.node;
+        let slowed = node.core_speed.iter().any(|speed| *speed != 1.0);
+        if node.scheduling == Scheduling::Fifo || threads <= node.cores && !slowed && !shared {
+            return (self.core_slots(node), None);
+        }
+        let link = self.core_link(node, threads);
+        (Cores::Shared(self.group(&[link], 1.0)), Some(link))
+    }
+
+    /// Cores that are taken one by one.
+    fn core_slots(&mut self, node: &Node) -> Cores {
+        // Each visit brings its own service time.
+        let service = Delay::once(0.0);
+        let station = self.station(Service { queue: Station::new(node.cores), service });
+        self.resource("node.cores", "cores", f64::from(node.cores), Member::Station(station));
+        Cores::Fifo(station)
+    }
+
+    /// Cores that so many threads share.
+    fn core_link(&mut self, node: &Node, threads: u32) -> LinkId {
+        let most = node.most_threads();
+        let by_threads = |most| (1..=most).map(|threads| node.core_capacity(threads));
+        let (capacity, shared) = match most {
+            1 => (f64::from(node.cores), Capacity::Fixed(f64::from(node.cores))),
+            _ => {
+                let table = by_threads(most.min(threads.max(1))).collect();
+                (by_threads(most).fold(0.0, f64::max), Capacity::ByFlows(table))
+            }
+        };
+        let link = self.network.link(shared);
+        self.resource("node.cores", "cores", capacity, Member::Link(link));
+        link
+    }
+
+    /// The quota of a job copy on the node being built.
+    fn quota(&mut self, job: &Job, copy: u32) -> LinkId {
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.quotas.get(&copy));
+        if let Some(known) = known {
+            return *known;
+        }
+        let link = self.network.link(Capacity::Fixed(job.cpu.quota));
+        let name = format!("{}.cpu-quota", job.name);
+        self.resource(&name, "cores", job.cpu.quota, Member::Link(link));
+        self.on_nodes.entry(self.node).or_default().quotas.insert(copy, link);
+        link
+    }
+
+    /// The memory of the node being built, where its bandwidth is limited.
+    pub(super) fn memory(&mut self) -> Option<LinkId> {
+        let bandwidth = self.scenario.cluster.node.memory_bandwidth;
+        if bandwidth.is_infinite() {
+            return None;
+        }
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.memory);
+        if known.is_some() {
+            return known;
+        }
+        let link = self.own_link("node.memory-bandwidth", bandwidth);
+        self.on_nodes.entry(self.node).or_default().memory = Some(link);
+        Some(link)
+    }
+}
+
+impl OnCores {
+    /// How the workers of `stage` of `job` get cores.
+    pub(super) fn of_stage(&self, builder: &mut Builder, job: &Job, stage: &Stage) -> Cores {
+        self.with(builder, stage.lock, job.cpu.traffic)
+    }
+
+    /// How the trainers of `job` get them.
+    pub(super) fn of_trainers(&self, builder: &mut Builder, job: &Job) -> Cores {
+        self.with(builder, job.launch.as_ref().map_or(0.0, |launch| launch.lock), 0.0)
+    }
+
+    /// How threads get cores that hold the lock for this share of their time, and move so many bytes
+    /// in a second of it. While they wait for that, cores still count them as theirs.
+    fn with(&self, builder: &mut Builder, lock: f64, traffic: f64) -> Cores {
+        let Some(link) = self.link else { return self.plain };
+        let uses =
+            [(Some(link), 1.0), (self.quota, 1.0), (self.lock, lock), (self.memory, traffic)];
+        let used = |(link, per_unit): (Option<LinkId>, f64)| Some(Use { link: link?, per_unit });
+        let route = uses.into_iter().filter_map(used).collect();
+        Cores::Shared(builder.network.group(Demand { route, weight: 1.0, cap: 1.0 }))
+    }
+
+    /// The way of bytes over `route` that use cores too, where their threads count as others do:
+    /// alike by the share of a core.
+    pub(super) fn coupled(
+        &self,
+        builder: &mut Builder,
+        route: Vec<LinkId>,
+        coupled: Coupled,
+    ) -> Option<GroupId> {
+        let Coupled { cpu, alone } = coupled;
+        let cores = [Some(self.link?), self.quota].into_iter().flatten();
+        let cores = cores.map(|link| Use { link, per_unit: cpu });
+        let bytes = route.into_iter().map(|link| Use { link, per_unit: 1.0 });
+        let route = bytes.chain(cores).collect();
+        Some(builder.network.group(Demand { route, weight: 1.0 / cpu, cap: 1.0 / alone }))
+    }
+}
+
+/// Whether threads of a job share more than cores, so that slots will not do.
+fn shares_more(job: &Job) -> bool {
+    job.cpu.quota.is_finite()
+        || job.cpu.inner.is_some()
+        || job.cpu.traffic > 0.0
+        || job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0)
+        || job.loader.stages.iter().any(|stage| stage.lock > 0.0)
+}
+
+/// Speed of each of so many threads that have the cores to themselves.
+pub(super) fn speed_alone(node: &Node, threads: u32) -> f64 {
+    (node.core_capacity(threads) / f64::from(threads)).min(1.0)
+}
+
+/// Threads of a job's loaders and trainers on one node.
+fn threads_of(job: &Job) -> u32 {
+    let workers = job.loader.stages.iter().fold(0, |sum, stage| stage.workers.saturating_add(sum));
+    let workers = workers.saturating_mul(job.loaders_per_node());
+    let workers = workers.saturating_mul(job.cpu.inner.map_or(1, |inner| inner.threads));
+    let threads = match job.device {
+        Processor::Accelerator => job.launch.as_ref().map_or(0, |launch| launch.threads),
+        Processor::Cpu { threads } => threads,
+    };
+    workers.saturating_add(threads.saturating_mul(job.copies_per_node))
+}

@@ -1,0 +1,103 @@
+//! What a trainer does on the node's cores for a step, beside its device: launching kernels, the
+//! interpreter. Where the device computes meanwhile, a step takes the longer of the two.
+
+use super::device::State;
+use super::event::{Clock, Customer, Delay, Event};
+use super::workers::{Cores, Waiting};
+use super::world::World;
+use crate::account::launch_waits;
+use crate::engine::Time;
+use crate::random::{Purpose, Sampler};
+use crate::report::Cause;
+
+/// How the trainers of a job use the node's cores beside their devices.
+#[derive(Debug, Clone)]
+pub(super) struct LaunchRun {
+    /// Core-seconds of each thread.
+    pub(super) work: Sampler,
+    pub(super) threads: u32,
+    /// Whether the device computes meanwhile.
+    pub(super) overlap: bool,
+}
+
+/// A launch in progress.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Launching {
+    since: Time,
+    /// Core-seconds of each thread.
+    work: f64,
+    /// Whether its threads are still at it.
+    open: bool,
+}
+
+impl World<'_> {
+    /// Begins a step of device `d` with its trainer's own work; true if the device computes
+    /// meanwhile.
+    pub(super) fn begin_launch(&mut self, clock: &mut Clock, d: u32) -> bool {
+        let device = &mut self.devices[d as usize];
+        let job = &self.jobs[device.job as usize];
+        let Some(launch) = &job.launch else { return true };
+        let (owner, entity) = (device.job as u64, device.model as u64);
+        let mut generator = self.streams.at(Purpose::Launch, owner, entity, device.next);
+        let work = launch.work.draw(&mut generator);
+        device.launching = Launching { since: clock.now, work, open: true };
+        (device.state, device.since) = (State::Launching, clock.now);
+        let (threads, overlap) = (launch.threads, launch.overlap);
+        match self.loaders[device.loader as usize].trainer {
+            Cores::Shared(group) => {
+                self.network.start_many(clock.now, group, work, threads, Customer::Launch(d));
+            }
+            // There is a core for everyone.
+            Cores::Fifo(station) => {
+                let delay = Delay::once(work);
+                let visit = Waiting { customer: Customer::Launch(d), delay };
+                let station = &mut self.stations[station as usize].queue;
+                for _ in 0..threads {
+                    station.arrive(clock.now, visit);
+                }
+                clock.after(delay, Event::Launched(d));
+            }
+        }
+        if !overlap {
+            self.trace_device(clock.now, d, Cause::Launch.name());
+        }
+        overlap
+    }
+
+    /// The threads of the trainer of device `d` are done with its step.
+    pub(super) fn launched(&mut self, clock: &mut Clock, d: u32) {
+        let device = &mut self.devices[d as usize];
+        device.launching.open = false;
+        let (state, l) = (device.state, device.loader);
+        let (job, Launching { since, work, .. }) = (device.job as usize, device.launching);
+        let Some(launch) = &self.jobs[job].launch else { return };
+        let (threads, overlap) = (launch.threads, launch.overlap);
+        if let Cores::Fifo(station) = self.loaders[l as usize].trainer {
+            for _ in 0..threads {
+                self.stations[station as usize].queue.leave(clock.now);
+            }
+        }
+        if state != State::Launching {
+            return;
+        }
+        for wait in launch_waits(since, work, self.devices[d as usize].since, clock.now) {
+            self.jobs[job].steps.add_stall(wait);
+        }
+        if overlap {
+            self.end_step(clock, d);
+        } else {
+            self.compute_on_device(clock, d);
+        }
+    }
+
+    /// Whether device `d`, which has computed, must wait for its trainer's threads; it does.
+    pub(super) fn awaits_launch(&mut self, now: Time, d: u32) -> bool {
+        let device = &mut self.devices[d as usize];
+        if !device.launching.open {
+            return false;
+        }
+        (device.state, device.since) = (State::Launching, now);
+        self.trace_device(now, d, Cause::Launch.name());
+        true
+    }
+}

@@ -1,0 +1,396 @@
+//! Cores: what trainers do there themselves, and what threads share beside them, against closed forms.
+
+use forebay::report::{Cause, Outcome, StallCause, summarise};
+use forebay::scenario::{Override, ScenarioFile};
+
+use super::base::{base, changed, outcome};
+use super::runs::{simulate, steady};
+use super::support::Place;
+
+fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
+    let error = value / expected - 1.0;
+    assert!(error.abs() <= tolerance, "{what}: {value} instead of {expected} ({error:+.4})");
+}
+
+/// Batches that are there, so that nothing but the trainer matters.
+const SYNTHETIC: (&str, &str) = ("job.loader", "{ in-memory = {} }");
+const LAUNCH: &str = "job.model.launch";
+
+/// Mean step time after the first 20 steps [s].
+fn step(changes: &[(&str, &str)]) -> f64 {
+    steady(&outcome(changes), 20).step
+}
+
+/// Mean time of a step that devices wait for `cause` [s].
+fn stall(outcome: &Outcome, cause: Cause) -> f64 {
+    let job = &outcome.jobs[0];
+    let of = job.stalls.iter().filter(|stall| stall.cause == StallCause::own(cause));
+    of.map(|stall| stall.seconds).sum::<f64>() / job.steps.len() as f64
+}
+
+/// What is said against the base scenario with some keys changed.
+fn refusal(changes: &[(&str, &str)]) -> String {
+    let file = ScenarioFile::parse("test.toml", base()).expect("TOML");
+    let overrides: Vec<Override> = changes
+        .iter()
+        .map(|(key, value)| format!("{key}={value}").parse().expect("an override"))
+        .collect();
+    file.resolve(&overrides).expect_err("contradictory").to_string()
+}
+
+#[test]
+fn a_step_takes_the_longer_of_launching_and_computing() {
+    // System: a device of 1 ms. Expectation: launches hide behind it, or it behind them; the sum of
+    // the two where it begins only when they are done.
+    for (launch, expected) in [
+        ("\"600 us\"", 1e-3),
+        ("\"1500 us\"", 1.5e-3),
+        ("{ work = \"1500 us\", threads = 4 }", 1.5e-3),
+        ("{ work = \"600 us\", overlap = false }", 1.6e-3),
+        ("\"0 s\"", 1e-3),
+    ] {
+        assert_near(launch, step(&[SYNTHETIC, (LAUNCH, launch)]), expected, 1e-9);
+    }
+    // On average max(X, 1 ms) of an exponential X with mean m: 1 ms + m·exp(−1 ms ÷ m).
+    let drawn = r#"{ exponential = { mean = "1 ms" } }"#;
+    let steps = ("run.steps", "40000");
+    let expected = 1e-3 * (1.0 + (-1.0_f64).exp());
+    assert_near("drawn", step(&[SYNTHETIC, (LAUNCH, drawn), steps]), expected, 0.02);
+}
+
+#[test]
+fn time_falls_with_cores_though_data_are_in_memory() {
+    // System: 8 threads of a framework, 10 ms of core each a step, on n cores. Expectation:
+    // 80 ms ÷ min(n, 8).
+    for (cores, expected) in [("1", 80e-3), ("2", 40e-3), ("5", 16e-3), ("8", 10e-3), ("40", 10e-3)]
+    {
+        let launch = (LAUNCH, r#"{ work = "10 ms", threads = 8 }"#);
+        let value = step(&[SYNTHETIC, launch, ("cluster.node.cores", cores)]);
+        assert_near(cores, value, expected, 1e-9);
+    }
+}
+
+#[test]
+fn launches_share_the_cores_with_the_loader() {
+    // System: a thread that decodes 1 ms a batch and the launch of 1 ms. Expectation: side by side
+    // on two cores; on one core, one after the other in effect.
+    let loader = r#"{ threads = 1, capacity = "1 samples", decode = "1 ms" }"#;
+    let changes = [
+        ("storage.s", "{ memory = {} }"),
+        ("job.loader.tf-queue", loader),
+        ("job.batch", "1"),
+        ("job.model.step", "\"1 us\""),
+        (LAUNCH, "\"1 ms\""),
+    ];
+    let on = |cores| step(&[&changes[..], &[("cluster.node.cores", cores)]].concat());
+    assert_near("two cores", on("2"), 1e-3, 1e-6);
+    // No batch is decoded beside the last step.
+    assert_near("one core", on("1"), 2e-3, 0.0126);
+    // Two jobs' trainers on one node's core: twice as long each.
+    let two = [SYNTHETIC, (LAUNCH, "\"2 ms\""), ("job.copies", "2")];
+    let shared = [("cluster.share_nodes", "true"), ("cluster.node.cores", "1")];
+    assert_near("two jobs", step(&[&two[..], &shared[..]].concat()), 4e-3, 1e-6);
+    assert_near("nodes of their own", step(&two), 2e-3, 1e-6);
+}
+
+#[test]
+fn what_devices_wait_for_is_launching_or_a_core_for_it() {
+    // System: two threads of 3 ms on one core, a device of 1 ms. Expectation: 6 ms, of which it
+    // computes 1; the 3 ms beyond the work come first, 2 of them after the device is done.
+    let launch = (LAUNCH, r#"{ work = "3 ms", threads = 2 }"#);
+    let outcome = outcome(&[SYNTHETIC, launch, ("cluster.node.cores", "1")]);
+    assert_near("step", outcome.makespan / 60.0, 6e-3, 1e-9);
+    assert_near("launch", stall(&outcome, Cause::Launch), 3e-3, 1e-9);
+    assert_near("cpu-wait", stall(&outcome, Cause::CpuWait), 2e-3, 1e-9);
+    let cores = outcome.resources.iter().find(|of| of.name == "node.cores").expect("there");
+    assert_near("core-seconds", cores.served, 60.0 * 6e-3, 1e-9);
+}
+
+#[test]
+fn launches_that_make_no_sense_are_refused() {
+    let launch = (LAUNCH, "\"2 ms\"");
+    let cores = ("job.model.device", "{ cpu = { threads = 2 } }");
+    assert!(refusal(&[launch, cores]).contains("a step on cores is the trainer's own work"));
+    let split = ("job.parallel.pipeline", "{ stages = 2 }");
+    assert!(refusal(&[launch, split]).contains("a model that is split over accelerators"));
+    let fifo = ("cluster.node.scheduling", "\"fifo\"");
+    assert!(refusal(&[launch, fifo]).contains("in \"fifo\" order"));
+    assert!(refusal(&[(LAUNCH, "{ threads = 2 }")]).contains("the key `work` is missing"));
+    assert!(refusal(&[(LAUNCH, "{ work = 2 }")]).contains("has no unit"));
+}
+
+/// Batches of 8 samples in memory, decoded in 1 ms of core each; the trainer takes no time.
+const WORKERS: [(&str, &str); 6] = [
+    ("storage.s", "{ memory = {} }"),
+    ("dataset.d.samples", "1000000"),
+    ("job.batch", "8"),
+    ("job.model.step", "\"1 us\""),
+    ("cluster.node.cores", "64"),
+    ("run.steps", "1000"),
+];
+
+/// Samples per second of these workers with more keys changed.
+fn rate(changes: &[(&str, &str)]) -> f64 {
+    8.0 / step(&[&WORKERS[..], changes].concat())
+}
+
+fn pytorch(keys: &str) -> f64 {
+    let loader = format!("{{ pytorch = {{ decode = \"1 ms\", {keys} }} }}");
+    rate(&[("job.loader", loader.as_str())])
+}
+
+#[test]
+fn threads_share_the_interpreter_s_lock_and_processes_do_not() {
+    // System: n workers of 1 ms a sample, of which a share g holds the lock. Expectation for threads:
+    // min(n, 1 ÷ g) samples a millisecond; for processes n, and for threads without it n too.
+    for n in [1_u32, 2, 4, 16] {
+        for g in [0.0, 0.2, 0.5, 1.0] {
+            let keys = format!("workers = {n}, worker_kind = \"thread\", gil = {g:?}");
+            let expected = 1e3 * f64::from(n).min(1.0 / g);
+            assert_near(&keys, pytorch(&keys), expected, 0.03);
+        }
+        let keys = format!("workers = {n}, worker_kind = \"process\", gil = 1.0");
+        assert_near(&keys, pytorch(&keys), 1e3 * f64::from(n), 0.03);
+    }
+    // Keras' workers are threads unless it is told otherwise.
+    let keras = |keys: &str| {
+        let loader = format!("{{ keras = {{ workers = 8, decode = \"1 ms\", {keys} }} }}");
+        rate(&[("job.loader", loader.as_str())])
+    };
+    assert_near("threads", keras("gil = 0.5"), 2e3, 0.03);
+    assert_near("processes", keras("gil = 0.5, use_multiprocessing = true"), 8e3, 0.03);
+}
+
+#[test]
+fn a_lock_is_one_for_a_loader_its_pinning_thread_and_its_trainer() {
+    // System: threads that hold the lock half of their time; the trainer's own work of 4 ms a step
+    // holds it all the time. Expectation: 8 samples need it for 4 ms, so that a step takes 8 ms;
+    // with processes the launches are alone, and the workers are not slower than they.
+    let on = |kind: &str| {
+        let loader = format!(
+            "{{ pytorch = {{ workers = 8, decode = \"1 ms\", worker_kind = \"{kind}\", gil = 0.5 }} }}"
+        );
+        let launch = (LAUNCH, "{ work = \"4 ms\", gil = 1.0 }");
+        8.0 / rate(&[("job.loader", loader.as_str()), launch])
+    };
+    assert_near("threads", on("thread"), 8e-3, 0.03);
+    assert_near("processes", on("process"), 4e-3, 0.03);
+    // The pinning thread holds it for 3 of its 6 ms a batch, and processes do not mind: 4 + 3 ms.
+    let pin = r#"{ pytorch = { workers = 8, decode = "1 ms",
+        pin_memory = { work = "3 ms", gil = 1.0 } } }"#;
+    let launch = (LAUNCH, "{ work = \"4 ms\", gil = 1.0 }");
+    assert_near("pinning", 8.0 / rate(&[("job.loader", pin), launch]), 7e-3, 0.03);
+}
+
+#[test]
+fn processes_pay_for_each_byte_that_they_hand_over() {
+    // System: 8 samples of 1 MB decoded, handed over at 1 GB/s: 8 ms more for a batch of 8 ms.
+    let decoded = ("dataset.d.decoded_size", "\"1 MB\"");
+    let with = |keys: &str| {
+        let loader = format!("{{ pytorch = {{ workers = 4, decode = \"1 ms\", {keys} }} }}");
+        rate(&[("job.loader", loader.as_str()), decoded])
+    };
+    assert_near("nothing", with("in_order = true"), 4e3, 0.03);
+    assert_near("processes", with("ipc = \"1 GB/s\""), 2e3, 0.03);
+    assert_near("threads", with("ipc = \"1 GB/s\", worker_kind = \"thread\""), 4e3, 0.03);
+}
+
+#[test]
+fn one_thread_pins_all_batches() {
+    // System: batches of 8 MB, workers enough. Expectation: one after the other at the pinning
+    // thread's rate, beside what it does for each batch.
+    let decoded = ("dataset.d.decoded_size", "\"1 MB\"");
+    let with = |pin: &str| {
+        let loader =
+            format!("{{ pytorch = {{ workers = 16, decode = \"1 ms\", pin_memory = {pin} }} }}");
+        8.0 / rate(&[("job.loader", loader.as_str()), decoded])
+    };
+    assert_near("bytes", with("{ bandwidth = \"2 GB/s\" }"), 4e-3, 0.01);
+    assert_near("time", with("\"3 ms\""), 3e-3, 0.01);
+    assert_near("both", with("{ work = \"3 ms\", bandwidth = \"2 GB/s\" }"), 7e-3, 0.01);
+}
+
+#[test]
+fn copies_overlap_steps_only_if_pinned() {
+    // System: batches of 8 MB over 1 GB/s to the device, which computes 8 ms or 10 ms. Expectation:
+    // pinned, the longer of copying and computing; not pinned, one after the other, and all of the
+    // copy is a stall.
+    let with = |keys: &str, step_time: &'static str, copies: &'static str| {
+        let loader = format!(
+            "{{ pytorch = {{ workers = 16, decode = \"1 ms\", to_device = true {keys} }} }}"
+        );
+        let changes = [
+            ("job.loader", loader.as_str()),
+            ("dataset.d.decoded_size", "\"1 MB\""),
+            ("cluster.node.pcie", "\"1 GB/s\""),
+            ("job.parallel.data.copies_per_node", copies),
+        ];
+        outcome(&[&WORKERS[..], &changes[..], &[("job.model.step", step_time)]].concat())
+    };
+    let pinned = ", pin_memory = \"10 us\"";
+    for copies in ["1", "2"] {
+        for (keys, step_time, expected) in [
+            ("", "\"8 ms\"", 16e-3),
+            ("", "\"10 ms\"", 18e-3),
+            (pinned, "\"4 ms\"", 8e-3),
+            (pinned, "\"10 ms\"", 10e-3),
+        ] {
+            let outcome = with(keys, step_time, copies);
+            let what = format!("{keys} {step_time}, {copies} devices");
+            assert_near(&what, steady(&outcome, 20).step, expected, 0.01);
+            if keys.is_empty() {
+                assert_near(&what, stall(&outcome, Cause::Copy), 8e-3, 0.01);
+            }
+        }
+    }
+}
+
+/// Threads that decode 1 ms a sample on this many cores.
+fn threads(threads: u32, cores: u32, more: &[(&str, &str)]) -> f64 {
+    let loader = format!(
+        "{{ tf-queue = {{ threads = {threads}, capacity = \"{} samples\", decode = \"1 ms\" }} }}",
+        8 * threads.max(8)
+    );
+    let cores = cores.to_string();
+    let own = [("job.loader", loader.as_str()), ("cluster.node.cores", cores.as_str())];
+    rate(&[&own[..], more].concat())
+}
+
+#[test]
+fn hardware_threads_add_less_than_cores() {
+    // System: 4 cores of two threads, which get 1.3 times as much done together. Expectation: n
+    // samples a millisecond for n ≤ 4 threads, then 4 + 0.3·(n − 4), and 5.2 at most.
+    let smt = [("cluster.node.smt", "{ yield = 1.3 }")];
+    for (n, expected) in [(2, 2.0), (4, 4.0), (6, 4.6), (8, 5.2), (12, 5.2)] {
+        assert_near(&format!("{n} threads"), threads(n, 4, &smt), expected * 1e3, 0.03);
+    }
+    let four = [("cluster.node.smt", "{ threads_per_core = 4, yield = 2 }")];
+    assert_near("4 of a core", threads(16, 4, &four), 8e3, 0.03);
+    // With cores that slow each other, both count.
+    let slowed = [smt[0], ("cluster.node.core_speed", "[1, 0.9, 0.9, 0.5]")];
+    assert_near("slowed", threads(8, 4, &slowed), 2.6e3, 0.03);
+    let fifo = ("cluster.node.scheduling", "\"fifo\"");
+    assert!(refusal(&[smt[0], fifo]).contains("one piece of work at a time"));
+    let much = ("cluster.node.smt", "{ yield = 2.5 }");
+    assert!(refusal(&[much]).contains("do not get 2.5 times as much done"));
+}
+
+#[test]
+fn a_quota_limits_a_job_and_nobody_else() {
+    // System: 8 threads on 16 cores. Expectation: as many samples a millisecond as the quota has
+    // cores; two jobs on the node each have theirs.
+    for (quota, expected) in [("3.5", 3.5), ("0.25", 0.25), ("8", 8.0), ("12", 8.0)] {
+        assert_near(quota, threads(8, 16, &[("job.cpu_quota", quota)]), expected * 1e3, 0.03);
+    }
+    let two = [("job.cpu_quota", "3.5"), ("job.copies", "2"), ("cluster.share_nodes", "true")];
+    assert_near("two jobs", threads(8, 16, &two), 3.5e3, 0.03);
+    let tight = [&two[..], &[("job.cpu_quota", "12")]].concat();
+    assert_near("two jobs on few cores", threads(8, 4, &tight), 2e3, 0.03);
+    // Training on cores is held to it too.
+    let train = [
+        SYNTHETIC,
+        ("job.model.device", "{ cpu = { threads = 4 } }"),
+        ("job.cpu_quota", "2"),
+        ("job.model.step", "\"3 ms\""),
+    ];
+    assert_near("training", step(&train), 6e-3, 1e-6);
+    let launch = [SYNTHETIC, (LAUNCH, "{ work = \"3 ms\", threads = 4 }"), ("job.cpu_quota", "2")];
+    assert_near("launches", step(&launch), 6e-3, 1e-6);
+    assert!(refusal(&[("job.cpu_quota", "0.001")]).contains("less than a control group"));
+    let fifo = ("cluster.node.scheduling", "\"fifo\"");
+    assert!(refusal(&[("job.cpu_quota", "2"), fifo]).contains("in \"fifo\" order"));
+}
+
+#[test]
+fn inner_threads_shorten_a_sample_and_compete_for_cores() {
+    // System: n workers whose samples are decoded by 4 threads of efficiency e. Expectation: 4·e
+    // times as fast as long as there are cores; then e samples a millisecond and core, less than
+    // without them.
+    for (e, text) in [(1.0, "1.0"), (0.8, "0.8")] {
+        let inner = format!("{{ threads = 4, efficiency = {text} }}");
+        let inner = [("job.inner_threads", inner.as_str())];
+        assert_near("one worker", threads(1, 16, &inner), 4e3 * e, 0.03);
+        assert_near("four workers", threads(4, 16, &inner), 16e3 * e, 0.03);
+        assert_near("more than cores", threads(16, 8, &inner), 8e3 * e, 0.03);
+    }
+    let useless = ("job.inner_threads", "{ threads = 4, efficiency = 0 }");
+    assert!(refusal(&[useless]).contains("get nothing done"));
+    let fifo = ("cluster.node.scheduling", "\"fifo\"");
+    assert!(refusal(&[("job.inner_threads", "{ threads = 4 }"), fifo]).contains("one by one"));
+}
+
+#[test]
+fn the_rate_of_a_core_falls_as_cores_fill_the_memory() {
+    // System: Plumber's ResNet pipeline on 16 cores (MLSys 2022): 1.8 minibatches a second and core,
+    // 1.4 with all cores. Here 1 ms a sample at 1 GB/s of a core's traffic, and the bandwidth of
+    // 16 · 1.4 ÷ 1.8 such cores. Expectation: 1 a millisecond and core up to 12 cores, 1.4 ÷ 1.8 at 16.
+    let memory = 16.0 * 1.4 / 1.8;
+    let bandwidth = format!("\"{memory} GB/s\"");
+    let node = [
+        ("cluster.node.memory_bandwidth", bandwidth.as_str()),
+        ("job.memory_traffic", "\"1 GB/s\""),
+    ];
+    for n in [1_u32, 4, 12, 14, 16] {
+        let each = threads(n, 16, &node) / f64::from(n) / 1e3;
+        assert_near(&format!("{n} cores"), each, 1.0_f64.min(memory / f64::from(n)), 0.03);
+    }
+    assert_near("at 16 cores", threads(16, 16, &node) / 16e3 * 1.8, 1.4, 0.03);
+    // Copies to devices need it as well: 1 MB a sample over 2 GB/s of memory beside 10 of PCIe.
+    let loader = r#"{ pytorch = { workers = 16, to_device = true, pin_memory = "1 us" } }"#;
+    let copies = [
+        ("job.loader", loader),
+        ("dataset.d.decoded_size", "\"1 MB\""),
+        ("cluster.node.pcie", "\"10 GB/s\""),
+        ("cluster.node.memory_bandwidth", "\"2 GB/s\""),
+    ];
+    assert_near("copies", rate(&copies), 2e3, 0.03);
+}
+
+#[test]
+fn a_live_run_refuses_what_it_does_not_emulate() {
+    let place = Place::new();
+    for (key, value, said) in [
+        ("cluster.node.smt", "{ yield = 1.3 }", "hardware threads"),
+        ("cluster.node.memory_bandwidth", "\"20 GB/s\"", "bandwidth of memory"),
+        ("job.cpu_quota", "2", "quota"),
+        ("job.inner_threads", "{ threads = 2 }", "inner threads"),
+        (LAUNCH, "{ work = \"1 ms\", gil = 0.5 }", "interpreter's lock"),
+        ("job.loader", "{ pytorch = { workers = 1, to_device = true } }", "trainer's way"),
+    ] {
+        let change = format!("{key}={value}");
+        let fits = ["--set", "job.copies=1", "--set", "cluster.node.cores=1"];
+        let mut live = place.forebay(&[&["live", "s.toml", "--set", &change][..], &fits].concat());
+        let done = live.assert().code(3);
+        let output = done.get_output();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(said), "{key}: {error}");
+    }
+}
+
+#[test]
+fn the_bottleneck_is_what_goes_with_the_cores() {
+    // System: eight threads and cores enough, held up by their lock, a quota or the memory. Expectation:
+    // they wait for cores, and what is to be changed is that.
+    let loader = |keys: &str| {
+        format!(
+            "{{ pytorch = {{ workers = 8, decode = \"1 ms\", worker_kind = \"thread\", {keys} }} }}"
+        )
+    };
+    let (locked, free) = (loader("gil = 0.8"), loader("gil = 0"));
+    let memory =
+        [("cluster.node.memory_bandwidth", "\"2 GB/s\""), ("job.memory_traffic", "\"1 GB/s\"")];
+    type Changes<'c> = &'c [(&'c str, &'c str)];
+    let cases: [(&str, Changes, &str, &str); 4] = [
+        (&locked, &[], "j.gil", "interpreter's lock"),
+        (&free, &[("job.cpu_quota", "2")], "j.cpu-quota", "a larger quota"),
+        (&free, &memory, "node.memory-bandwidth", "faster memory"),
+        (&free, &[("cluster.node.cores", "2")], "node.cores", "more cores"),
+    ];
+    for (loader, more, resource, advice) in cases {
+        let scenario = changed(&[&WORKERS[..], &[("job.loader", loader)], more].concat());
+        let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+        let found = report.bottleneck.expect("a bottleneck");
+        assert_eq!((found.cause.as_str(), found.resource.as_str()), ("cpu-wait", resource));
+        assert!(found.text.contains(advice), "{}", found.text);
+    }
+}
