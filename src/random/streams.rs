@@ -41,6 +41,14 @@ pub enum Purpose {
     /// How long a refused request waits; owner: job copy, entity: ordinal of the sample, index: request
     /// and attempt.
     BackOff = 14,
+    /// Latency of a file that is copied to a node; owner: the node's copying, entity: the file.
+    StagingLatency = 20,
+    /// How long a refused file of it waits; index: attempt.
+    StagingBackOff = 21,
+    /// What leaves a cache on a tier at random; owner: the cache.
+    TierEviction = 22,
+    /// Core-seconds of a sample that is converted on its way to a node; entity: the sample.
+    StagingCompute = 23,
 }
 
 impl Purpose {

@@ -25,6 +25,8 @@ pub(super) fn scenario() -> Scenario {
         stagger: 0.0,
         dataset: 0,
         storage: 0,
+        staging: None,
+        decoded_cache: None,
         batch: 10,
         batch_interval: BatchInterval::Every(1.0),
         loader: StageGraph::of(vec![stage]),
@@ -36,6 +38,7 @@ pub(super) fn scenario() -> Scenario {
         step: StepTime { fixed: 0.02, per_sample: 0.0, floor: 0.0, jitter: None },
         device: Device::Accelerator,
         catalogue: None,
+        worker_memory: 0.0,
         hand_off: 0.0,
     };
     let node = Node {
@@ -65,6 +68,8 @@ pub(super) fn scenario() -> Scenario {
                 limit: None,
             },
             written: Written::default(),
+            tier: None,
+            cache: None,
         }],
         datasets: vec![Dataset {
             name: "digits".into(),

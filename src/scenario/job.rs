@@ -1,8 +1,11 @@
 //! Who trains.
 
+mod convert;
+mod decoded;
 mod goal;
 mod interval;
 mod machine;
+mod memory;
 mod model;
 mod pace;
 mod parallel;
@@ -10,11 +13,15 @@ mod prefill;
 mod rules;
 pub(super) mod settings;
 mod stages;
+mod staging;
 
 use super::{Distribution, StageGraph};
 use crate::law::StepLaw;
 
+pub use convert::Convert;
+pub use decoded::DecodedCache;
 pub use goal::{ENDLESS, Goal};
+pub use staging::{Share, Staging};
 
 /// A training job; `copies` of it run independently, each on nodes of its own.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +41,10 @@ pub struct Job {
     pub dataset: usize,
     /// Index into [`super::Scenario::storage`].
     pub storage: usize,
+    /// How the data set is copied to the nodes first, if it is.
+    pub staging: Option<Staging>,
+    /// What each node keeps of decoded samples, if anything.
+    pub decoded_cache: Option<DecodedCache>,
     /// Samples per model copy and step.
     pub batch: u64,
     /// How often a model copy takes a fresh batch.
@@ -56,6 +67,8 @@ pub struct Job {
     pub device: Device,
     /// The model that the live world trains; without one it waits for as long as a step takes.
     pub catalogue: Option<Catalogue>,
+    /// Memory that each worker of its loaders takes, beside the buffers [B].
+    pub worker_memory: f64,
     /// What it costs a stage's worker to hand an item on [core-s].
     pub hand_off: f64,
 }

@@ -28,6 +28,7 @@ pub mod storage;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod tiers;
 mod value;
 
 pub use cluster::{Cluster, Node, PageCache, Scheduling};
@@ -35,7 +36,8 @@ pub use dataset::{Dataset, Image, Layout, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
-    BatchInterval, Catalogue, Device, ENDLESS, Goal, Job, Pipeline, QueueKind, StepTime,
+    BatchInterval, Catalogue, Convert, DecodedCache, Device, ENDLESS, Goal, Job, Pipeline,
+    QueueKind, Share, Staging, StepTime,
 };
 pub use loader::{
     Dealt, Generator, Kernel, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph,
@@ -44,7 +46,10 @@ pub use loader::{
 pub use problem::{Problem, Problems};
 pub use profile::Reading;
 pub use settings::schema;
-pub use storage::{Access, ReadCpu, RequestLimit, Storage, StorageKind, Targets, Written};
+pub use storage::{
+    Access, CacheUnit, ReadCpu, RequestLimit, Storage, StorageKind, Targets, Tier, TierCache,
+    Written,
+};
 pub use value::{Axis, Override, Value};
 
 /// Everything a run needs, already checked.

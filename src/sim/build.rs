@@ -7,7 +7,8 @@
 //!   its workers do,
 //! - `node`: cores, NIC, ways to and between GPUs; `mount`: storage as a node sees it; `medium`: what
 //!   a storage's kind says,
-//! - `cache`: a node's page cache,
+//! - `cache`: a node's page cache; `tiers`: its caches on its own storage; `staging`: what
+//!   is copied there before,
 //! - `background`: loads that are not ours.
 
 mod background;
@@ -17,11 +18,14 @@ mod loader;
 mod medium;
 mod mount;
 mod node;
+mod staging;
+mod tiers;
 mod work;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::account::Recorder;
+use crate::cache::Cache;
 use crate::engine::{Calendar, Time};
 use crate::fluid::{Demand, GroupId, LinkId, Network, Use};
 use crate::random::Streams;
@@ -35,6 +39,7 @@ use super::limiter::Limiter;
 use super::read::ShardCursor;
 use super::sizes::Sizes;
 use super::stages::StageRun;
+use super::staging::Staging;
 use super::trainer::JobRun;
 use super::workers::{Work, Worker};
 use super::world::{LoaderRun, Member, Resource, Service, World};
@@ -59,6 +64,10 @@ struct Builder<'s, 'c> {
     on_nodes: BTreeMap<u32, OnNode>,
     /// How each data set is cut into units of a page cache, and how many there are in all.
     units: (Vec<Units>, u32),
+    /// The same for caches of whole files.
+    files: (Vec<Units>, u32),
+    /// Lists of which node keeps what, by storage and first of the nodes.
+    lists: BTreeMap<(usize, u32), u32>,
     replication: u32,
     parts: Parts,
 }
@@ -67,6 +76,7 @@ struct Builder<'s, 'c> {
 #[derive(Default)]
 struct Parts {
     jobs: Vec<JobRun>,
+    stagings: Vec<Staging>,
     loaders: Vec<LoaderRun>,
     stages: Vec<StageRun>,
     works: Vec<Work>,
@@ -76,6 +86,8 @@ struct Parts {
     devices: Vec<Device>,
     loads: Vec<Load>,
     caches: Vec<PageCache>,
+    node_caches: Vec<Cache>,
+    holders: Vec<Vec<u32>>,
     limiters: Vec<Limiter>,
     recorder: Option<Recorder>,
 }
@@ -135,7 +147,9 @@ impl<'s, 'c> Builder<'s, 'c> {
             first_operations: Vec::new(),
             node: 0,
             on_nodes: BTreeMap::new(),
-            units: cache::units(&scenario.datasets),
+            units: cache::units(&scenario.datasets, Units::new),
+            files: cache::units(&scenario.datasets, Units::whole),
+            lists: BTreeMap::new(),
             replication,
             parts: Parts { recorder: trace.then(Recorder::default), ..Parts::default() },
         }
@@ -155,7 +169,7 @@ impl<'s, 'c> Builder<'s, 'c> {
 
     /// All of it.
     fn world<'a>(self, streams: Streams) -> World<'a> {
-        let Builder { scenario, network, stations, resources, parts, units, .. } = self;
+        let Builder { scenario, network, stations, resources, parts, units, files, .. } = self;
         let datasets = scenario.datasets.iter().zip(0..);
         World {
             streams,
@@ -163,10 +177,15 @@ impl<'s, 'c> Builder<'s, 'c> {
             stations,
             sizes: datasets.map(|(dataset, id)| Sizes::new(dataset, id)).collect(),
             units: units.0,
+            files: files.0,
+            node_caches: parts.node_caches,
+            holders: parts.holders,
             caches: parts.caches,
             limiters: parts.limiters,
             unfinished: parts.jobs.len(),
             jobs: parts.jobs,
+            stagings: parts.stagings,
+            copies: Vec::new(),
             loaders: parts.loaders,
             stages: parts.stages,
             works: parts.works,
@@ -202,8 +221,12 @@ impl<'s, 'c> Builder<'s, 'c> {
 
     /// Flows over the links of `route`, each of at most `cap`.
     fn group(&mut self, route: &[LinkId], cap: f64) -> GroupId {
-        let route = route.iter().map(|link| Use { link: *link, per_unit: 1.0 }).collect();
-        self.network.group(Demand { route, weight: 1.0, cap })
+        self.way(route.iter().map(|link| Use { link: *link, per_unit: 1.0 }).collect(), cap)
+    }
+
+    /// The same, over links that flows use by more or less than their bytes.
+    fn way(&mut self, route: Vec<Use>, cap: f64) -> GroupId {
+        self.network.group(Demand { route: route.into(), weight: 1.0, cap })
     }
 
     /// `member` is one of the like things that reports call `name`.

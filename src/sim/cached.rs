@@ -7,6 +7,7 @@ use crate::report::CacheRequests;
 use crate::scenario::{Dataset, Layout};
 
 use super::sizes::Sizes;
+use super::tiers::Origin;
 use super::world::World;
 
 /// The page cache of a node.
@@ -35,6 +36,10 @@ pub(super) struct Units {
     per_file: u32,
     /// Bytes of one request, for files of many.
     request: f64,
+    /// Samples of one file, for files of one unit.
+    samples: u64,
+    /// Those of the data set.
+    all: u64,
 }
 
 impl Units {
@@ -45,8 +50,21 @@ impl Units {
             Layout::Shards { request, .. } => request,
         };
         let per_file = dataset.units_per_file();
-        let units = Units { first: first as u32, per_file: per_file as u32, request };
+        let all = dataset.samples;
+        let units =
+            Units { first: first as u32, per_file: per_file as u32, request, samples: 1, all };
         (units, dataset.files().saturating_mul(per_file))
+    }
+
+    /// The same, where each file is a unit.
+    pub(super) fn whole(dataset: &Dataset, first: u64) -> (Units, u64) {
+        let samples = match dataset.layout {
+            Layout::FilePerSample => 1,
+            Layout::Shards { samples_per_shard, .. } => samples_per_shard,
+        };
+        let all = dataset.samples;
+        let units = Units { first: first as u32, per_file: 1, request: 0.0, samples, all };
+        (units, dataset.files())
     }
 
     /// The unit that request number `request` of a file is for, of a size of its own.
@@ -59,8 +77,21 @@ impl Units {
         if self.per_file > 1 {
             return self.request;
         }
-        sizes.of_sample(u64::from(unit - self.first), streams)
+        let first = u64::from(unit - self.first).saturating_mul(self.samples);
+        match self.samples {
+            1 => sizes.of_sample(first, streams),
+            _ => {
+                let end = first.saturating_add(self.samples).min(self.all);
+                sizes.sum(0, 0, first..end, streams)
+            }
+        }
     }
+}
+
+/// Bytes of a unit of any of the data sets, which lie one behind the other.
+pub(super) fn bytes_of(all: &[Units], sizes: &mut [Sizes], streams: &Streams, unit: u32) -> f64 {
+    let dataset = all.partition_point(|units| units.first <= unit) - 1;
+    all[dataset].bytes(unit, &mut sizes[dataset], streams)
 }
 
 impl World<'_> {
@@ -69,30 +100,27 @@ impl World<'_> {
         let worker = &mut self.workers[w as usize];
         let loader = &mut self.loaders[worker.loader as usize];
         let Some(used) = &mut loader.cached else { return false };
-        worker.hit = self.caches[used.cache as usize].kept.look_up(worker.unit);
+        let hit = self.caches[used.cache as usize].kept.look_up(worker.unit);
+        worker.origin = if hit { Origin::PageCache } else { Origin::Storage };
         let epoch = epoch as usize;
         if used.requests.len() <= epoch {
             used.requests.resize(epoch + 1, CacheRequests::default());
         }
         let found = &mut used.requests[epoch];
-        *(if worker.hit { &mut found.hits } else { &mut found.misses }) += 1;
-        worker.hit
+        *(if hit { &mut found.hits } else { &mut found.misses }) += 1;
+        hit
     }
 
     /// The bytes of a request of worker `w` have come, and stay in the page cache.
     pub(super) fn keep(&mut self, w: u32) {
-        let worker = &mut self.workers[w as usize];
+        let worker = &self.workers[w as usize];
         let unit = worker.unit;
-        if std::mem::replace(&mut worker.hit, false) {
+        if worker.origin == Origin::PageCache {
             return;
         }
         let Some(used) = &self.loaders[worker.loader as usize].cached else { return };
         let (all, sizes, streams) = (&self.units, &mut self.sizes, &self.streams);
-        let mut bytes_of = |unit: u32| {
-            // Data sets lie one behind the other.
-            let dataset = all.partition_point(|units| units.first <= unit) - 1;
-            all[dataset].bytes(unit, &mut sizes[dataset], streams)
-        };
+        let mut bytes_of = |unit: u32| bytes_of(all, sizes, streams, unit);
         let bytes = bytes_of(unit);
         self.caches[used.cache as usize].kept.insert(unit, bytes, bytes_of);
     }

@@ -2,7 +2,7 @@
 
 use crate::engine::Time;
 use crate::fluid::LinkUse;
-use crate::random::{Purpose, Sampler};
+use crate::random::{Generator, Purpose, Sampler};
 use crate::report::Cause;
 use crate::scenario::{Distribution, RequestLimit};
 
@@ -46,6 +46,27 @@ impl Limiter {
         true
     }
 
+    /// How long a request waits, by a draw, that is refused after so many refusals; `None`: it is let
+    /// through.
+    pub(super) fn ask(
+        &mut self,
+        now: Time,
+        refusals: &mut u8,
+        generator: impl FnOnce() -> Generator,
+    ) -> Option<Delay> {
+        if self.admits(now) {
+            *refusals = 0;
+            return None;
+        }
+        let RequestLimit { first, most, .. } = self.limit;
+        let longest = (first * f64::from((*refusals).min(60)).exp2()).min(most);
+        *refusals = refusals.saturating_add(1);
+        let wait = Sampler::new(&Distribution::Uniform { low: 0.0, high: longest });
+        let wait = wait.draw(&mut generator());
+        self.waited += wait;
+        Some(Delay::once(wait))
+    }
+
     pub(super) fn usage(&self) -> LinkUse {
         let served = self.served as f64;
         LinkUse { busy: served / self.limit.rate, served, flow_seconds: self.waited }
@@ -55,23 +76,19 @@ impl Limiter {
 impl World<'_> {
     /// Worker `w` asks limiter `l` to let its request through; true if the sample is complete.
     pub(super) fn request(&mut self, clock: &mut Clock, w: u32, l: u32) -> bool {
-        let limiter = &mut self.limiters[l as usize];
         let worker = &mut self.workers[w as usize];
-        if limiter.admits(clock.now) {
-            worker.refusals = 0;
-            return self.wait_for_first_byte(clock, w);
-        }
-        let RequestLimit { first, most, .. } = limiter.limit;
-        let longest = (first * f64::from(worker.refusals.min(60)).exp2()).min(most);
-        worker.refusals = worker.refusals.saturating_add(1);
-        let index = u64::from(worker.requests) * ATTEMPTS + u64::from(worker.refusals) % ATTEMPTS;
+        let attempt = u64::from(worker.refusals.saturating_add(1)) % ATTEMPTS;
+        let index = u64::from(worker.requests) * ATTEMPTS + attempt;
         let owner = u64::from(self.loaders[worker.loader as usize].job);
-        let mut generator = self.streams.at(Purpose::BackOff, owner, worker.position, index);
-        let wait = Sampler::new(&Distribution::Uniform { low: 0.0, high: longest });
-        let wait = wait.draw(&mut generator);
-        limiter.waited += wait;
-        self.enter(clock.now, w, Phase::Refused, Cause::Open);
-        clock.after(Delay::once(wait), Event::Waited(Customer::Worker(w)));
-        false
+        let (streams, position) = (&self.streams, worker.position);
+        let generator = || streams.at(Purpose::BackOff, owner, position, index);
+        match self.limiters[l as usize].ask(clock.now, &mut worker.refusals, generator) {
+            None => self.wait_for_first_byte(clock, w),
+            Some(wait) => {
+                self.enter(clock.now, w, Phase::Refused, Cause::Open);
+                clock.after(wait, Event::Waited(Customer::Worker(w)));
+                false
+            }
+        }
     }
 }

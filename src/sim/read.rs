@@ -6,6 +6,7 @@ use crate::report::Cause;
 use crate::scenario::{Dataset, Layout, ReadCpu, Targets};
 
 use super::event::{Clock, Customer, Delay, Event};
+use super::tiers::{Found, Origin};
 use super::workers::{Phase, Waiting};
 use super::world::World;
 
@@ -36,9 +37,20 @@ pub(super) struct Striped {
     pub(super) ways: Vec<GroupId>,
 }
 
+impl Mount {
+    /// The bytes' way; number `way` of those to targets.
+    #[inline]
+    pub(super) fn way(&self, way: u32) -> Option<GroupId> {
+        match &self.striped {
+            Some(striped) => Some(striped.ways[way as usize]),
+            None => self.group,
+        }
+    }
+}
+
 impl Striped {
     /// Which way request number `request` of `file` goes, for so many bytes.
-    fn way(&self, file: u64, request: u32, bytes: f64) -> u32 {
+    pub(super) fn way(&self, file: u64, request: u32, bytes: f64) -> u32 {
         let Targets { number, stripe_count, .. } = self.targets;
         let serving = self.targets.serving(bytes);
         let offset = (u64::from(request) * u64::from(serving)) % u64::from(stripe_count);
@@ -63,14 +75,16 @@ pub(super) struct ShardCursor {
     next: u64,
     end: u64,
     /// Bytes of the shard not yet requested.
-    unread: f64,
+    pub(super) unread: f64,
     /// Bytes that have come and are not yet used.
     buffered: f64,
     opened: bool,
-    epoch: u64,
+    pub(super) epoch: u64,
     /// Which shard it is, and requests made for it.
-    file: u64,
-    requests: u32,
+    pub(super) file: u64,
+    pub(super) requests: u32,
+    /// Where its first request was found, where there are tiers.
+    pub(super) found: Option<Found>,
 }
 
 /// What a loader reads, and how far it is.
@@ -82,7 +96,7 @@ pub(super) struct Source {
     layout: Layout,
     order: FileOrder,
     next_file: u64,
-    samples: u64,
+    pub(super) samples: u64,
 }
 
 impl Source {
@@ -103,6 +117,10 @@ impl World<'_> {
     #[inline]
     pub(super) fn begin_read(&mut self, clock: &mut Clock, w: u32) -> bool {
         self.locate(w);
+        let loader = self.workers[w as usize].loader;
+        if self.loaders[loader as usize].decoded.is_some() && self.is_decoded(w) {
+            return true;
+        }
         self.fetch(clock, w)
     }
 
@@ -111,19 +129,20 @@ impl World<'_> {
     fn fetch(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
-        let (cached, station) = (loader.cached.as_ref(), loader.mount.station);
+        let (cached, tiers) = (loader.cached.as_ref(), loader.tiers.is_some());
         let open = match loader.source.layout {
             Layout::FilePerSample => {
                 worker.request = worker.size;
-                if let Some(striped) = &loader.mount.striped {
-                    worker.way = striped.way(worker.file, 0, worker.request);
-                }
                 if cached.is_some() {
                     let epoch = worker.position / loader.source.samples;
                     if self.look_up(w, epoch) {
                         return self.first_byte(clock, w);
                     }
                 }
+                if tiers {
+                    self.find_file(w);
+                }
+                self.stripe(w, 0);
                 true
             }
             Layout::Shards { request, .. } => {
@@ -138,9 +157,6 @@ impl World<'_> {
                 let open = !std::mem::replace(&mut shard.opened, true);
                 let number = shard.requests;
                 shard.requests += 1;
-                if let Some(striped) = &loader.mount.striped {
-                    worker.way = striped.way(shard.file, number, worker.request);
-                }
                 if let Some(used) = cached {
                     worker.unit = used.units.of(shard.file, number);
                     let epoch = shard.epoch;
@@ -148,10 +164,14 @@ impl World<'_> {
                         return self.first_byte(clock, w);
                     }
                 }
+                if tiers {
+                    self.find_request(w, number);
+                }
+                self.stripe(w, number);
                 open
             }
         };
-        if open && let Some(station) = station {
+        if open && let Some(station) = self.mount_of(w).station {
             return self.open(clock, w, station);
         }
         self.ask_again(clock, w)
@@ -160,10 +180,25 @@ impl World<'_> {
     /// Asks for the current request, which may be refused; true if the sample is complete.
     #[inline]
     pub(super) fn ask_again(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let loader = self.workers[w as usize].loader;
-        match self.loaders[loader as usize].mount.limiter {
+        match self.mount_of(w).limiter {
             None => self.wait_for_first_byte(clock, w),
             Some(limiter) => self.request(clock, w, limiter),
+        }
+    }
+
+    /// Which targets serve request number `number` of worker `w`, if files are striped over some.
+    #[inline]
+    fn stripe(&mut self, w: u32, number: u32) {
+        let worker = &mut self.workers[w as usize];
+        let loader = &self.loaders[worker.loader as usize];
+        if let Some(striped) = &loader.mount.striped
+            && worker.origin.is_storage()
+        {
+            let file = match loader.source.layout {
+                Layout::FilePerSample => worker.file,
+                Layout::Shards { .. } => self.shards[w as usize].file,
+            };
+            worker.way = striped.way(file, number, worker.request);
         }
     }
 
@@ -185,8 +220,7 @@ impl World<'_> {
     }
 
     pub(super) fn opened(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let loader = self.workers[w as usize].loader;
-        if let Some(station) = self.loaders[loader as usize].mount.station {
+        if let Some(station) = self.mount_of(w).station {
             self.served(clock, station);
         }
         self.wait_for_first_byte(clock, w)
@@ -194,19 +228,19 @@ impl World<'_> {
 
     #[inline]
     pub(super) fn wait_for_first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let worker = &mut self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
-        let delay = match &loader.mount.latency {
+        let delay = match &self.mount_of(w).latency {
             RequestLatency::None => return self.first_byte(clock, w),
             RequestLatency::Constant(delay) => *delay,
             RequestLatency::Drawn(sampler, round_trip) => {
+                let worker = &self.workers[w as usize];
+                let loader = &self.loaders[worker.loader as usize];
                 let (owner, request) = (loader.job as u64, worker.requests as u64);
                 let mut generator =
                     self.streams.at(Purpose::Latency, owner, worker.position, request);
                 Delay::once((sampler.draw(&mut generator) + round_trip).max(0.0))
             }
         };
-        worker.requests += 1;
+        self.workers[w as usize].requests += 1;
         self.enter(clock.now, w, Phase::Latency, Cause::Latency);
         clock.after(delay, Event::Waited(Customer::Worker(w)));
         false
@@ -217,10 +251,9 @@ impl World<'_> {
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
         let (bytes, file) = (worker.request, loader.source.layout == Layout::FilePerSample);
-        let way = match &loader.mount.striped {
-            _ if worker.hit => self.way_in_cache(w),
-            Some(striped) => Some(striped.ways[worker.way as usize]),
-            None => loader.mount.group,
+        let way = match worker.origin {
+            Origin::PageCache => self.way_in_cache(w),
+            _ => self.mount_of(w).way(worker.way),
         };
         let Some(group) = way else { return self.transferred(clock, w) };
         let phase = if file { Phase::Transfer } else { Phase::Request };
@@ -232,7 +265,7 @@ impl World<'_> {
     /// The bytes of a request have come; true if the sample is complete.
     #[inline]
     pub(super) fn transferred(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let mount = &self.loaders[self.workers[w as usize].loader as usize].mount;
+        let mount = self.mount_of(w);
         if mount.cpu == ReadCpu::default() && mount.alone == 0.0 {
             return self.received(clock, w);
         }
@@ -241,9 +274,9 @@ impl World<'_> {
 
     /// The bytes of a request that costs time of a core have come; true if the sample is complete.
     fn receive(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let Mount { cpu, alone, .. } = *self.mount_of(w);
         let worker = &mut self.workers[w as usize];
-        let Mount { cpu, alone, .. } = self.loaders[worker.loader as usize].mount;
-        if alone > 0.0 && !worker.hit {
+        if alone > 0.0 && worker.origin != Origin::PageCache {
             (worker.work, worker.phase) = (alone * worker.request, Phase::Receiving);
             self.split_cpu_wait(clock.now, w);
         }
@@ -260,9 +293,16 @@ impl World<'_> {
     #[inline]
     pub(super) fn received(&mut self, clock: &mut Clock, w: u32) -> bool {
         let loader = &self.loaders[self.workers[w as usize].loader as usize];
-        let layout = loader.source.layout;
-        if loader.cached.is_some() {
+        let (layout, cached) = (loader.source.layout, loader.cached.is_some());
+        let decoded = loader.decoded.is_some();
+        if loader.tiers.is_some() {
+            self.fill(w);
+        }
+        if cached {
             self.keep(w);
+        }
+        if decoded {
+            self.keep_decoded(w);
         }
         match layout {
             Layout::FilePerSample => self.file_read(w),
@@ -298,7 +338,10 @@ impl World<'_> {
         let sample = match source.layout {
             Layout::FilePerSample => {
                 worker.position = (worker.item.first + worker.sample as u64) * nodes + rank;
-                let placed = loader.cached.is_some() || loader.mount.striped.is_some();
+                let placed = loader.cached.is_some()
+                    || loader.tiers.is_some()
+                    || loader.decoded.is_some()
+                    || loader.mount.striped.is_some();
                 if sizes.need_order() || placed {
                     let file = source.order.at(worker.position, job, &self.streams);
                     worker.unit = loader.cached.as_ref().map_or(0, |used| used.units.of(file, 0));

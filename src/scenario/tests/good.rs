@@ -45,6 +45,8 @@ fn the_example_of_the_design_is_read() {
                 limit: None,
             },
             written: Written { bandwidth: true, per_stream: true, latency: true, operations: true },
+            tier: None,
+            cache: None,
         }]
     );
     assert_eq!(
@@ -72,6 +74,8 @@ fn fletcher_job() -> Job {
         stagger: 0.0,
         dataset: 0,
         storage: 0,
+        staging: None,
+        decoded_cache: None,
         batch: 64,
         batch_interval: BatchInterval::Every(1.0),
         loader: StageGraph {
@@ -99,6 +103,7 @@ fn fletcher_job() -> Job {
         step: StepTime { fixed: 2e-3, per_sample: 15.6e-6, floor: 0.0, jitter: None },
         device: Device::Accelerator,
         catalogue: None,
+        worker_memory: 0.0,
         hand_off: 0.0,
     }
 }

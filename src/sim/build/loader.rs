@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::account::{HandOver, Queue, Requests, Tuner};
+use crate::fluid::{LinkId, Use};
 use crate::scenario::Job;
 use crate::sim::polling::Polling;
 use crate::sim::read::{Mount, ShardCursor, Source};
@@ -12,6 +13,7 @@ use crate::sim::world::LoaderRun;
 
 use super::Builder;
 use super::job::JobCopy;
+use super::medium::{Medium, Rest};
 use super::mount::Client;
 use super::node::threads_of;
 use super::work::operations_of;
@@ -21,7 +23,8 @@ impl Builder<'_, '_> {
     pub(super) fn loader(&mut self, copy: &JobCopy, rank: u32, process: Option<u32>) {
         let job = copy.job;
         let dataset = &self.scenario.datasets[job.dataset];
-        let (mount, cores) = self.mount_and_cores(job);
+        let (mount, cores, link) = self.mount_and_cores(job);
+        let tiers = self.tiers(job, rank / job.loaders_per_node(), link);
         let (first_stage, first) =
             (self.parts.stages.len() as u32, self.parts.workers.len() as u32);
         let first_worker = self.stages(copy, cores, process);
@@ -32,6 +35,8 @@ impl Builder<'_, '_> {
             source: Source::new(dataset, job.dataset),
             mount,
             cached: self.cached(job),
+            tiers,
+            decoded: self.decoded(copy),
             pcie: self.pcie(job),
             gpus: self.gpus(job),
             intra: self.intra(job),
@@ -63,17 +68,45 @@ impl Builder<'_, '_> {
         Some(Box::new(requests))
     }
 
-    /// The storage of `job` as the node being built sees it, and the node's cores.
-    fn mount_and_cores(&mut self, job: &Job) -> (Mount, Cores) {
+    /// The storage of `job` as the node being built sees it, and the node's cores, with the link that
+    /// they are.
+    fn mount_and_cores(&mut self, job: &Job) -> (Mount, Cores, Option<LinkId>) {
         let request = self.scenario.datasets[job.dataset].mean_request();
-        let (mut mount, route, rest) = self.mount(job.storage, Client::Node(request));
-        let (cores, link) = self.cores(threads_of(job), rest.coupled.is_some());
-        if let (Some(coupled), Some(link)) = (rest.coupled, link) {
-            mount.group = Some(self.coupled(route, link, coupled));
+        let (mount, route, rest) = self.mount(job.reads_from(), Client::Node(request), None);
+        let on = self.scenario.storage[job.reads_from()].cache.map(|cache| cache.on);
+        let tier = on.map(|on| Medium::of(&self.scenario.storage[on].kind).take_cpu(request));
+        let coupled = rest.coupled.or(tier.and_then(|tier| tier.coupled));
+        let (cores, link) = self.cores(threads_of(job), coupled.is_some());
+        (self.couple(mount, route, rest, link), cores, link)
+    }
+
+    /// The same of any storage, whose bytes go on over `beyond`, with cores that are the link `cores`.
+    pub(super) fn loader_mount(
+        &mut self,
+        index: usize,
+        request: f64,
+        beyond: Option<Use>,
+        cores: Option<LinkId>,
+    ) -> Mount {
+        let (mount, route, rest) = self.mount(index, Client::Node(request), beyond);
+        self.couple(mount, route, rest, cores)
+    }
+
+    /// A mount whose bytes keep a core busy on their `route`, where that is so.
+    fn couple(
+        &mut self,
+        mount: Mount,
+        route: Vec<Use>,
+        rest: Rest,
+        cores: Option<LinkId>,
+    ) -> Mount {
+        let (Some(coupled), Some(link)) = (rest.coupled, cores) else { return mount };
+        Mount {
+            group: Some(self.coupled(route, link, coupled)),
             // Where the line is much slower than a core, what takes longer than alone waits for it.
-            mount.alone = if coupled.cpu > coupled.alone / 2.0 { coupled.alone } else { 0.0 };
+            alone: if coupled.cpu > coupled.alone / 2.0 { coupled.alone } else { 0.0 },
+            ..mount
         }
-        (mount, cores)
     }
 
     /// Adds stages and workers of the next loader; the first worker of each stage.

@@ -19,8 +19,13 @@ use super::mount::Backend;
 pub(super) struct OnNode {
     cores: Option<(Cores, Option<LinkId>)>,
     nic: Option<LinkId>,
+    nic_out: Option<LinkId>,
     /// Place among the world's page caches.
     pub(super) cache: Option<u32>,
+    /// By storage, place among the caches on tiers.
+    pub(super) node_caches: BTreeMap<usize, u32>,
+    /// By job copy, place of its decoded samples among them.
+    pub(super) decoded: BTreeMap<u32, u32>,
     /// Disks and memory, by storage.
     pub(super) disks: BTreeMap<usize, Backend>,
 }
@@ -78,15 +83,9 @@ impl Builder<'_, '_> {
 
     /// The way of bytes that use the cores `link` too, where their threads count as others do: alike
     /// by the share of a core.
-    pub(super) fn coupled(
-        &mut self,
-        route: Vec<LinkId>,
-        link: LinkId,
-        coupled: Coupled,
-    ) -> GroupId {
+    pub(super) fn coupled(&mut self, route: Vec<Use>, link: LinkId, coupled: Coupled) -> GroupId {
         let Coupled { cpu, alone } = coupled;
-        let bytes = route.into_iter().map(|link| Use { link, per_unit: 1.0 });
-        let route = bytes.chain([Use { link, per_unit: cpu }]).collect();
+        let route = route.into_iter().chain([Use { link, per_unit: cpu }]).collect();
         self.network.group(Demand { route, weight: 1.0 / cpu, cap: 1.0 / alone })
     }
 
@@ -97,6 +96,16 @@ impl Builder<'_, '_> {
         }
         let link = self.own_link("node.nic", bandwidth);
         self.on_nodes.entry(self.node).or_default().nic = Some(link);
+        link
+    }
+
+    /// The same in the other direction.
+    pub(super) fn nic_out(&mut self, bandwidth: f64) -> LinkId {
+        if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic_out) {
+            return known;
+        }
+        let link = self.own_link("node.nic.out", bandwidth);
+        self.on_nodes.entry(self.node).or_default().nic_out = Some(link);
         link
     }
 
