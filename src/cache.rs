@@ -61,6 +61,13 @@ impl Cache {
         }
     }
 
+    /// Whether a unit of `bytes` that is not there would be taken in.
+    #[must_use]
+    pub fn takes(&self, bytes: f64) -> bool {
+        let full = matches!(self.kept, Kept::Minio(_)) && self.used + bytes > self.capacity;
+        bytes <= self.capacity && !full
+    }
+
     /// Takes a unit of `bytes` in, and throws out what has to leave for it; `bytes_of` knows how large
     /// that is. A unit that is there already, or is larger than the cache, changes nothing.
     pub fn insert(&mut self, unit: u32, bytes: f64, mut bytes_of: impl FnMut(u32) -> f64) {

@@ -117,6 +117,17 @@ impl Queue {
         self.snapshots = Some(snapshots);
     }
 
+    /// As it was at the start, which is now: nothing may have happened to it.
+    pub(crate) fn restart(&mut self, now: Time) {
+        let circular = matches!(self.contents, Contents::Circular(_));
+        let recorded = self.snapshots.is_some();
+        let again = Queue::new(self.capacity, self.batch, circular, self.initial, now);
+        *self = Queue { kept: self.kept, last: self.last, growth: self.growth, ..again };
+        if recorded {
+            self.record(now);
+        }
+    }
+
     /// The history, if it was recorded.
     pub(crate) fn snapshots(&self) -> Option<&Snapshots> {
         self.snapshots.as_ref()

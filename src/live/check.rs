@@ -161,6 +161,25 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
              `local-disk` or `file-server`"
         ));
     }
+    if job.staging.is_some() {
+        return refuse(format!(
+            "a live run reads data sets where they are, and `{name}` copies its own first: copy it \
+             yourself, write the `storage` that it is on then, and leave out `stage`"
+        ));
+    }
+    if job.decoded_cache.is_some() {
+        return refuse(format!(
+            "a live run keeps no decoded samples, as `{name}` does: leave out `decoded_cache`"
+        ));
+    }
+    let storage = &scenario.storage[job.storage];
+    if storage.cache.is_some() {
+        return refuse(format!(
+            "a live run does not emulate the cache through which `{name}` reads: leave out the cache of \
+             `{}`, or mount what has it and name its directory with --directory",
+            storage.name
+        ));
+    }
     if job.loaders_per_node() > 1 {
         return refuse(format!(
             "each model copy of `{name}` has a loader of its own, and a live run has one for all: leave \

@@ -175,12 +175,7 @@ impl Files {
 
 /// The samples that are in a file.
 fn samples_of(dataset: &Dataset, file: u64) -> Range<u64> {
-    let in_file = match dataset.layout {
-        Layout::FilePerSample => 1,
-        Layout::OneFile { .. } => dataset.samples,
-        Layout::Shards { samples_per_shard, .. } => samples_per_shard,
-        Layout::RowGroups(groups) => groups.samples_per_file(),
-    };
+    let in_file = dataset.samples_per_file();
     let first = file.saturating_mul(in_file);
     first..first.saturating_add(in_file).min(dataset.samples)
 }

@@ -43,6 +43,14 @@ pub enum Purpose {
     BackOff = 14,
     /// Core-seconds of a trainer's thread; addressed as `Jitter`.
     Launch = 15,
+    /// Latency of a file that is copied to a node; owner: the node's copying, entity: the file.
+    StagingLatency = 20,
+    /// How long a refused file of it waits; index: attempt.
+    StagingBackOff = 21,
+    /// What leaves a cache on a tier at random; owner: the cache.
+    TierEviction = 22,
+    /// Core-seconds of a sample that is converted on its way to a node; entity: the sample.
+    StagingCompute = 23,
 }
 
 impl Purpose {

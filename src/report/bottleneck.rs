@@ -83,7 +83,7 @@ struct Context<'a> {
 
 impl Context<'_> {
     fn storage(&self) -> &str {
-        &self.scenario.storage[self.described.storage].name
+        &self.scenario.storage[self.described.reads_from()].name
     }
 
     /// What carries a cause.

@@ -84,6 +84,16 @@ pub struct JobReport {
     /// Stages whose parallelism is tuned while the job runs, and what it came to in the first copy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tuned: Vec<Tuned>,
+    /// By epoch, share of the samples that were not kept decoded; empty where none are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decoded_miss_share: Vec<f64>,
+    /// By epoch, where requests that the page cache did not answer found their bytes, all copies and
+    /// replications together; empty where none went to a tier.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<TierShares>,
+    /// The copying of the data set to the nodes before the first step, where that is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staging: Option<StagingReport>,
     /// The last buffer.
     pub queue: QueueReport,
     /// Queue and steps over time, first copy of the first replication.
@@ -123,6 +133,28 @@ impl JobFigures {
     pub fn is_empty(&self) -> bool {
         self.step_time.mean.is_none()
     }
+}
+
+/// The copying of a job's data set to its nodes.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct StagingReport {
+    /// From the job's start until the last of its nodes had it [s].
+    pub seconds: Figure,
+    /// Until a node had it [s]: of the first and of the last one of all.
+    pub nodes: Spread,
+    /// Bytes copied to all nodes of a copy of the job [B].
+    pub bytes: Figure,
+}
+
+/// Where requests of an epoch found their bytes: shares of all that went to tiers.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct TierShares {
+    /// On the node's own tier.
+    pub hit: f64,
+    /// On another node's.
+    pub peer: f64,
+    /// On the storage.
+    pub miss: f64,
 }
 
 /// Shares of time that accelerators waited.

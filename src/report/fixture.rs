@@ -25,6 +25,8 @@ pub(super) fn scenario() -> Scenario {
         stagger: 0.0,
         dataset: 0,
         storage: 0,
+        staging: None,
+        decoded_cache: None,
         batch: 10,
         split: Split::Strided,
         batch_interval: BatchInterval::Every(1.0),
@@ -38,6 +40,7 @@ pub(super) fn scenario() -> Scenario {
         device: Device::Accelerator,
         launch: None,
         catalogue: None,
+        worker_memory: 0.0,
         hand_off: 0.0,
         cpu: CpuUse::default(),
     };
@@ -70,6 +73,8 @@ pub(super) fn scenario() -> Scenario {
                 limit: None,
             },
             written: Written::default(),
+            tier: None,
+            cache: None,
         }],
         datasets: vec![Dataset {
             name: "digits".into(),

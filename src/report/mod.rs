@@ -11,6 +11,7 @@ mod outcome;
 mod prediction;
 mod queue;
 mod sample;
+mod staging;
 mod summary;
 #[cfg(test)]
 mod summary_tests;

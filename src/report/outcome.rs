@@ -43,8 +43,11 @@ pub struct JobOutcome {
     pub job: usize,
     /// Which copy.
     pub copy: u32,
-    /// When it started [s].
+    /// When it started; where its data set was copied first, when that was done [s].
     pub start: f64,
+    /// The copying of its data set to its nodes, of those that had all of theirs; empty where they read
+    /// it where it is.
+    pub staging: Vec<StagingOutcome>,
     /// Completed steps, in order.
     pub steps: Vec<StepOutcome>,
     /// Waits by step and cause, in order of step. A step's `compute` and its stalls add up to its
@@ -56,6 +59,10 @@ pub struct JobOutcome {
     pub series: Series,
     /// Requests by epoch of the reading, where they went through page caches, all nodes together.
     pub cache: Vec<CacheRequests>,
+    /// The same of requests to tiers that the page cache did not answer.
+    pub tiers: Vec<TierRequests>,
+    /// The same of requests for samples that may have been kept decoded.
+    pub decoded: Vec<CacheRequests>,
     /// Counts that must balance.
     pub samples: SampleCounts,
     /// Where a timeline is recorded: the batches that the loader of the first node made on request, in
@@ -75,11 +82,31 @@ pub struct Tuned {
     pub workers: u32,
 }
 
+/// The copying of a data set to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct StagingOutcome {
+    /// From the job's start until the node had it [s].
+    pub seconds: f64,
+    /// Bytes copied.
+    pub bytes: f64,
+}
+
 /// Requests that went through a page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CacheRequests {
     /// Those that found their bytes there.
     pub hits: u64,
+    /// Those that went on to the storage.
+    pub misses: u64,
+}
+
+/// Requests that went to tiers; of caches of whole shards, each shard once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TierRequests {
+    /// Those that found their bytes on the node's own tier.
+    pub hits: u64,
+    /// Those that found them on another node's.
+    pub peers: u64,
     /// Those that went on to the storage.
     pub misses: u64,
 }

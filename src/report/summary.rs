@@ -4,6 +4,7 @@ use super::bottleneck::bottleneck;
 use super::figures::{JobReport, Report, ResourceReport, Spread};
 use super::queue::{queue, series};
 use super::sample::{Sample, Stretch, over_replications};
+use super::staging::{staging, tier_shares};
 use super::warnings::warnings;
 use super::window::{durations, first_epoch, ratio, warm_up};
 use super::{CacheRequests, JobOutcome, Outcome, ResourceOutcome, World};
@@ -57,6 +58,9 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         later_epochs: (!later.is_empty()).then(|| later.figures(dataset)),
         cache_miss_share: miss_shares(copies.iter().flatten().map(|copy| &copy.cache[..])),
         tuned: start.map_or(Vec::new(), |copy| copy.tuned.clone()),
+        decoded_miss_share: miss_shares(copies.iter().flatten().map(|copy| &copy.decoded[..])),
+        tiers: tier_shares(copies.iter().flatten().map(|copy| &copy.tiers[..])),
+        staging: staging(&copies),
         queue: queue(&copies, &behind, described.queue),
         series: start.map(|copy| series(copy, end(copy, scenario.run.stop))).unwrap_or_default(),
     }

@@ -1,6 +1,8 @@
 //! The report for people in a terminal: the answer first, then what it rests on.
 
-use super::figures::{Figure, JobReport, QueueReport, Report, ResourceReport};
+use super::figures::{
+    Figure, JobReport, QueueReport, Report, ResourceReport, StagingReport, TierShares,
+};
 use super::format::{number, prefixed, rate, seconds, share};
 use super::{Tuned, World};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -25,7 +27,17 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     for job in &report.jobs {
         stalls(&mut page, job);
         page.paragraph(&queue_line(&job.name, &job.queue), "  ", Style::Plain);
-        if let Some(line) = cache_line(&job.name, &job.cache_miss_share) {
+        if let Some(line) = staging_line(&job.name, job.staging.as_ref()) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(line) = tier_line(&job.name, &job.tiers) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        let caches = [
+            cache_line(&format!("Page cache of `{}`", job.name), &job.cache_miss_share),
+            cache_line(&format!("Decoded samples of `{}`", job.name), &job.decoded_miss_share),
+        ];
+        for line in caches.into_iter().flatten() {
             page.paragraph(&line, "  ", Style::Plain);
         }
         if let Some(line) = tuned_line(&job.name, &job.tuned) {
@@ -139,10 +151,38 @@ fn prediction(job: &JobReport) -> Option<String> {
     ))
 }
 
-/// What a job's requests missed in the page cache, epoch by epoch.
-fn cache_line(job: &str, misses: &[f64]) -> Option<String> {
+/// How long a job's nodes took to copy its data set.
+fn staging_line(job: &str, staging: Option<&StagingReport>) -> Option<String> {
+    let staging = staging?;
+    Some(format!(
+        "Staging of `{job}`: {} copied to its nodes in {}, before the first step.",
+        shown(staging.bytes.mean, |bytes| prefixed(bytes, "B")),
+        with_error(&staging.seconds, seconds)
+    ))
+}
+
+/// Where a job's requests found their bytes, epoch by epoch.
+fn tier_line(job: &str, tiers: &[TierShares]) -> Option<String> {
+    let (first, later) = tiers.split_first()?;
+    let say = |shares: &TierShares| {
+        let own = format!("{} on the node's own tier", share(shares.hit));
+        let peers = format!("{} on other nodes'", share(shares.peer));
+        let peers = if shares.peer > 0.0 { format!(", {peers}") } else { String::new() };
+        format!("{own}{peers}, {} on the storage", share(shares.miss))
+    };
+    let first = format!("Requests of `{job}` found {}", say(first));
+    Some(match later {
+        [] => format!("{first}."),
+        [.., last] => {
+            format!("{first} in the first epoch; {} in epoch {}.", say(last), tiers.len())
+        }
+    })
+}
+
+/// What a job's requests missed in a cache, epoch by epoch.
+fn cache_line(cache: &str, misses: &[f64]) -> Option<String> {
     let (first, later) = misses.split_first()?;
-    let first = format!("Page cache of `{job}`: {} of the requests missed", share(*first));
+    let first = format!("{cache}: {} of the requests missed", share(*first));
     Some(match later {
         [] => format!("{first}."),
         [.., last] => {

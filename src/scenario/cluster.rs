@@ -69,7 +69,8 @@ pub struct Node {
 /// (`access = "direct"`) and from memory leave it alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageCache {
-    /// Bytes that it holds.
+    /// Bytes that it holds, if the node's memory leaves as much: see
+    /// [`crate::scenario::Scenario::page_cache`].
     pub capacity: f64,
     /// What leaves it for something new; `None`: as page caches behave with the data's layout, at
     /// random for files, least recently used for shards.
@@ -148,7 +149,8 @@ struct NodeSettings {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PageCacheSettings {
-    /// Bytes that it holds (default: as the profile says, or the node's memory).
+    /// Bytes that it holds, of what workers and buffers leave of the node's memory (default: as the
+    /// profile says, or the node's memory).
     capacity: Field<Positive<Size>>,
     /// What leaves it for something new (default: as the profile says, or "random" for files of one
     /// sample and "lru" for shards).

@@ -1,10 +1,13 @@
 //! Who trains.
 
+mod convert;
 mod cpu;
+mod decoded;
 mod goal;
 mod interval;
 mod launch;
 mod machine;
+mod memory;
 mod model;
 mod pace;
 mod parallel;
@@ -13,13 +16,17 @@ mod rules;
 pub(super) mod settings;
 mod split;
 mod stages;
+mod staging;
 
 use super::{Distribution, StageGraph};
 use crate::law::StepLaw;
 
+pub use convert::Convert;
 pub use cpu::{CpuUse, InnerThreads};
+pub use decoded::DecodedCache;
 pub use goal::{ENDLESS, Goal};
 pub use launch::Launch;
+pub use staging::{Share, Staging};
 
 /// A training job; `copies` of it run independently, each on nodes of its own.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +48,10 @@ pub struct Job {
     pub storage: usize,
     /// How its loaders split each epoch.
     pub split: Split,
+    /// How the data set is copied to the nodes first, if it is.
+    pub staging: Option<Staging>,
+    /// What each node keeps of decoded samples, if anything.
+    pub decoded_cache: Option<DecodedCache>,
     /// Samples per model copy and step.
     pub batch: u64,
     /// How often a model copy takes a fresh batch.
@@ -65,6 +76,8 @@ pub struct Job {
     pub launch: Option<Launch>,
     /// The model that the live world trains; without one it waits for as long as a step takes.
     pub catalogue: Option<Catalogue>,
+    /// Memory that each worker of its loaders takes, beside the buffers [B].
+    pub worker_memory: f64,
     /// What it costs a stage's worker to hand an item on [core-s].
     pub hand_off: f64,
     /// How its threads use cores, beside how long.

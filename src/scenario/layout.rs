@@ -144,6 +144,17 @@ impl Dataset {
         }
     }
 
+    /// Samples in a file (the last may have fewer).
+    #[must_use]
+    pub fn samples_per_file(&self) -> u64 {
+        match self.layout {
+            Layout::FilePerSample => 1,
+            Layout::OneFile { .. } => self.samples,
+            Layout::Shards { samples_per_shard, .. } => samples_per_shard,
+            Layout::RowGroups(groups) => groups.samples_per_file(),
+        }
+    }
+
     /// Units of a page cache that a place of the order is cut into: requests, with room for shards
     /// larger than the mean one.
     #[must_use]

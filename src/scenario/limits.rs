@@ -6,13 +6,14 @@ use super::document::{NodeId, ROOT};
 use super::field::{Field, Named};
 use super::run::MOST_STEPS;
 use super::settings::{ScenarioSettings, entries};
-use super::{BatchInterval, Dataset, Job, Run, Stop};
+use super::tiers::Parts;
+use super::{BatchInterval, CacheUnit, Dataset, Job, Run, Stop};
 
 /// Most storages, data sets, jobs and background loads, of each.
 const MOST_ENTRIES: usize = 1000;
 /// Most workers and model copies of a whole scenario, each with all of its threads.
 const MOST_ACTORS: u64 = 10_000_000;
-/// Most units that page caches tell apart: of one node, and of all; each takes up to 12 bytes of our
+/// Most units that caches tell apart: of one node, and of all; each takes up to 12 bytes of our
 /// own memory.
 const MOST_UNITS: u64 = 1 << 30;
 
@@ -102,7 +103,6 @@ impl ScenarioSettings {
             actors = actors.saturating_add(nodes.saturating_mul(each));
             steps += f64::from(job.copies) * steps_of(run, job, dataset);
         }
-        self.check_cache(check, jobs, datasets);
         if actors > MOST_ACTORS {
             let what =
                 format!("all jobs have {actors} workers, requests ahead and model copies together");
@@ -125,24 +125,60 @@ impl ScenarioSettings {
 }
 
 impl ScenarioSettings {
-    /// What page caches hold can be kept in our own memory.
-    fn check_cache(&self, check: Check<'_>, jobs: &[Option<Job>], datasets: &[Option<Dataset>]) {
+    /// What page caches, caches on tiers and decoded samples hold can be kept in our own memory.
+    pub(super) fn check_caches(&self, check: Check<'_>, parts: Parts<'_>) {
         let cluster = self.cluster.get();
-        let Some(at) = cluster.and_then(ClusterSettings::page_cache) else { return };
-        let units = |dataset: &Dataset| dataset.places().saturating_mul(dataset.units_per_place());
-        let each = datasets.iter().flatten().map(units).fold(0, u64::saturating_add);
-        let nodes = |job: &Job| u64::from(job.copies) * u64::from(job.nodes);
-        let apart: u64 = jobs.iter().flatten().map(nodes).sum();
-        let caches = if cluster.is_some_and(ClusterSettings::share_nodes) { 1 } else { apart };
-        let all = each.saturating_mul(caches.max(1));
+        let page_cache = cluster.and_then(ClusterSettings::page_cache);
+        let shared = cluster.is_some_and(ClusterSettings::share_nodes);
+        let each = units_of_node(parts, page_cache.is_some());
+        let all = each.saturating_mul(nodes(parts, shared)).saturating_add(decoded(parts));
         if all > MOST_UNITS {
-            let what = format!("the page caches would have to tell {all} files and requests apart");
+            let caches = parts.storage.iter().flatten().filter(|storage| storage.cache.is_some());
+            let tier = caches.map(|of| check.find(&["storage", &of.name])).next().flatten();
+            let at = page_cache.or(tier).or(self.job.at).unwrap_or(ROOT);
+            let what = format!("the caches would have to tell {all} files and requests apart");
             let remedy = format!(
                 "write fewer samples, larger requests or fewer nodes: at most {MOST_UNITS} in all"
             );
             check.wrong(at, what, remedy);
         }
     }
+}
+
+/// Units that the caches of one node tell apart.
+fn units_of_node(parts: Parts<'_>, page_cache: bool) -> u64 {
+    let sum = |of: fn(&Dataset) -> u64| {
+        parts.datasets.iter().flatten().map(of).fold(0, u64::saturating_add)
+    };
+    let files = sum(Dataset::files);
+    let pages = sum(|dataset| dataset.places().saturating_mul(dataset.units_per_place()));
+    let on_tiers = parts.storage.iter().flatten().filter_map(|storage| storage.cache);
+    let on_tiers = on_tiers.map(|cache| match cache.unit {
+        CacheUnit::File => files,
+        CacheUnit::Page => pages,
+    });
+    on_tiers.chain(page_cache.then_some(pages)).fold(0, u64::saturating_add)
+}
+
+/// Nodes that have caches; 1 at least.
+fn nodes(parts: Parts<'_>, shared: bool) -> u64 {
+    let jobs = parts.jobs.iter().flatten();
+    let nodes = if shared {
+        jobs.map(|job| u64::from(job.nodes)).max()
+    } else {
+        Some(jobs.map(|job| u64::from(job.copies) * u64::from(job.nodes)).sum())
+    };
+    nodes.unwrap_or(0).max(1)
+}
+
+/// Samples that all nodes keep decoded, at most.
+fn decoded(parts: Parts<'_>) -> u64 {
+    let keep = parts.jobs.iter().flatten().filter(|job| job.decoded_cache.is_some());
+    keep.fold(0, |sum: u64, job| {
+        let dataset = parts.datasets.get(job.dataset).and_then(Option::as_ref);
+        let nodes = u64::from(job.copies) * u64::from(job.nodes);
+        sum.saturating_add(dataset.map_or(0, |of| of.samples).saturating_mul(nodes))
+    })
 }
 
 /// Steps of one copy of a job, as far as they are known before it runs.

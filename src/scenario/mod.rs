@@ -29,6 +29,7 @@ pub mod storage;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod tiers;
 mod value;
 
 pub use cluster::{Cluster, Node, PageCache, Scheduling, Smt};
@@ -36,8 +37,8 @@ pub use dataset::{Dataset, Image, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
-    BatchInterval, Catalogue, CpuUse, Device, ENDLESS, Goal, InnerThreads, Job, Launch, Pipeline,
-    QueueKind, Split, StepTime,
+    BatchInterval, Catalogue, Convert, CpuUse, DecodedCache, Device, ENDLESS, Goal, InnerThreads,
+    Job, Launch, Pipeline, QueueKind, Share, Split, Staging, StepTime,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{
@@ -47,7 +48,10 @@ pub use loader::{
 pub use problem::{Problem, Problems};
 pub use profile::Reading;
 pub use settings::schema;
-pub use storage::{Access, ReadCpu, RequestLimit, Storage, StorageKind, Targets, Written};
+pub use storage::{
+    Access, CacheUnit, ReadCpu, RequestLimit, Storage, StorageKind, Targets, Tier, TierCache,
+    Written,
+};
 pub use value::{Axis, Override, Value};
 
 /// Everything a run needs, already checked.

@@ -14,6 +14,7 @@ use super::reader::Reader;
 use super::run::RunSettings;
 use super::storage::settings::{self as storage, StorageSettings};
 use super::sweep::AxisSettings;
+use super::tiers::Parts;
 use super::value::Override;
 use super::{Background, Dataset, Layout, Scenario, Storage};
 use schemars::JsonSchema;
@@ -153,6 +154,10 @@ impl ScenarioSettings {
         self.check_nodes(check);
         self.check_names(check);
         self.check_size(check, run.as_ref(), &jobs, &datasets);
+        let on = cluster.as_ref();
+        let parts = Parts { cluster: on, storage: &storage, datasets: &datasets, jobs: &jobs };
+        self.check_tiers(check, parts);
+        self.check_caches(check, parts);
         Some(Scenario {
             name: self.name.get()?.clone(),
             run: run?,
@@ -172,8 +177,8 @@ impl ScenarioSettings {
         names: &[&str],
         datasets: &[Option<Dataset>],
     ) -> &'static str {
-        let jobs = entries(&self.job).iter().filter_map(|field| field.get()?.places());
-        let there = jobs.filter(|(_, on)| *on == storage).filter_map(|(dataset, _)| {
+        let jobs = entries(&self.job).iter().filter_map(|field| field.get()?.reads_on(storage));
+        let there = jobs.filter_map(|dataset| {
             let index = names.iter().position(|name| *name == dataset)?;
             datasets.get(index)?.as_ref()
         });

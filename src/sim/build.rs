@@ -7,7 +7,8 @@
 //!   its workers do,
 //! - `cores`: how its threads get cores; `node`: NIC, ways to and between GPUs; `mount`: storage as a node sees it; `medium`: what
 //!   a storage's kind says,
-//! - `cache`: a node's page cache,
+//! - `cache`: a node's page cache; `tiers`: its caches on its own storage; `staging`: what
+//!   is copied there before,
 //! - `background`: loads that are not ours.
 
 mod background;
@@ -18,11 +19,14 @@ mod loader;
 mod medium;
 mod mount;
 mod node;
+mod staging;
+mod tiers;
 mod work;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::account::Recorder;
+use crate::cache::Cache;
 use crate::engine::{Calendar, Time};
 use crate::fluid::{Demand, GroupId, LinkId, Network, Use};
 use crate::random::Streams;
@@ -38,6 +42,7 @@ use super::ranges::{Fetch, Fetches};
 use super::read::ShardCursor;
 use super::sizes::Sizes;
 use super::stages::StageRun;
+use super::staging::Staging;
 use super::table::Table;
 use super::trainer::JobRun;
 use super::workers::{Work, Worker};
@@ -63,6 +68,10 @@ struct Builder<'s, 'c> {
     on_nodes: BTreeMap<u32, OnNode>,
     /// How each data set is cut into units of a page cache, and how many there are in all.
     units: (Vec<Units>, u32),
+    /// The same for caches of whole files.
+    files: (Vec<Units>, u32),
+    /// Lists of which node keeps what, by storage and first of the nodes.
+    lists: BTreeMap<(usize, u32), u32>,
     replication: u32,
     parts: Parts,
 }
@@ -71,6 +80,7 @@ struct Builder<'s, 'c> {
 #[derive(Default)]
 struct Parts {
     jobs: Vec<JobRun>,
+    stagings: Vec<Staging>,
     loaders: Vec<LoaderRun>,
     stages: Vec<StageRun>,
     works: Vec<Work>,
@@ -80,6 +90,8 @@ struct Parts {
     devices: Vec<Device>,
     loads: Vec<Load>,
     caches: Vec<PageCache>,
+    node_caches: Vec<Cache>,
+    holders: Vec<Vec<u32>>,
     limiters: Vec<Limiter>,
     tables: Vec<Table>,
     arms: Vec<Arm>,
@@ -141,7 +153,9 @@ impl<'s, 'c> Builder<'s, 'c> {
             first_operations: Vec::new(),
             node: 0,
             on_nodes: BTreeMap::new(),
-            units: cache::units(&scenario.datasets),
+            units: cache::units(&scenario.datasets, Units::new),
+            files: cache::units(&scenario.datasets, Units::whole),
+            lists: BTreeMap::new(),
             replication,
             parts: Parts { recorder: trace.then(Recorder::default), ..Parts::default() },
         }
@@ -161,7 +175,7 @@ impl<'s, 'c> Builder<'s, 'c> {
 
     /// All of it.
     fn world<'a>(self, streams: Streams) -> World<'a> {
-        let Builder { scenario, network, stations, resources, parts, units, .. } = self;
+        let Builder { scenario, network, stations, resources, parts, units, files, .. } = self;
         let datasets = scenario.datasets.iter().zip(0..);
         let mut fetches = Fetches::default();
         if scenario.datasets.iter().any(|dataset| dataset.ranges.is_some()) {
@@ -173,12 +187,17 @@ impl<'s, 'c> Builder<'s, 'c> {
             stations,
             sizes: datasets.map(|(dataset, id)| Sizes::new(dataset, id)).collect(),
             units: units.0,
+            files: files.0,
+            node_caches: parts.node_caches,
+            holders: parts.holders,
             caches: parts.caches,
             limiters: parts.limiters,
             tables: parts.tables,
             arms: parts.arms,
             unfinished: parts.jobs.len(),
             jobs: parts.jobs,
+            stagings: parts.stagings,
+            copies: Vec::new(),
             loaders: parts.loaders,
             stages: parts.stages,
             works: parts.works,
@@ -215,8 +234,12 @@ impl<'s, 'c> Builder<'s, 'c> {
 
     /// Flows over the links of `route`, each of at most `cap`.
     fn group(&mut self, route: &[LinkId], cap: f64) -> GroupId {
-        let route = route.iter().map(|link| Use { link: *link, per_unit: 1.0 }).collect();
-        self.network.group(Demand { route, weight: 1.0, cap })
+        self.way(route.iter().map(|link| Use { link: *link, per_unit: 1.0 }).collect(), cap)
+    }
+
+    /// The same, over links that flows use by more or less than their bytes.
+    fn way(&mut self, route: Vec<Use>, cap: f64) -> GroupId {
+        self.network.group(Demand { route: route.into(), weight: 1.0, cap })
     }
 
     /// `member` is one of the like things that reports call `name`.

@@ -7,6 +7,7 @@ use crate::report::CacheRequests;
 use crate::scenario::{Dataset, Framing, Layout};
 
 use super::sizes::Sizes;
+use super::tiers::Origin;
 use super::world::World;
 
 /// The page cache of a node.
@@ -37,6 +38,10 @@ pub(super) struct Units {
     request: Option<f64>,
     /// What surrounds a sample where they are.
     record: Framing,
+    /// Samples of one unit, where these are whole files.
+    samples: u64,
+    /// Those of the data set.
+    all: u64,
 }
 
 impl Units {
@@ -47,10 +52,20 @@ impl Units {
             Layout::Shards { request, .. } => Some(request),
             Layout::RowGroups(_) => Some(dataset.mean_request()),
         };
-        let record = dataset.layout.record();
+        let (record, all) = (dataset.layout.record(), dataset.samples);
         let per_file = dataset.units_per_place();
-        let units = Units { first: first as u32, per_file: per_file as u32, request, record };
+        let (first, per) = (first as u32, per_file as u32);
+        let units = Units { first, per_file: per, request, record, samples: 1, all };
         (units, dataset.places().saturating_mul(per_file))
+    }
+
+    /// The same, where each file is a unit.
+    pub(super) fn whole(dataset: &Dataset, first: u64) -> (Units, u64) {
+        let (record, all) = (dataset.layout.record(), dataset.samples);
+        let samples = dataset.samples_per_file();
+        let first = first as u32;
+        let units = Units { first, per_file: 1, request: None, record, samples, all };
+        (units, dataset.files())
     }
 
     /// The unit that request number `request` of a file is for, of a size of its own.
@@ -60,10 +75,22 @@ impl Units {
 
     /// Bytes of a unit.
     fn bytes(self, unit: u32, sizes: &mut Sizes, streams: &Streams) -> f64 {
-        self.request.unwrap_or_else(|| {
-            self.record.around(sizes.of_sample(u64::from(unit - self.first), streams))
-        })
+        if let Some(request) = self.request {
+            return request;
+        }
+        let first = u64::from(unit - self.first).saturating_mul(self.samples);
+        if self.samples == 1 {
+            return self.record.around(sizes.of_sample(first, streams));
+        }
+        let end = first.saturating_add(self.samples).min(self.all);
+        sizes.sum(0, 0, first..end, self.record, streams)
     }
+}
+
+/// Bytes of a unit of any of the data sets, which lie one behind the other.
+pub(super) fn bytes_of(all: &[Units], sizes: &mut [Sizes], streams: &Streams, unit: u32) -> f64 {
+    let dataset = all.partition_point(|units| units.first <= unit) - 1;
+    all[dataset].bytes(unit, &mut sizes[dataset], streams)
 }
 
 impl World<'_> {
@@ -72,30 +99,27 @@ impl World<'_> {
         let worker = &mut self.workers[w as usize];
         let loader = &mut self.loaders[worker.loader as usize];
         let Some(used) = &mut loader.cached else { return false };
-        worker.hit = self.caches[used.cache as usize].kept.look_up(worker.unit);
+        let hit = self.caches[used.cache as usize].kept.look_up(worker.unit);
+        worker.origin = if hit { Origin::PageCache } else { Origin::Storage };
         let epoch = epoch as usize;
         if used.requests.len() <= epoch {
             used.requests.resize(epoch + 1, CacheRequests::default());
         }
         let found = &mut used.requests[epoch];
-        *(if worker.hit { &mut found.hits } else { &mut found.misses }) += 1;
-        worker.hit
+        *(if hit { &mut found.hits } else { &mut found.misses }) += 1;
+        hit
     }
 
     /// The bytes of a request of worker `w` have come, and stay in the page cache.
     pub(super) fn keep(&mut self, w: u32) {
-        let worker = &mut self.workers[w as usize];
+        let worker = &self.workers[w as usize];
         let unit = worker.unit;
-        if std::mem::replace(&mut worker.hit, false) {
+        if worker.origin == Origin::PageCache {
             return;
         }
         let Some(used) = &self.loaders[worker.loader as usize].cached else { return };
         let (all, sizes, streams) = (&self.units, &mut self.sizes, &self.streams);
-        let mut bytes_of = |unit: u32| {
-            // Data sets lie one behind the other.
-            let dataset = all.partition_point(|units| units.first <= unit) - 1;
-            all[dataset].bytes(unit, &mut sizes[dataset], streams)
-        };
+        let mut bytes_of = |unit: u32| bytes_of(all, sizes, streams, unit);
         let bytes = bytes_of(unit);
         self.caches[used.cache as usize].kept.insert(unit, bytes, bytes_of);
     }

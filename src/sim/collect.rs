@@ -5,9 +5,11 @@ use crate::engine::Time;
 use crate::fluid::LinkUse;
 use crate::report::{
     CacheRequests, JobOutcome, Outcome, QueueOutcome, ResourceOutcome, SampleCounts, Series,
+    StagingOutcome, TierRequests,
 };
 use crate::stats::LogHistogram;
 
+use super::staging::Staging;
 use super::trainer::JobRun;
 use super::world::{Member, Resource, World};
 
@@ -41,6 +43,7 @@ impl World<'_> {
             job: job.job,
             copy: job.copy,
             start: job.start.seconds(),
+            staging: self.staged(job),
             steps,
             stalls,
             ..JobOutcome::default()
@@ -54,6 +57,16 @@ impl World<'_> {
         outcome.queue.exhaustions.sort_by(|a, b| a.start.total_cmp(&b.start));
         add_steps(&outcome.steps, outcome.start, &mut outcome.series);
         outcome
+    }
+
+    /// What was copied to the nodes of a job.
+    fn staged(&self, job: &JobRun) -> Vec<StagingOutcome> {
+        let all = &self.stagings[job.stagings.start as usize..job.stagings.end as usize];
+        let one = |staging: &Staging| {
+            let seconds = staging.ended?.since(staging.began).seconds();
+            Some(StagingOutcome { seconds, bytes: staging.bytes })
+        };
+        all.iter().filter_map(one).collect()
     }
 
     fn loader(&mut self, now: Time, l: u32, outcome: &mut JobOutcome, ages: &mut LogHistogram) {
@@ -78,6 +91,12 @@ impl World<'_> {
         }
         if let (Some(tuner), true) = (&loader.tuner, outcome.tuned.is_empty()) {
             outcome.tuned = tuner.settled();
+        }
+        if let Some(decoded) = &loader.decoded {
+            add_requests(&mut outcome.decoded, &decoded.requests);
+        }
+        if let Some(tiers) = &loader.tiers {
+            add_tiers(&mut outcome.tiers, &tiers.requests);
         }
         let counts: &mut SampleCounts = &mut outcome.samples;
         counts.started += loader.started;
@@ -129,6 +148,16 @@ fn add_requests(sums: &mut Vec<CacheRequests>, requests: &[CacheRequests]) {
     sums.resize(sums.len().max(requests.len()), CacheRequests::default());
     for (sum, requests) in sums.iter_mut().zip(requests) {
         sum.hits += requests.hits;
+        sum.misses += requests.misses;
+    }
+}
+
+/// The same of those that went to tiers.
+fn add_tiers(sums: &mut Vec<TierRequests>, requests: &[TierRequests]) {
+    sums.resize(sums.len().max(requests.len()), TierRequests::default());
+    for (sum, requests) in sums.iter_mut().zip(requests) {
+        sum.hits += requests.hits;
+        sum.peers += requests.peers;
         sum.misses += requests.misses;
     }
 }

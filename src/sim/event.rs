@@ -11,6 +11,8 @@ pub(super) enum Customer {
     Range(u32),
     /// A background request in progress.
     Request(u32),
+    /// A stream that copies a data set to a node.
+    Copy(u32),
     /// Activations on their way to a device.
     Activations(u32),
     /// A device that is the node's cores, in a step.

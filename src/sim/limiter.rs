@@ -2,7 +2,7 @@
 
 use crate::engine::Time;
 use crate::fluid::LinkUse;
-use crate::random::{Purpose, Sampler};
+use crate::random::{Generator, Purpose, Sampler};
 use crate::report::Cause;
 use crate::scenario::{Distribution, RequestLimit};
 
@@ -46,6 +46,27 @@ impl Limiter {
         true
     }
 
+    /// How long a request waits, by a draw, that is refused after so many refusals; `None`: it is let
+    /// through.
+    pub(super) fn ask(
+        &mut self,
+        now: Time,
+        refusals: &mut u8,
+        generator: impl FnOnce() -> Generator,
+    ) -> Option<Delay> {
+        if self.admits(now) {
+            *refusals = 0;
+            return None;
+        }
+        let RequestLimit { first, most, .. } = self.limit;
+        let longest = (first * f64::from((*refusals).min(60)).exp2()).min(most);
+        *refusals = refusals.saturating_add(1);
+        let wait = Sampler::new(&Distribution::Uniform { low: 0.0, high: longest });
+        let wait = wait.draw(&mut generator());
+        self.waited += wait;
+        Some(Delay::once(wait))
+    }
+
     pub(super) fn usage(&self) -> LinkUse {
         let served = self.served as f64;
         LinkUse { busy: served / self.limit.rate, served, flow_seconds: self.waited }
@@ -55,14 +76,11 @@ impl Limiter {
 impl World<'_> {
     /// Worker `w` asks limiter `l` to let its request through; true if the sample is complete.
     pub(super) fn request(&mut self, clock: &mut Clock, w: u32, l: u32) -> bool {
-        let worker = &self.workers[w as usize];
-        let refused = self.refused(clock.now, w, l, (worker.requests, worker.refusals));
         let worker = &mut self.workers[w as usize];
-        let Some(wait) = refused else {
-            worker.refusals = 0;
-            return self.wait_for_first_byte(clock, w);
-        };
-        worker.refusals = worker.refusals.saturating_add(1);
+        let (number, mut refusals) = (worker.requests, worker.refusals);
+        let wait = self.refused(clock.now, w, l, number, &mut refusals);
+        self.workers[w as usize].refusals = refusals;
+        let Some(wait) = wait else { return self.wait_for_first_byte(clock, w) };
         self.enter(clock.now, w, Phase::Refused, Cause::Open);
         clock.after(wait, Event::Waited(Customer::Worker(w)));
         false
@@ -75,22 +93,15 @@ impl World<'_> {
         now: Time,
         w: u32,
         l: u32,
-        (request, refusals): (u32, u8),
+        request: u32,
+        refusals: &mut u8,
     ) -> Option<Delay> {
-        let limiter = &mut self.limiters[l as usize];
-        if limiter.admits(now) {
-            return None;
-        }
         let worker = &self.workers[w as usize];
-        let RequestLimit { first, most, .. } = limiter.limit;
-        let longest = (first * f64::from(refusals.min(60)).exp2()).min(most);
         let attempt = u64::from(refusals.saturating_add(1)) % ATTEMPTS;
         let index = u64::from(request) * ATTEMPTS + attempt;
         let owner = u64::from(self.loaders[worker.loader as usize].job);
-        let mut generator = self.streams.at(Purpose::BackOff, owner, worker.position, index);
-        let wait = Sampler::new(&Distribution::Uniform { low: 0.0, high: longest });
-        let wait = wait.draw(&mut generator);
-        limiter.waited += wait;
-        Some(Delay::once(wait))
+        let (streams, position) = (&self.streams, worker.position);
+        let generator = || streams.at(Purpose::BackOff, owner, position, index);
+        self.limiters[l as usize].ask(now, refusals, generator)
     }
 }

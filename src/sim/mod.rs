@@ -6,7 +6,9 @@
 //!
 //! - `workers`, `read` and `sizes`: the workers of loader stages and what their operations ask of
 //!   the machine; `team`: their inner threads; `limiter`: requests that are refused and come again,
-//! - `cached`: what of that a node's page cache holds,
+//! - `cached`: what of that a node's page cache holds; `tiers`: what is on its own
+//!   storage or another node's; `staging`: what is copied there before; `decoded`:
+//!   samples that are kept as decoding leaves them,
 //! - `stages`: hand-over between stages, order, blocking; `requests`: loaders that make what they are
 //!   asked for,
 //! - `trainer`: steps, and the barrier between model copies; `device`: accelerators; `batches`: what
@@ -27,6 +29,7 @@ mod build;
 mod cached;
 mod collect;
 mod core_steps;
+mod decoded;
 mod device;
 mod event;
 mod gpus;
@@ -40,9 +43,11 @@ mod read;
 mod requests;
 mod sizes;
 mod stages;
+mod staging;
 mod station;
 mod table;
 mod team;
+mod tiers;
 mod trainer;
 mod tuned;
 mod waits;

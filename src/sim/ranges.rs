@@ -1,11 +1,10 @@
 //! Files and samples that are fetched in several requests, some of them ahead of the others.
 
-use crate::fluid::GroupId;
 use crate::report::Cause;
 use crate::scenario::Ranges;
 
 use super::event::{Clock, Customer, Event};
-use super::read::{Mount, Own};
+use super::read::Own;
 use super::workers::Phase;
 use super::world::World;
 
@@ -106,13 +105,12 @@ impl World<'_> {
 
     /// Asks for range `r`, which may be refused; true if it is there at once.
     fn ask_range(&mut self, clock: &mut Clock, r: u32) -> bool {
-        let Range { worker: w, number, refusals, .. } = self.fetches.ranges[r as usize];
+        let Range { worker: w, number, mut refusals, .. } = self.fetches.ranges[r as usize];
         let mount = &self.loaders[self.workers[w as usize].loader as usize].mount;
         if let Some(limiter) = mount.limiter
-            && let Some(wait) = self.refused(clock.now, w, limiter, (number, refusals))
+            && let Some(wait) = self.refused(clock.now, w, limiter, number, &mut refusals)
         {
-            let range = &mut self.fetches.ranges[r as usize];
-            range.refusals = refusals.saturating_add(1);
+            self.fetches.ranges[r as usize].refusals = refusals;
             self.note_fetch(clock, w, Cause::Open);
             clock.after(wait, Event::Waited(Customer::Range(r)));
             return false;
@@ -139,7 +137,7 @@ impl World<'_> {
     fn move_range(&mut self, clock: &mut Clock, r: u32) -> bool {
         let Range { worker: w, bytes, number, way, last, .. } = self.fetches.ranges[r as usize];
         let mount = &self.loaders[self.workers[w as usize].loader as usize].mount;
-        let (group, own) = (group(mount, way), mount.own);
+        let (group, own) = (mount.way(way), mount.own);
         let range = &mut self.fetches.ranges[r as usize];
         range.state = State::Bytes;
         range.parts = u8::from(group.is_some()) + u8::from(own != Own::None);
@@ -197,13 +195,5 @@ impl World<'_> {
             (Cause::Transfer, 1) | (_, 0) => self.enter(clock.now, w, Phase::Served, cause),
             _ => {}
         }
-    }
-}
-
-/// The way of a range's bytes, where anything limits them.
-fn group(mount: &Mount, way: u32) -> Option<GroupId> {
-    match &mount.striped {
-        Some(striped) => Some(striped.ways[way as usize]),
-        None => mount.group,
     }
 }

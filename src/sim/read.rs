@@ -11,6 +11,7 @@ mod row_groups;
 mod source;
 
 use super::event::{Clock, Customer, Delay, Event};
+use super::tiers::Origin;
 use super::workers::{Phase, Waiting};
 use super::world::World;
 
@@ -22,6 +23,10 @@ impl World<'_> {
     #[inline]
     pub(super) fn begin_read(&mut self, clock: &mut Clock, w: u32) -> bool {
         self.locate(w);
+        let loader = self.workers[w as usize].loader;
+        if self.loaders[loader as usize].decoded.is_some() && self.is_decoded(w) {
+            return true;
+        }
         self.fetch(clock, w)
     }
 
@@ -30,19 +35,20 @@ impl World<'_> {
     fn fetch(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
-        let (cached, station) = (loader.cached.as_ref(), loader.mount.station);
+        let (cached, tiers) = (loader.cached.as_ref(), loader.tiers.is_some());
         let open = match loader.source.layout {
             Layout::FilePerSample => {
                 worker.request = worker.size;
-                if let Some(striped) = &loader.mount.striped {
-                    worker.way = striped.way(worker.file, 0, worker.request);
-                }
                 if cached.is_some() {
                     let epoch = loader.source.order.epoch();
                     if self.look_up(w, epoch) {
                         return self.first_byte(clock, w);
                     }
                 }
+                if tiers {
+                    self.find_file(w);
+                }
+                self.stripe(w, 0);
                 true
             }
             Layout::OneFile { .. } => return self.fetch_place(clock, w),
@@ -60,9 +66,6 @@ impl World<'_> {
                 let open = !std::mem::replace(&mut shard.opened, true);
                 let number = shard.requests;
                 shard.requests += 1;
-                if let Some(striped) = &loader.mount.striped {
-                    worker.way = striped.way(shard.file, number, worker.request);
-                }
                 if let Some(used) = cached {
                     worker.unit = used.units.of(shard.file, number);
                     let epoch = shard.epoch;
@@ -70,10 +73,14 @@ impl World<'_> {
                         return self.first_byte(clock, w);
                     }
                 }
+                if tiers {
+                    self.find_request(w, number);
+                }
+                self.stripe(w, number);
                 open
             }
         };
-        if open && let Some(station) = station {
+        if open && let Some(station) = self.mount_of(w).station {
             return self.open(clock, w, station);
         }
         self.ask_again(clock, w)
@@ -83,13 +90,28 @@ impl World<'_> {
     #[inline]
     pub(super) fn ask_again(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
-        if worker.request > loader.source.most {
+        if worker.request > self.loaders[worker.loader as usize].source.most {
             return self.fetch_ranges(clock, w);
         }
-        match loader.mount.limiter {
+        match self.mount_of(w).limiter {
             None => self.wait_for_first_byte(clock, w),
             Some(limiter) => self.request(clock, w, limiter),
+        }
+    }
+
+    /// Which targets serve request number `number` of worker `w`, if files are striped over some.
+    #[inline]
+    fn stripe(&mut self, w: u32, number: u32) {
+        let worker = &mut self.workers[w as usize];
+        let loader = &self.loaders[worker.loader as usize];
+        if let Some(striped) = &loader.mount.striped
+            && worker.origin.is_storage()
+        {
+            let file = match loader.source.layout {
+                Layout::FilePerSample | Layout::OneFile { .. } => worker.file,
+                Layout::Shards { .. } | Layout::RowGroups(_) => self.shards[w as usize].file,
+            };
+            worker.way = striped.way(file, number, worker.request);
         }
     }
 
@@ -111,8 +133,7 @@ impl World<'_> {
     }
 
     pub(super) fn opened(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let loader = self.workers[w as usize].loader;
-        if let Some(station) = self.loaders[loader as usize].mount.station {
+        if let Some(station) = self.mount_of(w).station {
             self.served(clock, station);
         }
         self.ask_again(clock, w)
@@ -129,19 +150,19 @@ impl World<'_> {
     /// Time to the first byte of one more request of worker `w`, if it takes any.
     #[inline]
     pub(super) fn first_byte_after(&mut self, w: u32) -> Option<Delay> {
-        let worker = &mut self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
-        let delay = match &loader.mount.latency {
+        let delay = match &self.mount_of(w).latency {
             RequestLatency::None => return None,
             RequestLatency::Constant(delay) => *delay,
             RequestLatency::Drawn(sampler, round_trip) => {
+                let worker = &self.workers[w as usize];
+                let loader = &self.loaders[worker.loader as usize];
                 let (owner, request) = (loader.job as u64, worker.requests as u64);
                 let mut generator =
                     self.streams.at(Purpose::Latency, owner, worker.position, request);
                 Delay::once((sampler.draw(&mut generator) + round_trip).max(0.0))
             }
         };
-        worker.requests += 1;
+        self.workers[w as usize].requests += 1;
         Some(delay)
     }
 
@@ -151,14 +172,14 @@ impl World<'_> {
         let loader = &self.loaders[worker.loader as usize];
         let bytes = worker.request;
         let shard = matches!(loader.source.layout, Layout::Shards { .. });
-        let way = match &loader.mount.striped {
-            _ if worker.hit => self.way_in_cache(w),
-            Some(striped) => Some(striped.ways[worker.way as usize]),
-            None => loader.mount.group,
-        };
-        if loader.mount.own != Own::None && !worker.hit {
+        let (hit, mount) = (worker.origin == Origin::PageCache, self.mount_of(w));
+        if mount.own != Own::None && !hit {
             return self.ask_own(clock, w);
         }
+        let way = match hit {
+            true => self.way_in_cache(w),
+            false => mount.way(worker.way),
+        };
         let Some(group) = way else { return self.transferred(clock, w) };
         let phase = if shard { Phase::Request } else { Phase::Transfer };
         self.enter(clock.now, w, phase, Cause::Transfer);
@@ -169,7 +190,7 @@ impl World<'_> {
     /// The bytes of a request have come; true if the sample is complete.
     #[inline]
     pub(super) fn transferred(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let mount = &self.loaders[self.workers[w as usize].loader as usize].mount;
+        let mount = self.mount_of(w);
         if mount.cpu == ReadCpu::default() && mount.alone == 0.0 {
             return self.received(clock, w);
         }
@@ -178,11 +199,12 @@ impl World<'_> {
 
     /// The bytes of a request that costs time of a core have come; true if the sample is complete.
     fn receive(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let Mount { cpu, alone, .. } = *self.mount_of(w);
         let worker = &mut self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
-        let Mount { cpu, alone, .. } = loader.mount;
-        let ranges = worker.request > loader.source.most && !worker.hit;
-        if alone > 0.0 && !worker.hit && !ranges {
+        let (hit, most) =
+            (worker.origin == Origin::PageCache, self.loaders[worker.loader as usize].source.most);
+        let ranges = worker.request > most && !hit;
+        if alone > 0.0 && !hit && !ranges {
             (worker.work, worker.phase) = (alone * worker.request, Phase::Receiving);
             self.split_cpu_wait(clock.now, w);
         }
@@ -201,9 +223,16 @@ impl World<'_> {
     #[inline]
     pub(super) fn received(&mut self, clock: &mut Clock, w: u32) -> bool {
         let loader = &self.loaders[self.workers[w as usize].loader as usize];
-        let layout = loader.source.layout;
-        if loader.cached.is_some() {
+        let (layout, cached) = (loader.source.layout, loader.cached.is_some());
+        let decoded = loader.decoded.is_some();
+        if loader.tiers.is_some() {
+            self.fill(w);
+        }
+        if cached {
             self.keep(w);
+        }
+        if decoded {
+            self.keep_decoded(w);
         }
         match layout {
             Layout::FilePerSample | Layout::OneFile { .. } => self.file_read(w),

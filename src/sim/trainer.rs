@@ -23,8 +23,10 @@ pub(super) struct JobRun {
     /// Index into the scenario's jobs.
     pub(super) job: usize,
     pub(super) copy: u32,
+    /// When it starts; where its data set is copied first, from then on when that was done.
     pub(super) start: Time,
-    /// Its nodes' loaders and its devices, as ranges of the world's.
+    /// What is copied to its nodes before, their loaders and its devices, as ranges of the world's.
+    pub(super) stagings: std::ops::Range<u32>,
     pub(super) loaders: std::ops::Range<u32>,
     pub(super) devices: std::ops::Range<u32>,
     pub(super) batch: u64,

@@ -10,6 +10,7 @@ use crate::scenario::Distribution;
 
 use super::event::{Clock, Customer, Delay, Event};
 use super::team::Team;
+use super::tiers::Origin;
 use super::world::World;
 
 /// Items of a worker at one instant from which on it may be one that never ends.
@@ -37,9 +38,10 @@ pub(super) struct Worker {
     pub(super) requests: u32,
     /// What is read, as a unit of the page cache, if it goes through one.
     pub(super) unit: u32,
-    /// It comes out of the page cache.
-    pub(super) hit: bool,
-    /// Which file is read, and its request's way to storage targets, where that matters.
+    /// Where it comes from.
+    pub(super) origin: Origin,
+    /// Which file is read, and its request's way to storage targets or another node, where that
+    /// matters.
     pub(super) file: u64,
     pub(super) way: u32,
     /// How often the request in progress was refused.
@@ -242,6 +244,12 @@ impl World<'_> {
             let work = &self.works[(stage.first_operation + worker.operation) as usize];
             let over = match work {
                 Work::Read => self.begin_read(clock, w),
+                Work::Compute(_) | Work::Decode(..) | Work::Team(_)
+                    if self.workers[w as usize].origin == Origin::Decoded =>
+                {
+                    self.workers[w as usize].origin = Origin::Storage;
+                    true
+                }
                 Work::Compute(draw) => {
                     let ((seconds, delay), cores) = (self.draw(draw, w), stage.cores);
                     self.begin_compute(clock, w, cores, seconds, delay, Phase::Computing)

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::account::{Queue, Recorder, Requests, Segment, Tuner};
+use crate::cache::Cache;
 use crate::engine::{self, Calendar, Model, Time};
 use crate::fluid::{GroupId, LinkId, Network};
 use crate::random::Streams;
@@ -13,6 +14,7 @@ use crate::scenario::{Scenario, Stop};
 use super::arm::Arm;
 use super::background::{Load, Request};
 use super::cached::{CacheUse, PageCache, Units};
+use super::decoded::Decoded;
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event};
 use super::gpus::Gpu;
@@ -22,8 +24,10 @@ use super::ranges::Fetches;
 use super::read::{Mount, ShardCursor, Source};
 use super::sizes::Sizes;
 use super::stages::StageRun;
+use super::staging::{Copying, Staging};
 use super::station::Station;
 use super::table::Table;
+use super::tiers::Tiers;
 use super::trainer::JobRun;
 use super::workers::{Cores, Waiting, Work, Worker};
 
@@ -60,10 +64,19 @@ pub(super) struct World<'a> {
     /// How each is cut into units of a page cache.
     pub(super) units: Vec<Units>,
     pub(super) caches: Vec<PageCache>,
+    /// By data set, the same for caches of whole files.
+    pub(super) files: Vec<Units>,
+    /// What nodes keep on tiers, and of decoded samples.
+    pub(super) node_caches: Vec<Cache>,
+    /// By unit, one more than which node of a job keeps it, or last kept it.
+    pub(super) holders: Vec<Vec<u32>>,
     pub(super) limiters: Vec<Limiter>,
     pub(super) tables: Vec<Table>,
     pub(super) arms: Vec<Arm>,
     pub(super) jobs: Vec<JobRun>,
+    pub(super) stagings: Vec<Staging>,
+    /// Streams that copy files to nodes.
+    pub(super) copies: Vec<Copying>,
     pub(super) loaders: Vec<LoaderRun>,
     pub(super) stages: Vec<StageRun>,
     /// By stage of a job; its copies share them.
@@ -111,7 +124,11 @@ pub(super) struct LoaderRun {
     pub(super) mount: Mount,
     pub(super) source: Source,
     /// The node's page cache, if the loader reads through one.
-    pub(super) cached: Option<CacheUse>,
+    pub(super) cached: Option<Box<CacheUse>>,
+    /// Tiers that its reads pass, if any.
+    pub(super) tiers: Option<Box<Tiers>>,
+    /// Decoded samples that its node keeps, if it does.
+    pub(super) decoded: Option<Box<Decoded>>,
     /// What it was asked for, if it makes batches on request.
     pub(super) requests: Option<Box<Requests>>,
     /// Who sleeps, where nobody is woken.
@@ -189,6 +206,7 @@ impl Model for World<'_> {
                 Customer::Worker(w) => self.resume(&mut clock, w),
                 Customer::Range(r) => self.range_moved(&mut clock, r),
                 Customer::Request(r) => self.end_request(r),
+                Customer::Copy(c) => self.resume_copy(&mut clock, c),
                 Customer::Activations(d) => self.handed_over(&mut clock, d),
                 Customer::Step(d) => self.stepped(&mut clock, d),
                 Customer::Launch(d) => self.launched(&mut clock, d),
@@ -203,9 +221,12 @@ impl Model for World<'_> {
         let mut clock = Clock { now, calendar };
         self.now = now;
         match event {
-            Event::JobStarted(j) => self.start_job(&mut clock, j),
+            Event::JobStarted(j) => self.begin_job(&mut clock, j),
             Event::Opened(Customer::Worker(w)) | Event::Waited(Customer::Worker(w)) => {
                 self.resume(&mut clock, w);
+            }
+            Event::Opened(Customer::Copy(c)) | Event::Waited(Customer::Copy(c)) => {
+                self.resume_copy(&mut clock, c);
             }
             Event::Computed(w) => self.computed(&mut clock, w),
             Event::Stepped(d) => self.stepped(&mut clock, d),

@@ -155,6 +155,80 @@ fn direct_reads_leave_the_cache_alone() {
 }
 
 #[test]
+fn workers_and_full_buffers_take_from_it() {
+    // System: a node of 240 MB, all of which the page cache may have, and nothing leaves it. Expectation:
+    // it has what four workers of 10 MB each and a queue of 100 kB samples leave.
+    let base = [
+        ("run.epochs", "2"),
+        ("cluster.node.memory", "\"240 MB\""),
+        (CACHE, "{ policy = \"minio\" }"),
+        ("job.loader.tf-queue.threads", "4"),
+    ];
+    let second =
+        |changes: &[(&str, &str)]| misses(&outcome(&[&base, changes].concat()).jobs[0].cache[1..]);
+    let workers = ("job.worker_memory", "\"10 MB\"");
+    let queue = ("job.loader.tf-queue.capacity", "\"840 samples\"");
+    assert_near("queue of 4 MB", second(&[]), 1.0 - 236.0 / 400.0, 1e-9);
+    assert_near("workers", second(&[workers]), 1.0 - 196.0 / 400.0, 1e-9);
+    assert_near("queue of 84 MB", second(&[queue]), 1.0 - 156.0 / 400.0, 1e-9);
+    assert_near("both", second(&[workers, queue]), 1.0 - 116.0 / 400.0, 1e-9);
+    // Copies of the job on one node take as much each, and a capacity that leaves it stays what it is.
+    let copies = [workers, ("job.copies", "2"), ("cluster.share_nodes", "true")];
+    assert_near("copies", second(&copies), 1.0 - 152.0 / 400.0, 0.2);
+    let small = (&*format!("{CACHE}.capacity"), "\"100 MB\"");
+    assert_near("small", second(&[small, workers]), 0.75, 1e-9);
+}
+
+/// Reading takes 1 ms and decoding 3 ms, in one thread; decoded samples are five times as large.
+const DECODED: [(&str, &str); 5] = [
+    ("run.epochs", "3"),
+    ("cluster.node", "{ cores = 8 }"),
+    ("dataset.d.decoded_size", "\"500 kB\""),
+    ("job.loader.tf-queue.decode", "\"3 ms\""),
+    ("job.decoded_cache", "{ capacity = \"700 MB\" }"),
+];
+
+#[test]
+fn decoded_samples_are_neither_read_nor_decoded() {
+    // System: 35 % of 4,000 samples fit decoded. Expectation: 16 s, and then 65 % of that.
+    let found = outcome(&DECODED);
+    let shares: Vec<f64> =
+        found.jobs[0].decoded.iter().map(|epoch| misses(std::slice::from_ref(epoch))).collect();
+    assert_eq!(shares, [1.0, 0.65, 0.65]);
+    assert_near("makespan", found.makespan, 16.0 * 2.3, 0.05);
+    let disk = found.resources.iter().find(|r| r.name == "s.bandwidth").map_or(0.0, |r| r.served);
+    assert_near("disk", disk, 400e6 * 2.3, 1.0);
+    let lru = outcome(&[&DECODED[..], &[("job.decoded_cache.policy", "\"lru\"")]].concat());
+    assert!(lru.makespan > 16.0 * 2.6, "{}", lru.makespan);
+    // Two nodes keep what they read, each for itself; all loaders of a node keep it together.
+    let all = ("job.decoded_cache.capacity", "\"2 GB\"");
+    let gpus = ("cluster.node.gpus", "2");
+    let ranks = ("job.parallel.data", "{ copies_per_node = 2, loaders = \"per-rank\" }");
+    let per_rank = outcome(&[&DECODED[..], &[all, gpus, ranks]].concat());
+    assert_eq!(per_rank.jobs[0].decoded[1], CacheRequests { hits: 4000, misses: 0 });
+}
+
+#[test]
+fn what_keeps_no_decoded_samples_is_refused() {
+    let file = ScenarioFile::parse("test.toml", SCENARIO.to_owned()).expect("a scenario");
+    let read_apart = "job.loader={ stages = [{ name = \"read\", workers = 1, per_sample = [\"read\"], \
+                      buffer = 40 }, { name = \"decode\", workers = 1, per_sample = [{ compute = \
+                      \"1 ms\" }], buffer = 40 }] }";
+    for (set, says) in [
+        ("dataset.d.layout={ shards = { samples = 50 } }", "whether they were decoded before"),
+        (read_apart, "do not decode them"),
+        ("job.queue=\"circular\"", "there in no time"),
+        ("job.decoded_cache={}", "`capacity` is missing"),
+        ("cluster.node.memory=\"500 MB\"", "the buffers need"),
+    ] {
+        let sets = ["job.decoded_cache={ capacity = \"700 MB\" }", set];
+        let sets = sets.map(|set| set.parse().expect("an override"));
+        let problems = file.resolve(&sets).expect_err(set);
+        assert!(problems.to_string().contains(says), "{set}: {problems}");
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let file = ScenarioFile::parse("test.toml", SCENARIO.to_owned()).expect("a scenario");
     for (set, says) in [

@@ -80,7 +80,7 @@ impl Rules<'_> {
     }
 
     fn remark_reads(&self, job: &Job, dataset: &Dataset) {
-        let storage = self.around.storage.get(job.storage).and_then(Option::as_ref);
+        let storage = self.around.storage.get(job.reads_from()).and_then(Option::as_ref);
         let Some(StorageKind::LocalDisk { access, .. }) = storage.map(|storage| &storage.kind)
         else {
             return;
@@ -88,7 +88,7 @@ impl Rules<'_> {
         let profile = self
             .check
             .profile
-            .filter(|_| self.around.measured.get(job.storage).copied().unwrap_or(false));
+            .filter(|_| self.around.measured.get(job.reads_from()).copied().unwrap_or(false));
         let layout = dataset.layout.name();
         let fit = profile.and_then(|profile| profile.read_fit(access.name(), layout));
         let Some((name, fit)) = fit else { return };

@@ -11,8 +11,8 @@ use crate::scenario::loader::settings::ResolvedLoader;
 use crate::scenario::{Cluster, Dataset, Node, StageGraph, StorageKind, Unit};
 use crate::units::{Dimension, Time};
 
-/// Most ways of loaders to storage targets: loaders × targets × stripes.
-const MOST_WAYS: u64 = 1_000_000;
+/// Most ways of loaders to storage targets, loaders × targets × stripes, and to other nodes.
+pub(super) const MOST_WAYS: u64 = 1_000_000;
 /// Longest that one mean transfer may take [s].
 const LONGEST_TRANSFER: f64 = 1e6;
 /// Least mean time of a sample in a loader that nothing else holds up [s].
@@ -41,14 +41,17 @@ impl Rules<'_> {
         }
         self.check_start(job);
         self.check_targets(job);
+        self.check_peers(job);
         if let Some(cluster) = self.around.cluster {
             self.check_gpus(job, &cluster.node);
         }
         if let Some(dataset) = self.around.datasets.get(job.dataset).and_then(Option::as_ref) {
             self.check_dataset(job, dataset);
             self.check_split(job, dataset);
+            self.check_decoded(job, dataset);
             if let Some(cluster) = self.around.cluster {
                 self.check_memory(job, dataset, &cluster.node);
+                self.check_staging(job, dataset, cluster);
                 self.check_transfer(job, dataset, cluster);
                 self.check_pace(job, dataset, cluster);
             }
@@ -62,7 +65,7 @@ impl Rules<'_> {
     }
 
     /// Where the size of the last buffer is written.
-    fn buffer_at(&self) -> Option<NodeId> {
+    pub(super) fn buffer_at(&self) -> Option<NodeId> {
         self.loader.and_then(|loader| loader.last_buffer)
     }
 
@@ -281,40 +284,10 @@ impl Rules<'_> {
         }
     }
 
-    /// What a node keeps in memory for this job must fit.
-    #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
-    fn check_memory(&self, job: &Job, dataset: &Dataset, node: &Node) {
-        let stored = dataset.mean_size();
-        let decoded = dataset.decoded_size.unwrap_or(stored);
-        let stages = &job.loader.stages;
-        // Batches made on request are never more than those asked for, at whatever stage they are.
-        let counted = if job.loader.requests.is_some() { stages.len() - 1 } else { 0 };
-        let buffered: f64 = stages[counted..].iter().fold(0.0, |sum, stage| match stage.unit {
-            Unit::Sample => sum + stage.buffer as f64,
-            Unit::Batch => sum + stage.buffer as f64 * job.batch as f64,
-        });
-        let storage = self.around.storage.get(job.storage).and_then(Option::as_ref);
-        let in_memory = storage.is_some_and(|s| matches!(s.kind, StorageKind::Memory { .. }));
-        let resident = if in_memory { dataset.samples as f64 * stored } else { 0.0 };
-        let needed = buffered * decoded * f64::from(job.loaders_per_node()) + resident;
-        if needed > node.memory {
-            let memory = self.check.find(&["cluster", "node", "memory"]);
-            let samples = self.check.find(&["dataset", &dataset.name, "samples"]);
-            let too_large = if resident > node.memory { samples } else { self.buffer_at() };
-            let at = self.check.blame(&[too_large, memory, samples], self.at);
-            let gib = |bytes: f64| bytes / f64::from(1 << 30);
-            let what = format!(
-                "the data set in memory and the buffers need {:.1} GiB, and a node has {:.1} GiB",
-                gib(needed),
-                gib(node.memory)
-            );
-            self.check.wrong(at, what, "write a smaller buffer or data set, or more memory");
-        }
-    }
-
     /// Reading one sample must end within the time that can be simulated.
     fn check_transfer(&self, job: &Job, dataset: &Dataset, cluster: &Cluster) {
-        let Some(storage) = self.around.storage.get(job.storage).and_then(Option::as_ref) else {
+        let Some(storage) = self.around.storage.get(job.reads_from()).and_then(Option::as_ref)
+        else {
             return;
         };
         let time = Way { job, dataset, storage, cluster }.transfer();
@@ -330,12 +303,12 @@ impl Rules<'_> {
 
     /// Nothing ever holds up the workers that fill a circular queue, except their own work.
     fn check_pace(&self, job: &Job, dataset: &Dataset, cluster: &Cluster) {
-        let Some(storage) = self.around.storage.get(job.storage).and_then(Option::as_ref) else {
-            return;
-        };
-        let way = Way { job, dataset, storage, cluster };
+        let of = |index: usize| self.around.storage.get(index).and_then(Option::as_ref);
+        let Some(storage) = of(job.reads_from()) else { return };
+        let total = |storage| Way { job, dataset, storage, cluster }.total();
+        let tier = storage.cache.and_then(|cache| of(cache.on)).map_or(f64::INFINITY, total);
         let unheld = self.loader.is_some() && job.queue == QueueKind::Circular;
-        if unheld && way.total() < SHORTEST_SAMPLE {
+        if unheld && total(storage).min(tier) < SHORTEST_SAMPLE {
             let at = self.check.blame(&[self.settings.queue.at], self.at);
             let what = "a circular queue takes samples as fast as they are made, and this loader \
                         makes them in no time";

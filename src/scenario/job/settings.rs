@@ -1,11 +1,13 @@
 //! How `[[job]]` is written.
 
 use super::cpu::InnerSettings;
+use super::decoded::DecodedSettings;
 use super::interval::IntervalSettings;
 use super::model::{ModelSettings, ResolvedModel};
 use super::parallel::{Loaders, ParallelSettings};
 use super::prefill::Prefill;
 use super::rules::Rules;
+use super::staging::{Staging, StagingSettings};
 use super::{BatchInterval, Device, Job, Pipeline, QueueKind, Split, StepTime};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
@@ -14,7 +16,7 @@ use crate::scenario::loader::settings::{LoaderSettings, OnNode, ResolvedLoader};
 use crate::scenario::number::{Amount, Count, Factor, Positive};
 use crate::scenario::profile::time;
 use crate::scenario::{Cluster, Dataset, Storage};
-use crate::units::{Bandwidth, Time};
+use crate::units::{Bandwidth, Size, Time};
 use schemars::JsonSchema;
 
 /// In place of a model that is wrong.
@@ -49,6 +51,11 @@ pub(in crate::scenario) struct JobSettings {
     storage: Field<String>,
     /// How nodes, or ranks with loaders of their own, split each epoch (default: "strided").
     pub(super) sampler: Field<Split>,
+    /// Copy the data set to the nodes first: `{ to = "nvme", streams = 8 }` (default: read where it
+    /// is).
+    pub(super) stage: Field<StagingSettings>,
+    /// Keep samples in memory as they are after decoding: `{ capacity = "100 GB" }` (default: none).
+    pub(super) decoded_cache: Field<DecodedSettings>,
     /// Samples per model copy and step.
     #[schemars(required)]
     pub(super) batch: Field<Count<1, 1_000_000_000>>,
@@ -67,6 +74,9 @@ pub(in crate::scenario) struct JobSettings {
     pub(super) model: Field<ModelSettings>,
     /// How the model is spread over the GPUs of a node.
     pub(super) parallel: Field<ParallelSettings>,
+    /// Memory that each worker of its loaders takes: with full buffers, what the node's page cache
+    /// does not have (default: 0 B).
+    pub(super) worker_memory: Field<Amount<Size>>,
     /// Core-seconds of a loader's worker to hand an item on to the next stage or the queue (default:
     /// as the profile says, or 0 s).
     pub(super) hand_off: Field<Amount<Time>>,
@@ -94,9 +104,16 @@ pub(in crate::scenario) struct Around<'a> {
 }
 
 impl JobSettings {
-    /// Names of its data set and of the storage that this is on.
-    pub(in crate::scenario) fn places(&self) -> Option<(&str, &str)> {
-        Some((self.dataset.get()?, self.storage.get()?))
+    /// Name of its data set, if that is read from the storage of a name.
+    pub(in crate::scenario) fn reads_on(&self, storage: &str) -> Option<&str> {
+        let staged = self.stage.get().and_then(|stage| stage.to.get());
+        let from = staged.or(self.storage.get())?;
+        self.dataset.get().filter(|_| from == storage).map(String::as_str)
+    }
+
+    /// Where the copying of its data set to the nodes is written, if it is.
+    pub(in crate::scenario) fn stage_at(&self) -> Option<NodeId> {
+        self.stage.at
     }
 
     /// The checked job of the table at node `at`.
@@ -130,6 +147,8 @@ impl JobSettings {
             dataset: dataset.unwrap_or(usize::MAX),
             storage: storage.unwrap_or(usize::MAX),
             split: self.sampler.get().copied().unwrap_or(Split::Strided),
+            staging: self.staging(check, around),
+            decoded_cache: self.decoded_cache.given().and_then(|(at, c)| c.resolve(check, at)),
             batch: self.batch.get()?.0,
             batch_interval: self.interval(check),
             loader: rules.graph(),
@@ -142,6 +161,7 @@ impl JobSettings {
             device: model.device,
             launch: model.launch,
             catalogue: model.catalogue,
+            worker_memory: self.worker_memory.get().map_or(0.0, |memory| memory.0),
             hand_off: self.hand_off(check),
             cpu: self.cpu(check),
         };
@@ -170,6 +190,11 @@ impl JobSettings {
         };
         let cores = around.cluster.map_or(1, |cluster| cluster.node.cores);
         loader.resolve(check, at, batch, OnNode { cores, devices }, dataset)
+    }
+
+    fn staging(&self, check: Check<'_>, around: Around<'_>) -> Option<Staging> {
+        let (at, stage) = self.stage.given()?;
+        stage.resolve(check, at, around)
     }
 
     fn hand_off(&self, check: Check<'_>) -> f64 {

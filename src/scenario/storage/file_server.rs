@@ -1,6 +1,7 @@
 //! One server that all nodes share, behind their NICs.
 
 use super::settings::{BandwidthSettings, CpuSettings};
+use super::tier::CacheSettings;
 use super::{StorageKind, Written};
 use crate::scenario::Distribution;
 use crate::scenario::check::Check;
@@ -27,6 +28,8 @@ pub(in crate::scenario) struct FileServer {
     operations: Field<Positive<Rate>>,
     /// What a request costs the reading node's cores, as part of its time (default: nothing).
     cpu: Field<CpuSettings>,
+    /// What each node keeps of it on a tier of its own (default: nothing).
+    pub(super) cache: Field<CacheSettings>,
 }
 
 impl FileServer {

@@ -1,6 +1,7 @@
 //! A disk in each node.
 
 use super::settings::{BandwidthSettings, CpuSettings};
+use super::tier::Tier;
 use super::{Access, Bandwidth, ReadCpu, StorageKind, Written};
 use crate::law::ReadLaw;
 use crate::scenario::Distribution;
@@ -10,7 +11,7 @@ use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::number::Positive;
 use crate::scenario::profile::read_law;
-use crate::units::{Bandwidth as BytesPerSecond, Rate, Time};
+use crate::units::{Bandwidth as BytesPerSecond, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -35,9 +36,21 @@ pub(in crate::scenario) struct LocalDisk {
     /// Time to move a hard disk's arm to a request that does not begin where the one before ended; the
     /// arm serves one request at a time (default: there is no arm).
     seek: Field<Positive<Time>>,
+    /// Bytes that it holds on each node, for what is copied to it (default: none).
+    capacity: Field<Positive<Size>>,
+    /// Bandwidth of a node's writes, which share the disk with its reads (default: as that of
+    /// reads).
+    write_bandwidth: Field<Positive<BytesPerSecond>>,
 }
 
 impl LocalDisk {
+    pub(super) fn tier(&self) -> Tier {
+        Tier {
+            capacity: self.capacity.get().map(|capacity| capacity.0),
+            write: self.write_bandwidth.get().map(|write| write.0),
+        }
+    }
+
     pub(super) fn written(&self) -> Written {
         Written {
             bandwidth: self.bandwidth.is_written(),

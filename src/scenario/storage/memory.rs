@@ -1,8 +1,11 @@
 //! The node's main memory.
 
 use super::settings::BandwidthSettings;
+use super::tier::Tier;
 use super::{Bandwidth, StorageKind, Written};
 use crate::scenario::field::Field;
+use crate::scenario::number::Positive;
+use crate::units::{self, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,9 +15,21 @@ use serde::Deserialize;
 pub(in crate::scenario) struct Memory {
     /// Bandwidth of a node's memory (default: infinite).
     bandwidth: Field<BandwidthSettings>,
+    /// Bytes that it holds on each node, for what is copied to it (default: the node's memory).
+    capacity: Field<Positive<Size>>,
+    /// Bandwidth of a node's writes, which share the memory with its reads (default: as that of
+    /// reads).
+    write_bandwidth: Field<Positive<units::Bandwidth>>,
 }
 
 impl Memory {
+    pub(super) fn tier(&self) -> Tier {
+        Tier {
+            capacity: self.capacity.get().map(|capacity| capacity.0),
+            write: self.write_bandwidth.get().map(|write| write.0),
+        }
+    }
+
     pub(super) fn written(&self) -> Written {
         Written { bandwidth: self.bandwidth.is_written(), ..Written::default() }
     }

@@ -7,10 +7,13 @@ mod memory;
 mod object_store;
 mod parallel_fs;
 pub(super) mod settings;
+pub(super) mod tier;
 
 use super::Distribution;
 use crate::law::Throughput;
 use std::sync::Arc;
+
+pub use tier::{CacheUnit, Tier, TierCache};
 
 /// A storage and its name.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +24,10 @@ pub struct Storage {
     pub kind: StorageKind,
     /// Which of its limits the scenario writes.
     pub written: Written,
+    /// What it is as a tier, where it is in the nodes.
+    pub tier: Option<Tier>,
+    /// What each node keeps of it on a tier, if it does.
+    pub cache: Option<TierCache>,
 }
 
 /// Which limits of a storage the scenario itself writes: the live world enforces them. The others are

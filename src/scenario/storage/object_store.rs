@@ -1,5 +1,6 @@
 //! An object store: connections of limited speed, and a limit of requests.
 
+use super::tier::CacheSettings;
 use super::{Bandwidth, ReadCpu, RequestLimit, StorageKind, Written};
 use crate::scenario::Distribution;
 use crate::scenario::check::Check;
@@ -34,6 +35,8 @@ pub(in crate::scenario) struct ObjectStore {
     burst: Field<Count<1, 1_000_000_000>>,
     /// How refused requests come again.
     retry: Field<Retry>,
+    /// What each node keeps of it on a tier of its own (default: nothing).
+    pub(super) cache: Field<CacheSettings>,
 }
 
 /// Exponential back-off with full jitter.

@@ -1,5 +1,6 @@
 //! A parallel file system: files striped over targets, and a server of metadata.
 
+use super::tier::CacheSettings;
 use super::{Bandwidth, ReadCpu, StorageKind, Targets, Written};
 use crate::scenario::Distribution;
 use crate::scenario::check::Check;
@@ -37,6 +38,8 @@ pub(in crate::scenario) struct ParallelFs {
     latency: Field<Varying<Time>>,
     /// Opens per second of the metadata server (default: infinite).
     operations: Field<Positive<Rate>>,
+    /// What each node keeps of it on a tier of its own (default: nothing).
+    pub(super) cache: Field<CacheSettings>,
 }
 
 impl ParallelFs {

@@ -1,5 +1,6 @@
 //! What all kinds of storage share in how they are written.
 
+use super::tier::{self, CacheSettings, Tier};
 use super::{
     Bandwidth, ReadCpu, Storage, StorageKind, Written, file_server, local_disk, measured, memory,
     object_store, parallel_fs,
@@ -57,9 +58,38 @@ pub(in crate::scenario) fn resolve(
             StorageSettings::ObjectStore(kind) => kind.written(),
             StorageSettings::Measured(_) => Written::default(),
         };
-        Some(Storage { name: name.clone(), kind, written })
+        Some(Storage { name: name.clone(), kind, written, tier: settings.tier(), cache: None })
     };
-    settings.0.iter().map(one).collect()
+    let mut all: Vec<Option<Storage>> = settings.0.iter().map(one).collect();
+    let caches = tier::caches(check, settings, &all);
+    for (storage, cache) in all.iter_mut().zip(caches) {
+        storage.iter_mut().for_each(|storage| storage.cache = cache);
+    }
+    all
+}
+
+impl StorageSettings {
+    /// What it is as a tier, where it is in the nodes.
+    fn tier(&self) -> Option<Tier> {
+        match self {
+            Self::Memory(memory) => Some(memory.tier()),
+            Self::LocalDisk(disk) => Some(disk.tier()),
+            Self::FileServer(_)
+            | Self::ParallelFs(_)
+            | Self::ObjectStore(_)
+            | Self::Measured(_) => None,
+        }
+    }
+
+    /// What nodes keep of it, where that can be written.
+    pub(super) fn cache(&self) -> Option<&Field<CacheSettings>> {
+        match self {
+            Self::Memory(_) | Self::LocalDisk(_) | Self::Measured(_) => None,
+            Self::FileServer(server) => Some(&server.cache),
+            Self::ParallelFs(server) => Some(&server.cache),
+            Self::ObjectStore(store) => Some(&store.cache),
+        }
+    }
 }
 
 /// By storage, whether a profile is asked about it.

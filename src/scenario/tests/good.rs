@@ -47,6 +47,8 @@ fn the_example_of_the_design_is_read() {
                 limit: None,
             },
             written: Written { bandwidth: true, per_stream: true, latency: true, operations: true },
+            tier: None,
+            cache: None,
         }]
     );
     assert_eq!(
@@ -75,6 +77,8 @@ fn fletcher_job() -> Job {
         stagger: 0.0,
         dataset: 0,
         storage: 0,
+        staging: None,
+        decoded_cache: None,
         batch: 64,
         split: Split::Strided,
         batch_interval: BatchInterval::Every(1.0),
@@ -104,6 +108,7 @@ fn fletcher_job() -> Job {
         device: Device::Accelerator,
         launch: None,
         catalogue: None,
+        worker_memory: 0.0,
         hand_off: 0.0,
         cpu: CpuUse::default(),
     }

@@ -23,7 +23,7 @@ impl Builder<'_, '_> {
                     let load = Load {
                         gap: Sampler::new(&Distribution::Exponential { mean: 1.0 / rate }),
                         size: Sampler::new(size),
-                        mount: self.mount(storage, Client::Background).0,
+                        mount: self.mount(storage, Client::Background, None).0,
                         arrived: 0,
                     };
                     self.parts.loads.push(load);
@@ -36,7 +36,7 @@ impl Builder<'_, '_> {
     /// Endless transfers of at most `cap` each [B/s]; `None` where nothing limits anyone.
     fn streams(&mut self, storage: usize, streams: u32, cap: f64) -> Option<Endless> {
         let cap = cap.min(Medium::of(&self.scenario.storage[storage].kind).per_stream);
-        let (mount, ..) = self.mount(storage, Client::Background);
+        let (mount, ..) = self.mount(storage, Client::Background, None);
         mount.group?;
         let link = self.shared[storage].as_ref().and_then(|backend| backend.link);
         let route: Vec<LinkId> = link.into_iter().collect();

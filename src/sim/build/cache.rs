@@ -10,11 +10,15 @@ use crate::sim::world::Member;
 
 use super::Builder;
 
-/// How data sets that lie one behind the other are cut into units; and how many there are.
-pub(super) fn units(datasets: &[Dataset]) -> (Vec<Units>, u32) {
+/// How data sets that lie one behind the other are cut into units, each by `cut`; and how many there
+/// are.
+pub(super) fn units(
+    datasets: &[Dataset],
+    cut: fn(&Dataset, u64) -> (Units, u64),
+) -> (Vec<Units>, u32) {
     let mut all = 0;
     let units = datasets.iter().map(|dataset| {
-        let (units, number) = Units::new(dataset, all);
+        let (units, number) = cut(dataset, all);
         all = u64::saturating_add(all, number);
         units
     });
@@ -23,21 +27,22 @@ pub(super) fn units(datasets: &[Dataset]) -> (Vec<Units>, u32) {
 
 impl Builder<'_, '_> {
     /// How the loader of `job` on the node being built uses the page cache there.
-    pub(super) fn cached(&mut self, job: &Job) -> Option<CacheUse> {
+    pub(super) fn cached(&mut self, job: &Job) -> Option<Box<CacheUse>> {
         self.scenario.cluster.node.page_cache.as_ref()?;
-        if !self.scenario.storage[job.storage].kind.passes_page_cache() {
+        if !self.scenario.storage[job.reads_from()].kind.passes_page_cache() {
             return None;
         }
         let known = self.on_nodes.get(&self.node).and_then(|node| node.cache);
         let cache = known.or_else(|| self.page_cache(job))?;
         self.on_nodes.entry(self.node).or_default().cache = Some(cache);
         let units = self.units.0[job.dataset];
-        Some(CacheUse { cache, units, requests: Vec::new() })
+        Some(Box::new(CacheUse { cache, units, requests: Vec::new() }))
     }
 
     /// One more page cache, which `job` is the first to use.
     fn page_cache(&mut self, job: &Job) -> Option<u32> {
         let described = self.scenario.cluster.node.page_cache.as_ref()?;
+        let capacity = self.scenario.page_cache(job)?;
         let number = self.parts.caches.len() as u32;
         let policy = described.policy.unwrap_or(match self.scenario.datasets[job.dataset].layout {
             Layout::FilePerSample | Layout::OneFile { .. } => CachePolicy::Random,
@@ -50,7 +55,7 @@ impl Builder<'_, '_> {
             self.resource("node.page-cache", "B/s", described.bandwidth, Member::Link(link));
             self.group(&[link], f64::INFINITY)
         });
-        let kept = Cache::new(policy, described.capacity, self.units.1, generator);
+        let kept = Cache::new(policy, capacity, self.units.1, generator);
         self.parts.caches.push(PageCache { kept, way });
         Some(number)
     }

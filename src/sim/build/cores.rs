@@ -43,7 +43,7 @@ impl Builder<'_, '_> {
     /// share them. As long as each thread can have a core of its own, sharing and slots are the same,
     /// and slots are had without solving for rates; not so where busy cores slow each other, or more
     /// than cores is shared.
-    fn cores(&mut self, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
+    pub(super) fn cores(&mut self, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
         if let Some(known) = self.on_nodes.entry(self.node).or_default().cores {
             return known;
         }
@@ -145,14 +145,13 @@ impl OnCores {
     pub(super) fn coupled(
         &self,
         builder: &mut Builder,
-        route: Vec<LinkId>,
+        route: Vec<Use>,
         coupled: Coupled,
     ) -> Option<GroupId> {
         let Coupled { cpu, alone } = coupled;
         let cores = [Some(self.link?), self.quota].into_iter().flatten();
         let cores = cores.map(|link| Use { link, per_unit: cpu });
-        let bytes = route.into_iter().map(|link| Use { link, per_unit: 1.0 });
-        let route = bytes.chain(cores).collect();
+        let route = route.into_iter().chain(cores).collect();
         Some(builder.network.group(Demand { route, weight: 1.0 / cpu, cap: 1.0 / alone }))
     }
 }

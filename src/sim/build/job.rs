@@ -37,17 +37,20 @@ impl Builder<'_, '_> {
             recorded: copy == 0,
         };
         let mut run = self.job_run(&of, index, copy);
+        let staging = self.parts.stagings.len() as u32;
         let (loader, device) = (self.parts.loaders.len() as u32, self.parts.devices.len() as u32);
         for rank in 0..job.nodes {
             self.node = node + rank;
             let name = format!("{}[{copy}] node {}", job.name, self.node);
             let process = self.parts.recorder.as_mut().map(|recorder| recorder.process(name));
+            self.staging(&of, rank);
             for loader in 0..job.loaders_per_node() {
                 let rank = rank * job.loaders_per_node() + loader;
                 self.loader(&of, rank, process);
                 self.devices(&of, rank, process);
             }
         }
+        run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;
         self.parts.jobs.push(run);
@@ -75,6 +78,7 @@ impl Builder<'_, '_> {
             job: index,
             copy,
             start: of.start,
+            stagings: 0..0,
             loaders: 0..0,
             devices: 0..0,
             batch: job.batch,

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::account::{HandOver, Queue, Requests, Tuner};
+use crate::fluid::Use;
 use crate::random::FileOrder;
 use crate::scenario::{Dataset, Job};
 use crate::sim::polling::Polling;
@@ -14,6 +15,7 @@ use crate::sim::world::LoaderRun;
 use super::Builder;
 use super::cores::OnCores;
 use super::job::JobCopy;
+use super::medium::{Medium, Rest};
 use super::mount::Client;
 use super::work::operations_of;
 
@@ -23,6 +25,7 @@ impl Builder<'_, '_> {
         let job = copy.job;
         let dataset = &self.scenario.datasets[job.dataset];
         let (mount, cores) = self.mount_and_cores(copy);
+        let tiers = self.tiers(job, rank / job.loaders_per_node(), &cores);
         let (first_stage, first) =
             (self.parts.stages.len() as u32, self.parts.workers.len() as u32);
         let first_worker = self.stages(copy, &cores, process);
@@ -34,6 +37,8 @@ impl Builder<'_, '_> {
             source: Source::new(dataset, job.dataset, order),
             mount,
             cached: self.cached(job),
+            tiers,
+            decoded: self.decoded(copy),
             pcie: self.pcie(job),
             gpus: self.gpus(job),
             intra: self.intra(job),
@@ -71,16 +76,36 @@ impl Builder<'_, '_> {
     fn mount_and_cores(&mut self, copy: &JobCopy) -> (Mount, OnCores) {
         let job = copy.job;
         let request = self.scenario.datasets[job.dataset].mean_request();
-        let (mut mount, route, rest) = self.mount(job.storage, Client::Node(request));
-        let cores = self.on_cores(job, copy.number, rest.coupled.is_some());
-        if let Some(coupled) = rest.coupled
-            && let Some(group) = cores.coupled(self, route, coupled)
-        {
-            mount.group = Some(group);
+        let (mount, route, rest) = self.mount(job.reads_from(), Client::Node(request), None);
+        let on = self.scenario.storage[job.reads_from()].cache.map(|cache| cache.on);
+        let tier = on.map(|on| Medium::of(&self.scenario.storage[on].kind).take_cpu(request));
+        let coupled = rest.coupled.or(tier.and_then(|tier| tier.coupled));
+        let cores = self.on_cores(job, copy.number, coupled.is_some());
+        (self.couple(mount, route, rest, &cores), cores)
+    }
+
+    /// The same of any storage, whose bytes go on over `beyond`, for threads on `cores`.
+    pub(super) fn loader_mount(
+        &mut self,
+        index: usize,
+        request: f64,
+        beyond: Option<Use>,
+        cores: &OnCores,
+    ) -> Mount {
+        let (mount, route, rest) = self.mount(index, Client::Node(request), beyond);
+        self.couple(mount, route, rest, cores)
+    }
+
+    /// A mount whose bytes keep a core busy on their `route`, where that is so.
+    fn couple(&mut self, mount: Mount, route: Vec<Use>, rest: Rest, cores: &OnCores) -> Mount {
+        let Some(coupled) = rest.coupled else { return mount };
+        let Some(group) = cores.coupled(self, route, coupled) else { return mount };
+        Mount {
+            group: Some(group),
             // Where the line is much slower than a core, what takes longer than alone waits for it.
-            mount.alone = if coupled.cpu > coupled.alone / 2.0 { coupled.alone } else { 0.0 };
+            alone: if coupled.cpu > coupled.alone / 2.0 { coupled.alone } else { 0.0 },
+            ..mount
         }
-        (mount, cores)
     }
 
     /// Adds stages and workers of the next loader; the first worker of each stage.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::fluid::{Capacity, Demand, LinkId, Use};
+use crate::fluid::{Capacity, LinkId, Use};
 use crate::law::Throughput;
 use crate::random::Sampler;
 use crate::scenario::storage::Bandwidth;
@@ -20,12 +20,14 @@ use super::medium::{Medium, Rest};
 /// Where a storage's requests and bytes go.
 #[derive(Debug, Clone)]
 pub(super) struct Backend {
-    station: Option<u32>,
+    pub(super) station: Option<u32>,
     pub(super) link: Option<LinkId>,
+    /// What a byte that is written to it uses.
+    pub(super) write: Option<Use>,
     /// By storage target.
     targets: Vec<LinkId>,
     limiter: Option<u32>,
-    own: Own,
+    pub(super) own: Own,
 }
 
 /// Who uses a storage.
@@ -33,29 +35,37 @@ pub(super) struct Backend {
 pub(super) enum Client {
     /// A node, over its NIC where the storage is remote, with requests of this mean size [B].
     Node(f64),
+    /// A node that copies it to a tier of its own, over its NIC likewise.
+    Copy,
     /// A background load, from elsewhere.
     Background,
 }
 
 impl Builder<'_, '_> {
-    /// Storage `index` as one more client sees it, the links that its bytes pass, and what is left
-    /// of its times.
-    pub(super) fn mount(&mut self, index: usize, client: Client) -> (Mount, Vec<LinkId>, Rest) {
+    /// Storage `index` as one more client sees it, what its bytes use on their way, which goes on
+    /// over `beyond`, and what is left of its times.
+    pub(super) fn mount(
+        &mut self,
+        index: usize,
+        client: Client,
+        beyond: Option<Use>,
+    ) -> (Mount, Vec<Use>, Rest) {
         let mut medium = Medium::of(&self.scenario.storage[index].kind);
         let rest = match client {
             Client::Node(request) => medium.take_cpu(request),
-            Client::Background => Rest::default(),
+            Client::Copy | Client::Background => Rest::default(),
         };
         let backend = if medium.remote || client == Client::Background {
             self.server(index, &medium)
         } else {
             self.disk(index, &medium)
         };
-        let mut route: Vec<LinkId> = backend.link.into_iter().collect();
+        let mut route: Vec<Use> = backend.link.into_iter().map(whole).collect();
         let nic = self.scenario.cluster.nic;
         if medium.remote && client != Client::Background && nic.is_finite() {
-            route.push(self.nic(nic));
+            route.push(whole(self.nic(nic)));
         }
+        route.extend(beyond);
         let limited = !route.is_empty() || medium.per_stream.is_finite();
         let striped = medium
             .targets
@@ -66,7 +76,7 @@ impl Builder<'_, '_> {
             own: backend.own,
             station: backend.station,
             latency: self.latency(&medium, rest.latency),
-            group: limited.then(|| self.group(&route, medium.per_stream)),
+            group: limited.then(|| self.way(route.clone(), medium.per_stream)),
             cpu: rest.cpu,
             alone: 0.0,
         };
@@ -74,13 +84,7 @@ impl Builder<'_, '_> {
     }
 
     /// The ways of files that are striped over `links`, beside the way `shared` by all.
-    fn striped(
-        &mut self,
-        targets: Targets,
-        shared: &[LinkId],
-        links: &[LinkId],
-        cap: f64,
-    ) -> Striped {
+    fn striped(&mut self, targets: Targets, shared: &[Use], links: &[LinkId], cap: f64) -> Striped {
         let mut ways = Vec::new();
         for first in 0..links.len() {
             for serving in 1..=targets.stripe_count as usize {
@@ -88,9 +92,8 @@ impl Builder<'_, '_> {
                     link: links[(first + i) % links.len()],
                     per_unit: 1.0 / serving as f64,
                 };
-                let shared = shared.iter().map(|link| Use { link: *link, per_unit: 1.0 });
-                let route = shared.chain((0..serving).map(stripe)).collect();
-                ways.push(self.network.group(Demand { route, weight: 1.0, cap }));
+                let route = shared.iter().copied().chain((0..serving).map(stripe)).collect();
+                ways.push(self.way(route, cap));
             }
         }
         Striped { targets, ways }
@@ -107,7 +110,7 @@ impl Builder<'_, '_> {
     }
 
     /// The storage of the node being built.
-    fn disk(&mut self, index: usize, medium: &Medium) -> Backend {
+    pub(super) fn disk(&mut self, index: usize, medium: &Medium) -> Backend {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.disks.get(&index));
         if let Some(known) = known {
             return known.clone();
@@ -119,7 +122,7 @@ impl Builder<'_, '_> {
     }
 
     /// Latency with what comes on top of what the storage's kind says, which may be less than 0.
-    fn latency(&mut self, medium: &Medium, more: f64) -> RequestLatency {
+    pub(super) fn latency(&mut self, medium: &Medium, more: f64) -> RequestLatency {
         // What was measured was so behind the network.
         let behind = medium.remote && medium.table.is_none();
         let round_trip = if behind { 2.0 * self.scenario.cluster.latency } else { 0.0 };
@@ -153,6 +156,7 @@ impl Builder<'_, '_> {
         if let Some(link) = link {
             self.resource(&format!("{name}.bandwidth"), "B/s", most, Member::Link(link));
         }
+        let write = self.written(index, link, most);
         let targets = medium.targets.map_or(Vec::new(), |of| self.targets(name, of));
         let limiter = medium.limit.map(|limit| self.limiter(name, limit));
         let own = match (medium.table, medium.arm) {
@@ -160,7 +164,7 @@ impl Builder<'_, '_> {
             (_, Some((seek, rate))) => Own::Arm(self.arm(name, seek, rate)),
             _ => Own::None,
         };
-        Backend { station, link, targets, limiter, own }
+        Backend { station, link, write, targets, limiter, own }
     }
 
     /// The arm of a disk.
@@ -177,6 +181,23 @@ impl Builder<'_, '_> {
         self.parts.tables.push(Table::new(of.clone()));
         self.resource(&format!("{storage}.measured"), "B/s", of.most(), Member::Table(number));
         number
+    }
+
+    /// What a byte that is written to storage `index` uses: of the link of its reads, which carries
+    /// `most`, as much as keeps it busy for as long as the write takes.
+    fn written(&mut self, index: usize, link: Option<LinkId>, most: f64) -> Option<Use> {
+        let storage = &self.scenario.storage[index];
+        let rate = storage.tier.and_then(|tier| tier.write);
+        match (link, rate) {
+            (Some(link), rate) => Some(Use { link, per_unit: most / rate.unwrap_or(most) }),
+            (None, Some(rate)) => {
+                let link = self.network.link(Capacity::Fixed(rate));
+                let name = format!("{}.write_bandwidth", storage.name);
+                self.resource(&name, "B/s", rate, Member::Link(link));
+                Some(whole(link))
+            }
+            (None, None) => None,
+        }
     }
 
     /// What lets requests to an object store through.
@@ -198,4 +219,9 @@ impl Builder<'_, '_> {
         };
         (0..of.number).map(|_| one()).collect()
     }
+}
+
+/// A link that every byte passes once.
+pub(super) fn whole(link: LinkId) -> Use {
+    Use { link, per_unit: 1.0 }
 }

@@ -20,8 +20,13 @@ pub(super) struct OnNode {
     /// By job copy, where its use of cores is limited.
     pub(super) quotas: BTreeMap<u32, LinkId>,
     nic: Option<LinkId>,
+    nic_out: Option<LinkId>,
     /// Place among the world's page caches.
     pub(super) cache: Option<u32>,
+    /// By storage, place among the caches on tiers.
+    pub(super) node_caches: BTreeMap<usize, u32>,
+    /// By job copy, place of its decoded samples among them.
+    pub(super) decoded: BTreeMap<u32, u32>,
     /// Disks and memory, by storage.
     pub(super) disks: BTreeMap<usize, Backend>,
 }
@@ -34,6 +39,16 @@ impl Builder<'_, '_> {
         }
         let link = self.own_link("node.nic", bandwidth);
         self.on_nodes.entry(self.node).or_default().nic = Some(link);
+        link
+    }
+
+    /// The same in the other direction.
+    pub(super) fn nic_out(&mut self, bandwidth: f64) -> LinkId {
+        if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic_out) {
+            return known;
+        }
+        let link = self.own_link("node.nic.out", bandwidth);
+        self.on_nodes.entry(self.node).or_default().nic_out = Some(link);
         link
     }
 

@@ -46,9 +46,20 @@ pub(in crate::sim) struct Striped {
     pub(in crate::sim) ways: Vec<GroupId>,
 }
 
+impl Mount {
+    /// The bytes' way; number `way` of those to targets.
+    #[inline]
+    pub(in crate::sim) fn way(&self, way: u32) -> Option<GroupId> {
+        match &self.striped {
+            Some(striped) => Some(striped.ways[way as usize]),
+            None => self.group,
+        }
+    }
+}
+
 impl Striped {
     /// Which way request number `request` of `file` goes, for so many bytes.
-    pub(super) fn way(&self, file: u64, request: u32, bytes: f64) -> u32 {
+    pub(in crate::sim) fn way(&self, file: u64, request: u32, bytes: f64) -> u32 {
         let serving = self.targets.serving(bytes);
         self.way_from(file, u64::from(request) * u64::from(serving), bytes)
     }

@@ -11,8 +11,8 @@ impl World<'_> {
     /// Asks a storage that serves in a way of its own: the request is over when it has been served and
     /// its bytes have come over the network.
     pub(super) fn ask_own(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let Mount { own, group, .. } = *self.mount_of(w);
         let worker = &mut self.workers[w as usize];
-        let Mount { own, group, .. } = self.loaders[worker.loader as usize].mount;
         let bytes = worker.request;
         worker.parts = 1 + u8::from(group.is_some());
         self.enter(clock.now, w, Phase::Served, Cause::Transfer);

@@ -2,6 +2,7 @@
 
 use crate::random::FileOrder;
 use crate::scenario::{Dataset, Layout, Ranges};
+use crate::sim::tiers::Found;
 use crate::sim::world::World;
 
 use super::mount::Own;
@@ -13,17 +14,19 @@ pub(in crate::sim) struct ShardCursor {
     pub(super) next: u64,
     pub(super) end: u64,
     /// Bytes of the shard not yet requested.
-    pub(super) unread: f64,
+    pub(in crate::sim) unread: f64,
     /// Bytes that have come and are not yet used.
     pub(super) buffered: f64,
     pub(super) opened: bool,
-    pub(super) epoch: u64,
+    pub(in crate::sim) epoch: u64,
     /// Which shard it is, and requests made for it.
-    pub(super) file: u64,
-    pub(super) requests: u32,
+    pub(in crate::sim) file: u64,
+    pub(in crate::sim) requests: u32,
     /// Requests of its row group that are still to come, where it has such; then `unread` are all of
     /// that one's bytes.
     pub(super) missing: u32,
+    /// Where its first request was found, where there are tiers.
+    pub(in crate::sim) found: Option<Found>,
 }
 
 impl ShardCursor {
@@ -56,7 +59,7 @@ pub(in crate::sim) struct Source {
     /// Which data set.
     pub(in crate::sim) dataset: u32,
     pub(in crate::sim) layout: Layout,
-    pub(super) order: FileOrder,
+    pub(in crate::sim) order: FileOrder,
     next_file: u64,
     pub(in crate::sim) samples: u64,
     /// Largest request that is made as one [B].
@@ -107,7 +110,10 @@ impl World<'_> {
             Layout::FilePerSample | Layout::OneFile { .. } => {
                 let place = worker.item.first + worker.sample as u64;
                 worker.position = place * nodes + rank;
-                let placed = loader.cached.is_some() || loader.mount.striped.is_some();
+                let placed = loader.cached.is_some()
+                    || loader.tiers.is_some()
+                    || loader.decoded.is_some()
+                    || loader.mount.striped.is_some();
                 let placed = placed || matches!(loader.mount.own, Own::Arm(_));
                 let epochs = !matches!(source.layout, Layout::FilePerSample);
                 if sizes.need_order() || placed || epochs {

@@ -1,0 +1,152 @@
+//! What is copied to the tiers of a node must fit there.
+
+use super::check::Check;
+use super::document::NodeId;
+use super::settings::{ScenarioSettings, entries};
+use super::{Cluster, Dataset, Job, Layout, Storage, StorageKind};
+
+/// The resolved parts of a scenario that tiers are about; `None` where one is wrong.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'a> {
+    pub(super) cluster: Option<&'a Cluster>,
+    pub(super) storage: &'a [Option<Storage>],
+    pub(super) datasets: &'a [Option<Dataset>],
+    pub(super) jobs: &'a [Option<Job>],
+}
+
+impl ScenarioSettings {
+    /// Records tiers that hold less than what is copied to them; remarks on those that nothing is
+    /// copied to, and on caches that nothing is read through.
+    pub(super) fn check_tiers(&self, check: Check<'_>, parts: Parts<'_>) {
+        for (index, storage) in parts.storage.iter().enumerate() {
+            let Some(storage) = storage else { continue };
+            let reads = |job: &Job| job.reads_from() == index;
+            if storage.cache.is_some() && !parts.jobs.iter().flatten().any(reads) {
+                let name = &storage.name;
+                check.remark(format!(
+                    "`storage.{name}` has a cache without effect: no job reads through it."
+                ));
+            }
+            self.check_tier(check, parts, index, storage);
+            check_serving(check, parts, index, storage);
+        }
+        parts.jobs.iter().flatten().for_each(|job| check_reading(check, parts, job));
+    }
+
+    /// The same of storage `index`, if it is a tier.
+    fn check_tier(&self, check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Storage) {
+        let Some(tier) = storage.tier else { return };
+        let Some(table) = check.find(&["storage", &storage.name]) else { return };
+        let at = check.inside(table);
+        let (staged, caches) = (parts.staged(index), parts.caches(index));
+        let of_node = parts.cluster.map(|cluster| cluster.node.memory);
+        let of_node = of_node.filter(|_| matches!(storage.kind, StorageKind::Memory { .. }));
+        match tier.capacity.or(of_node) {
+            None if staged > 0.0 => {
+                let what = format!("how much {:?} holds is not said", storage.name);
+                check.wrong(at, what, "write its `capacity = \"1 TB\"`");
+            }
+            Some(capacity) if staged + caches > capacity => {
+                self.does_not_fit(check, at, [staged, caches, capacity]);
+            }
+            _ => {}
+        }
+        if staged + caches == 0.0 {
+            remark(check, at);
+        }
+    }
+
+    /// `staged` and `caches` are more than a tier's `capacity`.
+    fn does_not_fit(&self, check: Check<'_>, at: NodeId, [staged, caches, capacity]: [f64; 3]) {
+        let jobs = entries(&self.job).iter().filter_map(|job| job.get());
+        let stages = jobs.filter_map(|job| job.stage_at());
+        let capacity_at = check.document.member(at, "capacity");
+        let written: Vec<Option<NodeId>> =
+            [capacity_at].into_iter().chain(stages.map(Some)).collect();
+        let gigabytes = |bytes: f64| bytes / 1e9;
+        let what = format!(
+            "{:.1} GB of data sets and {:.1} GB of caches do not fit into a tier of {:.1} GB",
+            gigabytes(staged),
+            gigabytes(caches),
+            gigabytes(capacity)
+        );
+        let remedy = "write a larger `capacity`, a smaller data set or cache, or `share = \"part\"` \
+                      where a job has several nodes";
+        check.wrong(check.blame(&written, at), what, remedy);
+    }
+}
+
+/// What is copied to or from storage `index`, or kept on it or of it, passes its bandwidth alone.
+fn check_serving(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Storage) {
+    let own = match storage.kind {
+        StorageKind::LocalDisk { seek: Some(_), .. } => "a disk's arm",
+        StorageKind::Measured { .. } => "a table of throughput",
+        _ => return,
+    };
+    let copied = |job: &Job| {
+        job.staging.as_ref().is_some_and(|staging| staging.to == index || job.storage == index)
+    };
+    let kept = |other: &Storage| other.cache.is_some_and(|cache| cache.on == index);
+    if !parts.jobs.iter().flatten().any(copied) && !parts.storage.iter().flatten().any(kept) {
+        return;
+    }
+    let Some(at) = check.find(&["storage", &storage.name]) else { return };
+    let what = format!("copies and caches on {own} are not simulated");
+    check.wrong(check.inside(at), what, "write the `bandwidth` that is left with seeks");
+}
+
+/// What is found in caches on tiers, or on other nodes, are files and requests of shards.
+fn check_reading(check: Check<'_>, parts: Parts<'_>, job: &Job) {
+    let storage = parts.storage.get(job.reads_from()).and_then(Option::as_ref);
+    let cached = storage.is_some_and(|storage| storage.cache.is_some());
+    let Some(dataset) = parts.datasets.get(job.dataset).and_then(Option::as_ref) else { return };
+    let simple = matches!(dataset.layout, Layout::FilePerSample | Layout::Shards { .. });
+    if !(cached || job.reads_parts()) || simple && dataset.ranges.is_none() {
+        return;
+    }
+    let Some(at) = check.find(&["dataset", &dataset.name]) else { return };
+    let what = "caches on tiers and of other nodes hold files and shards, read in order";
+    let remedy = "write `layout.shards = { samples = 1000 }`, or remove the cache";
+    check.wrong(at, what, remedy);
+}
+
+/// Says which keys of the tier at `at` have no effect because nothing is copied there.
+fn remark(check: Check<'_>, at: NodeId) {
+    for key in ["capacity", "write_bandwidth"] {
+        let Some(written) = check.document.member(at, key) else { continue };
+        let path = check.document.path(written);
+        check.remark(format!(
+            "`{path}` has no effect: no job stages its data set there, and no storage has a cache \
+             on it."
+        ));
+    }
+}
+
+impl Parts<'_> {
+    /// Bytes that jobs stage to tier `index` of one node [B].
+    fn staged(&self, index: usize) -> f64 {
+        let there = self
+            .jobs
+            .iter()
+            .flatten()
+            .filter(|job| job.staging.as_ref().is_some_and(|s| s.to == index));
+        let each = there.filter_map(|job| {
+            let dataset = self.datasets.get(job.dataset)?.as_ref()?;
+            Some((job, job.resident(dataset)))
+        });
+        match self.cluster {
+            Some(cluster) if cluster.share_nodes => {
+                each.fold(0.0, |sum, (job, bytes)| sum + bytes * f64::from(job.copies))
+            }
+            _ => each.map(|(_, bytes)| bytes).fold(0.0, f64::max),
+        }
+    }
+
+    /// Bytes of all caches on tier `index` [B].
+    fn caches(&self, index: usize) -> f64 {
+        let caches = self.storage.iter().flatten().filter_map(|storage| storage.cache);
+        let there = caches.filter(|cache| cache.on == index);
+        // The sum of none would be −0.
+        there.fold(0.0, |sum, cache| sum + cache.capacity)
+    }
+}

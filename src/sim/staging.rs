@@ -1,0 +1,296 @@
+//! Staging: the files of a job's data set on their way to its nodes, before its first step.
+
+use crate::account::Steps;
+use crate::engine::Time;
+use crate::fluid::GroupId;
+use crate::random::{Purpose, Sampler};
+use crate::scenario::Framing;
+
+use super::event::{Clock, Customer, Delay, Event};
+use super::read::{Mount, RequestLatency};
+use super::workers::Waiting;
+use super::world::World;
+
+/// The copying of a job copy's data set to one of its nodes.
+#[derive(Debug)]
+pub(super) struct Staging {
+    pub(super) job: u32,
+    /// Way of the bytes, from the storage to the node's tier.
+    pub(super) mount: Mount,
+    /// How its files become another data set's, if they do.
+    pub(super) convert: Option<Box<Conversion>>,
+    pub(super) files: Files,
+    /// Files that may be copied at a time, and streams that copy one.
+    pub(super) streams: u32,
+    pub(super) busy: u32,
+    pub(super) began: Time,
+    pub(super) ended: Option<Time>,
+    /// Bytes that have come.
+    pub(super) bytes: f64,
+}
+
+/// How files of one data set become another's on a node.
+#[derive(Debug)]
+pub(super) struct Conversion {
+    /// The data set that is made.
+    pub(super) dataset: u32,
+    /// What surrounds its samples.
+    pub(super) record: Framing,
+    /// Core-seconds of a sample.
+    pub(super) compute: Sampler,
+    /// The node's cores.
+    pub(super) cores: Option<GroupId>,
+    /// Way of what is written.
+    pub(super) write: Option<GroupId>,
+}
+
+/// Files that are copied to a node, and which is next.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Files {
+    pub(super) dataset: u32,
+    pub(super) next: u64,
+    /// From one to the next.
+    pub(super) every: u64,
+    pub(super) end: u64,
+    pub(super) samples_per_file: u64,
+    pub(super) samples: u64,
+    /// What surrounds each.
+    pub(super) record: Framing,
+}
+
+/// A stream of a node: a file that is being copied.
+#[derive(Debug)]
+pub(super) struct Copying {
+    staging: u32,
+    file: u64,
+    bytes: f64,
+    refusals: u8,
+    phase: Phase,
+}
+
+/// What a stream waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Opening,
+    Refused,
+    Latency,
+    Transfer,
+    Converting,
+    Writing,
+}
+
+impl World<'_> {
+    /// Job copy `j` begins: by copying its data set, or at once.
+    pub(super) fn begin_job(&mut self, clock: &mut Clock, j: u32) {
+        let stagings = self.jobs[j as usize].stagings.clone();
+        if stagings.is_empty() {
+            return self.start_job(clock, j);
+        }
+        for s in stagings {
+            let staging = &mut self.stagings[s as usize];
+            staging.began = clock.now;
+            // One stream more than there are files, where there are few, finds that there are none.
+            let streams = u64::from(staging.streams).min(staging.files.number().max(1));
+            staging.busy = streams as u32;
+            for _ in 0..streams {
+                self.copies.push(Copying {
+                    staging: s,
+                    file: 0,
+                    bytes: 0.0,
+                    refusals: 0,
+                    phase: Phase::Opening,
+                });
+                let c = self.copies.len() as u32 - 1;
+                self.copy_on(clock, c);
+            }
+        }
+    }
+
+    /// What stream `c` waited for has come.
+    pub(super) fn resume_copy(&mut self, clock: &mut Clock, c: u32) {
+        let over = match self.copies[c as usize].phase {
+            Phase::Opening => {
+                if let Some(station) = self.way_of_copy(c).station {
+                    self.served(clock, station);
+                }
+                self.ask_for_copy(clock, c)
+            }
+            Phase::Refused => self.ask_for_copy(clock, c),
+            Phase::Latency => self.copy_bytes(clock, c),
+            Phase::Transfer => self.read_copy(clock, c),
+            Phase::Converting => self.write_copy(clock, c),
+            Phase::Writing => self.copied(c),
+        };
+        if over {
+            self.copy_on(clock, c);
+        }
+    }
+
+    fn way_of_copy(&self, c: u32) -> &Mount {
+        &self.stagings[self.copies[c as usize].staging as usize].mount
+    }
+
+    /// Stream `c` copies file after file until one takes time, or none is left.
+    fn copy_on(&mut self, clock: &mut Clock, c: u32) {
+        while self.next_file(c) {
+            if !self.open_copy(clock, c) {
+                return;
+            }
+        }
+        let s = self.copies[c as usize].staging;
+        let staging = &mut self.stagings[s as usize];
+        staging.busy -= 1;
+        if staging.busy == 0 {
+            staging.ended = Some(clock.now);
+            let j = staging.job;
+            self.end_staging(clock, j);
+        }
+    }
+
+    /// Gives stream `c` its next file; false if there is none.
+    fn next_file(&mut self, c: u32) -> bool {
+        let copying = &mut self.copies[c as usize];
+        let files = &mut self.stagings[copying.staging as usize].files;
+        if files.next >= files.end {
+            return false;
+        }
+        let file = files.next;
+        files.next += files.every;
+        let sizes = &mut self.sizes[files.dataset as usize];
+        let samples = files.samples_of(file);
+        copying.bytes = sizes.sum(0, 0, samples, files.record, &self.streams);
+        copying.file = file;
+        true
+    }
+
+    /// Opens the file of stream `c`; true if it is copied already.
+    fn open_copy(&mut self, clock: &mut Clock, c: u32) -> bool {
+        let Some(station) = self.way_of_copy(c).station else { return self.ask_for_copy(clock, c) };
+        self.copies[c as usize].phase = Phase::Opening;
+        let station = &mut self.stations[station as usize];
+        let visit = Waiting { customer: Customer::Copy(c), delay: station.service };
+        if station.queue.arrive(clock.now, visit) {
+            clock.after(visit.delay, Event::Opened(visit.customer));
+        }
+        false
+    }
+
+    /// Asks for the file of stream `c`, which may be refused; true if it is copied already.
+    fn ask_for_copy(&mut self, clock: &mut Clock, c: u32) -> bool {
+        let Some(limiter) = self.way_of_copy(c).limiter else {
+            return self.copy_latency(clock, c);
+        };
+        let copying = &mut self.copies[c as usize];
+        let (owner, index) = (u64::from(copying.staging), u64::from(copying.refusals));
+        let (streams, file) = (&self.streams, copying.file);
+        let generator = || streams.at(Purpose::StagingBackOff, owner, file, index);
+        match self.limiters[limiter as usize].ask(clock.now, &mut copying.refusals, generator) {
+            None => self.copy_latency(clock, c),
+            Some(wait) => {
+                self.copies[c as usize].phase = Phase::Refused;
+                clock.after(wait, Event::Waited(Customer::Copy(c)));
+                false
+            }
+        }
+    }
+
+    fn copy_latency(&mut self, clock: &mut Clock, c: u32) -> bool {
+        let Copying { staging, file, .. } = self.copies[c as usize];
+        let delay = match &self.way_of_copy(c).latency {
+            RequestLatency::None => return self.copy_bytes(clock, c),
+            RequestLatency::Constant(delay) => *delay,
+            RequestLatency::Drawn(sampler, round_trip) => {
+                let purpose = Purpose::StagingLatency;
+                let mut generator = self.streams.at(purpose, u64::from(staging), file, 0);
+                Delay::once((sampler.draw(&mut generator) + round_trip).max(0.0))
+            }
+        };
+        self.copies[c as usize].phase = Phase::Latency;
+        clock.after(delay, Event::Waited(Customer::Copy(c)));
+        false
+    }
+
+    fn copy_bytes(&mut self, clock: &mut Clock, c: u32) -> bool {
+        let Copying { file, bytes, .. } = self.copies[c as usize];
+        let mount = self.way_of_copy(c);
+        let way = mount.striped.as_ref().map_or(0, |striped| striped.way(file, 0, bytes));
+        let Some(group) = mount.way(way) else { return self.read_copy(clock, c) };
+        self.copies[c as usize].phase = Phase::Transfer;
+        self.network.start(clock.now, group, bytes, Customer::Copy(c));
+        false
+    }
+
+    /// The bytes of the file of stream `c` have come: that is all, or they become others.
+    fn read_copy(&mut self, clock: &mut Clock, c: u32) -> bool {
+        let Copying { staging, file, .. } = self.copies[c as usize];
+        let Staging { convert, files, .. } = &self.stagings[staging as usize];
+        let Some(convert) = convert else { return self.copied(c) };
+        let samples = files.samples_of(file);
+        let seconds: f64 = match convert.compute.is_constant() {
+            Some(each) => each * (samples.end - samples.start) as f64,
+            None => samples.map(|sample| self.conversion_of(staging, convert, sample)).sum(),
+        };
+        match convert.cores {
+            Some(cores) if seconds > 0.0 => {
+                self.copies[c as usize].phase = Phase::Converting;
+                self.network.start(clock.now, cores, seconds, Customer::Copy(c));
+                false
+            }
+            _ => self.write_copy(clock, c),
+        }
+    }
+
+    /// Core-seconds of the conversion of a sample.
+    fn conversion_of(&self, staging: u32, convert: &Conversion, sample: u64) -> f64 {
+        let purpose = Purpose::StagingCompute;
+        convert.compute.draw(&mut self.streams.at(purpose, u64::from(staging), sample, 0))
+    }
+
+    /// What has become of the file of stream `c` is written; true if it is there at once.
+    fn write_copy(&mut self, clock: &mut Clock, c: u32) -> bool {
+        let Copying { staging, file, .. } = self.copies[c as usize];
+        let Staging { convert, files, .. } = &self.stagings[staging as usize];
+        let Some(convert) = convert else { return self.copied(c) };
+        let (sizes, samples) = (&mut self.sizes[convert.dataset as usize], files.samples_of(file));
+        let bytes = sizes.sum(0, 0, samples, convert.record, &self.streams);
+        self.copies[c as usize].bytes = bytes;
+        let Some(group) = convert.write else { return self.copied(c) };
+        self.copies[c as usize].phase = Phase::Writing;
+        self.network.start(clock.now, group, bytes, Customer::Copy(c));
+        false
+    }
+
+    /// The file of stream `c` is there.
+    fn copied(&mut self, c: u32) -> bool {
+        let Copying { staging, bytes, .. } = self.copies[c as usize];
+        self.stagings[staging as usize].bytes += bytes;
+        true
+    }
+
+    /// A node of job copy `j` has all that it copies; training begins when all have.
+    fn end_staging(&mut self, clock: &mut Clock, j: u32) {
+        let job = &mut self.jobs[j as usize];
+        let all = job.stagings.start as usize..job.stagings.end as usize;
+        if self.stagings[all].iter().any(|staging| staging.ended.is_none()) {
+            return;
+        }
+        job.start = clock.now;
+        job.steps = Steps::new(clock.now);
+        for l in job.loaders.clone() {
+            self.loaders[l as usize].queue.restart(clock.now);
+        }
+        self.start_job(clock, j);
+    }
+}
+
+impl Files {
+    /// How many are left.
+    fn number(&self) -> u64 {
+        self.end.saturating_sub(self.next).div_ceil(self.every)
+    }
+
+    fn samples_of(&self, file: u64) -> std::ops::Range<u64> {
+        let first = file * self.samples_per_file;
+        first..first.saturating_add(self.samples_per_file).min(self.samples)
+    }
+}

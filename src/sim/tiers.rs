@@ -1,0 +1,223 @@
+//! Tiers of nodes that reads pass on their way to the storage: caches of a node, and what other nodes
+//! hold.
+
+use crate::cache::Cache;
+use crate::report::TierRequests;
+
+use super::cached::{Units, bytes_of};
+use super::read::Mount;
+use super::world::World;
+
+/// Where the bytes of a worker's request come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Origin {
+    /// The storage that the loader reads.
+    #[default]
+    Storage,
+    /// The node's page cache.
+    PageCache,
+    /// The node's cache on a tier.
+    Tier,
+    /// The tier of another node, which the worker's `way` names.
+    Peer,
+    /// The storage, and are written to the node's cache on the way.
+    Filling,
+    /// Nowhere: the sample is there, decoded.
+    Decoded,
+}
+
+impl Origin {
+    /// Whether it is the storage, whatever else the bytes pass.
+    pub(super) fn is_storage(self) -> bool {
+        matches!(self, Origin::Storage | Origin::Filling)
+    }
+}
+
+/// A loader's use of tiers.
+#[derive(Debug)]
+pub(super) struct Tiers {
+    /// Which node of its job it is on.
+    pub(super) rank: u32,
+    /// By node of the job, the way to what it holds, where nodes read from each other; none to itself.
+    pub(super) peers: Vec<Option<Mount>>,
+    /// The node's cache; without one each node holds its part of the data set.
+    pub(super) cache: Option<CacheWays>,
+    /// By epoch of the reading.
+    pub(super) requests: Vec<TierRequests>,
+}
+
+/// How a loader uses the cache of its node.
+#[derive(Debug)]
+pub(super) struct CacheWays {
+    /// Which of the world's.
+    pub(super) cache: u32,
+    /// By node of the job, the same; only its own where nodes do not read from each other.
+    pub(super) of_nodes: Vec<u32>,
+    /// Which of the world's lists of who holds what, where nodes do.
+    pub(super) holders: Option<u32>,
+    pub(super) units: Units,
+    /// Whether these are whole files; otherwise those of page caches.
+    pub(super) whole: bool,
+    /// From the tier.
+    pub(super) tier: Mount,
+    /// From the storage by way of the tier.
+    pub(super) filling: Mount,
+}
+
+/// Where a file was found when its shard was opened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    origin: Origin,
+    way: u32,
+}
+
+impl World<'_> {
+    /// The storage or tier that the request of worker `w` goes to.
+    #[inline]
+    pub(super) fn mount_of(&self, w: u32) -> &Mount {
+        let worker = &self.workers[w as usize];
+        let loader = &self.loaders[worker.loader as usize];
+        match worker.origin {
+            Origin::Storage | Origin::PageCache => &loader.mount,
+            origin => {
+                let tiers = loader.tiers.as_ref();
+                tiers.and_then(|tiers| tiers.mount(origin, worker.way)).unwrap_or(&loader.mount)
+            }
+        }
+    }
+
+    /// Finds out where the file is that worker `w` asks for.
+    #[cold]
+    pub(super) fn find_file(&mut self, w: u32) {
+        let worker = &self.workers[w as usize];
+        let (file, bytes) = (worker.file, worker.request);
+        let epoch = self.loaders[worker.loader as usize].source.order.epoch();
+        let found = self.find(w, epoch, file, 0, bytes);
+        self.take_from(w, found);
+    }
+
+    /// Finds out where request number `number` of the shard is that worker `w` asks for: where that
+    /// of a whole shard was, unless nothing was asked of it before. The first one that misses brings
+    /// all of a shard that is kept as a whole.
+    #[cold]
+    pub(super) fn find_request(&mut self, w: u32, number: u32) {
+        let shard = &self.shards[w as usize];
+        let (file, epoch, unread) = (shard.file, shard.epoch, shard.unread);
+        let loader = &self.loaders[self.workers[w as usize].loader as usize];
+        let cache = loader.tiers.as_ref().and_then(|tiers| tiers.cache.as_ref());
+        let whole = cache.is_none_or(|cache| cache.whole);
+        let bytes = if whole { unread.max(1.0) } else { self.workers[w as usize].request };
+        let found = match shard.found.filter(|_| whole) {
+            Some(found) => found,
+            None => self.find(w, epoch, file, number, bytes),
+        };
+        self.shards[w as usize].found = Some(found);
+        self.take_from(w, found);
+        if found.origin == Origin::Filling {
+            self.workers[w as usize].request = bytes;
+        }
+    }
+
+    fn take_from(&mut self, w: u32, found: Found) {
+        let worker = &mut self.workers[w as usize];
+        (worker.origin, worker.way) = (found.origin, found.way);
+    }
+
+    /// Where request number `number` of `file` is, of so many bytes, and counts it.
+    fn find(&mut self, w: u32, epoch: u64, file: u64, number: u32, bytes: f64) -> Found {
+        let loader = &mut self.loaders[self.workers[w as usize].loader as usize];
+        let Some(tiers) = &mut loader.tiers else {
+            return Found { origin: Origin::Storage, way: 0 };
+        };
+        let found = match &tiers.cache {
+            None => tiers.part_with(file),
+            Some(ways) => {
+                ways.look_up(&mut self.node_caches, &self.holders, ways.unit(file, number), bytes)
+            }
+        };
+        tiers.count(epoch as usize, found.origin);
+        found
+    }
+
+    /// The bytes of a request of worker `w` have come; what was missing stays in its node's cache.
+    #[cold]
+    pub(super) fn fill(&mut self, w: u32) {
+        let worker = &self.workers[w as usize];
+        if worker.origin != Origin::Filling {
+            return;
+        }
+        let loader = &self.loaders[worker.loader as usize];
+        let Some(tiers) = &loader.tiers else { return };
+        let Some(ways) = &tiers.cache else { return };
+        let shard = &self.shards[w as usize];
+        let unit = match shard.requests.checked_sub(1) {
+            None => ways.unit(worker.file, 0),
+            Some(number) => ways.unit(shard.file, number),
+        };
+        let all = if ways.whole { &self.files } else { &self.units };
+        let (sizes, streams) = (&mut self.sizes, &self.streams);
+        let mut bytes = |unit: u32| bytes_of(all, sizes, streams, unit);
+        let size = bytes(unit);
+        self.node_caches[ways.cache as usize].insert(unit, size, bytes);
+        if let Some(holders) = ways.holders {
+            self.holders[holders as usize][unit as usize] = tiers.rank + 1;
+        }
+    }
+}
+
+impl Tiers {
+    /// The way from where bytes come that are not the storage's alone.
+    #[cold]
+    fn mount(&self, origin: Origin, way: u32) -> Option<&Mount> {
+        match origin {
+            Origin::Tier => Some(&self.cache.as_ref()?.tier),
+            Origin::Filling => Some(&self.cache.as_ref()?.filling),
+            Origin::Peer => self.peers.get(way as usize)?.as_ref(),
+            Origin::Storage | Origin::PageCache | Origin::Decoded => None,
+        }
+    }
+
+    /// Which node has `file`, where each has its part.
+    fn part_with(&self, file: u64) -> Found {
+        let way = (file % self.peers.len().max(1) as u64) as u32;
+        let own = way == self.rank;
+        Found { origin: if own { Origin::Storage } else { Origin::Peer }, way }
+    }
+
+    fn count(&mut self, epoch: usize, origin: Origin) {
+        if self.requests.len() <= epoch {
+            self.requests.resize(epoch + 1, TierRequests::default());
+        }
+        let counts = &mut self.requests[epoch];
+        let misses = self.cache.is_some() && origin.is_storage();
+        *match origin {
+            _ if misses => &mut counts.misses,
+            Origin::Peer => &mut counts.peers,
+            _ => &mut counts.hits,
+        } += 1;
+    }
+}
+
+impl CacheWays {
+    /// The unit that request number `number` of `file` is for.
+    fn unit(&self, file: u64, number: u32) -> u32 {
+        self.units.of(file, if self.whole { 0 } else { number })
+    }
+
+    /// Where a unit of so many bytes is.
+    fn look_up(&self, caches: &mut [Cache], holders: &[Vec<u32>], unit: u32, bytes: f64) -> Found {
+        let found = |origin, way| Found { origin, way };
+        if caches[self.cache as usize].look_up(unit) {
+            return found(Origin::Tier, 0);
+        }
+        let holder = self.holders.map(|list| holders[list as usize][unit as usize]);
+        if let Some(rank) = holder.and_then(|holder| holder.checked_sub(1))
+            && let Some(other) = self.of_nodes.get(rank as usize).filter(|of| **of != self.cache)
+            && caches[*other as usize].look_up(unit)
+        {
+            return found(Origin::Peer, rank);
+        }
+        let takes = caches[self.cache as usize].takes(bytes);
+        found(if takes { Origin::Filling } else { Origin::Storage }, 0)
+    }
+}

@@ -1,0 +1,256 @@
+//! Staging: how long the copying of a data set takes, what it shares, and what reads show after it.
+
+use forebay::report::{Outcome, summarise, text};
+use forebay::scenario::ScenarioFile;
+
+use super::runs::{simulate, written};
+
+/// 400 files of 1 MB on a server of 100 MB/s, copied to a disk of 1 GB/s in the node, for a trainer
+/// that needs no time.
+const SCENARIO: &str = r#"
+name = "staged"
+[run]
+epochs = 2
+warm_up = "off"
+replications = 1
+seed = 1
+[cluster]
+nodes = 8
+[cluster.node]
+cores = 8
+[storage.s.file-server]
+bandwidth = "100 MB/s"
+[storage.nvme.local-disk]
+bandwidth = "1 GB/s"
+capacity = "1 GB"
+[storage.ram.memory]
+capacity = "1 GB"
+[dataset.d]
+samples = 400
+sample_size = "1 MB"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 20
+stage = { to = "nvme" }
+[job.loader.tf-queue]
+threads = 1
+capacity = "40 samples"
+decode = "0 s"
+[job.model]
+step = "1 us"
+"#;
+
+const SERVER: &str = "storage.s.file-server";
+
+fn outcome(changes: &[(&str, &str)]) -> Outcome {
+    simulate(&written(SCENARIO, changes))
+}
+
+/// Time until the last node of the first job copy had its data set [s].
+fn seconds(changes: &[(&str, &str)]) -> f64 {
+    outcome(changes).jobs[0].staging.iter().map(|node| node.seconds).fold(0.0, f64::max)
+}
+
+fn served(outcome: &Outcome, resource: &str) -> f64 {
+    outcome.resources.iter().find(|r| r.name == resource).map_or(0.0, |r| r.served)
+}
+
+fn assert_near(what: &str, value: f64, expected: f64) {
+    let error = (value / expected - 1.0).abs();
+    assert!(error < 1e-3, "{what}: {value} instead of {expected}");
+}
+
+#[test]
+fn copying_takes_the_bytes_over_the_slowest_on_their_way() {
+    // System: 400 MB in files of 1 MB. Expectation: by the pencil, whatever limits them.
+    let per_stream = (&*format!("{SERVER}.per_stream"), "\"10 MB/s\"");
+    let latency = (&*format!("{SERVER}.latency"), "\"10 ms\"");
+    let operations = (&*format!("{SERVER}.operations"), "\"50 /s\"");
+    let streams = ("job.j.stage.streams", "5");
+    let write = ("storage.nvme.local-disk.write_bandwidth", "\"80 MB/s\"");
+    for (what, changes, expected) in [
+        ("the server", &[] as &[(&str, &str)], 4.0),
+        ("one stream", &[per_stream], 40.0),
+        ("five streams", &[per_stream, streams], 8.0),
+        ("each file's latency", &[latency], 4.0 + 4.0),
+        ("operations", &[operations], 4.0 + 8.0),
+        ("operations, and bytes meanwhile", &[operations, streams], 8.0),
+        ("the NIC", &[("cluster.network.nic", "\"50 MB/s\"")], 8.0),
+        ("the tier's writes", &[write], 5.0),
+        ("the tier", &[("storage.nvme.local-disk.bandwidth", "\"40 MB/s\"")], 10.0),
+        ("memory", &[("job.j.stage.to", "\"ram\"")], 4.0),
+    ] {
+        // The last files of several streams end one after the other.
+        let found = seconds(changes);
+        assert!((found / expected - 1.0).abs() < 0.01, "{what}: {found} instead of {expected}");
+    }
+}
+
+#[test]
+fn it_is_over_before_the_first_step_and_reads_come_from_the_tier() {
+    // System: 4 s from the server, and two epochs at 1 GB/s. Expectation: 4.8 s in all; the server
+    // gives each byte once, the disk takes it once and gives it twice.
+    let all = outcome(&[]);
+    let job = &all.jobs[0];
+    assert_near("start", job.start, 4.0);
+    assert_near("end", all.makespan, 4.8);
+    assert_near("bytes", job.staging[0].bytes, 400e6);
+    assert_near("server", served(&all, "s.bandwidth"), 400e6);
+    assert_near("disk", served(&all, "nvme.bandwidth"), 3.0 * 400e6);
+    let without = outcome(&[("job.j.storage", "\"nvme\""), ("job.j.stage.to", "\"ram\"")]);
+    assert_near("from memory", without.makespan, 0.4);
+}
+
+#[test]
+fn shards_are_copied_whole() {
+    // System: shards of 50 MB, 10 ms to each first byte. Expectation: eight latencies.
+    let shards = ("dataset.d.layout", "{ shards = { samples = 50, request = \"1 MB\" } }");
+    let latency = (&*format!("{SERVER}.latency"), "\"10 ms\"");
+    assert_near("shards", seconds(&[shards, latency]), 4.0 + 8.0 * 0.01);
+}
+
+#[test]
+fn jobs_that_stage_together_share_the_server() {
+    // System: four copies, or one of four nodes. Expectation: four times the bytes, in parallel.
+    assert_near("copies", seconds(&[("job.j.copies", "4")]), 16.0);
+    assert_near("nodes", seconds(&[("job.j.nodes", "4")]), 16.0);
+    // The second begins 2 s later: half of the first is there; they share until it has all.
+    let apart = outcome(&[("job.j.copies", "2"), ("job.j.stagger", "\"2 s\"")]);
+    let [first, second] = [&apart.jobs[0].staging[0], &apart.jobs[1].staging[0]];
+    assert_near("first", first.seconds, 6.0);
+    assert_near("second", second.seconds, 6.0);
+    assert_near("second starts", apart.jobs[1].start, 8.0);
+}
+
+#[test]
+fn training_elsewhere_contends_with_it() {
+    // System: a background load takes half of the server. Expectation: twice the time.
+    let text = format!(
+        "{SCENARIO}[[background]]\nname = \"b\"\nstorage = \"s\"\nstreams = {{ streams = 1 }}\n"
+    );
+    let found = simulate(&written(&text, &[]));
+    assert_near("beside a stream", found.jobs[0].staging[0].seconds, 8.0);
+}
+
+#[test]
+fn an_object_store_that_refuses_holds_it_up() {
+    // System: an object store that serves 20 requests per second. Expectation: 400 of them take 20 s,
+    // less the first second's; refused ones come again within a second, so that no file is missing.
+    let store = "{ object-store = { bandwidth = \"1 GB/s\", requests = \"20 /s\", \
+                 retry = { most = \"1 s\" } } }";
+    let all = outcome(&[("storage.s", store), ("job.j.stage.streams", "40")]);
+    let staged = &all.jobs[0].staging[0];
+    assert!((19.0..23.0).contains(&staged.seconds), "{}", staged.seconds);
+    assert_near("bytes", staged.bytes, 400e6);
+}
+
+#[test]
+fn samples_of_any_size_are_copied_whole() {
+    // System: sizes drawn. Expectation: what is copied is what an epoch reads.
+    let sizes = "{ lognormal = { median = \"1 MB\", p99 = \"5 MB\" } }";
+    let all = outcome(&[
+        ("run.epochs", "1"),
+        ("dataset.d.sample_size", sizes),
+        ("storage.nvme.local-disk.capacity", "\"1 TB\""),
+    ]);
+    let staged = all.jobs[0].staging[0];
+    assert_near("server", served(&all, "s.bandwidth"), staged.bytes);
+    assert_near("disk", served(&all, "nvme.bandwidth"), 2.0 * staged.bytes);
+    assert_near("seconds", staged.seconds, staged.bytes / 100e6);
+}
+
+/// The data set of files, and one that is made of it: decoded, in shards of 80 MB.
+const CONVERSION: [(&str, &str); 5] = [
+    ("dataset.jpegs", "{ samples = 400, sample_size = \"1 MB\" }"),
+    ("dataset.d.sample_size", "\"2 MB\""),
+    ("dataset.d.layout", "{ shards = { samples = 40, request = \"8 MB\" } }"),
+    ("job.j.stage.convert", "{ from = \"jpegs\", compute = \"20 ms\" }"),
+    ("run.epochs", "1"),
+];
+
+#[test]
+fn converting_reads_computes_and_writes() {
+    // System: a stream needs 10 ms to read a file, 20 ms to decode it and 2 ms to write it. Expectation:
+    // 400 times that with one stream; with eight what the server needs for all; with two cores and
+    // twice the work what these need.
+    let found = outcome(&CONVERSION);
+    assert_near("one stream", found.jobs[0].staging[0].seconds, 400.0 * 0.032);
+    assert_near("bytes", found.jobs[0].staging[0].bytes, 800e6);
+    assert_near("server", served(&found, "s.bandwidth"), 400e6);
+    assert_near("disk", served(&found, "nvme.bandwidth"), 1600e6);
+    assert_near("cores", served(&found, "node.cores"), 400.0 * 0.02);
+    assert_near("an epoch", found.makespan - found.jobs[0].start, 0.8);
+    // Drawn work keeps streams from doing all the same at the same time.
+    let several = |cores: &str, mean: &str| {
+        let compute = format!("{{ exponential = {{ mean = \"{mean}\" }} }}");
+        let changes = [
+            ("job.j.stage.streams", "8"),
+            ("cluster.node.cores", cores),
+            ("job.j.stage.convert.compute", compute.as_str()),
+        ];
+        seconds(&[&CONVERSION[..], &changes].concat())
+    };
+    let (by_server, by_cores) = (several("8", "20 ms"), several("2", "40 ms"));
+    assert!((4.0..4.6).contains(&by_server), "{by_server}");
+    assert!((7.2..9.6).contains(&by_cores), "{by_cores}");
+}
+
+#[test]
+fn what_cannot_be_converted_is_refused() {
+    let file = ScenarioFile::parse("test.toml", SCENARIO.to_owned()).expect("a scenario");
+    for (changes, says) in [
+        (&["dataset.jpegs.samples=300"] as &[&str], "write as many samples for both"),
+        (&["job.j.stage.convert={}"], "name the data set that is on the storage"),
+        (&["job.j.stage.convert.from=\"pngs\""], "no dataset named \"pngs\""),
+        (&["cluster.node.scheduling=\"fifo\""], "in \"fifo\" order"),
+        (&["job.j.nodes=2", "job.j.stage.share=\"part\""], "write `share = \"all\"`"),
+    ] {
+        let sets = CONVERSION.iter().map(|(key, value)| format!("{key}={value}"));
+        let sets = sets.chain(changes.iter().map(|&set| set.to_owned()));
+        let sets: Vec<_> = sets.map(|set| set.parse().expect("an override")).collect();
+        let problems = file.resolve(&sets).expect_err(says);
+        assert!(problems.to_string().contains(says), "{says}: {problems}");
+    }
+}
+
+#[test]
+fn a_run_that_ends_meanwhile_has_no_step() {
+    let all = outcome(&[("run", "{ duration = \"3 s\", warm_up = \"off\", replications = 1 }")]);
+    assert!(all.jobs[0].steps.is_empty() && all.jobs[0].staging.is_empty());
+}
+
+#[test]
+fn reports_say_how_long_it_took() {
+    let scenario = written(SCENARIO, &[("job.j.nodes", "2")]);
+    let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+    let staging = report.jobs[0].staging.as_ref().expect("staging");
+    assert_near("seconds", staging.seconds.mean.expect("a mean"), 8.0);
+    assert_near("bytes", staging.bytes.mean.expect("a mean"), 800e6);
+    let page = text::render(&report, 100, false);
+    assert!(page.contains("Staging of `j`: 800 MB copied to its nodes in 8 s"), "{page}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let file = ScenarioFile::parse("test.toml", SCENARIO.to_owned()).expect("a scenario");
+    for (set, says) in [
+        ("job.j.stage={}", "name a `local-disk` or a `memory`"),
+        ("job.j.stage.to=\"s\"", "\"s\" is not in the nodes"),
+        ("job.j.stage.to=\"tape\"", "no storage named \"tape\""),
+        ("job.j.storage=\"nvme\"", "is there already"),
+        ("dataset.d.samples=2000", "2.0 GB of data sets and 0.0 GB of caches do not fit"),
+        ("storage.nvme={ local-disk = { bandwidth = \"1 GB/s\" } }", "write its `capacity"),
+        ("storage.s.file-server.bandwidth=\"10 B/s\"", "takes 40000000 s"),
+        ("dataset.d={ samples = 2000000000, sample_size = \"1 B\" }", "copied one by one"),
+    ] {
+        let problems = file.resolve(&[set.parse().expect("an override")]).expect_err(set);
+        assert!(problems.to_string().contains(says), "{set}: {problems}");
+    }
+    // Copies on one node need room for each.
+    let shared = ["cluster.share_nodes=true", "job.j.copies=3"];
+    let shared = shared.map(|set| set.parse().expect("an override"));
+    let problems = file.resolve(&shared).expect_err("three copies");
+    assert!(problems.to_string().contains("1.2 GB of data sets"), "{problems}");
+}

@@ -1,0 +1,305 @@
+//! Caches on tiers, and what nodes read from each other: shares, bytes and times by the pencil.
+
+use forebay::report::{Outcome, TierRequests, summarise, text};
+use forebay::scenario::ScenarioFile;
+
+use super::runs::{simulate, written};
+
+/// 4,000 files of 100 kB, or shards of 50, in an object store of 100 MB/s, of which a disk of 1 GB/s
+/// in the node keeps 140 MB, for a trainer that needs no time.
+const SCENARIO: &str = r#"
+name = "mounted blob"
+[run]
+epochs = 30
+warm_up = "off"
+replications = 1
+seed = 1
+[cluster]
+nodes = 4
+[cluster.node]
+cores = 8
+[storage.blob.object-store]
+bandwidth = "100 MB/s"
+cache = { on = "nvme", capacity = "140 MB" }
+[storage.nvme.local-disk]
+bandwidth = "1 GB/s"
+capacity = "1 GB"
+[dataset.d]
+samples = 4000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "blob"
+batch = 20
+[job.loader.tf-queue]
+threads = 1
+capacity = "40 samples"
+decode = "0 s"
+[job.model]
+step = "1 us"
+"#;
+
+const CACHE: &str = "storage.blob.object-store.cache";
+const SHARDS: (&str, &str) =
+    ("dataset.d.layout", "{ shards = { samples = 50, request = \"1 MB\" } }");
+const NIC: (&str, &str) = ("cluster.network.nic", "\"10 GB/s\"");
+
+fn outcome(changes: &[(&str, &str)]) -> Outcome {
+    simulate(&written(SCENARIO, changes))
+}
+
+fn served(outcome: &Outcome, resource: &str) -> f64 {
+    outcome.resources.iter().find(|r| r.name == resource).map_or(0.0, |r| r.served)
+}
+
+/// Share of misses, and of what other nodes had.
+fn shares(requests: &[TierRequests]) -> (f64, f64) {
+    let sum = |of: fn(&TierRequests) -> u64| requests.iter().map(of).sum::<u64>() as f64;
+    let all = sum(|r| r.hits + r.peers + r.misses);
+    (sum(|r| r.misses) / all, sum(|r| r.peers) / all)
+}
+
+/// Share of misses behind the tenth epoch.
+fn steady_misses(changes: &[(&str, &str)]) -> f64 {
+    shares(&outcome(changes).jobs[0].tiers[10..]).0
+}
+
+fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
+    assert!((value - expected).abs() <= tolerance, "{what}: {value} instead of {expected}");
+}
+
+/// The root in (0, 1] of m = 1 − ((1 − e^(−m/x)) ÷ (m/x))².
+fn random_replacement(x: f64) -> f64 {
+    let (mut low, mut high) = (1e-9, 1.0);
+    for _ in 0..100 {
+        let m: f64 = 0.5 * (low + high);
+        let kept = (1.0 - (-m / x).exp()) / (m / x);
+        if m - 1.0 + kept * kept < 0.0 { low = m } else { high = m }
+    }
+    0.5 * (low + high)
+}
+
+fn least_recently_used(x: f64) -> f64 {
+    1.0 - (x + (1.0 - x) * (1.0 - x).ln())
+}
+
+#[test]
+fn steady_misses_are_those_of_theory() {
+    // System: a fresh permutation every epoch, room for x of the files. Expectation: closed forms of
+    // the policies, to 0.01; lru where none is written.
+    for (x, capacity) in [(0.35, "\"140 MB\""), (0.65, "\"260 MB\"")] {
+        let capacity = (&*format!("{CACHE}.capacity"), capacity);
+        for (policy, expected) in
+            [("minio", 1.0 - x), ("lru", least_recently_used(x)), ("random", random_replacement(x))]
+        {
+            let written = format!("\"{policy}\"");
+            let found = steady_misses(&[capacity, (&*format!("{CACHE}.policy"), &written)]);
+            assert_near(policy, found, expected, 0.01);
+        }
+        assert_near("default", steady_misses(&[capacity]), least_recently_used(x), 0.01);
+    }
+}
+
+#[test]
+fn shards_come_and_leave_as_a_whole_or_by_the_request() {
+    // System: 80 shards of 5 MB, 28 of which fit. Expectation: minio's share exactly, lru's to 0.03;
+    // as a whole each shard is asked for once, otherwise each of its five requests.
+    let minio = (&*format!("{CACHE}.policy"), "\"minio\"");
+    let page = (&*format!("{CACHE}.unit"), "\"page\"");
+    assert_near("minio", steady_misses(&[SHARDS, minio]), 0.65, 1e-9);
+    assert_near("lru", steady_misses(&[SHARDS]), least_recently_used(0.35), 0.03);
+    assert_near("pages", steady_misses(&[SHARDS, minio, page]), 0.65, 1e-9);
+    let asked = |changes: &[(&str, &str)]| outcome(changes).jobs[0].tiers[0].misses;
+    assert_eq!((asked(&[SHARDS]), asked(&[SHARDS, page])), (80, 400));
+}
+
+#[test]
+fn the_first_epoch_fills_the_tier_and_later_ones_read_it() {
+    // System: 400 MB, all of which fits. Expectation: 4 s from the store, and 0.4 s from the disk;
+    // each byte comes from the store once, and is written and read once. The writes are part of the
+    // first epoch's way: at 50 MB/s they take 8 s.
+    let all = [("run.epochs", "2"), (&*format!("{CACHE}.capacity"), "\"400 MB\"")];
+    let found = outcome(&all);
+    assert_near("makespan", found.makespan, 4.4, 0.02);
+    assert_near("store", served(&found, "blob.bandwidth"), 400e6, 1.0);
+    assert_near("disk", served(&found, "nvme.bandwidth"), 800e6, 1.0);
+    let hits = |hits, misses| TierRequests { hits, peers: 0, misses };
+    assert_eq!(found.jobs[0].tiers, [hits(0, 4000), hits(4000, 0)]);
+    let slow = ("storage.nvme.local-disk.write_bandwidth", "\"50 MB/s\"");
+    assert_near("slow writes", outcome(&[&all[..], &[slow]].concat()).makespan, 8.4, 0.02);
+    let late = ("storage.nvme.local-disk.latency", "\"1 ms\"");
+    assert_near("late reads", outcome(&[&all[..], &[late]].concat()).makespan, 8.4, 0.02);
+    let whole = outcome(&[&all[..], &[SHARDS]].concat());
+    assert_near("shards", whole.makespan, 4.4, 0.1);
+    assert_near("bytes of shards", served(&whole, "nvme.bandwidth"), 800e6, 1.0);
+}
+
+#[test]
+fn what_is_not_kept_is_not_written() {
+    // System: minio, a third of the files fits. Expectation: the disk takes that once, and gives it in
+    // each later epoch.
+    let minio = (&*format!("{CACHE}.policy"), "\"minio\"");
+    let found = outcome(&[minio, ("run.epochs", "3")]);
+    assert_near("disk", served(&found, "nvme.bandwidth"), 3.0 * 140e6, 1e5);
+    assert_near("store", served(&found, "blob.bandwidth"), 400e6 + 2.0 * 260e6, 1e5);
+}
+
+#[test]
+fn a_page_cache_answers_before_the_tier() {
+    // System: all fits into both. Expectation: the tier is asked in the first epoch alone.
+    let page = ("cluster.node.page_cache", "{ capacity = \"400 MB\" }");
+    let found =
+        outcome(&[page, (&*format!("{CACHE}.capacity"), "\"400 MB\""), ("run.epochs", "3")]);
+    assert_eq!(found.jobs[0].tiers, [TierRequests { hits: 0, peers: 0, misses: 4000 }]);
+    assert_near("makespan", found.makespan, 4.0, 0.02);
+    // A tier in memory works likewise.
+    let memory = [("storage.nvme", "{ memory = { capacity = \"1 GB\" } }"), ("run.epochs", "2")];
+    let all = (&*format!("{CACHE}.capacity"), "\"400 MB\"");
+    assert_near("memory", outcome(&[memory[0], memory[1], all]).makespan, 4.0, 0.02);
+}
+
+#[test]
+fn jobs_on_a_node_share_its_cache() {
+    let shared = [
+        ("run.epochs", "1"),
+        ("job.copies", "2"),
+        ("job.stagger", "\"10 s\""),
+        ("cluster.share_nodes", "true"),
+        (&*format!("{CACHE}.capacity"), "\"400 MB\""),
+    ];
+    let together = outcome(&shared);
+    assert_eq!(together.jobs[1].tiers, [TierRequests { hits: 4000, peers: 0, misses: 0 }]);
+    let apart = outcome(&[&shared[..3], &shared[4..]].concat());
+    assert_eq!(apart.jobs[1].tiers, [TierRequests { hits: 0, peers: 0, misses: 4000 }]);
+}
+
+/// Four nodes that keep a quarter each, for five epochs.
+fn four(changes: &[(&str, &str)]) -> Outcome {
+    let base = [
+        NIC,
+        ("run.epochs", "5"),
+        ("job.nodes", "4"),
+        (&*format!("{CACHE}.capacity"), "\"101 MB\""),
+        (&*format!("{CACHE}.policy"), "\"minio\""),
+    ];
+    outcome(&[&base, changes].concat())
+}
+
+#[test]
+fn caches_that_hold_everything_together_read_the_storage_once() {
+    // System: each of four nodes keeps what it read first. Expectation: with a look at the others the
+    // store gives each byte once, and three quarters of all later ones come from other nodes; without
+    // it, each node finds only what it happens to hold.
+    let peers = (&*format!("{CACHE}.peers"), "true");
+    let found = four(&[peers]);
+    assert_near("store", served(&found, "blob.bandwidth"), 400e6, 1.0);
+    let (misses, from_others) = shares(&found.jobs[0].tiers[1..]);
+    assert_near("misses", misses, 0.0, 1e-9);
+    assert_near("from others", from_others, 0.75, 0.01);
+    let sent = served(&found, "node.nic.out");
+    assert_near("between nodes", sent / (4.0 * 400e6), 0.75, 0.01);
+    assert_near("received", served(&found, "node.nic"), sent + 400e6, 1.0);
+    let alone = four(&[]);
+    assert!(served(&alone, "blob.bandwidth") > 3.0 * 400e6);
+    assert_eq!(served(&alone, "node.nic.out"), 0.0);
+    let shards = four(&[peers, SHARDS]);
+    // A node may be at its next epoch before another has read its last shard of this one.
+    assert_near("store of shards", served(&shards, "blob.bandwidth"), 400e6, 10e6);
+}
+
+#[test]
+fn what_comes_from_another_node_passes_both_nics() {
+    // System: four nodes with a quarter of 400 MB each on disks, NICs of 50 MB/s; an epoch of five is
+    // 100 MB a node, three quarters of it from the others. Expectation: at least 1.5 s an epoch, and
+    // not more than if each file waited for its own way alone: 2 ms over a NIC.
+    let part = [
+        ("cluster.network.nic", "\"50 MB/s\""),
+        ("run.epochs", "5"),
+        ("job.nodes", "4"),
+        ("job.j.stage", "{ to = \"nvme\", share = \"part\" }"),
+        ("storage.blob", "{ object-store = { bandwidth = \"1 GB/s\" } }"),
+        ("job.loader.tf-queue.threads", "8"),
+    ];
+    let found = outcome(&part);
+    let job = &found.jobs[0];
+    for node in &job.staging {
+        assert_near("part of a node", node.bytes, 100e6, 1.0);
+        assert_near("time of it", node.seconds, 2.0, 0.01);
+    }
+    let (misses, from_others) = shares(&job.tiers);
+    assert_near("misses", misses, 0.0, 1e-9);
+    assert_near("from others", from_others, 0.75, 0.01);
+    let took = (found.makespan - job.start) / 5.0;
+    assert!((1.5..2.5).contains(&took), "{took}");
+    let late = outcome(&[&part[..], &[("cluster.network.latency", "\"10 ms\"")]].concat());
+    assert!(late.makespan > found.makespan + 1.0, "{}", late.makespan);
+    // All of it on each node needs no other.
+    let all = outcome(&[&part[..], &[("job.j.stage.share", "\"all\"")]].concat());
+    assert!(all.jobs[0].tiers.is_empty());
+    assert_near("all of it", all.jobs[0].staging[0].bytes, 400e6, 1.0);
+}
+
+#[test]
+fn bytes_balance_whatever_the_cache() {
+    // System: any policy, size and sharing, two nodes with several threads. Expectation: the store gives
+    // what misses, NICs what other nodes have, tiers what is found and what is written; the same seed,
+    // the same outcome.
+    for policy in ["lru", "random", "fifo", "minio"] {
+        for (capacity, peers) in [("40 MB", true), ("130 MB", true), ("300 MB", false)] {
+            let cache = format!(
+                "{{ on = \"nvme\", capacity = \"{capacity}\", policy = \"{policy}\", peers = {peers} }}"
+            );
+            let changes = [
+                NIC,
+                ("run.epochs", "4"),
+                ("job.nodes", "2"),
+                ("job.loader.tf-queue.threads", "3"),
+                (CACHE, cache.as_str()),
+            ];
+            let found = outcome(&changes);
+            assert_eq!(found, outcome(&changes), "{cache}");
+            let sum = |of: fn(&TierRequests) -> u64| {
+                found.jobs[0].tiers.iter().map(of).sum::<u64>() as f64 * 1e5
+            };
+            let (hits, others, misses) = (sum(|r| r.hits), sum(|r| r.peers), sum(|r| r.misses));
+            assert_near(&cache, hits + others + misses, 4.0 * 400e6, 1.0);
+            assert_near(&cache, served(&found, "blob.bandwidth"), misses, 1.0);
+            assert_near(&cache, served(&found, "node.nic.out"), others, 1.0);
+            // What three threads were at when nothing more went in was written in vain.
+            let written = served(&found, "nvme.bandwidth") - hits - others;
+            let kept =
+                if policy == "minio" { written <= 2.0 * 300.4e6 } else { written > 0.99 * misses };
+            assert!(kept && written <= misses + 1.0, "{cache}: {written} of {misses}");
+        }
+    }
+}
+
+#[test]
+fn reports_say_where_bytes_came_from() {
+    let scenario = written(SCENARIO, &[("run.epochs", "3")]);
+    let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+    assert_near("first", report.jobs[0].tiers[0].miss, 1.0, 1e-9);
+    let page = text::render(&report, 200, false);
+    assert!(page.contains("100.0 % on the storage in the first epoch"), "{page}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let file = ScenarioFile::parse("test.toml", SCENARIO.to_owned()).expect("a scenario");
+    for (set, says) in [
+        ("storage.blob.object-store.cache={}", "name a `local-disk` or a `memory`"),
+        ("storage.blob.object-store.cache.on=\"blob\"", "\"blob\" is not in the nodes"),
+        ("storage.blob.object-store.cache.policy=\"mru\"", "`lru`"),
+        ("storage.blob.object-store.cache.unit=\"block\"", "`page`"),
+        ("storage.blob.object-store.cache.capacity=\"2 GB\"", "2.0 GB of caches do not fit"),
+        ("storage.nvme.local-disk.cache={ on = \"nvme\" }", "cache"),
+        ("dataset.d.samples=2000000000", "tell 2000000000 files"),
+    ] {
+        let problems = file.resolve(&[set.parse().expect("an override")]).expect_err(set);
+        assert!(problems.to_string().contains(says), "{set}: {problems}");
+    }
+    let scenario = written(SCENARIO, &[("job.storage", "\"nvme\"")]);
+    let remarks = scenario.remarks.join("\n");
+    assert!(remarks.contains("`storage.blob` has a cache without effect"), "{remarks}");
+}
