@@ -104,8 +104,9 @@ impl ScenarioSettings {
             steps += f64::from(job.copies) * steps_of(run, job, dataset);
         }
         if actors > MOST_ACTORS {
-            let what =
-                format!("all jobs have {actors} workers, requests ahead and model copies together");
+            let what = format!(
+                "all jobs have {actors} workers and model copies together, with their requests ahead"
+            );
             let at = self.job.at.unwrap_or(ROOT);
             check.wrong(at, what, format!("write jobs with at most {MOST_ACTORS} in all"));
         }
