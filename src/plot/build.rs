@@ -11,7 +11,10 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     let mut table = table.clone();
     for (column, wanted) in &recipe.filter {
         let column = find(recipe, &table, column)?;
-        table.retain(|table, row| wanted.holds(table.text(row, column)));
+        table.retain(|table, row| {
+            let text = table.text(row, column);
+            wanted.holds(text) || kind(text).is_some_and(|kind| wanted.holds(kind))
+        });
     }
     if table.is_empty() {
         return Err(recipe.problem(0..0, "there are no rows to draw (or the filter leaves none)"));
@@ -157,11 +160,16 @@ fn groups(recipe: &Recipe, table: &Table) -> Result<Vec<(String, Vec<usize>)>, P
         .collect())
 }
 
+/// The kind that a sweep's table is: its first key.
+fn kind(name: &str) -> Option<&str> {
+    Some(name.strip_prefix("{ \"")?.split_once('"')?.0)
+}
+
 /// Names as labels: of a sweep's tables, which are kinds (`{ "pytorch" = { … } }`), the kinds alone, where
 /// these differ.
 fn shown(names: &[&str]) -> Vec<String> {
-    let kind = |name: &&str| Some(name.strip_prefix("{ \"")?.split_once('"')?.0.to_owned());
-    let kinds: Option<Vec<String>> = names.iter().map(kind).collect();
+    let kinds: Option<Vec<String>> =
+        names.iter().map(|name| kind(name).map(str::to_owned)).collect();
     let differ = |kinds: &Vec<String>| kinds.iter().collect::<BTreeSet<_>>().len() == kinds.len();
     kinds.filter(differ).unwrap_or_else(|| names.iter().map(|name| (*name).to_owned()).collect())
 }

@@ -5,8 +5,8 @@
 //!
 //! - `job`: job copies and their devices; `loader`: the loader of each of their nodes; `work`: what
 //!   its workers do,
-//! - `cores`: how its threads get cores; `node`: NIC, ways to and between GPUs; `mount`: storage as a node sees it; `medium`: what
-//!   a storage's kind says,
+//! - `cores`: how threads get a node's cores; `node`: NIC, ways to and between GPUs; `mount`: storage
+//!   as a node sees it; `medium`: what a storage's kind says,
 //! - `cache`: a node's page cache; `tiers`: its caches on its own storage; `staging`: what
 //!   is copied there before,
 //! - `background`: loads that are not ours.

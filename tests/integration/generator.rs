@@ -82,5 +82,8 @@ fn processes_that_begin_alike_deliver_alike() {
 fn without_workers_the_trainer_makes_its_batches() {
     // System: batches of 4 ms, steps of 10. Expectation: 14 ms; with a worker 10.
     near(step("\"1 ms\"", "10 ms", "workers = 0"), 14e-3);
+    near(step("\"1 ms\"", "10 ms", "workers = 0, generator = {}"), 14e-3);
+    let remarks = of("\"1 ms\"", "1 ms", "workers = 0, generator = {}").remarks;
+    assert!(remarks.join("\n").contains("no effect: there are no workers"), "{remarks:?}");
     near(step("\"1 ms\"", "10 ms", "workers = 1"), 10e-3);
 }

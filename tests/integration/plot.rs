@@ -70,6 +70,32 @@ fn figures_lie_beside_their_recipes() {
 }
 
 #[test]
+fn swept_tables_are_named_by_their_kind() {
+    // System: rows of a sweep over loaders, which are tables. Expectation: the legend has their kinds, and
+    // a filter by kind lets only that through; two tables of one kind are told apart in full.
+    let rows = |second: &str| {
+        let row = |loader: &str, y: &str| format!("\"{}\",1,{y}\n", loader.replace('"', "\"\""));
+        let one = row("{ \"keras\" = { \"workers\" = 1 } }", "3");
+        format!("loader,x,y\n{one}{}", row(second, "7"))
+    };
+    let drawn = |rows: String, filter: &str| {
+        let place = place();
+        place.write("rows.csv", &rows);
+        let recipe = "x = \"x\"\ny = [\"y\"]\ngroup = \"loader\"\n[data]\ncsv = \"rows.csv\"\n";
+        place.write("r.toml", &format!("{recipe}{filter}"));
+        place.forebay(&["plot", "r.toml"]).assert().success();
+        String::from_utf8_lossy(&place.read("r.svg")).into_owned()
+    };
+    let pytorch = "{ \"pytorch\" = { \"workers\" = 24 } }";
+    let both = drawn(rows(pytorch), "");
+    assert!(both.contains("\nkeras\n") && both.contains("\npytorch\n"), "{both}");
+    let one = drawn(rows(pytorch), "[filter]\nloader = \"pytorch\"\n");
+    assert!(!one.contains("keras") && one.contains("\npytorch\n"), "{one}");
+    let alike = drawn(rows("{ \"keras\" = { \"workers\" = 2 } }"), "");
+    assert!(alike.contains("workers"), "{alike}");
+}
+
+#[test]
 fn unknown_keys_are_refused_with_their_place() {
     let message = refused("band = true", "bend = true");
     assert!(message.starts_with("forebay: cannot use r.toml:7:1"), "{message}");

@@ -6,7 +6,7 @@ use crate::scenario::{Dataset, Node, Scenario, StorageKind, Unit};
 
 impl Job {
     /// Bytes that the workers and the full buffers of its loaders take of each node's memory, with what
-    /// it keeps of decoded samples [B].
+    /// it keeps of decoded samples [B]; of a buffer that grows what it begins with.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
     pub fn memory(&self, dataset: &Dataset) -> f64 {
@@ -15,6 +15,8 @@ impl Job {
         // Batches made on request are never more than those asked for, at whatever stage they are.
         let counted = if self.loader.requests.is_some() { stages.len() - 1 } else { 0 };
         let buffered: f64 = stages[counted..].iter().fold(0.0, |sum, stage| match stage.unit {
+            // How far it grows is not known.
+            _ if stage.grows => sum + self.batch as f64,
             Unit::Sample => sum + stage.buffer as f64,
             Unit::Batch => sum + stage.buffer as f64 * self.batch as f64,
         });

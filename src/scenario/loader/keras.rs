@@ -75,7 +75,9 @@ impl Keras {
             ..Stage::default()
         };
         let last_buffer = self.max_queue_size.at.or(self.workers.at);
-        if let Some((at, generator)) = self.generator.given() {
+        if workers == 0 {
+            remark(check, &self.generator, "there are no workers");
+        } else if let Some((at, generator)) = self.generator.given() {
             let graph = generator.graph(check, at, stage, queue, batch);
             return Some(ResolvedLoader { graph, last_buffer });
         }

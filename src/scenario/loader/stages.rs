@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// Most items of a buffer.
-const MOST_ITEMS: u64 = 1_000_000_000;
+pub(super) const MOST_ITEMS: u64 = 1_000_000_000;
 
 /// A pool of identical workers and the buffer that they fill.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]

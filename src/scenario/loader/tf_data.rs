@@ -2,6 +2,7 @@
 
 use super::decode::{self, DecodeSettings};
 use super::settings::{ResolvedLoader, optional};
+use super::stages::MOST_ITEMS;
 use super::tunable::Tunable;
 use super::{Operation, Order, Stage, StageGraph, Unit};
 use crate::scenario::Dataset;
@@ -74,7 +75,7 @@ impl TfData {
         let reads = self.parallel_reads.get().copied().unwrap_or(Tunable::Number(1));
         let interleave = pool("interleave", reads, vec![Operation::Read]);
         // Who takes a sample out of the shuffle buffer fills it up first.
-        let kept = self.shuffled(check, dataset);
+        let kept = self.shuffled(check, at, dataset);
         let interleave = Stage { kept, buffer: u64::from(interleave.workers) + kept, ..interleave };
         let map = pool("map", *calls?, decode.into_iter().chain(delay).collect());
         // As many finished as in flight, and a batch at least, since it is taken as a whole.
@@ -101,13 +102,19 @@ impl TfData {
     }
 
     /// Samples that stay in the shuffle buffer, which holds the data set at most.
-    fn shuffled(&self, check: Check<'_>, dataset: Option<&Dataset>) -> u64 {
+    fn shuffled(&self, check: Check<'_>, at: NodeId, dataset: Option<&Dataset>) -> u64 {
         let size = self.shuffle.get().map_or(1, |size| size.whole());
         let most = dataset.map_or(u64::MAX, |dataset| dataset.samples);
         if let (Some(at), true) = (self.shuffle.at, size > most) {
             let path = check.document.path(at);
             check.remark(format!("`{path}` holds all of the data set: {most} samples."));
         }
-        size.min(most).saturating_sub(1)
+        let held = size.min(most);
+        if held > MOST_ITEMS {
+            let what = format!("a shuffle buffer of {held} samples cannot be simulated");
+            let at = self.shuffle.at.unwrap_or(at);
+            check.wrong(at, what, format!("write at most {MOST_ITEMS} samples"));
+        }
+        held.saturating_sub(1)
     }
 }

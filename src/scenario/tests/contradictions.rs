@@ -19,7 +19,7 @@ fn contradictions_are_found() {
             "\"2000 samples\"",
             "^\"63 samples\"",
             queue,
-            "holds 63 samples, less than one batch of 64",
+            "holds 63 samples: less than one batch of 64",
             "64 samples",
         ),
         (

@@ -80,7 +80,7 @@ fn a_stage_graph_must_make_sense() {
         ),
         ("\"4 batches\"", "\"100 samples\"", 55, "no whole number of batches of 64", "4 batches"),
         ("\"4 batches\"", "\"4 bytes\"", 55, "found the text \"4 bytes\"", "64 samples"),
-        ("\"128 samples\"", "63", 47, "less than the batch of 64", "64 samples"),
+        ("\"128 samples\"", "63", 47, "less than the 64 that the next stage takes", "64 samples"),
         ("\"4 batches\"", "0", 55, "0 is out of range", "from 1 to"),
         ("\"decode\"", "\"read\"", 48, "two stages are named \"read\"", "rename"),
         ("\"128 samples\"", "\"128 samples\"\nunit = \"batch\"", 47, "", ""),
