@@ -36,6 +36,7 @@ impl World<'_> {
         let worker = &mut self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
         let (cached, tiers) = (loader.cached.as_ref(), loader.tiers.is_some());
+        let striped = loader.mount.striped.is_some();
         let open = match loader.source.layout {
             Layout::FilePerSample => {
                 worker.request = worker.size;
@@ -48,7 +49,9 @@ impl World<'_> {
                 if tiers {
                     self.find_file(w);
                 }
-                self.stripe(w, 0);
+                if striped {
+                    self.stripe(w, 0);
+                }
                 true
             }
             Layout::OneFile { .. } => return self.fetch_place(clock, w),
@@ -76,7 +79,9 @@ impl World<'_> {
                 if tiers {
                     self.find_request(w, number);
                 }
-                self.stripe(w, number);
+                if striped {
+                    self.stripe(w, number);
+                }
                 open
             }
         };
@@ -100,7 +105,7 @@ impl World<'_> {
     }
 
     /// Which targets serve request number `number` of worker `w`, if files are striped over some.
-    #[inline]
+    #[cold]
     fn stripe(&mut self, w: u32, number: u32) {
         let worker = &mut self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
@@ -148,7 +153,7 @@ impl World<'_> {
     }
 
     /// Time to the first byte of one more request of worker `w`, if it takes any.
-    #[inline]
+    #[inline(always)]
     pub(super) fn first_byte_after(&mut self, w: u32) -> Option<Delay> {
         let delay = match &self.mount_of(w).latency {
             RequestLatency::None => return None,
@@ -223,8 +228,29 @@ impl World<'_> {
     #[inline]
     pub(super) fn received(&mut self, clock: &mut Clock, w: u32) -> bool {
         let loader = &self.loaders[self.workers[w as usize].loader as usize];
-        let (layout, cached) = (loader.source.layout, loader.cached.is_some());
-        let decoded = loader.decoded.is_some();
+        let layout = loader.source.layout;
+        if loader.keeps {
+            self.keep_all(w);
+        }
+        match layout {
+            Layout::FilePerSample | Layout::OneFile { .. } => self.file_read(w),
+            _ => self.part_read(clock, w, layout),
+        }
+    }
+
+    /// The bytes of a request for a part of a file have come; true if the sample is complete.
+    fn part_read(&mut self, clock: &mut Clock, w: u32, layout: Layout) -> bool {
+        match layout {
+            Layout::RowGroups(groups) => self.chunk_read(clock, w, groups),
+            _ => self.requested(clock, w),
+        }
+    }
+
+    /// What worker `w` has read stays wherever anything of it is kept.
+    #[cold]
+    fn keep_all(&mut self, w: u32) {
+        let loader = &self.loaders[self.workers[w as usize].loader as usize];
+        let (cached, decoded) = (loader.cached.is_some(), loader.decoded.is_some());
         if loader.tiers.is_some() {
             self.fill(w);
         }
@@ -233,11 +259,6 @@ impl World<'_> {
         }
         if decoded {
             self.keep_decoded(w);
-        }
-        match layout {
-            Layout::FilePerSample | Layout::OneFile { .. } => self.file_read(w),
-            Layout::Shards { .. } => self.requested(clock, w),
-            Layout::RowGroups(groups) => self.chunk_read(clock, w, groups),
         }
     }
 

@@ -35,8 +35,7 @@ impl World<'_> {
     pub(super) fn take_input(&mut self, clock: &mut Clock, w: u32) -> bool {
         let Worker { stage: s, loader: l, .. } = self.workers[w as usize];
         let loader = &self.loaders[l as usize];
-        let (tuned, polling) = (loader.tuner.is_some(), loader.polling.is_some());
-        if tuned && !self.may_work(clock.now, w) || polling && self.finds_enough(clock, w) {
+        if loader.rests && (!self.may_work(clock.now, w) || self.finds_enough(clock, w)) {
             return false;
         }
         let item = match self.stages[s as usize].previous {
@@ -47,7 +46,7 @@ impl World<'_> {
             Some(previous) => self.gather(clock, w, s, previous),
         };
         let loader = &self.loaders[l as usize];
-        if loader.tuner.is_some() {
+        if loader.rests {
             self.tuned_input(clock.now, w, item.is_some());
         }
         let Some(mut item) = item else {
@@ -100,7 +99,7 @@ impl World<'_> {
     pub(super) fn finish_item(&mut self, clock: &mut Clock, w: u32) -> bool {
         let Worker { stage: s, loader: l, item: Item { sequence, .. }, .. } =
             self.workers[w as usize];
-        if self.loaders[l as usize].tuner.is_some() {
+        if self.loaders[l as usize].rests {
             self.tune(clock.now, w);
         }
         let stage = &mut self.stages[s as usize];

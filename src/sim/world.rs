@@ -123,6 +123,10 @@ pub(super) struct LoaderRun {
     pub(super) nodes: u32,
     pub(super) mount: Mount,
     pub(super) source: Source,
+    /// Whether anything keeps what is read: a page cache, a tier, or samples as decoding leaves them.
+    pub(super) keeps: bool,
+    /// Whether workers may have to rest though there is input: how many work is tuned, or they sleep.
+    pub(super) rests: bool,
     /// The node's page cache, if the loader reads through one.
     pub(super) cached: Option<Box<CacheUse>>,
     /// Tiers that its reads pass, if any.

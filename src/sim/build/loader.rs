@@ -30,15 +30,20 @@ impl Builder<'_, '_> {
             (self.parts.stages.len() as u32, self.parts.workers.len() as u32);
         let first_worker = self.stages(copy, &cores, process);
         let order = FileOrder::new(dataset, job.split, rank, job.loaders());
+        let (cached, decoded) = (self.cached(job), self.decoded(copy));
+        let polling = job.loader.generator.map(|generator| Box::new(Polling::new(generator)));
+        let tuner = Tuner::of(job).map(Box::new);
         let loader = LoaderRun {
             job: copy.number,
             rank,
             nodes: job.loaders(),
             source: Source::new(dataset, job.dataset, order),
+            keeps: cached.is_some() || tiers.is_some() || decoded.is_some(),
+            rests: tuner.is_some() || polling.is_some(),
             mount,
-            cached: self.cached(job),
+            cached,
             tiers,
-            decoded: self.decoded(copy),
+            decoded,
             pcie: self.pcie(job),
             gpus: self.gpus(job),
             intra: self.intra(job),
@@ -47,8 +52,8 @@ impl Builder<'_, '_> {
             trainer: cores.of_trainers(self, job),
             queue: queue(copy),
             requests: self.requests(copy, rank),
-            polling: job.loader.generator.map(|generator| Box::new(Polling::new(generator))),
-            tuner: Tuner::of(job).map(Box::new),
+            polling,
+            tuner,
             stages: first_stage..self.parts.stages.len() as u32,
             workers: first..self.parts.workers.len() as u32,
             first_worker,
