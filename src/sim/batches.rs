@@ -16,7 +16,9 @@ impl World<'_> {
         }
         let device = &mut self.devices[d as usize];
         let loader = &mut self.loaders[l as usize];
-        if loader.waiters.is_empty() && loader.queue.has_batch() {
+        // What sleepers will find is theirs.
+        let promised = loader.polling.as_ref().map_or(0, |polling| polling.promised());
+        if loader.waiters.len() == promised && loader.queue.has_batches(promised as u64 + 1) {
             loader.queue.served_at_once();
             self.take_batch(clock, d);
             self.unblock_last(clock, l);

@@ -41,6 +41,11 @@ impl Polling {
         }
     }
 
+    /// Devices for which a batch is there that they have not found yet.
+    pub(super) fn promised(&self) -> usize {
+        self.promised.len()
+    }
+
     /// Of so many samples, those that had not been taken before.
     pub(super) fn fresh(&mut self, samples: u64) -> u64 {
         self.rest += samples as f64 * self.distinct;

@@ -45,6 +45,23 @@ fn a_trainer_that_finds_nothing_sleeps_50_ms() {
 }
 
 #[test]
+fn who_sleeps_holds_nobody_up() {
+    // System: model copies of two overlapping stages whose steps vary, a worker that is faster, a queue of
+    // 10. Expectation: a copy that asks while another sleeps takes what is there beside the other's batch,
+    // so that all steps are done, even the last when nothing more is made.
+    let job = "parallel = { data.copies_per_node = 2, pipeline = { stages = 2, overlap = true } }\n\
+               model = { step = \"20 ms\", jitter = { lognormal = { cv = 2.0 } } }";
+    let loader = "keras = { workers = 1, generator = { processes = true }, decode = \"100 us\" }";
+    let text = text(4, "\"1 us\"", job, loader).replace("gpus = 2", "gpus = 4");
+    let text = text.replace("steps = 20", "steps = 7");
+    for seed in 1..=20 {
+        let seed = seed.to_string();
+        let done = simulate(&written(&text, &[("run.seed", seed.as_str())])).jobs[0].steps.len();
+        assert_eq!(done, 7, "seed {seed}");
+    }
+}
+
+#[test]
 fn a_thread_that_finds_enough_sleeps_50_ms() {
     // System: batches in no time, a queue of two, steps of 10 ms. Expectation: threads fill the queue, and
     // look again 50 ms later, when it has been empty for 30: 50 ms for every 2 batches of one thread, or
