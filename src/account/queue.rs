@@ -8,6 +8,7 @@ use crate::engine::Time;
 use crate::report::{Exhaustion, QueueOutcome, QueueTotals};
 use crate::scenario::{Job, QueueKind};
 use crate::stats::LogHistogram;
+use std::collections::VecDeque;
 
 use super::recorder::Snapshots;
 use accounts::Accounts;
@@ -22,7 +23,7 @@ use stamps::Stamps;
 pub(crate) struct Queue {
     accounts: Accounts,
     capacity: u64,
-    /// Samples that are taken together.
+    /// Samples that are taken together next.
     batch: u64,
     level: u64,
     /// Samples that stay as long as fewer than `last` have been put in.
@@ -32,6 +33,8 @@ pub(crate) struct Queue {
     blocked: u32,
     /// How its room grows, if it does.
     growth: Option<Growth>,
+    /// The batches inside, where some are smaller.
+    batches: Option<Box<Batches>>,
     /// Model copies that wait for a batch.
     waiting: u32,
     /// When the next snapshot is to be taken; never if none are.
@@ -55,6 +58,15 @@ struct Growth {
     filled: bool,
 }
 
+/// Batches of their own sizes.
+#[derive(Debug, Clone)]
+struct Batches {
+    /// Samples of a full one.
+    full: u64,
+    /// Samples of those inside, oldest first.
+    sizes: VecDeque<u64>,
+}
+
 impl Growth {
     /// Most batches by which it grows.
     const STEP: u64 = 2048;
@@ -71,7 +83,10 @@ impl Queue {
     pub(crate) fn of(job: &Job, quota: u64, now: Time) -> Queue {
         let circular = job.queue == QueueKind::Circular;
         let queue = Queue::new(job.queue_capacity(), job.batch, circular, job.prefill, now);
-        let queue = Queue { kept: job.kept_in_queue(), last: quota, ..queue };
+        let drop_last = job.loader.requests.is_none_or(|requests| requests.drop_last);
+        let batches = Batches { full: job.batch, sizes: VecDeque::new() };
+        let batches = (!drop_last).then(|| Box::new(batches));
+        let queue = Queue { kept: job.kept_in_queue(), last: quota, batches, ..queue };
         if !job.loader.stages.last().is_some_and(|last| last.grows) {
             return queue;
         }
@@ -98,6 +113,7 @@ impl Queue {
             kept: 0,
             last: u64::MAX,
             growth: None,
+            batches: None,
             blocked: 0,
             waiting: 0,
             accounts: Accounts::new(now),
@@ -122,7 +138,8 @@ impl Queue {
         let circular = matches!(self.contents, Contents::Circular(_));
         let recorded = self.snapshots.is_some();
         let again = Queue::new(self.capacity, self.batch, circular, self.initial, now);
-        *self = Queue { kept: self.kept, last: self.last, growth: self.growth, ..again };
+        let batches = self.batches.take();
+        *self = Queue { kept: self.kept, last: self.last, growth: self.growth, batches, ..again };
         if recorded {
             self.record(now);
         }
@@ -142,6 +159,12 @@ impl Queue {
     #[inline]
     pub(crate) fn level(&self) -> u64 {
         self.level
+    }
+
+    /// Samples of the batch that is taken next.
+    #[inline]
+    pub(crate) fn batch(&self) -> u64 {
+        self.batch
     }
 
     /// Whether a batch can be taken.
@@ -175,7 +198,14 @@ impl Queue {
         }
         match &mut self.contents {
             Contents::Bounded(stamps) => {
-                stamps.put(now, samples);
+                match &mut self.batches {
+                    None => stamps.put(now, samples),
+                    Some(batches) => {
+                        stamps.put_batch(now, samples);
+                        batches.sizes.push_back(samples);
+                        self.batch = batches.sizes[0];
+                    }
+                }
                 self.level += samples;
             }
             Contents::Circular(ring) => {
@@ -196,8 +226,12 @@ impl Queue {
         match &mut self.contents {
             Contents::Bounded(stamps) => {
                 self.level -= batch;
-                self.accounts.residence_ps += stamps.take(now);
+                self.accounts.residence_ps += stamps.take(now, batch);
                 self.accounts.dequeued += batch;
+                if let Some(batches) = &mut self.batches {
+                    batches.sizes.pop_front();
+                    self.batch = batches.sizes.front().copied().unwrap_or(batches.full);
+                }
                 batch
             }
             Contents::Circular(ring) => {

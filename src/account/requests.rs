@@ -17,14 +17,18 @@ pub(crate) struct Requests {
     settings: Settings,
     workers: u32,
     batch: u64,
-    /// Batches of an epoch, and of each worker where each has files of its own.
+    /// Batches of an epoch.
     epoch: u64,
+    /// Samples of an epoch: of each worker where each has files of its own, otherwise of all.
     own: Vec<u64>,
-    /// Of these, those that a worker has not been asked for in the epoch in progress.
+    /// Of these, those that have not been asked for in the epoch in progress.
     left: Vec<u64>,
     /// Samples of the data set, and loaders that share them.
     samples: u64,
     loaders: u64,
+    /// Epochs that were begun, and position of the first sample that is asked for next.
+    epochs: u64,
+    first: u64,
     /// Batches in all.
     total: u64,
     /// Batches that the trainer has wanted, that were asked for, and that it has taken.
@@ -40,13 +44,13 @@ pub(crate) struct Requests {
     /// Whose turn it is.
     turn: u32,
     /// Requests that wait for a worker: each worker's own, or those of all.
-    inboxes: Vec<VecDeque<u64>>,
+    inboxes: Vec<VecDeque<Request>>,
     /// Of each worker, batches asked of it and not taken.
     open: Vec<u32>,
-    /// Workers of the batches that are being made.
-    made_by: BTreeMap<u64, u32>,
-    /// Finished batches that wait for earlier ones, with their workers.
-    early: BTreeMap<u64, u32>,
+    /// Workers of the batches that are being made, and the samples in them.
+    made_by: BTreeMap<u64, (u32, u64)>,
+    /// Finished batches that wait for earlier ones, likewise.
+    early: BTreeMap<u64, (u32, u64)>,
     /// The next to be handed out, where order is kept.
     next: u64,
     /// Workers of the batches that can be taken, oldest first.
@@ -61,6 +65,8 @@ pub(crate) struct Request {
     pub(crate) batch: u64,
     /// Position of its first sample in the reading of the loader.
     pub(crate) first: u64,
+    /// How many it has.
+    pub(crate) samples: u64,
     /// When its worker is there.
     pub(crate) ready: Time,
 }
@@ -75,16 +81,17 @@ impl Requests {
             Dealt::InTurn => workers as usize,
             Dealt::AsFree => 1,
         };
-        let own = job.batches_of_epoch(dataset);
         Some(Requests {
             settings,
             workers,
             batch: job.batch,
-            epoch: own.iter().sum::<u64>().max(1),
+            epoch: job.batches_of_epoch(dataset).max(1),
             left: Vec::new(),
-            own: if settings.iterable { own } else { Vec::new() },
+            own: job.samples_of_epoch(dataset),
             samples: dataset.samples,
             loaders,
+            epochs: 0,
+            first: 0,
             total: quota.div_ceil(job.batch),
             wanted: 0,
             asked: 0,
@@ -163,6 +170,9 @@ impl Requests {
         self.ready = now + Span::from_seconds(start);
         self.turn = 0;
         self.left.clone_from(&self.own);
+        // Epochs begin in the reading of a loader at their own first samples.
+        self.first = (self.epochs * self.samples).div_ceil(self.loaders);
+        self.epochs += 1;
     }
 
     /// Asks for one more batch, if that is due; whose inbox it lies in.
@@ -178,7 +188,8 @@ impl Requests {
             Dealt::InTurn => self.whose_turn()?,
             Dealt::AsFree => 0,
         };
-        self.inboxes[inbox as usize].push_back(self.asked);
+        let request = self.request(inbox);
+        self.inboxes[inbox as usize].push_back(request);
         if self.settings.dealt == Dealt::InTurn {
             self.open[inbox as usize] += 1;
         }
@@ -189,6 +200,16 @@ impl Requests {
         Some(inbox)
     }
 
+    /// The next batch, of samples of worker `worker` where each has its own.
+    fn request(&mut self, worker: u32) -> Request {
+        let left = &mut self.left[if self.settings.iterable { worker as usize } else { 0 }];
+        let samples = self.batch.min(*left);
+        *left -= samples;
+        let first = self.first;
+        self.first += samples;
+        Request { batch: self.asked, first, samples, ready: self.ready }
+    }
+
     /// The next worker, or out of order the next one that has less than its share to do.
     fn whose_turn(&mut self) -> Option<u32> {
         let share = self.settings.ahead.max(1) / u64::from(self.workers);
@@ -196,9 +217,7 @@ impl Requests {
             let worker = self.turn;
             self.turn = (self.turn + 1) % self.workers;
             let free = self.settings.in_order || u64::from(self.open[worker as usize]) < share;
-            let left = self.left.get_mut(worker as usize);
-            if free && left.as_deref() != Some(&0) {
-                left.into_iter().for_each(|left| *left -= 1);
+            if free && !(self.settings.iterable && self.left[worker as usize] == 0) {
                 return Some(worker);
             }
         }
@@ -213,21 +232,18 @@ impl Requests {
     /// What worker number `worker` is to make next.
     pub(crate) fn next(&mut self, worker: u32) -> Option<Request> {
         let inbox = if self.in_turn() { worker } else { 0 };
-        let batch = self.inboxes[inbox as usize].pop_front()?;
+        let request = self.inboxes[inbox as usize].pop_front()?;
         if !self.in_turn() {
             self.open[worker as usize] += 1;
         }
-        self.made_by.insert(batch, worker);
-        let (epoch, of_epoch) = (batch / self.epoch, batch % self.epoch);
-        // Where epochs begin in the reading of a loader: at their own first samples.
-        let begin = (epoch * self.samples).div_ceil(self.loaders);
-        Some(Request { batch, first: begin + of_epoch * self.batch, ready: self.ready })
+        self.made_by.insert(request.batch, (worker, request.samples));
+        Some(request)
     }
 
     /// All stages have done what they do to `batch`.
     pub(crate) fn finish(&mut self, now: Time, batch: u64) {
-        let Some(worker) = self.made_by.remove(&batch) else { return };
-        self.early.insert(batch, worker);
+        let Some((worker, samples)) = self.made_by.remove(&batch) else { return };
+        self.early.insert(batch, (worker, samples));
         if let Some(kept) = &mut self.deliveries
             && kept.len() < MOST_KEPT
         {
@@ -235,16 +251,15 @@ impl Requests {
         }
     }
 
-    /// Whether a finished batch can be handed to the trainer now; it is.
-    pub(crate) fn hand_out(&mut self) -> bool {
-        let next = match self.settings.in_order {
-            true => self.early.remove_entry(&self.next),
-            false => self.early.pop_first(),
+    /// The samples of a finished batch that can be handed to the trainer now, if there is one; it is.
+    pub(crate) fn hand_out(&mut self) -> Option<u64> {
+        let (batch, (worker, samples)) = match self.settings.in_order {
+            true => self.early.remove_entry(&self.next)?,
+            false => self.early.pop_first()?,
         };
-        let Some(handed) = next else { return false };
         self.next += 1;
-        self.handed.push_back(handed);
-        true
+        self.handed.push_back((batch, worker));
+        Some(samples)
     }
 
     fn delivery(&mut self, batch: u64) -> Option<&mut Delivery> {

@@ -18,4 +18,4 @@ mod tuned;
 pub(crate) use plain::Plain;
 pub(crate) use shared::{Shared, Watch};
 pub(crate) use state::{Item, State, WorkerRun};
-pub(crate) use training::Training;
+pub(crate) use training::{Step, Training};

@@ -26,7 +26,7 @@ impl Plain {
         let workers = (0..self.producers).map(|_| WorkerRun::default()).collect();
         let goal = Goal { steps: u64::MAX, quota: u64::MAX, fresh: u64::MAX };
         let interval = BatchInterval::Every(1.0);
-        let training = Training::new(self.batch, interval, goal, self.consumers);
+        let training = Training::new(interval, goal, self.consumers);
         Shared::new(State::new(vec![HandOver::of_samples()], workers, training, u64::MAX), until)
     }
 

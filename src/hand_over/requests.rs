@@ -41,7 +41,7 @@ impl State {
     /// What worker `w` of the first stage was asked for next.
     pub(super) fn next_request(&mut self, w: u32) -> Option<Item> {
         let request = self.requests.as_mut()?.next(w)?;
-        let samples = u64::from(self.stages[0].samples());
+        let samples = request.samples;
         self.started += samples;
         self.in_progress += samples;
         let (first, sequence, ready) = (request.first, request.batch, request.ready);
@@ -55,9 +55,9 @@ impl State {
         };
         requests.finish(now, item.sequence);
         while let Some(requests) = &mut self.requests
-            && requests.hand_out()
+            && let Some(samples) = requests.hand_out()
         {
-            self.enqueue(now, w, item.samples);
+            self.enqueue(now, w, samples);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The lock around a job copy's state, and the threads that sleep before it.
 
 use super::state::{Item, State};
+use super::training::Step;
 use crate::account::{Activity, Segment};
 use crate::engine::Time;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,8 +126,8 @@ impl<W: Watch> Shared<W> {
         }
     }
 
-    /// Waits until device `d` is to carry out a step: its number, and since when.
-    pub(crate) fn next_step(&self, d: u32) -> Option<(u64, Time)> {
+    /// Waits until device `d` is to carry out a step.
+    pub(crate) fn next_step(&self, d: u32) -> Option<Step> {
         let mut state = self.lock();
         let place = state.workers.len() + d as usize;
         loop {
@@ -134,8 +135,8 @@ impl<W: Watch> Shared<W> {
                 return None;
             }
             let device = &mut state.training.devices[d as usize];
-            if std::mem::take(&mut device.go) {
-                return Some((device.step, device.since));
+            if let Some(step) = device.next_step() {
+                return Some(step);
             }
             device.parked = true;
             state = self.sleepers[place].wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -144,16 +145,10 @@ impl<W: Watch> Shared<W> {
 
     /// Device `d` has carried out its step, except for `waits` while it was at it; gives the next one
     /// if it can begin at once.
-    pub(crate) fn stepped(
-        &self,
-        d: u32,
-        waits: &[Segment],
-        woken: &mut Vec<u32>,
-    ) -> Option<(u64, Time)> {
+    pub(crate) fn stepped(&self, d: u32, waits: &[Segment], woken: &mut Vec<u32>) -> Option<Step> {
         let next = self.act(woken, |state, now| {
             state.stepped(now, d, waits);
-            let device = &mut state.training.devices[d as usize];
-            std::mem::take(&mut device.go).then_some((device.step, device.since))
+            state.training.devices[d as usize].next_step()
         });
         next?.or_else(|| self.next_step(d))
     }

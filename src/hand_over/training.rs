@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 /// The model copies of a job copy and what they have done.
 #[derive(Debug)]
 pub(crate) struct Training {
-    pub(crate) batch: u64,
     pub(crate) interval: BatchInterval,
     pub(crate) goal: Goal,
     pub(crate) devices: Vec<Device>,
@@ -34,17 +33,34 @@ pub(crate) struct Device {
     pub(crate) go: bool,
     /// Whether its thread sleeps.
     pub(crate) parked: bool,
-    /// Steps on the batch at hand.
+    /// Samples of the batch at hand, and steps on it.
+    pub(crate) samples: u64,
     on_batch: u64,
     /// Its waits in the step in progress.
     waits: Vec<Segment>,
     pub(crate) track: Option<u32>,
 }
 
+/// A step that a device is to carry out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) number: u64,
+    /// Since when its batch is there, and the samples in that.
+    pub(crate) since: Time,
+    pub(crate) samples: u64,
+}
+
+impl Device {
+    /// The step that it is to carry out, once.
+    pub(crate) fn next_step(&mut self) -> Option<Step> {
+        let Device { step: number, since, samples, .. } = *self;
+        std::mem::take(&mut self.go).then_some(Step { number, since, samples })
+    }
+}
+
 impl Training {
-    pub(crate) fn new(batch: u64, interval: BatchInterval, goal: Goal, devices: u32) -> Training {
+    pub(crate) fn new(interval: BatchInterval, goal: Goal, devices: u32) -> Training {
         Training {
-            batch,
             interval,
             goal,
             devices: (0..devices).map(|_| Device::default()).collect(),
@@ -91,6 +107,7 @@ impl State {
     }
 
     fn take_batch(&mut self, now: Time, d: u32) {
+        self.training.devices[d as usize].samples = self.queue.batch();
         self.training.steps.add_fresh(self.queue.take(now));
         self.trace_level(now);
         self.replace_request(now);
@@ -204,7 +221,7 @@ impl State {
     fn record_step(&mut self, now: Time) {
         let training = &mut self.training;
         training.arrived = 0;
-        let samples = training.batch * training.devices.len() as u64;
+        let samples = training.devices.iter().map(|device| device.samples).sum();
         training.steps.complete(now, samples, self.queue.totals(now));
     }
 

@@ -5,9 +5,11 @@ use super::clock::Clock;
 use super::launch::Launch;
 use crate::account::{Segment, launch_waits};
 use crate::engine::{Span, Time};
+use crate::hand_over::Step;
+use crate::law::StepLaw;
 use crate::probe::cpu::{self, Network};
 use crate::random::{Purpose, Sampler, Streams};
-use crate::scenario::{Device, Job, Node};
+use crate::scenario::{Device, Job, Node, Scenario};
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 
@@ -15,41 +17,51 @@ use std::sync::atomic::AtomicBool;
 pub(super) enum Trainer {
     /// An accelerator that sleeps.
     Emulated(Emulated),
-    /// A real network, on the node's cores.
-    Cpu(Box<dyn Network>),
+    /// Real networks on the node's cores: by batch, the full one first.
+    Cpu(Vec<(u64, Box<dyn Network>)>),
 }
 
 impl Trainer {
     /// The trainer of model copy `model` of job copy number `owner`.
-    pub(super) fn new(job: &Job, node: &Node, streams: Streams, owner: u64, model: u64) -> Self {
-        if let (Device::Cpu { threads }, Some(catalogue)) = (job.device, job.catalogue) {
-            let (threads, batch) = (threads as usize, job.batch as usize);
-            // Every name of the catalogue is a network's; otherwise the step is slept.
-            if let Ok(network) = cpu::build(catalogue.name(), threads, batch, owner + model) {
-                return Trainer::Cpu(network);
-            }
+    pub(super) fn new(
+        scenario: &Scenario,
+        job: &Job,
+        streams: Streams,
+        owner: u64,
+        model: u64,
+    ) -> Self {
+        let smaller = job.smaller_batches(&scenario.datasets[job.dataset]);
+        // Every name of the catalogue is a network's; otherwise the step is slept.
+        if let Some(networks) = networks(job, &smaller, owner + model) {
+            return Trainer::Cpu(networks);
         }
-        Trainer::Emulated(Emulated::new(job, node, streams, owner, model))
+        Trainer::Emulated(Emulated::new(job, &scenario.cluster.node, streams, owner, model))
     }
 
-    /// Carries out a step whose batch is there since `since`.
+    /// Carries out a step.
     ///
     /// Gives what it waited for meanwhile, in order.
-    pub(super) fn step(
-        &mut self,
-        number: u64,
-        since: Time,
-        clock: Clock,
-        over: &AtomicBool,
-    ) -> Vec<Segment> {
+    pub(super) fn step(&mut self, step: Step, clock: Clock, over: &AtomicBool) -> Vec<Segment> {
         match self {
-            Trainer::Emulated(emulated) => emulated.step(number, since, clock, over),
-            Trainer::Cpu(network) => {
-                black_box(network.step());
+            Trainer::Emulated(emulated) => emulated.step(step, clock, over),
+            Trainer::Cpu(networks) => {
+                let of = networks.iter().position(|(batch, _)| *batch == step.samples);
+                black_box(networks[of.unwrap_or(0)].1.step());
                 Vec::new()
             }
         }
     }
+}
+
+/// The network that `job` trains, for its batch and for `smaller` ones.
+fn networks(job: &Job, smaller: &[u64], seed: u64) -> Option<Vec<(u64, Box<dyn Network>)>> {
+    let (Device::Cpu { threads }, Some(model)) = (job.device, job.catalogue) else { return None };
+    let batches = std::iter::once(&job.batch).chain(smaller);
+    let of = |batch: &u64| {
+        let network = cpu::build(model.name(), threads as usize, *batch as usize, seed).ok()?;
+        Some((*batch, network))
+    };
+    batches.map(of).collect()
 }
 
 /// Most that a late wake-up shortens the steps after it, where they are shorter themselves.
@@ -61,8 +73,9 @@ const MOST_OWED: Span = Span(1_000_000_000);
 /// that, so that steps have the right length in the mean. Spinning up to the instant would be more
 /// precise, but take a core from the loader.
 pub(super) struct Emulated {
-    /// Time of a step before jitter [s].
-    seconds: f64,
+    /// Time of a step by batch before jitter, on a device of speed 1, and the speed.
+    time: StepLaw,
+    speed: f64,
     jitter: Option<Sampler>,
     launch: Option<Launch>,
     streams: Streams,
@@ -75,24 +88,19 @@ pub(super) struct Emulated {
 impl Emulated {
     /// The accelerator of model copy `model` of job copy number `owner`.
     pub(super) fn new(job: &Job, node: &Node, streams: Streams, owner: u64, model: u64) -> Self {
-        let seconds = job.step.seconds(job.batch as f64) / node.gpu_speed;
+        let (time, speed) = (job.step.law(), node.gpu_speed);
         let jitter = job.step.jitter.as_ref().map(Sampler::new);
         let launch = job.launch.as_ref().map(Launch::new);
-        Emulated { seconds, jitter, launch, streams, owner, model, owed: Span::ZERO }
+        Emulated { time, speed, jitter, launch, streams, owner, model, owed: Span::ZERO }
     }
 
-    /// Carries out a step whose batch is there since `since`.
+    /// Carries out a step.
     ///
     /// Its trainer's own work keeps cores busy first. Where the device computes meanwhile, the step
     /// ends with the later of the two.
-    pub(super) fn step(
-        &mut self,
-        number: u64,
-        since: Time,
-        clock: Clock,
-        over: &AtomicBool,
-    ) -> Vec<Segment> {
-        let span = self.span(number);
+    pub(super) fn step(&mut self, step: Step, clock: Clock, over: &AtomicBool) -> Vec<Segment> {
+        let Step { number, since, .. } = step;
+        let span = self.span(step);
         let Some(launch) = &self.launch else {
             self.sleep(span, since, clock, over);
             return Vec::new();
@@ -112,11 +120,11 @@ impl Emulated {
     }
 
     /// How long a step takes.
-    fn span(&self, number: u64) -> Span {
+    fn span(&self, step: Step) -> Span {
         let factor = self.jitter.as_ref().map_or(1.0, |jitter| {
-            jitter.draw(&mut self.streams.at(Purpose::Jitter, self.owner, self.model, number))
+            jitter.draw(&mut self.streams.at(Purpose::Jitter, self.owner, self.model, step.number))
         });
-        Span::from_seconds(self.seconds * factor)
+        Span::from_seconds(self.time.seconds(step.samples as f64) / self.speed * factor)
     }
 
     /// Sleeps for `span` from `since` on, less what the last sleeps were too long.

@@ -124,8 +124,7 @@ pub fn run_part(
             }
         }
         for d in 0..job.copies_per_node {
-            let node = &scenario.cluster.node;
-            let mut device = Trainer::new(job, node, streams, part.owner, u64::from(d));
+            let mut device = Trainer::new(scenario, job, streams, part.owner, u64::from(d));
             let shared = &shared;
             threads.spawn(move || train(shared, d, &mut device));
         }
@@ -178,7 +177,7 @@ fn state(scenario: &Scenario, job: &Job, part: &Part) -> State {
         }
     }
     let goal = scenario.goal(job);
-    let mut training = Training::new(job.batch, job.batch_interval, goal, job.copies_per_node);
+    let mut training = Training::new(job.batch_interval, goal, job.copies_per_node);
     for (d, device) in training.devices.iter_mut().enumerate() {
         device.track = track(format!("gpu {d}"));
     }
@@ -226,8 +225,8 @@ fn work(shared: &Shared, w: u32, mut hands: Hands) -> (u64, Tally) {
 fn train(shared: &Shared, d: u32, device: &mut Trainer) {
     let mut next = shared.next_step(d);
     let (clock, mut woken) = (shared.clock(), Vec::new());
-    while let Some((number, since)) = next {
-        let waits = device.step(number, since, clock, &shared.over);
+    while let Some(step) = next {
+        let waits = device.step(step, clock, &shared.over);
         next = shared.stepped(d, &waits, &mut woken);
     }
 }

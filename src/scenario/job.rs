@@ -207,7 +207,13 @@ impl StepTime {
     /// Time of a step over `batch` samples, before jitter [s].
     #[must_use]
     pub fn seconds(&self, batch: f64) -> f64 {
+        self.law().seconds(batch)
+    }
+
+    /// The same as a function of the batch alone.
+    #[must_use]
+    pub fn law(&self) -> StepLaw {
         let Self { fixed, per_sample, floor, .. } = *self;
-        StepLaw { floor, fixed, per_sample }.seconds(batch)
+        StepLaw { floor, fixed, per_sample }
     }
 }

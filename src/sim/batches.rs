@@ -35,8 +35,10 @@ impl World<'_> {
         let device = &self.devices[d as usize];
         let (l, job) = (device.loader as usize, &mut self.jobs[device.job as usize]);
         let loader = &mut self.loaders[l];
+        let missing = job.batch - loader.queue.batch();
         let taken = loader.queue.take(clock.now);
         job.steps.add_fresh(loader.polling.as_mut().map_or(taken, |polling| polling.fresh(taken)));
+        self.devices[d as usize].missing = missing;
         self.trace_level(clock.now, l as u32);
         if self.loaders[l].requests.is_some() {
             self.replace_request(clock, l as u32);
@@ -54,9 +56,9 @@ impl World<'_> {
         };
         requests.finish(clock.now, item.sequence);
         while let Some(requests) = &mut self.loaders[l as usize].requests
-            && requests.hand_out()
+            && let Some(samples) = requests.hand_out()
         {
-            self.enqueue(clock, l, w, item.samples.into());
+            self.enqueue(clock, l, w, samples);
         }
     }
 

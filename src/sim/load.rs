@@ -16,6 +16,8 @@ impl World<'_> {
             return self.compute(clock, d);
         };
         let group = loader.pcie[device.model as usize % loader.pcie.len()];
+        let batch = self.jobs[device.job as usize].batch as f64;
+        let bytes = bytes * ((batch - device.missing as f64) / batch);
         (device.state, device.since) = (State::Loading, clock.now);
         self.network.start(clock.now, group, bytes, Customer::Load(d));
         self.trace_device(clock.now, d, Cause::Copy.name());

@@ -63,11 +63,10 @@ impl World<'_> {
             self.stages[s as usize].hand_over.idle.push_back(w);
             return false;
         };
-        let samples = self.stages[s as usize].hand_over.samples();
-        loader.started += u64::from(samples);
-        loader.in_progress += u64::from(samples);
-        let item =
-            Item { first: request.first, samples, sequence: request.batch, ..Item::default() };
+        loader.started += request.samples;
+        loader.in_progress += request.samples;
+        let (first, samples) = (request.first, request.samples as u32);
+        let item = Item { first, samples, sequence: request.batch, ..Item::default() };
         self.begin_item(w, item);
         if request.ready > clock.now {
             self.enter(clock.now, w, Phase::Starting, Cause::Restart);

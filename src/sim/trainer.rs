@@ -6,6 +6,7 @@
 
 use crate::account::Steps;
 use crate::engine::Time;
+use crate::law::StepLaw;
 use crate::random::{Purpose, Sampler};
 use crate::report::QueueTotals;
 use crate::scenario::{BatchInterval, Goal};
@@ -31,9 +32,13 @@ pub(super) struct JobRun {
     pub(super) devices: std::ops::Range<u32>,
     pub(super) batch: u64,
     pub(super) interval: BatchInterval,
+    /// Time of a step by batch, on all pipeline stages.
+    pub(super) step: StepLaw,
     /// Time of each pipeline stage before jitter.
     pub(super) stage_times: Vec<Delay>,
     pub(super) jitter: Option<Sampler>,
+    /// Steps in progress on smaller batches.
+    pub(super) smaller: Vec<SmallerBatch>,
     /// Threads of each model copy on the node's cores, where it trains there.
     pub(super) threads: Option<CpuThreads>,
     /// What each trainer does on them beside its device, if anything.
@@ -47,6 +52,42 @@ pub(super) struct JobRun {
     pub(super) barrier: Barrier,
     pub(super) finished: bool,
     pub(super) steps: Steps,
+}
+
+/// A model copy's step on a batch that is smaller than others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SmallerBatch {
+    model: u32,
+    step: u64,
+    /// Samples by which it is smaller.
+    missing: u64,
+}
+
+impl JobRun {
+    /// Samples that the batch of `model` lacks in `step`.
+    fn missing(&self, model: u32, step: u64) -> u64 {
+        let of = |smaller: &&SmallerBatch| smaller.model == model && smaller.step == step;
+        self.smaller.iter().find(of).map_or(0, |smaller| smaller.missing)
+    }
+
+    /// For a batch that lacks so many samples, what takes `full` for a full one.
+    fn time_of_smaller(&self, full: Delay, missing: u64) -> Delay {
+        let of = |batch: u64| self.step.seconds(batch as f64);
+        let part = of(self.batch - missing) / of(self.batch);
+        if missing == 0 || !part.is_finite() {
+            return full;
+        }
+        Delay::once(full.span.seconds() * part)
+    }
+
+    /// Samples of a step that all model copies have done.
+    fn samples_of_step(&mut self, step: u64) -> u64 {
+        let full = self.batch * self.barrier.parties() as u64;
+        let missing = self.smaller.iter().filter(|smaller| smaller.step == step);
+        let missing: u64 = missing.map(|smaller| smaller.missing).sum();
+        self.smaller.retain(|smaller| smaller.step != step);
+        full - missing
+    }
 }
 
 impl World<'_> {
@@ -110,7 +151,12 @@ impl World<'_> {
     /// Device `d` has what it needs for a step.
     pub(super) fn compute(&mut self, clock: &mut Clock, d: u32) {
         let launches = self.jobs[self.devices[d as usize].job as usize].launch.is_some();
-        self.devices[d as usize].on_batch += 1;
+        let device = &mut self.devices[d as usize];
+        device.on_batch += 1;
+        if device.missing > 0 {
+            let (model, step, missing) = (device.model, device.next, device.missing);
+            self.jobs[device.job as usize].smaller.push(SmallerBatch { model, step, missing });
+        }
         if !launches || self.begin_launch(clock, d) {
             self.compute_on_device(clock, d);
         }
@@ -120,6 +166,9 @@ impl World<'_> {
         let device = &mut self.devices[d as usize];
         let job = &self.jobs[device.job as usize];
         let mut delay = job.stage_times[device.stage as usize];
+        if !job.smaller.is_empty() {
+            delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
+        }
         if let Some(jitter) = &job.jitter {
             let (owner, entity) = (device.job as u64, device.model as u64);
             let mut generator = self.streams.at(Purpose::Jitter, owner, entity, device.next);
@@ -192,12 +241,12 @@ impl World<'_> {
 
     fn record_step(&mut self, now: Time, j: usize) {
         let job = &mut self.jobs[j];
-        let models = job.barrier.parties() as u64;
         let mut queue = QueueTotals::default();
         for loader in &mut self.loaders[job.loaders.start as usize..job.loaders.end as usize] {
             queue += loader.queue.totals(now);
         }
-        job.steps.complete(now, job.batch * models, queue);
+        let samples = job.samples_of_step(job.steps.completed());
+        job.steps.complete(now, samples, queue);
     }
 
     fn finish_job(&mut self, now: Time, j: usize) {

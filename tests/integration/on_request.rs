@@ -212,7 +212,8 @@ fn no_batch_is_made_for_the_next_epoch() {
     // Expectation: all nine are taken before the tenth is asked for, of worker 0 again; restarting
     // is what is waited for, once if workers persist.
     let restarts = |loader: &str| {
-        let text = text(4, FAST, STEP, loader).replace("samples = 1000", "samples = 39");
+        let loader = loader.replace(" }", ", drop_last = true }");
+        let text = text(4, FAST, STEP, &loader).replace("samples = 1000", "samples = 39");
         worlds(&epochs(written(&text, &[]), 3.0)).map(|(world, job)| {
             assert_eq!(job.steps.len(), 27, "{world}: whole batches only");
             let all = in_order_of_requests(&job);
@@ -264,7 +265,7 @@ fn workers_of_an_iterable_have_files_of_their_own() {
             (world, job.steps.len(), workers)
         })
     };
-    let iterable = "pytorch = { workers = 3, iterable = true }";
+    let iterable = "pytorch = { workers = 3, iterable = true, drop_last = true }";
     let dealt = [0, 1, 2].repeat(6).into_iter().chain([0, 0, 0]).collect::<Vec<_>>().repeat(2);
     for (world, steps, workers) in of("samples = 84\nlayout.shards = { samples = 12 }", iterable) {
         assert_eq!((steps, &workers), (42, &dealt), "{world}");
@@ -277,6 +278,84 @@ fn workers_of_an_iterable_have_files_of_their_own() {
         assert_eq!(steps, 42, "{world}");
         assert_eq!(workers, [0, 1, 2].repeat(14), "{world}");
     }
+}
+
+/// Samples of each step.
+fn trained_on(job: &JobOutcome) -> Vec<u64> {
+    job.steps.iter().map(|step| step.samples).collect()
+}
+
+#[test]
+fn the_last_batch_of_an_epoch_is_smaller() {
+    // System: 2 epochs of 10 samples, batches of 4, steps of 1 ms and 10 ms a sample. Expectation: steps on 4, 4
+    // and 2 samples, which take 41, 41 and 21 ms; without the smaller ones, two an epoch.
+    let step = "model.step = { fixed = \"1 ms\", per_sample = \"10 ms\" }";
+    let of = |job: &str, loader: &str| {
+        let text = text(4, FAST, job, loader).replace("samples = 1000", "samples = 10");
+        worlds(&epochs(written(&text, &[]), 2.0))
+    };
+    for workers in [0, 1, 3] {
+        for (world, job) in of(step, &format!("pytorch = {{ workers = {workers} }}")) {
+            assert_eq!(trained_on(&job), [4, 4, 2, 4, 4, 2], "{world}");
+            assert_eq!((job.samples.dequeued, job.samples.left), (20, 0), "{world}");
+            let computed = job.steps.iter().map(|step| step.compute);
+            let expected = [0.041, 0.041, 0.021].repeat(2);
+            for (computed, expected) in computed.zip(expected) {
+                let off = if world == "simulated" { 1e-9 } else { 0.012 };
+                assert!((computed - expected).abs() < off, "{world}: {computed}");
+            }
+        }
+    }
+    for (world, job) in of(step, "pytorch = { workers = 2, drop_last = true }") {
+        assert_eq!(trained_on(&job), [4; 4], "{world}");
+    }
+    // Two model copies share five batches of two epochs: three steps.
+    for (world, job) in
+        of(&format!("parallel.data.copies_per_node = 2\n{step}"), "pytorch = { workers = 2 }")
+    {
+        assert_eq!(trained_on(&job), [8, 6, 6], "{world}");
+    }
+    // Every second step takes a fresh batch.
+    for (world, job) in of(&format!("batch_interval = 2\n{step}"), "pytorch = { workers = 2 }") {
+        assert_eq!(trained_on(&job), [4, 4, 4, 4, 2, 2].repeat(2), "{world}");
+    }
+}
+
+#[test]
+fn each_worker_of_an_iterable_has_a_smaller_last_batch() {
+    // System: ten files of a sample dealt out to two workers, batches of 4. Expectation: 4 of each, then 1 of
+    // each. Three shards of 10, 10 and 5 samples, batches of 8: 15 samples of worker 0, 10 of worker 1.
+    let of = |batch: u32, samples: &str| {
+        let text = text(batch, FAST, STEP, "pytorch = { workers = 2, iterable = true }");
+        worlds(&epochs(written(&text.replace("samples = 1000", samples), &[]), 1.0))
+    };
+    for (world, job) in of(4, "samples = 10") {
+        assert_eq!(trained_on(&job), [4, 4, 1, 1], "{world}");
+    }
+    for (world, job) in of(8, "samples = 25\nlayout.shards = { samples = 10 }") {
+        assert_eq!(trained_on(&job), [8, 8, 7, 2], "{world}");
+    }
+}
+
+#[test]
+fn a_smaller_batch_passes_through_pipelines_and_copies() {
+    // System: a pipeline of a quarter and the rest of 1 ms and 10 ms a sample; batches of 4, 4 and 2 copied to
+    // the device at 4 kB/s. Expectation: 100, 100 and 50 ms of copying, and for each the time of its samples in both stages.
+    let pipeline = "model.step = { fixed = \"1 ms\", per_sample = \"10 ms\" }\n\
+                    parallel.pipeline = { shares = [0.25, 0.75] }";
+    let text = text(4, FAST, pipeline, "pytorch = { workers = 2, to_device = true }")
+        .replace("samples = 1000", "samples = 10")
+        .replace("gpus = 2", "gpus = 2, pcie = \"4 kB/s\"");
+    let job = simulate(&epochs(written(&text, &[]), 1.0)).jobs.remove(0);
+    assert_eq!(trained_on(&job), [4, 4, 2]);
+    let copies = job.stalls.iter().filter(|stall| stall.cause == StallCause::own(Cause::Copy));
+    let copied = 2.0 * copies.map(|stall| stall.seconds).sum::<f64>();
+    assert!((copied - 0.25).abs() < 1e-9, "{copied}");
+    let computed: Vec<f64> = job.steps.iter().map(|step| 2.0 * step.compute).collect();
+    assert!(
+        (computed[1] - 0.041).abs() < 1e-9 && (computed[2] - 0.021).abs() < 1e-9,
+        "{computed:?}"
+    );
 }
 
 #[test]
@@ -426,14 +505,17 @@ fn what_does_not_fit_together_is_refused() {
     let circular =
         refused("queue = \"circular\"\nmodel.step = \"1 ms\"", "keras = { workers = 2 }");
     assert!(circular.contains("not batches"), "{circular}");
-    let last = refused("model.step = \"1 ms\"", "pytorch = { workers = 2, drop_last = false }");
-    assert!(last.contains("1000 samples are no whole number of batches of 3"), "{last}");
-    let nodes = refused("nodes = 500\nmodel.step = \"1 ms\"", "pytorch = { workers = 2 }");
+    let nodes = refused(
+        "nodes = 500\nmodel.step = \"1 ms\"",
+        "pytorch = { workers = 2, drop_last = true }",
+    );
     assert!(nodes.contains("no batch of 3 for each of 500 loaders"), "{nodes}");
-    let iterable = "pytorch = { workers = 500, iterable = true }";
+    let iterable = "pytorch = { workers = 500, iterable = true, drop_last = true }";
     let none = refused("model.step = \"1 ms\"", iterable);
     assert!(none.contains("500 of 500 workers have no whole batch"), "{none}");
-    let few = scenario(4, FAST, STEP, "pytorch = { workers = 300, iterable = true }").remarks;
+    let few =
+        scenario(4, FAST, STEP, "pytorch = { workers = 300, iterable = true, drop_last = true }")
+            .remarks;
     assert!(few.join("\n").contains("200 of 300 workers have no whole batch"), "{few:?}");
     let scenario = scenario(4, FAST, STEP, "pytorch = { workers = 0, prefetch_factor = 4 }");
     let remarks = scenario.remarks.join("\n");

@@ -35,9 +35,14 @@ impl Stamps {
         }
     }
 
-    /// Time that the samples of the oldest batch have spent inside [sample·ps]; removes them.
-    pub(super) fn take(&mut self, now: Time) -> u128 {
+    /// A whole batch of so many samples comes in.
+    pub(super) fn put_batch(&mut self, now: Time, samples: u64) {
+        self.sums.push_back(now.0 as u128 * samples as u128);
+    }
+
+    /// Time that the samples of the oldest batch, so many, have spent inside [sample·ps]; removes them.
+    pub(super) fn take(&mut self, now: Time, batch: u64) -> u128 {
         let sum = self.sums.pop_front().expect("the level counts what is inside");
-        now.0 as u128 * self.batch as u128 - sum
+        now.0 as u128 * batch as u128 - sum
     }
 }

@@ -101,6 +101,7 @@ fn loader(of: &Workload) -> String {
             line(format!("prefetch_factor = {factor}"));
             line("persistent_workers = true".to_owned());
         }
+        line("drop_last = true".to_owned());
     } else {
         line("[job.loader.tf-data]".to_owned());
         line(format!("parallel_reads = {}", of.read_threads.max(1)));

@@ -18,15 +18,16 @@ pub struct Goal {
 }
 
 impl Scenario {
-    /// Samples of an epoch that are trained on: of loaders on request those in whole batches of
-    /// each, otherwise all.
-    fn samples_of_epoch(&self, job: &Job) -> u64 {
+    /// Samples of an epoch that are trained on, and its batches: what loaders on request make of
+    /// theirs, otherwise all.
+    fn of_epoch(&self, job: &Job) -> (f64, f64) {
         let dataset = &self.datasets[job.dataset];
         if job.loader.requests.is_none() {
-            return dataset.samples;
+            return (dataset.samples as f64, dataset.samples as f64 / job.batch as f64);
         }
-        let batches: u64 = job.batches_of_epoch(dataset).iter().sum();
-        batches * job.batch * u64::from(job.loaders())
+        let samples: u64 = job.samples_of_epoch(dataset).iter().sum();
+        let loaders = f64::from(job.loaders());
+        (samples as f64 * loaders, job.batches_of_epoch(dataset) as f64 * loaders)
     }
 
     /// How far each copy of `job` goes.
@@ -51,8 +52,9 @@ impl Scenario {
             }
             (Stop::Steps(steps), None) => Goal { steps, fresh: ENDLESS, quota: ENDLESS },
             (Stop::Epochs(epochs), known) => {
-                let samples = epochs * self.samples_of_epoch(job) as f64;
-                let batches = (samples / (job.batch * models) as f64).ceil().max(1.0);
+                let (samples, batches) = self.of_epoch(job);
+                let samples = epochs * samples;
+                let batches = (epochs * batches / models as f64).ceil().max(1.0);
                 match known {
                     Some(k) => {
                         let mut steps = (batches * k).ceil() as u64;

@@ -180,8 +180,8 @@ impl Rules<'_> {
             self.check_iterable(job, dataset);
         }
         let loaders = u64::from(job.loaders());
-        let few = |of: &&Dataset| of.samples / loaders < job.batch && loaders > 1;
-        if let Some(dataset) = dataset.filter(few) {
+        let none = |of: &&Dataset| job.batches_of_epoch(of) == 0 && loaders > 1;
+        if let Some(dataset) = dataset.filter(none) {
             let samples = self.check.find(&["dataset", &dataset.name, "samples"]);
             let at = self.check.blame(&[self.settings.batch.at, samples], self.at);
             let what = format!(
@@ -231,8 +231,8 @@ impl Rules<'_> {
 
     /// Workers with files of their own fill batches by themselves.
     fn check_iterable(&self, job: &Job, dataset: &Dataset) {
-        let own = job.batches_of_epoch(dataset);
-        let idle = own.iter().filter(|batches| **batches == 0).count();
+        let own = job.samples_of_epoch(dataset);
+        let idle = own.iter().filter(|samples| **samples == 0).count();
         let iterable = job.loader.requests.is_some_and(|requests| requests.iterable);
         if !iterable || idle == 0 {
             return;

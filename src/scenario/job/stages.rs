@@ -2,6 +2,7 @@
 
 use super::Job;
 use crate::scenario::{Dataset, Kernel, Layout, Operation, Stage, Unit};
+use std::collections::BTreeSet;
 
 impl Job {
     /// Loaders on each node.
@@ -22,14 +23,16 @@ impl Job {
         self.copies_per_node / self.loaders_per_node()
     }
 
-    /// Whole batches that each worker of a loader on request can make in an epoch of `dataset`, where each
+    /// Samples of which each worker of a loader on request makes batches in an epoch of `dataset`, where each
     /// has files of its own; otherwise one entry, for all together.
     #[must_use]
-    pub fn batches_of_epoch(&self, dataset: &Dataset) -> Vec<u64> {
+    pub fn samples_of_epoch(&self, dataset: &Dataset) -> Vec<u64> {
         let loaders = u64::from(self.loaders());
+        let drop_last = self.loader.requests.is_none_or(|requests| requests.drop_last);
+        let used = |samples| if drop_last { samples - samples % self.batch } else { samples };
         let iterable = self.loader.requests.is_some_and(|requests| requests.iterable);
         let Some(first) = self.loader.stages.first().filter(|_| iterable) else {
-            return vec![dataset.samples / loaders / self.batch];
+            return vec![used(dataset.samples / loaders)];
         };
         let (files, workers) = (dataset.places() / loaders, u64::from(first.workers));
         let of_file = match dataset.layout {
@@ -38,7 +41,28 @@ impl Job {
             Layout::RowGroups(groups) => groups.samples_per_file().min(dataset.samples),
         };
         let own = |worker| files / workers + u64::from(worker < files % workers);
-        (0..workers).map(|worker| own(worker) * of_file / self.batch).collect()
+        // The last file may be smaller.
+        let lacking = (files * of_file).saturating_sub(dataset.samples / loaders);
+        let last = files.saturating_sub(1) % workers;
+        let samples = |worker| {
+            let lacking = if worker == last { lacking } else { 0 };
+            (own(worker) * of_file).saturating_sub(lacking)
+        };
+        (0..workers).map(|worker| used(samples(worker))).collect()
+    }
+
+    /// Batches of an epoch of a loader on request.
+    #[must_use]
+    pub fn batches_of_epoch(&self, dataset: &Dataset) -> u64 {
+        self.samples_of_epoch(dataset).iter().map(|samples| samples.div_ceil(self.batch)).sum()
+    }
+
+    /// Sizes below `batch` that batches of a loader on request can have [samples].
+    #[must_use]
+    pub fn smaller_batches(&self, dataset: &Dataset) -> Vec<u64> {
+        let shares = self.samples_of_epoch(dataset);
+        let rests = shares.iter().map(|samples| samples % self.batch).filter(|rest| *rest > 0);
+        rests.collect::<BTreeSet<u64>>().into_iter().collect()
     }
 
     /// Samples of an item of `stage`.

@@ -90,6 +90,7 @@ impl Keras {
             start: if workers == 0 { 0.0 } else { self.start.get().map_or(0.0, |time| time.0) },
             persistent: false,
             iterable: false,
+            drop_last: true,
             to_device: false,
         };
         let graph = StageGraph { requests: Some(requests), ..StageGraph::of(vec![stage]) };

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// PyTorch's `DataLoader` over a map-style data set: processes that each make whole batches, asked in
-/// turn; one loader for all model copies of a node. Samples that fill no batch are dropped.
+/// turn; one loader for all model copies of a node.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Pytorch {
@@ -35,8 +35,8 @@ pub(in crate::scenario) struct Pytorch {
     /// `IterableDataset`, its files dealt out to the workers: each reads its own, makes whole batches of
     /// them, and is left out when it has no more (default: false: map style, any worker makes any batch).
     iterable: Field<bool>,
-    /// `drop_last`: leave samples out that fill no batch at the end of an epoch (default: true, unlike
-    /// PyTorch's).
+    /// `drop_last`: leave samples out that fill no batch at the end of an epoch, or of a worker with files of
+    /// its own; otherwise they are a smaller batch (default: false).
     drop_last: Field<bool>,
     /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
     /// says if the samples are images, otherwise 0 s).
@@ -78,13 +78,11 @@ impl Pytorch {
         &self,
         check: Check<'_>,
         at: NodeId,
-        batch: u64,
         devices: u32,
         dataset: Option<&Dataset>,
     ) -> Option<ResolvedLoader> {
         let workers = check.required(at, &self.workers, "workers", "write `workers = 4`");
         let prefetch = self.prefetch_factor.get().map_or(2, |factor| factor.0);
-        self.check_last(check, batch, dataset);
         let decode = decode::of_sample(&self.decode, check, at, dataset)?;
         let delay = optional(&self.delay, check, Operation::Delay)?;
         let collate = optional(&self.collate, check, Operation::Compute)?;
@@ -114,6 +112,7 @@ impl Pytorch {
             start: if workers == 0 { 0.0 } else { self.start.get().map_or(0.0, |time| time.0) },
             persistent: self.persistent_workers.get().copied().unwrap_or(false),
             iterable: self.iterable.get().copied().unwrap_or(false),
+            drop_last: self.drop_last.get().copied().unwrap_or(false),
             to_device: to_device && pin.is_none(),
         };
         let stages = [load].into_iter().chain(pin).chain(copy).collect();
@@ -133,19 +132,6 @@ impl Pytorch {
         // The trainer hands nothing over to itself.
         let threads = workers == 0 || kind == WorkerKind::Thread;
         Workers { threads, gil: &self.gil, ipc: &self.ipc }
-    }
-
-    fn check_last(&self, check: Check<'_>, batch: u64, dataset: Option<&Dataset>) {
-        if let (Some((at, false)), Some(dataset)) = (self.drop_last.given(), dataset)
-            && !dataset.samples.is_multiple_of(batch)
-        {
-            let what = format!(
-                "{} samples are no whole number of batches of {batch}, and steps on a smaller last \
-                 batch are not simulated",
-                dataset.samples
-            );
-            check.wrong(at, what, "write `drop_last = true`, or another number of samples");
-        }
     }
 
     /// Without workers nothing is asked for ahead, and nothing is started.

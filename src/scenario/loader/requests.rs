@@ -2,8 +2,7 @@
 
 /// How a loader is asked for batches.
 ///
-/// Nothing is asked for beyond the end of an epoch before all of its batches are taken, and samples
-/// that fill no batch at the end of an epoch are left out.
+/// Nothing is asked for beyond the end of an epoch before all of its batches are taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Requests {
     /// Batches asked for ahead of the trainer.
@@ -23,6 +22,9 @@ pub struct Requests {
     /// Whether each worker has files of its own and is no longer asked when it has read them (PyTorch's
     /// `IterableDataset`), rather than any worker making any batch.
     pub iterable: bool,
+    /// Whether samples that fill no batch at the end of an epoch are left out; otherwise they are a smaller
+    /// one.
+    pub drop_last: bool,
     /// Whether the trainer copies each batch to its device, which waits for that.
     pub to_device: bool,
 }
