@@ -8,7 +8,7 @@
 //! | module | is | names |
 //! |---|---|---|
 //! | [`units`] | quantities as people write them: `"10 Gbit/s"` | |
-//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `law`, `profile`, `units` |
+//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `collective`, `law`, `profile`, `units` |
 //! | [`collective`] | collectives as schedules of transfers, their closed forms, which one a library takes | |
 //! | [`random`] | draws addressed by seed, replication, purpose, entity | `scenario` |
 //! | [`stats`] | intervals, quantiles, MSER-5, histograms | |
@@ -24,7 +24,7 @@
 //! | [`account`] | the books both worlds keep: hand-over, the last buffer, steps, timelines, causes of stalls, traces | `engine`, `report`, `scenario`, `stats` |
 //! | [`hand_over`] | the bounded buffers between real loaders and trainers, with their threads | `account`, `engine`, `report`, `scenario` |
 //! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `engine`, `hand_over`, `measurement`, `random`, `stats`, `units` |
-//! | [`sim`] | the simulated world | `account`, `cache`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
+//! | [`sim`] | the simulated world | `account`, `cache`, `collective`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
 //! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `hand_over`, `law`, `probe`, `random`, `report`, `scenario` |
 //! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
 //! | [`validate`] | how far predictions are from measurements; the only module that sees both worlds | `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |

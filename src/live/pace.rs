@@ -53,7 +53,7 @@ impl Limits {
             }
         };
         let cluster = &scenario.cluster;
-        let nic = if remote { cluster.nic } else { f64::INFINITY };
+        let nic = if remote { cluster.data_nic() } else { f64::INFINITY };
         let trip = if remote { 2.0 * cluster.latency } else { 0.0 };
         let drawn = latency.filter(|_| written.latency || trip > 0.0);
         // Where nothing of the way is written, the machine's own is part of the real read.

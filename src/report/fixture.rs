@@ -1,7 +1,7 @@
 //! Outcomes made by hand, for the tests of the report.
 
 use super::*;
-use crate::scenario::cluster::Intra;
+use crate::scenario::cluster::{Intra, IntraKind};
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::*;
 
@@ -36,6 +36,7 @@ pub(super) fn scenario() -> Scenario {
         copies_per_node: 1,
         loader_per_copy: false,
         pipeline: None,
+        sync: None,
         step: StepTime { fixed: 0.02, per_sample: 0.0, floor: 0.0, jitter: None },
         device: Device::Accelerator,
         launch: None,
@@ -54,13 +55,22 @@ pub(super) fn scenario() -> Scenario {
         gpu_speed: 1.0,
         memory: f64::INFINITY,
         pcie: f64::INFINITY,
-        intra: Intra { bandwidth: f64::INFINITY, latency: 0.0 },
+        intra: Intra { kind: IntraKind::Shared, bandwidth: f64::INFINITY, latency: 0.0 },
+        nics: 1,
         page_cache: None,
     };
     Scenario {
         name: "by hand".into(),
         run: Run { stop: Stop::Steps(40), warm_up: WarmUp::Off, replications: 1, seed: 3 },
-        cluster: Cluster { nodes: 2, share_nodes: false, node, nic: f64::INFINITY, latency: 0.0 },
+        cluster: Cluster {
+            nodes: 2,
+            share_nodes: false,
+            node,
+            nic: f64::INFINITY,
+            storage_nic: None,
+            racks: None,
+            latency: 0.0,
+        },
         storage: vec![Storage {
             name: "nfs".into(),
             kind: StorageKind::FileServer {

@@ -27,11 +27,33 @@ pub struct Cluster {
     pub share_nodes: bool,
     /// What each is made of.
     pub node: Node,
-    /// NIC bandwidth in each direction [B/s]; infinite where not given.
+    /// Bandwidth of each NIC in each direction [B/s]; infinite where not given.
     pub nic: f64,
+    /// NIC bandwidth of a network for storage alone [B/s]; `None`: storage and collectives share a node's
+    /// first NIC.
+    pub storage_nic: Option<f64>,
+    /// Racks of nodes; `None`: one switch for all.
+    pub racks: Option<Racks>,
     /// One-way network latency [s], paid twice by every request to a storage that is not on the
     /// node.
     pub latency: f64,
+}
+
+impl Cluster {
+    /// Bandwidth by which data from storage come in to a node [B/s]; may be infinite.
+    #[must_use]
+    pub fn data_nic(&self) -> f64 {
+        self.storage_nic.unwrap_or(self.nic)
+    }
+}
+
+/// Nodes on switches of their own, which a spine connects.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Racks {
+    /// Nodes of each; the last one may have fewer.
+    pub nodes: u32,
+    /// Bandwidth from a rack to the spine in each direction [B/s].
+    pub uplink: f64,
 }
 
 /// What a node is made of.
@@ -59,6 +81,8 @@ pub struct Node {
     pub pcie: f64,
     /// Link between the GPUs of a node.
     pub intra: Intra,
+    /// NICs that collectives use; its GPUs are dealt out to them.
+    pub nics: u32,
     /// What the node keeps of the files that it reads; `None`: nothing.
     pub page_cache: Option<PageCache>,
 }
@@ -82,10 +106,24 @@ pub struct PageCache {
 /// Link between the GPUs of a node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Intra {
+    /// What is like that.
+    pub kind: IntraKind,
     /// Bandwidth [B/s]; infinite where not given.
     pub bandwidth: f64,
     /// Latency [s].
     pub latency: f64,
+}
+
+/// How the GPUs of a node are connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IntraKind {
+    /// All share one link: PCIe below one root.
+    Shared,
+    /// Each has a port of this bandwidth in each direction: NVSwitch.
+    Switch,
+    /// Each has a link of this bandwidth to the next one, and one back: NVLink without a switch.
+    Ring,
 }
 
 /// How threads get cores.
@@ -141,6 +179,8 @@ struct NodeSettings {
     pcie: Field<Positive<Bandwidth>>,
     /// Link between the GPUs of a node (default: infinitely fast).
     intra: Field<IntraSettings>,
+    /// NICs that collectives use, each of `cluster.network.nic`; GPUs are dealt out to them (default: 1).
+    nics: Field<Count<1, 1_000>>,
     /// What the node keeps of the files that it reads (default: nothing).
     page_cache: Field<PageCacheSettings>,
 }
@@ -163,6 +203,9 @@ struct PageCacheSettings {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct IntraSettings {
+    /// "shared": one link for all GPUs; "switch": each has a port of this bandwidth in each direction;
+    /// "ring": each has such a link to the next (default: "shared").
+    kind: Field<IntraKind>,
     /// Bandwidth (default: infinite).
     bandwidth: Field<Positive<Bandwidth>>,
     /// Latency (default: 0 s).
@@ -175,8 +218,32 @@ struct IntraSettings {
 struct NetworkSettings {
     /// Bandwidth of a node's NIC in each direction (default: infinite).
     nic: Field<Positive<Bandwidth>>,
+    /// NIC bandwidth of a network for storage alone (default: storage shares the first NIC).
+    storage_nic: Field<Positive<Bandwidth>>,
+    /// Racks of nodes, each with an uplink: `{ nodes = 8, uplink = "400 Gbit/s" }` (default: one switch).
+    racks: Field<RackSettings>,
     /// One-way latency (default: 0 s).
     latency: Field<Amount<Time>>,
+}
+
+/// Nodes on switches of their own.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RackSettings {
+    /// Nodes of each rack.
+    #[schemars(required)]
+    nodes: Field<Count<1, 1_000_000>>,
+    /// Bandwidth from a rack to the spine, in each direction.
+    #[schemars(required)]
+    uplink: Field<Positive<Bandwidth>>,
+}
+
+impl RackSettings {
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Racks> {
+        let nodes = check.required(at, &self.nodes, "nodes", "write `nodes = 8`");
+        let uplink = check.required(at, &self.uplink, "uplink", "write `uplink = \"400 Gbit/s\"`");
+        Some(Racks { nodes: nodes?.small(), uplink: uplink?.0 })
+    }
 }
 
 impl ClusterSettings {
@@ -201,6 +268,11 @@ impl ClusterSettings {
             share_nodes: self.share_nodes(),
             node: node?,
             nic: network.map_or(f64::INFINITY, |network| or_infinite(&network.nic)),
+            storage_nic: network.and_then(|network| network.storage_nic.get()).map(|nic| nic.0),
+            racks: match network.and_then(|network| network.racks.given()) {
+                Some((at, racks)) => Some(racks.resolve(check, at)?),
+                None => None,
+            },
             latency: network.map_or(0.0, |network| or_zero(&network.latency)),
         })
     }
@@ -250,7 +322,11 @@ impl NodeSettings {
             memory: or_infinite(&self.memory),
             memory_bandwidth: or_infinite(&self.memory_bandwidth),
             pcie: or_infinite(&self.pcie),
+            nics: self.nics.get().map_or(1, |nics| nics.small()),
             intra: Intra {
+                kind: intra
+                    .and_then(|intra| intra.kind.get())
+                    .map_or(IntraKind::Shared, |kind| *kind),
                 bandwidth: intra.map_or(f64::INFINITY, |intra| or_infinite(&intra.bandwidth)),
                 latency: intra.map_or(0.0, |intra| or_zero(&intra.latency)),
             },

@@ -18,7 +18,7 @@ mod split;
 mod stages;
 mod staging;
 
-use super::{Distribution, StageGraph};
+use super::{Distribution, StageGraph, Sync};
 use crate::law::StepLaw;
 
 pub use convert::Convert;
@@ -68,6 +68,8 @@ pub struct Job {
     pub loader_per_copy: bool,
     /// Split of the model over stages, if any.
     pub pipeline: Option<Pipeline>,
+    /// How model copies agree after each step; `None`: they need no time for it.
+    pub sync: Option<Sync>,
     /// Time of one step of one model copy, forward, backward and update.
     pub step: StepTime,
     /// What the steps run on.

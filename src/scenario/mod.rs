@@ -27,12 +27,13 @@ mod run;
 mod settings;
 pub mod storage;
 mod sweep;
+pub mod sync;
 #[cfg(test)]
 mod tests;
 mod tiers;
 mod value;
 
-pub use cluster::{Cluster, Node, PageCache, Scheduling, Smt};
+pub use cluster::{Cluster, Intra, IntraKind, Node, PageCache, Racks, Scheduling, Smt};
 pub use dataset::{Dataset, Image, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use file::{ScenarioFile, is_descriptor};
@@ -52,6 +53,7 @@ pub use storage::{
     Access, CacheUnit, ReadCpu, RequestLimit, Storage, StorageKind, Targets, Tier, TierCache,
     Written,
 };
+pub use sync::{Bucket, Fidelity, Reduction, Sync, Transport};
 pub use value::{Axis, Override, Value};
 
 /// Everything a run needs, already checked.

@@ -9,6 +9,7 @@
 //!   as a node sees it; `medium`: what a storage's kind says,
 //! - `cache`: a node's page cache; `tiers`: its caches on its own storage; `staging`: what
 //!   is copied there before,
+//! - `sync`: what model copies do with their gradients,
 //! - `background`: loads that are not ours.
 
 mod background;
@@ -20,6 +21,7 @@ mod medium;
 mod mount;
 mod node;
 mod staging;
+mod sync;
 mod tiers;
 mod work;
 
@@ -35,6 +37,7 @@ use crate::scenario::Scenario;
 use super::arm::Arm;
 use super::background::{Endless, Load};
 use super::cached::{PageCache, Units};
+use super::communication::Messages;
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event, Lanes};
 use super::limiter::Limiter;
@@ -66,6 +69,8 @@ struct Builder<'s, 'c> {
     node: u32,
     /// What job copies share on a node, where they do.
     on_nodes: BTreeMap<u32, OnNode>,
+    /// Links between GPUs and between racks.
+    links: BTreeMap<sync::Place, LinkId>,
     /// How each data set is cut into units of a page cache, and how many there are in all.
     units: (Vec<Units>, u32),
     /// The same for caches of whole files.
@@ -153,6 +158,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             first_operations: Vec::new(),
             node: 0,
             on_nodes: BTreeMap::new(),
+            links: BTreeMap::new(),
             units: cache::units(&scenario.datasets, Units::new),
             files: cache::units(&scenario.datasets, Units::whole),
             lists: BTreeMap::new(),
@@ -209,6 +215,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             loads: parts.loads,
             requests: Vec::new(),
             free_requests: Vec::new(),
+            messages: Messages::default(),
             resources,
             runnable: VecDeque::new(),
             segments: Vec::new(),

@@ -30,6 +30,8 @@ pub(super) struct Device {
     pub(super) launching: Launching,
     /// Steps on the batch at hand.
     pub(super) on_batch: u64,
+    /// Which piece of a step it is at, where gradients are ready at several points.
+    pub(super) piece: u32,
     /// Samples by which the batch at hand is smaller than others.
     pub(super) missing: u64,
     /// Its recent waits for input by step, in order of time, for those who waited for it.
@@ -68,6 +70,7 @@ impl Device {
             state: State::Off,
             launching: Launching::default(),
             on_batch: 0,
+            piece: 0,
             missing: 0,
             waits: Vec::new(),
             track: None,

@@ -23,6 +23,10 @@ pub(super) enum Customer {
     Launch(u32),
     /// The batch of a device, on its way there.
     Load(u32),
+    /// A transfer of a collective.
+    Message(u32),
+    /// The gradients of a job copy, at the bucket at hand.
+    Reduction(u32),
     /// An endless background transfer.
     Endless,
 }

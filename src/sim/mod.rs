@@ -15,6 +15,7 @@
 //!   they take from a loader, `load`: on its way to them; `core_steps`: steps on the node's cores; `launch`: what trainers do there
 //!   beside their devices; `pipeline`: from stage to stage;
 //!   `waits`: what devices waited for beside batches,
+//! - `communication`: collectives of model copies, on the same network,
 //! - `background`, `station`, `barrier`,
 //! - `build` and its folder: from the scenario to the start; `collect`: from the end to the outcome.
 //!
@@ -28,6 +29,7 @@ mod batches;
 mod build;
 mod cached;
 mod collect;
+mod communication;
 mod core_steps;
 mod decoded;
 mod device;

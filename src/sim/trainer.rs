@@ -12,6 +12,7 @@ use crate::report::QueueTotals;
 use crate::scenario::{BatchInterval, Goal};
 
 use super::barrier::Barrier;
+use super::communication::SyncRun;
 use super::core_steps::CpuThreads;
 use super::device::State;
 use super::event::{Clock, Delay, Event};
@@ -37,6 +38,8 @@ pub(super) struct JobRun {
     /// Time of each pipeline stage before jitter.
     pub(super) stage_times: Vec<Delay>,
     pub(super) jitter: Option<Sampler>,
+    /// What its model copies do with their gradients, if they do anything.
+    pub(super) sync: Option<Box<SyncRun>>,
     /// Steps in progress on smaller batches.
     pub(super) smaller: Vec<SmallerBatch>,
     /// Threads of each model copy on the node's cores, where it trains there.
@@ -169,6 +172,9 @@ impl World<'_> {
         if !job.smaller.is_empty() {
             delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
         }
+        if let Some(sync) = &job.sync {
+            delay = Delay::once(delay.span.seconds() * sync.share(device.piece as usize));
+        }
         if let Some(jitter) = &job.jitter {
             let (owner, entity) = (device.job as u64, device.model as u64);
             let mut generator = self.streams.at(Purpose::Jitter, owner, entity, device.next);
@@ -194,10 +200,29 @@ impl World<'_> {
             // Its job ended while it was at a step beyond the last one.
             return;
         }
-        self.jobs[device.job as usize].steps.add_compute(device.since, clock.now);
+        let job = device.job;
+        self.jobs[job as usize].steps.add_compute(device.since, clock.now);
+        if self.jobs[job as usize].sync.is_some() && !self.end_piece(clock, d) {
+            return;
+        }
         if !self.awaits_launch(clock.now, d) {
             self.end_step(clock, d);
         }
+    }
+
+    /// Device `d`, whose gradients are reduced as they come, has done a piece of a step; true if it was the
+    /// last one.
+    fn end_piece(&mut self, clock: &mut Clock, d: u32) -> bool {
+        self.made_gradients(clock, d);
+        let device = &mut self.devices[d as usize];
+        let sync = self.jobs[device.job as usize].sync.as_ref();
+        if sync.is_none_or(|sync| sync.is_last(device.piece as usize)) {
+            device.piece = 0;
+            return true;
+        }
+        device.piece += 1;
+        self.compute_on_device(clock, d);
+        false
     }
 
     /// All that device `d` and its trainer do for a step is done.
@@ -224,6 +249,13 @@ impl World<'_> {
         if self.jobs[j].window == 1 {
             self.blame_peers(clock.now, j, last);
         }
+        if !self.awaits_gradients(clock.now, j) {
+            self.end_of_step(clock, j);
+        }
+    }
+
+    /// All devices have done the step, and have the same model again.
+    pub(super) fn end_of_step(&mut self, clock: &mut Clock, j: usize) {
         self.record_step(clock.now, j);
         let job = &mut self.jobs[j];
         if job.steps.completed() == job.goal.steps || job.steps.fresh() >= job.goal.fresh {

@@ -14,6 +14,7 @@ use crate::scenario::{Scenario, Stop};
 use super::arm::Arm;
 use super::background::{Load, Request};
 use super::cached::{CacheUse, PageCache, Units};
+use super::communication::Messages;
 use super::decoded::Decoded;
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event};
@@ -92,6 +93,7 @@ pub(super) struct World<'a> {
     pub(super) loads: Vec<Load>,
     pub(super) requests: Vec<Request>,
     pub(super) free_requests: Vec<u32>,
+    pub(super) messages: Messages,
     pub(super) resources: Vec<Resource>,
     /// Workers that have something to do at this instant.
     pub(super) runnable: VecDeque<u32>,
@@ -215,7 +217,8 @@ impl Model for World<'_> {
                 Customer::Step(d) => self.stepped(&mut clock, d),
                 Customer::Launch(d) => self.launched(&mut clock, d),
                 Customer::Load(d) => self.loaded(&mut clock, d),
-                Customer::Sleeper(_) | Customer::Endless => {}
+                Customer::Message(m) => self.message_moved(&mut clock, m),
+                Customer::Sleeper(_) | Customer::Reduction(_) | Customer::Endless => {}
             }
             self.settle(&mut clock);
         }
@@ -243,6 +246,8 @@ impl Model for World<'_> {
             Event::Waited(Customer::Request(r)) => self.request_bytes(&mut clock, r),
             Event::Waited(Customer::Activations(d)) => self.hand_over_bytes(&mut clock, d),
             Event::Waited(Customer::Sleeper(d)) => self.awake(&mut clock, d),
+            Event::Waited(Customer::Message(m)) => self.message_waited(&mut clock, m),
+            Event::Waited(Customer::Reduction(j)) => self.reduction_waited(&mut clock, j),
             // Nobody opens a file for others or waits for them, and endless transfers have begun.
             Event::Opened(_) | Event::Waited(_) => {}
         }

@@ -39,6 +39,7 @@ mod stalls;
 mod storages;
 mod support;
 mod sweep;
+mod sync;
 mod tiers;
 mod uncertainty;
 mod validate;

@@ -20,7 +20,7 @@ impl Way<'_> {
         let (bandwidth, per_stream, nic) = match &self.storage.kind {
             StorageKind::Memory { bandwidth } => (bandwidth, f64::INFINITY, f64::INFINITY),
             StorageKind::Measured { table, remote } => {
-                let nic = if *remote { self.cluster.nic } else { f64::INFINITY };
+                let nic = if *remote { self.cluster.data_nic() } else { f64::INFINITY };
                 (&Bandwidth::Fixed(f64::INFINITY), self.alone(table), nic)
             }
             StorageKind::LocalDisk { bandwidth, per_stream, .. } => {
@@ -29,7 +29,11 @@ impl Way<'_> {
             StorageKind::FileServer { bandwidth, per_stream, targets, .. } => {
                 let serving = |of: &Targets| f64::from(of.serving(self.dataset.mean_request()));
                 let targets = targets.as_ref().map(|of| of.bandwidth * serving(of));
-                (bandwidth, per_stream.min(targets.unwrap_or(f64::INFINITY)), self.cluster.nic)
+                (
+                    bandwidth,
+                    per_stream.min(targets.unwrap_or(f64::INFINITY)),
+                    self.cluster.data_nic(),
+                )
             }
         };
         let slowest = match bandwidth {

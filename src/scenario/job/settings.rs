@@ -15,6 +15,7 @@ use crate::scenario::field::Field;
 use crate::scenario::loader::settings::{LoaderSettings, OnNode, ResolvedLoader};
 use crate::scenario::number::{Amount, Count, Factor, Positive};
 use crate::scenario::profile::time;
+use crate::scenario::sync::{Latencies, OfModel, Sync, SyncSettings};
 use crate::scenario::{Cluster, Dataset, Storage};
 use crate::units::{Bandwidth, Size, Time};
 use schemars::JsonSchema;
@@ -74,6 +75,8 @@ pub(in crate::scenario) struct JobSettings {
     pub(super) model: Field<ModelSettings>,
     /// How the model is spread over the GPUs of a node.
     pub(super) parallel: Field<ParallelSettings>,
+    /// How model copies agree after each step (default: in no time).
+    pub(super) sync: Field<SyncSettings>,
     /// Memory that each worker of its loaders takes: with full buffers, what the node's page cache
     /// does not have (default: 0 B).
     pub(super) worker_memory: Field<Amount<Size>>,
@@ -157,6 +160,7 @@ impl JobSettings {
             copies_per_node: self.data().map_or(1, |(_, copies)| copies),
             loader_per_copy: self.loaders() == Some(Loaders::PerRank),
             pipeline: self.pipeline(check),
+            sync: self.sync(check, around, &model),
             step: model.step,
             device: model.device,
             launch: model.launch,
@@ -195,6 +199,15 @@ impl JobSettings {
     fn staging(&self, check: Check<'_>, around: Around<'_>) -> Option<Staging> {
         let (at, stage) = self.stage.given()?;
         stage.resolve(check, at, around)
+    }
+
+    fn sync(&self, check: Check<'_>, around: Around<'_>, model: &ResolvedModel) -> Option<Sync> {
+        let (at, sync) = self.sync.given()?;
+        let batch = self.batch.get().map_or(1, |batch| batch.0);
+        let cluster = around.cluster?;
+        let latencies = Latencies { inside: cluster.node.intra.latency, across: cluster.latency };
+        let step = model.step.seconds(batch as f64) / cluster.node.gpu_speed;
+        sync.resolve(check, at, &OfModel { gradients: Vec::new(), step, latencies })
     }
 
     fn hand_off(&self, check: Check<'_>) -> f64 {

@@ -1,7 +1,7 @@
 //! Right files resolve to what they say.
 
 use super::*;
-use crate::scenario::cluster::Intra;
+use crate::scenario::cluster::{Intra, IntraKind};
 use crate::scenario::storage::{Bandwidth, Written};
 
 #[test]
@@ -25,10 +25,13 @@ fn the_example_of_the_design_is_read() {
                 memory: 256.0 * f64::from(1 << 30),
                 memory_bandwidth: f64::INFINITY,
                 pcie: 12e9,
-                intra: Intra { bandwidth: 20e9, latency: 10e-6 },
+                intra: Intra { kind: IntraKind::Shared, bandwidth: 20e9, latency: 10e-6 },
+                nics: 1,
                 page_cache: None,
             },
             nic: 1.25e9,
+            storage_nic: None,
+            racks: None,
             latency: 5e-6,
         }
     );
@@ -104,6 +107,7 @@ fn fletcher_job() -> Job {
         copies_per_node: 4,
         loader_per_copy: false,
         pipeline: None,
+        sync: None,
         step: StepTime { fixed: 2e-3, per_sample: 15.6e-6, floor: 0.0, jitter: None },
         device: Device::Accelerator,
         launch: None,

@@ -50,6 +50,7 @@ impl Builder<'_, '_> {
                 self.devices(&of, rank, process);
             }
         }
+        run.sync = self.sync(&of, node);
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;
@@ -86,6 +87,7 @@ impl Builder<'_, '_> {
             step: job.step.law(),
             stage_times,
             jitter: job.step.jitter.as_ref().map(Sampler::new),
+            sync: None,
             smaller: Vec::new(),
             threads,
             launch: job.launch.as_ref().map(|launch| Box::new(launch_run(launch))),

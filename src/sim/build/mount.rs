@@ -61,9 +61,8 @@ impl Builder<'_, '_> {
             self.disk(index, &medium)
         };
         let mut route: Vec<Use> = backend.link.into_iter().map(whole).collect();
-        let nic = self.scenario.cluster.nic;
-        if medium.remote && client != Client::Background && nic.is_finite() {
-            route.push(whole(self.nic(nic)));
+        if medium.remote && client != Client::Background {
+            route.extend(self.data_nic().map(whole));
         }
         route.extend(beyond);
         let limited = !route.is_empty() || medium.per_stream.is_finite();

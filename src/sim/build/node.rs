@@ -10,6 +10,7 @@ use crate::sim::world::Member;
 
 use super::Builder;
 use super::mount::Backend;
+use super::sync::Place;
 
 /// What loaders on a node share.
 #[derive(Debug, Default)]
@@ -40,6 +41,17 @@ impl Builder<'_, '_> {
         let link = self.own_link("node.nic", bandwidth);
         self.on_nodes.entry(self.node).or_default().nic = Some(link);
         link
+    }
+
+    /// What data from storage come in by to the node being built, if it is limited.
+    pub(super) fn data_nic(&mut self) -> Option<LinkId> {
+        let cluster = &self.scenario.cluster;
+        let bandwidth = cluster.data_nic();
+        let (own, limited) = (cluster.storage_nic.is_some(), bandwidth.is_finite());
+        limited.then(|| match own {
+            true => self.link_at(Place::of_node("node.storage-nic", self.node), bandwidth),
+            false => self.nic(bandwidth),
+        })
     }
 
     /// The same in the other direction.

@@ -1,0 +1,171 @@
+//! How `[job.sync.allreduce]` is written.
+
+use super::gradients::{Gradient, OfModel, even, filled, fused};
+use super::transport::{self, TransportSettings};
+use super::{Bucket, Fidelity, Reduction, Sync};
+use crate::collective::{Algorithm, Library, Operation};
+use crate::scenario::check::Check;
+use crate::scenario::document::NodeId;
+use crate::scenario::field::Field;
+use crate::scenario::number::{Amount, Count, Positive, Share};
+use crate::units::{Size, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Most tensors, and most buckets.
+const MOST_TENSORS: u64 = 100_000;
+
+/// Gradients are added up among all model copies of a job copy.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct AllreduceSettings {
+    /// Bytes of all gradients (default: those of the catalogue's model).
+    gradients: Field<Positive<Size>>,
+    /// Tensors that they are in, of equal size (default: 1).
+    tensors: Field<Count<1, MOST_TENSORS>>,
+    /// Share of a step that backward takes (default: 2/3).
+    backward: Field<Share>,
+    /// Reduce gradients when so many bytes are there, while backward goes on, as PyTorch does (default:
+    /// all together).
+    buckets: Field<Positive<Size>>,
+    /// Reduce every so often what is there, as Horovod does (default: not so).
+    fusion: Field<FusionSettings>,
+    /// Reduce while backward goes on (default: true).
+    overlap: Field<bool>,
+    /// How: "ring", "binomial-tree", "recursive-doubling", "halving-doubling", "double-binary-tree",
+    /// "hierarchical", "flat", "in-switch", or "auto" (default: "auto").
+    algorithm: Field<AlgorithmName>,
+    /// Whose choice "auto" is (default: "nccl").
+    library: Field<LibraryName>,
+    /// Longest piece that goes through a tree on its own (default: whole buckets).
+    chunk: Field<Positive<Size>>,
+    /// What carries them (default: nothing but the links).
+    transport: Field<TransportSettings>,
+    /// Whether each transfer shares links with everything else: "flow", or takes its time on an idle
+    /// network: "analytic" (default: "flow").
+    fidelity: Field<Fidelity>,
+}
+
+/// Horovod's tensor fusion.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FusionSettings {
+    /// Most that is reduced together (default: 64 MiB).
+    buffer: Field<Positive<Size>>,
+    /// Time from one look to the next (default: 5 ms).
+    cycle: Field<Amount<Time>>,
+}
+
+/// An algorithm, or the choice of a library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum AlgorithmName {
+    Auto,
+    Flat,
+    BinomialTree,
+    ScatterAllgather,
+    Ring,
+    RecursiveDoubling,
+    HalvingDoubling,
+    Bruck,
+    DoubleBinaryTree,
+    Hierarchical,
+    InSwitch,
+}
+
+/// Whose tables choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum LibraryName {
+    Nccl,
+    Mpich,
+    OpenMpi,
+}
+
+impl AlgorithmName {
+    fn algorithm(self) -> Option<Algorithm> {
+        Some(match self {
+            Self::Auto => return None,
+            Self::Flat => Algorithm::Flat,
+            Self::BinomialTree => Algorithm::BinomialTree,
+            Self::ScatterAllgather => Algorithm::ScatterAllgather,
+            Self::Ring => Algorithm::Ring,
+            Self::RecursiveDoubling => Algorithm::RecursiveDoubling,
+            Self::HalvingDoubling => Algorithm::HalvingDoubling,
+            Self::Bruck => Algorithm::Bruck,
+            Self::DoubleBinaryTree => Algorithm::DoubleBinaryTree,
+            Self::Hierarchical => Algorithm::Hierarchical,
+            Self::InSwitch => Algorithm::InSwitch,
+        })
+    }
+}
+
+impl AllreduceSettings {
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
+        let gradients = self.gradients(check, at, of)?;
+        let transport = transport::resolve(&self.transport, check, of.latencies)?;
+        Some(Sync {
+            buckets: self.buckets(check, &gradients, of),
+            reduction: self.reduction(check)?,
+            transport,
+            fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Flow),
+        })
+    }
+
+    fn gradients(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Vec<Gradient>> {
+        let backward = self.backward.get().map_or(2.0 / 3.0, |share| share.0);
+        if self.gradients.is_written() || of.gradients.is_empty() {
+            let remedy = "write `gradients = \"102 MB\"`";
+            let bytes = check.required(at, &self.gradients, "gradients", remedy)?.0;
+            let tensors = self.tensors.get().map_or(1, |tensors| tensors.small());
+            return Some(even(bytes, tensors, backward));
+        }
+        Some(of.gradients.clone())
+    }
+
+    fn buckets(&self, check: Check<'_>, gradients: &[Gradient], of: &OfModel) -> Vec<Bucket> {
+        if let (Some(at), true) = (self.buckets.at, self.fusion.is_written()) {
+            check.wrong(
+                at,
+                "gradients are reduced either by buckets or by fusion",
+                "remove one of them",
+            );
+        }
+        let mut buckets = match self.fusion.get() {
+            Some(fusion) => {
+                let buffer = fusion.buffer.get().map_or(64.0 * 1024.0 * 1024.0, |size| size.0);
+                let cycle = fusion.cycle.get().map_or(5e-3, |time| time.0);
+                let share = if of.step > 0.0 { cycle / of.step } else { 0.0 };
+                fused(gradients, buffer, share)
+            }
+            None => filled(gradients, self.buckets.get().map_or(f64::INFINITY, |size| size.0)),
+        };
+        if self.overlap.get() == Some(&false) {
+            buckets.iter_mut().for_each(|bucket| bucket.ready = bucket.ready.max(1.0));
+        }
+        buckets
+    }
+
+    fn reduction(&self, check: Check<'_>) -> Option<Reduction> {
+        let chunk = self.chunk.get().map(|size| (size.0.round() as u64).max(1));
+        match self.algorithm.given() {
+            None if self.algorithm.is_written() => None,
+            None | Some((_, AlgorithmName::Auto)) => {
+                Some(Reduction::Auto(match self.library.get() {
+                    None | Some(LibraryName::Nccl) => Library::Nccl,
+                    Some(LibraryName::Mpich) => Library::Mpich,
+                    Some(LibraryName::OpenMpi) => Library::OpenMpi,
+                }))
+            }
+            Some((at, name)) => {
+                let algorithm = name.algorithm()?;
+                if !algorithm.offers(Operation::Allreduce) {
+                    let what = format!("`{}` does no allreduce", algorithm.name());
+                    check.wrong(at, what, "write \"ring\", \"halving-doubling\" or \"auto\"");
+                    return None;
+                }
+                Some(Reduction::By { algorithm, chunk })
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Gradients in the order in which backward makes them, and the buckets that they are reduced in.
+
+use super::transport::Latencies;
+
+/// Gradients that are reduced together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bucket {
+    /// How many [B].
+    pub bytes: u64,
+    /// Tensors among them.
+    pub tensors: u32,
+    /// Share of a step's time after which they are there.
+    pub ready: f64,
+}
+
+/// Gradients of one layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::scenario) struct Gradient {
+    /// How many [B].
+    pub(in crate::scenario) bytes: f64,
+    /// How many tensors.
+    pub(in crate::scenario) tensors: u32,
+    /// Share of a step's time after which they are there.
+    pub(in crate::scenario) ready: f64,
+}
+
+/// What is known of the model whose gradients they are.
+#[derive(Debug, Clone, Default)]
+pub(in crate::scenario) struct OfModel {
+    /// Of its layers, last layer first; empty if that is not known.
+    pub(in crate::scenario) gradients: Vec<Gradient>,
+    /// Time of a step [s].
+    pub(in crate::scenario) step: f64,
+    /// Of the cluster.
+    pub(in crate::scenario) latencies: Latencies,
+}
+
+/// Gradients of `bytes` in `tensors` equal tensors that a backward pass, the share `backward` of a step, makes
+/// one after the other.
+pub(super) fn even(bytes: f64, tensors: u32, backward: f64) -> Vec<Gradient> {
+    let number = f64::from(tensors);
+    let of = |place: u32| Gradient {
+        bytes: bytes / number,
+        tensors: 1,
+        ready: 1.0 - backward * (1.0 - f64::from(place + 1) / number),
+    };
+    (0..tensors).map(of).collect()
+}
+
+/// Buckets of at least `least` bytes, but for the last: each is closed by the gradient that fills it
+/// (PyTorch's `DistributedDataParallel`).
+pub(super) fn filled(gradients: &[Gradient], least: f64) -> Vec<Bucket> {
+    let mut buckets = Vec::new();
+    let mut open = Gradient { bytes: 0.0, tensors: 0, ready: 0.0 };
+    for gradient in gradients {
+        open = joined(open, gradient);
+        if open.bytes >= least {
+            buckets.push(closed(open));
+            open = Gradient { bytes: 0.0, tensors: 0, ready: 0.0 };
+        }
+    }
+    if open.tensors > 0 {
+        buckets.push(closed(open));
+    }
+    buckets
+}
+
+/// Every `cycle` of a step's time, what is there, in buffers of at most `most` bytes (Horovod's tensor fusion).
+pub(super) fn fused(gradients: &[Gradient], most: f64, cycle: f64) -> Vec<Bucket> {
+    let mut buckets: Vec<Bucket> = Vec::new();
+    let mut open: Option<Gradient> = None;
+    for gradient in gradients {
+        let ready =
+            if cycle > 0.0 { (gradient.ready / cycle).ceil() * cycle } else { gradient.ready };
+        // The end of backward is looked at when the next cycle comes, which may be after it.
+        let gradient = Gradient { ready: ready.max(gradient.ready), ..*gradient };
+        let fits =
+            |open: &Gradient| open.ready == gradient.ready && open.bytes + gradient.bytes <= most;
+        open = Some(match open.filter(fits) {
+            Some(open) => joined(open, &gradient),
+            None => {
+                buckets.extend(open.map(closed));
+                gradient
+            }
+        });
+    }
+    buckets.extend(open.map(closed));
+    buckets
+}
+
+fn joined(open: Gradient, next: &Gradient) -> Gradient {
+    Gradient {
+        bytes: open.bytes + next.bytes,
+        tensors: open.tensors + next.tensors,
+        ready: open.ready.max(next.ready),
+    }
+}
+
+fn closed(open: Gradient) -> Bucket {
+    Bucket { bytes: open.bytes.round() as u64, tensors: open.tensors, ready: open.ready }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backward_makes_gradients_evenly() {
+        // System: 4 tensors of 25 B in a backward pass of half a step. Expectation: after 5/8, 6/8, 7/8 and 1.
+        let gradients = even(100.0, 4, 0.5);
+        let ready: Vec<f64> = gradients.iter().map(|gradient| gradient.ready).collect();
+        assert_eq!(ready, [0.625, 0.75, 0.875, 1.0]);
+        assert_eq!(gradients.iter().map(|gradient| gradient.bytes).sum::<f64>(), 100.0);
+    }
+
+    #[test]
+    fn a_bucket_is_closed_by_the_gradient_that_fills_it() {
+        // System: the same, buckets of 40 B. Expectation: two of two tensors, each there with its second.
+        let bucket = |bytes, tensors, ready| Bucket { bytes, tensors, ready };
+        let gradients = even(100.0, 4, 0.5);
+        assert_eq!(filled(&gradients, 40.0), [bucket(50, 2, 0.75), bucket(50, 2, 1.0)]);
+        assert_eq!(filled(&gradients, 60.0), [bucket(75, 3, 0.875), bucket(25, 1, 1.0)]);
+        assert_eq!(filled(&gradients, f64::INFINITY), [bucket(100, 4, 1.0)]);
+        assert_eq!(filled(&gradients, 0.0).len(), 4);
+    }
+
+    #[test]
+    fn what_is_there_in_a_cycle_is_fused_up_to_the_buffer() {
+        // System: the same, cycles of a quarter of a step. Expectation: 0.625 and 0.75 at 0.75, the others at
+        // 1; buffers of 30 B hold one tensor each.
+        let bucket = |bytes, tensors, ready| Bucket { bytes, tensors, ready };
+        let gradients = even(100.0, 4, 0.5);
+        let fused_all = fused(&gradients, 1e9, 0.25);
+        assert_eq!(fused_all, [bucket(50, 2, 0.75), bucket(50, 2, 1.0)]);
+        assert_eq!(fused(&gradients, 30.0, 0.25).len(), 4);
+        // A cycle that ends after the step: then.
+        assert_eq!(fused(&gradients, 1e9, 0.7), [bucket(25, 1, 0.7), bucket(75, 3, 1.4)]);
+    }
+}

@@ -1,0 +1,118 @@
+//! What carries collectives: how it differs from the wires.
+
+use crate::scenario::check::Check;
+use crate::scenario::field::Field;
+use crate::scenario::number::{Amount, Positive, Share};
+use crate::units::{Bandwidth, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// What a transfer costs beside its bytes on the links.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Transport {
+    /// Latency of a transfer inside a node [s].
+    pub latency_inside: f64,
+    /// The same between nodes [s].
+    pub latency: f64,
+    /// Most that one transfer between nodes gets [B/s]; may be infinite.
+    pub per_stream: f64,
+    /// Share of the links between nodes that becomes payload.
+    pub efficiency: f64,
+    /// Time for each tensor of a bucket before it is reduced: negotiation, copies into the buffer [s].
+    pub per_tensor: f64,
+    /// Rate at which a receiver adds to its own [B/s]; may be infinite.
+    pub sum: f64,
+    /// Whether bytes go through the nodes' memory: over PCIe, both at the sender and at the receiver.
+    pub through_host: bool,
+}
+
+/// What carries collectives.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::scenario) enum TransportSettings {
+    /// NCCL: from GPU to GPU.
+    Nccl(Field<Costs>),
+    /// MPI that knows GPU buffers: from GPU to GPU.
+    MpiCudaAware(Field<Costs>),
+    /// MPI on host buffers: over PCIe to memory and back.
+    Mpi(Field<Costs>),
+    /// Gloo: over PCIe to memory and back.
+    Gloo(Field<Costs>),
+    /// gRPC: over PCIe to memory and back.
+    Grpc(Field<Costs>),
+    /// Sockets: over PCIe to memory and back.
+    Tcp(Field<Costs>),
+}
+
+/// What a transfer costs beside its bytes on the links.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Costs {
+    /// Latency of a transfer inside a node (default: `cluster.node.intra.latency`).
+    latency_inside: Field<Amount<Time>>,
+    /// Latency of a transfer between nodes (default: `cluster.network.latency`).
+    latency: Field<Amount<Time>>,
+    /// Most that one transfer between nodes gets, whatever the links have (default: infinite).
+    per_stream: Field<Positive<Bandwidth>>,
+    /// Share of the links between nodes that becomes payload (default: 1).
+    efficiency: Field<Share>,
+    /// Time for each tensor of a bucket before that is reduced: negotiation, copies (default: 0 s).
+    per_tensor: Field<Amount<Time>>,
+    /// Rate at which a receiver adds to its own (default: infinite).
+    sum: Field<Positive<Bandwidth>>,
+}
+
+/// Latencies of the cluster [s].
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::scenario) struct Latencies {
+    pub(in crate::scenario) inside: f64,
+    pub(in crate::scenario) across: f64,
+}
+
+impl TransportSettings {
+    fn parts(&self) -> (&Field<Costs>, bool) {
+        match self {
+            Self::Nccl(costs) | Self::MpiCudaAware(costs) => (costs, false),
+            Self::Mpi(costs) | Self::Gloo(costs) | Self::Grpc(costs) | Self::Tcp(costs) => {
+                (costs, true)
+            }
+        }
+    }
+}
+
+/// The checked transport of `settings`.
+pub(super) fn resolve(
+    settings: &Field<TransportSettings>,
+    check: Check<'_>,
+    of: Latencies,
+) -> Option<Transport> {
+    let none = Costs::default();
+    let (costs, through_host) = match settings.given() {
+        Some((_, settings)) => {
+            let (costs, through_host) = settings.parts();
+            (costs.get()?, through_host)
+        }
+        None if settings.is_written() => return None,
+        None => (&none, false),
+    };
+    let seconds = |time: &Field<Amount<Time>>, or: f64| time.get().map_or(or, |time| time.0);
+    let rate = |rate: &Field<Positive<Bandwidth>>| rate.get().map_or(f64::INFINITY, |rate| rate.0);
+    let efficiency = costs.efficiency.get().map_or(1.0, |share| share.0);
+    if let (Some((at, _)), true) = (costs.efficiency.given(), efficiency <= 0.0) {
+        check.wrong(
+            at,
+            "nothing of the links becomes payload",
+            "write a share above 0, such as 0.8",
+        );
+        return None;
+    }
+    Some(Transport {
+        latency_inside: seconds(&costs.latency_inside, of.inside),
+        latency: seconds(&costs.latency, of.across),
+        per_stream: rate(&costs.per_stream),
+        efficiency,
+        per_tensor: seconds(&costs.per_tensor, 0.0),
+        sum: rate(&costs.sum),
+        through_host,
+    })
+}

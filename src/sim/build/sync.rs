@@ -1,0 +1,200 @@
+//! What model copies do with their gradients: the ways between them, and how each bucket is reduced.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::collective::{Cost, Fabric, Generation, closed_form};
+use crate::engine::Span;
+use crate::fluid::LinkId;
+use crate::scenario::{Bucket, Fidelity, IntraKind, Job, Sync};
+use crate::sim::communication::{BucketRun, Port, Reduction, SyncRun, Ways, idle_seconds};
+use crate::sim::event::Delay;
+
+use super::Builder;
+use super::job::JobCopy;
+
+/// Where a link is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    name: &'static str,
+    /// Which of that name.
+    index: u32,
+    /// Which node or rack.
+    of: u32,
+}
+
+impl Place {
+    /// The one of its name on a node.
+    pub(super) fn of_node(name: &'static str, node: u32) -> Place {
+        Place { name, index: 0, of: node }
+    }
+}
+
+/// Most transfers that are followed one by one to find the time of a collective on an idle network.
+const MOST_FOLLOWED: u64 = 4_000_000;
+
+impl Builder<'_, '_> {
+    /// What the model copies of a job copy on nodes from `node` on do with their gradients.
+    pub(super) fn sync(&mut self, of: &JobCopy, node: u32) -> Option<Box<SyncRun>> {
+        let job = of.job;
+        let sync = job.sync.as_ref()?;
+        let ranks = job.nodes.saturating_mul(job.copies_per_node);
+        if ranks < 2 {
+            return None;
+        }
+        let ways = self.ways(job, sync, node);
+        let step = job.step.seconds(job.batch as f64) / self.scenario.cluster.node.gpu_speed;
+        let mut known: BTreeMap<u64, Reduction> = BTreeMap::new();
+        let mut buckets = Vec::new();
+        for bucket in &sync.buckets {
+            let way = match known.get(&bucket.bytes) {
+                Some(way) => way.clone(),
+                None => self.reduction(job, sync, bucket.bytes, &ways)?,
+            };
+            known.insert(bucket.bytes, way.clone());
+            // A cycle may end after the step has.
+            let late = (bucket.ready - 1.0).max(0.0) * step;
+            let overhead = sync.transport.per_tensor * f64::from(bucket.tensors);
+            let (late, overhead) = (Span::from_seconds(late), Span::from_seconds(overhead));
+            buckets.push(BucketRun { late, overhead, way });
+        }
+        let pieces = pieces(&sync.buckets);
+        Some(Box::new(SyncRun::new(of.number, ranks, pieces, buckets, ways)))
+    }
+
+    fn reduction(&self, job: &Job, sync: &Sync, bytes: u64, ways: &Ways) -> Option<Reduction> {
+        let fabric = self.fabric(job);
+        let collective = sync.reduction.collective(bytes, &fabric);
+        let schedule = Arc::new(collective.schedule().ok()?);
+        if sync.fidelity == Fidelity::Flow {
+            return Some(Reduction::Flow(schedule));
+        }
+        let transfers = schedule.phases().saturating_mul(u64::from(fabric.ranks));
+        let seconds = if transfers <= MOST_FOLLOWED {
+            idle_seconds(ways, &schedule)
+        } else {
+            let (inner, outer) = self.costs(job, sync);
+            closed_form(&collective, &inner, &outer).ok()?
+        };
+        Some(Reduction::Analytic(Delay::once(seconds)))
+    }
+
+    /// The ranks of `job` as libraries see them.
+    fn fabric(&self, job: &Job) -> Fabric {
+        let cluster = &self.scenario.cluster;
+        Fabric {
+            ranks: job.nodes * job.copies_per_node,
+            ranks_per_node: job.copies_per_node,
+            intra: cluster.node.intra.bandwidth,
+            inter: cluster.nic * f64::from(cluster.node.nics),
+            nvlink: cluster.node.intra.kind != IntraKind::Shared,
+            in_switch: false,
+            generation: Generation::Volta,
+            channels: 1,
+        }
+    }
+
+    /// What a transfer costs inside a node and across, each rank with a share of its node's NICs.
+    fn costs(&self, job: &Job, sync: &Sync) -> (Cost, Cost) {
+        let cluster = &self.scenario.cluster;
+        let gamma = 1.0 / sync.transport.sum;
+        let inner = Cost {
+            alpha: sync.transport.latency_inside,
+            beta: 1.0 / cluster.node.intra.bandwidth,
+            gamma,
+        };
+        let on_nic = f64::from(job.copies_per_node.div_ceil(cluster.node.nics));
+        let wire = on_nic / (cluster.nic * sync.transport.efficiency);
+        let beta = wire.max(1.0 / sync.transport.per_stream);
+        (inner, Cost { alpha: sync.transport.latency, beta, gamma })
+    }
+
+    /// The links of the ranks of `job` on nodes from `first` on.
+    fn ways(&mut self, job: &Job, sync: &Sync, first: u32) -> Ways {
+        let mut capacities = BTreeMap::new();
+        let mut ports = Vec::new();
+        for node in first..first + job.nodes {
+            ports.extend(self.ports(job, sync, node, &mut capacities));
+        }
+        let latency = [sync.transport.latency_inside, sync.transport.latency];
+        let latency = latency.map(|seconds| self.recurring(seconds));
+        let kind = self.scenario.cluster.node.intra.kind;
+        Ways::new(ports, kind, job.copies_per_node, sync.transport, latency, capacities)
+    }
+
+    /// The links of the ranks on one node.
+    fn ports(
+        &mut self,
+        job: &Job,
+        sync: &Sync,
+        node: u32,
+        capacities: &mut BTreeMap<LinkId, f64>,
+    ) -> Vec<Port> {
+        let cluster = &self.scenario.cluster;
+        let (intra, nic, pcie) = (cluster.node.intra, cluster.nic, cluster.node.pcie);
+        let (nics, racks) = (cluster.node.nics, cluster.racks);
+        let through = if sync.transport.through_host { pcie } else { f64::INFINITY };
+        let rack = racks.map_or(0, |racks| node / racks.nodes);
+        let uplink = racks.map_or(f64::INFINITY, |racks| racks.uplink);
+        let mut link = |place: Place, bandwidth: f64| -> Vec<LinkId> {
+            let finite = bandwidth.is_finite();
+            let link = finite.then(|| self.link_at(place, bandwidth));
+            capacities.extend(link.map(|link| (link, bandwidth)));
+            link.into_iter().collect()
+        };
+        let port = |gpu: u32| {
+            let shared = intra.kind == IntraKind::Shared;
+            let at = |name, index| Place { name, index, of: node };
+            let inside = match shared {
+                true => [link(at("node.intra", 0), intra.bandwidth), Vec::new()],
+                false => {
+                    ["node.intra", "node.intra.in"].map(|name| link(at(name, gpu), intra.bandwidth))
+                }
+            };
+            let mut outside =
+                ["node.pcie.out", "node.pcie.in"].map(|name| link(at(name, gpu), through));
+            let wires = ["node.nic.out", "node.nic"].map(|name| link(at(name, gpu % nics), nic));
+            outside.iter_mut().zip(wires).for_each(|(links, wire)| links.extend(wire));
+            let of_rack = |name| Place { name, index: 0, of: rack };
+            let uplink = ["rack.uplink", "rack.downlink"].map(|name| link(of_rack(name), uplink));
+            Port { node, rack, gpu, inside, outside, uplink }
+        };
+        (0..job.copies_per_node).map(port).collect()
+    }
+
+    /// The link of a name on a node or rack, which all jobs there share.
+    pub(super) fn link_at(&mut self, place: Place, bandwidth: f64) -> LinkId {
+        self.node = place.of;
+        match place {
+            Place { name: "node.nic", index: 0, .. } => return self.nic(bandwidth),
+            Place { name: "node.nic.out", index: 0, .. } => return self.nic_out(bandwidth),
+            _ => {}
+        }
+        if let Some(known) = self.links.get(&place) {
+            return *known;
+        }
+        let link = self.own_link(place.name, bandwidth);
+        self.links.insert(place, link);
+        link
+    }
+}
+
+/// Shares of a step's time at whose ends gradients are ready, and how many buckets are.
+fn pieces(buckets: &[Bucket]) -> Vec<(f64, u32)> {
+    let mut pieces: Vec<(f64, u32)> = Vec::new();
+    let mut done = 0.0;
+    for bucket in buckets {
+        let ready = bucket.ready.min(1.0);
+        match pieces.last_mut() {
+            Some(piece) if ready <= done => piece.1 += 1,
+            _ => {
+                pieces.push((ready - done, 1));
+                done = ready;
+            }
+        }
+    }
+    if done < 1.0 {
+        pieces.push((1.0 - done, 0));
+    }
+    pieces
+}

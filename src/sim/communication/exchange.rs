@@ -1,0 +1,166 @@
+//! A collective in progress: its transfers start as their senders and receivers get to them.
+
+use std::sync::Arc;
+
+use crate::collective::{Schedule, Transfer};
+use crate::fluid::Network;
+use crate::sim::event::{Clock, Customer, Delay, Event};
+
+use super::message::{Messages, Stage};
+use super::ways::Ways;
+
+/// Not at any phase yet.
+const NOWHERE: u64 = u64::MAX;
+
+/// A collective of the ranks of a job copy, and the rules of [`crate::collective`]: a transfer of phase p
+/// starts when its sender and its receiver have finished all their own transfers of earlier phases.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    job: u32,
+    schedule: Option<Arc<Schedule>>,
+    /// By rank, then switch: the phase that it is at, and its own transfers there that are open.
+    parties: Vec<Party>,
+    /// Parties that have transfers left.
+    unfinished: u32,
+    /// Transfers that have arrived at this instant, and were not accounted for.
+    arrived: Vec<u32>,
+    /// Scratch space for the transfers of a party.
+    own: Vec<Transfer>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Party {
+    phase: u64,
+    open: u32,
+}
+
+/// What a step of an exchange needs of the world.
+pub(super) struct Around<'a, 'c> {
+    pub(super) clock: &'a mut Clock<'c>,
+    pub(super) network: &'a mut Network<Customer>,
+    pub(super) messages: &'a mut Messages,
+    pub(super) ways: &'a mut Ways,
+}
+
+impl Exchange {
+    /// None yet, of job copy `job`.
+    pub(super) fn new(job: u32) -> Exchange {
+        Exchange {
+            job,
+            schedule: None,
+            parties: Vec::new(),
+            unfinished: 0,
+            arrived: Vec::new(),
+            own: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is on its way.
+    pub(super) fn is_over(&self) -> bool {
+        self.schedule.is_none()
+    }
+
+    /// Begins a collective, all ranks at once; the one before must be over.
+    pub(super) fn begin(&mut self, around: &mut Around<'_, '_>, schedule: &Arc<Schedule>) {
+        let parties = schedule.ranks() + schedule.switches();
+        self.parties.clear();
+        self.parties.resize(parties as usize, Party { phase: NOWHERE, open: 0 });
+        self.unfinished = parties;
+        self.schedule = Some(Arc::clone(schedule));
+        for id in 0..parties {
+            self.enter(around, schedule, id, 0);
+        }
+        self.settle(around);
+    }
+
+    /// Message `m` has waited for its latency, or its receiver has its sum.
+    pub(super) fn waited(&mut self, around: &mut Around<'_, '_>, m: u32) {
+        match around.messages.get(m).stage {
+            Stage::Latency => self.send(around, m),
+            Stage::Sum => self.arrived.push(m),
+        }
+        self.settle(around);
+    }
+
+    /// The bytes of message `m` are there.
+    pub(super) fn moved(&mut self, around: &mut Around<'_, '_>, m: u32) {
+        self.sum(around, m);
+        self.settle(around);
+    }
+
+    /// Lets everyone go on whose transfers have arrived.
+    fn settle(&mut self, around: &mut Around<'_, '_>) {
+        let Some(schedule) = self.schedule.clone() else { return };
+        while let Some(m) = self.arrived.pop() {
+            let message = around.messages.remove(m);
+            for id in [message.from, message.to] {
+                let party = &mut self.parties[id as usize];
+                party.open -= 1;
+                if party.open == 0 {
+                    let next = party.phase + 1;
+                    self.enter(around, &schedule, id, next);
+                }
+            }
+        }
+        if self.unfinished == 0 {
+            self.schedule = None;
+        }
+    }
+
+    /// Party `id` gets to the first phase from `phase` on in which it has transfers.
+    fn enter(&mut self, around: &mut Around<'_, '_>, schedule: &Schedule, id: u32, phase: u64) {
+        let mut own = std::mem::take(&mut self.own);
+        own.clear();
+        let busy = (phase..schedule.phases()).find(|phase| {
+            schedule.visit(*phase, id, |transfer| own.push(transfer));
+            !own.is_empty()
+        });
+        match busy {
+            None => self.unfinished -= 1,
+            Some(phase) => {
+                self.parties[id as usize] = Party { phase, open: own.len() as u32 };
+                for transfer in &own {
+                    let other = if transfer.from == id { transfer.to } else { transfer.from };
+                    if self.parties[other as usize].phase == phase {
+                        self.start(around, transfer);
+                    }
+                }
+            }
+        }
+        self.own = own;
+    }
+
+    fn start(&mut self, around: &mut Around<'_, '_>, transfer: &Transfer) {
+        let m = around.messages.add(self.job, transfer);
+        let latency = around.ways.latency(transfer.from, transfer.to);
+        if latency.span.0 == 0 {
+            self.send(around, m);
+        } else {
+            around.clock.after(latency, Event::Waited(Customer::Message(m)));
+        }
+    }
+
+    /// The bytes of message `m` begin to flow, if they need any time.
+    fn send(&mut self, around: &mut Around<'_, '_>, m: u32) {
+        let message = *around.messages.get(m);
+        let way = around.ways.group(around.network, message.from, message.to);
+        match way.filter(|_| message.bytes > 0) {
+            None => self.sum(around, m),
+            Some(group) => {
+                let (now, bytes) = (around.clock.now, message.bytes as f64);
+                around.network.start(now, group, bytes, Customer::Message(m));
+            }
+        }
+    }
+
+    /// The receiver of message `m` adds it to its own, if that needs any time.
+    fn sum(&mut self, around: &mut Around<'_, '_>, m: u32) {
+        let message = around.messages.get(m);
+        let seconds = around.ways.sum(message.bytes);
+        if !message.reduces || seconds == 0.0 {
+            return self.arrived.push(m);
+        }
+        message.stage = Stage::Sum;
+        around.clock.after(Delay::once(seconds), Event::Waited(Customer::Message(m)));
+    }
+}

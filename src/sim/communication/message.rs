@@ -1,0 +1,66 @@
+//! Transfers in progress.
+
+use crate::collective::{Kind, Transfer};
+
+/// A transfer of an exchange.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::sim) struct Message {
+    /// Whose: the job copy.
+    pub(super) job: u32,
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) bytes: u64,
+    /// Whether its receiver adds the bytes to its own.
+    pub(super) reduces: bool,
+    pub(super) stage: Stage,
+}
+
+/// What a transfer waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The latency, and its bytes after that.
+    Latency,
+    /// Its receiver's sum.
+    Sum,
+}
+
+/// All transfers in progress, of all jobs.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct Messages {
+    all: Vec<Message>,
+    free: Vec<u32>,
+}
+
+impl Messages {
+    /// Begins `transfer` of job copy `job`; its place.
+    pub(super) fn add(&mut self, job: u32, transfer: &Transfer) -> u32 {
+        let Transfer { from, to, bytes, kind, .. } = *transfer;
+        let reduces = kind == Kind::Reduce;
+        let message = Message { job, from, to, bytes, reduces, stage: Stage::Latency };
+        match self.free.pop() {
+            Some(place) => {
+                self.all[place as usize] = message;
+                place
+            }
+            None => {
+                self.all.push(message);
+                self.all.len() as u32 - 1
+            }
+        }
+    }
+
+    /// The job copy whose message number `m` is.
+    pub(in crate::sim) fn job(&self, m: u32) -> u32 {
+        self.all[m as usize].job
+    }
+
+    pub(super) fn get(&mut self, m: u32) -> &mut Message {
+        &mut self.all[m as usize]
+    }
+
+    /// Message `m` has arrived.
+    pub(super) fn remove(&mut self, m: u32) -> Message {
+        self.free.push(m);
+        self.all[m as usize]
+    }
+}

@@ -1,0 +1,147 @@
+//! The links between the ranks of a job copy.
+
+use std::collections::BTreeMap;
+
+use crate::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
+use crate::scenario::{IntraKind, Transport};
+use crate::sim::event::{Customer, Delay};
+
+/// Where a rank is, and its links: out of it, and into it.
+#[derive(Debug, Clone, Default)]
+pub(in crate::sim) struct Port {
+    pub(in crate::sim) node: u32,
+    pub(in crate::sim) rack: u32,
+    /// Which GPU of its node.
+    pub(in crate::sim) gpu: u32,
+    /// Towards ranks of its node.
+    pub(in crate::sim) inside: [Vec<LinkId>; 2],
+    /// Towards ranks of others.
+    pub(in crate::sim) outside: [Vec<LinkId>; 2],
+    /// Towards ranks of other racks, beside.
+    pub(in crate::sim) uplink: [Vec<LinkId>; 2],
+}
+
+/// How ranks reach each other. Flows between two of them have one demand, made when it is first needed.
+#[derive(Debug)]
+pub(in crate::sim) struct Ways {
+    ports: Vec<Port>,
+    /// Where GPUs of a node are on a ring: how many.
+    ring: Option<u32>,
+    transport: Transport,
+    latency: [Delay; 2],
+    groups: BTreeMap<(u32, u32), Option<GroupId>>,
+    /// What its links carry [B/s].
+    capacities: BTreeMap<LinkId, f64>,
+}
+
+impl Ways {
+    /// Between `ports`, by rank; `latency` inside a node and across, of GPUs connected like `kind`.
+    pub(in crate::sim) fn new(
+        ports: Vec<Port>,
+        kind: IntraKind,
+        gpus: u32,
+        transport: Transport,
+        latency: [Delay; 2],
+        capacities: BTreeMap<LinkId, f64>,
+    ) -> Ways {
+        let ring = (kind == IntraKind::Ring).then_some(gpus);
+        Ways { ports, ring, transport, latency, groups: BTreeMap::new(), capacities }
+    }
+
+    /// The same between ranks that have `network` for themselves.
+    pub(super) fn alone(&self, network: &mut Network<Customer>) -> Ways {
+        let own = self.capacities.iter();
+        let own: BTreeMap<LinkId, LinkId> = own
+            .map(|(link, bandwidth)| (*link, network.link(Capacity::Fixed(*bandwidth))))
+            .collect();
+        let of = |links: &[Vec<LinkId>; 2]| {
+            links.each_ref().map(|links| links.iter().map(|link| own[link]).collect::<Vec<_>>())
+        };
+        let alone = |port: &Port| Port {
+            inside: of(&port.inside),
+            outside: of(&port.outside),
+            uplink: of(&port.uplink),
+            ..*port
+        };
+        let ports = self.ports.iter().map(alone).collect();
+        let latency = self.latency.map(|delay| Delay { lane: None, ..delay });
+        let (groups, capacities) = (BTreeMap::new(), BTreeMap::new());
+        Ways { ports, ring: self.ring, transport: self.transport, latency, groups, capacities }
+    }
+
+    /// Time to add so many bytes up [s].
+    pub(super) fn sum(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.transport.sum
+    }
+
+    /// Latency of a transfer.
+    pub(super) fn latency(&self, from: u32, to: u32) -> Delay {
+        self.latency[usize::from(self.across(from, to))]
+    }
+
+    /// Whether two ranks are on different nodes. A switch is on the node of whom it talks to.
+    fn across(&self, from: u32, to: u32) -> bool {
+        match (self.ports.get(from as usize), self.ports.get(to as usize)) {
+            (Some(from), Some(to)) => from.node != to.node,
+            _ => false,
+        }
+    }
+
+    /// What flows between two ranks use; `None` where nothing limits them.
+    pub(super) fn group(
+        &mut self,
+        network: &mut Network<Customer>,
+        from: u32,
+        to: u32,
+    ) -> Option<GroupId> {
+        if let Some(known) = self.groups.get(&(from, to)) {
+            return *known;
+        }
+        let across = self.across(from, to);
+        let (cap, efficiency) = match across {
+            true => (self.transport.per_stream, self.transport.efficiency),
+            false => (f64::INFINITY, 1.0),
+        };
+        let links = self.route(from, to);
+        let group = (!links.is_empty() || cap.is_finite()).then(|| {
+            let per_unit = 1.0 / efficiency;
+            let route = links.into_iter().map(|link| Use { link, per_unit }).collect();
+            network.group(Demand { route, weight: 1.0, cap })
+        });
+        self.groups.insert((from, to), group);
+        group
+    }
+
+    fn route(&self, from: u32, to: u32) -> Vec<LinkId> {
+        let (out, into) = (self.ports.get(from as usize), self.ports.get(to as usize));
+        let (Some(out), Some(into)) = (out, into) else {
+            // By the node's switch, each way through the rank's own port.
+            let ports = out.map(|port| &port.inside[0]).or(into.map(|port| &port.inside[1]));
+            return ports.cloned().unwrap_or_default();
+        };
+        if out.node != into.node {
+            let mut route = [&out.outside[0][..], &into.outside[1][..]].concat();
+            if out.rack != into.rack {
+                route.extend(out.uplink[0].iter().chain(&into.uplink[1]));
+            }
+            return route;
+        }
+        match self.ring {
+            None => [&out.inside[0][..], &into.inside[1][..]].concat(),
+            Some(gpus) => self.around_ring(from, out.gpu, into.gpu, gpus),
+        }
+    }
+
+    /// Links from GPU to GPU the shorter way round: each has one to the next, and one to that before.
+    fn around_ring(&self, rank: u32, from: u32, to: u32, gpus: u32) -> Vec<LinkId> {
+        let ahead = (to + gpus - from) % gpus;
+        let first = rank - from;
+        let at = |gpu: u32| &self.ports[(first + gpu) as usize];
+        if ahead <= gpus - ahead {
+            (0..ahead).flat_map(|i| at((from + i) % gpus).inside[0].clone()).collect()
+        } else {
+            let back = (0..gpus - ahead).map(|i| (from + gpus - i) % gpus);
+            back.flat_map(|gpu| at(gpu).inside[1].clone()).collect()
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Gradients: what reducing them costs, what backward hides of it, and what else is on the same links.
+
+use super::runs::{simulate, written};
+use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
+use forebay::report::{Cause, JobOutcome, StallCause};
+
+/// A job on `nodes` with `copies` model copies each, 100 MB of gradients, steps of 100 ms.
+fn text(nodes: u32, copies: u32, sync: &str) -> String {
+    format!(
+        r#"# What do gradients cost?
+name = "sync"
+[run]
+steps = 6
+warm_up = "off"
+[cluster]
+nodes = {nodes}
+node = {{ cores = 8, gpus = 8, intra = {{ kind = "switch", bandwidth = "20 GB/s", latency = "2 us" }} }}
+network = {{ nic = "1 GB/s", latency = "10 us" }}
+[storage.memory.memory]
+[dataset.d]
+samples = 100000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+nodes = {nodes}
+dataset = "d"
+storage = "memory"
+batch = 8
+model.step = "100 ms"
+parallel.data.copies_per_node = {copies}
+loader.in-memory = {{}}
+[job.sync.allreduce]
+gradients = "100 MB"
+{sync}
+"#
+    )
+}
+
+fn run(text: &str) -> JobOutcome {
+    simulate(&written(text, &[])).jobs.remove(0)
+}
+
+/// Mean time of a step after the first [s].
+fn step(job: &JobOutcome) -> f64 {
+    let steps = &job.steps;
+    (steps[steps.len() - 1].end - steps[0].end) / (steps.len() - 1) as f64
+}
+
+fn exposed(job: &JobOutcome) -> f64 {
+    let of = |stall: &&forebay::report::Stall| stall.cause == StallCause::own(Cause::Communication);
+    job.stalls.iter().filter(of).map(|stall| stall.seconds).sum::<f64>() / job.steps.len() as f64
+}
+
+fn near(found: f64, expected: f64, what: &str) {
+    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
+}
+
+#[test]
+fn flow_and_analytic_take_what_the_textbook_says() {
+    // System: one rank on each of n nodes, an idle network. Expectation: a step and the closed form of its
+    // allreduce, whichever way it is found.
+    let cost = Cost { alpha: 10e-6, beta: 1e-9, gamma: 1.0 / 50e9 };
+    for algorithm in [
+        Algorithm::Ring,
+        Algorithm::HalvingDoubling,
+        Algorithm::RecursiveDoubling,
+        Algorithm::BinomialTree,
+    ] {
+        for ranks in [2, 4, 8, 16] {
+            let whole = Collective::new(Operation::Allreduce, algorithm, ranks, 100_000_000);
+            let expected = 0.1 + closed_form(&whole, &cost, &cost).expect("known");
+            for fidelity in ["flow", "analytic"] {
+                let sync = format!(
+                    "algorithm = \"{}\"\nfidelity = \"{fidelity}\"\noverlap = false\ntransport.nccl.sum = \"50 GB/s\"",
+                    algorithm.name()
+                );
+                let job = run(&text(ranks, 1, &sync));
+                near(step(&job), expected, &format!("{} of {ranks}, {fidelity}", algorithm.name()));
+                near(exposed(&job), expected - 0.1, "exposed");
+            }
+        }
+    }
+}
+
+#[test]
+fn backward_hides_what_comes_before_its_end() {
+    // System: two nodes; four tensors of 25 MB, ready after 5/8 … 8/8 of 100 ms, each reduced in 25 ms by a
+    // ring (12.5 MB twice). Expectation: all in one: 100 ms exposed; in buckets of 25 MB the first begins at
+    // 62.5 ms and the last ends at 162.5 ms; without overlap 200 ms as before.
+    let two = |sync: &str| {
+        let sync = format!(
+            "tensors = 4\nbackward = 0.5\nalgorithm = \"ring\"\ntransport.nccl.latency = \"0 s\"\n{sync}"
+        );
+        run(&text(2, 1, &sync))
+    };
+    near(step(&two("")), 0.2, "all together");
+    let job = two("buckets = \"25 MB\"");
+    near(step(&job), 0.1625, "in buckets");
+    near(exposed(&job), 0.0625, "in buckets");
+    near(step(&two("buckets = \"25 MB\"\noverlap = false")), 0.2, "after backward");
+    // Cycles of 25 ms of the step: two tensors at 75 ms, two at 100 ms.
+    near(step(&two("fusion = { cycle = \"25 ms\" }")), 0.175, "fused");
+    // A cycle of 70 ms: one tensor at 70 ms, three at 140 ms, of which two fit in the buffer.
+    near(step(&two("fusion = { cycle = \"70 ms\" }")), 0.215, "fused in long cycles");
+    // 10 ms for each tensor: before each bucket.
+    let costs =
+        "buckets = \"25 MB\"\ntransport.nccl = { latency = \"0 s\", per_tensor = \"10 ms\" }";
+    let text = text(2, 1, &format!("tensors = 4\nbackward = 0.5\nalgorithm = \"ring\"\n{costs}"));
+    near(step(&run(&text)), 0.0625 + 4.0 * 0.035, "with what each tensor costs");
+}
+
+#[test]
+fn reads_and_gradients_share_a_nic() {
+    // System: two nodes that read 100 MB a batch from a server through the NICs of 1 GB/s that gradients take too:
+    // into a node, 100 MB of data and 100 MB of a ring's parts. Expectation: with steps that take no time
+    // a NIC is always full, 200 ms a step; with a network for storage alone each has its own, and takes
+    // 100 ms; a slow step hides the reads.
+    let of = |network: &str, step: &str| {
+        let text = text(2, 1, "algorithm = \"ring\"\ntransport.nccl.latency = \"0 s\"")
+            .replace("latency = \"10 us\"", "latency = \"0 s\"")
+            .replace("nic = \"1 GB/s\"", &format!("nic = \"1 GB/s\"{network}"))
+            .replace(
+                "[storage.memory.memory]",
+                "[storage.memory.file-server]\nbandwidth = \"100 GB/s\"",
+            )
+            .replace("sample_size = \"100 kB\"", "sample_size = \"12.5 MB\"")
+            .replace("steps = 6", "steps = 400")
+            .replace("100 ms", step)
+            .replace("loader.in-memory = {}", "loader.pytorch = { workers = 2 }");
+        self::step(&run(&text))
+    };
+    let shared = of("", "1 ns");
+    assert!((shared / 0.2 - 1.0).abs() < 0.02, "{shared}");
+    let apart = of(", storage_nic = \"1 GB/s\"", "1 ns");
+    assert!((apart / 0.1 - 1.0).abs() < 0.02, "{apart}");
+    let slow = of(", storage_nic = \"1 GB/s\"", "300 ms");
+    near(slow, 0.4, "hidden reads");
+}
+
+#[test]
+fn the_way_between_ranks_is_what_the_cluster_has() {
+    // System: 100 MB around rings of four ranks: 6 parts of 25 MB. Expectation: 150 ms over NICs of 1 GB/s, one
+    // rank on each; on one node 7.5 ms through ports of 20 GB/s, four times that where all share one
+    // link; two nodes with two ranks each 150 ms over one NIC.
+    let of = |nodes: u32, copies: u32, change: [&str; 2], sync: &str| {
+        let sync = format!(
+            "algorithm = \"ring\"\ntransport.nccl = {{ latency = \"0 s\", latency_inside = \"0 s\" {sync} }}"
+        );
+        step(&run(&text(nodes, copies, &sync).replace(change[0], change[1]))) - 0.1
+    };
+    let none = ["", ""];
+    near(of(4, 1, none, ""), 0.15, "across");
+    near(of(1, 4, none, ""), 0.0075, "by ports");
+    near(of(1, 4, ["\"switch\"", "\"shared\""], ""), 0.03, "by one link");
+    near(of(1, 4, ["\"switch\"", "\"ring\""], ""), 0.0075, "by links around");
+    near(of(2, 2, none, ""), 0.15, "two nodes");
+    // A rank can only get so much of the NIC, or of its bytes through it.
+    near(of(4, 1, none, ", per_stream = \"0.5 GB/s\""), 0.3, "in one stream");
+    near(of(4, 1, none, ", efficiency = 0.5"), 0.3, "with headers");
+    // Racks of two nodes whose uplink is half a NIC; of four nodes it is not used.
+    let racks = |nodes: u32| {
+        format!("nic = \"1 GB/s\", racks = {{ nodes = {nodes}, uplink = \"0.5 GB/s\" }}")
+    };
+    near(of(4, 1, ["nic = \"1 GB/s\"", &racks(2)], ""), 0.3, "across racks");
+    near(of(4, 1, ["nic = \"1 GB/s\"", &racks(4)], ""), 0.15, "in a rack");
+    // Halving and doubling between nodes of two ranks use both NICs if there are two.
+    let halving = |nics: u32| {
+        let text = text(2, 2, "algorithm = \"halving-doubling\"")
+            .replace("gpus = 8", &format!("gpus = 8, nics = {nics}"));
+        step(&run(&text)) - 0.1
+    };
+    assert!(halving(2) < 0.6 * halving(1), "{} {}", halving(2), halving(1));
+    // Through the host: over PCIe at 0.25 GB/s, out and in at once.
+    let host = text(4, 1, "algorithm = \"ring\"\ntransport.tcp.latency = \"0 s\"")
+        .replace("gpus = 8", "gpus = 8, pcie = \"0.25 GB/s\"");
+    near(step(&run(&host)) - 0.1, 0.6, "through the host");
+}
+
+#[test]
+fn a_hierarchy_takes_the_slow_links_least() {
+    // System: two nodes of four ranks. Expectation: inside three parts of 25 MB at 20 GB/s, twice; across four
+    // rings of two with 25 MB each, at once on one NIC: 2 x 12.5 MB x 4 at 1 GB/s; a flat ring takes 14 parts
+    // of 12.5 MB at 1 GB/s.
+    let of = |algorithm: &str| {
+        let sync = format!(
+            "algorithm = \"{algorithm}\"\ntransport.nccl = {{ latency = \"0 s\", latency_inside = \"0 s\" }}"
+        );
+        step(&run(&text(2, 4, &sync))) - 0.1
+    };
+    near(of("hierarchical"), 2.0 * 3.0 * 0.00125 + 0.1, "in groups");
+    near(of("ring"), 14.0 * 0.0125, "around");
+    // The choice of NCCL is no worse than either by much.
+    let auto = of("auto");
+    assert!(auto < 0.2, "{auto}");
+}
