@@ -14,6 +14,7 @@
 //! | [`engine`] | simulated time, the calendar of events, the loop over them | |
 //! | [`fluid`] | links and flows: weighted max-min fair sharing | `engine` |
 //! | [`cache`] | which of a storage's data a node keeps | `law`, `random` |
+//! | [`catalogue`] | published facts: models layer by layer, GPUs, interconnects | |
 //! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `scenario`, `stats` |
 //! | [`import`] | what other programs measured, from their files | |
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
@@ -46,6 +47,7 @@
 
 pub mod account;
 pub mod cache;
+pub mod catalogue;
 pub mod cli;
 pub mod commands;
 pub mod engine;
