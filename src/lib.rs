@@ -14,9 +14,8 @@
 //! | [`engine`] | simulated time, the calendar of events, the loop over them | |
 //! | [`fluid`] | links and flows: weighted max-min fair sharing | `engine` |
 //! | [`cache`] | which of a storage's data a node keeps | `law`, `random` |
-//! | [`catalogue`] | published facts: models layer by layer, GPUs, interconnects | |
 //! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `scenario`, `stats` |
-//! | [`import`] | what other programs measured, from their files | |
+//! | [`import`] | what other programs measured, from their files | `measurement` |
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |

@@ -34,6 +34,8 @@ pub fn drawn(profile: &Profile, seed: u64, run: u32) -> Profile {
     for fit in [&mut drawn.queue, &mut drawn.cores].into_iter().flatten() {
         *fit = draw(fit);
     }
+    let transports = drawn.transport.values_mut().flat_map(BTreeMap::values_mut);
+    transports.for_each(|fit| *fit = draw(fit));
     drawn
 }
 

@@ -15,7 +15,7 @@ mod write;
 pub use compare::{Change, Verdict, compare};
 pub use file::{ProfileError, ProfileProblem};
 
-use crate::law::{CachePolicy, DecodeLaw, ReadLaw, StepLaw};
+use crate::law::{CachePolicy, DecodeLaw, ReadLaw, SizeRange, StepLaw, TransportLaw};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -47,6 +47,10 @@ pub struct Profile {
     /// they explain it alike, `any` where it kept all that was read), with its `size` [B].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cache: BTreeMap<String, Fit>,
+    /// Messages and collectives by transport and by kind with ranks: `nccl`, `allreduce-8`. Range number
+    /// k of sizes has `alpha_k`, `beta_k`, and from the second on `from_k`, where it begins.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub transport: BTreeMap<String, BTreeMap<String, Fit>>,
     /// Differences between equal runs: `run_to_run`, relative standard deviation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Fit>,
@@ -130,6 +134,10 @@ impl Profile {
             all.extend(devices.iter().map(of));
         }
         all.extend(self.cache.iter().map(|(policy, fit)| (path(&["cache", policy]), fit)));
+        for (transport, kinds) in &self.transport {
+            let of = |(kind, fit): (&String, _)| (path(&["transport", transport, kind]), fit);
+            all.extend(kinds.iter().map(of));
+        }
         let single = [("queue", &self.queue), ("cores", &self.cores), ("noise", &self.noise)];
         all.extend(single.iter().filter_map(|(n, fit)| Some((path(&[n]), fit.as_ref()?))));
         all
@@ -211,6 +219,20 @@ impl Fit {
             fixed: self.value("fixed")?,
             per_sample: self.value("per_sample")?,
         })
+    }
+
+    /// The fit as a law of messages or collectives by size; what a range does not say of reductions is
+    /// within its `beta`.
+    #[must_use]
+    pub fn transport(&self) -> Option<TransportLaw> {
+        let range = |number: usize| {
+            let value = |name: &str| self.value(&format!("{name}_{number}"));
+            let from = if number == 1 { Some(0.0) } else { value("from") };
+            let gamma = value("gamma").unwrap_or(0.0);
+            Some(SizeRange { from: from?, alpha: value("alpha")?, beta: value("beta")?, gamma })
+        };
+        let ranges: Vec<SizeRange> = (1..).map_while(range).collect();
+        TransportLaw::new(&ranges)
     }
 
     /// The fit as a law of decoding.

@@ -40,6 +40,7 @@ mod storages;
 mod support;
 mod sweep;
 mod tiers;
+mod transports;
 mod uncertainty;
 mod validate;
 mod yardstick;
