@@ -91,6 +91,22 @@ mod tests {
     }
 
     #[test]
+    fn transports_are_drawn_and_leave_the_draws_of_others() {
+        let plain = profile(&[1.0, 2.0, 3.0], 0.1);
+        let fit = plain.queue.clone().expect("a fit");
+        let kinds = [("allreduce-8".to_owned(), fit)].into();
+        let with = Profile { transport: [("nccl".to_owned(), kinds)].into(), ..plain.clone() };
+        let mut seen = std::collections::BTreeSet::new();
+        for run in 0..50 {
+            let one = drawn(&with, 7, run);
+            assert_eq!(values(&one), values(&drawn(&plain, 7, run)));
+            let value = one.transport["nccl"]["allreduce-8"].value("per_item");
+            seen.insert(value.expect("a parameter") as u64);
+        }
+        assert_eq!(seen.len(), 3);
+    }
+
+    #[test]
     fn without_draws_or_noise_nothing_changes() {
         let profile = profile(&[], 0.0);
         assert_eq!(drawn(&profile, 1, 5), profile);

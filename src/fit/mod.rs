@@ -16,11 +16,14 @@ mod coverage_tests;
 mod estimate;
 mod laws;
 mod others;
+mod ranges;
 mod shape;
 mod solve;
 #[cfg(test)]
 mod tests;
 mod transport;
+#[cfg(test)]
+mod transport_tests;
 
 use crate::measurement::Sample;
 use crate::profile::{Fit, Host, Profile, Provenance};

@@ -6,13 +6,12 @@
 //! of Data on an Interval*, 2005). The noise is known before any line is: from how far sizes lie from
 //! the straight line between their neighbours (Gasser, Sroka and Jennen-Steinmetz, 1986).
 
-use super::bootstrap;
 use super::by;
 use super::cell::{Cell, Cells, Observation, median};
-use super::estimate::{KEPT, rounded};
+use super::ranges::Lines;
 use super::shape::{Piece, Problem, Solution};
 use crate::measurement::Sample;
-use crate::profile::{Fit, Parameter};
+use crate::profile::Fit;
 use std::collections::BTreeMap;
 
 const LINE: [Piece; 1] = [Piece { columns: 2, features: |x| [1.0, x[0], 0.0] }];
@@ -22,17 +21,18 @@ const FEWEST: usize = 3;
 const MOST: usize = 200;
 /// Relative noise that every table has at least.
 const FLOOR: f64 = 0.01;
-/// Why a line through one size has the slope that it has.
-const ONE_SIZE: &str =
-    "only one size was measured: the line is that of all sizes, faster or slower as a whole";
 
 /// Fits by transport, and by collective with ranks: `allreduce-8`.
 pub(super) fn transports(
     samples: &[&Sample],
     draws: usize,
 ) -> BTreeMap<String, BTreeMap<String, Fit>> {
-    let named = |s: &&&Sample| !s.label("transport").is_empty() && s.setting("ranks") >= 1.0;
-    let samples: Vec<&Sample> = samples.iter().filter(named).copied().collect();
+    let whole = |value: f64| value >= 0.0 && value.fract() == 0.0;
+    let usable = |s: &&&Sample| {
+        let (bytes, ranks) = (s.setting("bytes"), s.setting("ranks"));
+        !s.label("transport").is_empty() && whole(bytes) && whole(ranks) && ranks >= 1.0
+    };
+    let samples: Vec<&Sample> = samples.iter().filter(usable).copied().collect();
     let kind = |s: &Sample| format!("{}-{}", s.label("collective"), s.setting("ranks"));
     let of_transport = |group: &[&Sample]| {
         let fits = by(group, kind, |group| fit(group, draws));
@@ -58,16 +58,16 @@ fn fit(samples: &[&Sample], draws: usize) -> Option<Fit> {
         let same = |(sample, _): &&(&Sample, &str)| sample.setting("bytes") == cell.x[0];
         fastest.iter().find(same).map_or("", |(_, name)| *name)
     };
-    let noise = noise(&cells.cells).max(FLOOR);
-    let mut lines = Vec::new();
     let mut algorithms: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, cell) in cells.cells.iter().enumerate() {
         algorithms.entry(named(cell)).or_default().push(index);
     }
+    let noise = noise(&cells.cells, algorithms.values()).max(FLOOR);
+    let mut lines = Vec::new();
     for of in algorithms.values() {
         lines.extend(split(&cells, of, noise)?);
     }
-    Some(Lines { cells: &cells, lines, noise }.fit(draws)?)
+    Lines { cells: &cells, lines, noise }.fit(draws)
 }
 
 /// Trials of the algorithm that was the fastest at their size, with its name.
@@ -88,20 +88,26 @@ fn fastest<'a>(samples: &[&'a Sample]) -> Vec<(&'a Sample, &'a str)> {
     sizes.into_values().filter_map(best).flatten().collect()
 }
 
-/// Relative standard deviation of a size about the line between its neighbours.
-fn noise(cells: &[Cell]) -> f64 {
-    let off = |three: &[Cell]| {
-        let share = (three[1].x[0] - three[0].x[0]) / (three[2].x[0] - three[0].x[0]);
-        let ends = [(1.0 - share) * three[0].mean, share * three[2].mean];
-        let spread = (three[1].mean.powi(2) + ends[0].powi(2) + ends[1].powi(2)).sqrt();
-        (three[1].mean - ends[0] - ends[1]).abs() / spread
+/// Relative standard deviation of a size about the line between its neighbours of the same algorithm.
+fn noise<'a>(cells: &[Cell], algorithms: impl Iterator<Item = &'a Vec<usize>>) -> f64 {
+    let off = |three: &[usize]| {
+        let [a, b, c] = [0, 1, 2].map(|index| &cells[three[index]]);
+        let share = (b.x[0] - a.x[0]) / (c.x[0] - a.x[0]);
+        let ends = [(1.0 - share) * a.mean, share * c.mean];
+        let spread = (b.mean.powi(2) + ends[0].powi(2) + ends[1].powi(2)).sqrt();
+        (b.mean - ends[0] - ends[1]).abs() / spread
     };
-    let mut all: Vec<f64> = cells.windows(3).map(off).collect();
+    let mut all: Vec<f64> = algorithms.flat_map(|of| of.windows(3).map(off)).collect();
     if all.is_empty() { 0.0 } else { 1.4826 * median(&mut all) }
 }
 
-/// The line through some cells.
-fn line(cells: &Cells, of: &[usize], means: &[f64], noise: f64) -> Option<(Solution, f64)> {
+/// The line through some cells, and its loss.
+pub(super) fn line(
+    cells: &Cells,
+    of: &[usize],
+    means: &[f64],
+    noise: f64,
+) -> Option<(Solution, f64)> {
     let settings: Vec<&[f64]> = of.iter().map(|index| &cells.cells[*index].x[..]).collect();
     let variances = of.iter().map(|index| cells.cells[*index].variance).collect();
     let means: Vec<f64> = of.iter().map(|index| means[*index]).collect();
@@ -141,252 +147,4 @@ fn split(cells: &Cells, of: &[usize], noise: f64) -> Option<Vec<Vec<usize>>> {
         end = start;
     }
     Some(ranges)
-}
-
-/// Which cells are on which line.
-struct Lines<'a> {
-    cells: &'a Cells,
-    lines: Vec<Vec<usize>>,
-    noise: f64,
-}
-
-impl Lines<'_> {
-    fn fit(&self, draws: usize) -> Option<Fit> {
-        let means = self.cells.means();
-        let coefficients = self.coefficients(&means)?;
-        let ranges = self.ranges();
-        let centre = self.values(&ranges, &coefficients);
-        let used = 2 * self.lines.len();
-        let misfit = self.misfit(&coefficients).max(self.noise);
-        let again = |means: &[f64]| Some(self.values(&ranges, &self.coefficients(means)?));
-        let freedom = bootstrap::freedom(self.cells, used);
-        let all = bootstrap::draws(self.cells, misfit, &centre, draws, freedom, again);
-        let names = names(ranges.len());
-        let parameters = (0..names.len()).map(|index| {
-            let parameter = self.parameter(index, &ranges, centre[index], &all);
-            (names[index].clone(), parameter)
-        });
-        let mut order: Vec<usize> = (0..names.len()).collect();
-        order.sort_by_key(|index| &names[*index]);
-        let drawn = |draw: &Vec<f64>| order.iter().map(|index| rounded(draw[*index])).collect();
-        Some(Fit {
-            parameters: parameters.collect(),
-            samples: self.cells.count() as u64,
-            residual: rounded(self.residual(&coefficients)),
-            range: self
-                .cells
-                .range(0)
-                .map(|range| ("bytes".to_owned(), range))
-                .into_iter()
-                .collect(),
-            draws: all.iter().take(KEPT).map(drawn).collect(),
-        })
-    }
-
-    /// Offset [s] and slope [s/B] of each line.
-    fn coefficients(&self, means: &[f64]) -> Option<Vec<[f64; 2]>> {
-        let all: Vec<usize> = (0..means.len()).collect();
-        let of = |cells: &[usize]| {
-            let found = line(self.cells, cells, means, self.noise)?.0.pieces[0]?;
-            Some([found[0], found[1]])
-        };
-        let whole = of(&all)?;
-        let at = |size: f64| whole[0] + whole[1] * size;
-        let each = |cells: &Vec<usize>| match cells[..] {
-            [one] => Some(whole.map(|part| part * means[one] / at(self.cells.cells[one].x[0]))),
-            _ => of(cells),
-        };
-        self.lines.iter().map(each).collect()
-    }
-
-    /// Ranges in ascending order: line, and the sizes [B] on both sides of the border below it.
-    fn ranges(&self) -> Vec<(usize, [f64; 2])> {
-        let mut of: Vec<(usize, usize)> = Vec::new();
-        for (number, cells) in self.lines.iter().enumerate() {
-            of.extend(cells.iter().map(|cell| (*cell, number)));
-        }
-        of.sort_unstable();
-        let size = |cell: usize| self.cells.cells[cell].x[0];
-        let mut ranges: Vec<(usize, [f64; 2])> = Vec::new();
-        for (cell, line) in of {
-            if ranges.last().is_none_or(|(before, _)| *before != line) {
-                let below = if cell == 0 { 0.0 } else { size(cell - 1) };
-                ranges.push((line, [below, size(cell)]));
-            }
-        }
-        ranges
-    }
-
-    /// The parameters in the order of their names: of the first range two, of others three.
-    fn values(&self, ranges: &[(usize, [f64; 2])], lines: &[[f64; 2]]) -> Vec<f64> {
-        let mut values = Vec::new();
-        for (number, (line, [below, above])) in ranges.iter().enumerate() {
-            values.extend(lines[*line]);
-            if number > 0 {
-                values.push((below.max(1.0) * above).sqrt());
-            }
-        }
-        values
-    }
-
-    fn parameter(
-        &self,
-        index: usize,
-        ranges: &[(usize, [f64; 2])],
-        value: f64,
-        draws: &[Vec<f64>],
-    ) -> Parameter {
-        let (range, part) = place(index);
-        let (line, border) = ranges[range];
-        let unit = ["s", "s/B", "B"][part].to_owned();
-        if part == 2 {
-            let ci95 = Some([border[0].min(value), border[1].max(value)].map(rounded));
-            return Parameter { value: rounded(value), unit, ci95, unidentified: None };
-        }
-        let ci95 = bootstrap::interval(draws, index, value).map(|ends| ends.map(rounded));
-        let unidentified = match ci95 {
-            _ if self.lines[line].len() == 1 => Some(ONE_SIZE.to_owned()),
-            None => Some("too few trials for an interval".to_owned()),
-            Some([low, high]) if high - low <= value => None,
-            Some(_) if value == 0.0 => Some("too small to be seen".to_owned()),
-            Some(_) => Some("its interval is wider than the value".to_owned()),
-        };
-        Parameter { value: rounded(value), unit, ci95, unidentified }
-    }
-
-    /// |measured − fitted| ÷ measured of each value of each cell.
-    fn errors(&self, lines: &[[f64; 2]]) -> Vec<f64> {
-        let mut errors = Vec::new();
-        for (number, cells) in self.lines.iter().enumerate() {
-            for cell in cells.iter().map(|cell| &self.cells.cells[*cell]) {
-                let fitted = lines[number][0] + lines[number][1] * cell.x[0];
-                errors.extend(cell.values.iter().map(|value| (1.0 - fitted / value).abs()));
-            }
-        }
-        errors
-    }
-
-    fn residual(&self, lines: &[[f64; 2]]) -> f64 {
-        median(&mut self.errors(lines))
-    }
-
-    /// Relative standard deviation about the lines.
-    fn misfit(&self, lines: &[[f64; 2]]) -> f64 {
-        let errors = self.errors(lines);
-        let free = errors.len().saturating_sub(2 * self.lines.len());
-        let wider = (errors.len() as f64 / free.max(1) as f64).sqrt();
-        1.4826 * wider * self.residual(lines)
-    }
-}
-
-/// Range (from 0) and part (offset, slope, border) of parameter number `index`.
-fn place(index: usize) -> (usize, usize) {
-    if index < 2 { (0, index) } else { ((index - 2) / 3 + 1, (index - 2) % 3) }
-}
-
-/// Names of the parameters of so many ranges.
-fn names(ranges: usize) -> Vec<String> {
-    let name = |index: usize| {
-        let (range, part) = place(index);
-        format!("{}_{}", ["alpha", "beta", "from"][part], range + 1)
-    };
-    (0..3 * ranges - 1).map(name).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::random::{Generator, Purpose, Streams};
-    use rand::RngExt;
-
-    fn sample(algorithm: &str, bytes: f64, seconds: f64) -> Sample {
-        let labels = [("transport", "t"), ("collective", "allreduce"), ("algorithm", algorithm)];
-        Sample {
-            probe: "collective".into(),
-            labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
-            settings: [("bytes".to_owned(), bytes), ("ranks".to_owned(), 4.0)].into(),
-            trial: 0,
-            operations: 1,
-            seconds,
-            core_seconds: 0.0,
-            observed: BTreeMap::new(),
-            excluded: None,
-            at: 0.0,
-        }
-    }
-
-    fn fitted(samples: &[Sample]) -> Option<Fit> {
-        transports(&samples.iter().collect::<Vec<_>>(), 100).remove("t")?.remove("allreduce-4")
-    }
-
-    fn generator() -> Generator {
-        Streams::new(5, 0).at(Purpose::Trial, 0, 0, 0)
-    }
-
-    /// Powers of two from 256 B on, with the noise of a share of the time.
-    fn table(law: impl Fn(f64) -> f64, noise: f64, generator: &mut Generator) -> Vec<Sample> {
-        let sizes = (8..28).map(|power| f64::from(1u32 << power));
-        let mut noisy = |size: f64| law(size) * (1.0 + noise * (generator.random::<f64>() - 0.5));
-        sizes
-            .flat_map(|size| [sample("", size, noisy(size)), sample("", size, noisy(size))])
-            .collect()
-    }
-
-    #[test]
-    fn a_switch_of_protocol_is_found_with_both_lines() {
-        // System: 5 us + 1 ns/B up to 16 KiB, 40 us + 0.1 ns/B above, trials that differ by 4 %.
-        let law =
-            |size: f64| if size <= 16_384.0 { 5e-6 + 1e-9 * size } else { 4e-5 + 1e-10 * size };
-        let fit = fitted(&table(law, 0.04, &mut generator())).expect("a fit");
-        let names: Vec<&String> = fit.parameters.keys().collect();
-        assert_eq!(names, ["alpha_1", "alpha_2", "beta_1", "beta_2", "from_2"]);
-        let expected = [("alpha_1", 5e-6), ("beta_1", 1e-9), ("alpha_2", 4e-5), ("beta_2", 1e-10)];
-        for (name, value) in expected {
-            let found = &fit.parameters[name];
-            assert!((found.value / value - 1.0).abs() < 0.1, "{name}: {found:?}");
-            let [low, high] = found.ci95.expect("an interval");
-            assert!((low..=high).contains(&value), "{name}: {found:?}");
-        }
-        assert_eq!(fit.parameters["from_2"].ci95, Some([16_384.0, 32_768.0]));
-        assert!(fit.residual < 0.02);
-        let law = fit.transport().expect("a law");
-        assert!((law.seconds(1e8, 0.0) / 1.004e-2 - 1.0).abs() < 0.03);
-    }
-
-    #[test]
-    fn a_line_has_one_range_however_noisy_it_is() {
-        for noise in [0.0, 0.05, 0.3] {
-            let fit = fitted(&table(|size| 1e-5 + 2e-10 * size, noise, &mut generator()));
-            assert_eq!(fit.expect("a fit").parameters.len(), 2, "{noise}");
-        }
-    }
-
-    #[test]
-    fn an_algorithm_in_the_middle_does_not_bend_the_line_of_the_other() {
-        let ring = |size: f64| 1e-4 + 1e-9 * size;
-        let mut all: Vec<Sample> =
-            [1e4, 1e5, 1e7, 1e8].map(|size| sample("ring", size, ring(size))).into();
-        all.push(sample("tree", 1e6, 3.0 * ring(1e6)));
-        // Slower than the tree at its size: not taken.
-        all.push(sample("ring", 1e6, 9.0 * ring(1e6)));
-        let law = fitted(&all).and_then(|fit| fit.transport()).expect("a law");
-        let at = |size: f64| law.seconds(size, 0.0) / ring(size);
-        assert!((at(3e4) - 1.0).abs() < 0.01 && (at(5e7) - 1.0).abs() < 0.01);
-        assert!((at(1e6) - 3.0).abs() < 0.01, "{}", at(1e6));
-        assert_eq!(law.ranges().len(), 3);
-        assert!((law.ranges()[1].from / 1e11_f64.sqrt() - 1.0).abs() < 1e-5);
-    }
-
-    #[test]
-    fn what_tells_little_says_so_and_nothing_panics() {
-        let one = fitted(&[sample("", 1e6, 1e-3)]).expect("a fit");
-        assert!((one.transport().expect("a law").seconds(1e6, 0.0) - 1e-3).abs() < 1e-8);
-        assert!(one.parameters.values().all(|p| p.unidentified.is_some()));
-        assert_eq!(fitted(&[]), None);
-        let bad = [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300];
-        let all: Vec<Sample> = bad.iter().flat_map(|a| bad.map(|b| sample("", *a, b))).collect();
-        assert_eq!(fitted(&all), None);
-        let many: Vec<Sample> = (1..3000).map(|n| sample("", f64::from(n), 1e-3)).collect();
-        assert!(fitted(&many).is_some());
-    }
 }

@@ -1,9 +1,8 @@
 //! Published results in files: read whole, refused at the first problem.
 
 use super::{Cluster, Data, Precision, Published, PublishedResult, Quantity};
-use crate::catalogue::{GPUS, INTERCONNECTS, MODELS};
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 
@@ -20,57 +19,57 @@ pub struct PublishedError {
 }
 
 /// A place in the text, and what is wrong there.
-type Wrong = (Range<usize>, String);
+pub(super) type Wrong = (Range<usize>, String);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    cluster: BTreeMap<String, FileCluster>,
-    series: Vec<Series>,
+pub(super) struct File {
+    pub(super) cluster: BTreeMap<String, FileCluster>,
+    pub(super) series: Vec<Series>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileCluster {
-    about: String,
-    gpu: Spanned<String>,
-    gpus_per_node: Spanned<u32>,
-    inside: Spanned<String>,
-    network: Option<Spanned<String>>,
-    nics: Option<Spanned<u32>>,
+pub(super) struct FileCluster {
+    pub(super) about: String,
+    pub(super) gpu: Spanned<String>,
+    pub(super) gpus_per_node: Spanned<u32>,
+    pub(super) inside: Spanned<String>,
+    pub(super) network: Option<Spanned<String>>,
+    pub(super) nics: Option<Spanned<u32>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Series {
-    name: Spanned<String>,
-    cluster: Spanned<String>,
-    model: Spanned<String>,
-    precision: Precision,
-    batch: Spanned<u32>,
-    data: Data,
-    transport: Spanned<String>,
-    framework: String,
-    quantity: Spanned<Quantity>,
-    unit: Spanned<String>,
-    baseline: Option<Spanned<u32>>,
-    samples: Option<Spanned<u64>>,
-    source: Spanned<String>,
-    url: String,
-    provenance: String,
-    verified: bool,
+pub(super) struct Series {
+    pub(super) name: Spanned<String>,
+    pub(super) cluster: Spanned<String>,
+    pub(super) model: Spanned<String>,
+    pub(super) precision: Precision,
+    pub(super) batch: Spanned<u32>,
+    pub(super) data: Data,
+    pub(super) transport: Spanned<String>,
+    pub(super) framework: String,
+    pub(super) quantity: Spanned<Quantity>,
+    pub(super) unit: Spanned<String>,
+    pub(super) baseline: Option<Spanned<u32>>,
+    pub(super) samples: Option<Spanned<u64>>,
+    pub(super) source: Spanned<String>,
+    pub(super) url: String,
+    pub(super) provenance: String,
+    pub(super) verified: bool,
     #[serde(default)]
-    note: String,
-    results: Spanned<Vec<Spanned<Row>>>,
+    pub(super) note: String,
+    pub(super) results: Spanned<Vec<Spanned<Row>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
-    gpus: u32,
-    measured: f64,
+pub(super) struct Row {
+    pub(super) gpus: u32,
+    pub(super) measured: f64,
     #[serde(default)]
-    fit: bool,
+    pub(super) fit: bool,
 }
 
 impl Published {
@@ -96,36 +95,6 @@ impl Published {
     }
 }
 
-impl File {
-    fn check(&self) -> Result<(), Wrong> {
-        self.cluster.values().try_for_each(FileCluster::check)?;
-        let mut names = BTreeSet::new();
-        for series in &self.series {
-            if !names.insert(series.name.get_ref()) {
-                let what = format!("two series are named {:?}; rename one", series.name.get_ref());
-                return Err((series.name.span(), what));
-            }
-            let clusters = self.cluster.keys().map(String::as_str);
-            known(&series.cluster, "cluster of this file", clusters)?;
-            series.check(&self.cluster[series.cluster.get_ref()])?;
-        }
-        Ok(())
-    }
-}
-
-impl FileCluster {
-    fn check(&self) -> Result<(), Wrong> {
-        known(&self.gpu, "GPU of the catalogue", GPUS.iter().map(|gpu| gpu.name))?;
-        let links = || INTERCONNECTS.iter().map(|link| link.name);
-        known(&self.inside, "interconnect of the catalogue", links())?;
-        if let Some(network) = &self.network {
-            known(network, "interconnect of the catalogue", links())?;
-        }
-        positive(&self.gpus_per_node, 1024)?;
-        self.nics.as_ref().map_or(Ok(()), |nics| positive(nics, 1024))
-    }
-}
-
 impl From<FileCluster> for Cluster {
     fn from(of: FileCluster) -> Cluster {
         Cluster {
@@ -140,85 +109,6 @@ impl From<FileCluster> for Cluster {
 }
 
 impl Series {
-    fn check(&self, cluster: &FileCluster) -> Result<(), Wrong> {
-        known(&self.model, "model of the catalogue", MODELS)?;
-        positive(&self.batch, 1_000_000)?;
-        for (text, key) in
-            [(&self.name, "name"), (&self.transport, "transport"), (&self.source, "source")]
-        {
-            if text.get_ref().trim().is_empty() {
-                return Err((text.span(), format!("`{key}` is empty; write one")));
-            }
-        }
-        self.check_quantity()?;
-        if self.results.get_ref().is_empty() {
-            let what = "it has no results; write `{ gpus = 8, measured = 1234.5 }`".to_owned();
-            return Err((self.results.span(), what));
-        }
-        let mut before = BTreeSet::new();
-        for row in self.results.get_ref() {
-            self.check_row(row.get_ref(), cluster).map_err(|what| (row.span(), what))?;
-            if !before.insert(row.get_ref().gpus) {
-                let what = format!("two results are of {} GPUs; remove one", row.get_ref().gpus);
-                return Err((row.span(), what));
-            }
-        }
-        Ok(())
-    }
-
-    /// The unit, and what relative quantities and epochs need.
-    fn check_quantity(&self) -> Result<(), Wrong> {
-        let quantity = *self.quantity.get_ref();
-        if self.unit.get_ref() != quantity.unit() {
-            let what = format!("the unit of this quantity is \"{}\"; write that", quantity.unit());
-            return Err((self.unit.span(), what));
-        }
-        let relative = matches!(quantity, Quantity::Efficiency | Quantity::StepGrowth);
-        let epoch = quantity == Quantity::EpochTime;
-        for (key, needed, there) in [
-            ("baseline", relative, self.baseline.is_some()),
-            ("samples", epoch, self.samples.is_some()),
-        ] {
-            match (needed, there) {
-                (true, false) => {
-                    return Err((self.quantity.span(), format!("it needs `{key}`; add it")));
-                }
-                (false, true) => {
-                    return Err((
-                        self.quantity.span(),
-                        format!("it has no use for `{key}`; remove it"),
-                    ));
-                }
-                _ => {}
-            }
-        }
-        self.baseline.as_ref().map_or(Ok(()), |baseline| positive(baseline, 10_000_000))?;
-        self.samples.as_ref().map_or(Ok(()), |samples| positive(samples, 1 << 50))
-    }
-
-    fn check_row(&self, row: &Row, cluster: &FileCluster) -> Result<(), String> {
-        if !(1..=10_000_000).contains(&row.gpus) {
-            return Err("write `gpus` as a number from 1 to 10000000".to_owned());
-        }
-        if !(row.measured > 0.0 && row.measured <= 1e12) {
-            return Err("write `measured` as a number above 0, up to 1e12".to_owned());
-        }
-        let quantity = *self.quantity.get_ref();
-        if quantity == Quantity::Efficiency && row.measured > 2.0 {
-            return Err("write an efficiency as a share: 0.9".to_owned());
-        }
-        if row.fit && row.gpus == 1 && quantity == Quantity::Throughput {
-            return Err("the throughput of one GPU is an input; remove `fit`".to_owned());
-        }
-        if row.gpus > *cluster.gpus_per_node.get_ref() && cluster.network.is_none() {
-            let (per_node, name) = (cluster.gpus_per_node.get_ref(), self.cluster.get_ref());
-            let what =
-                format!("{} GPUs are more than one node of {name:?} has, {per_node}", row.gpus);
-            return Err(format!("{what}; give the cluster a `network`"));
-        }
-        Ok(())
-    }
-
     fn rows<'a>(&'a self, text: &'a str) -> impl Iterator<Item = PublishedResult> + 'a {
         self.results.get_ref().iter().map(|row| PublishedResult {
             series: self.name.get_ref().clone(),
@@ -243,37 +133,6 @@ impl Series {
             line: line_of(text, row.span().start),
         })
     }
-}
-
-/// Refuses a name that is none of those known.
-fn known<'a>(
-    name: &Spanned<String>,
-    what: &str,
-    all: impl IntoIterator<Item = &'a str>,
-) -> Result<(), Wrong> {
-    let all: Vec<&str> = all.into_iter().collect();
-    let wanted = name.get_ref().as_str();
-    if all.contains(&wanted) {
-        return Ok(());
-    }
-    let near = all.iter().min_by_key(|one| strsim::damerau_levenshtein(one, wanted));
-    let near = near.filter(|one| strsim::damerau_levenshtein(one, wanted) <= 3);
-    let remedy = match near {
-        Some(near) => format!("did you mean \"{near}\"?"),
-        None => format!("write one of {}", all.join(", ")),
-    };
-    Err((name.span(), format!("{wanted:?} is no {what}; {remedy}")))
-}
-
-/// Refuses a number that is not 1 to `most`.
-fn positive<T: Copy + PartialOrd + From<u32> + std::fmt::Display>(
-    number: &Spanned<T>,
-    most: T,
-) -> Result<(), Wrong> {
-    if (T::from(1)..=most).contains(number.get_ref()) {
-        return Ok(());
-    }
-    Err((number.span(), format!("write a number from 1 to {most}")))
 }
 
 /// Line of a byte of a text, from 1.

@@ -3,6 +3,7 @@
 //! The results are in a TOML file that anybody may add to; the repository's own is
 //! [`SCALING`]. What can be got wrong there is refused with line and remedy.
 
+mod check;
 mod file;
 #[cfg(test)]
 mod tests;

@@ -87,6 +87,9 @@ fn a_table_becomes_a_profile_at_once_or_by_its_samples() {
     assert_eq!(direct.transport, fitted.transport);
     assert_eq!(direct.transport.len(), 3);
     place.write("p.toml", &direct.to_toml());
+    let shown = place.forebay(&["profile", "show", "p.toml"]).assert().success();
+    let shown = String::from_utf8_lossy(&shown.get_output().stdout).into_owned();
+    assert!(shown.contains("allreduce-32") && shown.contains(" ps/B"), "{shown}");
     place.forebay(&["profile", "plot", "p.toml", "--output", "figures"]).assert().success();
     assert!(place.path("figures/transport-titan-x-allreduce-32.svg").exists());
 }
