@@ -17,6 +17,9 @@ const PROGRAMS: [(&str, Collective); 9] = [
     ("gather_perf", Collective::Gather),
     ("scatter_perf", Collective::Scatter),
 ];
+/// Lines before a table, and after it.
+const STARTING: &str = "Collective test starting";
+const CONCLUDED: &str = "Collective test concluded";
 /// Algorithm bandwidth from which on two digits tell the ratio of bandwidths [GB/s].
 const TELLING: f64 = 2.0;
 /// How far that ratio may be from what it should be.
@@ -40,27 +43,38 @@ struct Table {
     collective: Option<Collective>,
     ranks: u32,
     columns: Option<Columns>,
+    /// Of a program that is not known.
+    skipped: bool,
 }
 
 pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     let mut table = Table::default();
-    // Older versions name the program after the table, in its last line.
-    let last = text.lines().rev().find_map(program);
-    for (line, text) in (1..).zip(text.lines()) {
-        let text = bare(text);
-        let words = words(text);
-        if let Some(found) = program(text) {
+    for (line, raw) in (1..).zip(text.lines()) {
+        let bare = bare(raw);
+        let words = words(bare);
+        if bare.contains(STARTING) {
+            table = Table { collective: program(bare), ..Table::default() };
+            table.skipped = table.collective.is_none();
+            if table.skipped {
+                rows.leave_out(format!("the table of `{}`", words.last().unwrap_or(&"")));
+            }
+        } else if bare.contains(CONCLUDED) {
+            (table.collective, table.skipped) = (None, false);
+        } else if let Some(found) = program(bare) {
             table.collective = Some(found);
         } else if words.first() == Some(&"Using") {
             table.ranks = 0;
         } else if words.first() == Some(&"Rank") && words.contains(&"device") {
-            table.ranks = table.ranks.saturating_add(1);
+            // Groups run apart from each other, all alike: the first one's ranks count.
+            let other = words.get(2) == Some(&"Group") && words.get(3) != Some(&"0");
+            table.ranks = table.ranks.saturating_add(u32::from(!other));
         } else if words.len() > 2 && words[..2] == ["size", "count"] {
             table.columns = Some(columns_of(&words, line)?);
-        } else if let Some(columns) = &table.columns
-            && begins_with_counts(&words, 2)
-        {
-            row(line, &words, columns, table.collective.or(last), table.ranks, rows)?;
+            // Older versions name the program after the table.
+            let later = || text.lines().skip(line).find(|later| later.contains(CONCLUDED));
+            table.collective = table.collective.or_else(|| program(later()?));
+        } else if begins_with_counts(&words, 2) {
+            row(line, &words, &table, rows)?;
         }
     }
     Ok(())
@@ -77,21 +91,15 @@ fn columns_of(words: &[&str], line: usize) -> Result<Columns, TableError> {
     Err(TableError::at(line, what, "give the output of nccl-tests as it was printed"))
 }
 
-fn row(
-    line: usize,
-    words: &[&str],
-    columns: &Columns,
-    said: Option<Collective>,
-    ranks: u32,
-    rows: &mut Rows<'_>,
-) -> Result<(), TableError> {
+fn row(line: usize, words: &[&str], table: &Table, rows: &mut Rows<'_>) -> Result<(), TableError> {
+    let Some(columns) = table.columns.as_ref().filter(|_| !table.skipped) else { return Ok(()) };
     // With `-S`, the time of day follows.
     if words.len() < columns.all {
         let what = format!("the row has {} columns, its header {}", words.len(), columns.all);
         return Err(TableError::at(line, what, "join it with its rest, or remove it"));
     }
-    let collective = rows.collective(line, said)?;
-    let ranks = rows.ranks(line, collective, (ranks > 0).then_some(ranks))?;
+    let collective = rows.collective(line, table.collective)?;
+    let ranks = rows.ranks(line, collective, (table.ranks > 0).then_some(table.ranks))?;
     for (half, time) in columns.times.iter().enumerate() {
         let value = |offset: usize| number(words, time + offset, line);
         check_ratio(line, collective, ranks, [value(1)?, value(2)?])?;

@@ -19,8 +19,10 @@ pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
     let results = results.ok_or_else(|| bad("it has no `results`".to_owned()))?;
     let collective =
         rows.collective(1, named(&file)).map_err(|error| TableError { line: None, ..error })?;
-    let devices = file.get("devices").and_then(Value::as_array).map(Vec::len);
-    let said = devices.and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0);
+    let first = |device: &&Value| device.get("group").is_none_or(|group| *group == 0);
+    let devices = file.get("devices").and_then(Value::as_array);
+    let said = devices.map(|all| all.iter().filter(first).count());
+    let said = said.and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0);
     let ranks =
         rows.ranks(1, collective, said).map_err(|error| TableError { line: None, ..error })?;
     for (index, result) in results.iter().enumerate() {
@@ -62,14 +64,15 @@ fn value(of: &Value, key: &str) -> Option<f64> {
     Some(found).filter(|value: &f64| value.is_finite())
 }
 
-/// The program that any text outside of the results names.
+/// The program that any text names outside of the results and of the environment.
 fn named(file: &Value) -> Option<super::kind::Collective> {
     match file {
         Value::String(text) => program(text),
         Value::Array(all) => all.iter().find_map(named),
-        Value::Object(all) => {
-            all.iter().filter(|(key, _)| *key != "results").find_map(|(_, v)| named(v))
-        }
+        Value::Object(all) => all
+            .iter()
+            .filter(|(key, _)| !["results", "env"].contains(&key.as_str()))
+            .find_map(|(_, v)| named(v)),
         _ => None,
     }
 }

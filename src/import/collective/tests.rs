@@ -91,6 +91,14 @@ fn nccl_tests_of_other_versions_and_launchers_are_read() {
         let found = imported(Benchmark::NcclTests, &text.join("\n"), None);
         assert_eq!(rows(&found), rows(&imported(Benchmark::NcclTests, NCCL, None)), "{label}");
     }
+    // Groups of ranks that run apart.
+    let ranks = |from: u32| {
+        format!("#  Rank  {from} Group  1 Pid  11 on   a device  4 [0x07] NVIDIA A100\n")
+    };
+    let groups =
+        NCCL.replace("NCCL version 2.29.3+cuda13.1\n", &(ranks(0) + &ranks(1) + &ranks(2)));
+    let found = imported(Benchmark::NcclTests, &groups, None);
+    assert_eq!(rows(&found), rows(&imported(Benchmark::NcclTests, NCCL, None)));
     // Several programs in one log.
     let other = NCCL.replace("all_reduce", "reduce_scatter").replace("31.46", "15.73");
     let other =
@@ -103,8 +111,30 @@ fn nccl_tests_of_other_versions_and_launchers_are_read() {
 }
 
 #[test]
+fn nccl_tests_of_several_programs_are_kept_apart() {
+    let table = |program: &str, bus: &str| {
+        format!(
+            "# Using devices\n#  Rank  0 Pid 1 on a device 0\n#  Rank  1 Pid 1 on a device 1\n\
+             # size count type redop root time algbw busbw #wrong\n\
+             1048576 262144 float sum -1 100.0 10.49 {bus} 0\n# Collective test concluded: {program}\n"
+        )
+    };
+    // Older versions say at the end what a table was of.
+    let old = table("all_reduce_perf", "10.49") + &table("all_gather_perf", "5.24");
+    let found = imported(Benchmark::NcclTests, &old, None);
+    let names: Vec<String> = rows(&found).into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(names, ["allreduce", "allgather"]);
+    let unknown = "# Collective test starting: hypercube_perf\n".to_owned();
+    let found =
+        imported(Benchmark::NcclTests, &(unknown + &table("hypercube_perf", "5.24") + &old), None);
+    assert_eq!(rows(&found).len(), 2);
+    assert_eq!(found.left_out, ["the table of `hypercube_perf`"]);
+}
+
+#[test]
 fn nccl_tests_in_json_are_read() {
-    let text = r#"{"args": "./build/all_reduce_perf -g 2", "devices": [{"rank": 0}, {"rank": 1}],
+    let text = r#"{"version": 1, "args": ["./build/all_reduce_perf", "-g", "2"], "env": ["LAST=all_gather_perf"],
+        "devices": [{"rank": 0, "group": 0}, {"rank": 1, "group": 0}, {"rank": 0, "group": 1}],
         "nccl_version": 22907, "config": {"average": "true"},
         "results": [
           {"size": 1048576, "count": 262144, "type": "float", "redop": "sum", "root": "      -1",
@@ -277,8 +307,8 @@ fn damaged_rows_are_refused_with_their_line() {
         "line 17: busbw is 2.000 of algbw, where `allreduce` of 4 ranks has 1.500",
     );
     nccl(
-        "all_reduce_perf",
-        "a test",
+        "# Collective test starting: all_reduce_perf",
+        "#",
         "line 15: nothing before this row says what was timed; give --coll",
     );
     nccl("algbw   busbw  #wrong     time", "bw   time", "line 13: the header has no columns");
