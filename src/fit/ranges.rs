@@ -28,7 +28,7 @@ impl Lines<'_> {
         let ranges = self.ranges();
         let centre = self.values(&ranges, &coefficients);
         let used = 2 * self.lines.len();
-        let misfit = self.misfit(&coefficients).max(self.noise);
+        let misfit = self.misfit(&coefficients);
         let again = |means: &[f64]| Some(self.values(&ranges, &self.coefficients(means)?));
         let freedom = bootstrap::freedom(self.cells, used);
         let all = bootstrap::draws(self.cells, misfit, &centre, draws, freedom, again);
@@ -95,8 +95,9 @@ impl Lines<'_> {
         for (number, (line, [below, above])) in ranges.iter().enumerate() {
             values.extend(lines[*line]);
             if number > 0 {
-                // A whole number of bytes above the one size, and at most the other.
-                values.push((below.max(1.0) * above).sqrt().ceil());
+                // Whole bytes, above the one size and at most the other; thresholds of libraries are
+                // the last size of the range below.
+                values.push((below * above).sqrt().floor() + 1.0);
             }
         }
         values
@@ -142,12 +143,29 @@ impl Lines<'_> {
         median(&mut self.errors(lines))
     }
 
-    /// Relative standard deviation about the lines.
+    /// Relative standard deviation of sizes about their lines, beyond their own noise; where lines go
+    /// through all sizes, that about neighbours.
     fn misfit(&self, lines: &[[f64; 2]]) -> f64 {
-        let errors = self.errors(lines);
-        let free = errors.len().saturating_sub(2 * self.lines.len());
-        let wider = (errors.len() as f64 / free.max(1) as f64).sqrt();
-        1.4826 * wider * self.residual(lines)
+        let cells = &self.cells.cells;
+        let free = cells.len().saturating_sub(2 * self.lines.len());
+        if free == 0 {
+            return self.noise;
+        }
+        let mean_error = |(number, cell): (usize, &usize)| {
+            let cell = &cells[*cell];
+            (1.0 - (lines[number][0] + lines[number][1] * cell.x[0]) / cell.mean).abs()
+        };
+        let of = self.lines.iter().enumerate();
+        let all = of.flat_map(|(number, cells)| cells.iter().map(move |cell| (number, cell)));
+        let mut errors: Vec<f64> = all.map(mean_error).collect();
+        // As many errors as coefficients say nothing: the smallest ones.
+        errors.sort_by(f64::total_cmp);
+        let scale = 1.4826 * median(&mut errors[cells.len() - free..]);
+        // What the median of so few squares exceeds their mean by, by chance, is no misfit.
+        let chance = 1.0 + (5.0 / free as f64).sqrt();
+        let noise =
+            chance * median(&mut cells.iter().map(|cell| cell.variance).collect::<Vec<_>>());
+        (scale * scale - noise).max(0.0).sqrt()
     }
 }
 

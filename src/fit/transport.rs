@@ -44,7 +44,7 @@ pub(super) fn transports(
 }
 
 /// The law of one collective on so many ranks.
-fn fit(samples: &[&Sample], draws: usize) -> Option<Fit> {
+pub(super) fn fit(samples: &[&Sample], draws: usize) -> Option<Fit> {
     let fastest = fastest(samples);
     let observation = |(sample, _): &(&Sample, &str)| Observation {
         x: vec![sample.setting("bytes")],

@@ -61,12 +61,16 @@ fn switches_of_algorithm_are_found_and_not_averaged_away() {
     // size. Expectation: a range of its own, and NCCL's line on both sides of it.
     let all: Vec<Sample> = series().concat();
     let law = fitted(&all).transport["gtx-1080-ti"]["allreduce-16"].transport().expect("a law");
-    let ranges = law.ranges();
-    assert_eq!(ranges.len(), 3, "{ranges:?}");
-    assert_eq!((ranges[0].alpha, ranges[0].beta), (ranges[2].alpha, ranges[2].beta));
+    let line = |size: f64| (law.range(size).alpha, law.range(size).beta);
+    assert_eq!(line(26_214_400.0), line(153_440_000.0), "{law:?}");
+    assert_ne!(line(67_108_864.0), line(153_440_000.0));
     assert!(law.seconds(67_108_864.0, 0.0) > law.seconds(153_440_000.0, 0.0));
-    let nccl = law.seconds(26_214_400.0, 0.0) / 9.22128e-3;
-    assert!((nccl - 1.0).abs() < 0.05, "{nccl}");
+    for (size, measured) in
+        [(26_214_400.0, 9.22128e-3), (67_108_864.0, 56.93717e-3), (153_440_000.0, 53.91406e-3)]
+    {
+        let error = law.seconds(size, 0.0) / measured - 1.0;
+        assert!(error.abs() < 0.03, "{size}: {error}");
+    }
 }
 
 #[test]
