@@ -17,7 +17,7 @@ use clap::{Parser, Subcommand};
 pub use about::{Completions, Man, Schema, SchemaOf};
 pub use calibrate::Calibrate;
 pub use format::{PictureFormat, ReportFormat, RowFormat};
-pub use import::{Dlio, Import, ImportFormat, ImportFrom, Kineto};
+pub use import::{CollectiveFormat, Collectives, Dlio, Import, ImportFormat, ImportFrom, Kineto};
 pub use live::Live;
 pub use plot::Plot;
 pub use profile::{ProfileArgs, ProfileCommand, ProfileDiff, ProfileFit, ProfilePlot, ProfileShow};

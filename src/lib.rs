@@ -15,11 +15,13 @@
 //! | [`engine`] | simulated time, the calendar of events, the loop over them | |
 //! | [`fluid`] | links and flows: weighted max-min fair sharing | `engine` |
 //! | [`cache`] | which of a storage's data a node keeps | `law`, `random` |
+//! | [`catalogue`] | published facts: models layer by layer, GPUs, interconnects | |
 //! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `scenario`, `stats` |
-//! | [`import`] | what other programs measured, from their files | |
+//! | [`import`] | what other programs measured, from their files | `measurement` |
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
+//! | [`published`] | what clusters were published to do, from a data file | `catalogue` |
 //! | [`fit`] | from raw samples to parameters | `law`, `measurement`, `profile`, `random`, `stats` |
 //! | [`account`] | the books both worlds keep: hand-over, the last buffer, steps, timelines, causes of stalls, traces | `engine`, `report`, `scenario`, `stats` |
 //! | [`hand_over`] | the bounded buffers between real loaders and trainers, with their threads | `account`, `engine`, `report`, `scenario` |
@@ -47,6 +49,7 @@
 
 pub mod account;
 pub mod cache;
+pub mod catalogue;
 pub mod cli;
 pub mod collective;
 pub mod commands;
@@ -61,6 +64,7 @@ pub mod measurement;
 pub mod plot;
 pub mod probe;
 pub mod profile;
+pub mod published;
 pub mod random;
 pub mod report;
 pub mod scenario;

@@ -34,6 +34,8 @@ pub fn drawn(profile: &Profile, seed: u64, run: u32) -> Profile {
     for fit in [&mut drawn.queue, &mut drawn.cores].into_iter().flatten() {
         *fit = draw(fit);
     }
+    let transports = drawn.transport.values_mut().flat_map(BTreeMap::values_mut);
+    transports.for_each(|fit| *fit = draw(fit));
     drawn
 }
 
@@ -86,6 +88,22 @@ mod tests {
             seen.insert(one.map(|value| value.expect("a parameter") as u64));
         }
         assert_eq!(seen.len(), 9);
+    }
+
+    #[test]
+    fn transports_are_drawn_and_leave_the_draws_of_others() {
+        let plain = profile(&[1.0, 2.0, 3.0], 0.1);
+        let fit = plain.queue.clone().expect("a fit");
+        let kinds = [("allreduce-8".to_owned(), fit)].into();
+        let with = Profile { transport: [("nccl".to_owned(), kinds)].into(), ..plain.clone() };
+        let mut seen = std::collections::BTreeSet::new();
+        for run in 0..50 {
+            let one = drawn(&with, 7, run);
+            assert_eq!(values(&one), values(&drawn(&plain, 7, run)));
+            let value = one.transport["nccl"]["allreduce-8"].value("per_item");
+            seen.insert(value.expect("a parameter") as u64);
+        }
+        assert_eq!(seen.len(), 3);
     }
 
     #[test]

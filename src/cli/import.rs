@@ -36,6 +36,71 @@ Examples:
 The YAML says what each accelerator reads, not how many there are or what they read from: give
 --accelerators, --hosts and --bandwidth, and write the rest of the storage into the scenario.")]
     Dlio(Dlio),
+    /// Times of collectives from NVIDIA's nccl-tests, text or JSON: samples, or a profile fitted to them
+    #[command(after_help = "\
+Examples:
+  forebay import nccl-tests all_reduce.txt > samples.jsonl
+  forebay import nccl-tests all_reduce.json --format profile > transport.toml
+
+Both halves of each row count, out of place and in place. Text and JSON say which program ran on how many
+ranks; where a log lost it, give --collective and --ranks.")]
+    NcclTests(Collectives),
+    /// Latencies from the OSU micro-benchmarks, version 3 to 7: samples, or a profile fitted to them
+    #[command(after_help = "\
+Examples:
+  forebay import osu osu_allreduce.txt --ranks 16 > samples.jsonl
+  forebay import osu osu_allreduce.txt --ranks 16 --format profile > transport.toml
+
+These tables do not say how many ranks there were: give --ranks. Where they have it (-f), the latency of the
+slowest rank counts, otherwise the mean. They end at 1 MiB unless told otherwise: gradients need -m 4:268435456.")]
+    Osu(Collectives),
+    /// Times from the Intel MPI Benchmarks, IMB-MPI1: samples, or a profile fitted to them
+    #[command(after_help = "\
+Examples:
+  forebay import imb imb.txt > samples.jsonl
+  forebay import imb imb.txt --name mpi-ib --format profile > transport.toml
+
+The slowest rank counts. A file may have tables of several benchmarks and numbers of processes.")]
+    Imb(Collectives),
+    /// All-reduce times from Baidu's DeepBench, as printed or as CSV: samples, or a profile fitted to them
+    #[command(after_help = "\
+Examples:
+  forebay import deepbench nccl.txt > samples.jsonl
+  forebay import deepbench calibrate/published/deepbench-allreduce.csv --format profile > transport.toml
+
+A CSV file has the columns ranks, floats or bytes, and milliseconds; algorithm, and machine, which becomes
+the transport's name, may be there.")]
+    #[command(name = "deepbench")]
+    DeepBench(Collectives),
+}
+
+/// Times of collectives, as a benchmark printed them.
+#[derive(Debug, Args)]
+pub struct Collectives {
+    /// Files of the benchmark
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Name of the transport in the profile; that of the library if not given
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Number of ranks, where the files do not say
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub ranks: Option<u32>,
+    /// What was timed, where the files do not say: allreduce, broadcast, ...
+    #[arg(long, value_name = "COLLECTIVE")]
+    pub collective: Option<String>,
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t = CollectiveFormat::Samples)]
+    pub format: CollectiveFormat,
+}
+
+/// Form of imported times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CollectiveFormat {
+    /// A JSON object for each row, as `profile fit` reads them
+    Samples,
+    /// The profile that is fitted to them
+    Profile,
 }
 
 /// A workload of DLIO or MLPerf Storage.

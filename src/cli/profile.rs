@@ -73,7 +73,7 @@ pub struct ProfileDiff {
 Example:
   forebay profile fit samples.jsonl --like profile.toml --output again.toml")]
 pub struct ProfileFit {
-    /// Raw samples, a JSON object per line, as `calibrate` writes them
+    /// Raw samples, a JSON object per line, as `calibrate` and `import` write them
     #[arg(value_name = "SAMPLES")]
     pub samples: PathBuf,
     /// Profile to take the description of the machine from

@@ -1,7 +1,8 @@
 //! `forebay import`: what other programs measured.
 
-use super::{Failure, input, output};
+use super::{Failure, import_collective, input, output};
 use crate::cli::{Dlio, Import, ImportFormat, ImportFrom, Kineto};
+use crate::import::collective::Benchmark;
 use crate::import::dlio::{self, Place};
 use crate::import::kineto::{self, TracedStep};
 use crate::report::format;
@@ -10,10 +11,15 @@ use crate::stats::{mean, quantile};
 use std::io::BufReader;
 use std::path::Path;
 
-pub(super) fn execute(import: &Import) -> Result<(), Failure> {
+pub(super) fn execute(import: &Import, quiet: bool) -> Result<(), Failure> {
+    let collective = |of, wanted| import_collective::execute(of, wanted, quiet);
     match &import.from {
         ImportFrom::Kineto(trace) => kineto(trace),
         ImportFrom::Dlio(workload) => dlio(workload),
+        ImportFrom::NcclTests(wanted) => collective(Benchmark::NcclTests, wanted),
+        ImportFrom::Osu(wanted) => collective(Benchmark::Osu, wanted),
+        ImportFrom::Imb(wanted) => collective(Benchmark::Imb, wanted),
+        ImportFrom::DeepBench(wanted) => collective(Benchmark::DeepBench, wanted),
     }
 }
 

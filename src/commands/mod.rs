@@ -6,6 +6,7 @@ mod calibrate_table;
 mod completions;
 mod failure;
 mod import;
+mod import_collective;
 mod input;
 mod interrupt;
 mod live;
@@ -62,7 +63,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Sweep(sweep) => sweep::execute(sweep, cli.quiet),
         Command::Plot(plot) => plot::execute(plot, cli.quiet),
         Command::Validate(validate) => validate::execute(validate, cli.quiet),
-        Command::Import(import) => import::execute(import),
+        Command::Import(import) => import::execute(import, cli.quiet),
         Command::Profile(profile) => profile::execute(profile, cli.quiet),
         Command::Calibrate(calibrate) => calibrate::execute(calibrate, cli.quiet),
         Command::Schema(schema) => schema::execute(schema),

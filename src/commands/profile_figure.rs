@@ -23,6 +23,7 @@ pub(super) fn figures(profile: &Profile, samples: &[Sample]) -> Vec<(String, Fig
             "queue" => queue(fit, &of),
             "cores" => cores(fit, &of),
             "cache" => cache(&path[1], fit, &of),
+            "transport" => transport(fit, &of),
             _ => continue,
         };
         let usable = |series: &Series| !series.points.is_empty();
@@ -61,6 +62,11 @@ fn belongs(sample: &Sample, path: &[String], profile: &Profile) -> bool {
                 sample.probe == "step" && labels == (path[1].as_str(), path[2].as_str())
             }
             "cores" => sample.probe == "decode",
+            "transport" => {
+                let kind = format!("{}-{}", sample.label("collective"), sample.setting("ranks"));
+                let labels = (sample.label("transport"), kind.as_str());
+                sample.probe == "collective" && labels == (path[1].as_str(), path[2].as_str())
+            }
             kind => sample.probe == kind,
         }
 }
@@ -190,6 +196,17 @@ fn step(fit: &Fit, samples: &[&Sample]) -> Lines {
     curves.add(String::new(), curve(fit, range, law), dots);
     let x = axis("Batch", Unit::Number, Scale::Log);
     curves.lines(x, axis("Time of a step", Unit::Seconds, Scale::Log), "")
+}
+
+/// Time of a message or a collective by size.
+fn transport(fit: &Fit, samples: &[&Sample]) -> Lines {
+    let range = fit.range.get("bytes").copied().unwrap_or([0.0; 2]);
+    let law = |fit: &Fit, bytes: f64| Some(fit.transport()?.seconds(bytes, 0.0));
+    let dots = samples.iter().map(|s| (s.setting("bytes"), s.seconds_each())).collect();
+    let mut curves = Curves::default();
+    curves.add(String::new(), curve(fit, [range[0].max(1.0), range[1]], law), dots);
+    let x = axis("Size", Unit::Bytes, Scale::Log);
+    curves.lines(x, axis("Time", Unit::Seconds, Scale::Log), "")
 }
 
 /// Core time of an item by capacity, producers and consumers.

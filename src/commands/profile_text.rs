@@ -99,6 +99,7 @@ fn shown(value: f64, unit: &str) -> String {
         "s" => seconds(value),
         "core-s" => of_core(value),
         "core-s/B" => format!("{}/B", of_core(value)),
+        "s/B" => format!("{}/B", seconds(value)),
         "B" => bytes(value),
         "B/s" => rate(value, "B"),
         "1/s" => format!("{}/s", prefixed(value, "")),

@@ -1,8 +1,8 @@
 //! Intervals hold the truth as often as they say: 200 synthetic measurements of each law, with
 //! noise, outliers and slow drift.
 
-use super::{laws, others};
-use crate::law::{DecodeLaw, ReadLaw, StepLaw};
+use super::{laws, others, transport};
+use crate::law::{DecodeLaw, ReadLaw, SizeRange, StepLaw, TransportLaw};
 use crate::measurement::Sample;
 use crate::profile::Fit;
 use crate::random::Generator;
@@ -158,6 +158,22 @@ fn intervals_of_reads_hold_the_truth() {
         };
         let samples = disturbance.samples(&["size", "readers"], &points, 4, time);
         laws::read(&samples.iter().collect::<Vec<_>>(), DRAWS).unwrap()
+    }));
+}
+
+#[test]
+fn intervals_of_transports_hold_the_truth() {
+    let ranges = [
+        SizeRange { from: 0.0, alpha: 5e-6, beta: 1e-9, gamma: 0.0 },
+        SizeRange { from: 32_769.0, alpha: 6e-5, beta: 1e-10, gamma: 0.0 },
+    ];
+    let law = TransportLaw::new(&ranges).unwrap();
+    let points: Vec<Vec<f64>> = (8..28).map(|power| vec![f64::from(1 << power)]).collect();
+    let truth = [("alpha_1", 5e-6), ("beta_1", 1e-9), ("alpha_2", 6e-5), ("beta_2", 1e-10)];
+    assert_honest(&coverage(&truth, |disturbance| {
+        let samples =
+            disturbance.samples(&["bytes"], &points, 5, |x| (law.seconds(x[0], 0.0), 1.0));
+        transport::fit(&samples.iter().collect::<Vec<_>>(), DRAWS).unwrap()
     }));
 }
 

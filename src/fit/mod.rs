@@ -16,10 +16,14 @@ mod coverage_tests;
 mod estimate;
 mod laws;
 mod others;
+mod ranges;
 mod shape;
 mod solve;
 #[cfg(test)]
 mod tests;
+mod transport;
+#[cfg(test)]
+mod transport_tests;
 
 use crate::measurement::Sample;
 use crate::profile::{Fit, Host, Profile, Provenance};
@@ -35,6 +39,7 @@ pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profil
     let all: Vec<&Sample> = samples.iter().filter(|s| s.excluded.is_none()).collect();
     let of = |probe: &str| all.iter().filter(|s| s.probe == probe).copied().collect::<Vec<_>>();
     let (read, decode, step) = (of("read"), of("decode"), of("step"));
+    let transport = transport::transports(&of("collective"), DRAWS);
     let cores = others::cores(&decode, host.cores, DRAWS);
     let seconds = Sample::seconds_each;
     let equals = [
@@ -60,6 +65,7 @@ pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profil
         queue: others::queue(&of("queue"), DRAWS),
         cores,
         cache: cache::cache(&of("cache"), DRAWS),
+        transport,
         noise: others::noise(&equals, DRAWS),
     }
 }

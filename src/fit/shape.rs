@@ -54,7 +54,7 @@ impl Solution {
     }
 
     /// Huber's loss.
-    fn loss(&self, deviations: &[f64]) -> f64 {
+    pub(super) fn loss(&self, deviations: &[f64]) -> f64 {
         let loss = |(r, sd): (&f64, &f64)| {
             let z = (r / sd).abs();
             if z <= HUBER { 0.5 * z * z } else { HUBER * (z - 0.5 * HUBER) }
@@ -77,7 +77,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Relative standard deviation of each cell's mean about the law.
-    fn deviations(&self, misfit: f64) -> Vec<f64> {
+    pub(super) fn deviations(&self, misfit: f64) -> Vec<f64> {
         self.variances.iter().map(|v| (v + misfit * misfit).sqrt().max(LEAST)).collect()
     }
 

@@ -6,9 +6,11 @@ mod decode;
 mod read;
 mod step;
 mod throughput;
+mod transport;
 
 pub use cache::{CachePolicy, PassOrder};
 pub use decode::DecodeLaw;
 pub use read::ReadLaw;
 pub use step::StepLaw;
 pub use throughput::{Between, Throughput};
+pub use transport::{SizeRange, TransportLaw};

@@ -54,6 +54,9 @@ fn check_fit(path: &str, kind: &str, fit: &Fit, log: &mut Log) {
     if kind == "cores" && fit.parameters.is_empty() {
         log.add(&parameters, "is empty", "add `speed_2 = { value = …, unit = \"1\" }`");
     }
+    if kind == "transport" {
+        check_ranges(&parameters, fit, log);
+    }
     for (name, parameter) in &fit.parameters {
         let key = format!("{parameters}.{name}");
         match known::unit(kind, name) {
@@ -73,6 +76,34 @@ fn check_fit(path: &str, kind: &str, fit: &Fit, log: &mut Log) {
         }
     }
     check_draws(&format!("{path}.draws"), fit, log);
+}
+
+/// Every range of sizes has its parameters, and begins above the one before.
+fn check_ranges(key: &str, fit: &Fit, log: &mut Log) {
+    let numbers = fit.parameters.keys().filter_map(|name| known::of_range(name));
+    let last = numbers.map(|(number, _)| number).max().unwrap_or(1);
+    let mut before = 0.0;
+    for number in 1..=last {
+        let needed: &[&str] =
+            if number == 1 { &["alpha", "beta"] } else { &["from", "alpha", "beta"] };
+        for name in needed.iter().map(|name| format!("{name}_{number}")) {
+            if !fit.parameters.contains_key(&name) {
+                let unit = known::of_range(&name).map_or("", |(_, unit)| unit);
+                let remedy = format!("add `{name} = {{ value = …, unit = \"{unit}\" }}`");
+                return log.add(key, format!("lacks `{name}`"), remedy);
+            }
+        }
+        let from = fit.value(&format!("from_{number}")).unwrap_or(0.0);
+        if number > 1 && from <= before {
+            let what = "begins at or below the range before it";
+            log.add(
+                &format!("{key}.from_{number}"),
+                what,
+                "give ranges in ascending order of sizes",
+            );
+        }
+        before = from;
+    }
 }
 
 fn check_parameter(key: &str, parameter: &Parameter, log: &mut Log) {

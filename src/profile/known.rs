@@ -49,12 +49,30 @@ pub(super) fn of(kind: &str) -> &'static [Known] {
     }
 }
 
+/// The parameters of each range of sizes of a transport, before its number.
+pub(super) const RANGE: [(&str, &str); 4] =
+    [("alpha_", "s"), ("beta_", "s/B"), ("gamma_", "s/B"), ("from_", "B")];
+
+/// Which range a parameter of a transport belongs to, and its unit.
+pub(super) fn of_range(name: &str) -> Option<(usize, &'static str)> {
+    RANGE.iter().find_map(|(prefix, unit)| {
+        let number = name.strip_prefix(prefix)?;
+        let plain = number.starts_with(|c: char| ('1'..='9').contains(&c));
+        let number: usize = number.parse().ok().filter(|_| plain)?;
+        (number > 1 || *prefix != "from_").then_some((number, *unit))
+    })
+}
+
 /// The unit of a parameter, or the names that it might have been.
 pub(super) fn unit(kind: &str, name: &str) -> Result<&'static str, String> {
     if kind == "cores" {
         let threads = name.strip_prefix("speed_").and_then(|n| n.parse::<u32>().ok());
         let told = "name it after the number of busy cores: speed_2, speed_4".to_owned();
         return threads.filter(|n| *n > 0).map(|_| "1").ok_or(told);
+    }
+    if kind == "transport" {
+        let told = "name it after its range of sizes: alpha_1, beta_1, from_2, alpha_2, beta_2";
+        return of_range(name).map(|(_, unit)| unit).ok_or_else(|| told.to_owned());
     }
     let known = of(kind);
     let found = known.iter().find(|known| known.name == name);

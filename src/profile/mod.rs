@@ -8,6 +8,7 @@ mod check;
 mod compare;
 mod file;
 mod known;
+mod laws;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -15,7 +16,7 @@ mod write;
 pub use compare::{Change, Verdict, compare};
 pub use file::{ProfileError, ProfileProblem};
 
-use crate::law::{CachePolicy, DecodeLaw, ReadLaw, StepLaw};
+use crate::law::CachePolicy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -47,6 +48,10 @@ pub struct Profile {
     /// they explain it alike, `any` where it kept all that was read), with its `size` [B].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cache: BTreeMap<String, Fit>,
+    /// Messages and collectives by transport and by kind with ranks: `nccl`, `allreduce-8`. Range number
+    /// k of sizes has `alpha_k`, `beta_k`, and from the second on `from_k`, where it begins.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub transport: BTreeMap<String, BTreeMap<String, Fit>>,
     /// Differences between equal runs: `run_to_run`, relative standard deviation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Fit>,
@@ -130,6 +135,10 @@ impl Profile {
             all.extend(devices.iter().map(of));
         }
         all.extend(self.cache.iter().map(|(policy, fit)| (path(&["cache", policy]), fit)));
+        for (transport, kinds) in &self.transport {
+            let of = |(kind, fit): (&String, _)| (path(&["transport", transport, kind]), fit);
+            all.extend(kinds.iter().map(of));
+        }
         let single = [("queue", &self.queue), ("cores", &self.cores), ("noise", &self.noise)];
         all.extend(single.iter().filter_map(|(n, fit)| Some((path(&[n]), fit.as_ref()?))));
         all
@@ -201,38 +210,5 @@ impl Fit {
             }
         }
         fit
-    }
-
-    /// The fit as a law of steps.
-    #[must_use]
-    pub fn step(&self) -> Option<StepLaw> {
-        Some(StepLaw {
-            floor: self.value("floor").unwrap_or(0.0),
-            fixed: self.value("fixed")?,
-            per_sample: self.value("per_sample")?,
-        })
-    }
-
-    /// The fit as a law of decoding.
-    #[must_use]
-    pub fn decode(&self) -> Option<DecodeLaw> {
-        Some(DecodeLaw {
-            fixed: self.value("fixed")?,
-            per_byte: self.value("per_byte")?,
-            per_pixel: self.value("per_pixel")?,
-        })
-    }
-
-    /// The fit as a law of reads; what is not there does not limit.
-    #[must_use]
-    pub fn read(&self) -> Option<ReadLaw> {
-        Some(ReadLaw {
-            latency: self.value("latency")?,
-            per_stream: self.value("per_stream").unwrap_or(f64::INFINITY),
-            bandwidth: self.value("bandwidth").unwrap_or(f64::INFINITY),
-            operations: self.value("operations").unwrap_or(f64::INFINITY),
-            cpu_fixed: self.value("cpu_fixed").unwrap_or(0.0),
-            cpu_per_byte: self.value("cpu_per_byte").unwrap_or(0.0),
-        })
     }
 }

@@ -152,3 +152,51 @@ proptest! {
         prop_assert_eq!(Profile::parse("p.toml", &text), Ok(profile));
     }
 }
+
+#[test]
+fn ranges_of_a_transport_are_checked_and_become_its_law() {
+    let parameter =
+        |value: f64, unit: &str| Parameter { value, unit: unit.to_owned(), ..Parameter::default() };
+    let parameters = [
+        ("alpha_1", 1e-5, "s"),
+        ("beta_1", 1e-9, "s/B"),
+        ("from_2", 65_536.0, "B"),
+        ("alpha_2", 3e-5, "s"),
+        ("beta_2", 1e-10, "s/B"),
+        ("gamma_2", 2e-10, "s/B"),
+    ];
+    let parameters =
+        parameters.map(|(name, value, unit)| (name.to_owned(), parameter(value, unit))).into();
+    let fit = Fit { parameters, ..Fit::default() };
+    let law = fit.transport().expect("a law");
+    assert_eq!(law.ranges().len(), 2);
+    assert!((law.seconds(1e6, 1e6) / 3.3e-4 - 1.0).abs() < 1e-12);
+    let transport = [("nccl".to_owned(), [("allreduce-8".to_owned(), fit)].into())].into();
+    let text = Profile { transport, ..Profile::default() }.to_toml();
+    let profile = Profile::parse("p.toml", &text).expect("a profile");
+    assert_eq!(profile.to_toml(), text);
+    assert_eq!(profile.fits()[0].0, ["transport", "nccl", "allreduce-8"]);
+    for (from, to, words) in [
+        (
+            "alpha_2",
+            "alpha_3",
+            "parameters` lacks `alpha_2`; add `alpha_2 = { value = …, unit = \"s\" }`",
+        ),
+        ("beta_1", "beta_01", "parameters` lacks `beta_1`; add"),
+        ("from_2", "from_1", "parameters` lacks `from_2`; add"),
+        (
+            "value = 65536.0",
+            "value = 0.0",
+            "from_2` begins at or below the range before it; give ranges",
+        ),
+        ("gamma_2", "gamma_x", "gamma_x` is no parameter of this law; name it after its range"),
+        ("gamma_2", "gamma_99999999999999999999", "is no parameter of this law; name it after"),
+        ("gamma_2", "gamma_99999999999999", "parameters` lacks `from_3`; add"),
+        ("unit = \"s/B\"", "unit = \"s\"", "beta_1` is in `s`, where `s/B` is meant"),
+    ] {
+        assert!(text.contains(from), "{text}");
+        let message =
+            Profile::parse("p.toml", &text.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(message.contains(words), "{to}: {message}");
+    }
+}

@@ -41,6 +41,7 @@ mod support;
 mod sweep;
 mod sync;
 mod tiers;
+mod transports;
 mod uncertainty;
 mod validate;
 mod yardstick;

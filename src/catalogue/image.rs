@@ -1,0 +1,230 @@
+//! Layers of networks over images, by their shapes.
+
+use super::layer::{Input, Layer};
+
+/// What a convolution or a pool looks at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    /// Rows and columns.
+    size: [u64; 2],
+    stride: u64,
+    /// Rows and columns added on each side.
+    padding: [u64; 2],
+}
+
+impl Window {
+    /// As high as wide.
+    pub(super) const fn square(size: u64, stride: u64, padding: u64) -> Window {
+        Window { size: [size; 2], stride, padding: [padding; 2] }
+    }
+
+    /// Odd numbers of rows and columns, padded so that the image keeps its size.
+    pub(super) const fn same(rows: u64, columns: u64) -> Window {
+        Window { size: [rows, columns], stride: 1, padding: [rows / 2, columns / 2] }
+    }
+
+    const fn area(self) -> u64 {
+        self.size[0] * self.size[1]
+    }
+
+    /// How many fit along an axis of `length` (0: rows, 1: columns).
+    const fn along(self, axis: usize, length: u64) -> u64 {
+        (length + 2 * self.padding[axis] - self.size[axis]) / self.stride + 1
+    }
+}
+
+/// A point only.
+pub(super) const POINT: Window = Window::square(1, 1, 0);
+
+/// A network so far: the shape that the next layer sees, and the layers.
+#[derive(Debug, Clone)]
+pub(super) struct Network {
+    channels: u64,
+    height: u64,
+    width: u64,
+    layers: Vec<Layer>,
+}
+
+impl Network {
+    /// Nothing but the input.
+    pub(super) fn new(input: Input) -> Network {
+        let (channels, height, width) = match input {
+            Input::Image { channels, height, width } => (channels, height, width),
+            Input::Tokens(values) | Input::Noise(values) => (values, 1, 1),
+        };
+        Network { channels, height, width, layers: Vec::new() }
+    }
+
+    /// The layers.
+    pub(super) fn layers(self) -> Vec<Layer> {
+        self.layers
+    }
+
+    /// Channels that the next layer sees.
+    pub(super) fn channels(&self) -> u64 {
+        self.channels
+    }
+
+    fn elements(&self) -> u64 {
+        self.channels * self.height * self.width
+    }
+
+    /// Adds a layer whose output is what is seen now.
+    fn push(&mut self, name: &str, parameters: u64, flops: u64) -> &mut Network {
+        let (name, activations) = (name.to_owned(), self.elements());
+        self.layers.push(Layer { name, parameters, flops, activations });
+        self
+    }
+
+    fn look(&mut self, through: Window, channels: u64) {
+        self.height = through.along(0, self.height);
+        self.width = through.along(1, self.width);
+        self.channels = channels;
+    }
+
+    /// A convolution in groups of channels.
+    fn grouped(&mut self, name: &str, to: u64, of: Window, groups: u64, bias: u64) -> &mut Network {
+        let weights = of.area() * (self.channels / groups) * to;
+        self.look(of, to);
+        self.push(name, weights + bias, 2 * weights * self.height * self.width)
+    }
+
+    /// A convolution to `to` channels, without a bias.
+    pub(super) fn conv(&mut self, name: &str, to: u64, of: Window) -> &mut Network {
+        self.grouped(name, to, of, 1, 0)
+    }
+
+    /// A convolution with a bias.
+    pub(super) fn biased(&mut self, name: &str, to: u64, of: Window) -> &mut Network {
+        self.grouped(name, to, of, 1, to)
+    }
+
+    /// A convolution of each channel by itself, without a bias.
+    pub(super) fn depthwise(&mut self, name: &str, of: Window) -> &mut Network {
+        self.grouped(name, self.channels, of, self.channels, 0)
+    }
+
+    /// A transposed convolution, without a bias: each point becomes a window.
+    pub(super) fn transposed(&mut self, name: &str, to: u64, of: Window) -> &mut Network {
+        let weights = of.area() * self.channels * to;
+        let flops = 2 * weights * self.height * self.width;
+        let grown = |axis: usize, length: u64| {
+            (length - 1) * of.stride + of.size[axis] - 2 * of.padding[axis]
+        };
+        (self.height, self.width) = (grown(0, self.height), grown(1, self.width));
+        self.channels = to;
+        self.push(name, weights, flops)
+    }
+
+    /// Batch norm: scale and shift of each channel.
+    pub(super) fn norm(&mut self, name: &str) -> &mut Network {
+        self.push(name, 2 * self.channels, 0)
+    }
+
+    /// A convolution and its batch norm, `NAME.conv` and `NAME.bn`.
+    pub(super) fn normed(&mut self, name: &str, to: u64, of: Window) -> &mut Network {
+        self.conv(&format!("{name}.conv"), to, of).norm(&format!("{name}.bn"))
+    }
+
+    /// What the last layer made is added to something and needed by nothing else.
+    pub(super) fn added(&mut self) -> &mut Network {
+        if let Some(last) = self.layers.last_mut() {
+            last.activations = 0;
+        }
+        self
+    }
+
+    /// A pool.
+    pub(super) fn pool(&mut self, name: &str, of: Window) -> &mut Network {
+        self.look(of, self.channels);
+        self.push(name, 0, 0)
+    }
+
+    /// The mean of each channel.
+    pub(super) fn average(&mut self, name: &str) -> &mut Network {
+        (self.height, self.width) = (1, 1);
+        self.push(name, 0, 0)
+    }
+
+    /// All values to `to` others, with a bias.
+    pub(super) fn linear(&mut self, name: &str, to: u64) -> &mut Network {
+        let weights = self.elements() * to;
+        (self.channels, self.height, self.width) = (to, 1, 1);
+        self.push(name, weights + to, 2 * weights)
+    }
+
+    /// Branches that all see what is seen now, each made by one of `branches`; their channels are put
+    /// together.
+    pub(super) fn branches(&mut self, branches: &[&dyn Fn(&mut Network)]) -> &mut Network {
+        let start = Network { layers: Vec::new(), ..self.clone() };
+        let mut channels = 0;
+        for branch in branches {
+            let mut network = start.clone();
+            branch(&mut network);
+            channels += network.channels;
+            (self.height, self.width) = (network.height, network.width);
+            self.layers.extend(network.layers);
+        }
+        self.channels = channels;
+        self
+    }
+
+    /// A branch that leads nowhere else: what follows sees what is seen now.
+    pub(super) fn aside(&mut self, branch: impl Fn(&mut Network)) -> &mut Network {
+        let mut network = Network { layers: Vec::new(), ..self.clone() };
+        branch(&mut network);
+        self.layers.extend(network.layers);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start() -> Network {
+        Network::new(Input::Image { channels: 3, height: 8, width: 6 })
+    }
+
+    #[test]
+    fn a_convolution_has_its_weights_and_shape() {
+        // 3 × 3 over 3 channels to 4, every second point of 8 × 6: 4 × 3 points.
+        let mut network = start();
+        network.biased("c", 4, Window::square(3, 2, 1));
+        let layer = &network.layers[0];
+        assert_eq!((layer.parameters, layer.activations), (3 * 3 * 3 * 4 + 4, 4 * 4 * 3));
+        assert_eq!(layer.flops, 2 * 108 * 12);
+        network.depthwise("d", Window::same(1, 3));
+        assert_eq!((network.layers[1].parameters, network.layers[1].flops), (12, 2 * 12 * 12));
+    }
+
+    #[test]
+    fn a_transposed_convolution_undoes_the_shape() {
+        let mut network = start();
+        network.conv("c", 5, Window::square(4, 2, 1)).transposed("t", 3, Window::square(4, 2, 1));
+        assert_eq!((network.channels, network.height, network.width), (3, 8, 6));
+        // The same products, each the other way.
+        assert_eq!(network.layers[0].flops, network.layers[1].flops);
+    }
+
+    #[test]
+    fn branches_are_put_together_and_asides_left_behind() {
+        let mut network = start();
+        network.branches(&[
+            &|n| {
+                n.conv("a", 4, POINT);
+            },
+            &|n| {
+                n.conv("b", 5, Window::same(3, 3));
+            },
+        ]);
+        assert_eq!((network.channels, network.height), (9, 8));
+        network.aside(|n| {
+            n.average("mean").linear("side", 2);
+        });
+        assert_eq!((network.channels, network.height, network.layers.len()), (9, 8, 4));
+        assert_eq!(network.layers[3].parameters, 9 * 2 + 2);
+        network.linear("l", 1);
+        assert_eq!(network.layers[4].parameters, 9 * 48 + 1);
+    }
+}

@@ -1,0 +1,26 @@
+//! Facts that are published: models layer by layer, GPUs, interconnects. Nothing here was measured by
+//! forebay, and nothing is fitted.
+//!
+//! A model is a list of layers that small constructors make out of its architecture (`convolution of 64
+//! channels, 3 × 3`), so that sizes follow from shapes; tests check the totals against published ones.
+//!
+//! # What is counted
+//!
+//! - *Parameters*: what is trained, so that gradients are as many.
+//! - *FLOPs*: of one sample's forward pass; a multiplication with its addition is two. Products of matrices and
+//!   convolutions count, as in published totals; norms, activations and pooling, which wait for memory
+//!   and not for arithmetic, do not.
+//! - *Activations*: elements that the forward pass leaves for the backward one, each tensor once, at the
+//!   layer that makes it. An activation function that works in place makes none; masks of dropout are left out.
+
+mod gpu;
+mod image;
+mod interconnect;
+mod layer;
+mod models;
+mod sequence;
+
+pub use gpu::{GPUS, Gpu, gpu};
+pub use interconnect::{INTERCONNECTS, Interconnect, interconnect};
+pub use layer::{Input, Layer, Model};
+pub use models::{MODELS, model, model_of_length};

@@ -1,0 +1,100 @@
+//! Layers of transformers, by their width and the length of a sequence.
+//!
+//! Kept activations are those of V. Korthikanti et al., *Reducing Activation Recomputation in Large
+//! Transformer Models* (2022), section 4, without masks of dropout.
+
+use super::layer::Layer;
+
+/// Width of a transformer and what it works on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Width {
+    /// Tokens of a sequence.
+    pub(super) length: u64,
+    /// Values that stand for a token.
+    pub(super) hidden: u64,
+    /// Heads of attention.
+    pub(super) heads: u64,
+}
+
+impl Width {
+    /// Values of a sequence.
+    fn values(self) -> u64 {
+        self.length * self.hidden
+    }
+
+    /// A table of `entries` from which each token takes a row; rows are added to others' at once.
+    pub(super) fn embedding(self, name: &str, entries: u64) -> Layer {
+        Layer { name: name.to_owned(), parameters: entries * self.hidden, flops: 0, activations: 0 }
+    }
+
+    /// Layer norm: scale and shift of each value of a token.
+    pub(super) fn norm(self, name: String) -> Layer {
+        Layer { name, parameters: 2 * self.hidden, flops: 0, activations: self.values() }
+    }
+
+    /// Each token's `from` values to `to` others with a bias; `kept` of the results are needed again.
+    pub(super) fn linear(self, name: String, from: u64, to: u64, kept: u64) -> Layer {
+        let flops = 2 * self.length * from * to;
+        Layer { name, parameters: from * to + to, flops, activations: kept }
+    }
+
+    /// Every token looks at every other: two products in each head, the shares before and after
+    /// dropout, and what is seen.
+    fn attention(self, name: String) -> Layer {
+        let pairs = self.length * self.length;
+        let activations = 2 * self.heads * pairs + self.values();
+        Layer { name, parameters: 0, flops: 2 * 2 * pairs * self.hidden, activations }
+    }
+
+    /// Logits of `entries` tokens, by the table of the embedding.
+    pub(super) fn tied_head(self, name: &str, entries: u64) -> Layer {
+        let flops = 2 * self.values() * entries;
+        let activations = self.length * entries;
+        Layer { name: name.to_owned(), parameters: 0, flops, activations }
+    }
+
+    /// A block: attention, then two linear layers four times as wide, each with a norm. Where norms
+    /// stand makes no difference to the sizes; they come after if `after`.
+    pub(super) fn block(self, name: &str, after: bool) -> Vec<Layer> {
+        let (hidden, values) = (self.hidden, self.values());
+        let of = |part: &str| format!("{name}.{part}");
+        let attend = vec![
+            self.linear(of("attention.qkv"), hidden, 3 * hidden, 3 * values),
+            self.attention(of("attention.scores")),
+            self.linear(of("attention.output"), hidden, hidden, values),
+        ];
+        let think = vec![
+            // Before and after the activation function.
+            self.linear(of("mlp.in"), hidden, 4 * hidden, 2 * 4 * values),
+            self.linear(of("mlp.out"), 4 * hidden, hidden, values),
+        ];
+        let (first, second) = (vec![self.norm(of("norm1"))], vec![self.norm(of("norm2"))]);
+        if after {
+            [attend, first, think, second].concat()
+        } else {
+            [first, attend, second, think].concat()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_what_is_published() {
+        // Korthikanti et al., equation 1: s·b·h·(34 + 5·a·s/h) bytes at two bytes an element, of which dropout's
+        // masks are 2·s·h + a·s². Narayanan et al. (2021), appendix: 24·s·h² + 4·s²·h FLOPs.
+        let (s, h, a) = (2048, 12_288, 96);
+        let width = Width { length: s, hidden: h, heads: a };
+        for after in [true, false] {
+            let block = width.block("h.0", after);
+            let sum = |of: fn(&Layer) -> u64| block.iter().map(of).sum::<u64>();
+            let bytes = 2 * sum(|layer| layer.activations);
+            assert_eq!(bytes + 2 * s * h + a * s * s, 34 * s * h + 5 * a * s * s);
+            assert_eq!(sum(|layer| layer.flops), 24 * s * h * h + 4 * s * s * h);
+            assert_eq!(sum(|layer| layer.parameters), 12 * h * h + 13 * h);
+            assert_eq!(block[0].name == "h.0.norm1", !after);
+        }
+    }
+}

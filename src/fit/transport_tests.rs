@@ -1,0 +1,110 @@
+//! Tables of a known law give it back, switches and all.
+
+use super::transport::transports;
+use crate::measurement::Sample;
+use crate::profile::Fit;
+use crate::random::{Generator, Purpose, Streams};
+use rand::RngExt;
+use std::collections::BTreeMap;
+
+fn sample(algorithm: &str, bytes: f64, seconds: f64) -> Sample {
+    let labels = [("transport", "t"), ("collective", "allreduce"), ("algorithm", algorithm)];
+    Sample {
+        probe: "collective".into(),
+        labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        settings: [("bytes".to_owned(), bytes), ("ranks".to_owned(), 4.0)].into(),
+        trial: 0,
+        operations: 1,
+        seconds,
+        core_seconds: 0.0,
+        observed: BTreeMap::new(),
+        excluded: None,
+        at: 0.0,
+    }
+}
+
+fn fitted(samples: &[Sample]) -> Option<Fit> {
+    transports(&samples.iter().collect::<Vec<_>>(), 100).remove("t")?.remove("allreduce-4")
+}
+
+fn generator() -> Generator {
+    Streams::new(5, 0).at(Purpose::Trial, 0, 0, 0)
+}
+
+/// Powers of two from 256 B on, with the noise of a share of the time.
+fn table(law: impl Fn(f64) -> f64, noise: f64, generator: &mut Generator) -> Vec<Sample> {
+    let sizes = (8..28).map(|power| f64::from(1u32 << power));
+    let mut noisy = |size: f64| law(size) * (1.0 + noise * (generator.random::<f64>() - 0.5));
+    sizes.flat_map(|size| [sample("", size, noisy(size)), sample("", size, noisy(size))]).collect()
+}
+
+#[test]
+fn a_switch_of_protocol_is_found_with_both_lines() {
+    // System: 5 us + 1 ns/B up to 16 KiB, 40 us + 0.1 ns/B above, trials that differ by 4 %.
+    let law = |size: f64| if size <= 16_384.0 { 5e-6 + 1e-9 * size } else { 4e-5 + 1e-10 * size };
+    let fit = fitted(&table(law, 0.04, &mut generator())).expect("a fit");
+    let names: Vec<&String> = fit.parameters.keys().collect();
+    assert_eq!(names, ["alpha_1", "alpha_2", "beta_1", "beta_2", "from_2"]);
+    let expected = [("alpha_1", 5e-6), ("beta_1", 1e-9), ("alpha_2", 4e-5), ("beta_2", 1e-10)];
+    for (name, value) in expected {
+        let found = &fit.parameters[name];
+        assert!((found.value / value - 1.0).abs() < 0.1, "{name}: {found:?}");
+        let [low, high] = found.ci95.expect("an interval");
+        assert!(high - low < 0.3 * value, "{name}: {found:?}");
+    }
+    assert_eq!(fit.parameters["from_2"].ci95, Some([16_384.0, 32_768.0]));
+    assert!(fit.residual < 0.02);
+    let law = fit.transport().expect("a law");
+    assert!((law.seconds(1e8, 0.0) / 1.004e-2 - 1.0).abs() < 0.03);
+}
+
+#[test]
+fn a_line_has_one_range_however_noisy_it_is() {
+    for noise in [0.0, 0.05, 0.3] {
+        let fit = fitted(&table(|size| 1e-5 + 2e-10 * size, noise, &mut generator()));
+        assert_eq!(fit.expect("a fit").parameters.len(), 2, "{noise}");
+    }
+}
+
+#[test]
+fn an_algorithm_in_the_middle_does_not_bend_the_line_of_the_other() {
+    let ring = |size: f64| 1e-4 + 1e-9 * size;
+    let mut all: Vec<Sample> =
+        [1e4, 1e5, 1e7, 1e8].map(|size| sample("ring", size, ring(size))).into();
+    all.push(sample("tree", 1e6, 3.0 * ring(1e6)));
+    // Slower than the tree at its size: not taken.
+    all.push(sample("ring", 1e6, 9.0 * ring(1e6)));
+    let law = fitted(&all).and_then(|fit| fit.transport()).expect("a law");
+    let at = |size: f64| law.seconds(size, 0.0) / ring(size);
+    assert!((at(3e4) - 1.0).abs() < 0.01 && (at(5e7) - 1.0).abs() < 0.01);
+    assert!((at(1e6) - 3.0).abs() < 0.01, "{}", at(1e6));
+    assert_eq!(law.ranges().len(), 3);
+    assert!((law.ranges()[1].from / 1e11_f64.sqrt() - 1.0).abs() < 1e-5);
+}
+
+#[test]
+fn borders_lie_between_sizes_however_near_these_are() {
+    // Sizes that differ by a byte, with an algorithm each.
+    let sizes = [0.0, 1.0, 2.0, 1e9, 1e9 + 1.0, 1e9 + 2.0];
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let one = |(size, name): (&f64, &str)| sample(name, *size, 1e-3 + 1e-9 * size);
+    let all: Vec<Sample> = sizes.iter().zip(names).map(one).collect();
+    let law = fitted(&all).and_then(|fit| fit.transport()).expect("a law");
+    assert_eq!(law.ranges().len(), 6);
+    for (size, range) in sizes.iter().zip(law.ranges()) {
+        assert_eq!(law.range(*size), range);
+    }
+}
+
+#[test]
+fn what_tells_little_says_so_and_nothing_panics() {
+    let one = fitted(&[sample("", 1e6, 1e-3)]).expect("a fit");
+    assert!((one.transport().expect("a law").seconds(1e6, 0.0) - 1e-3).abs() < 1e-8);
+    assert!(one.parameters.values().all(|p| p.unidentified.is_some()));
+    assert_eq!(fitted(&[]), None);
+    let bad = [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300];
+    let all: Vec<Sample> = bad.iter().flat_map(|a| bad.map(|b| sample("", *a, b))).collect();
+    assert_eq!(fitted(&all), None);
+    let many: Vec<Sample> = (1..3000).map(|n| sample("", f64::from(n), 1e-3)).collect();
+    assert!(fitted(&many).is_some());
+}

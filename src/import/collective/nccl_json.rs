@@ -1,0 +1,78 @@
+//! nccl-tests as JSON, as `-J` writes it. Booleans and what is no number are strings there.
+
+use super::TableError;
+use super::nccl::{check_ratio, program};
+use super::row::{Row, Rows};
+use serde_json::Value;
+
+pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
+    let file: Value = serde_json::from_str(text).map_err(|error| {
+        let what = format!("it is no JSON: {error}");
+        TableError::at(error.line(), what, "give the file that `-J` wrote, whole")
+    })?;
+    let bad = |what: String| TableError {
+        line: None,
+        what,
+        remedy: "give the file that `-J` wrote, whole".to_owned(),
+    };
+    let results = file.get("results").and_then(Value::as_array);
+    let results = results.ok_or_else(|| bad("it has no `results`".to_owned()))?;
+    let collective =
+        rows.collective(1, named(&file)).map_err(|error| TableError { line: None, ..error })?;
+    let first = |device: &&Value| device.get("group").is_none_or(|group| *group == 0);
+    let devices = file.get("devices").and_then(Value::as_array);
+    let said = devices.map(|all| all.iter().filter(first).count());
+    let said = said.and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0);
+    let ranks =
+        rows.ranks(1, collective, said).map_err(|error| TableError { line: None, ..error })?;
+    for (index, result) in results.iter().enumerate() {
+        let lost = |error: TableError| bad(format!("`results[{index}]`: {}", error.what));
+        let bytes = value(result, "size")
+            .ok_or_else(|| bad(format!("`results[{index}]` has no `size`")))?;
+        for (half, buffers) in [("out_of_place", "out-of-place"), ("in_place", "in-place")] {
+            let Some(half) = result.get(half).filter(|half| !half.is_null()) else { continue };
+            let Some(time) = value(half, "time") else {
+                rows.leave_out("halves of rows without a time");
+                continue;
+            };
+            if let (Some(algorithm), Some(bus)) = (value(half, "alg_bw"), value(half, "bus_bw")) {
+                check_ratio(1, collective, ranks, [algorithm, bus]).map_err(lost)?;
+            }
+            let wrong = value(half, "nwrong").filter(|count| *count != 0.0);
+            let row = Row {
+                line: 1,
+                collective: Some(collective),
+                ranks: Some(ranks),
+                bytes,
+                seconds: time * 1e-6,
+                operations: result.get("actual_iterations").and_then(Value::as_u64),
+                labels: &[("buffers", buffers)],
+                excluded: wrong.map(|count| format!("{count} results were wrong")),
+            };
+            rows.add(row).map_err(lost)?;
+        }
+    }
+    Ok(())
+}
+
+/// A number, also where it is written as a string; none where it is no finite one.
+fn value(of: &Value, key: &str) -> Option<f64> {
+    let found = match of.get(key)? {
+        Value::String(text) => text.trim().parse().ok()?,
+        other => other.as_f64()?,
+    };
+    Some(found).filter(|value: &f64| value.is_finite())
+}
+
+/// The program that any text names outside of the results and of the environment.
+fn named(file: &Value) -> Option<super::kind::Collective> {
+    match file {
+        Value::String(text) => program(text),
+        Value::Array(all) => all.iter().find_map(named),
+        Value::Object(all) => all
+            .iter()
+            .filter(|(key, _)| !["results", "env"].contains(&key.as_str()))
+            .find_map(|(_, v)| named(v)),
+        _ => None,
+    }
+}

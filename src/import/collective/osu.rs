@@ -1,0 +1,113 @@
+//! OSU micro-benchmarks: `osu_latency`, and blocking collectives.
+
+use super::TableError;
+use super::kind::Collective;
+use super::row::{Row, Rows};
+use super::text::{bare, count, is_row, number, unit, words};
+
+/// Where the columns of a table are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Columns {
+    size: usize,
+    time: usize,
+    /// How many seconds its unit is.
+    unit: f64,
+    iterations: Option<usize>,
+    all: usize,
+}
+
+pub(super) fn read(text: &str, rows: &mut Rows<'_>) -> Result<(), TableError> {
+    let mut collective = None;
+    let mut columns = None;
+    // After a table that is not read, until the next title.
+    let mut skipped = false;
+    for (line, text) in (1..).zip(text.lines()) {
+        let words = words(bare(text));
+        if let Some(title) = title(&words) {
+            collective = Collective::named(&title).filter(|_| !title.is_empty());
+            skipped = collective.is_none();
+            columns = None;
+            if skipped {
+                rows.leave_out(format!("the table `{}`", words.join(" ")));
+            }
+        } else if is_header(&words) {
+            columns = columns_of(&words);
+            if columns.is_none() && !skipped {
+                rows.leave_out("a table without the time of one operation");
+            }
+        } else if let Some(columns) = columns.filter(|_| !skipped)
+            && is_row(&words)
+        {
+            row(line, &words, columns, collective, rows)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the title of a test says is timed: `Allreduce`; `message` of point to point; empty where it is
+/// something else.
+fn title(words: &[&str]) -> Option<String> {
+    let (first, rest) = words.split_first()?;
+    let test = rest.iter().position(|word| *word == "Test")?;
+    if *first != "OSU" || !rest.first()?.starts_with("MPI") {
+        return None;
+    }
+    let name = rest[1..test].join(" ");
+    Some(match name.strip_suffix("Latency") {
+        Some("") => "message".to_owned(),
+        Some(name) => name.to_owned(),
+        None => String::new(),
+    })
+}
+
+fn is_header(words: &[&str]) -> bool {
+    words.first() == Some(&"Size") && words.len() > 1
+}
+
+/// The columns that words of a header name: a name ends with its unit, or is one word.
+fn columns_of(words: &[&str]) -> Option<Columns> {
+    let mut names: Vec<String> = vec![String::new()];
+    for word in words {
+        let last = names.last_mut()?;
+        *last = format!("{last} {word}").trim().to_owned();
+        if word.ends_with(')') || ["Size", "Iterations", "Validation"].contains(word) {
+            names.push(String::new());
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    let find = |begins: &str| names.iter().position(|name| name.starts_with(begins));
+    // The operation is over when the last rank is done.
+    let time = ["Max Latency", "Avg Latency", "Latency"].into_iter().find_map(find)?;
+    let unit = unit(&names[time])?;
+    Some(Columns {
+        size: find("Size")?,
+        time,
+        unit,
+        iterations: find("Iterations"),
+        all: names.len(),
+    })
+}
+
+fn row(
+    line: usize,
+    words: &[&str],
+    columns: Columns,
+    said: Option<Collective>,
+    rows: &mut Rows<'_>,
+) -> Result<(), TableError> {
+    if words.len() != columns.all {
+        let what = format!("the row has {} columns, its header {}", words.len(), columns.all);
+        return Err(TableError::at(line, what, "join it with its rest, or remove it"));
+    }
+    let collective = rows.collective(line, said)?;
+    let ranks = rows.ranks(line, collective, None)?;
+    let parts = if collective.per_rank() { f64::from(ranks) } else { 1.0 };
+    rows.add(Row {
+        line,
+        collective: said,
+        bytes: number(words, columns.size, line)? * parts,
+        seconds: number(words, columns.time, line)? * columns.unit,
+        operations: columns.iterations.map(|column| count(words, column, line)).transpose()?,
+        ..Row::default()
+    })
+}

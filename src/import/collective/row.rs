@@ -1,0 +1,161 @@
+//! Rows as they are read, checked, and turned into samples.
+
+use super::kind::Collective;
+use super::{Imported, TableError, Wanted};
+use crate::measurement::Sample;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most ranks, bytes and seconds that a row may say.
+const MOST_RANKS: u32 = 10_000_000;
+const MOST_BYTES: f64 = 1e15;
+const MOST_SECONDS: f64 = 1e6;
+
+/// One row of a table.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Row<'a> {
+    /// Line, from 1.
+    pub(super) line: usize,
+    /// What was timed, where the file says.
+    pub(super) collective: Option<Collective>,
+    /// Ranks, where the file says.
+    pub(super) ranks: Option<u32>,
+    /// Bytes of the whole.
+    pub(super) bytes: f64,
+    /// Time of one operation [s].
+    pub(super) seconds: f64,
+    /// Operations, where the file says.
+    pub(super) operations: Option<u64>,
+    /// Further labels: `algorithm`, `buffers`.
+    pub(super) labels: &'a [(&'a str, &'a str)],
+    /// Why it does not count.
+    pub(super) excluded: Option<String>,
+}
+
+/// Rows so far.
+pub(super) struct Rows<'a> {
+    pub(super) wanted: &'a Wanted,
+    samples: Vec<Sample>,
+    left_out: BTreeSet<String>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(wanted: &'a Wanted) -> Rows<'a> {
+        Rows { wanted, samples: Vec::new(), left_out: BTreeSet::new() }
+    }
+
+    /// Notes what is passed over.
+    pub(super) fn leave_out(&mut self, what: impl Into<String>) {
+        self.left_out.insert(what.into());
+    }
+
+    /// What a table times: as it says, or as is wanted.
+    pub(super) fn collective(
+        &self,
+        line: usize,
+        said: Option<Collective>,
+    ) -> Result<Collective, TableError> {
+        match (said, self.wanted.collective) {
+            (Some(said), Some(wanted)) if said != wanted => {
+                let what = format!("the table is of `{}`, not of `{}`", said.name(), wanted.name());
+                Err(TableError::at(line, what, "leave out --collective"))
+            }
+            (Some(one), _) | (None, Some(one)) => Ok(one),
+            (None, None) => {
+                let names: Vec<&str> = Collective::ALL.iter().map(|one| one.name()).collect();
+                let remedy = format!("give --collective: {}", names.join(", "));
+                Err(TableError::at(line, "nothing before this row says what was timed", remedy))
+            }
+        }
+    }
+
+    /// On how many ranks it ran: as it says, or as is wanted; messages have two.
+    pub(super) fn ranks(
+        &self,
+        line: usize,
+        of: Collective,
+        said: Option<u32>,
+    ) -> Result<u32, TableError> {
+        let ranks = match (said, self.wanted.ranks) {
+            (Some(said), Some(wanted)) if said != wanted => {
+                let what = format!("the table is of {said} ranks, not of {wanted}");
+                return Err(TableError::at(line, what, "leave out --ranks"));
+            }
+            (Some(ranks), _) | (None, Some(ranks)) => ranks,
+            (None, None) if of == Collective::Message => 2,
+            (None, None) => {
+                let what = "nothing before this row says on how many ranks it ran";
+                return Err(TableError::at(line, what, "give --ranks"));
+            }
+        };
+        if (1..=MOST_RANKS).contains(&ranks) {
+            return Ok(ranks);
+        }
+        let what = format!("{ranks} ranks are none that can be");
+        Err(TableError::at(line, what, format!("write 1 to {MOST_RANKS}")))
+    }
+
+    /// Adds a row. Nothing to be moved, one rank, and a time that was rounded to zero are passed over.
+    pub(super) fn add(&mut self, row: Row<'_>) -> Result<(), TableError> {
+        let collective = self.collective(row.line, row.collective)?;
+        let ranks = self.ranks(row.line, collective, row.ranks)?;
+        for (name, value, most) in
+            [("size", row.bytes, MOST_BYTES), ("time [s]", row.seconds, MOST_SECONDS)]
+        {
+            if !(0.0..=most).contains(&value) {
+                let what = format!("the {name} {value:.3e} is none that can be");
+                return Err(TableError::at(row.line, what, "correct or remove the row"));
+            }
+        }
+        if row.bytes == 0.0 && collective != Collective::Message {
+            self.leave_out("rows of no bytes, which move nothing");
+        } else if ranks < 2 {
+            self.leave_out("tables of one rank, which move nothing");
+        } else if row.seconds == 0.0 {
+            self.leave_out("rows whose time was rounded to 0");
+        } else {
+            self.push(collective, ranks, row);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, collective: Collective, ranks: u32, row: Row<'_>) {
+        let own =
+            [("transport", self.wanted.transport.as_str()), ("collective", collective.name())];
+        let labels = own.iter().chain(row.labels);
+        let labels: BTreeMap<String, String> =
+            labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let operations = row.operations.unwrap_or(1).max(1);
+        self.samples.push(Sample {
+            probe: "collective".to_owned(),
+            labels,
+            settings: BTreeMap::from([
+                ("bytes".to_owned(), row.bytes),
+                ("ranks".to_owned(), f64::from(ranks)),
+            ]),
+            trial: u32::try_from(self.samples.len()).unwrap_or(u32::MAX),
+            operations,
+            seconds: row.seconds * operations as f64,
+            core_seconds: 0.0,
+            observed: BTreeMap::new(),
+            excluded: row.excluded,
+            at: 0.0,
+        });
+    }
+
+    /// All of them; an error if there are none.
+    pub(super) fn imported(self) -> Result<Imported, TableError> {
+        let left_out: Vec<String> = self.left_out.into_iter().collect();
+        if !self.samples.is_empty() {
+            return Ok(Imported { samples: self.samples, left_out });
+        }
+        let why = match left_out.is_empty() {
+            true => String::new(),
+            false => format!(", other than {}", left_out.join(" and ")),
+        };
+        Err(TableError {
+            line: None,
+            what: format!("it has no rows that could be used{why}"),
+            remedy: "check that the file is of this program, with its header lines".to_owned(),
+        })
+    }
+}

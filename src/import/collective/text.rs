@@ -1,0 +1,90 @@
+//! Lines of logs, columns of tables.
+
+use super::TableError;
+
+/// A line without what launchers put before it: `[1,0]<stdout>:` of mpirun, `0:` of srun and prun,
+/// `node1 0:` of PALS.
+pub(super) fn bare(line: &str) -> &str {
+    let mut rest = line.trim();
+    while let Some(shorter) = unlabelled(rest) {
+        rest = shorter.trim_start();
+    }
+    rest
+}
+
+fn unlabelled(line: &str) -> Option<&str> {
+    if line.starts_with('[')
+        && let Some((label, rest)) = line.split_once('>')
+        && (label.ends_with("<stdout") || label.ends_with("<stderr"))
+    {
+        return Some(rest.strip_prefix(':').unwrap_or(rest));
+    }
+    let (label, rest) = line.split_once(": ")?;
+    let mut second = label.split_whitespace().skip(1);
+    let one =
+        second.next().is_none_or(|rank| rank.parse::<u32>().is_ok()) && second.next().is_none();
+    let starts = rest.trim_start().starts_with(|c: char| c == '#' || c.is_ascii_digit());
+    let plain = |c: char| c.is_ascii_alphanumeric() || " .-_".contains(c);
+    (starts && one && label.chars().all(plain)).then_some(rest)
+}
+
+/// Words of a line, without signs of comments before it.
+pub(super) fn words(line: &str) -> Vec<&str> {
+    line.trim_start_matches(['#', ' ', '\t']).split_whitespace().collect()
+}
+
+/// Whether a word is a number as tables have them.
+pub(super) fn is_number(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
+        && word.parse::<f64>().is_ok()
+}
+
+/// Whether a line is a row of a table that has nothing but numbers, if need be a damaged one.
+pub(super) fn is_row(words: &[&str]) -> bool {
+    let numbers = words.iter().take_while(|word| is_number(word)).count();
+    numbers > 0 && (numbers == words.len() || numbers > 1)
+}
+
+/// Whether a line begins as rows do: with whole numbers, `count` of them.
+pub(super) fn begins_with_counts(words: &[&str], count: usize) -> bool {
+    words.len() >= count
+        && words[..count].iter().all(|word| word.chars().all(|c| c.is_ascii_digit()))
+}
+
+/// The number in a column.
+pub(super) fn number(words: &[&str], column: usize, line: usize) -> Result<f64, TableError> {
+    let Some(word) = words.get(column) else {
+        let what = format!("the row ends after {} columns", words.len());
+        return Err(TableError::at(line, what, "join it with its rest, or remove it"));
+    };
+    word.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(|| {
+        let what = format!("`{word}` in column {} is no number", column + 1);
+        TableError::at(
+            line,
+            what,
+            "another program's line may have come in between: mend or remove the row",
+        )
+    })
+}
+
+/// The whole number in a column, of operations or ranks.
+pub(super) fn count(words: &[&str], column: usize, line: usize) -> Result<u64, TableError> {
+    let value = number(words, column, line)?;
+    if value >= 0.0 && value.fract() == 0.0 && value <= 1e15 {
+        return Ok(value as u64);
+    }
+    let what = format!("`{}` in column {} is no count", words[column], column + 1);
+    Err(TableError::at(line, what, "correct or remove the row"))
+}
+
+/// How many seconds the unit of a column is, by its end: `(us)`, `[usec]`, `(msec)`.
+pub(super) fn unit(column: &str) -> Option<f64> {
+    let open = column.rfind(['(', '['])?;
+    match column[open + 1..].trim_end_matches([')', ']']).trim() {
+        "us" | "usec" => Some(1e-6),
+        "ms" | "msec" => Some(1e-3),
+        "s" | "sec" => Some(1.0),
+        "ns" | "nsec" => Some(1e-9),
+        _ => None,
+    }
+}

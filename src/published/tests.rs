@@ -1,0 +1,150 @@
+//! The repository's results hold together, and files that do not are refused.
+
+use super::*;
+
+fn own() -> Published {
+    Published::parse("scaling.toml", SCALING).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn the_repository_has_what_was_published() {
+    let published = own();
+    let find = |series: &str, gpus: u32| {
+        let same = |one: &&PublishedResult| one.series == series && one.gpus == gpus;
+        published.results.iter().find(same).unwrap_or_else(|| panic!("{series} {gpus}")).clone()
+    };
+    let salvaris = find("azure-headline-mixed", 32);
+    assert_eq!((salvaris.measured, salvaris.batch), (23436.0, 256));
+    assert_eq!(salvaris.precision, Precision::Mixed);
+    assert_eq!(find("azure-p100-resnet50-nccl-tcp", 8).measured, 1098.7);
+    assert_eq!(find("tensorflow-dgx1-vgg16-real-b64", 8).measured, 898.0);
+    assert_eq!(find("dlperf-tf115", 32).measured, 9514.64);
+    assert_eq!(find("mxnet-dgx2-fp32", 16).measured, 6338.0);
+    let goyal = find("goyal-growth", 352);
+    assert_eq!((goyal.quantity, goyal.baseline, goyal.measured), (Quantity::StepGrowth, 8, 1.12));
+    let line = SCALING.lines().nth(salvaris.line - 1).expect("a line");
+    assert!(line.contains("23436"), "{line}");
+}
+
+#[test]
+fn held_out_results_are_of_what_no_fit_sees() {
+    let published = own();
+    let fit = |one: &&PublishedResult| one.role() == Role::Fit;
+    // Azure's V100 experiments separate costs per byte from those per tensor; its P100 is held out.
+    for one in published.results.iter().filter(fit) {
+        assert!(one.cluster.starts_with("azure-v100"), "{one:?}");
+    }
+    let count = |role: Role| published.results.iter().filter(|one| one.role() == role).count();
+    assert_eq!(count(Role::Fit), 4 * 6);
+    assert!(count(Role::HeldOut) > 100 && count(Role::Input) > 30);
+    // Every throughput of several GPUs has that of one beside it, but for the headline's.
+    for one in &published.results {
+        let input = |other: &PublishedResult| other.series == one.series && other.gpus == 1;
+        let needed = one.quantity == Quantity::Throughput && !one.series.contains("headline");
+        assert!(!needed || published.results.iter().any(input), "{}", one.series);
+        assert!(!one.source.is_empty() && one.url.starts_with("https://") && one.verified);
+    }
+}
+
+const SMALL: &str = r#"
+[cluster.c]
+about = "two GPUs"
+gpu = "p100-pcie"
+gpus_per_node = 2
+inside = "pcie3-x16"
+[[series]]
+name = "s"
+cluster = "c"
+model = "resnet50"
+precision = "fp32"
+batch = 64
+data = "synthetic"
+transport = "nccl"
+framework = "f"
+quantity = "throughput"
+unit = "samples/s"
+source = "somebody"
+url = "https://example.org"
+provenance = "primary"
+verified = true
+results = [
+    { gpus = 1, measured = 100.0 },
+    { gpus = 2, measured = 190.0, fit = true },
+]
+"#;
+
+#[test]
+fn a_row_more_in_the_file_is_a_result_more() {
+    let before = Published::parse("s", SMALL).expect("results");
+    let more = SMALL
+        .replace("gpus_per_node = 2", "gpus_per_node = 4")
+        .replace("fit = true },", "fit = true },\n    { gpus = 4, measured = 350 },");
+    let after = Published::parse("s", &more).expect("results");
+    assert_eq!((before.results.len(), after.results.len()), (2, 3));
+    let roles: Vec<Role> = after.results.iter().map(PublishedResult::role).collect();
+    assert_eq!(roles, [Role::Input, Role::Fit, Role::HeldOut]);
+    assert_eq!(after.results[2].line, 25);
+    assert_eq!((after.clusters["c"].nics, after.results[0].baseline), (1, 1));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_line_and_a_remedy() {
+    for (from, to, words) in [
+        (
+            "p100-pcie",
+            "p100-pci",
+            "s:4: \"p100-pci\" is no GPU of the catalogue; did you mean \"p100-pcie\"?",
+        ),
+        (
+            "pcie3-x16",
+            "string",
+            "s:6: \"string\" is no interconnect of the catalogue; write one of nvlink1,",
+        ),
+        (
+            "\"resnet50\"",
+            "\"resnet5o\"",
+            "s:10: \"resnet5o\" is no model of the catalogue; did you mean",
+        ),
+        (
+            "cluster = \"c\"",
+            "cluster = \"d\"",
+            "s:9: \"d\" is no cluster of this file; did you mean \"c\"?",
+        ),
+        (
+            "\"samples/s\"",
+            "\"img/s\"",
+            "s:17: the unit of this quantity is \"samples/s\"; write that",
+        ),
+        ("batch = 64", "batch = 0", "s:12: write a number from 1 to 1000000"),
+        ("fp32", "fp31", "s:11: cannot be used: unknown variant `fp31`, expected one of"),
+        (
+            "gpus = 2, ",
+            "gpus = 3, ",
+            "s:24: 3 GPUs are more than one node of \"c\" has, 2; give the cluster",
+        ),
+        ("gpus = 2, ", "gpus = 1, ", "s:24: the throughput of one GPU is an input; remove `fit`"),
+        ("gpus = 1, ", "gpus = 2, ", "s:24: two results are of 2 GPUs; remove one"),
+        ("190.0", "-1", "s:24: write `measured` as a number above 0"),
+        ("190.0", "nan", "s:24: write `measured` as a number above 0"),
+        ("\"somebody\"", "\" \"", "s:18: `source` is empty; write one"),
+        ("verified = true", "verifed = true", "s:21: cannot be used: unknown field `verifed`"),
+        (
+            "\"throughput\"\nunit = \"samples/s\"",
+            "\"efficiency\"\nunit = \"1\"",
+            "s:16: it needs `baseline`; add it",
+        ),
+        ("verified", "baseline = 2\nverified", "s:16: it has no use for `baseline`; remove it"),
+        ("gpus_per_node = 2", "gpus_per_node = 99999", "s:5: write a number from 1 to 1024"),
+    ] {
+        assert!(SMALL.contains(from), "{from}");
+        let error = Published::parse("s", &SMALL.replacen(from, to, 1)).expect_err(to).to_string();
+        assert!(error.contains(words), "{to}: {error}");
+    }
+    let twice = format!("{SMALL}{}", &SMALL[SMALL.find("[[series]]").expect("a series")..]);
+    let error = Published::parse("s", &twice).expect_err("twice").to_string();
+    assert!(error.contains("two series are named \"s\"; rename one"), "{error}");
+    for end in (0..SMALL.len()).step_by(7) {
+        // Whatever is cut off, there is an answer.
+        let _ = Published::parse("s", &SMALL[..end]);
+    }
+}

@@ -1,0 +1,123 @@
+//! Times of collectives as they were published: fitted on every second size, the others predicted.
+
+use super::runs::repository;
+use super::support::{Place, forebay};
+use forebay::fit;
+use forebay::import::collective::{Benchmark, Wanted, read};
+use forebay::measurement::Sample;
+use forebay::profile::{Host, Profile, Provenance};
+use std::collections::BTreeMap;
+use std::fs;
+
+const DEEPBENCH: &str = "calibrate/published/deepbench-allreduce.csv";
+
+/// The table's series by transport and ranks, each in ascending order of sizes.
+fn series() -> Vec<Vec<Sample>> {
+    let text = fs::read_to_string(repository(DEEPBENCH)).expect("the table");
+    let wanted = Wanted { transport: "deepbench".to_owned(), ..Wanted::default() };
+    let samples = read(Benchmark::DeepBench, &text, &wanted).expect("rows").samples;
+    let mut series: BTreeMap<(String, u64), Vec<Sample>> = BTreeMap::new();
+    for sample in samples {
+        let key = (sample.label("transport").to_owned(), sample.setting("ranks") as u64);
+        series.entry(key).or_default().push(sample);
+    }
+    let all: Vec<Vec<Sample>> = series.into_values().collect();
+    let ascends = |pair: &[Sample]| pair[0].setting("bytes") < pair[1].setting("bytes");
+    assert!(all.iter().all(|one| one.len() == 7 && one.windows(2).all(ascends)));
+    assert_eq!(all.len(), 15, "three GPUs, five numbers of ranks");
+    all
+}
+
+fn fitted(samples: &[Sample]) -> Profile {
+    fit::profile(samples, Provenance::default(), Host::default())
+}
+
+#[test]
+fn sizes_that_no_fit_saw_are_predicted() {
+    // System: DeepBench's all-reduce on 2 to 32 GPUs of three kinds. Expectation: the law of every second
+    // size, which knows only which algorithm was the fastest there, gives the others.
+    let mut errors = Vec::new();
+    for one in series() {
+        let (fitting, held_out): (Vec<_>, Vec<_>) =
+            one.into_iter().enumerate().partition(|(index, _)| index % 2 == 0);
+        let fitting: Vec<Sample> = fitting.into_iter().map(|(_, sample)| sample).collect();
+        let profile = fitted(&fitting);
+        let fit = profile.transport.values().flat_map(BTreeMap::values).next().expect("a fit");
+        let law = fit.transport().expect("a law");
+        let error = |sample: &Sample| {
+            (law.seconds(sample.setting("bytes"), 0.0) / sample.seconds_each() - 1.0).abs()
+        };
+        errors.extend(held_out.iter().map(|(_, sample)| error(sample)));
+    }
+    assert_eq!(errors.len(), 45);
+    errors.sort_by(f64::total_cmp);
+    let (median, worst) = (errors[22], errors[44]);
+    assert!(median <= 0.05 && worst <= 0.2, "median {median}, worst {worst}");
+}
+
+#[test]
+fn switches_of_algorithm_are_found_and_not_averaged_away() {
+    // 16 GPUs on two nodes: at 64 MiB the ring was the fastest, slower than NCCL at more than twice the
+    // size. Expectation: a range of its own, and NCCL's line on both sides of it.
+    let all: Vec<Sample> = series().concat();
+    let law = fitted(&all).transport["gtx-1080-ti"]["allreduce-16"].transport().expect("a law");
+    let line = |size: f64| (law.range(size).alpha, law.range(size).beta);
+    assert_eq!(line(26_214_400.0), line(153_440_000.0), "{law:?}");
+    assert_ne!(line(67_108_864.0), line(153_440_000.0));
+    assert!(law.seconds(67_108_864.0, 0.0) > law.seconds(153_440_000.0, 0.0));
+    for (size, measured) in
+        [(26_214_400.0, 9.22128e-3), (67_108_864.0, 56.93717e-3), (153_440_000.0, 53.91406e-3)]
+    {
+        let error = law.seconds(size, 0.0) / measured - 1.0;
+        assert!(error.abs() < 0.03, "{size}: {error}");
+    }
+}
+
+#[test]
+fn a_table_becomes_a_profile_at_once_or_by_its_samples() {
+    let place = Place::new();
+    let table = repository(DEEPBENCH);
+    let table = table.to_str().expect("a path");
+    let text = |arguments: &[&str]| {
+        let output = forebay(arguments).assert().success().get_output().stdout.clone();
+        String::from_utf8(output).expect("text")
+    };
+    place.write("samples.jsonl", &text(&["import", "deepbench", table]));
+    let direct = text(&["import", "deepbench", table, "--format", "profile"]);
+    let direct = Profile::parse("direct", &direct).expect("a profile");
+    let output = place.forebay(&["profile", "fit", "samples.jsonl"]).assert().success();
+    let fitted = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let fitted = Profile::parse("fitted", &fitted).expect("a profile");
+    assert_eq!(direct.transport, fitted.transport);
+    assert_eq!(direct.transport.len(), 3);
+    place.write("p.toml", &direct.to_toml());
+    let shown = place.forebay(&["profile", "show", "p.toml"]).assert().success();
+    let shown = String::from_utf8_lossy(&shown.get_output().stdout).into_owned();
+    assert!(shown.contains("allreduce-32") && shown.contains(" ps/B"), "{shown}");
+    place.forebay(&["profile", "plot", "p.toml", "--output", "figures"]).assert().success();
+    assert!(place.path("figures/transport-titan-x-allreduce-32.svg").exists());
+}
+
+#[test]
+fn tables_that_cannot_be_used_are_refused_in_words() {
+    let place = Place::new();
+    place.write(
+        "osu.txt",
+        "# OSU MPI Allreduce Latency Test v7.0\n# Size  Avg Latency(us)\n8  1.5\n",
+    );
+    place.write("empty.txt", "");
+    let refused = |arguments: &[&str], words: &str| {
+        let assert = place.forebay(arguments).assert().code(2);
+        let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(error.contains(words), "{arguments:?}: {error}");
+    };
+    refused(
+        &["import", "osu", "osu.txt"],
+        "cannot use osu.txt: line 3: nothing before this row says",
+    );
+    refused(&["import", "osu", "osu.txt", "--collective", "dance"], "write one of allreduce");
+    refused(&["import", "osu", "osu.txt", "--ranks", "4", "--name", " "], "--name is empty");
+    refused(&["import", "imb", "empty.txt"], "cannot use empty.txt: it has no rows");
+    refused(&["import", "nccl-tests", "no.txt"], "cannot read no.txt: no such file");
+    place.forebay(&["import", "osu", "osu.txt", "--ranks", "4"]).assert().success();
+}
