@@ -8,7 +8,7 @@
 //! | module | is | names |
 //! |---|---|---|
 //! | [`units`] | quantities as people write them: `"10 Gbit/s"` | |
-//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `collective`, `law`, `profile`, `units` |
+//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `catalogue`, `collective`, `law`, `profile`, `units` |
 //! | [`collective`] | collectives as schedules of transfers, their closed forms, which one a library takes | |
 //! | [`random`] | draws addressed by seed, replication, purpose, entity | `scenario` |
 //! | [`stats`] | intervals, quantiles, MSER-5, histograms | |

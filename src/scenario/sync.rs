@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use gradients::Bucket;
-pub(super) use gradients::OfModel;
+pub(super) use gradients::{Gradient, OfModel};
 pub(super) use transport::Latencies;
 pub use transport::Transport;
 

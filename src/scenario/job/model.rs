@@ -1,6 +1,7 @@
 //! How `[job.model]` is written.
 
 use super::{Catalogue, Device, Launch, StepTime, launch};
+use crate::catalogue;
 use crate::law::StepLaw;
 use crate::profile::Fit;
 use crate::scenario::check::Check;
@@ -9,9 +10,11 @@ use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::number::{Amount, Count};
 use crate::scenario::profile::step_law;
+use crate::scenario::sync::Gradient;
 use crate::units::Time;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// What is trained, and on what.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
@@ -23,9 +26,12 @@ pub(in crate::scenario) struct ModelSettings {
     /// Factor drawn anew for each step and model copy, with mean 1 (default: as the profile says
     /// where it says the step time, otherwise none).
     jitter: Field<Jitter>,
-    /// The model, of those that can be trained here (default: none, and its step takes the time that
-    /// is written).
-    catalogue: Field<Catalogue>,
+    /// The model, of those that can be trained here, or that are known layer by layer (default: none, and
+    /// its step takes the time that is written).
+    catalogue: Field<ModelName>,
+    /// In which floats it is trained, and its gradients are: "fp32", or "mixed" with gradients of 16 bits
+    /// (default: "fp32").
+    precision: Field<Precision>,
     /// What the steps run on: "accelerator", or the node's cores: `{ cpu = { threads = 1 } }`
     /// (default: "accelerator").
     pub(super) device: Field<DeviceSettings>,
@@ -61,12 +67,63 @@ struct StepSettings {
     floor: Field<Amount<Time>>,
 }
 
+/// A model of the catalogue, or one that can be trained here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ModelName {
+    trainable: Option<Catalogue>,
+    known: Option<&'static str>,
+}
+
+/// Floats of a training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Precision {
+    /// 32 bits throughout.
+    Fp32,
+    /// Products and gradients in 16 bits, weights in 32.
+    Mixed,
+}
+
+impl ModelName {
+    /// All names.
+    fn all() -> BTreeSet<&'static str> {
+        Catalogue::ALL.into_iter().map(Catalogue::name).chain(catalogue::MODELS).collect()
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for ModelName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let trainable = Catalogue::ALL.into_iter().find(|model| model.name() == text);
+        let known = catalogue::MODELS.into_iter().find(|name| *name == text);
+        if trainable.is_none() && known.is_none() {
+            let names: Vec<&str> = Self::all().into_iter().collect();
+            let what = format!("unknown model `{text}`, expected one of {}", names.join(", "));
+            return Err(serde::de::Error::custom(what));
+        }
+        Ok(ModelName { trainable, known })
+    }
+}
+
+impl JsonSchema for ModelName {
+    fn schema_name() -> Cow<'static, str> {
+        "ModelName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = Self::all().into_iter().collect();
+        json_schema!({ "type": "string", "enum": names })
+    }
+}
+
 /// A checked model.
 pub(in crate::scenario) struct ResolvedModel {
     pub(super) step: StepTime,
     pub(super) device: Device,
     pub(super) launch: Option<Launch>,
     pub(super) catalogue: Option<Catalogue>,
+    /// Its gradients in the order in which backward makes them; none of a model that is not known.
+    pub(super) gradients: Vec<Gradient>,
     /// Whether the step time is the profile's.
     pub(super) measured: bool,
 }
@@ -80,7 +137,7 @@ impl ModelSettings {
                 Device::Cpu { threads: cpu.threads.get().map_or(1, |threads| threads.small()) }
             }
         };
-        let catalogue = self.catalogue.get().copied();
+        let catalogue = self.catalogue.get().and_then(|model| model.trainable);
         let jitter = match self.jitter.given() {
             Some((at, jitter)) => Some(jitter.resolve(check, at)?),
             None => None,
@@ -94,7 +151,28 @@ impl ModelSettings {
         };
         let jitter = jitter.or(step.jitter.clone());
         let step = StepTime { jitter, ..step };
-        Some(ResolvedModel { step, device, launch, catalogue, measured })
+        let gradients = self.gradients();
+        Some(ResolvedModel { step, device, launch, catalogue, gradients, measured })
+    }
+
+    /// Its gradients, where its layers are known: there after the backward pass of their layer, which takes
+    /// a share of the step by its arithmetic.
+    fn gradients(&self) -> Vec<Gradient> {
+        let known = self.catalogue.get().and_then(|model| model.known);
+        let Some(model) = known.and_then(catalogue::model) else { return Vec::new() };
+        let bytes = match self.precision.get() {
+            Some(Precision::Mixed) => 2.0,
+            _ => 4.0,
+        };
+        let total = (model.flops() + model.backward_flops()) as f64;
+        let mut done = model.flops();
+        let gradients = model.layers.iter().rev().map(|layer| {
+            done += layer.backward_flops();
+            // What has no arithmetic of its own scales and shifts.
+            let tensors = if layer.flops == 0 { 2 } else { 1 };
+            Gradient { bytes: layer.parameters as f64 * bytes, tensors, ready: done as f64 / total }
+        });
+        gradients.filter(|gradient| gradient.bytes > 0.0).collect()
     }
 
     /// The step time that the profile knows.

@@ -26,6 +26,7 @@ const NO_MODEL: ResolvedModel = ResolvedModel {
     device: Device::Accelerator,
     launch: None,
     catalogue: None,
+    gradients: Vec::new(),
     measured: false,
 };
 
@@ -207,7 +208,7 @@ impl JobSettings {
         let cluster = around.cluster?;
         let latencies = Latencies { inside: cluster.node.intra.latency, across: cluster.latency };
         let step = model.step.seconds(batch as f64) / cluster.node.gpu_speed;
-        sync.resolve(check, at, &OfModel { gradients: Vec::new(), step, latencies })
+        sync.resolve(check, at, &OfModel { gradients: model.gradients.clone(), step, latencies })
     }
 
     fn hand_off(&self, check: Check<'_>) -> f64 {
