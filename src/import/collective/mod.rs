@@ -90,4 +90,6 @@ pub fn read(of: Benchmark, text: &str, wanted: &Wanted) -> Result<Imported, Tabl
 }
 
 #[cfg(test)]
+mod nccl_tests;
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,136 @@
+//! nccl-tests of several versions, in text and JSON, alone and in logs.
+
+use super::tests::{imported, row, rows, wanted};
+use super::{Benchmark, read};
+
+/// What a recent version prints.
+pub(super) const NCCL: &str = "\
+# nccl-tests version 2.19.6 nccl-headers=22907 nccl-library=22907
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 4 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 1 iters: 20
+#
+# Using devices
+#  Rank  0 Group  0 Pid  11 on   a device  0 [0x07] NVIDIA A100
+#  Rank  1 Group  0 Pid  11 on   a device  1 [0x0f] NVIDIA A100
+NCCL version 2.29.3+cuda13.1
+#  Rank  2 Group  0 Pid  11 on   a device  2 [0x47] NVIDIA A100
+#  Rank  3 Group  0 Pid  11 on   a device  3 [0x4e] NVIDIA A100
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+           8             2     float     sum      -1    12.50    0.00    0.00       0    11.00    0.00    0.00       0
+a:11:22 [0] NCCL INFO Channel 00/24 :    0   1   2   3
+  1048576        262144     float     sum      -1    50.00   20.97   31.46       0    49.00   21.40   32.10       3
+134217728      33554432     float     sum      -1  1.2e+03  111.85  167.77     N/A   1198.0  112.03  168.05     N/A
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 44.0
+";
+
+#[test]
+fn nccl_tests_give_both_halves_of_each_row() {
+    let found = imported(Benchmark::NcclTests, NCCL, None);
+    let row = |bytes: f64, micro: f64| row("allreduce", 4.0, bytes, micro);
+    let expected = [
+        row(8.0, 12.5),
+        row(8.0, 11.0),
+        row(1_048_576.0, 50.0),
+        row(1_048_576.0, 49.0),
+        row(134_217_728.0, 1200.0),
+        row(134_217_728.0, 1198.0),
+    ];
+    assert_eq!(rows(&found), expected);
+    let buffers: Vec<&str> = found.samples.iter().map(|s| s.label("buffers")).collect();
+    assert_eq!(buffers[..2], ["out-of-place", "in-place"]);
+    let excluded = found.samples.iter().filter_map(|s| s.excluded.as_deref());
+    assert_eq!(excluded.collect::<Vec<_>>(), ["3 results were wrong"]);
+    assert_eq!(found.samples[0].label("transport"), "t");
+}
+
+#[test]
+fn nccl_tests_of_other_versions_and_launchers_are_read() {
+    // As mpirun tags it, without signs, with the time of day, and the program named at the end.
+    let text = "\
+[1,0]<stdout>:  Using devices
+[1,0]<stdout>:  Rank  0 Pid  11 on   a device  0 [0x07] V100
+[1,0]<stdout>:  Rank  1 Pid  12 on   b device  0 [0x07] V100
+[1,0]<stdout>:    size   count    type     time   algbw   busbw  error     time   algbw   busbw  error
+[1,0]<stdout>:     (B)  (elements)           (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+[1,0]<stdout>: 1048576  262144   float   100.00   10.49    5.24  0e+00   100.50   10.43    5.22  0e+00 2026-11-22 03:00:00
+[1,0]<stdout>: # Collective test concluded: all_gather_perf
+";
+    let found = imported(Benchmark::NcclTests, text, None);
+    assert_eq!(rows(&found)[0], row("allgather", 2.0, 1_048_576.0, 100.0));
+    // Columns that `-I 1` adds, and labels of srun and of PALS.
+    let labelled = NCCL
+        .replace("#wrong     time", "#wrong i_min i_max i_p99 i_cv% time")
+        .replace("       0    11.00", "  0 1 2 3 4   11.00")
+        .replace("       0    49.00", "  0 1 2 3 4   49.00")
+        .replace("     N/A   1198.0", "  N/A 1 2 3 4 1198.0");
+    for label in ["0: ", "nid001 0: ", "node-1: "] {
+        let text: Vec<String> = labelled.lines().map(|line| format!("{label}{line}")).collect();
+        let found = imported(Benchmark::NcclTests, &text.join("\n"), None);
+        assert_eq!(rows(&found), rows(&imported(Benchmark::NcclTests, NCCL, None)), "{label}");
+    }
+    // Groups of ranks that run apart.
+    let ranks = |from: u32| {
+        format!("#  Rank  {from} Group  1 Pid  11 on   a device  4 [0x07] NVIDIA A100\n")
+    };
+    let groups =
+        NCCL.replace("NCCL version 2.29.3+cuda13.1\n", &(ranks(0) + &ranks(1) + &ranks(2)));
+    let found = imported(Benchmark::NcclTests, &groups, None);
+    assert_eq!(rows(&found), rows(&imported(Benchmark::NcclTests, NCCL, None)));
+    // Several programs in one log.
+    let other = NCCL.replace("all_reduce", "reduce_scatter").replace("31.46", "15.73");
+    let other =
+        other.replace("32.10", "16.05").replace("167.77", "83.89").replace("168.05", "84.02");
+    let found = imported(Benchmark::NcclTests, &format!("{NCCL}{other}"), None);
+    assert_eq!(
+        (rows(&found)[0].0.as_str(), rows(&found)[6].0.as_str()),
+        ("allreduce", "reduce-scatter")
+    );
+}
+
+#[test]
+fn nccl_tests_of_several_programs_are_kept_apart() {
+    let table = |program: &str, bus: &str| {
+        format!(
+            "# Using devices\n#  Rank  0 Pid 1 on a device 0\n#  Rank  1 Pid 1 on a device 1\n\
+             # size count type redop root time algbw busbw #wrong\n\
+             1048576 262144 float sum -1 100.0 10.49 {bus} 0\n# Collective test concluded: {program}\n"
+        )
+    };
+    // Older versions say at the end what a table was of.
+    let old = table("all_reduce_perf", "10.49") + &table("all_gather_perf", "5.24");
+    let found = imported(Benchmark::NcclTests, &old, None);
+    let names: Vec<String> = rows(&found).into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(names, ["allreduce", "allgather"]);
+    let unknown = "# Collective test starting: hypercube_perf\n".to_owned();
+    let found =
+        imported(Benchmark::NcclTests, &(unknown + &table("hypercube_perf", "5.24") + &old), None);
+    assert_eq!(rows(&found).len(), 2);
+    assert_eq!(found.left_out, ["the table of `hypercube_perf`"]);
+}
+
+#[test]
+fn nccl_tests_in_json_are_read() {
+    let text = r#"{"version": 1, "args": ["./build/all_reduce_perf", "-g", "2"], "env": ["LAST=all_gather_perf"],
+        "devices": [{"rank": 0, "group": 0}, {"rank": 1, "group": 0}, {"rank": 0, "group": 1}],
+        "nccl_version": 22907, "config": {"average": "true"},
+        "results": [
+          {"size": 1048576, "count": 262144, "type": "float", "redop": "sum", "root": "      -1",
+           "out_of_place": {"time": 52.43, "alg_bw": 20.0, "bus_bw": 20.0, "nwrong": "0"},
+           "in_place": {"time": "nan", "alg_bw": "nan", "bus_bw": "nan"}, "actual_iterations": 20}],
+        "average_bus_bandwidth": {"bandwidth": 20.0}}"#;
+    let found = imported(Benchmark::NcclTests, text, None);
+    assert_eq!(rows(&found), [row("allreduce", 2.0, 1_048_576.0, 52.43)]);
+    assert_eq!(found.samples[0].operations, 20);
+    assert_eq!(found.left_out, ["halves of rows without a time"]);
+    let error = |text: &str| {
+        read(Benchmark::NcclTests, text, &wanted(None, None)).expect_err(text).to_string()
+    };
+    assert!(error(&text[..100]).contains("it is no JSON"));
+    assert!(error("{}").contains("it has no `results`"));
+    assert!(error(&text.replace("20.0, \"nwrong", "10.0, \"nwrong")).contains("busbw is 0.500"));
+    assert!(error(&text.replace("all_reduce_perf", "x")).contains("give --collective"));
+}
