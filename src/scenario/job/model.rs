@@ -29,9 +29,6 @@ pub(in crate::scenario) struct ModelSettings {
     /// The model, of those that can be trained here, or that are known layer by layer (default: none, and
     /// its step takes the time that is written).
     catalogue: Field<ModelName>,
-    /// In which floats it is trained, and its gradients are: "fp32", or "mixed" with gradients of 16 bits
-    /// (default: "fp32").
-    precision: Field<Precision>,
     /// What the steps run on: "accelerator", or the node's cores: `{ cpu = { threads = 1 } }`
     /// (default: "accelerator").
     pub(super) device: Field<DeviceSettings>,
@@ -72,16 +69,6 @@ struct StepSettings {
 struct ModelName {
     trainable: Option<Catalogue>,
     known: Option<&'static str>,
-}
-
-/// Floats of a training.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum Precision {
-    /// 32 bits throughout.
-    Fp32,
-    /// Products and gradients in 16 bits, weights in 32.
-    Mixed,
 }
 
 impl ModelName {
@@ -155,22 +142,18 @@ impl ModelSettings {
         Some(ResolvedModel { step, device, launch, catalogue, gradients, measured })
     }
 
-    /// Its gradients, where its layers are known: there after the backward pass of their layer, which takes
+    /// Its gradients in 32 bits, where its layers are known: there after the backward pass of their layer, which takes
     /// a share of the step by its arithmetic.
     fn gradients(&self) -> Vec<Gradient> {
         let known = self.catalogue.get().and_then(|model| model.known);
         let Some(model) = known.and_then(catalogue::model) else { return Vec::new() };
-        let bytes = match self.precision.get() {
-            Some(Precision::Mixed) => 2.0,
-            _ => 4.0,
-        };
         let total = (model.flops() + model.backward_flops()) as f64;
         let mut done = model.flops();
         let gradients = model.layers.iter().rev().map(|layer| {
             done += layer.backward_flops();
             // What has no arithmetic of its own scales and shifts.
             let tensors = if layer.flops == 0 { 2 } else { 1 };
-            Gradient { bytes: layer.parameters as f64 * bytes, tensors, ready: done as f64 / total }
+            Gradient { bytes: 4.0 * layer.parameters as f64, tensors, ready: done as f64 / total }
         });
         gradients.filter(|gradient| gradient.bytes > 0.0).collect()
     }

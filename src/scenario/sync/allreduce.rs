@@ -23,7 +23,9 @@ pub(in crate::scenario) struct AllreduceSettings {
     gradients: Field<Positive<Size>>,
     /// Tensors that they are in, of equal size (default: 1).
     tensors: Field<Count<1, MOST_TENSORS>>,
-    /// Share of a step that backward takes (default: 2/3).
+    /// In which floats the catalogue's gradients are reduced: "fp32" or "fp16" (default: "fp32").
+    precision: Field<Precision>,
+    /// Share of a step that backward takes, of gradients that are given (default: 2/3).
     backward: Field<Share>,
     /// Reduce gradients when so many bytes are there, while backward goes on, as PyTorch does (default:
     /// all together).
@@ -44,6 +46,16 @@ pub(in crate::scenario) struct AllreduceSettings {
     /// Whether each transfer shares links with everything else: "flow", or takes its time on an idle
     /// network: "analytic" (default: "flow").
     fidelity: Field<Fidelity>,
+}
+
+/// Floats that are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Precision {
+    /// Of 32 bits.
+    Fp32,
+    /// Of 16 bits.
+    Fp16,
 }
 
 /// Horovod's tensor fusion.
@@ -120,7 +132,9 @@ impl AllreduceSettings {
             let tensors = self.tensors.get().map_or(1, |tensors| tensors.small());
             return Some(even(bytes, tensors, backward));
         }
-        Some(of.gradients.clone())
+        let part = if self.precision.get() == Some(&Precision::Fp16) { 0.5 } else { 1.0 };
+        let halved = |gradient: &Gradient| Gradient { bytes: part * gradient.bytes, ..*gradient };
+        Some(of.gradients.iter().map(halved).collect())
     }
 
     fn buckets(&self, check: Check<'_>, gradients: &[Gradient], of: &OfModel) -> Vec<Bucket> {

@@ -14,7 +14,9 @@ pub struct Transport {
     pub latency_inside: f64,
     /// The same between nodes [s].
     pub latency: f64,
-    /// Most that one transfer between nodes gets [B/s]; may be infinite.
+    /// Most that one transfer inside a node gets [B/s]; may be infinite.
+    pub per_stream_inside: f64,
+    /// The same between nodes [B/s].
     pub per_stream: f64,
     /// Share of the links between nodes that becomes payload.
     pub efficiency: f64,
@@ -52,7 +54,9 @@ pub(in crate::scenario) struct Costs {
     latency_inside: Field<Amount<Time>>,
     /// Latency of a transfer between nodes (default: `cluster.network.latency`).
     latency: Field<Amount<Time>>,
-    /// Most that one transfer between nodes gets, whatever the links have (default: infinite).
+    /// Most that one transfer inside a node gets, whatever the links have (default: infinite).
+    per_stream_inside: Field<Positive<Bandwidth>>,
+    /// The same between nodes (default: infinite).
     per_stream: Field<Positive<Bandwidth>>,
     /// Share of the links between nodes that becomes payload (default: 1).
     efficiency: Field<Share>,
@@ -109,6 +113,7 @@ pub(super) fn resolve(
     Some(Transport {
         latency_inside: seconds(&costs.latency_inside, of.inside),
         latency: seconds(&costs.latency, of.across),
+        per_stream_inside: rate(&costs.per_stream_inside),
         per_stream: rate(&costs.per_stream),
         efficiency,
         per_tensor: seconds(&costs.per_tensor, 0.0),

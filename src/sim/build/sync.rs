@@ -100,7 +100,7 @@ impl Builder<'_, '_> {
         let gamma = 1.0 / sync.transport.sum;
         let inner = Cost {
             alpha: sync.transport.latency_inside,
-            beta: 1.0 / cluster.node.intra.bandwidth,
+            beta: 1.0 / cluster.node.intra.bandwidth.min(sync.transport.per_stream_inside),
             gamma,
         };
         let on_nic = f64::from(job.copies_per_node.div_ceil(cluster.node.nics));

@@ -100,7 +100,7 @@ impl Ways {
         let across = self.across(from, to);
         let (cap, efficiency) = match across {
             true => (self.transport.per_stream, self.transport.efficiency),
-            false => (f64::INFINITY, 1.0),
+            false => (self.transport.per_stream_inside, 1.0),
         };
         let links = self.route(from, to);
         let group = (!links.is_empty() || cap.is_finite()).then(|| {
