@@ -37,6 +37,7 @@ pub(super) struct FileCluster {
     pub(super) inside: Spanned<String>,
     pub(super) network: Option<Spanned<String>>,
     pub(super) nics: Option<Spanned<u32>>,
+    pub(super) site: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -90,13 +91,18 @@ impl Published {
         })?;
         file.check().map_err(refuse)?;
         let results = file.series.iter().flat_map(|series| series.rows(text)).collect();
-        let clusters = file.cluster.into_iter().map(|(name, cluster)| (name, cluster.into()));
+        let named = |(name, cluster): (String, FileCluster)| {
+            let cluster = cluster.named(&name);
+            (name, cluster)
+        };
+        let clusters = file.cluster.into_iter().map(named);
         Ok(Published { clusters: clusters.collect(), results })
     }
 }
 
-impl From<FileCluster> for Cluster {
-    fn from(of: FileCluster) -> Cluster {
+impl FileCluster {
+    fn named(self, name: &str) -> Cluster {
+        let of = self;
         Cluster {
             about: of.about,
             gpu: of.gpu.into_inner(),
@@ -104,6 +110,7 @@ impl From<FileCluster> for Cluster {
             inside: of.inside.into_inner(),
             network: of.network.map(Spanned::into_inner),
             nics: of.nics.map_or(1, Spanned::into_inner),
+            site: of.site.unwrap_or_else(|| name.to_owned()),
         }
     }
 }

@@ -4,11 +4,18 @@
 //! [`SCALING`]. What can be got wrong there is refused with line and remedy.
 
 mod check;
+mod constants;
 mod file;
+mod fit;
+mod predict;
+mod scenario;
 #[cfg(test)]
 mod tests;
 
+pub use constants::Constants;
 pub use file::PublishedError;
+pub use fit::fit;
+pub use predict::{Compared, Fitted, compare, constants, predict};
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -40,6 +47,8 @@ pub struct Cluster {
     pub network: Option<String>,
     /// Interfaces of a node to it.
     pub nics: u32,
+    /// Whose it is: clusters of one site share what is fitted for a transport.
+    pub site: String,
 }
 
 /// One published result.

@@ -23,6 +23,8 @@ pub use transport::Transport;
 pub struct Sync {
     /// In the order in which they are ready and reduced.
     pub buckets: Vec<Bucket>,
+    /// Most bytes of buckets that are reduced together because they wait together [B]; 0: each alone.
+    pub buffer: u64,
     /// How each is reduced.
     pub reduction: Reduction,
     /// What carries them.
@@ -40,6 +42,8 @@ pub enum Reduction {
     By {
         /// How.
         algorithm: Algorithm,
+        /// Of [`Algorithm::Hierarchical`], how inside nodes and how across.
+        levels: (Algorithm, Algorithm),
         /// Longest piece of a tree or chain [B].
         chunk: Option<u64>,
     },
@@ -64,10 +68,10 @@ impl Reduction {
             Reduction::Auto(library) => {
                 crate::collective::choose(library, operation, bytes, fabric)
             }
-            Reduction::By { algorithm, chunk } => {
-                // As Horovod and NCCL do: parts of a ring inside, each part across by the ranks that have it.
-                let rings = (Algorithm::Ring, Algorithm::Ring, Across::SameIndex);
-                let levels = (algorithm == Algorithm::Hierarchical).then_some(rings);
+            Reduction::By { algorithm, levels: (inner, outer), chunk } => {
+                // As Horovod and NCCL do: each part goes across by the ranks that have it.
+                let levels = (inner, outer, Across::SameIndex);
+                let levels = (algorithm == Algorithm::Hierarchical).then_some(levels);
                 Choice { algorithm, levels, chunk, protocol: None, seconds: None }
             }
         };

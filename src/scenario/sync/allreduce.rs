@@ -37,6 +37,10 @@ pub(in crate::scenario) struct AllreduceSettings {
     /// How: "ring", "binomial-tree", "recursive-doubling", "halving-doubling", "double-binary-tree",
     /// "hierarchical", "flat", "in-switch", or "auto" (default: "auto").
     algorithm: Field<AlgorithmName>,
+    /// Of "hierarchical": how inside nodes (default: "ring").
+    inner: Field<AlgorithmName>,
+    /// Of "hierarchical": how across nodes (default: "ring").
+    outer: Field<AlgorithmName>,
     /// Whose choice "auto" is (default: "nccl").
     library: Field<LibraryName>,
     /// Longest piece that goes through a tree on its own (default: whole buckets).
@@ -118,6 +122,7 @@ impl AllreduceSettings {
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
         Some(Sync {
             buckets: self.buckets(check, &gradients, of),
+            buffer: self.buffer(),
             reduction: self.reduction(check)?,
             transport,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Flow),
@@ -137,6 +142,12 @@ impl AllreduceSettings {
         Some(of.gradients.iter().map(halved).collect())
     }
 
+    /// What is reduced together at most [B].
+    fn buffer(&self) -> u64 {
+        let Some(fusion) = self.fusion.get() else { return 0 };
+        fusion.buffer.get().map_or(64 << 20, |size| size.0.round() as u64)
+    }
+
     fn buckets(&self, check: Check<'_>, gradients: &[Gradient], of: &OfModel) -> Vec<Bucket> {
         if let (Some(at), true) = (self.buckets.at, self.fusion.is_written()) {
             check.wrong(
@@ -147,10 +158,9 @@ impl AllreduceSettings {
         }
         let mut buckets = match self.fusion.get() {
             Some(fusion) => {
-                let buffer = fusion.buffer.get().map_or(64.0 * 1024.0 * 1024.0, |size| size.0);
                 let cycle = fusion.cycle.get().map_or(5e-3, |time| time.0);
                 let share = if of.step > 0.0 { cycle / of.step } else { 0.0 };
-                fused(gradients, buffer, share)
+                fused(gradients, self.buffer() as f64, share)
             }
             None => filled(gradients, self.buckets.get().map_or(f64::INFINITY, |size| size.0)),
         };
@@ -158,6 +168,22 @@ impl AllreduceSettings {
             buckets.iter_mut().for_each(|bucket| bucket.ready = bucket.ready.max(1.0));
         }
         buckets
+    }
+
+    /// How the ranks inside nodes or across them reduce.
+    fn level(&self, check: Check<'_>, name: &Field<AlgorithmName>) -> Option<Algorithm> {
+        let Some((at, name)) = name.given() else {
+            return (!name.is_written()).then_some(Algorithm::Ring);
+        };
+        let algorithm = name.algorithm().filter(|algorithm| *algorithm != Algorithm::Hierarchical);
+        if algorithm.is_none() {
+            check.wrong(
+                at,
+                "a level has an algorithm of its own",
+                "write \"ring\" or \"halving-doubling\"",
+            );
+        }
+        algorithm
     }
 
     fn reduction(&self, check: Check<'_>) -> Option<Reduction> {
@@ -178,7 +204,9 @@ impl AllreduceSettings {
                     check.wrong(at, what, "write \"ring\", \"halving-doubling\" or \"auto\"");
                     return None;
                 }
-                Some(Reduction::By { algorithm, chunk })
+                let inner = self.level(check, &self.inner)?;
+                let outer = self.level(check, &self.outer)?;
+                Some(Reduction::By { algorithm, levels: (inner, outer), chunk })
             }
         }
     }

@@ -65,7 +65,8 @@ pub(super) fn filled(gradients: &[Gradient], least: f64) -> Vec<Bucket> {
     buckets
 }
 
-/// Every `cycle` of a step's time, what is there, in buffers of at most `most` bytes (Horovod's tensor fusion).
+/// Every `cycle` of a step's time, what is there, in buffers of at most `most` bytes (Horovod's tensor fusion);
+/// while those before are reduced, more of them come together.
 pub(super) fn fused(gradients: &[Gradient], most: f64, cycle: f64) -> Vec<Bucket> {
     let mut buckets: Vec<Bucket> = Vec::new();
     let mut open: Option<Gradient> = None;

@@ -1,14 +1,12 @@
 //! What model copies do with their gradients: the ways between them, and how each bucket is reduced.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use crate::collective::{Cost, Fabric, Generation, closed_form};
+use crate::collective::{Cost, Fabric, Generation};
 use crate::engine::Span;
 use crate::fluid::LinkId;
-use crate::scenario::{Bucket, Fidelity, IntraKind, Job, Sync};
-use crate::sim::communication::{BucketRun, Port, Reduction, SyncRun, Ways, idle_seconds};
-use crate::sim::event::Delay;
+use crate::scenario::{Bucket, IntraKind, Job, Sync};
+use crate::sim::communication::{BucketRun, Plan, Port, SyncRun, Ways};
 
 use super::Builder;
 use super::job::JobCopy;
@@ -30,9 +28,6 @@ impl Place {
     }
 }
 
-/// Most transfers that are followed one by one to find the time of a collective on an idle network.
-const MOST_FOLLOWED: u64 = 4_000_000;
-
 impl Builder<'_, '_> {
     /// What the model copies of a job copy on nodes from `node` on do with their gradients.
     pub(super) fn sync(&mut self, of: &JobCopy, node: u32) -> Option<Box<SyncRun>> {
@@ -44,39 +39,23 @@ impl Builder<'_, '_> {
         }
         let ways = self.ways(job, sync, node);
         let step = job.step.seconds(job.batch as f64) / self.scenario.cluster.node.gpu_speed;
-        let mut known: BTreeMap<u64, Reduction> = BTreeMap::new();
-        let mut buckets = Vec::new();
-        for bucket in &sync.buckets {
-            let way = match known.get(&bucket.bytes) {
-                Some(way) => way.clone(),
-                None => self.reduction(job, sync, bucket.bytes, &ways)?,
-            };
-            known.insert(bucket.bytes, way.clone());
+        let bucket = |bucket: &Bucket| {
             // A cycle may end after the step has.
-            let late = (bucket.ready - 1.0).max(0.0) * step;
+            let late = Span::from_seconds((bucket.ready - 1.0).max(0.0) * step);
             let overhead = sync.transport.per_tensor * f64::from(bucket.tensors);
-            let (late, overhead) = (Span::from_seconds(late), Span::from_seconds(overhead));
-            buckets.push(BucketRun { late, overhead, way });
-        }
-        let pieces = pieces(&sync.buckets);
-        Some(Box::new(SyncRun::new(of.number, ranks, pieces, buckets, ways)))
-    }
-
-    fn reduction(&self, job: &Job, sync: &Sync, bytes: u64, ways: &Ways) -> Option<Reduction> {
-        let fabric = self.fabric(job);
-        let collective = sync.reduction.collective(bytes, &fabric);
-        let schedule = Arc::new(collective.schedule().ok()?);
-        if sync.fidelity == Fidelity::Flow {
-            return Some(Reduction::Flow(schedule));
-        }
-        let transfers = schedule.phases().saturating_mul(u64::from(fabric.ranks));
-        let seconds = if transfers <= MOST_FOLLOWED {
-            idle_seconds(ways, &schedule)
-        } else {
-            let (inner, outer) = self.costs(job, sync);
-            closed_form(&collective, &inner, &outer).ok()?
+            BucketRun { bytes: bucket.bytes, late, overhead: Span::from_seconds(overhead) }
         };
-        Some(Reduction::Analytic(Delay::once(seconds)))
+        let buckets = sync.buckets.iter().map(bucket).collect();
+        let plan = Plan {
+            reduction: sync.reduction,
+            fidelity: sync.fidelity,
+            fabric: self.fabric(job),
+            costs: self.costs(job, sync),
+            known: BTreeMap::new(),
+        };
+        let pieces = pieces(&sync.buckets);
+        let run = SyncRun::new(of.number, ranks, pieces, buckets, sync.buffer, plan, ways);
+        Some(Box::new(run))
     }
 
     /// The ranks of `job` as libraries see them.

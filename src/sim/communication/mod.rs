@@ -2,16 +2,17 @@
 //!
 //! - `sync`: buckets of gradients as backward makes them, one after the other on the network,
 //! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for,
-//! - `ways`: the links between ranks,
+//! - `plan`: by which collective gradients of some size are reduced; `ways`: the links between ranks,
 //! - `idle`: how long a collective takes when nothing else is on its way.
 
 mod exchange;
 mod idle;
 mod message;
+mod plan;
 mod sync;
 mod ways;
 
-pub(super) use idle::idle_seconds;
 pub(super) use message::Messages;
-pub(super) use sync::{BucketRun, Reduction, SyncRun};
+pub(super) use plan::Plan;
+pub(super) use sync::{BucketRun, SyncRun};
 pub(super) use ways::{Port, Ways};

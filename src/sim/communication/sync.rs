@@ -1,16 +1,14 @@
 //! Gradients: buckets of them, as backward makes them, reduced one after the other among all model copies of
 //! a job copy; the part of that which backward does not hide.
 
-use std::sync::Arc;
-
 use crate::account::Segment;
-use crate::collective::Schedule;
 use crate::engine::{Span, Time};
 use crate::report::{Cause, StallCause};
 use crate::sim::event::{Clock, Customer, Delay, Event};
 use crate::sim::world::World;
 
 use super::exchange::{Around, Exchange};
+use super::plan::{Plan, Reduction};
 use super::ways::Ways;
 
 /// What the model copies of a job copy do with their gradients.
@@ -19,6 +17,11 @@ pub(in crate::sim) struct SyncRun {
     /// Pieces of a step: share of its time, and buckets that are ready after it.
     pieces: Vec<(f64, u32)>,
     buckets: Vec<BucketRun>,
+    /// Most bytes of buckets that are reduced together because they wait together [B].
+    buffer: u64,
+    plan: Plan,
+    /// What is at hand [B].
+    bytes: u64,
     /// By piece, model copies that have done it in this step.
     done: Vec<u32>,
     ranks: u32,
@@ -34,21 +37,12 @@ pub(in crate::sim) struct SyncRun {
 }
 
 /// A bucket of gradients.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(in crate::sim) struct BucketRun {
+    pub(in crate::sim) bytes: u64,
     /// Time after which it is looked at, from when all have made it, and what comes then, for its tensors.
     pub(in crate::sim) late: Span,
     pub(in crate::sim) overhead: Span,
-    pub(in crate::sim) way: Reduction,
-}
-
-/// How a bucket is reduced.
-#[derive(Debug, Clone)]
-pub(in crate::sim) enum Reduction {
-    /// Transfer by transfer.
-    Flow(Arc<Schedule>),
-    /// In the time that it takes on an idle network.
-    Analytic(Delay),
 }
 
 /// What happens to the bucket at hand.
@@ -69,12 +63,17 @@ impl SyncRun {
         ranks: u32,
         pieces: Vec<(f64, u32)>,
         buckets: Vec<BucketRun>,
+        buffer: u64,
+        plan: Plan,
         ways: Ways,
     ) -> SyncRun {
         SyncRun {
             done: vec![0; pieces.len()],
             pieces,
             buckets,
+            buffer,
+            plan,
+            bytes: 0,
             ranks,
             made: 0,
             made_at: Time::ZERO,
@@ -105,16 +104,28 @@ impl SyncRun {
         }
     }
 
-    /// What comes before the next bucket is reduced, if there is one; it is at hand now.
+    /// What comes before the next bucket is reduced, if there is one; it is at hand now, with those after it
+    /// that wait too and fit.
     fn next(&mut self, now: Time) -> Option<Span> {
         if self.stage != Stage::Idle || self.begun == self.made {
             return None;
         }
         self.stage = Stage::Overhead;
-        self.begun += 1;
-        let bucket = &self.buckets[self.begun as usize - 1];
-        let seen = (self.made_at + bucket.late).max(now);
-        Some(Span(seen.since(now).0.saturating_add(bucket.overhead.0)))
+        let mut overhead = Span::ZERO;
+        self.bytes = 0;
+        let waiting = self.begun as usize..self.made as usize;
+        for bucket in &self.buckets[waiting] {
+            let seen = (self.made_at + bucket.late).max(now);
+            let joins = self.bytes + bucket.bytes <= self.buffer && seen == now;
+            if self.bytes > 0 && !joins {
+                break;
+            }
+            let after = seen.since(now).0.saturating_add(bucket.overhead.0);
+            overhead = Span(overhead.0.saturating_add(after));
+            self.bytes += bucket.bytes;
+            self.begun += 1;
+        }
+        Some(overhead)
     }
 
     /// The bucket at hand is reduced; whether it was the last one.
@@ -158,7 +169,7 @@ impl World<'_> {
             return self.reduced(clock, j);
         }
         sync.stage = Stage::Reducing;
-        match sync.buckets[sync.begun as usize - 1].way.clone() {
+        match sync.plan.of(sync.bytes, &sync.ways) {
             Reduction::Analytic(delay) => {
                 clock.after(delay, Event::Waited(Customer::Reduction(j)));
             }

@@ -1,0 +1,46 @@
+//! What a transport costs beside the links of the catalogue.
+
+/// Costs of a transport, as in `job.sync.allreduce.transport`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Constants {
+    /// Latency of a transfer [s].
+    pub latency: f64,
+    /// Most that a transfer inside a node gets [B/s].
+    pub inside: f64,
+    /// The same between nodes [B/s].
+    pub across: f64,
+    /// Time for each tensor of a bucket [s].
+    pub per_tensor: f64,
+}
+
+/// Latency of a message by remote direct memory access or over NVLink, with the launch of what sends it, as
+/// NCCL's own model of itself takes it [s].
+const DIRECT: f64 = 10e-6;
+/// Latency of a message through the kernel's TCP stack and a cloud's or a rack's switches [s].
+const SOCKETS: f64 = 50e-6;
+
+impl Constants {
+    /// Those of a transport that nothing was fitted for: links by the catalogue, and a latency.
+    #[must_use]
+    pub fn of_kind(transport: &str) -> Constants {
+        let sockets = transport.contains("tcp") || transport.contains("gloo");
+        let latency = if sockets { SOCKETS } else { DIRECT };
+        Constants { latency, inside: f64::INFINITY, across: f64::INFINITY, per_tensor: 0.0 }
+    }
+
+    /// As a scenario says it.
+    pub(super) fn text(&self) -> String {
+        let latency = self.latency;
+        let mut keys = vec![
+            format!("latency = \"{latency} s\""),
+            format!("latency_inside = \"{} s\"", latency.min(DIRECT)),
+            format!("per_tensor = \"{} s\"", self.per_tensor),
+        ];
+        for (key, rate) in [("per_stream_inside", self.inside), ("per_stream", self.across)] {
+            if rate.is_finite() {
+                keys.push(format!("{key} = \"{rate} B/s\""));
+            }
+        }
+        format!("transport.nccl = {{ {} }}", keys.join(", "))
+    }
+}

@@ -1,0 +1,116 @@
+//! A published result as a scenario: the cluster by the catalogue, one GPU as fast as it was measured to be.
+
+use super::constants::Constants;
+use super::{Cluster, Precision, Published, PublishedResult, Quantity};
+use crate::catalogue::{gpu, interconnect};
+use std::fmt::Write;
+
+/// The scenario of a run like that of `result` on `gpus` GPUs, each of which alone takes `seconds` for a step.
+pub(super) fn text(
+    result: &PublishedResult,
+    cluster: &Cluster,
+    gpus: u32,
+    seconds: f64,
+    constants: &Constants,
+) -> String {
+    let per_node = cluster.gpus_per_node.min(gpus);
+    let nodes = gpus.div_ceil(per_node);
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let mut line = |of: String| writeln!(text, "{of}").unwrap_or_default();
+    line(format!("# {} on {gpus} GPUs: {}", result.series, cluster.about));
+    line(format!("name = \"{}\"", result.series));
+    line("[run]\nsteps = 3\nwarm_up = \"off\"\nreplications = 1".to_owned());
+    line(format!("[cluster]\nnodes = {nodes}"));
+    line("[cluster.node]\ncores = 1".to_owned());
+    line(format!("gpus = {per_node}\nnics = {}", cluster.nics));
+    line(format!("intra = {{ kind = \"switch\", bandwidth = \"{} B/s\" }}", inside(cluster)));
+    if let Some(network) = cluster.network.as_deref().and_then(interconnect) {
+        line(format!("[cluster.network]\nnic = \"{} B/s\"", network.bandwidth));
+    }
+    line(
+        "[storage.memory.memory]\n[dataset.d]\nsamples = 1000000000\nsample_size = \"1 B\""
+            .to_owned(),
+    );
+    line(format!("[[job]]\nname = \"job\"\nnodes = {nodes}\nbatch = {}", result.batch));
+    line("dataset = \"d\"\nstorage = \"memory\"\nloader.in-memory = {}".to_owned());
+    line(format!("parallel.data.copies_per_node = {per_node}"));
+    line(format!("model = {{ catalogue = \"{}\", step = \"{seconds} s\" }}", result.model));
+    line("[job.sync.allreduce]\nfidelity = \"analytic\"".to_owned());
+    line(format!("precision = \"{}\"", if sent_in_half(result) { "fp16" } else { "fp32" }));
+    line(grouping(&result.framework).to_owned());
+    line(algorithm(&result.transport).to_owned());
+    line(constants.text());
+    text
+}
+
+/// What a GPU sends to others of its node at most [B/s]: over all of its NVLinks, or PCIe.
+fn inside(cluster: &Cluster) -> f64 {
+    let links = gpu(&cluster.gpu).and_then(|gpu| gpu.nvlink);
+    let number = links.filter(|(name, _)| *name == cluster.inside).map_or(1, |(_, links)| links);
+    interconnect(&cluster.inside).map_or(1.0, |link| link.bandwidth) * f64::from(number)
+}
+
+/// How a program groups gradients.
+fn grouping(framework: &str) -> &'static str {
+    if framework.contains("Horovod") {
+        "fusion = { buffer = \"64 MiB\", cycle = \"5 ms\" }"
+    } else {
+        "buckets = \"25 MiB\""
+    }
+}
+
+/// How a transport adds up.
+fn algorithm(transport: &str) -> &'static str {
+    if transport.contains("halving-doubling") {
+        "algorithm = \"hierarchical\"\ninner = \"ring\"\nouter = \"halving-doubling\""
+    } else if transport.contains("parameter-server") {
+        "algorithm = \"flat\""
+    } else {
+        "algorithm = \"ring\""
+    }
+}
+
+/// How long one GPU alone takes for a step [s], as far as it is published: as the series says itself, as
+/// throughput and efficiency of equal runs imply, as another series of equal runs says, or as the smallest
+/// run does that efficiency is relative to.
+pub(super) fn alone(published: &Published, result: &PublishedResult) -> Option<f64> {
+    let like = |other: &&PublishedResult| {
+        other.model == result.model
+            && other.precision == result.precision
+            && other.batch == result.batch
+            && (other.cluster == result.cluster)
+    };
+    let rate = |of: &dyn Fn(&PublishedResult) -> bool, quantity: Quantity| {
+        let mut all = published.results.iter().filter(like);
+        all.find(|other| other.quantity == quantity && of(other))
+    };
+    let batch = f64::from(result.batch);
+    let own = |other: &PublishedResult| other.gpus == 1 && other.series == result.series;
+    if let Some(one) = rate(&own, Quantity::Throughput) {
+        return Some(batch / one.measured);
+    }
+    let same = |other: &PublishedResult| {
+        other.gpus == result.gpus && other.transport == result.transport && other.baseline == 1
+    };
+    let pair = |of: &PublishedResult| of.gpus == result.gpus && of.source == result.source;
+    if let (Some(throughput), Some(efficiency)) =
+        (rate(&pair, Quantity::Throughput), rate(&same, Quantity::Efficiency))
+    {
+        let one = throughput.measured / (f64::from(result.gpus) * efficiency.measured);
+        return Some(batch / one);
+    }
+    if let Some(one) = rate(&|other| other.gpus == 1, Quantity::Throughput) {
+        return Some(batch / one.measured);
+    }
+    let epoch = rate(&|other| other.gpus == result.baseline, Quantity::EpochTime)?;
+    let samples = epoch.samples? as f64;
+    Some(batch * f64::from(epoch.gpus) * epoch.measured / samples)
+}
+
+/// Whether gradients are sent in 16 bits: those of networks that NVIDIA's own programs train in mixed precision
+/// are; `tf_cnn_benchmarks` keeps its variables, and their gradients, in 32.
+fn sent_in_half(result: &PublishedResult) -> bool {
+    let all = result.framework.contains("tf_cnn_benchmarks");
+    result.precision == Precision::Mixed && !all
+}
