@@ -2,11 +2,10 @@
 //! simulated world (`sim::trainer`) without pipelines.
 
 use super::state::State;
-use crate::account::{NOBODY, Segment, Steps, blame};
+use crate::account::{Segment, Steps, blame};
 use crate::engine::Time;
-use crate::report::{Cause, StallCause};
+use crate::report::{Cause, QueueTotals, StallCause};
 use crate::scenario::{BatchInterval, Goal};
-use std::collections::VecDeque;
 
 /// The model copies of a job copy and what they have done.
 #[derive(Debug)]
@@ -14,8 +13,6 @@ pub(crate) struct Training {
     pub(crate) interval: BatchInterval,
     pub(crate) goal: Goal,
     pub(crate) devices: Vec<Device>,
-    /// Devices that starve, in order of arrival.
-    pub(crate) waiters: VecDeque<u32>,
     pub(crate) steps: Steps,
     /// Devices that have done the step in progress.
     arrived: usize,
@@ -25,6 +22,8 @@ pub(crate) struct Training {
 /// An accelerator with one model copy.
 #[derive(Debug, Default)]
 pub(crate) struct Device {
+    /// The loader that feeds it.
+    loader: usize,
     /// The step that it is at.
     pub(crate) step: u64,
     /// Since when it does what it does.
@@ -59,16 +58,22 @@ impl Device {
 }
 
 impl Training {
-    pub(crate) fn new(interval: BatchInterval, goal: Goal, devices: u32) -> Training {
+    /// Without devices.
+    pub(crate) fn new(interval: BatchInterval, goal: Goal) -> Training {
         Training {
             interval,
             goal,
-            devices: (0..devices).map(|_| Device::default()).collect(),
-            waiters: VecDeque::new(),
+            devices: Vec::new(),
             steps: Steps::new(Time::ZERO),
             arrived: 0,
             segments: Vec::new(),
         }
+    }
+
+    /// Adds so many devices, fed by `loader`.
+    pub(super) fn add_devices(&mut self, loader: usize, number: u32) {
+        let device = |_| Device { loader, ..Device::default() };
+        self.devices.extend((0..number).map(device));
     }
 
     fn is_complete(&self) -> bool {
@@ -87,30 +92,34 @@ impl State {
     fn begin_step(&mut self, now: Time, d: u32) {
         let training = &mut self.training;
         let device = &mut training.devices[d as usize];
+        let l = device.loader;
         device.since = now;
-        if !training.interval.is_fresh(device.step, device.on_batch, self.queue.level()) {
+        let level = self.loaders[l].queue.level();
+        if !training.interval.is_fresh(device.step, device.on_batch, level) {
             self.compute(now, d);
             return;
         }
         device.on_batch = 0;
-        self.want_request(now);
-        let training = &mut self.training;
-        if training.waiters.is_empty() && self.queue.has_batch() {
-            self.queue.served_at_once();
+        self.want_request(now, l);
+        let loader = &mut self.loaders[l];
+        if loader.waiters.is_empty() && loader.queue.has_batch() {
+            loader.queue.served_at_once();
             self.take_batch(now, d);
-            self.unblock(now, self.stages.len() - 1, NOBODY);
+            self.unblock_last(now, l);
             return;
         }
-        training.waiters.push_back(d);
-        self.queue.begin_wait(now);
+        loader.waiters.push_back(d);
+        loader.queue.begin_wait(now);
         self.trace_device(now, d, "starving");
     }
 
     fn take_batch(&mut self, now: Time, d: u32) {
-        self.training.devices[d as usize].samples = self.queue.batch();
-        self.training.steps.add_fresh(self.queue.take(now));
-        self.trace_level(now);
-        self.replace_request(now);
+        let l = self.training.devices[d as usize].loader;
+        let queue = &mut self.loaders[l].queue;
+        self.training.devices[d as usize].samples = queue.batch();
+        self.training.steps.add_fresh(queue.take(now));
+        self.trace_level(now, l);
+        self.replace_request(now, l);
         self.compute(now, d);
     }
 
@@ -125,31 +134,36 @@ impl State {
         self.trace_device(now, d, "compute");
     }
 
-    /// Worker `w` puts samples into the queue, which has room.
-    pub(crate) fn enqueue(&mut self, now: Time, w: u32, samples: u64) {
-        self.queue.put(now, samples);
-        self.in_progress -= samples;
-        self.trace_level(now);
-        let mut served = false;
-        while let Some(d) = self.training.waiters.front().copied() {
-            if !self.queue.has_batch() {
-                break;
-            }
-            served = true;
+    /// Worker `w` puts samples into its loader's queue, which has room.
+    pub(super) fn enqueue(&mut self, now: Time, w: u32, samples: u64) {
+        let l = self.workers[w as usize].loader;
+        let loader = &mut self.loaders[l];
+        loader.queue.put(now, samples);
+        loader.in_progress -= samples;
+        let served = !loader.waiters.is_empty() && loader.queue.has_batch();
+        self.trace_level(now, l);
+        if served {
+            self.serve(now, l, w);
+        }
+    }
+
+    /// Worker `w` has put in what the devices waited for that can be served now.
+    fn serve(&mut self, now: Time, l: usize, w: u32) {
+        while self.loaders[l].queue.has_batch()
+            && let Some(d) = self.loaders[l].waiters.pop_front()
+        {
             self.end_starving(now, d, w);
             self.take_batch(now, d);
         }
-        if served {
-            self.unblock(now, self.stages.len() - 1, NOBODY);
-        }
+        self.unblock_last(now, l);
     }
 
     /// Worker `w` has put in what device `d` starved for.
     fn end_starving(&mut self, now: Time, d: u32, w: u32) {
         let training = &mut self.training;
-        training.waiters.pop_front();
-        self.queue.end_wait(now);
-        let since = training.devices[d as usize].since;
+        let device = &training.devices[d as usize];
+        let since = device.since;
+        self.loaders[device.loader].queue.end_wait(now);
         let mut segments = std::mem::take(&mut training.segments);
         segments.clear();
         let workers = &self.workers;
@@ -219,10 +233,12 @@ impl State {
     }
 
     fn record_step(&mut self, now: Time) {
+        let mut queue = QueueTotals::default();
+        self.loaders.iter_mut().for_each(|loader| queue += loader.queue.totals(now));
         let training = &mut self.training;
         training.arrived = 0;
         let samples = training.devices.iter().map(|device| device.samples).sum();
-        training.steps.complete(now, samples, self.queue.totals(now));
+        training.steps.complete(now, samples, queue);
     }
 
     /// The job is over.
@@ -231,8 +247,8 @@ impl State {
             return;
         }
         self.ended = Some(now);
-        while self.training.waiters.pop_front().is_some() {
-            self.queue.end_wait(now);
+        for loader in &mut self.loaders {
+            loader.waiters.drain(..).for_each(|_| loader.queue.end_wait(now));
         }
         self.wakes.extend(0..(self.workers.len() + self.training.devices.len()) as u32);
         for d in 0..self.training.devices.len() as u32 {
@@ -247,9 +263,10 @@ impl State {
         }
     }
 
-    fn trace_level(&mut self, now: Time) {
-        if let (Some(recorder), Some(track)) = (&mut self.recorder, self.level_track) {
-            recorder.count(track, now, self.queue.level() as f64);
+    fn trace_level(&mut self, now: Time, l: usize) {
+        let loader = &self.loaders[l];
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, loader.level_track) {
+            recorder.count(track, now, loader.queue.level() as f64);
         }
     }
 }

@@ -97,6 +97,7 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
 fn threads(job: &Job) -> u64 {
     let workers: u64 = job.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum();
     let launching = job.launch.as_ref().map_or(0, |launch| u64::from(launch.threads) - 1);
+    let workers = u64::from(job.loaders_per_node()) * workers;
     u64::from(job.copies) * (workers + u64::from(job.copies_per_node) * (1 + launching))
 }
 
@@ -178,12 +179,6 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
             "a live run does not emulate the cache through which `{name}` reads: leave out the cache of \
              `{}`, or mount what has it and name its directory with --directory",
             storage.name
-        ));
-    }
-    if job.loaders_per_node() > 1 {
-        return refuse(format!(
-            "each model copy of `{name}` has a loader of its own, and a live run has one for all: leave \
-             out `parallel.data.loaders`, or write `copies` of the job"
         ));
     }
     if job.loader.generator.is_some() {

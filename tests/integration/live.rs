@@ -62,6 +62,16 @@ fn jobs_run_side_by_side_and_leave_nothing() {
 }
 
 #[test]
+fn model_copies_have_loaders_of_their_own() {
+    let place = place();
+    let ranks = "job.parallel={ data = { copies_per_node = 2, loaders = \"per-rank\" } }";
+    let report = report(&place, &["--set", "cluster.node.gpus=4", "--set", ranks]);
+    assert_eq!(report["jobs"][0]["steps"]["mean"], 5.0);
+    let queue = &report["jobs"][0]["queue"];
+    assert_eq!(queue["capacity"], 16, "8 samples for each of two: {queue}");
+}
+
+#[test]
 fn every_sample_of_shards_is_read() {
     let place = place();
     let keys =

@@ -29,6 +29,7 @@ mod plot;
 mod profile;
 mod published;
 mod python_random;
+mod ranks;
 mod readahead;
 mod runs;
 mod samplers;
