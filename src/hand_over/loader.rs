@@ -1,7 +1,7 @@
 //! A loader: its node's, or that of one model copy.
 
 use super::state::Item;
-use crate::account::{HandOver, Queue, Requests, Tuner};
+use crate::account::{HandOver, Polling, Queue, Requests, Tuner};
 use crate::engine::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,6 +12,8 @@ pub(crate) struct LoaderRun {
     pub(crate) queue: Queue,
     /// What it was asked for, if it makes batches on request.
     pub(crate) requests: Option<Requests>,
+    /// Who sleeps, where nobody is woken.
+    pub(crate) polling: Option<Polling>,
     /// How many workers of a stage work at once, if that is tuned.
     pub(crate) tuner: Option<Tuner>,
     /// Samples that the reading may take in all.
@@ -39,6 +41,7 @@ impl LoaderRun {
         LoaderRun {
             queue: Queue::new(1, 1, false, 0, Time::ZERO),
             requests: None,
+            polling: None,
             tuner: None,
             quota,
             started: 0,

@@ -1,13 +1,15 @@
 //! The bounded buffers between loaders and trainers, with their threads: who waits for whom, and
-//! who is woken. The live world runs job copies through it, the probe `queue` times it.
+//! who is woken, or sleeps and looks again. The live world runs job copies through it, the probe `queue` times it.
 //!
 //! - `State`: loaders with their stages, workers, requests and last buffers, devices, and the rules of handing over,
 //! - `Shared`: the lock around it, and the threads that sleep before it.
 //!
 //! Nothing here looks at a clock: who uses it brings a `Watch`.
 
+mod batches;
 mod loader;
 mod plain;
+mod polling;
 mod requests;
 mod shared;
 mod stages;

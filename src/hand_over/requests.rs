@@ -38,20 +38,6 @@ impl State {
             }
         }
     }
-
-    /// Worker `w` has made `item` for the trainer.
-    pub(super) fn deliver(&mut self, now: Time, w: u32, item: &Item) {
-        let l = self.workers[w as usize].loader;
-        let Some(requests) = &mut self.loaders[l].requests else {
-            return self.enqueue(now, w, item.samples);
-        };
-        requests.finish(now, item.sequence);
-        while let Some(requests) = &mut self.loaders[l].requests
-            && let Some(samples) = requests.hand_out()
-        {
-            self.enqueue(now, w, samples);
-        }
-    }
 }
 
 impl LoaderRun {

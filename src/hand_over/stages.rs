@@ -9,7 +9,7 @@ use crate::report::Cause;
 impl State {
     /// Gives worker `w` its next input, if there is one.
     pub(super) fn take_input(&mut self, now: Time, w: u32) {
-        if !self.may_work(now, w) {
+        if !self.may_work(now, w) || self.finds_enough(now, w) {
             return;
         }
         let item = self.next_input(now, w);
@@ -55,10 +55,7 @@ impl State {
     fn begin_item(&mut self, now: Time, w: u32, item: Item) {
         let worker = &mut self.workers[w as usize];
         (worker.item, worker.since, worker.working) = (item, now, true);
-        if worker.parked {
-            worker.parked = false;
-            self.wakes.push(w);
-        }
+        self.wake_worker(w);
         // What the stage does overwrites this; what is left is the cost of handing over.
         self.note(now, w, Activity::Doing(Cause::Decode));
     }

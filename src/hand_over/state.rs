@@ -46,8 +46,10 @@ pub(crate) struct WorkerRun {
     pub(crate) since: Time,
     /// Whether it has an item to work on.
     pub(crate) working: bool,
-    /// Whether its thread sleeps.
+    /// Whether its thread sleeps until it is woken.
     pub(crate) parked: bool,
+    /// Until when it sleeps before it looks for input, if it does.
+    pub(super) asleep: Option<Time>,
     pub(crate) timeline: Timeline,
     pub(crate) track: Option<u32>,
 }
@@ -160,6 +162,20 @@ impl State {
     pub(crate) fn settle(&mut self, now: Time) {
         while let Some(w) = self.runnable.pop_front() {
             self.take_input(now, w);
+        }
+    }
+
+    /// The thread of worker `w` has something to do, or to sleep for.
+    pub(super) fn wake_worker(&mut self, w: u32) {
+        if std::mem::take(&mut self.workers[w as usize].parked) {
+            self.wakes.push(w);
+        }
+    }
+
+    /// The same of device `d`.
+    pub(super) fn wake_device(&mut self, d: u32) {
+        if std::mem::take(&mut self.training.devices[d as usize].parked) {
+            self.wakes.push(self.workers.len() as u32 + d);
         }
     }
 

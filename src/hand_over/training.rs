@@ -2,7 +2,7 @@
 //! simulated world (`sim::trainer`) without pipelines.
 
 use super::state::State;
-use crate::account::{Segment, Steps, blame};
+use crate::account::{Segment, Steps};
 use crate::engine::Time;
 use crate::report::{Cause, QueueTotals, StallCause};
 use crate::scenario::{BatchInterval, Goal};
@@ -16,27 +16,30 @@ pub(crate) struct Training {
     pub(crate) steps: Steps,
     /// Devices that have done the step in progress.
     arrived: usize,
-    segments: Vec<Segment>,
+    /// Scratch space for causes.
+    pub(super) segments: Vec<Segment>,
 }
 
 /// An accelerator with one model copy.
 #[derive(Debug, Default)]
 pub(crate) struct Device {
     /// The loader that feeds it.
-    loader: usize,
+    pub(super) loader: usize,
     /// The step that it is at.
     pub(crate) step: u64,
     /// Since when it does what it does.
     pub(crate) since: Time,
     /// Whether its thread is to carry out a step.
     pub(crate) go: bool,
-    /// Whether its thread sleeps.
+    /// Whether its thread sleeps until it is woken.
     pub(crate) parked: bool,
+    /// Until when it sleeps before it looks for a batch, if it does.
+    pub(super) asleep: Option<Time>,
     /// Samples of the batch at hand, and steps on it.
     pub(crate) samples: u64,
     on_batch: u64,
     /// Its waits in the step in progress.
-    waits: Vec<Segment>,
+    pub(super) waits: Vec<Segment>,
     pub(crate) track: Option<u32>,
 }
 
@@ -88,95 +91,26 @@ impl State {
         }
     }
 
-    /// Device `d` begins its next step, if it need not wait for a batch.
+    /// Device `d` begins its next step.
     fn begin_step(&mut self, now: Time, d: u32) {
         let training = &mut self.training;
         let device = &mut training.devices[d as usize];
-        let l = device.loader;
         device.since = now;
-        let level = self.loaders[l].queue.level();
+        let level = self.loaders[device.loader].queue.level();
         if !training.interval.is_fresh(device.step, device.on_batch, level) {
             self.compute(now, d);
             return;
         }
         device.on_batch = 0;
-        self.want_request(now, l);
-        let loader = &mut self.loaders[l];
-        if loader.waiters.is_empty() && loader.queue.has_batch() {
-            loader.queue.served_at_once();
-            self.take_batch(now, d);
-            self.unblock_last(now, l);
-            return;
-        }
-        loader.waiters.push_back(d);
-        loader.queue.begin_wait(now);
-        self.trace_device(now, d, "starving");
+        self.want_batch(now, d);
     }
 
-    fn take_batch(&mut self, now: Time, d: u32) {
-        let l = self.training.devices[d as usize].loader;
-        let queue = &mut self.loaders[l].queue;
-        self.training.devices[d as usize].samples = queue.batch();
-        self.training.steps.add_fresh(queue.take(now));
-        self.trace_level(now, l);
-        self.replace_request(now, l);
-        self.compute(now, d);
-    }
-
-    fn compute(&mut self, now: Time, d: u32) {
+    pub(super) fn compute(&mut self, now: Time, d: u32) {
         let device = &mut self.training.devices[d as usize];
         (device.since, device.go) = (now, true);
         device.on_batch += 1;
-        if device.parked {
-            device.parked = false;
-            self.wakes.push(self.workers.len() as u32 + d);
-        }
+        self.wake_device(d);
         self.trace_device(now, d, "compute");
-    }
-
-    /// Worker `w` puts samples into its loader's queue, which has room.
-    pub(super) fn enqueue(&mut self, now: Time, w: u32, samples: u64) {
-        let l = self.workers[w as usize].loader;
-        let loader = &mut self.loaders[l];
-        loader.queue.put(now, samples);
-        loader.in_progress -= samples;
-        let served = !loader.waiters.is_empty() && loader.queue.has_batch();
-        self.trace_level(now, l);
-        if served {
-            self.serve(now, l, w);
-        }
-    }
-
-    /// Worker `w` has put in what the devices waited for that can be served now.
-    fn serve(&mut self, now: Time, l: usize, w: u32) {
-        while self.loaders[l].queue.has_batch()
-            && let Some(d) = self.loaders[l].waiters.pop_front()
-        {
-            self.end_starving(now, d, w);
-            self.take_batch(now, d);
-        }
-        self.unblock_last(now, l);
-    }
-
-    /// Worker `w` has put in what device `d` starved for.
-    fn end_starving(&mut self, now: Time, d: u32, w: u32) {
-        let training = &mut self.training;
-        let device = &training.devices[d as usize];
-        let since = device.since;
-        self.loaders[device.loader].queue.end_wait(now);
-        let mut segments = std::mem::take(&mut training.segments);
-        segments.clear();
-        let workers = &self.workers;
-        blame(|w| &workers[w as usize].timeline, w, since, now, &mut segments);
-        segments.iter().for_each(|segment| training.steps.add_stall(*segment));
-        let track = training.devices[d as usize].track;
-        if let (Some(recorder), Some(track)) = (&mut self.recorder, track) {
-            recorder.causes(track, &segments);
-        }
-        if training.devices.len() > 1 {
-            training.devices[d as usize].waits.extend(segments.iter().rev());
-        }
-        training.segments = segments;
     }
 
     /// Device `d` has done its part of a step, except for `waits` while it was at it, in order.
@@ -256,17 +190,10 @@ impl State {
         }
     }
 
-    fn trace_device(&mut self, now: Time, d: u32, name: &'static str) {
+    pub(super) fn trace_device(&mut self, now: Time, d: u32, name: &'static str) {
         let track = self.training.devices[d as usize].track;
         if let (Some(recorder), Some(track)) = (&mut self.recorder, track) {
             recorder.begin(track, now, name);
-        }
-    }
-
-    fn trace_level(&mut self, now: Time, l: usize) {
-        let loader = &self.loaders[l];
-        if let (Some(recorder), Some(track)) = (&mut self.recorder, loader.level_track) {
-            recorder.count(track, now, loader.queue.level() as f64);
         }
     }
 }

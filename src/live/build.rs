@@ -1,7 +1,7 @@
 //! What the threads of a job copy share, before its start.
 
 use super::job::Part;
-use crate::account::{HandOver, Queue, Recorder, Requests, Tuner};
+use crate::account::{HandOver, Polling, Queue, Recorder, Requests, Tuner};
 use crate::engine::Time;
 use crate::hand_over::{State, Training};
 use crate::scenario::{Job, Scenario};
@@ -17,6 +17,7 @@ pub(super) fn state(scenario: &Scenario, part: &Part) -> State {
         let stages = stages.map(|(index, of)| (stage(index), of.workers));
         let loader = state.add_loader(goal.quota, stages, job.copies_per_loader());
         loader.tuner = Tuner::of(job);
+        loader.polling = Polling::of(job);
         loader.requests = Requests::of(job, &scenario.datasets[job.dataset], goal.quota);
         if let (Some(requests), true, 0) = (&mut loader.requests, part.trace, rank) {
             requests.record();

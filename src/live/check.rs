@@ -181,12 +181,6 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
             storage.name
         ));
     }
-    if job.loader.generator.is_some() {
-        return refuse(format!(
-            "a live run does not look for batches every 50 ms as the loader of `{name}` does: leave out \
-             `loader.keras.generator`"
-        ));
-    }
     if job.kernel().is_some() {
         return refuse(format!(
             "the loader of `{name}` decodes on a GPU, and a live run has none for it: leave out \

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::account::{Queue, Recorder, Requests, Segment, Tuner};
+use crate::account::{Polling, Queue, Recorder, Requests, Segment, Tuner};
 use crate::cache::Cache;
 use crate::engine::{self, Calendar, Model, Time};
 use crate::fluid::{GroupId, LinkId, Network};
@@ -19,7 +19,6 @@ use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event};
 use super::gpus::Gpu;
 use super::limiter::Limiter;
-use super::polling::Polling;
 use super::ranges::Fetches;
 use super::read::{Mount, ShardCursor, Source};
 use super::sizes::Sizes;

@@ -72,6 +72,13 @@ fn model_copies_have_loaders_of_their_own() {
 }
 
 #[test]
+fn the_old_enqueuer_of_keras_reads_files() {
+    let loader = "job.loader={ keras = { workers = 2, generator = { distinct = 0.5 } } }";
+    let report = report(&place(), &["--set", loader]);
+    assert_eq!(report["jobs"][0]["steps"]["mean"], 5.0);
+}
+
+#[test]
 fn every_sample_of_shards_is_read() {
     let place = place();
     let keys =
