@@ -70,8 +70,8 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
     }
     if let Some(background) = scenario.background.first() {
         return refuse(format!(
-            "the background load `{}` is on machines that are not ours: a live run has only the \
-             scenario's jobs",
+            "the background load `{}` is on machines that are not ours, and a live run has only the \
+             scenario's jobs: leave out `background`",
             background.name
         ));
     }
@@ -88,7 +88,8 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
     let threads: u64 = scenario.jobs.iter().map(threads).sum();
     if threads > MOST_THREADS {
         return refuse(format!(
-            "{threads} threads are more than a machine starts: at most {MOST_THREADS}"
+            "{threads} threads are more than a machine starts: write fewer workers or `copies`, for at \
+             most {MOST_THREADS} threads"
         ));
     }
     Ok(())
@@ -200,7 +201,10 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
         ));
     }
     if matches!(dataset.sizes, SampleSizes::Table { .. }) {
-        return refuse("a table of sample sizes can only be simulated".to_owned());
+        return refuse(format!(
+            "the sizes of `{}` are a table, which can only be simulated: write `sample_size`",
+            dataset.name
+        ));
     }
     if matches!(dataset.layout, Layout::RowGroups(_) | Layout::OneFile { opened: false, .. }) {
         return refuse(format!(

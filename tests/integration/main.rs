@@ -31,6 +31,7 @@ mod published;
 mod python_random;
 mod ranks;
 mod readahead;
+mod refusals;
 mod runs;
 mod samplers;
 mod scenarios;

@@ -96,6 +96,20 @@ fn ranks_share_an_epoch_out() {
     }
 }
 
+#[test]
+fn ranks_share_the_last_batches_out() {
+    // System: 45 samples for two ranks, batches of 4, an epoch and a half. Expectation: both worlds train on
+    // batches of the same sizes in every step, the last of an epoch smaller ones.
+    let loader = "pytorch = { workers = 2, drop_last = false }";
+    let text = of("per-rank", 4, "\"100 us\"", "step = \"100 us\"", loader);
+    let mut scenario = written(&text.replace("samples = 1000", "samples = 45"), &[]);
+    scenario.run.stop = Stop::Epochs(1.5);
+    let sizes = worlds(&scenario)
+        .map(|(_, job)| job.steps.iter().map(|step| step.samples).collect::<Vec<u64>>());
+    assert_eq!(sizes[0], sizes[1]);
+    assert!(sizes[0].iter().any(|samples| *samples < 8), "{sizes:?}");
+}
+
 /// Steps that took more than a quarter of a second.
 fn slow(job: &JobOutcome) -> Vec<usize> {
     let starts = [job.start].into_iter().chain(job.steps.iter().map(|step| step.end));
