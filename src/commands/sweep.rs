@@ -31,7 +31,9 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
         &plan,
         &pool,
         || bar.inc(1),
-        |index, rows| match out.put(index, &points[index].key, rows) {
+        |index, rows| match points::whole(&grid, index, rows)
+            .and_then(|rows| out.put(index, &points[index].key, rows))
+        {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 interrupt::raise();

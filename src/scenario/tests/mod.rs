@@ -4,6 +4,7 @@ mod any;
 mod bad;
 mod contradictions;
 mod distributions;
+mod endless;
 mod files;
 mod good;
 mod hostile;
