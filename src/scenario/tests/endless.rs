@@ -46,3 +46,29 @@ fn memory_lets_cores_get_something_done() {
         assert_said(&scenario("", "memory_bandwidth = \"1 B/s\"", &job), words);
     }
 }
+
+#[test]
+fn a_sample_takes_no_more_requests_than_can_be_simulated() {
+    // System: samples of 10 MB. Expectation: 1e6 requests of 10 B are the most; a row group's columns
+    // share its bytes.
+    for (layout, words) in [
+        (
+            "file-per-sample = { request = \"1 B\" }",
+            "d.layout.file-per-sample.request: a mean sample",
+        ),
+        ("raw = { request = \"9 B\" }", "takes 1.11e6 requests"),
+        ("shards = { samples = 10, request = \"1 B\" }", "write a larger `request`: at most 1e6"),
+        ("tfrecord = { samples = 10, request = \"1 B\" }", "1.00e7 requests"),
+        ("webdataset = { samples = 10, request = \"1 B\" }", "1.00e7 requests"),
+        ("shards = { samples = 10, request = \"10 B\" }", ""),
+        ("file-per-sample = { request = \"10 B\" }", ""),
+        ("parquet = { row_group = 1, columns = 100000 }", ""),
+    ] {
+        let text = scenario(&format!("layout.{layout}"), "", "").replace("1 MB", "10 MB");
+        assert_said(&text, words);
+    }
+    let columns = "layout.parquet = { row_group = 10, columns = 10001 }";
+    let text = scenario(columns, "", "").replace("1 MB", "1 kB");
+    assert_said(&text, "layout.parquet.columns: a mean request is for less than a byte");
+    assert_said(&text.replace("10001", "10000"), "");
+}
