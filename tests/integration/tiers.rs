@@ -160,6 +160,26 @@ fn a_page_cache_answers_before_the_tier() {
 }
 
 #[test]
+fn what_comes_into_a_tier_is_what_was_fetched() {
+    // System: shards of 5 MB, a page cache that holds a fifth of their requests at random, and a tier for
+    // whole files. Expectation: a shard that the tier misses is fetched as a whole, whatever the page
+    // cache has of it, so that the store gives 5 MB for each.
+    let page = ("cluster.node.page_cache", "{ capacity = \"80 MB\", policy = \"random\" }");
+    for (unit, bytes) in [("\"file\"", 5e6), ("\"page\"", 1e6)] {
+        for capacity in ["\"100 MB\"", "\"300 MB\""] {
+            let capacity = (&*format!("{CACHE}.capacity"), capacity);
+            let unit = (&*format!("{CACHE}.unit"), unit);
+            let found = outcome(&[SHARDS, page, capacity, unit, ("run.epochs", "6")]);
+            let job = &found.jobs[0];
+            let missed = job.tiers.iter().map(|epoch| epoch.misses).sum::<u64>() as f64;
+            assert!(missed > 80.0 && job.cache[1..].iter().all(|epoch| epoch.hits > 0));
+            assert_near(unit.1, served(&found, "blob.bandwidth"), missed * bytes, 1.0);
+            assert_near("steps", job.steps.len() as f64, 1200.0, 0.0);
+        }
+    }
+}
+
+#[test]
 fn jobs_on_a_node_share_its_cache() {
     let shared = [
         ("run.epochs", "1"),
