@@ -2,6 +2,7 @@
 
 use super::check::Check;
 use super::document::NodeId;
+use super::job::remarks::remark_tier_cache;
 use super::settings::{ScenarioSettings, entries};
 use super::{Cluster, Dataset, Job, Layout, Storage, StorageKind};
 
@@ -100,6 +101,9 @@ fn check_reading(check: Check<'_>, parts: Parts<'_>, job: &Job) {
     let storage = parts.storage.get(job.reads_from()).and_then(Option::as_ref);
     let cached = storage.is_some_and(|storage| storage.cache.is_some());
     let Some(dataset) = parts.datasets.get(job.dataset).and_then(Option::as_ref) else { return };
+    if let Some(storage) = storage {
+        remark_tier_cache(check, storage, dataset);
+    }
     let simple = matches!(dataset.layout, Layout::FilePerSample | Layout::Shards { .. });
     if !(cached || job.reads_parts()) || simple && dataset.ranges.is_none() {
         return;

@@ -24,6 +24,7 @@ mod layouts;
 mod live;
 mod measured;
 mod mlperf;
+mod no_effect;
 mod on_request;
 mod output;
 mod plot;

@@ -11,6 +11,7 @@ mod hostile;
 mod loaders;
 mod overrides;
 mod profiles;
+mod remarks;
 mod schema;
 
 use super::*;
