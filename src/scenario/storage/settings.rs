@@ -48,7 +48,7 @@ pub(in crate::scenario) fn resolve(
             StorageSettings::FileServer(kind) => kind.resolve(check, at)?,
             StorageSettings::ParallelFs(kind) => kind.resolve(check, at)?,
             StorageSettings::ObjectStore(kind) => kind.resolve(check)?,
-            StorageSettings::Measured(kind) => kind.resolve(check, at)?,
+            StorageSettings::Measured(kind) => kind.resolve(check, at, layout(name))?,
         };
         let written = match settings {
             StorageSettings::Memory(kind) => kind.written(),
