@@ -29,19 +29,22 @@ pub(super) struct Staging {
     pub(super) bytes: f64,
 }
 
-/// How files of one data set become another's on a node.
+/// How files of one data set become another's on a node, or come to a storage that nodes share.
 #[derive(Debug)]
 pub(super) struct Conversion {
     /// The data set that is made.
     pub(super) dataset: u32,
-    /// What surrounds its samples.
+    /// What surrounds its samples, and how many are in a file.
     pub(super) record: Framing,
+    pub(super) samples_per_file: u64,
     /// Core-seconds of a sample.
     pub(super) compute: Sampler,
     /// The node's cores.
     pub(super) cores: Option<GroupId>,
-    /// Way of what is written.
+    /// Way of what is written to the node's tier.
     pub(super) write: Option<GroupId>,
+    /// What all nodes share, where it is written there.
+    pub(super) to: Option<Mount>,
 }
 
 /// Files that are copied to a node, and which is next.
@@ -65,6 +68,10 @@ pub(super) struct Copying {
     file: u64,
     bytes: f64,
     refusals: u8,
+    /// Whether it is read already, and written to what all nodes share: then `bytes` are those of one of
+    /// the files there, or of a part of one, and the next begins with sample `next`.
+    writes: bool,
+    next: u64,
     phase: Phase,
 }
 
@@ -98,6 +105,8 @@ impl World<'_> {
                     file: 0,
                     bytes: 0.0,
                     refusals: 0,
+                    writes: false,
+                    next: 0,
                     phase: Phase::Opening,
                 });
                 let c = self.copies.len() as u32 - 1;
@@ -121,13 +130,16 @@ impl World<'_> {
             Phase::Converting => self.write_copy(clock, c),
             Phase::Writing => self.copied(c),
         };
-        if over {
+        if over && self.write_on(clock, c) {
             self.copy_on(clock, c);
         }
     }
 
     fn way_of_copy(&self, c: u32) -> &Mount {
-        &self.stagings[self.copies[c as usize].staging as usize].mount
+        let copying = &self.copies[c as usize];
+        let staging = &self.stagings[copying.staging as usize];
+        let to = staging.convert.as_ref().and_then(|convert| convert.to.as_ref());
+        to.filter(|_| copying.writes).unwrap_or(&staging.mount)
     }
 
     /// Stream `c` copies file after file until one takes time, or none is left.
@@ -160,6 +172,7 @@ impl World<'_> {
         let samples = files.samples_of(file);
         copying.bytes = sizes.sum(0, 0, samples, files.record, &self.streams);
         copying.file = file;
+        copying.writes = false;
         true
     }
 
@@ -182,7 +195,7 @@ impl World<'_> {
         };
         let copying = &mut self.copies[c as usize];
         let (owner, index) = (u64::from(copying.staging), u64::from(copying.refusals));
-        let (streams, file) = (&self.streams, copying.file);
+        let (streams, file) = (&self.streams, copying.draw());
         let generator = || streams.at(Purpose::StagingBackOff, owner, file, index);
         match self.limiters[limiter as usize].ask(clock.now, &mut copying.refusals, generator) {
             None => self.copy_latency(clock, c),
@@ -195,7 +208,8 @@ impl World<'_> {
     }
 
     fn copy_latency(&mut self, clock: &mut Clock, c: u32) -> bool {
-        let Copying { staging, file, .. } = self.copies[c as usize];
+        let copying = &self.copies[c as usize];
+        let (staging, file) = (copying.staging, copying.draw());
         let delay = match &self.way_of_copy(c).latency {
             RequestLatency::None => return self.copy_bytes(clock, c),
             RequestLatency::Constant(delay) => *delay,
@@ -222,7 +236,10 @@ impl World<'_> {
 
     /// The bytes of the file of stream `c` have come: that is all, or they become others.
     fn read_copy(&mut self, clock: &mut Clock, c: u32) -> bool {
-        let Copying { staging, file, .. } = self.copies[c as usize];
+        let Copying { staging, file, writes, .. } = self.copies[c as usize];
+        if writes {
+            return self.copied(c);
+        }
         let Staging { convert, files, .. } = &self.stagings[staging as usize];
         let Some(convert) = convert else { return self.copied(c) };
         let samples = files.samples_of(file);
@@ -251,6 +268,12 @@ impl World<'_> {
         let Copying { staging, file, .. } = self.copies[c as usize];
         let Staging { convert, files, .. } = &self.stagings[staging as usize];
         let Some(convert) = convert else { return self.copied(c) };
+        if convert.to.is_some() {
+            let first = files.samples_of(file).start;
+            let copying = &mut self.copies[c as usize];
+            (copying.writes, copying.next) = (true, first);
+            return self.write_on(clock, c);
+        }
         let (sizes, samples) = (&mut self.sizes[convert.dataset as usize], files.samples_of(file));
         let bytes = sizes.sum(0, 0, samples, convert.record, &self.streams);
         self.copies[c as usize].bytes = bytes;
@@ -258,6 +281,48 @@ impl World<'_> {
         self.copies[c as usize].phase = Phase::Writing;
         self.network.start(clock.now, group, bytes, Customer::Copy(c));
         false
+    }
+
+    /// What stream `c` has read is written file by file to what all nodes share, until one takes time;
+    /// true if all is there. Who writes the first sample of a file creates it.
+    fn write_on(&mut self, clock: &mut Clock, c: u32) -> bool {
+        while self.next_part(c) {
+            let Copying { staging, next, .. } = self.copies[c as usize];
+            let Some(convert) = &self.stagings[staging as usize].convert else { return true };
+            let begins = next.is_multiple_of(convert.samples_per_file);
+            self.copies[c as usize].next = self.end_of_part(c);
+            let done = if begins { self.open_copy(clock, c) } else { self.copy_bytes(clock, c) };
+            if !done {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Where the part that begins with the next sample of stream `c` ends: with its file, or with what
+    /// was read.
+    fn end_of_part(&self, c: u32) -> u64 {
+        let Copying { staging, file, next, .. } = self.copies[c as usize];
+        let Staging { convert, files, .. } = &self.stagings[staging as usize];
+        let all = files.samples_of(file).end;
+        let each = convert.as_ref().map_or(u64::MAX, |convert| convert.samples_per_file);
+        all.min((next / each + 1).saturating_mul(each))
+    }
+
+    /// Gives stream `c` the bytes of the next part to be written; false if there is none.
+    fn next_part(&mut self, c: u32) -> bool {
+        let (Copying { staging, file, next, writes, .. }, end) =
+            (&self.copies[c as usize], self.end_of_part(c));
+        let Staging { convert, files, .. } = &self.stagings[*staging as usize];
+        let Some(convert) = convert.as_ref().filter(|_| *writes) else { return false };
+        if *next >= files.samples_of(*file).end {
+            return false;
+        }
+        let sizes = &mut self.sizes[convert.dataset as usize];
+        let bytes = sizes.sum(0, 0, *next..end, convert.record, &self.streams);
+        let copying = &mut self.copies[c as usize];
+        (copying.bytes, copying.refusals) = (bytes, 0);
+        true
     }
 
     /// The file of stream `c` is there.
@@ -280,6 +345,14 @@ impl World<'_> {
             self.loaders[l as usize].queue.restart(clock.now);
         }
         self.start_job(clock, j);
+    }
+}
+
+impl Copying {
+    /// What its draws are told apart by: the file that is read, or behind all of those the first sample
+    /// behind what is written.
+    fn draw(&self) -> u64 {
+        if self.writes { (1 << 63) | self.next } else { self.file }
     }
 }
 

@@ -200,7 +200,14 @@ impl Rules<'_> {
 
     /// Each loader's ways to storage targets can be kept apart.
     fn check_targets(&self, job: &Job) {
-        let storage = self.around.storage.get(job.storage).and_then(Option::as_ref);
+        self.check_targets_of(job, job.storage);
+        if job.reads_from() != job.storage {
+            self.check_targets_of(job, job.reads_from());
+        }
+    }
+
+    fn check_targets_of(&self, job: &Job, index: usize) {
+        let storage = self.around.storage.get(index).and_then(Option::as_ref);
         let Some(StorageKind::FileServer { targets: Some(of), .. }) = storage.map(|of| &of.kind)
         else {
             return;

@@ -69,15 +69,15 @@ pub(in crate::scenario) fn resolve(
 }
 
 impl StorageSettings {
-    /// What it is as a tier, where it is in the nodes.
+    /// What it is as a tier, where it can be one.
     fn tier(&self) -> Option<Tier> {
         match self {
             Self::Memory(memory) => Some(memory.tier()),
             Self::LocalDisk(disk) => Some(disk.tier()),
-            Self::FileServer(_)
-            | Self::ParallelFs(_)
-            | Self::ObjectStore(_)
-            | Self::Measured(_) => None,
+            Self::FileServer(server) => Some(server.tier()),
+            Self::ParallelFs(server) => Some(server.tier()),
+            Self::ObjectStore(store) => Some(store.tier()),
+            Self::Measured(_) => None,
         }
     }
 
