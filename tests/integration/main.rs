@@ -19,6 +19,7 @@ mod faults;
 mod fletcher;
 mod generator;
 mod import;
+mod kept;
 mod knobs;
 mod layouts;
 mod live;
