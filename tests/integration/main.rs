@@ -38,6 +38,7 @@ mod samplers;
 mod scenarios;
 mod seeks;
 mod staging;
+mod staging_shared;
 mod stalls;
 mod storages;
 mod support;

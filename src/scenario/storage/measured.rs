@@ -33,7 +33,8 @@ pub(in crate::scenario) struct Measured {
     /// scenario: numbers in SI units (`65536,4,2e8`) or quantities (`64 KiB,4,200 MB/s`).
     file: Field<String>,
     /// Reads by this kind of access as the scenario's profile has measured them, in files as the data on
-    /// this storage is.
+    /// this storage is. How uncertain they are is not known: each run of `--uncertainty` takes them as
+    /// they are.
     profile: Field<Access>,
 }
 
