@@ -27,7 +27,7 @@
 //! | [`hand_over`] | the bounded buffers between real loaders and trainers, with their threads | `account`, `engine`, `report`, `scenario` |
 //! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `engine`, `hand_over`, `measurement`, `random`, `stats`, `units` |
 //! | [`sim`] | the simulated world | `account`, `cache`, `collective`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
-//! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `hand_over`, `law`, `probe`, `random`, `report`, `scenario` |
+//! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `hand_over`, `law`, `probe`, `random`, `report`, `scenario`, `stats` |
 //! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
 //! | [`validate`] | how far predictions are from measurements; the only module that sees both worlds | `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |

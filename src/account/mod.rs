@@ -1,5 +1,5 @@
 //! The books that both worlds keep, so that a figure means the same in both: hand-over between stages,
-//! what a loader was asked for, the last buffer with its accounts, steps with their stalls, who did what
+//! what a loader was asked for, or who sleeps before it, the last buffer with its accounts, steps with their stalls, who did what
 //! when and the one cause of each instant of a stall, and what is recorded over time.
 //!
 //! Everything here is told the time and never asks for it: the simulated world says its own, the
@@ -7,6 +7,7 @@
 
 mod hand_over;
 mod launch;
+mod polling;
 mod queue;
 mod recorder;
 mod requests;
@@ -16,6 +17,7 @@ mod tuner;
 
 pub(crate) use hand_over::HandOver;
 pub(crate) use launch::launch_waits;
+pub(crate) use polling::Polling;
 pub(crate) use queue::Queue;
 pub(crate) use recorder::{Recorder, add_steps};
 pub(crate) use requests::Requests;

@@ -2,7 +2,9 @@
 
 use crate::live;
 use crate::probe::ProbeError;
+use crate::report::Unfinished;
 use crate::scenario::Problems;
+use crate::validate::PredictError;
 use std::io;
 use std::path::Path;
 
@@ -71,6 +73,21 @@ impl Failure {
 impl From<ProbeError> for Failure {
     fn from(error: ProbeError) -> Failure {
         Failure::Machine(error.to_string())
+    }
+}
+
+impl From<Unfinished> for Failure {
+    fn from(unfinished: Unfinished) -> Failure {
+        Failure::Input(format!("cannot run the scenario: {unfinished}"))
+    }
+}
+
+impl From<PredictError> for Failure {
+    fn from(error: PredictError) -> Failure {
+        match error {
+            PredictError::Problems(problems) => problems.into(),
+            PredictError::Unfinished(unfinished) => unfinished.into(),
+        }
     }
 }
 

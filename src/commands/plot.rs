@@ -96,17 +96,27 @@ fn swept(path: &Path, set: &[String], threads: Option<u16>, quiet: bool) -> Resu
     let todo: Vec<usize> = (0..grid.len()).collect();
     let resolve = |index| opened.at(&grid, index);
     let plan = Plan { grid: &grid, points: &todo, resolve: &resolve, stop: interrupt::flag() };
-    let mut rows = BTreeMap::new();
+    let (mut rows, mut failure) = (BTreeMap::new(), None);
     sweep::run(
         &plan,
         &pool,
         || bar.inc(1),
-        |index, point| {
-            rows.insert(index, point);
-            ControlFlow::Continue(())
+        |index, point| match points::whole(&grid, index, point) {
+            Ok(point) => {
+                rows.insert(index, point);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                interrupt::raise();
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
         },
     );
     bar.finish_and_clear();
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     if interrupt::raised() {
         return Err(Failure::Interrupted("no figure was drawn of an unfinished sweep".into()));
     }
@@ -122,7 +132,7 @@ fn run_once(path: &Path, set: &[String], points: usize) -> Result<Table, Failure
     if interrupt::raised() {
         return Err(Failure::Interrupted("no figure was drawn of an unfinished run".into()));
     }
-    let report = report::summarise(&scenario, &[outcome], 0.0);
+    let report = report::summarise(&scenario, &[outcome.whole()?], 0.0);
     let columns = ["job", "time"].into_iter().chain(over_time::COLUMNS.map(|(name, _)| name));
     let mut rows = Vec::new();
     for job in &report.jobs {

@@ -3,8 +3,9 @@
 use super::Failure;
 use crate::cli::ScenarioArgs;
 use crate::profile::Profile;
+use crate::report::Unfinished;
 use crate::scenario::{Override, Problems, Reading, Scenario, ScenarioFile, Value};
-use crate::sweep::Grid;
+use crate::sweep::{Grid, Row};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::iter::Either;
 use rayon::prelude::*;
@@ -143,6 +144,16 @@ fn refuse(grid: &Grid, invalid: &[(usize, Problems)]) -> Failure {
     let more =
         if count > SHOWN { format!("\n\n… and {} more", count - SHOWN) } else { String::new() };
     Failure::Input(format!("cannot sweep: {count} of {all} points are invalid\n{shown}{more}"))
+}
+
+/// The rows of a point, or why there are none.
+pub(super) fn whole(
+    grid: &Grid,
+    index: usize,
+    rows: Result<Vec<Row>, Unfinished>,
+) -> Result<Vec<Row>, Failure> {
+    let said = |why| Failure::Input(format!("cannot run {}: {why}", grid.describe(index)));
+    rows.map_err(said)
 }
 
 /// Threads to work on: so many, or one per core.

@@ -1,7 +1,7 @@
 //! Profiles and their differences as tables.
 
 use crate::law::CachePolicy;
-use crate::profile::{Change, Fit, Parameter, Profile, Verdict};
+use crate::profile::{Change, Fit, Parameter, Profile, ThroughputTable, Verdict};
 use crate::report::format::{bytes, number, prefixed, rate, seconds, share, signed_share};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
@@ -28,8 +28,17 @@ pub(super) fn show(profile: &Profile, width: usize) -> String {
             }
         }
     }
+    let tables: String = profile.throughput.iter().map(|(name, of)| throughput(name, of)).collect();
     let measured: String = profile.fits().iter().map(|(path, fit)| range(path, fit)).collect();
-    format!("{rows}\n\n{notes}{measured}{}", provenance(profile))
+    format!("{rows}\n\n{notes}{measured}{tables}{}", provenance(profile))
+}
+
+/// What a table of throughput holds.
+fn throughput(name: &str, of: &ThroughputTable) -> String {
+    let most = of.rates.iter().flatten().copied().fold(0.0, f64::max);
+    let (sizes, readers) = (of.sizes.len(), of.readers.len());
+    let (name, most) = (clean(name), rate(most, "B"));
+    format!("throughput.{name}: {sizes} sizes by {readers} numbers of readers, {most} at most\n")
 }
 
 /// What the page cache was seen to keep; nothing where that was not measured.

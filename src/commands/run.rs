@@ -68,7 +68,8 @@ fn simulate(
     };
     let pool = points::pool(threads)?;
     let all = 0..scenario.run.replications;
-    let outcomes: Vec<_> = pool.install(|| all.into_par_iter().filter_map(one).collect());
+    let found: Vec<_> = pool.install(|| all.into_par_iter().filter_map(one).collect());
+    let outcomes = found.into_iter().map(Outcome::whole).collect::<Result<Vec<_>, _>>()?;
     if outcomes.is_empty() {
         return Err(Failure::Interrupted("no replication was finished".into()));
     }

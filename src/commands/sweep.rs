@@ -9,13 +9,14 @@ use crate::sweep::{self, Grid, Journal, Plan};
 use std::ops::ControlFlow;
 
 pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
+    // Checking many points takes a while, too.
+    let stop = interrupt::flag();
     let to = sweep.output.as_deref();
     output::check(to)?;
     let opened = Opened::of(&sweep.scenario, Vec::new())?;
     let grid = opened.grid()?;
     let pool = points::pool(sweep.scenario.threads)?;
     let points = pool.install(|| opened.check(&grid, |index, at| Known::new(&grid, index, &at)))?;
-    let stop = interrupt::flag();
 
     let header = sweep::header(&grid);
     let (mut out, earlier) = Output::create(to, sweep.format, &header, sweep.resume)?;
@@ -31,7 +32,9 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
         &plan,
         &pool,
         || bar.inc(1),
-        |index, rows| match out.put(index, &points[index].key, rows) {
+        |index, rows| match points::whole(&grid, index, rows)
+            .and_then(|rows| out.put(index, &points[index].key, rows))
+        {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 interrupt::raise();

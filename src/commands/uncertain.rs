@@ -5,7 +5,7 @@ use super::{Failure, interrupt, output, run, run_figure};
 use crate::cli::Run;
 use crate::profile::Profile;
 use crate::report::{self, Predicted};
-use crate::scenario::{Problems, Scenario};
+use crate::scenario::Scenario;
 use crate::sim;
 use crate::uncertainty;
 use rayon::prelude::*;
@@ -29,7 +29,7 @@ pub(super) fn execute(
     let one = |index: u32| simulate(opened, &profile, seed, index, arguments);
     let pool = points::pool(arguments.scenario.threads)?;
     let found: Vec<_> = pool.install(|| (0..runs).into_par_iter().filter_map(one).collect());
-    let done: Vec<Predicted> = found.into_iter().collect::<Result<_, Problems>>()?;
+    let done: Vec<Predicted> = found.into_iter().collect::<Result<_, Failure>>()?;
     if done.is_empty() {
         return Err(Failure::Interrupted("no run was finished".into()));
     }
@@ -56,17 +56,18 @@ fn simulate(
     seed: u64,
     index: u32,
     arguments: &Run,
-) -> Option<Result<Predicted, Problems>> {
+) -> Option<Result<Predicted, Failure>> {
     if interrupt::raised() {
         return None;
     }
     let scenario = match opened.resolve_on(&uncertainty::drawn(profile, seed, index)) {
         Ok(scenario) => scenario,
-        Err(problems) => return Some(Err(problems)),
+        Err(problems) => return Some(Err(problems.into())),
     };
     let trace = arguments.trace.is_some() && index == 0;
     let options = sim::Options { trace, stop: Some(interrupt::flag()) };
     let outcome = sim::run(&scenario, index, &options);
     let slowdown = uncertainty::slowdown(profile, seed, index);
-    (!interrupt::raised()).then_some(Ok(Predicted { scenario, outcome, slowdown }))
+    let whole = || Ok(Predicted { scenario, outcome: outcome.whole()?, slowdown });
+    (!interrupt::raised()).then(whole)
 }

@@ -21,6 +21,7 @@ mod shape;
 mod solve;
 #[cfg(test)]
 mod tests;
+mod throughput;
 mod transport;
 #[cfg(test)]
 mod transport_tests;
@@ -67,6 +68,7 @@ pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profil
         cache: cache::cache(&of("cache"), DRAWS),
         transport,
         noise: others::noise(&equals, DRAWS),
+        throughput: fits(&read, read_key, "records", throughput::table),
     }
 }
 
@@ -96,13 +98,13 @@ fn by<T>(
 
 /// Fits by the first half of a key of two halves. Where there are several second halves, `usual`
 /// has the first half as its name, and the others both: `direct` and `direct-file-per-sample`.
-fn fits(
+fn fits<T: Clone>(
     samples: &[&Sample],
     key: impl Fn(&Sample) -> String,
     usual: &str,
-    fit: impl Fn(&[&Sample]) -> Option<Fit>,
-) -> BTreeMap<String, Fit> {
-    let found: Vec<(String, Fit)> =
+    fit: impl Fn(&[&Sample]) -> Option<T>,
+) -> BTreeMap<String, T> {
+    let found: Vec<(String, T)> =
         by(samples, key, fit).into_iter().filter_map(|(key, fit)| Some((key, fit?))).collect();
     let halves = |key: &str| {
         let (first, second) = key.split_once('/').unwrap_or((key, ""));

@@ -1,21 +1,26 @@
 //! The bounded buffers between loaders and trainers, with their threads: who waits for whom, and
-//! who is woken. The live world runs job copies through it, the probe `queue` times it.
+//! who is woken, or sleeps and looks again. The live world runs job copies through it, the probe `queue` times it.
 //!
-//! - `State`: stages, workers, requests, the last buffer, devices, and the rules of handing over,
+//! - `State`: loaders with their stages, workers, requests and last buffers, devices, and the rules of handing over,
 //! - `Shared`: the lock around it, and the threads that sleep before it.
 //!
 //! Nothing here looks at a clock: who uses it brings a `Watch`.
 
+mod batches;
+mod loader;
 mod plain;
+mod polling;
 mod requests;
 mod shared;
+mod stages;
 mod state;
 #[cfg(test)]
 mod tests;
 mod training;
 mod tuned;
 
+pub(crate) use loader::LoaderRun;
 pub(crate) use plain::Plain;
 pub(crate) use shared::{Shared, Watch};
-pub(crate) use state::{Item, State, WorkerRun};
+pub(crate) use state::{Item, State};
 pub(crate) use training::{Step, Training};

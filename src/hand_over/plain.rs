@@ -1,7 +1,7 @@
 //! The plainest case: workers that make samples out of nothing, one bounded buffer, devices whose
 //! steps take no time. What is left is the cost of handing over.
 
-use super::{Shared, State, Training, Watch, WorkerRun};
+use super::{Shared, State, Training, Watch};
 use crate::account::{Activity, HandOver, Queue};
 use crate::engine::Time;
 use crate::report::Cause;
@@ -23,17 +23,19 @@ pub(crate) struct Plain {
 impl Plain {
     /// What the threads share; at `until` they stop.
     pub(crate) fn shared<W: Watch>(&self, until: Time) -> Shared<W> {
-        let workers = (0..self.producers).map(|_| WorkerRun::default()).collect();
         let goal = Goal { steps: u64::MAX, quota: u64::MAX, fresh: u64::MAX };
         let interval = BatchInterval::Every(1.0);
-        let training = Training::new(interval, goal, self.consumers);
-        Shared::new(State::new(vec![HandOver::of_samples()], workers, training, u64::MAX), until)
+        let mut state = State::new(Training::new(interval, goal));
+        state.add_loader(u64::MAX, [(HandOver::of_samples(), self.producers)], self.consumers);
+        Shared::new(state, until)
     }
 
     /// Opens the buffer; all threads begin.
     pub(crate) fn start<W: Watch>(&self, shared: &Shared<W>, clock: W) {
         shared.start(clock, |state, now| {
-            state.queue = Queue::new(self.capacity, self.batch, false, 0, now);
+            if let Some(loader) = state.loaders.first_mut() {
+                loader.queue = Queue::new(self.capacity, self.batch, false, 0, now);
+            }
         });
     }
 }

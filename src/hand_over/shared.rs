@@ -121,6 +121,10 @@ impl<W: Watch> Shared<W> {
             if worker.working {
                 return Some((std::mem::take(&mut worker.item), worker.since));
             }
+            if let Some(look) = worker.asleep {
+                state = self.doze(state, w as usize, look, |state, now| state.look_again(now, w));
+                continue;
+            }
             worker.parked = true;
             state = self.sleepers[w as usize].wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -138,6 +142,10 @@ impl<W: Watch> Shared<W> {
             if let Some(step) = device.next_step() {
                 return Some(step);
             }
+            if let Some(look) = device.asleep {
+                state = self.doze(state, place, look, |state, now| state.look(now, d));
+                continue;
+            }
             device.parked = true;
             state = self.sleepers[place].wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -151,6 +159,23 @@ impl<W: Watch> Shared<W> {
             state.training.devices[d as usize].next_step()
         });
         next?.or_else(|| self.next_step(d))
+    }
+
+    /// Sleeps until the instant of a `look`, and does that, unless the job ends before.
+    fn doze<'s>(
+        &'s self,
+        state: MutexGuard<'s, State>,
+        thread: usize,
+        look: Time,
+        act: impl FnOnce(&mut State, Time),
+    ) -> MutexGuard<'s, State> {
+        let left = Duration::from_nanos(look.since(self.clock().now()).0 / 1000);
+        let woken = self.sleepers[thread].wait_timeout(state, left);
+        drop(woken.unwrap_or_else(PoisonError::into_inner));
+        if self.clock().now() >= look {
+            self.act(&mut Vec::new(), act);
+        }
+        self.lock()
     }
 
     /// The job cannot go on.

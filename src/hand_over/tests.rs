@@ -53,12 +53,13 @@ fn what_is_put_is_taken_or_left() {
         });
         let mut state = shared.lock();
         let end = state.ended.expect("it ended");
-        let totals = state.queue.totals(end);
+        let queue = &mut state.loaders[0].queue;
+        let totals = queue.totals(end);
         assert!(made > 100 && steps > 10, "{made} samples, {steps} steps");
         // A worker may hold one that was made when time was up.
         assert!((totals.enqueued..=totals.enqueued + u64::from(producers)).contains(&made));
-        assert_eq!(totals.enqueued, totals.dequeued + state.queue.left());
-        assert!(state.queue.left() <= capacity, "never more than fit");
+        assert_eq!(totals.enqueued, totals.dequeued + queue.left());
+        assert!(queue.left() <= capacity, "never more than fit");
         // A batch may have been taken whose step had not ended.
         let taken = totals.dequeued / batch;
         assert!((steps..=steps + u64::from(consumers)).contains(&taken), "{steps} of {taken}");

@@ -2,11 +2,10 @@
 //! simulated world (`sim::trainer`) without pipelines.
 
 use super::state::State;
-use crate::account::{NOBODY, Segment, Steps, blame};
+use crate::account::{Segment, Steps};
 use crate::engine::Time;
-use crate::report::{Cause, StallCause};
+use crate::report::{Cause, QueueTotals, StallCause};
 use crate::scenario::{BatchInterval, Goal};
-use std::collections::VecDeque;
 
 /// The model copies of a job copy and what they have done.
 #[derive(Debug)]
@@ -14,30 +13,33 @@ pub(crate) struct Training {
     pub(crate) interval: BatchInterval,
     pub(crate) goal: Goal,
     pub(crate) devices: Vec<Device>,
-    /// Devices that starve, in order of arrival.
-    pub(crate) waiters: VecDeque<u32>,
     pub(crate) steps: Steps,
     /// Devices that have done the step in progress.
     arrived: usize,
-    segments: Vec<Segment>,
+    /// Scratch space for causes.
+    pub(super) segments: Vec<Segment>,
 }
 
 /// An accelerator with one model copy.
 #[derive(Debug, Default)]
 pub(crate) struct Device {
+    /// The loader that feeds it.
+    pub(super) loader: usize,
     /// The step that it is at.
     pub(crate) step: u64,
     /// Since when it does what it does.
     pub(crate) since: Time,
     /// Whether its thread is to carry out a step.
     pub(crate) go: bool,
-    /// Whether its thread sleeps.
+    /// Whether its thread sleeps until it is woken.
     pub(crate) parked: bool,
+    /// Until when it sleeps before it looks for a batch, if it does.
+    pub(super) asleep: Option<Time>,
     /// Samples of the batch at hand, and steps on it.
     pub(crate) samples: u64,
     on_batch: u64,
     /// Its waits in the step in progress.
-    waits: Vec<Segment>,
+    pub(super) waits: Vec<Segment>,
     pub(crate) track: Option<u32>,
 }
 
@@ -59,16 +61,22 @@ impl Device {
 }
 
 impl Training {
-    pub(crate) fn new(interval: BatchInterval, goal: Goal, devices: u32) -> Training {
+    /// Without devices.
+    pub(crate) fn new(interval: BatchInterval, goal: Goal) -> Training {
         Training {
             interval,
             goal,
-            devices: (0..devices).map(|_| Device::default()).collect(),
-            waiters: VecDeque::new(),
+            devices: Vec::new(),
             steps: Steps::new(Time::ZERO),
             arrived: 0,
             segments: Vec::new(),
         }
+    }
+
+    /// Adds so many devices, fed by `loader`.
+    pub(super) fn add_devices(&mut self, loader: usize, number: u32) {
+        let device = |_| Device { loader, ..Device::default() };
+        self.devices.extend((0..number).map(device));
     }
 
     fn is_complete(&self) -> bool {
@@ -83,86 +91,26 @@ impl State {
         }
     }
 
-    /// Device `d` begins its next step, if it need not wait for a batch.
+    /// Device `d` begins its next step.
     fn begin_step(&mut self, now: Time, d: u32) {
         let training = &mut self.training;
         let device = &mut training.devices[d as usize];
         device.since = now;
-        if !training.interval.is_fresh(device.step, device.on_batch, self.queue.level()) {
+        let level = self.loaders[device.loader].queue.level();
+        if !training.interval.is_fresh(device.step, device.on_batch, level) {
             self.compute(now, d);
             return;
         }
         device.on_batch = 0;
-        self.want_request(now);
-        let training = &mut self.training;
-        if training.waiters.is_empty() && self.queue.has_batch() {
-            self.queue.served_at_once();
-            self.take_batch(now, d);
-            self.unblock(now, self.stages.len() - 1, NOBODY);
-            return;
-        }
-        training.waiters.push_back(d);
-        self.queue.begin_wait(now);
-        self.trace_device(now, d, "starving");
+        self.want_batch(now, d);
     }
 
-    fn take_batch(&mut self, now: Time, d: u32) {
-        self.training.devices[d as usize].samples = self.queue.batch();
-        self.training.steps.add_fresh(self.queue.take(now));
-        self.trace_level(now);
-        self.replace_request(now);
-        self.compute(now, d);
-    }
-
-    fn compute(&mut self, now: Time, d: u32) {
+    pub(super) fn compute(&mut self, now: Time, d: u32) {
         let device = &mut self.training.devices[d as usize];
         (device.since, device.go) = (now, true);
         device.on_batch += 1;
-        if device.parked {
-            device.parked = false;
-            self.wakes.push(self.workers.len() as u32 + d);
-        }
+        self.wake_device(d);
         self.trace_device(now, d, "compute");
-    }
-
-    /// Worker `w` puts samples into the queue, which has room.
-    pub(crate) fn enqueue(&mut self, now: Time, w: u32, samples: u64) {
-        self.queue.put(now, samples);
-        self.in_progress -= samples;
-        self.trace_level(now);
-        let mut served = false;
-        while let Some(d) = self.training.waiters.front().copied() {
-            if !self.queue.has_batch() {
-                break;
-            }
-            served = true;
-            self.end_starving(now, d, w);
-            self.take_batch(now, d);
-        }
-        if served {
-            self.unblock(now, self.stages.len() - 1, NOBODY);
-        }
-    }
-
-    /// Worker `w` has put in what device `d` starved for.
-    fn end_starving(&mut self, now: Time, d: u32, w: u32) {
-        let training = &mut self.training;
-        training.waiters.pop_front();
-        self.queue.end_wait(now);
-        let since = training.devices[d as usize].since;
-        let mut segments = std::mem::take(&mut training.segments);
-        segments.clear();
-        let workers = &self.workers;
-        blame(|w| &workers[w as usize].timeline, w, since, now, &mut segments);
-        segments.iter().for_each(|segment| training.steps.add_stall(*segment));
-        let track = training.devices[d as usize].track;
-        if let (Some(recorder), Some(track)) = (&mut self.recorder, track) {
-            recorder.causes(track, &segments);
-        }
-        if training.devices.len() > 1 {
-            training.devices[d as usize].waits.extend(segments.iter().rev());
-        }
-        training.segments = segments;
     }
 
     /// Device `d` has done its part of a step, except for `waits` while it was at it, in order.
@@ -219,10 +167,12 @@ impl State {
     }
 
     fn record_step(&mut self, now: Time) {
+        let mut queue = QueueTotals::default();
+        self.loaders.iter_mut().for_each(|loader| queue += loader.queue.totals(now));
         let training = &mut self.training;
         training.arrived = 0;
         let samples = training.devices.iter().map(|device| device.samples).sum();
-        training.steps.complete(now, samples, self.queue.totals(now));
+        training.steps.complete(now, samples, queue);
     }
 
     /// The job is over.
@@ -231,8 +181,8 @@ impl State {
             return;
         }
         self.ended = Some(now);
-        while self.training.waiters.pop_front().is_some() {
-            self.queue.end_wait(now);
+        for loader in &mut self.loaders {
+            loader.waiters.drain(..).for_each(|_| loader.queue.end_wait(now));
         }
         self.wakes.extend(0..(self.workers.len() + self.training.devices.len()) as u32);
         for d in 0..self.training.devices.len() as u32 {
@@ -240,16 +190,10 @@ impl State {
         }
     }
 
-    fn trace_device(&mut self, now: Time, d: u32, name: &'static str) {
+    pub(super) fn trace_device(&mut self, now: Time, d: u32, name: &'static str) {
         let track = self.training.devices[d as usize].track;
         if let (Some(recorder), Some(track)) = (&mut self.recorder, track) {
             recorder.begin(track, now, name);
-        }
-    }
-
-    fn trace_level(&mut self, now: Time) {
-        if let (Some(recorder), Some(track)) = (&mut self.recorder, self.level_track) {
-            recorder.count(track, now, self.queue.level() as f64);
         }
     }
 }

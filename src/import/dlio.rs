@@ -32,6 +32,9 @@ pub struct Workload {
     pub transfer_size: Option<f64>,
     /// Whether files come in another order in each epoch.
     pub shuffled: bool,
+    /// Whether each rank reads a contiguous slice of the samples; TensorFlow's own reader of TFRecord
+    /// files deals records out in turn.
+    pub contiguous: bool,
     /// Samples of a batch, on each accelerator.
     pub batch: u64,
     /// Reading workers of each accelerator.

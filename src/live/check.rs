@@ -70,8 +70,8 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
     }
     if let Some(background) = scenario.background.first() {
         return refuse(format!(
-            "the background load `{}` is on machines that are not ours: a live run has only the \
-             scenario's jobs",
+            "the background load `{}` is on machines that are not ours, and a live run has only the \
+             scenario's jobs: leave out `background`",
             background.name
         ));
     }
@@ -88,7 +88,8 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
     let threads: u64 = scenario.jobs.iter().map(threads).sum();
     if threads > MOST_THREADS {
         return refuse(format!(
-            "{threads} threads are more than a machine starts: at most {MOST_THREADS}"
+            "{threads} threads are more than a machine starts: write fewer workers or `copies`, for at \
+             most {MOST_THREADS} threads"
         ));
     }
     Ok(())
@@ -97,6 +98,7 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
 fn threads(job: &Job) -> u64 {
     let workers: u64 = job.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum();
     let launching = job.launch.as_ref().map_or(0, |launch| u64::from(launch.threads) - 1);
+    let workers = u64::from(job.loaders_per_node()) * workers;
     u64::from(job.copies) * (workers + u64::from(job.copies_per_node) * (1 + launching))
 }
 
@@ -180,18 +182,6 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
             storage.name
         ));
     }
-    if job.loaders_per_node() > 1 {
-        return refuse(format!(
-            "each model copy of `{name}` has a loader of its own, and a live run has one for all: leave \
-             out `parallel.data.loaders`, or write `copies` of the job"
-        ));
-    }
-    if job.loader.generator.is_some() {
-        return refuse(format!(
-            "a live run does not look for batches every 50 ms as the loader of `{name}` does: leave out \
-             `loader.keras.generator`"
-        ));
-    }
     if job.kernel().is_some() {
         return refuse(format!(
             "the loader of `{name}` decodes on a GPU, and a live run has none for it: leave out \
@@ -211,7 +201,10 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
         ));
     }
     if matches!(dataset.sizes, SampleSizes::Table { .. }) {
-        return refuse("a table of sample sizes can only be simulated".to_owned());
+        return refuse(format!(
+            "the sizes of `{}` are a table, which can only be simulated: write `sample_size`",
+            dataset.name
+        ));
     }
     if matches!(dataset.layout, Layout::RowGroups(_) | Layout::OneFile { opened: false, .. }) {
         return refuse(format!(

@@ -9,13 +9,16 @@
 //! - `pace`: storage as slow as the scenario writes it; `books`: what it serves; `ledger`: where those are,
 //! - `device`: who carries out steps, `launch`: what trainers do beside them; what the threads of a job copy share, the rules of handing over
 //!   and who is woken are [`crate::hand_over`]'s,
-//! - `store`: data sets that are generated; `job`: one job copy from start to outcome; `children`: several, as processes; `run`: all of it,
+//! - `store`: data sets that are generated; `job`: one job copy from start to outcome, with `build` before and `collect` after;
+//!   `team`: its workers, `whose`: which loader they belong to; `children`: several job copies, as processes; `run`: all of it,
 //! - `check`: what this machine lacks; `notes`: what was emulated.
 
 mod books;
+mod build;
 mod check;
 mod children;
 mod clock;
+mod collect;
 mod data;
 mod device;
 mod fault;
@@ -29,6 +32,8 @@ mod reader;
 mod run;
 mod sizes;
 mod store;
+mod team;
+mod whose;
 mod work;
 
 pub use check::{Machine, use_cores};

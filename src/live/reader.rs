@@ -5,8 +5,9 @@ use super::fault::words;
 use super::log::Log;
 use super::pace::{Pace, Request, Tally};
 use super::sizes::around;
+use super::whose::Whose;
 use crate::engine::Time;
-use crate::random::{FileOrder, Streams};
+use crate::random::FileOrder;
 use crate::report::Cause;
 use crate::scenario::Layout;
 use rustix::fs::{Mode, OFlags, openat};
@@ -27,9 +28,8 @@ const BLOCK: usize = 4096;
 pub(super) struct Reader {
     data: Arc<Data>,
     order: FileOrder,
-    /// Number of the job copy, and its draws.
-    whose: (u64, Streams),
-    /// Place of the next shard in the job copy's reading, shared by its workers.
+    whose: Whose,
+    /// Place of the next shard in the loader's reading, shared by its workers.
     next_file: Arc<AtomicU64>,
     buffer: Buffer,
     name: String,
@@ -83,11 +83,11 @@ pub(super) enum ReadError {
 }
 
 impl Reader {
-    /// For job copy number `whose.0`, which draws from `whose.1`.
+    /// For a worker of a loader.
     pub(super) fn new(
         data: Arc<Data>,
         order: FileOrder,
-        whose: (u64, Streams),
+        whose: Whose,
         next_file: Arc<AtomicU64>,
         pace: Option<Pace>,
     ) -> Reader {
@@ -105,15 +105,15 @@ impl Reader {
         }
     }
 
-    /// Reads the sample at `position` of the job copy's reading (file per sample), or the next one
+    /// Reads the sample at `position` of the loader's reading (file per sample), or the next one
     /// of the worker's shard; gives its size [B].
     pub(super) fn read(&mut self, position: u64, log: &mut Log) -> Result<u64, ReadError> {
         let size = match self.data.layout {
             Layout::FilePerSample => {
-                let sample = self.order.at(position, self.whose.0, &self.whose.1);
+                let sample = self.whose.file(&mut self.order, position);
                 let size = self.data.sizes.of(sample);
                 self.admit(log);
-                let request = self.begin(position, 0, size, log);
+                let request = self.begin(self.whose.entity(position), 0, size, log);
                 let known = request.is_some_and(|request| request.tells_latency());
                 self.read_file(sample, size, known, log)?;
                 self.end(request, size, log);
@@ -151,7 +151,8 @@ impl Reader {
         }
     }
 
-    /// Begins request number `request` for the sample at `position`, where limits are written.
+    /// Begins request number `request` for the sample at `position` of all loaders' readings, where limits
+    /// are written.
     fn begin(&mut self, position: u64, request: u64, bytes: u64, log: &mut Log) -> Option<Request> {
         self.pace.as_mut().map(|pace| pace.begin(position, request, bytes, log))
     }
@@ -215,7 +216,7 @@ impl Reader {
 
     fn next_shard(&mut self, samples_per_shard: u64, log: &mut Log) -> Result<(), ReadError> {
         let place = self.next_file.fetch_add(1, Ordering::Relaxed);
-        let number = self.order.at(place, self.whose.0, &self.whose.1);
+        let number = self.whose.file(&mut self.order, place);
         let first = number * samples_per_shard;
         let samples = first..(first + samples_per_shard).min(self.data.samples);
         let before = self.order.epoch() * self.data.samples;

@@ -4,11 +4,12 @@ use super::clock::{Clock, busy, thread_cpu};
 use super::log::Log;
 use super::pace::Tally;
 use super::reader::{ReadError, Reader};
+use super::whose::Whose;
 use crate::engine::{Span, Time};
 use crate::hand_over::Item;
 use crate::law::DecodeLaw;
 use crate::probe::image::{Decoder, ImageError};
-use crate::random::{Purpose, Sampler, Streams};
+use crate::random::{Purpose, Sampler};
 use crate::report::Cause;
 use crate::scenario::{Distribution, Image, Operation, Stage, StageGraph};
 use std::hint::black_box;
@@ -62,9 +63,7 @@ pub(super) struct Hands {
     per_sample: Vec<Work>,
     per_item: Vec<Work>,
     reader: Option<Reader>,
-    streams: Streams,
-    /// Number of the job copy.
-    owner: u64,
+    whose: Whose,
     links: Arc<Vec<Link>>,
     decoded_size: Option<f64>,
     /// Where samples are images.
@@ -79,11 +78,10 @@ pub(super) struct Hands {
     over: Arc<AtomicBool>,
 }
 
-/// What the workers of a job copy have in common.
+/// What the workers of a loader have in common.
 #[derive(Clone)]
 pub(super) struct Common {
-    pub(super) streams: Streams,
-    pub(super) owner: u64,
+    pub(super) whose: Whose,
     pub(super) links: Arc<Vec<Link>>,
     pub(super) decoded_size: Option<f64>,
     pub(super) image: Option<Image>,
@@ -112,8 +110,7 @@ impl Hands {
             per_sample: works(&stage.per_sample, 0),
             per_item: works(&stage.per_item, 128),
             reader,
-            streams: of.streams,
-            owner: of.owner,
+            whose: of.whose,
             links: of.links,
             decoded_size: of.decoded_size,
             decoder: of.image.map(|image| Decoder::new(image.resize)),
@@ -214,8 +211,9 @@ impl Hands {
 
     fn draw(&self, draw: &Draw, item: &Item, sample: u64) -> f64 {
         draw.constant.unwrap_or_else(|| {
-            let entity = item.first + sample;
-            let mut generator = self.streams.at(draw.purpose, self.owner, entity, draw.index);
+            let Whose { owner, streams, .. } = self.whose;
+            let entity = self.whose.entity(item.first + sample);
+            let mut generator = streams.at(draw.purpose, owner, entity, draw.index);
             draw.sampler.draw(&mut generator)
         })
     }

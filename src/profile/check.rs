@@ -15,15 +15,18 @@ pub(super) fn check(profile: &Profile) -> Vec<ProfileProblem> {
     for (path, fit) in profile.fits() {
         check_fit(&path.join("."), &path[0], fit, &mut log);
     }
+    for (name, table) in &profile.throughput {
+        table.check(&format!("throughput.{name}"), &mut log);
+    }
     log.0
 }
 
 /// Problems so far.
 #[derive(Default)]
-struct Log(Vec<ProfileProblem>);
+pub(super) struct Log(Vec<ProfileProblem>);
 
 impl Log {
-    fn add(&mut self, key: &str, what: impl Into<String>, remedy: impl Into<String>) {
+    pub(super) fn add(&mut self, key: &str, what: impl Into<String>, remedy: impl Into<String>) {
         let (what, remedy) = (what.into(), remedy.into());
         self.0.push(ProfileProblem { line: None, key: key.to_owned(), what, remedy });
     }

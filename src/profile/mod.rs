@@ -11,10 +11,12 @@ mod known;
 mod laws;
 #[cfg(test)]
 mod tests;
+mod throughput;
 mod write;
 
 pub use compare::{Change, Verdict, compare};
 pub use file::{ProfileError, ProfileProblem};
+pub use throughput::ThroughputTable;
 
 use crate::law::CachePolicy;
 use serde::{Deserialize, Serialize};
@@ -55,6 +57,9 @@ pub struct Profile {
     /// Differences between equal runs: `run_to_run`, relative standard deviation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<Fit>,
+    /// Throughput of reads by size and number of readers, by the names of [`Profile::read`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub throughput: BTreeMap<String, ThroughputTable>,
 }
 
 /// Where the parameters come from.
@@ -181,11 +186,11 @@ impl Profile {
 }
 
 /// The fit `kind-variant`, or else `kind`.
-fn named<'a>(
-    fits: &'a BTreeMap<String, Fit>,
+fn named<'a, T>(
+    fits: &'a BTreeMap<String, T>,
     kind: &str,
     variant: &str,
-) -> Option<(String, &'a Fit)> {
+) -> Option<(String, &'a T)> {
     let whole = format!("{kind}-{variant}");
     let found = |name: String| fits.get(&name).map(|fit| (name, fit));
     found(whole).or_else(|| found(kind.to_owned()))

@@ -31,6 +31,7 @@ impl Profile {
             let path: Vec<String> = path.iter().map(|name| key(name)).collect();
             write_fit(&mut text, &path.join("."), fit);
         }
+        self.throughput.iter().for_each(|(name, table)| table.write(&mut text, name));
         text
     }
 }
@@ -74,7 +75,7 @@ fn inline(parameter: &Parameter) -> String {
     text + " }"
 }
 
-fn list(values: &[f64]) -> String {
+pub(super) fn list(values: &[f64]) -> String {
     let values: Vec<String> = values.iter().map(|value| number(*value)).collect();
     format!("[{}]", values.join(", "))
 }
@@ -98,7 +99,7 @@ fn string(text: &str) -> String {
 }
 
 /// A key, quoted where it must be.
-fn key(name: &str) -> String {
+pub(super) fn key(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { string(name) }
 }

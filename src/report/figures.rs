@@ -138,6 +138,8 @@ impl JobFigures {
 /// The copying of a job's data set to its nodes.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct StagingReport {
+    /// Name of the storage that it is copied to.
+    pub to: String,
     /// From the job's start until the last of its nodes had it [s].
     pub seconds: Figure,
     /// Until a node had it [s]: of the first and of the last one of all.

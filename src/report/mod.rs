@@ -16,8 +16,8 @@ mod summary;
 #[cfg(test)]
 mod summary_tests;
 pub mod text;
-
 pub mod trace;
+mod unfinished;
 mod warnings;
 mod window;
 
@@ -26,3 +26,4 @@ pub use figures::*;
 pub use outcome::*;
 pub use prediction::{Predicted, predict};
 pub use summary::summarise;
+pub use unfinished::Unfinished;

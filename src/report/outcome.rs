@@ -1,7 +1,7 @@
 //! What one replication of one world showed, step by step: what both worlds hand to
 //! [`super::summarise`].
 
-use super::StallCause;
+use super::{StallCause, Unfinished};
 use serde::{Deserialize, Serialize};
 
 /// Which world an outcome is from.
@@ -34,6 +34,8 @@ pub struct Outcome {
     pub flows: u64,
     /// Timeline, where it was asked for.
     pub trace: Option<Trace>,
+    /// Why it is not whole, though nobody interrupted it; `None` of runs for a duration.
+    pub unfinished: Option<Unfinished>,
 }
 
 /// One copy of one job.

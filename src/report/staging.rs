@@ -6,8 +6,8 @@ use super::window::ratio;
 use super::{JobOutcome, StagingOutcome, TierRequests};
 use crate::stats::mean;
 
-/// What copying showed, by replication and copy of a job; `None` where none was done.
-pub(super) fn staging(copies: &[Vec<&JobOutcome>]) -> Option<StagingReport> {
+/// What copying to storage `to` showed, by replication and copy of a job; `None` where none was done.
+pub(super) fn staging(to: &str, copies: &[Vec<&JobOutcome>]) -> Option<StagingReport> {
     let all = || copies.iter().flatten().flat_map(|copy| &copy.staging);
     let first = all().map(|node| node.seconds).reduce(f64::min)?;
     let last = all().map(|node| node.seconds).fold(first, f64::max);
@@ -19,6 +19,7 @@ pub(super) fn staging(copies: &[Vec<&JobOutcome>]) -> Option<StagingReport> {
         over_replications(&copies.iter().filter_map(one).collect::<Vec<_>>())
     };
     Some(StagingReport {
+        to: to.to_owned(),
         seconds: figure(|nodes| nodes.iter().map(|node| node.seconds).fold(0.0, f64::max)),
         nodes: Spread { min: first, max: last },
         bytes: figure(|nodes| nodes.iter().map(|node| node.bytes).sum()),

@@ -60,7 +60,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         tuned: start.map_or(Vec::new(), |copy| copy.tuned.clone()),
         decoded_miss_share: miss_shares(copies.iter().flatten().map(|copy| &copy.decoded[..])),
         tiers: tier_shares(copies.iter().flatten().map(|copy| &copy.tiers[..])),
-        staging: staging(&copies),
+        staging: staging(&scenario.storage[described.reads_from()].name, &copies),
         queue: queue(&copies, &behind, described.queue),
         series: start.map(|copy| series(copy, end(copy, scenario.run.stop))).unwrap_or_default(),
     }

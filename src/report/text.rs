@@ -155,8 +155,9 @@ fn prediction(job: &JobReport) -> Option<String> {
 fn staging_line(job: &str, staging: Option<&StagingReport>) -> Option<String> {
     let staging = staging?;
     Some(format!(
-        "Staging of `{job}`: {} copied to its nodes in {}, before the first step.",
+        "Staging of `{job}`: {} copied to `{}` in {}, before the first step.",
         shown(staging.bytes.mean, |bytes| prefixed(bytes, "B")),
+        staging.to,
         with_error(&staging.seconds, seconds)
     ))
 }

@@ -175,7 +175,7 @@ impl DatasetSettings {
             Some((at, image)) => Some(image.resolve(check, at)?),
             None => None,
         };
-        Some(Dataset {
+        let dataset = Dataset {
             name: name.to_owned(),
             samples: samples?.0,
             sizes: SampleSizes::Drawn(size?),
@@ -184,6 +184,10 @@ impl DatasetSettings {
             ranges,
             order: self.order.get().copied().unwrap_or(SampleOrder::Shuffled),
             image,
-        })
+        };
+        if let Some((at, layout)) = self.layout.given() {
+            layout.check(check, at, self.sample_size.at, &dataset);
+        }
+        Some(dataset)
     }
 }

@@ -12,6 +12,7 @@ mod model;
 mod pace;
 mod parallel;
 mod prefill;
+pub(super) mod remarks;
 mod rules;
 pub(super) mod settings;
 mod split;

@@ -235,6 +235,16 @@ impl Dataset {
         }
     }
 
+    /// Mean work that comes before the first sample of a row group [core-s].
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a mean")]
+    pub fn unpacking_at_once(&self) -> f64 {
+        match self.layout {
+            Layout::RowGroups(groups) => groups.samples.min(self.samples) as f64 * self.unpacking(),
+            _ => 0.0,
+        }
+    }
+
     /// Mean work to unpack a sample before it can be decoded [core-s].
     #[must_use]
     pub fn unpacking(&self) -> f64 {

@@ -82,8 +82,14 @@ impl<D: Dimension> Visitor<'_> for QuantityText<D> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<f64, E> {
-        Err(no_unit::<D, E>(&value.to_string()))
+        Err(no_unit::<D, E>(&shown(value)))
     }
+}
+
+/// A number in few digits: as it is, or by a power of ten where it would be long.
+fn shown(value: f64) -> String {
+    let long = value != 0.0 && !(1e-6..1e15).contains(&value.abs());
+    if long { format!("{value:e}") } else { value.to_string() }
 }
 
 fn no_unit<D: Dimension, E: Error>(number: &str) -> E {
@@ -211,8 +217,12 @@ pub(super) struct Factor(pub(super) f64);
 
 impl Factor {
     const MOST: f64 = 1e9;
-    const RANGE: Range =
-        Range { least: 1e-9, most: Factor::MOST, what: "a number above 0", rest: ", at most 1e9" };
+    const RANGE: Range = Range {
+        least: 1e-9,
+        most: Factor::MOST,
+        what: "a number above 0",
+        rest: ", at least 1e-9 and at most 1e9",
+    };
 }
 
 /// A share: a number from 0 to 1.
@@ -253,6 +263,7 @@ impl Visitor<'_> for Range {
         if (self.least..=self.most).contains(&value) {
             return Ok(value);
         }
+        let value = shown(value);
         Err(E::custom(format!("{value} is out of range\nwrite {}{}", self.what, self.rest)))
     }
 }

@@ -105,7 +105,13 @@ impl ScenarioFile {
         let scenario = scenario.map(|scenario| Scenario { remarks, ..scenario });
         match (log.into_problems(&source), scenario) {
             (Some(problems), _) => Err(problems),
-            (None, Some(scenario)) => Ok(scenario),
+            (None, Some(mut scenario)) => {
+                if !reading.live {
+                    let small = scenario.small_page_caches();
+                    scenario.remarks.extend(small);
+                }
+                Ok(scenario)
+            }
             (None, None) => {
                 let what = "it is wrong in a way that has no message";
                 Err(Problem::new(&self.name, what, "report this as a bug of forebay").into())

@@ -2,6 +2,7 @@
 
 use super::check::Check;
 use super::document::NodeId;
+use super::job::remarks::remark_tier_cache;
 use super::settings::{ScenarioSettings, entries};
 use super::{Cluster, Dataset, Job, Layout, Storage, StorageKind};
 
@@ -42,7 +43,7 @@ impl ScenarioSettings {
         let of_node = parts.cluster.map(|cluster| cluster.node.memory);
         let of_node = of_node.filter(|_| matches!(storage.kind, StorageKind::Memory { .. }));
         match tier.capacity.or(of_node) {
-            None if staged > 0.0 => {
+            None if staged > 0.0 && !storage.kind.is_remote() => {
                 let what = format!("how much {:?} holds is not said", storage.name);
                 check.wrong(at, what, "write its `capacity = \"1 TB\"`");
             }
@@ -100,6 +101,9 @@ fn check_reading(check: Check<'_>, parts: Parts<'_>, job: &Job) {
     let storage = parts.storage.get(job.reads_from()).and_then(Option::as_ref);
     let cached = storage.is_some_and(|storage| storage.cache.is_some());
     let Some(dataset) = parts.datasets.get(job.dataset).and_then(Option::as_ref) else { return };
+    if let Some(storage) = storage {
+        remark_tier_cache(check, storage, dataset);
+    }
     let simple = matches!(dataset.layout, Layout::FilePerSample | Layout::Shards { .. });
     if !(cached || job.reads_parts()) || simple && dataset.ranges.is_none() {
         return;
@@ -123,7 +127,7 @@ fn remark(check: Check<'_>, at: NodeId) {
 }
 
 impl Parts<'_> {
-    /// Bytes that jobs stage to tier `index` of one node [B].
+    /// Bytes that jobs stage to tier `index`, of one node or of all [B].
     fn staged(&self, index: usize) -> f64 {
         let there = self
             .jobs
@@ -134,7 +138,12 @@ impl Parts<'_> {
             let dataset = self.datasets.get(job.dataset)?.as_ref()?;
             Some((job, job.resident(dataset)))
         });
+        let once =
+            |(job, _): (&Job, f64)| job.staging.as_ref().is_some_and(|staging| staging.shared);
         match self.cluster {
+            _ if each.clone().any(once) => {
+                each.fold(0.0, |sum, (job, bytes)| sum + bytes * f64::from(job.copies))
+            }
             Some(cluster) if cluster.share_nodes => {
                 each.fold(0.0, |sum, (job, bytes)| sum + bytes * f64::from(job.copies))
             }

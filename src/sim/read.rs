@@ -273,8 +273,10 @@ impl World<'_> {
     /// The bytes of a request have come; true if the sample is complete.
     pub(super) fn requested(&mut self, clock: &mut Clock, w: u32) -> bool {
         let (worker, shard) = (&self.workers[w as usize], &mut self.shards[w as usize]);
-        shard.buffered += worker.request;
-        shard.unread -= worker.request;
+        // A tier may have taken in what was read before, too.
+        let new = worker.request.min(shard.unread.max(1.0));
+        shard.buffered += new;
+        shard.unread -= new;
         self.fetch(clock, w)
     }
 }

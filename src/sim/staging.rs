@@ -1,5 +1,7 @@
 //! Staging: the files of a job's data set on their way to its nodes, before its first step.
 
+mod shared;
+
 use crate::account::Steps;
 use crate::engine::Time;
 use crate::fluid::GroupId;
@@ -29,19 +31,22 @@ pub(super) struct Staging {
     pub(super) bytes: f64,
 }
 
-/// How files of one data set become another's on a node.
+/// How files of one data set become another's on a node, or come to a storage that nodes share.
 #[derive(Debug)]
 pub(super) struct Conversion {
     /// The data set that is made.
     pub(super) dataset: u32,
-    /// What surrounds its samples.
+    /// What surrounds its samples, and how many are in a file.
     pub(super) record: Framing,
+    pub(super) samples_per_file: u64,
     /// Core-seconds of a sample.
     pub(super) compute: Sampler,
     /// The node's cores.
     pub(super) cores: Option<GroupId>,
-    /// Way of what is written.
+    /// Way of what is written to the node's tier.
     pub(super) write: Option<GroupId>,
+    /// What all nodes share, where it is written there.
+    pub(super) to: Option<Mount>,
 }
 
 /// Files that are copied to a node, and which is next.
@@ -65,6 +70,10 @@ pub(super) struct Copying {
     file: u64,
     bytes: f64,
     refusals: u8,
+    /// Whether it is read already, and written to what all nodes share: then `bytes` are those of one of
+    /// the files there, or of a part of one, and the next begins with sample `next`.
+    writes: bool,
+    next: u64,
     phase: Phase,
 }
 
@@ -98,6 +107,8 @@ impl World<'_> {
                     file: 0,
                     bytes: 0.0,
                     refusals: 0,
+                    writes: false,
+                    next: 0,
                     phase: Phase::Opening,
                 });
                 let c = self.copies.len() as u32 - 1;
@@ -121,13 +132,16 @@ impl World<'_> {
             Phase::Converting => self.write_copy(clock, c),
             Phase::Writing => self.copied(c),
         };
-        if over {
+        if over && self.write_on(clock, c) {
             self.copy_on(clock, c);
         }
     }
 
     fn way_of_copy(&self, c: u32) -> &Mount {
-        &self.stagings[self.copies[c as usize].staging as usize].mount
+        let copying = &self.copies[c as usize];
+        let staging = &self.stagings[copying.staging as usize];
+        let to = staging.convert.as_ref().and_then(|convert| convert.to.as_ref());
+        to.filter(|_| copying.writes).unwrap_or(&staging.mount)
     }
 
     /// Stream `c` copies file after file until one takes time, or none is left.
@@ -160,6 +174,7 @@ impl World<'_> {
         let samples = files.samples_of(file);
         copying.bytes = sizes.sum(0, 0, samples, files.record, &self.streams);
         copying.file = file;
+        copying.writes = false;
         true
     }
 
@@ -182,7 +197,7 @@ impl World<'_> {
         };
         let copying = &mut self.copies[c as usize];
         let (owner, index) = (u64::from(copying.staging), u64::from(copying.refusals));
-        let (streams, file) = (&self.streams, copying.file);
+        let (streams, file) = (&self.streams, copying.draw());
         let generator = || streams.at(Purpose::StagingBackOff, owner, file, index);
         match self.limiters[limiter as usize].ask(clock.now, &mut copying.refusals, generator) {
             None => self.copy_latency(clock, c),
@@ -195,7 +210,8 @@ impl World<'_> {
     }
 
     fn copy_latency(&mut self, clock: &mut Clock, c: u32) -> bool {
-        let Copying { staging, file, .. } = self.copies[c as usize];
+        let copying = &self.copies[c as usize];
+        let (staging, file) = (copying.staging, copying.draw());
         let delay = match &self.way_of_copy(c).latency {
             RequestLatency::None => return self.copy_bytes(clock, c),
             RequestLatency::Constant(delay) => *delay,
@@ -211,7 +227,7 @@ impl World<'_> {
     }
 
     fn copy_bytes(&mut self, clock: &mut Clock, c: u32) -> bool {
-        let Copying { file, bytes, .. } = self.copies[c as usize];
+        let (file, bytes) = (self.file_of_bytes(c), self.copies[c as usize].bytes);
         let mount = self.way_of_copy(c);
         let way = mount.striped.as_ref().map_or(0, |striped| striped.way(file, 0, bytes));
         let Some(group) = mount.way(way) else { return self.read_copy(clock, c) };
@@ -222,7 +238,10 @@ impl World<'_> {
 
     /// The bytes of the file of stream `c` have come: that is all, or they become others.
     fn read_copy(&mut self, clock: &mut Clock, c: u32) -> bool {
-        let Copying { staging, file, .. } = self.copies[c as usize];
+        let Copying { staging, file, writes, .. } = self.copies[c as usize];
+        if writes {
+            return self.copied(c);
+        }
         let Staging { convert, files, .. } = &self.stagings[staging as usize];
         let Some(convert) = convert else { return self.copied(c) };
         let samples = files.samples_of(file);
@@ -251,6 +270,12 @@ impl World<'_> {
         let Copying { staging, file, .. } = self.copies[c as usize];
         let Staging { convert, files, .. } = &self.stagings[staging as usize];
         let Some(convert) = convert else { return self.copied(c) };
+        if convert.to.is_some() {
+            let first = files.samples_of(file).start;
+            let copying = &mut self.copies[c as usize];
+            (copying.writes, copying.next) = (true, first);
+            return self.write_on(clock, c);
+        }
         let (sizes, samples) = (&mut self.sizes[convert.dataset as usize], files.samples_of(file));
         let bytes = sizes.sum(0, 0, samples, convert.record, &self.streams);
         self.copies[c as usize].bytes = bytes;

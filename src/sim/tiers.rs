@@ -103,19 +103,27 @@ impl World<'_> {
     pub(super) fn find_request(&mut self, w: u32, number: u32) {
         let shard = &self.shards[w as usize];
         let (file, epoch, unread) = (shard.file, shard.epoch, shard.unread);
-        let loader = &self.loaders[self.workers[w as usize].loader as usize];
+        let worker = &self.workers[w as usize];
+        let (request, loader) = (worker.request, &self.loaders[worker.loader as usize]);
         let cache = loader.tiers.as_ref().and_then(|tiers| tiers.cache.as_ref());
         let whole = cache.is_none_or(|cache| cache.whole);
-        let bytes = if whole { unread.max(1.0) } else { self.workers[w as usize].request };
+        let kept = cache.filter(|cache| cache.whole).map(|cache| cache.unit(file, 0));
         let found = match shard.found.filter(|_| whole) {
             Some(found) => found,
-            None => self.find(w, epoch, file, number, bytes),
+            None => {
+                let (files, sizes, streams) = (&self.files, &mut self.sizes, &self.streams);
+                let all = |unit| bytes_of(files, sizes, streams, unit).max(unread);
+                // All of the file comes, whatever the page cache has of it.
+                let bytes = kept.map_or(request, all);
+                let found = self.find(w, epoch, file, number, bytes);
+                if found.origin == Origin::Filling {
+                    self.workers[w as usize].request = bytes;
+                }
+                found
+            }
         };
         self.shards[w as usize].found = Some(found);
         self.take_from(w, found);
-        if found.origin == Origin::Filling {
-            self.workers[w as usize].request = bytes;
-        }
     }
 
     fn take_from(&mut self, w: u32, found: Found) {

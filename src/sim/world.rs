@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::account::{Queue, Recorder, Requests, Segment, Tuner};
+use crate::account::{Polling, Queue, Recorder, Requests, Segment, Tuner};
 use crate::cache::Cache;
 use crate::engine::{self, Calendar, Model, Time};
 use crate::fluid::{GroupId, LinkId, Network};
 use crate::random::Streams;
-use crate::report::Outcome;
+use crate::report::{Outcome, Unfinished};
 use crate::scenario::{Scenario, Stop};
 
 use super::arm::Arm;
@@ -20,7 +20,6 @@ use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event};
 use super::gpus::Gpu;
 use super::limiter::Limiter;
-use super::polling::Polling;
 use super::ranges::Fetches;
 use super::read::{Mount, ShardCursor, Source};
 use super::sizes::Sizes;
@@ -46,13 +45,15 @@ pub struct Options<'a> {
 pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome {
     let mut calendar = Calendar::new();
     let mut world = World::new(scenario, replication, options.trace, &mut calendar);
-    let until = match scenario.run.stop {
-        Stop::Duration(seconds) => Time::from_seconds(seconds),
-        Stop::Steps(_) | Stop::Epochs(_) => Time::NEVER,
+    // What would end at `NEVER` was cut off by the range of time.
+    let (until, ends) = match scenario.run.stop {
+        Stop::Duration(seconds) => (Time::from_seconds(seconds), true),
+        Stop::Steps(_) | Stop::Epochs(_) => (Time(Time::NEVER.0 - 1), false),
     };
     world.stop = options.stop;
     world.events = engine::run(&mut world, &mut calendar, until);
-    world.collect()
+    let unfinished = if ends { None } else { world.left_over(scenario) };
+    Outcome { unfinished, ..world.collect() }
 }
 
 /// The components of one run.
@@ -260,6 +261,12 @@ impl Model for World<'_> {
 }
 
 impl World<'_> {
+    /// The first job that has work left, if nobody interrupted it.
+    fn left_over(&self, scenario: &Scenario) -> Option<Unfinished> {
+        let first = self.jobs.iter().find(|job| !job.finished).filter(|_| !self.is_over());
+        first.map(|run| Unfinished { job: scenario.jobs[run.job].name.clone() })
+    }
+
     /// Lets everyone act who can at this instant.
     fn settle(&mut self, clock: &mut Clock) {
         while let Some(w) = self.runnable.pop_front() {

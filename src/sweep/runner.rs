@@ -1,7 +1,7 @@
 //! Runs points on many threads: each replication of each point is one task.
 
 use super::{Grid, Row, rows};
-use crate::report::{self, Outcome};
+use crate::report::{self, Outcome, Unfinished};
 use crate::scenario::{Problems, Scenario};
 use crate::sim;
 use std::ops::ControlFlow;
@@ -26,8 +26,8 @@ pub struct Plan<'a> {
 enum Progress {
     /// A replication is finished.
     Task,
-    /// A point is.
-    Point(usize, Vec<Row>),
+    /// A point is, or cannot be.
+    Point(usize, Result<Vec<Row>, Unfinished>),
 }
 
 /// A point in progress.
@@ -44,13 +44,13 @@ struct Cursor<'a> {
 }
 
 /// Runs `plan` on the threads of `pool`. Calls `tick` after each replication and `deliver` with the
-/// rows of each point as it finishes, in any order, until all are done, `deliver` breaks, or
-/// `stop` is raised.
+/// rows of each point as it finishes, or why it cannot, in any order, until all are done, `deliver`
+/// breaks, or `stop` is raised.
 pub fn run(
     plan: &Plan<'_>,
     pool: &rayon::ThreadPool,
     mut tick: impl FnMut(),
-    mut deliver: impl FnMut(usize, Vec<Row>) -> ControlFlow<()>,
+    mut deliver: impl FnMut(usize, Result<Vec<Row>, Unfinished>) -> ControlFlow<()>,
 ) {
     let cursor = Mutex::new(Cursor { points: plan.points.iter(), current: None });
     let (sender, receiver) = mpsc::sync_channel(4 * pool.current_num_threads());
@@ -84,12 +84,17 @@ fn work(plan: &Plan<'_>, cursor: &Mutex<Cursor<'_>>, sender: &SyncSender<Progres
         if plan.stop.load(Ordering::Relaxed) || sender.send(Progress::Task).is_err() {
             return;
         }
-        if let Some(outcomes) = keep(&point, replication, outcome) {
-            let report = report::summarise(&point.scenario, &outcomes, 0.0);
-            let rows = rows(plan.grid, point.index, &report);
-            if sender.send(Progress::Point(point.index, rows)).is_err() {
-                return;
-            }
+        let rows = match outcome.whole() {
+            Ok(whole) => keep(&point, replication, whole).map(|outcomes| {
+                let report = report::summarise(&point.scenario, &outcomes, 0.0);
+                Ok(rows(plan.grid, point.index, &report))
+            }),
+            Err(unfinished) => Some(Err(unfinished)),
+        };
+        if let Some(rows) = rows
+            && sender.send(Progress::Point(point.index, rows)).is_err()
+        {
+            return;
         }
     }
 }

@@ -31,7 +31,9 @@ pub use observed::Observed;
 pub use pace::{Pace, Witness};
 pub use plan::{Plan, PlanError, PlanPoint, Use};
 pub use point::{Point, Prediction};
-pub use predict::{Simulated, show, simulate, step_at_crossover, with_errors, with_noise};
+pub use predict::{
+    PredictError, Simulated, show, simulate, step_at_crossover, with_errors, with_noise,
+};
 pub use refit::{Refit, Told, refit};
 pub use text::{refitted, render};
 pub use verdict::{Class, Verdict};

@@ -2,7 +2,7 @@
 
 use super::{Factors, Naive, Observed, Prediction, Refit, naive};
 use crate::profile::{Fit, Parameter, Profile};
-use crate::report;
+use crate::report::{self, Unfinished};
 use crate::scenario::{Override, Problems, Reading, Scenario, ScenarioFile, Value};
 use crate::sim;
 use crate::stats::{mean, student_975};
@@ -10,6 +10,17 @@ use crate::uncertainty;
 
 /// 97.5 % of a standard normal variable lie below.
 const NORMAL_975: f64 = 1.959_964;
+
+/// Why nothing is predicted.
+#[derive(Debug, thiserror::Error)]
+pub enum PredictError {
+    /// The scenario has problems.
+    #[error("{0}")]
+    Problems(#[from] Problems),
+    /// It takes longer than can be simulated.
+    #[error("{0}")]
+    Unfinished(#[from] Unfinished),
+}
 
 /// Simulations of a point, each with parameters as the profile's measurements allow them.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,14 +50,14 @@ impl Simulated {
 /// them and a seed of its own.
 ///
 /// # Errors
-/// With what is wrong with the scenario.
+/// With what is wrong with the scenario, or that it takes longer than can be simulated.
 pub fn simulate(
     file: &ScenarioFile,
     overrides: &[Override],
     profile: &Profile,
     runs: u32,
     refit: Option<&Refit>,
-) -> Result<Simulated, Problems> {
+) -> Result<Simulated, PredictError> {
     let factors = refit.map_or(Factors::default(), Refit::factors);
     let fitted = factors.applied(resolve(file, overrides, profile)?);
     let seed = fitted.run.seed;
@@ -56,7 +67,7 @@ pub fn simulate(
         let factors = refit.map_or(Factors::default(), |refit| refit.drawn(run));
         let scenario = factors.applied(resolve(file, overrides, &drawn)?);
         let outcome = sim::run(&scenario, run, &sim::Options::default());
-        let report = report::summarise(&scenario, &[outcome], 0.0);
+        let report = report::summarise(&scenario, &[outcome.whole()?], 0.0);
         simulated.runs.extend(Observed::of(&report).map(|observed| (run, observed)));
     }
     Ok(simulated)
@@ -65,29 +76,29 @@ pub fn simulate(
 /// One simulation with what was fitted, and no chance beside it; `None` where it completes no step.
 ///
 /// # Errors
-/// With what is wrong with the scenario.
+/// With what is wrong with the scenario, or that it takes longer than can be simulated.
 pub fn show(
     file: &ScenarioFile,
     overrides: &[Override],
     profile: &Profile,
     factors: Factors,
-) -> Result<Option<Observed>, Problems> {
+) -> Result<Option<Observed>, PredictError> {
     let scenario = factors.applied(resolve(file, overrides, profile)?);
     let outcome = sim::run(&scenario, 0, &sim::Options::default());
-    Ok(Observed::of(&report::summarise(&scenario, &[outcome], 0.0)))
+    Ok(Observed::of(&report::summarise(&scenario, &[outcome.whole()?], 0.0)))
 }
 
 /// The change that makes a step of the only job `factor` times as long as its loader needs for what the
 /// step takes; `None` where the simulation completes no step.
 ///
 /// # Errors
-/// With what is wrong with the scenario.
+/// With what is wrong with the scenario, or that it takes longer than can be simulated.
 pub fn step_at_crossover(
     file: &ScenarioFile,
     overrides: &[Override],
     profile: &Profile,
     factor: f64,
-) -> Result<Option<String>, Problems> {
+) -> Result<Option<String>, PredictError> {
     // Shorter than any loader.
     let hardly = Override::new("job.model.step".to_owned(), Value::from("1 us"));
     let overrides: Vec<Override> = overrides.iter().cloned().chain([hardly]).collect();

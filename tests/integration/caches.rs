@@ -3,17 +3,14 @@
 use forebay::report::{CacheRequests, Outcome};
 use forebay::scenario::ScenarioFile;
 
+use super::kept::{
+    SHARDS, assert_near, least_recently_used, misses, random_replacement, reader, served,
+};
 use super::runs::{simulate, written};
 
 /// 4,000 files of 100 kB, or shards of 50, read from a disk of 100 MB/s, for a trainer that needs no
 /// time. `cache` holds 140 MB of their 400 MB.
-const SCENARIO: &str = r#"
-name = "cached"
-[run]
-epochs = 30
-warm_up = "off"
-replications = 1
-seed = 1
+const MACHINE: &str = r#"
 [cluster]
 nodes = 2
 [cluster.node]
@@ -23,31 +20,16 @@ capacity = "140 MB"
 [storage.s.local-disk]
 bandwidth = "100 MB/s"
 access = "cold"
-[dataset.d]
-samples = 4000
-sample_size = "100 kB"
-[[job]]
-name = "j"
-dataset = "d"
-storage = "s"
-batch = 20
-[job.loader.tf-queue]
-threads = 1
-capacity = "40 samples"
-decode = "0 s"
-[job.model]
-step = "1 us"
 "#;
 
 const CACHE: &str = "cluster.node.page_cache";
 
-fn outcome(changes: &[(&str, &str)]) -> Outcome {
-    simulate(&written(SCENARIO, changes))
+fn scenario() -> String {
+    reader(30, MACHINE, (4000, "100 kB"), "storage = \"s\"")
 }
 
-fn misses(requests: &[CacheRequests]) -> f64 {
-    let sum = |of: fn(&CacheRequests) -> u64| requests.iter().map(of).sum::<u64>() as f64;
-    sum(|r| r.misses) / (sum(|r| r.misses) + sum(|r| r.hits))
+fn outcome(changes: &[(&str, &str)]) -> Outcome {
+    simulate(&written(&scenario(), changes))
 }
 
 /// Share of misses behind the tenth epoch.
@@ -55,29 +37,13 @@ fn steady_misses(changes: &[(&str, &str)]) -> f64 {
     misses(&outcome(changes).jobs[0].cache[10..])
 }
 
-fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
-    assert!((value - expected).abs() <= tolerance, "{what}: {value} instead of {expected}");
-}
-
-/// The root in (0, 1] of m = 1 − ((1 − e^(−m/x)) ÷ (m/x))².
-fn random_replacement(x: f64) -> f64 {
-    let (mut low, mut high) = (1e-9, 1.0);
-    for _ in 0..100 {
-        let m: f64 = 0.5 * (low + high);
-        let kept = (1.0 - (-m / x).exp()) / (m / x);
-        if m - 1.0 + kept * kept < 0.0 { low = m } else { high = m }
-    }
-    0.5 * (low + high)
-}
-
 #[test]
 fn steady_misses_are_those_of_theory() {
     // System: a fresh permutation every epoch, a cache for x of the files. Expectation: closed forms
     // of the policies, to 0.01.
     for (x, capacity) in [(0.35_f64, "\"140 MB\""), (0.65, "\"260 MB\""), (0.9, "\"360 MB\"")] {
-        let lru = 1.0 - (x + (1.0 - x) * (1.0 - x).ln());
         for (policy, expected) in
-            [("minio", 1.0 - x), ("lru", lru), ("random", random_replacement(x))]
+            [("minio", 1.0 - x), ("lru", least_recently_used(x)), ("random", random_replacement(x))]
         {
             let policy = format!("\"{policy}\"");
             let changes =
@@ -100,10 +66,7 @@ fn the_default_is_what_page_caches_were_measured_to_do() {
 fn shards_are_kept_by_last_use() {
     // System: shards of 50 files in requests of 1 MB, half of them fit. Expectation: the closed form
     // of lru, whose unit is large here, to 0.03; measured were 91 %.
-    let changes = [
-        ("dataset.d.layout", "{ shards = { samples = 50, request = \"1 MB\" } }"),
-        (&*format!("{CACHE}.capacity"), "\"200 MB\""),
-    ];
+    let changes = [SHARDS, (&*format!("{CACHE}.capacity"), "\"200 MB\"")];
     assert_near("shards", steady_misses(&changes), 0.847, 0.03);
 }
 
@@ -126,8 +89,7 @@ fn what_is_kept_is_read_at_the_rate_of_the_cache() {
         (&*format!("{CACHE}.bandwidth"), "\"1 GB/s\""),
     ]);
     assert_near("makespan", all.makespan, 4.4, 0.02);
-    let share = all.resources.iter().find(|r| r.name == "node.page-cache").map(|r| r.served);
-    assert_near("served", share.unwrap_or(0.0), 400e6, 1.0);
+    assert_near("served", served(&all, "node.page-cache"), 400e6, 1.0);
 }
 
 #[test]
@@ -196,8 +158,7 @@ fn decoded_samples_are_neither_read_nor_decoded() {
         found.jobs[0].decoded.iter().map(|epoch| misses(std::slice::from_ref(epoch))).collect();
     assert_eq!(shares, [1.0, 0.65, 0.65]);
     assert_near("makespan", found.makespan, 16.0 * 2.3, 0.05);
-    let disk = found.resources.iter().find(|r| r.name == "s.bandwidth").map_or(0.0, |r| r.served);
-    assert_near("disk", disk, 400e6 * 2.3, 1.0);
+    assert_near("disk", served(&found, "s.bandwidth"), 400e6 * 2.3, 1.0);
     let lru = outcome(&[&DECODED[..], &[("job.decoded_cache.policy", "\"lru\"")]].concat());
     assert!(lru.makespan > 16.0 * 2.6, "{}", lru.makespan);
     // Two nodes keep what they read, each for itself; all loaders of a node keep it together.
@@ -210,7 +171,7 @@ fn decoded_samples_are_neither_read_nor_decoded() {
 
 #[test]
 fn what_keeps_no_decoded_samples_is_refused() {
-    let file = ScenarioFile::parse("test.toml", SCENARIO.to_owned()).expect("a scenario");
+    let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     let read_apart = "job.loader={ stages = [{ name = \"read\", workers = 1, per_sample = [\"read\"], \
                       buffer = 40 }, { name = \"decode\", workers = 1, per_sample = [{ compute = \
                       \"1 ms\" }], buffer = 40 }] }";
@@ -230,7 +191,7 @@ fn what_keeps_no_decoded_samples_is_refused() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let file = ScenarioFile::parse("test.toml", SCENARIO.to_owned()).expect("a scenario");
+    let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (set, says) in [
         ("cluster.node.memory=\"100 MB\"", "larger than the node's memory"),
         ("dataset.d.samples=2000000000", "tell 2000000000 files"),

@@ -1,15 +1,23 @@
 //! Keras' old `GeneratorEnqueuer`: nobody is woken, and workers may deliver the same.
 
+use super::conformance::worlds;
 use super::on_request::text;
 use super::runs::{simulate, steady, written};
-use forebay::report::{Cause, JobOutcome, StallCause};
-use forebay::scenario::{Scenario, Stop};
+use forebay::report::{Cause, JobOutcome, Stall, StallCause};
+use forebay::scenario::{Scenario, ScenarioFile, Stop};
 
 /// Batches of 4 reads of `latency` and steps of `step`.
 fn of(latency: &str, step: &str, loader: &str) -> Scenario {
     let text =
         text(4, latency, &format!("model.step = \"{step}\""), &format!("keras = {{ {loader} }}"));
     written(&text.replace("steps = 20", "steps = 200"), &[])
+}
+
+/// The same with so many steps.
+fn first(steps: u64, scenario: &Scenario) -> Scenario {
+    let mut scenario = scenario.clone();
+    scenario.run.stop = Stop::Steps(steps);
+    scenario
 }
 
 fn step(latency: &str, step: &str, loader: &str) -> f64 {
@@ -28,6 +36,9 @@ fn a_trainer_that_finds_nothing_sleeps_50_ms() {
     let job = simulate(&of("\"15 ms\"", "1 ms", "workers = 1, generator = {}")).jobs.remove(0);
     let first = job.steps[0].end;
     assert!((first - 0.101).abs() < 1e-9, "found at 100 ms: {first}");
+    let told = of("\"15 ms\"", "1 ms", "workers = 1, generator = { wait_time = \"70 ms\" }");
+    let told = simulate(&told).jobs[0].steps[0].end;
+    assert!((told - 0.071).abs() < 1e-9, "found at 70 ms: {told}");
     let waited = |job: &JobOutcome| {
         let of = job.stalls.iter().filter(|stall| stall.step == 0);
         let of = of.map(|stall| (stall.cause, (stall.seconds * 1e6).round()));
@@ -103,4 +114,121 @@ fn without_workers_the_trainer_makes_its_batches() {
     let remarks = of("\"1 ms\"", "1 ms", "workers = 0, generator = {}").remarks;
     assert!(remarks.join("\n").contains("no effect: there are no workers"), "{remarks:?}");
     near(step("\"1 ms\"", "10 ms", "workers = 1"), 10e-3);
+}
+
+/// Seconds that the trainer waited in each step.
+fn waits(job: &JobOutcome) -> Vec<f64> {
+    let of = |step: usize| job.stalls.iter().filter(move |stall| stall.step as usize == step);
+    (0..job.steps.len()).map(|step| of(step).map(|stall| stall.seconds).sum()).collect()
+}
+
+#[test]
+fn a_wait_is_a_number_of_sleeps() {
+    // System: a worker that makes a batch in 8 ms, 16 at most, steps of 1 ms; sleeps of 50 and of 30 ms.
+    // Expectation: who finds nothing sleeps once, though the batch is there sooner, and all that counts as
+    // latency; some batches wait already and cost nothing. A trainer that is woken never waits that long.
+    for (keys, sleep) in [("", 50e-3), ("wait_time = \"30 ms\"", 30e-3)] {
+        let loader = format!("workers = 1, max_queue_size = 16, generator = {{ {keys} }}");
+        for (world, job) in worlds(&first(20, &of("\"2 ms\"", "1 ms", &loader))) {
+            let waits = waits(&job);
+            assert!(waits[0] >= sleep - 1e-9, "{world}: {waits:?}");
+            let whole = |wait: &f64| *wait == 0.0 || *wait >= sleep - 1e-9;
+            assert!(waits.iter().all(whole), "{world}: {keys}: {waits:?}");
+            assert!(waits.iter().filter(|wait| **wait == 0.0).count() > 5, "{world}: {waits:?}");
+            let latency = |stall: &&Stall| stall.cause == StallCause::own(Cause::Latency);
+            let slept: f64 = job.stalls.iter().filter(latency).map(|stall| stall.seconds).sum();
+            let all: f64 = waits.iter().sum();
+            assert!(slept > 0.9 * all, "{world}: {slept} of {all}");
+        }
+    }
+}
+
+#[test]
+fn threads_look_for_room_and_processes_wait_for_it() {
+    // System: batches in no time, a queue of two, steps of 10 ms. Expectation: threads sleep 50 ms behind
+    // every two batches, so that 20 steps take ten sleeps; processes are there when there is room.
+    let took = |generator: &str| {
+        let loader = format!("workers = 1, max_queue_size = 2, generator = {{ {generator} }}");
+        worlds(&first(20, &of("\"1 us\"", "10 ms", &loader))).map(|(_, job)| {
+            let steps = job.steps.last().expect("steps");
+            (steps.end, steps.queue.blocked_seconds)
+        })
+    };
+    for (threads, processes) in took("").into_iter().zip(took("processes = true")) {
+        assert!(threads.0 > 9.0 * 50e-3, "{threads:?}");
+        assert!(processes.0 < 0.7 * threads.0, "{processes:?} {threads:?}");
+        assert!(threads.1 > 8.0 * 50e-3, "who sleeps is held up: {threads:?}");
+    }
+}
+
+#[test]
+fn each_thread_may_fill_the_place_that_it_found() {
+    // System: the trainer has one batch and computes. Expectation: threads go on until the queue has enough,
+    // each with a batch more at most; processes hold theirs until there is room.
+    let pausing = |keys: &str| {
+        let loader = format!("workers = 3, max_queue_size = 5, generator = {{ {keys} }}");
+        let mut scenario = of("\"1 ms\"", "100 s", &loader);
+        scenario.run.stop = Stop::Duration(0.3);
+        worlds(&scenario).map(|(world, job)| {
+            assert_eq!(job.samples.dequeued, 4, "{world}");
+            (job.samples.left / 4, job.samples.in_progress / 4, job.queue.capacity / 4)
+        })
+    };
+    for (left, in_progress, capacity) in pausing("") {
+        assert!((5..=7).contains(&left) && in_progress == 0 && capacity == 7, "{left}");
+    }
+    assert_eq!(pausing("processes = true"), [(5, 3, 5); 2]);
+}
+
+#[test]
+fn the_same_samples_are_delivered_again_in_both_worlds() {
+    // System: generators that are unsafe, or begin alike. Expectation: the same steps have new samples.
+    for (generator, new) in [("", 80), ("processes = true", 20), ("distinct = 0.9", 72)] {
+        let loader = format!("workers = 4, generator = {{ {generator} }}");
+        let fresh = worlds(&first(20, &of("\"100 us\"", "1 ms", &loader))).map(|(_, job)| {
+            let fresh: Vec<u64> = job.steps.iter().map(|step| step.fresh).collect();
+            assert_eq!(fresh.iter().sum::<u64>(), new, "{generator}");
+            fresh
+        });
+        assert_eq!(fresh[0], fresh[1], "{generator}");
+    }
+}
+
+#[test]
+fn ranks_sleep_by_themselves() {
+    // System: a loader for each of two model copies, or one for both. Expectation: what lies in a queue that
+    // both sleep before is promised to each; each step takes two batches, and both worlds end.
+    for loaders in ["per-rank", "per-node"] {
+        let job = format!(
+            "model.step = \"1 ms\"\nparallel.data = {{ copies_per_node = 2, loaders = \"{loaders}\" }}"
+        );
+        let loader = "keras = { workers = 2, max_queue_size = 4, generator = {} }";
+        let scenario = written(&text(4, "\"1 ms\"", &job, loader), &[]);
+        for (world, job) in worlds(&scenario) {
+            assert_eq!(job.steps.len(), 20, "{world}: {loaders}");
+            assert!(job.steps.iter().all(|step| step.fresh == 8), "{world}: {loaders}");
+            assert!(waits(&job)[0] >= 50e-3 - 1e-9, "{world}: {loaders}: {:?}", waits(&job));
+            let queues = if loaders == "per-rank" { 2 } else { 1 };
+            assert_eq!(job.queue.capacity, queues * 4 * 5, "{world}: {loaders}");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_run_wakes_who_sleeps() {
+    // System: sleeps of an hour, a run of a tenth of a second. Expectation: it ends.
+    let keys = "workers = 2, max_queue_size = 1, generator = { wait_time = \"1 h\" }";
+    let mut scenario = of("\"1 us\"", "1 ms", keys);
+    scenario.run.stop = Stop::Duration(0.1);
+    for (world, job) in worlds(&scenario) {
+        assert_eq!(job.steps.len(), 0, "{world}: the trainer found nothing, and sleeps");
+    }
+    let refused = |time: &str| {
+        let text = text(4, "\"1 ms\"", "model.step = \"1 ms\"", keys);
+        let text = text.replace(keys, &format!("keras = {{ {keys} }}")).replace("1 h", time);
+        let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
+        file.expect_err("refused").to_string()
+    };
+    assert!(refused("1 us").contains("wait_time = \"1 ms\""), "{}", refused("1 us"));
+    assert!(refused("0 s").contains("is zero"), "{}", refused("0 s"));
 }

@@ -62,6 +62,23 @@ fn jobs_run_side_by_side_and_leave_nothing() {
 }
 
 #[test]
+fn model_copies_have_loaders_of_their_own() {
+    let place = place();
+    let ranks = "job.parallel={ data = { copies_per_node = 2, loaders = \"per-rank\" } }";
+    let report = report(&place, &["--set", "cluster.node.gpus=4", "--set", ranks]);
+    assert_eq!(report["jobs"][0]["steps"]["mean"], 5.0);
+    let queue = &report["jobs"][0]["queue"];
+    assert_eq!(queue["capacity"], 16, "8 samples for each of two: {queue}");
+}
+
+#[test]
+fn the_old_enqueuer_of_keras_reads_files() {
+    let loader = "job.loader={ keras = { workers = 2, generator = { distinct = 0.5 } } }";
+    let report = report(&place(), &["--set", loader]);
+    assert_eq!(report["jobs"][0]["steps"]["mean"], 5.0);
+}
+
+#[test]
 fn every_sample_of_shards_is_read() {
     let place = place();
     let keys =

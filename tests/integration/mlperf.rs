@@ -5,7 +5,7 @@ use super::runs::{repository, shipped, written};
 use super::support::Place;
 use forebay::import::dlio::{self, DlioError, Times};
 use forebay::report::summarise;
-use forebay::scenario::Scenario;
+use forebay::scenario::{Scenario, Split};
 use forebay::sim;
 use std::fs;
 
@@ -58,6 +58,34 @@ fn workloads_mean_what_dlio_means() {
     let scenario = written(&dlio::scenario(&resnet, &place(1, "1 GB/s")), &[]);
     assert_eq!(scenario.datasets[0].samples, 1024 * 1251);
     assert_eq!(scenario.jobs[0].loader.stages[0].workers, 8);
+}
+
+#[test]
+fn ranks_read_a_contiguous_slice_where_dlio_s_do() {
+    // PyTorch's sampler and TensorFlow's generators slice the samples; TensorFlow's own reader of TFRecord
+    // files deals records out in turn. One rank, or files that are fewer than ranks, are not split.
+    let split = |name: &str, accelerators: u32, overrides: &[&str]| {
+        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+        let workload = dlio::read(&[file(name)], &overrides).expect("a workload");
+        let text = dlio::scenario(&workload, &place(accelerators, "1 GB/s"));
+        let job = written(&text, &[]).jobs.remove(0);
+        assert_eq!(text.contains("sampler = "), job.split == Split::Contiguous, "{text}");
+        job.split
+    };
+    let few =
+        ["++workload.dataset.num_files_train=7", "++workload.dataset.num_samples_per_file=99"];
+    assert_eq!(split("unet3d_h100.yaml", 8, &[]), Split::Contiguous);
+    assert_eq!(
+        split("unet3d_h100.yaml", 8, &["++workload.reader.data_loader=tensorflow"]),
+        Split::Contiguous
+    );
+    assert_eq!(split("unet3d_h100.yaml", 1, &[]), Split::Strided);
+    assert_eq!(split("unet3d_h100.yaml", 8, &few), Split::Strided);
+    assert_eq!(split("resnet50_a100.yaml", 8, &[]), Split::Strided);
+    assert_eq!(
+        split("resnet50_a100.yaml", 8, &["++workload.reader.data_loader=pytorch"]),
+        Split::Contiguous
+    );
 }
 
 #[test]

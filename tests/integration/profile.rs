@@ -111,6 +111,83 @@ fn samples_are_fitted_and_shown_with_units_and_intervals() {
     assert!(again.contains("machine = \"m\""));
 }
 
+/// One job that reads 1 MiB a step from what the profile measured, for a trainer that needs no time.
+const READER: &str = r#"name = "reader"
+profile = "p.toml"
+[run]
+steps = 400
+warm_up = 40
+[cluster]
+nodes = 1
+node.cores = 8
+[storage.s.measured]
+profile = "direct"
+[dataset.d]
+samples = 1000
+sample_size = "1 MiB"
+layout.raw = {}
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 1
+loader.tf-queue = { threads = 4, capacity = "64 samples", decode = "0 s" }
+model.step = "1 us"
+"#;
+
+#[test]
+fn a_storage_is_as_fast_as_the_profile_has_measured() {
+    let place = place();
+    assert!(
+        stdout(&place, &["profile", "show", "p.toml"]).contains("4 sizes by 4 numbers of readers")
+    );
+    let rate = |set: &[&str]| {
+        place.write("r.toml", READER);
+        let set: Vec<&str> = set.iter().flat_map(|change| ["--set", change]).collect();
+        let run = [&["-q", "run", "r.toml", "--format", "json"], &set[..]].concat();
+        let report: serde_json::Value = serde_json::from_str(&stdout(&place, &run)).expect("JSON");
+        report["jobs"][0]["samples_per_second"]["mean"].as_f64().expect("a rate")
+    };
+    // What the samples were made of: 100 us and 1 GB/s for a reader alone, 2 GB/s for all.
+    let alone = 1.0 / (1e-4 + 1_048_576.0 / 1e9);
+    for (set, expected) in [
+        (&["job.loader.tf-queue.threads=1"][..], alone),
+        (&["job.loader.tf-queue.threads=2"], f64::min(2.0 * alone, 2e9 / 1_048_576.0)),
+        (&[], 2e9 / 1_048_576.0),
+        (&["dataset.d.sample_size=4 KiB"], 4.0 / (1e-4 + 4096.0 / 1e9)),
+    ] {
+        let found = rate(set);
+        assert!((found / expected - 1.0).abs() < 0.02, "{set:?}: {found}, not {expected}");
+    }
+    let refused = |from: &str, to: &str| {
+        place.write("r.toml", &READER.replace(from, to));
+        refused(&place, &["run", "r.toml"])
+    };
+    let none = refused("profile = \"p.toml\"\n", "");
+    assert!(none.contains("storage.s.measured.profile: the scenario names no profile"), "{none}");
+    let warm = refused("\"direct\"", "\"warm\"");
+    assert!(warm.contains("the profile has no throughput of warm reads"), "{warm}");
+    let twice = refused("\"direct\"", "\"direct\"\nfile = \"t.csv\"");
+    assert!(twice.contains("contradict each other"), "{twice}");
+}
+
+#[test]
+fn a_table_of_throughput_has_a_number_for_each_pair() {
+    let place = place();
+    let whole = String::from_utf8(place.read("p.toml")).expect("text");
+    let (before, table) = whole.split_once("[throughput.direct]").expect("a table");
+    for (from, to, says) in [
+        ("readers = [1.0, 2.0,", "readers = [2.0, 1.0,", "`throughput.direct.readers` is no list"),
+        ("sizes = [4096.0,", "sizes = [", "`throughput.direct.rates` is no throughput for each"),
+        ("sizes = [4096.0,", "sizes = [-1.0,", "`throughput.direct.sizes` is no list"),
+    ] {
+        assert!(table.contains(from), "{table}");
+        place.write("b.toml", &format!("{before}[throughput.direct]{}", table.replace(from, to)));
+        let said = refused(&place, &["profile", "show", "b.toml"]);
+        assert!(said.contains(says), "{said}");
+    }
+}
+
 #[test]
 fn a_real_difference_is_told_from_chance() {
     let place = place();

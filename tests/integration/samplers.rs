@@ -1,17 +1,13 @@
 //! How ranks split an epoch, and what their nodes' page caches see of it.
 
+use super::kept::{SHARDS, misses, reader};
 use super::runs::{simulate, written};
 use forebay::report::{CacheRequests, Outcome};
 use forebay::scenario::ScenarioFile;
 
 /// Four nodes that read 4,000 files of 100 kB, each with a page cache for a quarter of them, from a disk
 /// of 100 MB/s, for a trainer that needs no time.
-const SCENARIO: &str = r#"
-name = "split"
-[run]
-epochs = 30
-warm_up = "off"
-replications = 1
+const MACHINE: &str = r#"
 [cluster]
 nodes = 4
 [cluster.node]
@@ -20,38 +16,22 @@ cores = 8
 capacity = "100 MB"
 [storage.s.local-disk]
 bandwidth = "100 MB/s"
-[dataset.d]
-samples = 4000
-sample_size = "100 kB"
-[[job]]
-name = "j"
-nodes = 4
-dataset = "d"
-storage = "s"
-batch = 20
-sampler = "strided"
-[job.loader.tf-queue]
-threads = 1
-capacity = "40 samples"
-decode = "0 s"
-[job.model]
-step = "1 us"
 "#;
 
 const POLICY: &str = "cluster.node.page_cache.policy";
-const SHARDS: (&str, &str) =
-    ("dataset.d.layout", "{ shards = { samples = 50, request = \"1 MB\" } }");
+
+fn scenario(sampler: &str) -> String {
+    let job = format!("storage = \"s\"\nnodes = 4\nsampler = \"{sampler}\"");
+    reader(30, MACHINE, (4000, "100 kB"), &job)
+}
 
 fn outcome(sampler: &str, changes: &[(&str, &str)]) -> Outcome {
-    let text = SCENARIO.replace("strided", sampler);
-    simulate(&written(&text, changes))
+    simulate(&written(&scenario(sampler), changes))
 }
 
 /// Share of misses behind the tenth epoch.
 fn steady_misses(outcome: &Outcome) -> f64 {
-    let steady = &outcome.jobs[0].cache[10..];
-    let sum = |of: fn(&CacheRequests) -> u64| steady.iter().map(of).sum::<u64>() as f64;
-    sum(|r| r.misses) / (sum(|r| r.misses) + sum(|r| r.hits))
+    misses(&outcome.jobs[0].cache[10..])
 }
 
 #[test]
@@ -130,8 +110,7 @@ fn without_a_cache_the_split_does_not_matter() {
 #[test]
 fn samplers_that_cannot_be_are_refused() {
     let resolve = |sampler: &str, set: &str| {
-        let text = SCENARIO.replace("strided", sampler);
-        let file = ScenarioFile::parse("test.toml", text).expect("a scenario");
+        let file = ScenarioFile::parse("test.toml", scenario(sampler)).expect("a scenario");
         file.resolve(&[set.parse().expect("an override")])
     };
     let refused = |sampler, set, says: &str| {

@@ -3,17 +3,12 @@
 use forebay::report::{Outcome, summarise, text};
 use forebay::scenario::ScenarioFile;
 
+use super::kept::{self, SHARDS, reader, served};
 use super::runs::{simulate, written};
 
 /// 400 files of 1 MB on a server of 100 MB/s, copied to a disk of 1 GB/s in the node, for a trainer
 /// that needs no time.
-const SCENARIO: &str = r#"
-name = "staged"
-[run]
-epochs = 2
-warm_up = "off"
-replications = 1
-seed = 1
+const MACHINE: &str = r#"
 [cluster]
 nodes = 8
 [cluster.node]
@@ -25,41 +20,25 @@ bandwidth = "1 GB/s"
 capacity = "1 GB"
 [storage.ram.memory]
 capacity = "1 GB"
-[dataset.d]
-samples = 400
-sample_size = "1 MB"
-[[job]]
-name = "j"
-dataset = "d"
-storage = "s"
-batch = 20
-stage = { to = "nvme" }
-[job.loader.tf-queue]
-threads = 1
-capacity = "40 samples"
-decode = "0 s"
-[job.model]
-step = "1 us"
 "#;
 
 const SERVER: &str = "storage.s.file-server";
 
-fn outcome(changes: &[(&str, &str)]) -> Outcome {
-    simulate(&written(SCENARIO, changes))
+pub(crate) fn scenario() -> String {
+    reader(2, MACHINE, (400, "1 MB"), "storage = \"s\"\nstage = { to = \"nvme\" }")
+}
+
+pub(crate) fn outcome(changes: &[(&str, &str)]) -> Outcome {
+    simulate(&written(&scenario(), changes))
 }
 
 /// Time until the last node of the first job copy had its data set [s].
-fn seconds(changes: &[(&str, &str)]) -> f64 {
+pub(crate) fn seconds(changes: &[(&str, &str)]) -> f64 {
     outcome(changes).jobs[0].staging.iter().map(|node| node.seconds).fold(0.0, f64::max)
 }
 
-fn served(outcome: &Outcome, resource: &str) -> f64 {
-    outcome.resources.iter().find(|r| r.name == resource).map_or(0.0, |r| r.served)
-}
-
-fn assert_near(what: &str, value: f64, expected: f64) {
-    let error = (value / expected - 1.0).abs();
-    assert!(error < 1e-3, "{what}: {value} instead of {expected}");
+pub(crate) fn assert_near(what: &str, value: f64, expected: f64) {
+    kept::assert_near(what, value / expected, 1.0, 1e-3);
 }
 
 #[test]
@@ -106,9 +85,8 @@ fn it_is_over_before_the_first_step_and_reads_come_from_the_tier() {
 #[test]
 fn shards_are_copied_whole() {
     // System: shards of 50 MB, 10 ms to each first byte. Expectation: eight latencies.
-    let shards = ("dataset.d.layout", "{ shards = { samples = 50, request = \"1 MB\" } }");
     let latency = (&*format!("{SERVER}.latency"), "\"10 ms\"");
-    assert_near("shards", seconds(&[shards, latency]), 4.0 + 8.0 * 0.01);
+    assert_near("shards", seconds(&[SHARDS, latency]), 4.0 + 8.0 * 0.01);
 }
 
 #[test]
@@ -128,7 +106,8 @@ fn jobs_that_stage_together_share_the_server() {
 fn training_elsewhere_contends_with_it() {
     // System: a background load takes half of the server. Expectation: twice the time.
     let text = format!(
-        "{SCENARIO}[[background]]\nname = \"b\"\nstorage = \"s\"\nstreams = {{ streams = 1 }}\n"
+        "{}[[background]]\nname = \"b\"\nstorage = \"s\"\nstreams = {{ streams = 1 }}\n",
+        scenario()
     );
     let found = simulate(&written(&text, &[]));
     assert_near("beside a stream", found.jobs[0].staging[0].seconds, 8.0);
@@ -162,7 +141,7 @@ fn samples_of_any_size_are_copied_whole() {
 }
 
 /// The data set of files, and one that is made of it: decoded, in shards of 80 MB.
-const CONVERSION: [(&str, &str); 5] = [
+pub(crate) const CONVERSION: [(&str, &str); 5] = [
     ("dataset.jpegs", "{ samples = 400, sample_size = \"1 MB\" }"),
     ("dataset.d.sample_size", "\"2 MB\""),
     ("dataset.d.layout", "{ shards = { samples = 40, request = \"8 MB\" } }"),
@@ -199,7 +178,7 @@ fn converting_reads_computes_and_writes() {
 
 #[test]
 fn what_cannot_be_converted_is_refused() {
-    let file = ScenarioFile::parse("test.toml", SCENARIO.to_owned()).expect("a scenario");
+    let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (changes, says) in [
         (&["dataset.jpegs.samples=300"] as &[&str], "write as many samples for both"),
         (&["job.j.stage.convert={}"], "name the data set that is on the storage"),
@@ -223,21 +202,21 @@ fn a_run_that_ends_meanwhile_has_no_step() {
 
 #[test]
 fn reports_say_how_long_it_took() {
-    let scenario = written(SCENARIO, &[("job.j.nodes", "2")]);
+    let scenario = written(&scenario(), &[("job.j.nodes", "2")]);
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
     let staging = report.jobs[0].staging.as_ref().expect("staging");
     assert_near("seconds", staging.seconds.mean.expect("a mean"), 8.0);
     assert_near("bytes", staging.bytes.mean.expect("a mean"), 800e6);
     let page = text::render(&report, 100, false);
-    assert!(page.contains("Staging of `j`: 800 MB copied to its nodes in 8 s"), "{page}");
+    assert!(page.contains("Staging of `j`: 800 MB copied to `nvme` in 8 s"), "{page}");
 }
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let file = ScenarioFile::parse("test.toml", SCENARIO.to_owned()).expect("a scenario");
+    let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (set, says) in [
         ("job.j.stage={}", "name a `local-disk` or a `memory`"),
-        ("job.j.stage.to=\"s\"", "\"s\" is not in the nodes"),
+        ("job.j.stage.to=\"s\"", "is there already"),
         ("job.j.stage.to=\"tape\"", "no storage named \"tape\""),
         ("job.j.storage=\"nvme\"", "is there already"),
         ("dataset.d.samples=2000", "2.0 GB of data sets and 0.0 GB of caches do not fit"),

@@ -3,17 +3,12 @@
 use forebay::report::{Outcome, TierRequests, summarise, text};
 use forebay::scenario::ScenarioFile;
 
+use super::kept::{SHARDS, assert_near, least_recently_used, random_replacement, reader, served};
 use super::runs::{simulate, written};
 
 /// 4,000 files of 100 kB, or shards of 50, in an object store of 100 MB/s, of which a disk of 1 GB/s
 /// in the node keeps 140 MB, for a trainer that needs no time.
-const SCENARIO: &str = r#"
-name = "mounted blob"
-[run]
-epochs = 30
-warm_up = "off"
-replications = 1
-seed = 1
+const MACHINE: &str = r#"
 [cluster]
 nodes = 4
 [cluster.node]
@@ -24,33 +19,17 @@ cache = { on = "nvme", capacity = "140 MB" }
 [storage.nvme.local-disk]
 bandwidth = "1 GB/s"
 capacity = "1 GB"
-[dataset.d]
-samples = 4000
-sample_size = "100 kB"
-[[job]]
-name = "j"
-dataset = "d"
-storage = "blob"
-batch = 20
-[job.loader.tf-queue]
-threads = 1
-capacity = "40 samples"
-decode = "0 s"
-[job.model]
-step = "1 us"
 "#;
 
 const CACHE: &str = "storage.blob.object-store.cache";
-const SHARDS: (&str, &str) =
-    ("dataset.d.layout", "{ shards = { samples = 50, request = \"1 MB\" } }");
 const NIC: (&str, &str) = ("cluster.network.nic", "\"10 GB/s\"");
 
-fn outcome(changes: &[(&str, &str)]) -> Outcome {
-    simulate(&written(SCENARIO, changes))
+fn scenario() -> String {
+    reader(30, MACHINE, (4000, "100 kB"), "storage = \"blob\"")
 }
 
-fn served(outcome: &Outcome, resource: &str) -> f64 {
-    outcome.resources.iter().find(|r| r.name == resource).map_or(0.0, |r| r.served)
+fn outcome(changes: &[(&str, &str)]) -> Outcome {
+    simulate(&written(&scenario(), changes))
 }
 
 /// Share of misses, and of what other nodes had.
@@ -63,25 +42,6 @@ fn shares(requests: &[TierRequests]) -> (f64, f64) {
 /// Share of misses behind the tenth epoch.
 fn steady_misses(changes: &[(&str, &str)]) -> f64 {
     shares(&outcome(changes).jobs[0].tiers[10..]).0
-}
-
-fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
-    assert!((value - expected).abs() <= tolerance, "{what}: {value} instead of {expected}");
-}
-
-/// The root in (0, 1] of m = 1 − ((1 − e^(−m/x)) ÷ (m/x))².
-fn random_replacement(x: f64) -> f64 {
-    let (mut low, mut high) = (1e-9, 1.0);
-    for _ in 0..100 {
-        let m: f64 = 0.5 * (low + high);
-        let kept = (1.0 - (-m / x).exp()) / (m / x);
-        if m - 1.0 + kept * kept < 0.0 { low = m } else { high = m }
-    }
-    0.5 * (low + high)
-}
-
-fn least_recently_used(x: f64) -> f64 {
-    1.0 - (x + (1.0 - x) * (1.0 - x).ln())
 }
 
 #[test]
@@ -157,6 +117,26 @@ fn a_page_cache_answers_before_the_tier() {
     let memory = [("storage.nvme", "{ memory = { capacity = \"1 GB\" } }"), ("run.epochs", "2")];
     let all = (&*format!("{CACHE}.capacity"), "\"400 MB\"");
     assert_near("memory", outcome(&[memory[0], memory[1], all]).makespan, 4.0, 0.02);
+}
+
+#[test]
+fn what_comes_into_a_tier_is_what_was_fetched() {
+    // System: shards of 5 MB, a page cache that holds a fifth of their requests at random, and a tier for
+    // whole files. Expectation: a shard that the tier misses is fetched as a whole, whatever the page
+    // cache has of it, so that the store gives 5 MB for each.
+    let page = ("cluster.node.page_cache", "{ capacity = \"80 MB\", policy = \"random\" }");
+    for (unit, bytes) in [("\"file\"", 5e6), ("\"page\"", 1e6)] {
+        for capacity in ["\"100 MB\"", "\"300 MB\""] {
+            let capacity = (&*format!("{CACHE}.capacity"), capacity);
+            let unit = (&*format!("{CACHE}.unit"), unit);
+            let found = outcome(&[SHARDS, page, capacity, unit, ("run.epochs", "6")]);
+            let job = &found.jobs[0];
+            let missed = job.tiers.iter().map(|epoch| epoch.misses).sum::<u64>() as f64;
+            assert!(missed > 80.0 && job.cache[1..].iter().all(|epoch| epoch.hits > 0));
+            assert_near(unit.1, served(&found, "blob.bandwidth"), missed * bytes, 1.0);
+            assert_near("steps", job.steps.len() as f64, 1200.0, 0.0);
+        }
+    }
 }
 
 #[test]
@@ -277,7 +257,7 @@ fn bytes_balance_whatever_the_cache() {
 
 #[test]
 fn reports_say_where_bytes_came_from() {
-    let scenario = written(SCENARIO, &[("run.epochs", "3")]);
+    let scenario = written(&scenario(), &[("run.epochs", "3")]);
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
     assert_near("first", report.jobs[0].tiers[0].miss, 1.0, 1e-9);
     let page = text::render(&report, 200, false);
@@ -286,7 +266,7 @@ fn reports_say_where_bytes_came_from() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let file = ScenarioFile::parse("test.toml", SCENARIO.to_owned()).expect("a scenario");
+    let file = ScenarioFile::parse("test.toml", scenario()).expect("a scenario");
     for (set, says) in [
         ("storage.blob.object-store.cache={}", "name a `local-disk` or a `memory`"),
         ("storage.blob.object-store.cache.on=\"blob\"", "\"blob\" is not in the nodes"),
@@ -299,7 +279,7 @@ fn what_cannot_be_is_refused() {
         let problems = file.resolve(&[set.parse().expect("an override")]).expect_err(set);
         assert!(problems.to_string().contains(says), "{set}: {problems}");
     }
-    let scenario = written(SCENARIO, &[("job.storage", "\"nvme\"")]);
+    let scenario = written(&scenario(), &[("job.storage", "\"nvme\"")]);
     let remarks = scenario.remarks.join("\n");
     assert!(remarks.contains("`storage.blob` has a cache without effect"), "{remarks}");
 }

@@ -32,6 +32,7 @@ pub fn scenario(of: &Workload, at: &Place) -> String {
         if of.shuffled { "" } else { "order = \"sequential\"\n" },
     );
     let (layout, loader, step) = (layout(of), loader(of), step(of));
+    let sampler = sampler(of, *accelerators);
     format!(
         "# Does this storage keep {accelerators} accelerators busy {busy}{goal}: {name} of DLIO?\n\
          #\n\
@@ -41,8 +42,8 @@ pub fn scenario(of: &Workload, at: &Place) -> String {
          [cluster]\nnodes = {hosts}\n[cluster.node]\ncores = 64\ngpus = {per_host}\n\n\
          [storage.data.file-server]\nbandwidth = \"{bandwidth}\"\n\n\
          [dataset.train]\nsamples = {samples}\nsample_size = {}\n{order}{layout}\n\
-         [[job]]\nname = \"{name}\"\nnodes = {hosts}\ndataset = \"train\"\nstorage = \"data\"\nbatch = {}\n\n\
-         {loader}\n\
+         [[job]]\nname = \"{name}\"\nnodes = {hosts}\ndataset = \"train\"\nstorage = \"data\"\nbatch = {}\n\
+         {sampler}\n{loader}\n\
          [job.parallel.data]\ncopies_per_node = {per_host}\nloaders = \"per-rank\"\n\n\
          [job.model]\n{step}",
         demand_of(demand),
@@ -84,6 +85,12 @@ fn layout(of: &Workload) -> String {
             format!("layout.shards = {{ samples = {samples}, request = \"{request} B\" }}\n")
         }
     }
+}
+
+/// How ranks split the samples, where that makes a difference and each can have files of its own.
+fn sampler(of: &Workload, accelerators: u32) -> &'static str {
+    let several = accelerators > 1 && of.files >= u64::from(accelerators);
+    if several && of.contiguous { "sampler = \"contiguous\"\n" } else { "" }
 }
 
 fn loader(of: &Workload) -> String {

@@ -174,6 +174,7 @@ fn workload(of: &Value) -> Result<Workload, DlioError> {
             size => Some(size),
         },
         shuffled: !(off("reader.file_shuffle")? && off("reader.sample_shuffle")?),
+        contiguous: pytorch || get.word("dataset.format", "tfrecord")? != "tfrecord",
         batch: get.whole_or("reader.batch_size", 1, 1)?,
         read_threads: get.whole_or("reader.read_threads", 1, 0)?,
         computation_threads: get.whole_or("reader.computation_threads", 1, 1)?,

@@ -15,12 +15,12 @@ pub(super) struct OneFile {
 }
 
 impl Reader {
-    /// Reads the sample at `position` of the job copy's reading; gives its size [B].
+    /// Reads the sample at `position` of the loader's reading; gives its size [B].
     pub(super) fn read_of_one(&mut self, position: u64, log: &mut Log) -> Result<u64, ReadError> {
-        let sample = self.order.at(position, self.whose.0, &self.whose.1);
+        let sample = self.whose.file(&mut self.order, position);
         let size = self.data.sizes.of(sample);
         self.open_once(log)?;
-        let request = self.begin(position, 0, size, log);
+        let request = self.begin(self.whose.entity(position), 0, size, log);
         if !request.is_some_and(|request| request.tells_latency()) {
             log.begin(Cause::Transfer);
         }

@@ -69,6 +69,11 @@ impl Rules<'_> {
         let Some(from) = self.around.datasets.get(convert.from).and_then(Option::as_ref) else {
             return dataset;
         };
+        if convert.from == job.dataset {
+            let what = format!("{:?} is not made from itself", dataset.name);
+            let remedy = "name the data set that is on the storage, or remove `convert`";
+            self.check.wrong(at, what, remedy);
+        }
         if from.samples != dataset.samples {
             let what = format!(
                 "{:?} has {} samples, and {:?}, which is made from it, {}",

@@ -12,6 +12,8 @@ use schemars::JsonSchema;
 
 /// Least quota: what a control group can be held to, 1 ms in each 100 ms.
 const LEAST_QUOTA: f64 = 0.01;
+/// Most times as slow as alone that a core may be which waits for memory.
+const SLOWEST: f64 = 1e6;
 
 /// How the threads of a job use cores, beside how long.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -104,6 +106,20 @@ impl Rules<'_> {
             let what =
                 "threads that share an interpreter's lock do not hold cores in \"fifo\" order";
             self.check_shared(None, what);
+        }
+    }
+
+    /// A core that waits for nothing but memory gets something done.
+    pub(super) fn check_traffic(&self, job: &Job, node: &Node) {
+        let slowdown = job.cpu.traffic / node.memory_bandwidth;
+        if slowdown > SLOWEST {
+            let bandwidth = self.check.find(&["cluster", "node", "memory_bandwidth"]);
+            let at = self.check.blame(&[self.settings.memory_traffic.at, bandwidth], self.at);
+            let what = format!("memory lets a core at work go {slowdown:.0e} times as slowly");
+            let remedy = format!(
+                "write a traffic of at most {SLOWEST:.0e} times `cluster.node.memory_bandwidth`"
+            );
+            self.check.wrong(at, what, remedy);
         }
     }
 

@@ -72,8 +72,10 @@ impl Rules<'_> {
         if let Some(dataset) = self.around.datasets.get(job.dataset).and_then(Option::as_ref) {
             self.remark_reads(job, dataset);
             self.remark_decodes(job, dataset);
+            self.remark_decoded(job, dataset);
         }
         self.remark_speed(job);
+        self.remark_lock(job);
         if let Some(cluster) = self.around.cluster {
             self.remark_cpu(job, &cluster.node);
         }

@@ -44,6 +44,7 @@ impl Rules<'_> {
         self.check_peers(job);
         if let Some(cluster) = self.around.cluster {
             self.check_gpus(job, &cluster.node);
+            self.check_traffic(job, &cluster.node);
         }
         if let Some(dataset) = self.around.datasets.get(job.dataset).and_then(Option::as_ref) {
             self.check_dataset(job, dataset);
@@ -53,6 +54,7 @@ impl Rules<'_> {
                 self.check_memory(job, dataset, &cluster.node);
                 self.check_staging(job, dataset, cluster);
                 self.check_transfer(job, dataset, cluster);
+                self.check_decompression(dataset);
                 self.check_pace(job, dataset, cluster);
             }
         }
@@ -198,7 +200,14 @@ impl Rules<'_> {
 
     /// Each loader's ways to storage targets can be kept apart.
     fn check_targets(&self, job: &Job) {
-        let storage = self.around.storage.get(job.storage).and_then(Option::as_ref);
+        self.check_targets_of(job, job.storage);
+        if job.reads_from() != job.storage {
+            self.check_targets_of(job, job.reads_from());
+        }
+    }
+
+    fn check_targets_of(&self, job: &Job, index: usize) {
+        let storage = self.around.storage.get(index).and_then(Option::as_ref);
         let Some(StorageKind::FileServer { targets: Some(of), .. }) = storage.map(|of| &of.kind)
         else {
             return;
@@ -298,6 +307,19 @@ impl Rules<'_> {
             let nic = self.check.find(&["cluster", "network", "nic"]);
             let storage = self.check.find(&["storage", &storage.name]);
             self.check.wrong(self.check.blame(&[size, nic, storage], self.at), what, remedy);
+        }
+    }
+
+    /// So must decompressing a row group.
+    fn check_decompression(&self, dataset: &Dataset) {
+        let time = dataset.unpacking_at_once();
+        if time > LONGEST_TRANSFER {
+            let what = format!("decompressing a row group takes {time:.1e} s");
+            let remedy = "write a smaller `row_group` or `decompress`: at most 1e6 s a row group";
+            let name = ["dataset", &dataset.name];
+            let at = [&["layout", "parquet", "decompress"][..], &["layout"], &[]];
+            let at = at.map(|rest| self.check.find(&[&name, rest].concat()));
+            self.check.wrong(self.check.blame(&at, self.at), what, remedy);
         }
     }
 

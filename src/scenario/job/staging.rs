@@ -8,7 +8,6 @@ use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::number::Count;
-use crate::scenario::storage::tier::tier;
 use crate::scenario::{Cluster, Dataset};
 use schemars::JsonSchema;
 
@@ -23,12 +22,16 @@ const MOST_FILES: u64 = 1_000_000_000;
 ///
 /// Each node copies files in the order in which they are stored, some at a time. A file is one
 /// operation and one request of its storage, whatever its size; its bytes pass the storage and the
-/// node's tier at once, at the rate of the slower of the two. The first step's time begins when the
-/// last node has all of it. A page cache keeps nothing of that.
+/// node's tier at once, at the rate of the slower of the two. To a storage that all nodes share, each
+/// node brings a part of the files, once for all: a file is read as a whole, and then written with one
+/// operation and one request there, over the node's NIC. The first step's time begins when the last
+/// node is done. A page cache keeps nothing of that.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Staging {
     /// Index of the tier into [`crate::scenario::Scenario::storage`].
     pub to: usize,
+    /// Whether all nodes share that.
+    pub shared: bool,
     /// Files that a node copies at a time.
     pub streams: u32,
     /// What each node copies.
@@ -52,8 +55,8 @@ pub enum Share {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StagingSettings {
-    /// Name of the storage in each node that the data set is copied to, and read from: a `local-disk`
-    /// or `memory`.
+    /// Name of the storage that the data set is copied to, and read from: a `local-disk` or `memory` in
+    /// each node, or one that they share.
     #[schemars(required)]
     pub(super) to: Field<String>,
     /// Files that a node copies at a time (default: 1).
@@ -74,9 +77,17 @@ impl StagingSettings {
         at: NodeId,
         around: Around<'_>,
     ) -> Option<Staging> {
-        check.required(at, &self.to, "to", "name a `local-disk` or a `memory`");
+        let remedy = "name a `local-disk` or a `memory`, or a storage that nodes share";
+        check.required(at, &self.to, "to", remedy);
+        let to = check.reference(&self.to, "storage", around.storage_names)?;
+        let shared = around.storage.get(to)?.as_ref()?.kind.is_remote();
+        if let (Some(at), true) = (self.share.at, shared) {
+            let path = check.document.path(at);
+            check.remark(format!("`{path}` has no effect: all nodes share the storage."));
+        }
         Some(Staging {
-            to: tier(check, &self.to, around.storage_names, around.storage)?,
+            to,
+            shared,
             streams: self.streams.get().map_or(1, |streams| streams.small()),
             share: self.share.get().copied().unwrap_or(Share::All),
             convert: match self.convert.given() {
@@ -97,7 +108,8 @@ impl Job {
     /// Whether each node has only a part of what its loaders read.
     #[must_use]
     pub fn reads_parts(&self) -> bool {
-        self.nodes > 1 && self.staging.as_ref().is_some_and(|staging| staging.share == Share::Part)
+        let part = |staging: &Staging| staging.share == Share::Part && !staging.shared;
+        self.nodes > 1 && self.staging.as_ref().is_some_and(part)
     }
 
     /// Bytes of the data set that each node has, of those that hold most [B].
@@ -134,9 +146,11 @@ impl Rules<'_> {
     /// A copy to where the data set is already, or one without end.
     pub(super) fn check_staging(&self, job: &Job, dataset: &Dataset, cluster: &Cluster) {
         let Some(staging) = &job.staging else { return };
+        let made = dataset;
         let dataset = self.check_convert(job, dataset, cluster);
         let at = self.settings.stage.at.unwrap_or(self.at);
-        if staging.to == job.storage {
+        // Files of another data set may become this one's where they are.
+        if staging.to == job.storage && !(staging.shared && staging.convert.is_some()) {
             let what = "the data set is there already";
             self.check.wrong(at, what, "name another storage in the nodes, or remove `stage`");
         }
@@ -149,8 +163,13 @@ impl Rules<'_> {
         let Some(storage) = self.around.storage.get(job.storage).and_then(Option::as_ref) else {
             return;
         };
-        let samples = job.resident(dataset) / dataset.mean_size();
-        let each = Way { job, dataset, storage, cluster }.transfer();
+        let nodes = if staging.shared { f64::from(job.nodes) } else { 1.0 };
+        let samples = job.resident(dataset) / dataset.mean_size() / nodes;
+        let to = self.around.storage.get(staging.to).and_then(Option::as_ref);
+        let written = to
+            .filter(|_| staging.shared)
+            .map_or(0.0, |storage| Way { job, dataset: made, storage, cluster }.transfer());
+        let each = Way { job, dataset, storage, cluster }.transfer() + written;
         let compute = staging.convert.as_ref().map_or(0.0, |convert| convert.compute.mean());
         let threads = staging.streams.min(cluster.node.cores);
         let seconds = samples * (each / f64::from(staging.streams) + compute / f64::from(threads));
@@ -167,8 +186,9 @@ impl Rules<'_> {
             let remedy = format!("write fewer `streams` or nodes: at most {MOST_STREAMS} in all");
             self.check.wrong(at, what, remedy);
         }
-        let times = if job.reads_parts() { u64::from(job.copies) } else { nodes };
-        let files = dataset.files().saturating_mul(times);
+        let times = if job.reads_parts() || staging.shared { u64::from(job.copies) } else { nodes };
+        let written = if staging.shared { made.files() } else { 0 };
+        let files = dataset.files().max(written).saturating_mul(times);
         if files > MOST_FILES {
             let what = format!("{files} files would have to be copied one by one");
             let remedy = format!("write shards, or fewer samples or nodes: at most {MOST_FILES}");

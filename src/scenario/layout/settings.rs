@@ -1,17 +1,19 @@
 //! How `layout` of a data set is written.
 
 use super::{Framing, Layout, Ranges, RowGroups};
-use crate::scenario::Distribution;
 use crate::scenario::check::Check;
 use crate::scenario::document::{NodeId, ROOT};
 use crate::scenario::field::Field;
 use crate::scenario::number::{Amount, Count, Factor, Positive};
+use crate::scenario::{Dataset, Distribution};
 use crate::units::{Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Size of a request where none is written [B].
 const REQUEST: f64 = 1_048_576.0;
+/// Most requests for a mean sample: each takes time of ours.
+const MOST_REQUESTS: f64 = 1e6;
 /// Length and two checksums of a record in TensorFlow's files [B].
 const TFRECORD: Framing = Framing { header: 16, block: 0 };
 /// A block of tar, and thus a header [B].
@@ -139,6 +141,39 @@ impl LayoutSettings {
         }
         let readahead = of.readahead.get().map_or(1, |number| number.small());
         Some(Ranges { request, readahead })
+    }
+
+    /// What is asked for has bytes, and a sample of the checked `dataset`, whose sizes are written at
+    /// `size`, comes in no more requests than can be simulated.
+    pub(in crate::scenario) fn check(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        size: Option<NodeId>,
+        dataset: &Dataset,
+    ) {
+        let (requests, request) = (dataset.requests_per_sample(), dataset.mean_request());
+        let (key, written) = self.request_key();
+        let at = check.blame(&[written, size], at);
+        if requests > MOST_REQUESTS && requests.is_finite() {
+            let what = format!("a mean sample takes {requests:.2e} requests");
+            check.wrong(at, what, format!("write {key}: at most 1e6 requests for a sample"));
+        } else if request < 1.0 {
+            let what = "a mean request is for less than a byte";
+            check.wrong(at, what, format!("write {key}: at least 1 B for a request"));
+        }
+    }
+
+    /// What says how much is asked for at once, in words and where it is written.
+    fn request_key(&self) -> (&'static str, Option<NodeId>) {
+        const REQUEST: &str = "a larger `request`";
+        match self {
+            Self::FilePerSample(of) | Self::Raw(of) => (REQUEST, of.request.at),
+            Self::Shards(of) | Self::Tfrecord(of) => (REQUEST, of.request.at),
+            Self::Webdataset(of) => (REQUEST, of.request.at),
+            Self::Lmdb(of) => ("larger samples", of.page.at),
+            Self::Parquet(of) => ("fewer `columns` or a larger `row_group`", of.columns.at),
+        }
     }
 
     /// Whether all samples must be of one size.

@@ -4,12 +4,15 @@ use super::{Generator, Stage, StageGraph};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
-use crate::scenario::number::Factor;
+use crate::scenario::number::{Factor, Positive};
+use crate::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// How often the enqueuer looks again [s].
+/// How long the enqueuer sleeps before it looks again, unless it is told [s].
 const SLEEP: f64 = 0.05;
+/// The shortest sleep [s]: systems end none much earlier.
+const SHORTEST: f64 = 100e-6;
 
 /// Keras' old `GeneratorEnqueuer` over a generator: batches in any order, looked for every 50 ms.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -22,12 +25,27 @@ pub(super) struct GeneratorSettings {
     /// is not safe for several workers (default: 1/workers for processes, which all begin alike; 1 for
     /// threads).
     distinct: Field<Factor>,
+    /// `wait_time`: how long who finds nothing, or enough, sleeps before it looks again (default: 50 ms).
+    wait_time: Field<Positive<Time>>,
 }
 
 impl GeneratorSettings {
     /// Whether workers are processes.
     pub(super) fn processes(&self) -> bool {
         self.processes.get().copied().unwrap_or(false)
+    }
+
+    /// How long who finds nothing sleeps [s].
+    fn period(&self, check: Check<'_>) -> f64 {
+        let period = self.wait_time.get().map_or(SLEEP, |time| time.0);
+        if let (Some(at), true) = (self.wait_time.at, period < SHORTEST) {
+            check.wrong(
+                at,
+                "no system sleeps for so short a time",
+                "write `wait_time = \"1 ms\"`, or more",
+            );
+        }
+        period
     }
 
     /// The graph of `worker`, which makes batches of `batch` samples, with room for `queue` of them.
@@ -53,7 +71,7 @@ impl GeneratorSettings {
         // Each thread may have found one place, and all may fill it.
         let buffer = if processes { queue } else { queue.saturating_add(workers.into()) - 1 };
         let generator = Generator {
-            period: SLEEP,
+            period: self.period(check),
             enough: (!processes).then(|| queue.saturating_mul(batch)),
             distinct,
         };

@@ -108,7 +108,10 @@ impl Keras {
             None => self.use_multiprocessing.get().copied().unwrap_or(false),
         };
         // Without workers the trainer hands nothing over to itself.
-        let threads = workers == 0 || !processes;
-        Workers { threads, gil: &self.gil, ipc: &self.ipc }
+        let (none, threads) = (workers == 0, workers == 0 || !processes);
+        if none && self.generator.get().is_none() {
+            remark(check, &self.use_multiprocessing, "there are no workers");
+        }
+        Workers { none, threads, gil: &self.gil, ipc: &self.ipc }
     }
 }

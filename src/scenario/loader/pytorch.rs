@@ -3,7 +3,7 @@
 use super::decode::{self, DecodeSettings};
 use super::pin::{PinSettings, copying, pinning};
 use super::settings::{ResolvedLoader, optional};
-use super::workers::Workers;
+use super::workers::{Workers, remark};
 use super::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
 use crate::scenario::Dataset;
 use crate::scenario::check::Check;
@@ -125,13 +125,25 @@ impl Pytorch {
 
     /// What its workers are; without any, what depends on that has no effect.
     fn pool(&self, check: Check<'_>, workers: u32) -> Workers<'_> {
-        if workers == 0 {
-            self.remark_alone(check);
+        match workers {
+            0 => self.remark_alone(check),
+            1 => self.remark_one(check),
+            _ => {}
         }
         let kind = self.worker_kind.get().copied().unwrap_or(WorkerKind::Process);
         // The trainer hands nothing over to itself.
-        let threads = workers == 0 || kind == WorkerKind::Thread;
-        Workers { threads, gil: &self.gil, ipc: &self.ipc }
+        let (none, threads) = (workers == 0, workers == 0 || kind == WorkerKind::Thread);
+        Workers { none, threads, gil: &self.gil, ipc: &self.ipc }
+    }
+
+    /// One worker makes all batches, and in order.
+    fn remark_one(&self, check: Check<'_>) {
+        let told = [(&self.in_order, false), (&self.iterable, true)];
+        for (field, unlike) in told {
+            if field.get() == Some(&unlike) {
+                remark(check, field, "one worker makes all batches, one after the other");
+            }
+        }
     }
 
     /// Without workers nothing is asked for ahead, and nothing is started.

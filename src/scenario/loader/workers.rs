@@ -9,6 +9,8 @@ use crate::units::Bandwidth;
 
 /// Workers, with the keys that depend on what they are.
 pub(super) struct Workers<'s> {
+    /// Whether there are none, and the trainer does their work.
+    pub(super) none: bool,
     /// Whether they are threads of the trainer's process.
     pub(super) threads: bool,
     /// Share of their computing in which they hold the lock.
@@ -21,8 +23,12 @@ impl Workers<'_> {
     /// Share of their computing in which they hold their loader's lock; what costs nothing or has no
     /// effect is remarked.
     pub(super) fn lock(&self, check: Check<'_>) -> f64 {
-        if self.threads {
+        if self.none {
+            remark(check, self.ipc, "there are no workers");
+        } else if self.threads {
             remark(check, self.ipc, "threads share the trainer's memory");
+        }
+        if self.threads {
             return self.gil.get().map_or(0.0, |share| share.0);
         }
         remark(check, self.gil, "processes have an interpreter each");

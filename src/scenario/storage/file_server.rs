@@ -1,7 +1,7 @@
 //! One server that all nodes share, behind their NICs.
 
 use super::settings::{BandwidthSettings, CpuSettings};
-use super::tier::CacheSettings;
+use super::tier::{CacheSettings, Tier};
 use super::{StorageKind, Written};
 use crate::scenario::Distribution;
 use crate::scenario::check::Check;
@@ -9,7 +9,7 @@ use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::number::Positive;
-use crate::units::{Bandwidth, Rate, Time};
+use crate::units::{Bandwidth, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -26,6 +26,10 @@ pub(in crate::scenario) struct FileServer {
     latency: Field<Varying<Time>>,
     /// Operations per second of the server (default: infinite).
     operations: Field<Positive<Rate>>,
+    /// Bytes that it holds, for what jobs stage to it (default: as many as they are).
+    capacity: Field<Positive<Size>>,
+    /// Bandwidth of all writes together, which share it with reads (default: as that of reads).
+    write_bandwidth: Field<Positive<Bandwidth>>,
     /// What a request costs the reading node's cores, as part of its time (default: nothing).
     cpu: Field<CpuSettings>,
     /// What each node keeps of it on a tier of its own (default: nothing).
@@ -33,6 +37,10 @@ pub(in crate::scenario) struct FileServer {
 }
 
 impl FileServer {
+    pub(super) fn tier(&self) -> Tier {
+        Tier::new(&self.capacity, &self.write_bandwidth)
+    }
+
     pub(super) fn written(&self) -> Written {
         Written {
             bandwidth: self.bandwidth.is_written(),

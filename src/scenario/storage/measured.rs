@@ -2,7 +2,7 @@
 
 mod file;
 
-use super::StorageKind;
+use super::{Access, StorageKind};
 use crate::law::Throughput;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Most sizes, and most numbers of requests, that a table has.
 const MOST: usize = 1000;
 
-/// What was measured: `sizes`, `requests` and `throughput`, or a `file` of them. Between entries the
+/// What was measured: `sizes`, `requests` and `throughput`, a `file` of them, or what the `profile` has. Between entries the
 /// logarithm of the throughput is linear in those of size and number.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -32,6 +32,10 @@ pub(in crate::scenario) struct Measured {
     /// File with a size, a number of requests and a throughput on each line, looked up beside the
     /// scenario: numbers in SI units (`65536,4,2e8`) or quantities (`64 KiB,4,200 MB/s`).
     file: Field<String>,
+    /// Reads by this kind of access as the scenario's profile has measured them, in files as the data on
+    /// this storage is. How uncertain they are is not known: each run of `--uncertainty` takes them as
+    /// they are.
+    profile: Field<Access>,
 }
 
 /// Sizes [B], numbers, and throughputs by size and number [B/s].
@@ -42,22 +46,59 @@ struct Table {
 }
 
 impl Measured {
-    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StorageKind> {
-        let choices = [("throughput", self.throughput.at), ("file", self.file.at)];
-        let remedy = "write `file = \"table.csv\"`, or `sizes`, `requests` and `throughput`";
+    /// The checked storage of the table at node `at`, with data in this layout.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        layout: &str,
+    ) -> Option<StorageKind> {
+        let choices = [
+            ("throughput", self.throughput.at),
+            ("file", self.file.at),
+            ("profile", self.profile.at),
+        ];
+        let remedy = "write `file = \"table.csv\"`, `profile = \"direct\"`, or `sizes`, `requests` and \
+                      `throughput`";
         let table = match check.one_of(at, &choices, remedy)? {
             0 => self.inline(check, at)?,
-            _ => self.read_file(check)?,
+            1 => self.read_file(check)?,
+            _ => self.of_profile(check, layout)?,
         };
         let Table { sizes, numbers, rates } = table;
         let table = Arc::new(Throughput::new(&sizes, &numbers, &rates));
         Some(StorageKind::Measured { table, remote: self.remote.get().copied().unwrap_or(false) })
     }
 
-    fn read_file(&self, check: Check<'_>) -> Option<Table> {
+    /// The numbers are said elsewhere, and not here.
+    fn said_elsewhere(&self, check: Check<'_>, what: &str) {
         for at in [self.sizes.at, self.requests.at].into_iter().flatten() {
-            check.wrong(at, "the file says that", "keep one of them");
+            check.wrong(at, what, "keep one of them");
         }
+    }
+
+    fn of_profile(&self, check: Check<'_>, layout: &str) -> Option<Table> {
+        self.said_elsewhere(check, "the profile says that");
+        let (at, access) = self.profile.given()?;
+        let Some(profile) = check.profile else {
+            let remedy =
+                "write `profile = \"machine.toml\"` first, as `forebay calibrate` wrote it";
+            check.wrong(at, "the scenario names no profile", remedy);
+            return None;
+        };
+        let Some(found) = profile.throughput_of(access.name(), layout) else {
+            let what = format!("the profile has no throughput of {} reads", access.name());
+            let remedy = "write an access that `profile show` lists, or fit its samples again: \
+                          `profile fit`";
+            check.wrong(at, what, remedy);
+            return None;
+        };
+        let (sizes, numbers) = (found.sizes.clone(), found.readers.clone());
+        Some(Table { sizes, numbers, rates: found.rates.concat() })
+    }
+
+    fn read_file(&self, check: Check<'_>) -> Option<Table> {
+        self.said_elsewhere(check, "the file says that");
         let (at, name) = self.file.given()?;
         file::read(check, at, name)
     }

@@ -24,10 +24,7 @@ pub(in crate::scenario) struct Memory {
 
 impl Memory {
     pub(super) fn tier(&self) -> Tier {
-        Tier {
-            capacity: self.capacity.get().map(|capacity| capacity.0),
-            write: self.write_bandwidth.get().map(|write| write.0),
-        }
+        Tier::new(&self.capacity, &self.write_bandwidth)
     }
 
     pub(super) fn written(&self) -> Written {

@@ -24,7 +24,7 @@ pub struct Storage {
     pub kind: StorageKind,
     /// Which of its limits the scenario writes.
     pub written: Written,
-    /// What it is as a tier, where it is in the nodes.
+    /// What it is as a tier, where it can be one.
     pub tier: Option<Tier>,
     /// What each node keeps of it on a tier, if it does.
     pub cache: Option<TierCache>,

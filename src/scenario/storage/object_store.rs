@@ -1,13 +1,13 @@
 //! An object store: connections of limited speed, and a limit of requests.
 
-use super::tier::CacheSettings;
+use super::tier::{CacheSettings, Tier};
 use super::{Bandwidth, ReadCpu, RequestLimit, StorageKind, Written};
 use crate::scenario::Distribution;
 use crate::scenario::check::Check;
 use crate::scenario::distribution::settings::Varying;
 use crate::scenario::field::Field;
 use crate::scenario::number::{Count, Positive};
-use crate::units::{self, Rate, Time};
+use crate::units::{self, Rate, Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -35,6 +35,10 @@ pub(in crate::scenario) struct ObjectStore {
     burst: Field<Count<1, 1_000_000_000>>,
     /// How refused requests come again.
     retry: Field<Retry>,
+    /// Bytes that it holds, for what jobs stage to it (default: as many as they are).
+    capacity: Field<Positive<Size>>,
+    /// Bandwidth of all writes together, which share it with reads (default: as that of reads).
+    write_bandwidth: Field<Positive<units::Bandwidth>>,
     /// What each node keeps of it on a tier of its own (default: nothing).
     pub(super) cache: Field<CacheSettings>,
 }
@@ -50,6 +54,10 @@ struct Retry {
 }
 
 impl ObjectStore {
+    pub(super) fn tier(&self) -> Tier {
+        Tier::new(&self.capacity, &self.write_bandwidth)
+    }
+
     pub(super) fn written(&self) -> Written {
         Written {
             bandwidth: self.bandwidth.is_written(),

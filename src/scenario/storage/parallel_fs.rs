@@ -1,6 +1,6 @@
 //! A parallel file system: files striped over targets, and a server of metadata.
 
-use super::tier::CacheSettings;
+use super::tier::{CacheSettings, Tier};
 use super::{Bandwidth, ReadCpu, StorageKind, Targets, Written};
 use crate::scenario::Distribution;
 use crate::scenario::check::Check;
@@ -38,11 +38,19 @@ pub(in crate::scenario) struct ParallelFs {
     latency: Field<Varying<Time>>,
     /// Opens per second of the metadata server (default: infinite).
     operations: Field<Positive<Rate>>,
+    /// Bytes that it holds, for what jobs stage to it (default: as many as they are).
+    capacity: Field<Positive<Size>>,
+    /// Bandwidth of all writes together, which share it with reads (default: as that of reads).
+    write_bandwidth: Field<Positive<units::Bandwidth>>,
     /// What each node keeps of it on a tier of its own (default: nothing).
     pub(super) cache: Field<CacheSettings>,
 }
 
 impl ParallelFs {
+    pub(super) fn tier(&self) -> Tier {
+        Tier::new(&self.capacity, &self.write_bandwidth)
+    }
+
     pub(super) fn written(&self) -> Written {
         Written {
             bandwidth: true,

@@ -48,7 +48,7 @@ pub(in crate::scenario) fn resolve(
             StorageSettings::FileServer(kind) => kind.resolve(check, at)?,
             StorageSettings::ParallelFs(kind) => kind.resolve(check, at)?,
             StorageSettings::ObjectStore(kind) => kind.resolve(check)?,
-            StorageSettings::Measured(kind) => kind.resolve(check, at)?,
+            StorageSettings::Measured(kind) => kind.resolve(check, at, layout(name))?,
         };
         let written = match settings {
             StorageSettings::Memory(kind) => kind.written(),
@@ -69,15 +69,15 @@ pub(in crate::scenario) fn resolve(
 }
 
 impl StorageSettings {
-    /// What it is as a tier, where it is in the nodes.
+    /// What it is as a tier, where it can be one.
     fn tier(&self) -> Option<Tier> {
         match self {
             Self::Memory(memory) => Some(memory.tier()),
             Self::LocalDisk(disk) => Some(disk.tier()),
-            Self::FileServer(_)
-            | Self::ParallelFs(_)
-            | Self::ObjectStore(_)
-            | Self::Measured(_) => None,
+            Self::FileServer(server) => Some(server.tier()),
+            Self::ParallelFs(server) => Some(server.tier()),
+            Self::ObjectStore(store) => Some(store.tier()),
+            Self::Measured(_) => None,
         }
     }
 

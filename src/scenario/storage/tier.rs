@@ -1,4 +1,4 @@
-//! Storage in a node as a tier: a place for copies of what is kept elsewhere.
+//! Storage as a tier: a place for copies of what is kept elsewhere.
 
 use super::settings::StorageSettings;
 use super::{Storage, StorageKind};
@@ -7,18 +7,29 @@ use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, Named};
 use crate::scenario::number::Positive;
-use crate::units::Size;
+use crate::units::{Bandwidth, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What a storage in each node is as a tier.
+/// What a storage is as a tier, in each node or shared by all.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tier {
-    /// Bytes that it holds on each node [B], where that is given.
+    /// Bytes that it holds [B], where that is given.
     pub capacity: Option<f64>,
-    /// Bandwidth of a node's writes together [B/s]; `None`: as that of its reads. Writes and reads
-    /// share the storage: each has the part of its time that it needs.
+    /// Bandwidth of its writes together [B/s]; `None`: as that of its reads. Writes and reads share the
+    /// storage: each has the part of its time that it needs.
     pub write: Option<f64>,
+}
+
+impl Tier {
+    /// A tier of what is written.
+    pub(super) fn new(
+        capacity: &Field<Positive<Size>>,
+        write: &Field<Positive<Bandwidth>>,
+    ) -> Tier {
+        let (capacity, write) = (capacity.get().map(|of| of.0), write.get().map(|of| of.0));
+        Tier { capacity, write }
+    }
 }
 
 /// What each node keeps of a storage's files on a tier of its own.

@@ -50,7 +50,7 @@ fn the_example_of_the_design_is_read() {
                 limit: None,
             },
             written: Written { bandwidth: true, per_stream: true, latency: true, operations: true },
-            tier: None,
+            tier: Some(Tier { capacity: None, write: None }),
             cache: None,
         }]
     );

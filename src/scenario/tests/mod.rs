@@ -4,12 +4,14 @@ mod any;
 mod bad;
 mod contradictions;
 mod distributions;
+mod endless;
 mod files;
 mod good;
 mod hostile;
 mod loaders;
 mod overrides;
 mod profiles;
+mod remarks;
 mod schema;
 
 use super::*;

@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::account::{HandOver, Queue, Requests, Tuner};
+use crate::account::{HandOver, Polling, Queue, Requests, Tuner};
 use crate::fluid::Use;
 use crate::random::FileOrder;
 use crate::scenario::{Dataset, Job};
-use crate::sim::polling::Polling;
 use crate::sim::read::{Mount, ShardCursor, Source};
 use crate::sim::stages::StageRun;
 use crate::sim::workers::{Cores, Worker};
@@ -31,7 +30,7 @@ impl Builder<'_, '_> {
         let first_worker = self.stages(copy, &cores, process);
         let order = FileOrder::new(dataset, job.split, rank, job.loaders());
         let (cached, decoded) = (self.cached(job), self.decoded(copy));
-        let polling = job.loader.generator.map(|generator| Box::new(Polling::new(generator)));
+        let polling = Polling::of(job).map(Box::new);
         let tuner = Tuner::of(job).map(Box::new);
         let loader = LoaderRun {
             job: copy.number,

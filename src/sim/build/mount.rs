@@ -37,6 +37,8 @@ pub(super) enum Client {
     Node(f64),
     /// A node that copies it to a tier of its own, over its NIC likewise.
     Copy,
+    /// A node that writes to it, over its NIC the other way.
+    Writer,
     /// A background load, from elsewhere.
     Background,
 }
@@ -53,16 +55,18 @@ impl Builder<'_, '_> {
         let mut medium = Medium::of(&self.scenario.storage[index].kind);
         let rest = match client {
             Client::Node(request) => medium.take_cpu(request),
-            Client::Copy | Client::Background => Rest::default(),
+            Client::Copy | Client::Writer | Client::Background => Rest::default(),
         };
         let backend = if medium.remote || client == Client::Background {
             self.server(index, &medium)
         } else {
             self.disk(index, &medium)
         };
-        let mut route: Vec<Use> = backend.link.into_iter().map(whole).collect();
+        let writes = client == Client::Writer;
+        let used = if writes { backend.write } else { backend.link.map(whole) };
+        let mut route: Vec<Use> = used.into_iter().collect();
         if medium.remote && client != Client::Background {
-            route.extend(self.data_nic().map(whole));
+            route.extend(self.data_nic(writes).map(whole));
         }
         route.extend(beyond);
         let limited = !route.is_empty() || medium.per_stream.is_finite();

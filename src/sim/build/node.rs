@@ -43,14 +43,18 @@ impl Builder<'_, '_> {
         link
     }
 
-    /// What data from storage come in by to the node being built, if it is limited.
-    pub(super) fn data_nic(&mut self) -> Option<LinkId> {
+    /// What data from storage come in by to the node being built, or to it `out`, if it is limited.
+    pub(super) fn data_nic(&mut self, out: bool) -> Option<LinkId> {
         let cluster = &self.scenario.cluster;
         let bandwidth = cluster.data_nic();
         let (own, limited) = (cluster.storage_nic.is_some(), bandwidth.is_finite());
-        limited.then(|| match own {
-            true => self.link_at(Place::of_node("node.storage-nic", self.node), bandwidth),
-            false => self.nic(bandwidth),
+        limited.then(|| match (own, out) {
+            (true, false) => self.link_at(Place::of_node("node.storage-nic", self.node), bandwidth),
+            (true, true) => {
+                self.link_at(Place::of_node("node.storage-nic.out", self.node), bandwidth)
+            }
+            (false, false) => self.nic(bandwidth),
+            (false, true) => self.nic_out(bandwidth),
         })
     }
 

@@ -3,7 +3,8 @@
 use crate::engine::Time;
 use crate::fluid::Use;
 use crate::random::Sampler;
-use crate::scenario::{Convert, Share};
+use crate::scenario::{Convert, Distribution, Share};
+use crate::sim::read::Mount;
 use crate::sim::staging::{Conversion, Files, Staging};
 use crate::sim::workers::Cores;
 
@@ -16,17 +17,23 @@ impl Builder<'_, '_> {
     /// Adds the copying of a job copy's data set to the node being built, its number `rank`.
     pub(super) fn staging(&mut self, copy: &JobCopy, rank: u32) {
         let Some(staging) = &copy.job.staging else { return };
-        let medium = Medium::of(&self.scenario.storage[staging.to].kind);
-        let write = self.disk(staging.to, &medium).write;
-        let convert = staging.convert.as_ref().map(|convert| self.conversion(copy, convert, write));
-        // What is converted is there before it is written.
-        let beyond = write.filter(|_| convert.is_none());
+        let (mut write, mut to) = (None, None);
+        if staging.shared {
+            to = Some(self.mount(staging.to, Client::Writer, None).0);
+        } else {
+            let medium = Medium::of(&self.scenario.storage[staging.to].kind);
+            write = self.disk(staging.to, &medium).write;
+        }
+        // What is converted, or brought to where all nodes have it, is there before it is written.
+        let whole = staging.convert.is_some() || staging.shared;
+        let beyond = write.filter(|_| !whole);
+        let convert = whole.then(|| self.conversion(copy, staging.convert.as_ref(), write, to));
         let (mount, ..) = self.mount(copy.job.storage, Client::Copy, beyond);
         let index = staging.convert.as_ref().map_or(copy.job.dataset, |convert| convert.from);
         let dataset = &self.scenario.datasets[index];
         let (next, every) = match staging.share {
-            Share::All => (0, 1),
-            Share::Part => (u64::from(rank), u64::from(copy.job.nodes)),
+            Share::All if !staging.shared => (0, 1),
+            Share::All | Share::Part => (u64::from(rank), u64::from(copy.job.nodes)),
         };
         let files = Files {
             dataset: index as u32,
@@ -50,25 +57,30 @@ impl Builder<'_, '_> {
         });
     }
 
-    /// How the data set of a job copy is made on the node being built, from another one, and written
-    /// to a tier over `write`.
+    /// How the data set of a job copy is made on the node being built, from another one if from any, and
+    /// written to a tier over `write`, or to what all nodes share, `to`.
     fn conversion(
         &mut self,
         copy: &JobCopy,
-        convert: &Convert,
+        convert: Option<&Convert>,
         write: Option<Use>,
+        to: Option<Mount>,
     ) -> Box<Conversion> {
         // Streams and workers share cores as a link, however few they are.
-        let cores = match self.cores(u32::MAX, true).0 {
+        let cores = convert.and_then(|_| match self.cores(u32::MAX, true).0 {
             Cores::Shared(group) => Some(group),
             Cores::Fifo(_) => None,
-        };
+        });
+        let dataset = &self.scenario.datasets[copy.job.dataset];
+        let nothing = Distribution::Constant(0.0);
         Box::new(Conversion {
             dataset: copy.job.dataset as u32,
-            record: self.scenario.datasets[copy.job.dataset].layout.record(),
-            compute: Sampler::new(&convert.compute),
+            record: dataset.layout.record(),
+            samples_per_file: dataset.samples_per_file(),
+            compute: Sampler::new(convert.map_or(&nothing, |convert| &convert.compute)),
             cores,
             write: write.map(|of_tier| self.way(vec![of_tier], f64::INFINITY)),
+            to,
         })
     }
 }

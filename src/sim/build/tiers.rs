@@ -55,13 +55,13 @@ impl Builder<'_, '_> {
         CacheWays {
             units: units.0[job.dataset],
             whole: is_whole,
-            holders: several.then(|| self.holders(job.storage, nodes.start)),
-            cache: self.node_cache(job.storage, cache),
+            holders: several.then(|| self.holders(job.reads_from(), nodes.start)),
+            cache: self.node_cache(job.reads_from(), cache),
             of_nodes: nodes
-                .map(|node| self.at_node(node, |on| on.node_cache(job.storage, cache)))
+                .map(|node| self.at_node(node, |on| on.node_cache(job.reads_from(), cache)))
                 .collect(),
             tier: self.loader_mount(cache.on, request, None, cores),
-            filling: self.loader_mount(job.storage, request, write, cores),
+            filling: self.loader_mount(job.reads_from(), request, write, cores),
         }
     }
 

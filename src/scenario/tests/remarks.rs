@@ -1,0 +1,154 @@
+//! Settings without effect are said, and those with one are not.
+
+use super::{ScenarioFile, wrong};
+
+/// What these changes of a job on one node are remarked, one by line.
+fn remarks(changes: &[(&str, &str)]) -> String {
+    let mut text = SCENARIO.to_owned();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    let file = ScenarioFile::parse("a.toml", text).expect("it is TOML");
+    file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}")).remarks.join("\n")
+}
+
+const SCENARIO: &str = r#"
+name = "remarked"
+[run]
+steps = 5
+[cluster]
+nodes = 1
+[cluster.node]
+cores = 4
+gpus = 1
+[storage.nvme.local-disk]
+bandwidth = "1 GB/s"
+[storage.s.file-server]
+bandwidth = "1 GB/s"
+[dataset.d]
+samples = 1000
+sample_size = "1 MB"
+decoded_size = "2 MB"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 8
+loader.pytorch = { workers = 2, decode = "1 ms" }
+model = { step = "1 ms" }
+"#;
+
+const LOADER: &str = "{ workers = 2, decode = \"1 ms\" }";
+const SERVER: &str = "[storage.s.file-server]";
+const STEP: &str = "{ step = \"1 ms\" }";
+
+/// With these changes the words are among the remarks, and with the others as well they are not.
+fn assert_remarked(changes: &[(&str, &str)], words: &str, more: &[(&str, &str)]) {
+    let said = remarks(changes);
+    assert!(said.contains(words), "{changes:?}: {said}");
+    let said = remarks(&[changes, more].concat());
+    assert!(!said.contains("effect"), "{changes:?} {more:?}: {said}");
+}
+
+#[test]
+fn a_cache_that_holds_nothing_is_said() {
+    let decoded = [("batch = 8", "batch = 8\ndecoded_cache = { capacity = \"1.9 MB\" }")];
+    let words = "`job.j.decoded_cache` has no effect: it holds less than one decoded sample";
+    assert_remarked(&decoded, words, &[("1.9 MB", "2 MB")]);
+
+    let shards = "sample_size = \"1 MB\"\nlayout.shards = { samples = 100, request = \"4 MB\" }";
+    let cache = "[storage.s.file-server]\ncache = { on = \"nvme\", capacity = \"99 MB\" }";
+    let tier = [(SERVER, cache), ("sample_size = \"1 MB\"", shards)];
+    let words = "`storage.s.cache` has no effect on `d`: it holds less than one file of it";
+    assert_remarked(&tier, words, &[("99 MB", "100 MB")]);
+    let pages = [tier[0], tier[1], ("\"99 MB\"", "\"3 MB\", unit = \"page\"")];
+    let words = "`storage.s.cache` has no effect on `d`: it holds less than one request of it";
+    assert_remarked(&pages, words, &[("\"3 MB\"", "\"4 MB\"")]);
+
+    let page_cache = [("gpus = 1", "gpus = 1\npage_cache = { capacity = \"0.9 MB\" }")];
+    let words = "`cluster.node.page_cache` has no effect on `d`: it holds less than one request";
+    assert_remarked(&page_cache, words, &[("0.9 MB", "1 MB")]);
+    let varying = "{ lognormal = { median = \"1 MB\", p99 = \"3 MB\" } }";
+    let said =
+        remarks(&[page_cache[0], ("sample_size = \"1 MB\"", &format!("sample_size = {varying}"))]);
+    assert!(said.contains("hardly any effect on `d`: it holds less than a mean request"), "{said}");
+}
+
+#[test]
+fn a_lock_that_nobody_waits_for_is_said() {
+    const LAUNCH: &str = "{ step = \"1 ms\", launch = { work = \"1 ms\", gil = 0.5 } }";
+    let words = "`gil` of job `j` has no effect";
+    let pinned = (LOADER, "{ workers = 2, pin_memory = { work = \"1 ms\", gil = 0.6 } }");
+    let threads = (LOADER, "{ workers = 2, worker_kind = \"thread\", gil = 0.5 }");
+    assert_remarked(&[(STEP, LAUNCH)], words, &[pinned]);
+    assert_remarked(&[(STEP, LAUNCH)], words, &[threads]);
+    assert_remarked(&[threads], words, &[("gil = 0.5", "gil = 0.6")]);
+    // Two trainers of one loader are one process.
+    let copies =
+        [("gpus = 1", "gpus = 2"), ("batch = 8", "batch = 8\nparallel.data.copies_per_node = 2")];
+    assert_remarked(&[(STEP, LAUNCH)], words, &[copies[0], copies[1], ("gil = 0.5", "gil = 0.6")]);
+    // Who loads between its own steps does not wait for itself.
+    let alone = (LOADER, "{ workers = 0, gil = 0.9 }");
+    assert_remarked(
+        &[(STEP, LAUNCH), alone],
+        words,
+        &[("workers = 0", "workers = 0, pin_memory = { gil = 0.2 }")],
+    );
+}
+
+#[test]
+fn what_needs_workers_or_several_is_said() {
+    for (loader, words, more) in [
+        (
+            "pytorch = { workers = 0, ipc = \"1 GB/s\" }",
+            "ipc` has no effect: there are no workers",
+            ("= 0", "= 1"),
+        ),
+        (
+            "keras = { workers = 0, ipc = \"1 GB/s\" }",
+            "ipc` has no effect: there are no workers",
+            ("= 0,", "= 2, use_multiprocessing = true,"),
+        ),
+        (
+            "keras = { workers = 0, use_multiprocessing = true }",
+            "use_multiprocessing` has no effect",
+            ("= 0", "= 1"),
+        ),
+        ("keras = { workers = 0, gil = 0.9 }", "`gil` of job `j` has no effect", ("= 0,", "= 2,")),
+        (
+            "pytorch = { workers = 1, in_order = false }",
+            "in_order` has no effect: one worker",
+            ("= 1", "= 2"),
+        ),
+        (
+            "pytorch = { workers = 1, iterable = true }",
+            "iterable` has no effect: one worker",
+            ("= 1", "= 2"),
+        ),
+    ] {
+        let loader = format!("loader.{loader}");
+        let written = format!("loader.pytorch = {LOADER}");
+        assert_remarked(&[(&written, &loader)], words, &[more]);
+    }
+}
+
+#[test]
+fn a_data_set_is_not_converted_from_itself() {
+    let own = SCENARIO
+        .replace("batch = 8", "batch = 8\nstage = { to = \"nvme\", convert = { from = \"d\" } }");
+    let own = own.replace(
+        "bandwidth = \"1 GB/s\"\n[storage.s",
+        "bandwidth = \"1 GB/s\"\ncapacity = \"1 TB\"\n[storage.s",
+    );
+    let said = wrong(&own);
+    assert!(said.contains("job.j.stage: \"d\" is not made from itself"), "{said}");
+    assert_eq!(said.matches("error:").count(), 1, "{said}");
+}
+
+#[test]
+fn numbers_are_shown_in_few_digits() {
+    let said = wrong(&SCENARIO.replace("batch = 8", "batch = 8\ncpu_quota = 1e-300"));
+    assert!(said.contains("job.j.cpu_quota: 1e-300 is out of range"), "{said}");
+    assert!(said.contains("write a number above 0, at least 1e-9"), "{said}");
+}

@@ -1,0 +1,98 @@
+//! Work that outlasts the clock of the simulation, 213 days: no command takes it for a result.
+
+use super::runs::repository;
+use super::support::Place;
+use std::fs;
+
+/// 40 samples at 1e6 s each by two threads: 2e7 s, of which the clock holds 1.8e7.
+const SCENARIO: &str = r#"# Does it end?
+name = "endless"
+profile = "machine.toml"
+[run]
+steps = 5
+warm_up = "off"
+seed = 1
+[cluster]
+nodes = 1
+share_nodes = true
+[storage.memory.memory]
+[dataset.d]
+samples = 1000
+sample_size = "1 kB"
+[[job]]
+name = "slow"
+dataset = "d"
+storage = "memory"
+batch = 8
+loader.tf-queue = { threads = 2, capacity = "64 samples", decode = "1e6 s" }
+model.step = "3 ms"
+[sweep]
+"run.steps" = [1, 5]
+"#;
+
+const SAID: &str = "job \"slow\" takes longer than can be simulated";
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write("e.toml", SCENARIO);
+    place.write(
+        "f.toml",
+        "title = \"t\"\nx = \"run.steps\"\ny = [\"makespan\"]\n[data]\nscenario = \"e.toml\"\n",
+    );
+    place.write(
+        "t.toml",
+        "title = \"t\"\nx = \"time\"\ny = [\"queue_occupancy\"]\n[data]\nscenario = \"e.toml\"\nseries = true\n",
+    );
+    place.write(
+        "plan.toml",
+        "scenario = \"e.toml\"\nrepetitions = 1\nretries = 0\nnoise_floor = 1.0\npredictions = 2\n\
+         [[point]]\nname = \"p\"\nuse = \"held-out\"\n",
+    );
+    let profile = repository("calibrate/profiles/example.toml");
+    place.write("machine.toml", &fs::read_to_string(profile).expect("a shipped profile"));
+    place
+}
+
+#[test]
+fn no_command_takes_a_run_that_the_clock_cut_off_for_a_result() {
+    let place = place();
+    for arguments in [
+        &["run", "e.toml"][..],
+        &["run", "e.toml", "--uncertainty", "2"],
+        &["sweep", "e.toml", "--output", "rows.csv"],
+        &["plot", "f.toml"],
+        &["plot", "t.toml"],
+        &["validate", "plan.toml", "--predict-only", "--profile", "machine.toml"],
+    ] {
+        let out = place.forebay(arguments).assert().code(2);
+        let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+        assert!(said.contains(SAID), "{arguments:?}: {said}");
+        assert!(out.get_output().stdout.is_empty(), "{arguments:?}");
+    }
+    assert!(!place.path("f.svg").exists() && !place.path("t.svg").exists());
+}
+
+#[test]
+fn what_saturates_at_the_end_of_the_clock_never_happens() {
+    // System: one sample at 1e7 s by a core of a hundredth: 1e9 s. Expectation: no step, an error.
+    let place = place();
+    let out = place.forebay(&[
+        "run",
+        "e.toml",
+        "--set",
+        "job.loader.tf-queue.decode=1e7 s",
+        "--set",
+        "job.cpu_quota=0.01",
+    ]);
+    let out = { out }.assert().code(2);
+    assert!(String::from_utf8_lossy(&out.get_output().stderr).contains(SAID));
+}
+
+#[test]
+fn a_run_for_a_duration_ends_with_work_left() {
+    let place = place();
+    let text = SCENARIO.replace("steps = 5\n", "duration = \"1e6 s\"\n");
+    let text = text.replace("\"3 ms\"", "\"3 s\"");
+    place.write("e.toml", &text.replace("[sweep]\n\"run.steps\" = [1, 5]\n", ""));
+    place.forebay(&["run", "e.toml"]).assert().success();
+}

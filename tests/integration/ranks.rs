@@ -1,0 +1,155 @@
+//! A loader for each model copy of a node: each has workers, buffers and a share of the samples of its own,
+//! and all train in step, in both worlds.
+
+use super::conformance::worlds;
+use super::on_request::text;
+use super::runs::{repository, written};
+use forebay::live::{Part, PartOutcome, monotonic, run_part};
+use forebay::report::{Cause, JobOutcome, StallCause};
+use forebay::scenario::{Scenario, Stop};
+use std::sync::atomic::AtomicBool;
+
+/// Two model copies on one node, with a loader for each or for both.
+fn of(loaders: &str, batch: u32, latency: &str, model: &str, loader: &str) -> String {
+    let data = format!("{{ data = {{ copies_per_node = 2, loaders = \"{loaders}\" }} }}");
+    text(batch, latency, &format!("model = {{ {model} }}\nparallel = {data}"), loader)
+}
+
+fn per_rank(batch: u32, latency: &str, model: &str, loader: &str) -> Scenario {
+    written(&of("per-rank", batch, latency, model, loader), &[])
+}
+
+fn live(scenario: &Scenario) -> PartOutcome {
+    let ready = || Some(monotonic());
+    run_part(scenario, &Part::default(), &AtomicBool::new(false), ready).expect("a live run")
+}
+
+#[test]
+fn each_loader_makes_its_own_batches_ahead() {
+    // System: each trainer has one batch and computes. Expectation: every loader has made what PyTorch and
+    // Keras make then, for itself; the report has the batches of the first.
+    for (loader, made) in [
+        ("pytorch = { workers = 2, prefetch_factor = 2 }", 5),
+        ("pytorch = { workers = 3, prefetch_factor = 4 }", 13),
+        ("keras = { workers = 2, max_queue_size = 3 }", 5),
+    ] {
+        let mut scenario = per_rank(4, "\"100 us\"", "step = \"100 s\"", loader);
+        scenario.run.stop = Stop::Duration(0.25);
+        for (world, job) in worlds(&scenario) {
+            assert_eq!(job.samples.enqueued, 2 * 4 * made, "{world}: {loader}");
+            assert_eq!(job.samples.dequeued, 2 * 4, "{world}: {loader}");
+            assert_eq!(job.deliveries.len() as u64, made, "{world}: {loader}");
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_loader_is_there_for_each_rank() {
+    // System: loaders whose workers, stages and tuned parallelism are by rank. Expectation: twice the room
+    // and the workers of one; all that is read is trained on, and each step takes a batch for each.
+    let model = "step = \"100 us\"";
+    for (loader, capacity, workers) in [
+        ("tf-queue = { threads = 3, capacity = \"12 samples\" }", 24, 6),
+        ("tf-data = { parallel_calls = 2, prefetch = 3 }", 24, 2),
+        ("tf-data = { parallel_calls = \"auto\", prefetch = 3 }", 24, 2),
+        ("pytorch = { workers = 2, pin_memory = \"100 us\" }", 32, 4),
+    ] {
+        for (world, job) in worlds(&per_rank(4, "\"1 ms\"", model, loader)) {
+            let room = (job.queue.capacity, job.queue.workers);
+            assert_eq!(room, (capacity, workers), "{world}: {loader}");
+            assert_eq!(job.steps.len(), 20, "{world}: {loader}");
+            assert!(job.steps.iter().all(|step| step.fresh == 8), "{world}: {loader}");
+            assert_eq!((job.samples.started, job.samples.left), (160, 0), "{world}: {loader}");
+            assert_eq!(job.tuned.is_empty(), !loader.contains("auto"), "{world}: {loader}");
+        }
+    }
+}
+
+#[test]
+fn ranks_share_an_epoch_out() {
+    // System: samples of sizes that vary, whatever the layout and the sampler. Expectation: in an epoch the
+    // ranks together read every byte once, as one loader for both does.
+    let sizes = "sample_size = { lognormal = { median = \"100 B\", p99 = \"2 kB\" } }";
+    let bytes = |loaders: &str, layout: &str, sampler: &str| {
+        let text = of(loaders, 4, "\"1 us\"", "step = \"1 us\"", "pytorch = { workers = 2 }")
+            .replace("samples = 1000", "samples = 800")
+            .replace("sample_size = \"100 B\"", &format!("{sizes}\n{layout}"))
+            .replace("batch = 4", &format!("batch = 4\n{sampler}"));
+        let mut scenario = written(&text, &[]);
+        scenario.run.stop = Stop::Epochs(1.0);
+        let part = live(&scenario);
+        assert_eq!((part.job.steps.len(), part.job.samples.started), (100, 800), "{loaders}");
+        part.bytes
+    };
+    let (files, shards) = ("", "layout.shards = { samples = 20 }");
+    let contiguous = "sampler = \"contiguous\"";
+    let all = bytes("per-node", files, "");
+    assert_eq!(all, bytes("per-node", shards, ""));
+    for (layout, sampler) in [
+        (files, ""),
+        (files, contiguous),
+        (shards, ""),
+        (shards, contiguous),
+        (shards, "sampler = \"shard-split\""),
+    ] {
+        assert_eq!(bytes("per-rank", layout, sampler), all, "{layout}: {sampler}");
+    }
+}
+
+#[test]
+fn ranks_share_the_last_batches_out() {
+    // System: 45 samples for two ranks, batches of 4, an epoch and a half. Expectation: both worlds train on
+    // batches of the same sizes in every step, the last of an epoch smaller ones.
+    let loader = "pytorch = { workers = 2, drop_last = false }";
+    let text = of("per-rank", 4, "\"100 us\"", "step = \"100 us\"", loader);
+    let mut scenario = written(&text.replace("samples = 1000", "samples = 45"), &[]);
+    scenario.run.stop = Stop::Epochs(1.5);
+    let sizes = worlds(&scenario)
+        .map(|(_, job)| job.steps.iter().map(|step| step.samples).collect::<Vec<u64>>());
+    assert_eq!(sizes[0], sizes[1]);
+    assert!(sizes[0].iter().any(|samples| *samples < 8), "{sizes:?}");
+}
+
+/// Steps that took more than a quarter of a second.
+fn slow(job: &JobOutcome) -> Vec<usize> {
+    let starts = [job.start].into_iter().chain(job.steps.iter().map(|step| step.end));
+    let took = job.steps.iter().zip(starts).map(|(step, start)| step.end - start);
+    took.enumerate().filter(|(_, took)| *took > 0.25).map(|(index, _)| index).collect()
+}
+
+#[test]
+fn all_wait_for_the_slowest_rank() {
+    // System: one sample a batch, of 5 ms, or one in ten of 500 ms, drawn for each rank at its own address.
+    // Expectation: a step is as slow as its slowest rank; both worlds draw the same, so that the same steps
+    // are slow, and the other rank's wait is for what the slow one waits for.
+    let file = repository("tests/data/one-slow-in-ten.csv");
+    let latency = format!("{{ empirical = {{ file = \"{}\" }} }}", file.display());
+    let [(_, simulated), (_, live)] =
+        worlds(&per_rank(1, &latency, "step = \"1 us\"", "pytorch = { workers = 1 }"));
+    assert_eq!(slow(&simulated), slow(&live));
+    assert!(slow(&simulated).len() > 1, "{:?}", slow(&simulated));
+    for job in [simulated, live] {
+        for step in slow(&job) {
+            let peers = StallCause::peer(Cause::Latency);
+            let of = job.stalls.iter().filter(|of| of.step as usize == step && of.cause == peers);
+            let waited: f64 = of.map(|stall| stall.seconds).sum();
+            assert!(waited > 0.2, "step {step}: {waited}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_goes_to_the_device_of_its_loader() {
+    // System: batches of 400 kB that take 20 ms over a link of 20 MB/s to each device. Expectation: each
+    // loader has the link to its own device, so that a step takes 20 ms; one for both has two, in turn.
+    let machine = [("cluster.node.pcie", "\"20 MB/s\""), ("dataset.d.decoded_size", "\"100 kB\"")];
+    let loader = "pytorch = { workers = 2, pin_memory = \"10 us\", to_device = true }";
+    for loaders in ["per-rank", "per-node"] {
+        let text = of(loaders, 4, "\"1 us\"", "step = \"10 us\"", loader);
+        for (world, job) in worlds(&written(&text, &machine)) {
+            let last = job.steps[19].end - job.start;
+            assert!(last >= 0.399, "{world}: {loaders}: {last}");
+            assert!(last < 0.75, "{world}: {loaders}: two links, not one: {last}");
+        }
+    }
+}
