@@ -7,6 +7,7 @@ mod import;
 mod live;
 mod plot;
 mod profile;
+mod published;
 mod run;
 mod scenario;
 mod sweep;
@@ -21,6 +22,7 @@ pub use import::{CollectiveFormat, Collectives, Dlio, Import, ImportFormat, Impo
 pub use live::Live;
 pub use plot::Plot;
 pub use profile::{ProfileArgs, ProfileCommand, ProfileDiff, ProfileFit, ProfilePlot, ProfileShow};
+pub use published::Published;
 pub use run::Run;
 pub use scenario::ScenarioArgs;
 pub use sweep::Sweep;
@@ -71,6 +73,8 @@ pub enum Command {
     Import(Import),
     /// Show, compare, fit and draw the parameters of machines
     Profile(ProfileArgs),
+    /// Compare predictions with what clusters were published to do
+    Published(Published),
     /// Measure this machine
     Calibrate(Calibrate),
     /// Print the JSON Schema of a file format

@@ -14,11 +14,13 @@ mod live_part;
 mod man;
 mod output;
 mod over_time;
+mod parity;
 mod plot;
 mod points;
 mod profile;
 mod profile_figure;
 mod profile_text;
+mod published;
 mod run;
 mod run_figure;
 mod schema;
@@ -65,6 +67,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Validate(validate) => validate::execute(validate, cli.quiet),
         Command::Import(import) => import::execute(import, cli.quiet),
         Command::Profile(profile) => profile::execute(profile, cli.quiet),
+        Command::Published(published) => published::execute(published),
         Command::Calibrate(calibrate) => calibrate::execute(calibrate, cli.quiet),
         Command::Schema(schema) => schema::execute(schema),
         Command::Completions(completions) => completions::execute(completions),

@@ -140,6 +140,11 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
             job.nodes
         ));
     }
+    if job.sync.is_some() {
+        return refuse(format!(
+            "a live run adds no gradients up, as `{name}` does: leave out `sync`"
+        ));
+    }
     let kind = &scenario.storage[job.storage].kind;
     if matches!(
         kind,

@@ -6,13 +6,19 @@ use super::{Published, PublishedResult, Role};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// The search begins here: 1 GB/s for each transfer, 50 us of latency, 50 us for each tensor.
+/// Results that tell all costs of a transport apart; fewer determine one rate.
+const ENOUGH: usize = 8;
+/// The search for all of them begins here: 50 us of latency, 1 GB/s for each transfer inside and across,
+/// 50 us for each tensor.
 const START: [f64; 4] = [50e-6, 1e9, 1e9, 50e-6];
+/// That for a rate alone begins here [B/s].
+const RATE: f64 = 4e9;
 /// First factor by which a constant is tried larger and smaller, and the last.
 const FIRST: f64 = 4.0;
 const LAST: f64 = 1.02;
 
-/// The costs of each transport of each site that results may be fitted on.
+/// The costs of each transport of each site that results may be fitted on: all four where there are enough
+/// results, otherwise one rate.
 #[must_use]
 pub fn fit(published: &Published) -> Fitted {
     let mut groups: BTreeMap<(String, String), Vec<&PublishedResult>> = BTreeMap::new();
@@ -20,21 +26,50 @@ pub fn fit(published: &Published) -> Fitted {
         let site = published.clusters[&result.cluster].site.clone();
         groups.entry((site, result.transport.clone())).or_default().push(result);
     }
-    groups.into_iter().map(|(of, results)| (of, search(published, &results))).collect()
+    let all = groups.into_iter().map(|(of, results)| {
+        let constants = match results.len() >= ENOUGH && several_models(&results) {
+            true => costs(&search(START, |at| loss(published, &results, &costs(at)))),
+            false => rate(published, &results),
+        };
+        (of, constants)
+    });
+    all.collect()
 }
 
-/// The constants that leave the least squares of logarithms, found by pattern search.
-fn search(published: &Published, results: &[&PublishedResult]) -> Constants {
-    let mut at = START;
-    let mut least = loss(published, results, &at);
-    let mut factor = FIRST;
+/// Whether bytes and tensors are told apart.
+fn several_models(results: &[&PublishedResult]) -> bool {
+    results.iter().any(|result| result.model != results[0].model)
+}
+
+/// One rate, of what limits most: transfers across nodes, or inside the one node; of all that go through
+/// memory, both.
+fn rate(published: &Published, results: &[&PublishedResult]) -> Constants {
+    let first = results[0];
+    let across = results.iter().any(|r| r.gpus > published.clusters[&r.cluster].gpus_per_node);
+    let direct = first.transport.contains("nccl");
+    let of = |at: &[f64; 1]| Constants {
+        inside: if direct && across { f64::INFINITY } else { at[0] },
+        across: at[0],
+        ..Constants::of_kind(&first.transport)
+    };
+    of(&search([RATE], |at| loss(published, results, &of(at))))
+}
+
+fn costs(at: &[f64; 4]) -> Constants {
+    let [latency, inside, across, per_tensor] = *at;
+    Constants { latency, inside, across, per_tensor }
+}
+
+/// Where `loss` is least, by pattern search in factors.
+fn search<const N: usize>(start: [f64; N], loss: impl Fn(&[f64; N]) -> f64) -> [f64; N] {
+    let (mut at, mut least, mut factor) = (start, loss(&start), FIRST);
     while factor > LAST {
         let mut better = false;
-        for index in 0..at.len() {
+        for index in 0..N {
             for by in [factor, 1.0 / factor] {
                 let mut tried = at;
                 tried[index] *= by;
-                let found = loss(published, results, &tried);
+                let found = loss(&tried);
                 if found < least {
                     (at, least, better) = (tried, found, true);
                 }
@@ -44,19 +79,13 @@ fn search(published: &Published, results: &[&PublishedResult]) -> Constants {
             factor = factor.sqrt();
         }
     }
-    constants(&at)
-}
-
-fn constants(at: &[f64; 4]) -> Constants {
-    let [latency, inside, across, per_tensor] = *at;
-    Constants { latency, inside, across, per_tensor }
+    at
 }
 
 /// Mean square of the logarithm of prediction over measurement.
-fn loss(published: &Published, results: &[&PublishedResult], at: &[f64; 4]) -> f64 {
-    let constants = constants(at);
+fn loss(published: &Published, results: &[&PublishedResult], constants: &Constants) -> f64 {
     let squares = results.par_iter().map(|result| {
-        let predicted = predict(published, result, &constants)?;
+        let predicted = predict(published, result, constants)?;
         Some((predicted / result.measured).ln().powi(2))
     });
     let squares: Vec<Option<f64>> = squares.collect();

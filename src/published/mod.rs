@@ -15,7 +15,7 @@ mod tests;
 pub use constants::Constants;
 pub use file::PublishedError;
 pub use fit::fit;
-pub use predict::{Compared, Fitted, compare, constants, predict};
+pub use predict::{Compared, Fitted, compare, constants, predict, scenario};
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -66,6 +66,17 @@ pub fn predict(
     })
 }
 
+/// The scenario that stands for a run of several GPUs.
+#[must_use]
+pub fn scenario(
+    published: &Published,
+    result: &PublishedResult,
+    constants: &Constants,
+) -> Option<String> {
+    let cluster = &published.clusters[&result.cluster];
+    Some(text(result, cluster, result.gpus, alone(published, result)?, constants))
+}
+
 /// Time of a step on `gpus` GPUs [s].
 fn step(
     published: &Published,

@@ -4,6 +4,7 @@ mod convert;
 mod cpu;
 mod decoded;
 mod goal;
+mod gradients;
 mod interval;
 mod launch;
 mod machine;

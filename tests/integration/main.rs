@@ -37,6 +37,7 @@ mod readahead;
 mod refusals;
 mod runs;
 mod samplers;
+mod scaling;
 mod scenarios;
 mod seeks;
 mod staging;

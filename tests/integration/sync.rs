@@ -3,6 +3,8 @@
 use super::runs::{simulate, written};
 use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
 use forebay::report::{Cause, JobOutcome, StallCause};
+use forebay::scenario::ScenarioFile;
+use forebay::sim::{self, Options};
 
 /// A job on `nodes` with `copies` model copies each, 100 MB of gradients, steps of 100 ms.
 fn text(nodes: u32, copies: u32, sync: &str) -> String {
@@ -192,4 +194,89 @@ fn a_hierarchy_takes_the_slow_links_least() {
     // The choice of NCCL is no worse than either by much.
     let auto = of("auto");
     assert!(auto < 0.2, "{auto}");
+}
+
+#[test]
+fn large_collectives_take_what_their_formula_says() {
+    // System: rings in groups of four over eight nodes, whose transfers are followed one by one, or whose
+    // formula is known. Expectation: the same time; and 4,096 ranks around a ring by formula.
+    let sync = |fidelity: &str| format!("algorithm = \"hierarchical\"\nfidelity = \"{fidelity}\"");
+    let times = ["flow", "analytic"].map(|fidelity| step(&run(&text(8, 4, &sync(fidelity)))));
+    near(times[0], times[1], "in groups");
+    let ring = run(&text(4096, 1, "algorithm = \"ring\"\nfidelity = \"analytic\""));
+    near(step(&ring), 0.1 + 2.0 * 4095.0 * (10e-6 + 100e6 / 4096.0 / 1e9), "around");
+}
+
+#[test]
+fn gradients_come_layer_by_layer_from_the_catalogue() {
+    // System: ResNet-50 has 25,557,032 parameters. Expectation: two ranks add up 102 MB in 102 ms, half of that
+    // in 16 bits; the first buckets are there long before the step ends.
+    let of = |keys: &str| {
+        let text =
+            text(2, 1, &format!("algorithm = \"ring\"\ntransport.nccl.latency = \"0 s\"\n{keys}"))
+                .replace("gradients = \"100 MB\"\n", "")
+                .replace(
+                    "model.step = \"100 ms\"",
+                    "model = { catalogue = \"resnet50\", step = \"100 ms\" }",
+                );
+        step(&run(&text)) - 0.1
+    };
+    let whole = 4.0 * 25_557_032.0 / 1e9;
+    near(of("overlap = false"), whole, "32 bits");
+    near(of("overlap = false\nprecision = \"fp16\""), whole / 2.0, "16 bits");
+    let buckets = of("buckets = \"25 MiB\"");
+    assert!(buckets > 0.2 * whole && buckets < 0.6 * whole, "{buckets} of {whole}");
+}
+
+#[test]
+fn what_cannot_be_added_up_is_refused_with_a_remedy() {
+    let wrong = |sync: &str, from: &str, to: &str| {
+        let text = text(2, 2, sync).replace(from, to);
+        let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
+        file.expect_err("refused").to_string()
+    };
+    for (sync, from, to, what) in [
+        ("", "gradients = \"100 MB\"", "", "write `gradients = \"102 MB\"`"),
+        ("buckets = \"1 MB\"\nfusion = {}", "", "", "either by buckets or by fusion"),
+        ("algorithm = \"bruck\"", "", "", "`bruck` does no allreduce"),
+        (
+            "algorithm = \"hierarchical\"\ninner = \"auto\"",
+            "",
+            "",
+            "a level has an algorithm of its own",
+        ),
+        ("transport.nccl.efficiency = 0", "", "", "nothing of the links becomes payload"),
+        (
+            "",
+            "loader.in-memory = {}",
+            "loader.in-memory = {}\nparallel.pipeline.stages = 2",
+            "split over stages",
+        ),
+        (
+            "algorithm = \"ring\"\ntensors = 100000\nbuckets = \"1 B\"",
+            "nodes = 2",
+            "nodes = 900",
+            "fidelity = \"analytic\"",
+        ),
+        (
+            "",
+            "model.step = \"100 ms\"",
+            "model = { catalogue = \"resnet51\", step = \"1 s\" }",
+            "unknown model `resnet51`",
+        ),
+    ] {
+        let found = wrong(sync, from, to);
+        assert!(found.contains(what), "{sync} {to}: {found}");
+    }
+    let alone = written(&text(1, 1, ""), &[]).remarks.join("\n");
+    assert!(alone.contains("`sync` has no effect"), "{alone}");
+}
+
+#[test]
+fn a_trace_says_when_devices_wait_for_gradients() {
+    let text = text(2, 1, "algorithm = \"ring\"");
+    let options = Options { trace: true, ..Options::default() };
+    let outcome = sim::run(&written(&text, &[]), 0, &options);
+    let trace = serde_json::to_string(&outcome.trace).expect("a trace");
+    assert!(trace.contains("\"communication\""));
 }

@@ -45,6 +45,7 @@ impl Rules<'_> {
         if let Some(cluster) = self.around.cluster {
             self.check_gpus(job, &cluster.node);
             self.check_traffic(job, &cluster.node);
+            self.check_sync(job, cluster);
         }
         if let Some(dataset) = self.around.datasets.get(job.dataset).and_then(Option::as_ref) {
             self.check_dataset(job, dataset);

@@ -115,6 +115,11 @@ impl JobSettings {
         self.dataset.get().filter(|_| from == storage).map(String::as_str)
     }
 
+    /// Where it is written how model copies agree, if it is.
+    pub(super) fn sync_at(&self) -> Option<NodeId> {
+        self.sync.at
+    }
+
     /// Where the copying of its data set to the nodes is written, if it is.
     pub(in crate::scenario) fn stage_at(&self) -> Option<NodeId> {
         self.stage.at

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::collective::{Cost, Fabric, Generation};
+use crate::collective::Cost;
 use crate::engine::Span;
 use crate::fluid::LinkId;
 use crate::scenario::{Bucket, IntraKind, Job, Sync};
@@ -33,7 +33,7 @@ impl Builder<'_, '_> {
     pub(super) fn sync(&mut self, of: &JobCopy, node: u32) -> Option<Box<SyncRun>> {
         let job = of.job;
         let sync = job.sync.as_ref()?;
-        let ranks = job.nodes.saturating_mul(job.copies_per_node);
+        let ranks = job.ranks();
         if ranks < 2 {
             return None;
         }
@@ -46,11 +46,15 @@ impl Builder<'_, '_> {
             BucketRun { bytes: bucket.bytes, late, overhead: Span::from_seconds(overhead) }
         };
         let buckets = sync.buckets.iter().map(bucket).collect();
+        let [inside, across, shared] = self.costs(job, sync);
         let plan = Plan {
             reduction: sync.reduction,
             fidelity: sync.fidelity,
-            fabric: self.fabric(job),
-            costs: self.costs(job, sync),
+            fabric: job.fabric(&self.scenario.cluster),
+            inside,
+            across,
+            shared,
+            uniform: self.is_uniform(job, sync),
             known: BTreeMap::new(),
         };
         let pieces = pieces(&sync.buckets);
@@ -58,34 +62,30 @@ impl Builder<'_, '_> {
         Some(Box::new(run))
     }
 
-    /// The ranks of `job` as libraries see them.
-    fn fabric(&self, job: &Job) -> Fabric {
+    /// Whether each rank has links of its own, but for NICs that all are shared by as many.
+    fn is_uniform(&self, job: &Job, sync: &Sync) -> bool {
         let cluster = &self.scenario.cluster;
-        Fabric {
-            ranks: job.nodes * job.copies_per_node,
-            ranks_per_node: job.copies_per_node,
-            intra: cluster.node.intra.bandwidth,
-            inter: cluster.nic * f64::from(cluster.node.nics),
-            nvlink: cluster.node.intra.kind != IntraKind::Shared,
-            in_switch: false,
-            generation: Generation::Volta,
-            channels: 1,
-        }
+        let host = sync.transport.through_host && cluster.node.pcie.is_finite();
+        let even =
+            job.copies_per_node.is_multiple_of(cluster.node.nics) || job.copies_per_node == 1;
+        cluster.node.intra.kind == IntraKind::Switch && cluster.racks.is_none() && !host && even
     }
 
-    /// What a transfer costs inside a node and across, each rank with a share of its node's NICs.
-    fn costs(&self, job: &Job, sync: &Sync) -> (Cost, Cost) {
-        let cluster = &self.scenario.cluster;
-        let gamma = 1.0 / sync.transport.sum;
-        let inner = Cost {
-            alpha: sync.transport.latency_inside,
-            beta: 1.0 / cluster.node.intra.bandwidth.min(sync.transport.per_stream_inside),
-            gamma,
-        };
+    /// What a transfer costs inside a node, across by itself, and across with all of its node.
+    fn costs(&self, job: &Job, sync: &Sync) -> [Cost; 3] {
+        let (cluster, transport) = (&self.scenario.cluster, &sync.transport);
+        let gamma = 1.0 / transport.sum;
+        let cost = |alpha, rate: f64| Cost { alpha, beta: 1.0 / rate, gamma };
+        let wire = cluster.nic * transport.efficiency;
         let on_nic = f64::from(job.copies_per_node.div_ceil(cluster.node.nics));
-        let wire = on_nic / (cluster.nic * sync.transport.efficiency);
-        let beta = wire.max(1.0 / sync.transport.per_stream);
-        (inner, Cost { alpha: sync.transport.latency, beta, gamma })
+        [
+            cost(
+                transport.latency_inside,
+                cluster.node.intra.bandwidth.min(transport.per_stream_inside),
+            ),
+            cost(transport.latency, wire.min(transport.per_stream)),
+            cost(transport.latency, (wire / on_nic).min(transport.per_stream)),
+        ]
     }
 
     /// The links of the ranks of `job` on nodes from `first` on.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::collective::{Cost, Fabric, Schedule, closed_form};
+use crate::collective::{Across, Algorithm, Collective, Cost, Fabric, Schedule, closed_form};
 use crate::scenario::{self, Fidelity};
 use crate::sim::event::Delay;
 
@@ -28,8 +28,12 @@ pub(in crate::sim) struct Plan {
     pub(in crate::sim) reduction: scenario::Reduction,
     pub(in crate::sim) fidelity: Fidelity,
     pub(in crate::sim) fabric: Fabric,
-    /// What a transfer costs inside a node and across.
-    pub(in crate::sim) costs: (Cost, Cost),
+    /// What a transfer costs inside a node, across by itself, and across beside those of its node's other ranks.
+    pub(in crate::sim) inside: Cost,
+    pub(in crate::sim) across: Cost,
+    pub(in crate::sim) shared: Cost,
+    /// Whether that is all that there is to it: no link is shared but the NICs of a node, evenly.
+    pub(in crate::sim) uniform: bool,
     /// By bytes, what was found before.
     pub(in crate::sim) known: BTreeMap<u64, Reduction>,
 }
@@ -54,12 +58,60 @@ impl Plan {
         if self.fidelity == Fidelity::Flow {
             return Reduction::Flow(schedule);
         }
-        let transfers = schedule.phases().saturating_mul(u64::from(self.fabric.ranks));
-        let (inner, outer) = &self.costs;
-        let seconds = match transfers <= MOST_FOLLOWED {
-            true => idle_seconds(ways, &schedule),
-            false => closed_form(&collective, inner, outer).unwrap_or(0.0),
+        let seconds = match self.by_formula(&collective, &schedule) {
+            Some(seconds) => seconds,
+            None => self.followed(&collective, &schedule, ways),
         };
         Reduction::Analytic(Delay::once(seconds))
+    }
+
+    /// Carried out on an idle network, or by a formula that is not exact where that is too much.
+    fn followed(&self, collective: &Collective, schedule: &Arc<Schedule>, ways: &Ways) -> f64 {
+        let transfers = schedule.phases().saturating_mul(u64::from(self.fabric.ranks));
+        if transfers <= MOST_FOLLOWED {
+            return idle_seconds(ways, schedule);
+        }
+        closed_form(collective, &self.inside, &self.shared).unwrap_or(0.0)
+    }
+
+    /// Time by the textbook's formula, where that is exact [s].
+    fn by_formula(&self, collective: &Collective, schedule: &Schedule) -> Option<f64> {
+        if !self.uniform {
+            return None;
+        }
+        let Some(levels) = &collective.levels else {
+            return self.in_one_level(collective.algorithm, schedule);
+        };
+        let (nodes, ranks) = (self.fabric.nodes(), self.fabric.ranks_per_node);
+        let exact = self.fabric.ranks == nodes * ranks
+            && levels.across == Across::SameIndex
+            && is_in_step(levels.inner, ranks)
+            && is_in_step(levels.outer, nodes);
+        exact.then(|| closed_form(collective, &self.inside, &self.shared).ok())?
+    }
+
+    /// Around a ring the slowest link decides; other algorithms are exact where there is one kind of link.
+    fn in_one_level(&self, algorithm: Algorithm, schedule: &Schedule) -> Option<f64> {
+        let (nodes, ranks) = (self.fabric.nodes(), self.fabric.ranks_per_node);
+        let costs = match (nodes, ranks) {
+            (1, _) => vec![&self.inside],
+            (_, 1) => vec![&self.across],
+            _ if algorithm == Algorithm::Ring => vec![&self.inside, &self.across],
+            _ => return None,
+        };
+        if !is_in_step(algorithm, self.fabric.ranks) {
+            return None;
+        }
+        let times = costs.into_iter().map(|cost| schedule.in_step(cost));
+        times.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
+    }
+}
+
+/// Whether all ranks do the same in each phase.
+fn is_in_step(algorithm: Algorithm, ranks: u32) -> bool {
+    match algorithm {
+        Algorithm::Ring => true,
+        Algorithm::HalvingDoubling | Algorithm::RecursiveDoubling => ranks.is_power_of_two(),
+        _ => false,
     }
 }

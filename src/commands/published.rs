@@ -1,0 +1,187 @@
+//! `published`: what clusters were measured to do, beside predictions.
+
+use super::parity::{self, Dots};
+use super::{Failure, output, run_figure};
+use crate::cli::{self, ReportFormat};
+use crate::published::{
+    self, Compared, Fitted, Published, PublishedResult, Quantity, Role, SCALING, compare,
+};
+use crate::report::format::{number, share, signed_share};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Carries out the command.
+pub(super) fn execute(wanted: &cli::Published) -> Result<(), Failure> {
+    output::check(wanted.figure.as_deref())?;
+    let kind = wanted.figure.as_deref().map(run_figure::kind).transpose()?;
+    let published = read(wanted.file.as_deref())?;
+    let fitted = published::fit(&published);
+    if let Some(of) = &wanted.scenario {
+        return scenario(&published, &fitted, of);
+    }
+    let compared = compare(&published, &fitted);
+    if let (Some(path), Some(kind)) = (&wanted.figure, kind) {
+        run_figure::save(path, kind, &figure(&compared))?;
+    }
+    let text = match wanted.format {
+        ReportFormat::Text => text(&fitted, &compared),
+        ReportFormat::Json => format!("{:#}\n", as_json(&fitted, &compared)),
+    };
+    output::stdout(text.as_bytes())
+}
+
+fn read(file: Option<&Path>) -> Result<Published, Failure> {
+    let Some(path) = file else {
+        return Published::parse("scaling.toml", SCALING).map_err(input);
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
+    Published::parse(&path.display().to_string(), &text).map_err(input)
+}
+
+fn input(error: impl ToString) -> Failure {
+    Failure::Input(error.to_string())
+}
+
+/// Prints the scenario that stands for a result.
+fn scenario(published: &Published, fitted: &Fitted, of: &str) -> Result<(), Failure> {
+    let (series, gpus) = of.rsplit_once(':').unwrap_or((of, ""));
+    let named = |result: &&PublishedResult| {
+        result.series == series && result.gpus.to_string() == gpus && result.gpus > 1
+    };
+    let found = published.results.iter().find(named);
+    let text = found.and_then(|result| {
+        published::scenario(published, result, &published::constants(published, result, fitted))
+    });
+    let Some(text) = text else {
+        let what = format!("--scenario {of:?} is no predicted result");
+        return Err(input(format!(
+            "{what}; write SERIES:GPUS as the table of `published` has them"
+        )));
+    };
+    output::stdout(text.as_bytes())
+}
+
+/// Mean of the absolute relative errors.
+fn mean(compared: &[&Compared<'_>]) -> f64 {
+    let sum: f64 = compared.iter().map(|one| one.relative_error().abs()).sum();
+    sum / compared.len().max(1) as f64
+}
+
+/// Results by cluster, transport and what was done with them, in order of names.
+fn groups<'c, 'p>(compared: &'c [Compared<'p>]) -> BTreeMap<[&'p str; 3], Vec<&'c Compared<'p>>> {
+    let mut groups: BTreeMap<[&str; 3], Vec<&Compared<'_>>> = BTreeMap::new();
+    for one in compared {
+        let of = one.result;
+        groups.entry([&of.cluster, &of.transport, role(of)]).or_default().push(one);
+    }
+    groups
+}
+
+fn role(result: &PublishedResult) -> &'static str {
+    match (result.role(), result.verified) {
+        (Role::Fit, _) => "fitted",
+        (_, false) => "unverified",
+        _ => "held out",
+    }
+}
+
+fn text(fitted: &Fitted, compared: &[Compared<'_>]) -> String {
+    let mut rows = table(&["series", "GPUs", "predicted", "measured", "error", "use"]);
+    for one in compared {
+        let of = one.result;
+        rows.add_row(cells(&[
+            of.series.clone(),
+            of.gpus.to_string(),
+            value(of.quantity, one.predicted),
+            value(of.quantity, of.measured),
+            signed_share(one.relative_error()),
+            role(of).to_owned(),
+        ]));
+    }
+    let mut means = table(&["cluster", "transport", "use", "results", "mean error", "worst"]);
+    for ([cluster, transport, role], all) in groups(compared) {
+        let worst = all.iter().map(|one| one.relative_error().abs()).fold(0.0, f64::max);
+        means.add_row(cells(&[
+            cluster.to_owned(),
+            transport.to_owned(),
+            role.to_owned(),
+            all.len().to_string(),
+            share(mean(&all)),
+            share(worst),
+        ]));
+    }
+    format!("{rows}\n\n{means}\n\n{}", costs(fitted))
+}
+
+/// What was fitted, in words.
+fn costs(fitted: &Fitted) -> String {
+    let line = |((site, transport), of): (&(String, String), &published::Constants)| {
+        format!(
+            "Fitted, {transport} of {site}: {} us a transfer, {} GB/s inside a node and {} across, {} us a \
+             tensor.\n",
+            number(of.latency * 1e6),
+            number(of.inside / 1e9),
+            number(of.across / 1e9),
+            number(of.per_tensor * 1e6),
+        )
+    };
+    fitted.iter().map(line).collect()
+}
+
+fn value(quantity: Quantity, value: f64) -> String {
+    match quantity {
+        Quantity::Throughput => format!("{} /s", number(value)),
+        Quantity::Efficiency => share(value),
+        Quantity::StepGrowth => format!("x {}", number(value)),
+        Quantity::EpochTime => format!("{} s", number(value)),
+    }
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    table
+}
+
+fn cells(texts: &[String]) -> Vec<Cell> {
+    let right = |index: usize| if index == 0 { CellAlignment::Left } else { CellAlignment::Right };
+    let cell = |(index, text)| Cell::new(text).set_alignment(right(index));
+    texts.iter().enumerate().map(cell).collect()
+}
+
+fn as_json(fitted: &Fitted, compared: &[Compared<'_>]) -> serde_json::Value {
+    let result = |one: &Compared<'_>| {
+        let of = one.result;
+        json!({
+            "series": of.series, "cluster": of.cluster, "model": of.model, "transport": of.transport,
+            "batch": of.batch, "gpus": of.gpus, "unit": of.quantity.unit(), "use": role(of),
+            "predicted": one.predicted, "measured": of.measured,
+            "relative_error": one.relative_error(), "source": of.source, "url": of.url,
+        })
+    };
+    let cost = |((site, transport), of): (&(String, String), &published::Constants)| {
+        json!({
+            "site": site, "transport": transport, "latency": of.latency, "per_stream_inside": of.inside,
+            "per_stream": of.across, "per_tensor": of.per_tensor,
+        })
+    };
+    json!({
+        "results": compared.iter().map(result).collect::<Vec<_>>(),
+        "fitted": fitted.iter().map(cost).collect::<Vec<_>>(),
+    })
+}
+
+/// Throughput only: the other quantities are no samples per second.
+fn figure(compared: &[Compared<'_>]) -> crate::plot::Figure {
+    let dots = |name: &'static str, uses: &str| {
+        let of = compared.iter().filter(|one| one.result.quantity == Quantity::Throughput);
+        let of = of.filter(|one| role(one.result) == uses);
+        Dots { name, points: of.map(|one| (one.result.measured, one.predicted)).collect() }
+    };
+    let sets = vec![dots("held out", "held out"), dots("fitted", "fitted")];
+    parity::figure("samples per second", "Published results; held out: blue; fitted: orange", sets)
+}

@@ -1,0 +1,68 @@
+//! Gradients and the ranks that add them up.
+
+use super::Job;
+use super::rules::Rules;
+use crate::collective::{Fabric, Generation};
+use crate::scenario::{Cluster, IntraKind};
+
+/// Most messages of a step that is followed transfer by transfer.
+const MOST_MESSAGES: f64 = 1e9;
+
+impl Job {
+    /// Model copies of a job copy, which add their gradients up.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.nodes.saturating_mul(self.copies_per_node)
+    }
+
+    /// The ranks of a job copy as libraries see them.
+    #[must_use]
+    pub fn fabric(&self, cluster: &Cluster) -> Fabric {
+        Fabric {
+            ranks: self.ranks(),
+            ranks_per_node: self.copies_per_node,
+            intra: cluster.node.intra.bandwidth,
+            inter: cluster.nic * f64::from(cluster.node.nics),
+            nvlink: cluster.node.intra.kind != IntraKind::Shared,
+            in_switch: false,
+            generation: Generation::Volta,
+            channels: 1,
+        }
+    }
+}
+
+impl Rules<'_> {
+    /// Gradients can be added up as is written.
+    pub(super) fn check_sync(&self, job: &Job, cluster: &Cluster) {
+        let Some(sync) = &job.sync else { return };
+        let at = self.check.blame(&[self.settings.sync_at()], self.at);
+        if job.pipeline.is_some() {
+            let what = "gradients of a model that is split over stages are not simulated";
+            self.check.wrong(at, what, "leave out `sync`, or `parallel.pipeline`");
+        }
+        if job.ranks() < 2 {
+            let what = format!("`{}` has one model copy", job.name);
+            self.check.remark(format!(
+                "`sync` has no effect: {what}, whose gradients stay where they are."
+            ));
+            return;
+        }
+        let fabric = job.fabric(cluster);
+        let mut messages = 0.0;
+        for bucket in &sync.buckets {
+            match sync.reduction.collective(bucket.bytes, &fabric).schedule() {
+                Ok(schedule) => messages += schedule.phases() as f64 * f64::from(fabric.ranks),
+                Err(error) => {
+                    let remedy = "write `algorithm = \"ring\"`, or other nodes and copies";
+                    return self.check.wrong(at, error.to_string(), remedy);
+                }
+            }
+        }
+        let followed = sync.fidelity == crate::scenario::Fidelity::Flow;
+        if followed && messages > MOST_MESSAGES {
+            let what =
+                format!("a step takes {messages:.1e} transfers among {} ranks", fabric.ranks);
+            self.check.wrong(at, what, "write `fidelity = \"analytic\"`, larger buckets or chunks");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Published scaling results against predictions: Azure by fitted transports, the others by the catalogue or
+//! one rate.
+
+use super::support::forebay;
+use forebay::published::{Compared, Published, Role, SCALING, compare, fit};
+
+fn mean(compared: &[Compared<'_>], of: impl Fn(&Compared<'_>) -> bool) -> f64 {
+    let errors: Vec<f64> =
+        compared.iter().filter(|one| of(one)).map(|one| one.relative_error().abs()).collect();
+    assert!(!errors.is_empty(), "no such results");
+    errors.iter().sum::<f64>() / errors.len() as f64
+}
+
+#[test]
+fn transports_fitted_on_two_models_of_one_gpu_predict_another_gpu() {
+    let published = Published::parse("scaling.toml", SCALING).expect("the repository's");
+    let compared = compare(&published, &fit(&published));
+    // Every result but one GPU's is predicted.
+    let judged = published.results.iter().filter(|result| result.role() != Role::Input).count();
+    assert_eq!(compared.len(), judged);
+    let held_out = |one: &Compared<'_>| one.result.role() == Role::HeldOut && one.result.verified;
+    for transport in ["mpi-ib", "nccl-tcp"] {
+        let error = mean(&compared, |one| {
+            held_out(one)
+                && one.result.cluster.starts_with("azure-p100")
+                && one.result.transport == transport
+        });
+        assert!(error <= 0.08, "{transport}: {error}");
+    }
+    // The talk's headline: one cluster, two precisions and batches.
+    for one in compared.iter().filter(|one| one.result.series.starts_with("azure-headline")) {
+        assert!(
+            one.relative_error().abs() <= 0.10,
+            "{}: {}",
+            one.result.series,
+            one.relative_error()
+        );
+    }
+    let others = mean(&compared, |one| held_out(one) && !one.result.cluster.starts_with("azure"));
+    assert!(others <= 0.10, "{others}");
+}
+
+#[test]
+fn a_result_s_scenario_is_printed_and_bad_names_are_refused() {
+    let shown = forebay(&["published", "--scenario", "goyal-growth:352"]).output().expect("runs");
+    let text = String::from_utf8(shown.stdout).expect("text");
+    assert!(text.contains("nodes = 44") && text.contains("resnet50"), "{text}");
+    forebay::scenario::ScenarioFile::parse("x.toml", text)
+        .and_then(|file| file.resolve(&[]))
+        .expect("right");
+    let wrong = forebay(&["published", "--scenario", "goyal:1"]).output().expect("runs");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("SERIES:GPUS"));
+}
