@@ -21,7 +21,7 @@
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
 //! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
-//! | [`published`] | what clusters were published to do, from a data file | `catalogue` |
+//! | [`published`] | what clusters were published to do, beside predictions | `catalogue`, `scenario`, `sim` |
 //! | [`fit`] | from raw samples to parameters | `law`, `measurement`, `profile`, `random`, `stats` |
 //! | [`account`] | the books both worlds keep: hand-over, the last buffer, steps, timelines, causes of stalls, traces | `engine`, `report`, `scenario`, `stats` |
 //! | [`hand_over`] | the bounded buffers between real loaders and trainers, with their threads | `account`, `engine`, `report`, `scenario` |

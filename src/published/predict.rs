@@ -1,8 +1,8 @@
 //! What simulated clusters do where published ones were measured.
 
 use super::constants::Constants;
-use super::scenario::{alone, text};
-use super::{Published, PublishedResult, Quantity, Role};
+use super::scenario::{alone, is_input, text};
+use super::{Published, PublishedResult, Quantity};
 use crate::scenario::ScenarioFile;
 use crate::sim::{self, Options};
 use rayon::prelude::*;
@@ -32,7 +32,7 @@ pub type Fitted = BTreeMap<(String, String), Constants>;
 /// nothing says how fast one GPU is are left out.
 #[must_use]
 pub fn compare<'p>(published: &'p Published, fitted: &Fitted) -> Vec<Compared<'p>> {
-    let judged = |result: &&PublishedResult| result.role() != Role::Input;
+    let judged = |result: &&PublishedResult| !is_input(published, result);
     let all: Vec<&PublishedResult> = published.results.iter().filter(judged).collect();
     let compared = all.par_iter().map(|result| {
         let constants = constants(published, result, fitted);

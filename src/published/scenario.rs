@@ -1,7 +1,7 @@
 //! A published result as a scenario: the cluster by the catalogue, one GPU as fast as it was measured to be.
 
 use super::constants::Constants;
-use super::{Cluster, Precision, Published, PublishedResult, Quantity};
+use super::{Cluster, Precision, Published, PublishedResult, Quantity, Role};
 use crate::catalogue::{gpu, interconnect};
 use std::fmt::Write;
 
@@ -103,9 +103,36 @@ pub(super) fn alone(published: &Published, result: &PublishedResult) -> Option<f
     if let Some(one) = rate(&|other| other.gpus == 1, Quantity::Throughput) {
         return Some(batch / one.measured);
     }
-    let epoch = rate(&|other| other.gpus == result.baseline, Quantity::EpochTime)?;
+    let epoch = smallest_epoch(published, result)?;
     let samples = epoch.samples? as f64;
     Some(batch * f64::from(epoch.gpus) * epoch.measured / samples)
+}
+
+/// The epoch time of the fewest GPUs among runs like that of `result`.
+fn smallest_epoch<'p>(
+    published: &'p Published,
+    result: &PublishedResult,
+) -> Option<&'p PublishedResult> {
+    let epochs = published.results.iter().filter(|other| {
+        other.quantity == Quantity::EpochTime
+            && other.cluster == result.cluster
+            && other.model == result.model
+            && other.batch == result.batch
+    });
+    epochs.min_by_key(|other| other.gpus)
+}
+
+/// Whether predictions take `result` as it is: one GPU's speed, or the epoch time that stands for it.
+pub(super) fn is_input(published: &Published, result: &PublishedResult) -> bool {
+    let one = |other: &PublishedResult| {
+        other.role() == Role::Input
+            && other.cluster == result.cluster
+            && other.model == result.model
+    };
+    let epoch = result.quantity == Quantity::EpochTime
+        && smallest_epoch(published, result).is_some_and(|least| least.gpus == result.gpus)
+        && !published.results.iter().any(one);
+    result.role() == Role::Input || epoch
 }
 
 /// Whether gradients are sent in 16 bits: those of networks that NVIDIA's own programs train in mixed precision

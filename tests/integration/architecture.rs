@@ -110,7 +110,7 @@ fn crates_stay_behind_their_doors() {
         ),
         ("clap", &["cli.rs", "cli/", "commands/"]),
         ("plotters", &["plot/"]),
-        ("rayon", &["commands/", "sweep/"]),
+        ("rayon", &["commands/", "published/", "sweep/"]),
         ("indicatif", &["commands/"]),
         ("ctrlc", &["commands/"]),
         ("comfy_table", &["report/", "commands/", "validate/"]),

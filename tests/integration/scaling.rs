@@ -15,9 +15,9 @@ fn mean(compared: &[Compared<'_>], of: impl Fn(&Compared<'_>) -> bool) -> f64 {
 fn transports_fitted_on_two_models_of_one_gpu_predict_another_gpu() {
     let published = Published::parse("scaling.toml", SCALING).expect("the repository's");
     let compared = compare(&published, &fit(&published));
-    // Every result but one GPU's is predicted.
+    // Every result is predicted but the speeds of one GPU, and Goyal's epoch on eight, which stands for one.
     let judged = published.results.iter().filter(|result| result.role() != Role::Input).count();
-    assert_eq!(compared.len(), judged);
+    assert_eq!(compared.len(), judged - 1);
     let held_out = |one: &Compared<'_>| one.result.role() == Role::HeldOut && one.result.verified;
     for transport in ["mpi-ib", "nccl-tcp"] {
         let error = mean(&compared, |one| {

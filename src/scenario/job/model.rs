@@ -13,8 +13,10 @@ use crate::scenario::profile::step_law;
 use crate::scenario::sync::Gradient;
 use crate::units::Time;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Visitor;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// What is trained, and on what.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
@@ -80,15 +82,28 @@ impl ModelName {
 
 impl<'de> serde::Deserialize<'de> for ModelName {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let trainable = Catalogue::ALL.into_iter().find(|model| model.name() == text);
-        let known = catalogue::MODELS.into_iter().find(|name| *name == text);
-        if trainable.is_none() && known.is_none() {
-            let names: Vec<&str> = Self::all().into_iter().collect();
-            let what = format!("unknown model `{text}`, expected one of {}", names.join(", "));
-            return Err(serde::de::Error::custom(what));
+        struct Name;
+
+        impl Visitor<'_> for Name {
+            type Value = ModelName;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a model, such as \"resnet50\"")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ModelName, E> {
+                let trainable = Catalogue::ALL.into_iter().find(|model| model.name() == text);
+                let known = catalogue::MODELS.into_iter().find(|name| *name == text);
+                if trainable.is_none() && known.is_none() {
+                    let names: Vec<&str> = ModelName::all().into_iter().collect();
+                    let names = names.join(", ");
+                    return Err(E::custom(format!("unknown model {text:?}\nwrite one of {names}")));
+                }
+                Ok(ModelName { trainable, known })
+            }
         }
-        Ok(ModelName { trainable, known })
+
+        deserializer.deserialize_str(Name)
     }
 }
 
