@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | [`units`] | quantities as people write them: `"10 Gbit/s"` | |
 //! | [`scenario`] | what the user says, checked; the only reader of scenario files | `law`, `profile`, `units` |
+//! | [`collective`] | collectives as schedules of transfers, their closed forms, which one a library takes | |
 //! | [`random`] | draws addressed by seed, replication, purpose, entity | `scenario` |
 //! | [`stats`] | intervals, quantiles, MSER-5, histograms | |
 //! | [`engine`] | simulated time, the calendar of events, the loop over them | |
@@ -47,6 +48,7 @@
 pub mod account;
 pub mod cache;
 pub mod cli;
+pub mod collective;
 pub mod commands;
 pub mod engine;
 pub mod fit;

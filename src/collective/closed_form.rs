@@ -1,0 +1,99 @@
+//! How long collectives take on an idle network, by formula.
+//!
+//! The network is full duplex and each rank has a link out and a link in. With p ranks, n bytes, C
+//! chunks of n/C, and L = ⌈log₂ p⌉:
+//!
+//! | | time | source |
+//! |---|---|---|
+//! | flat broadcast | (p − 1)(α + nβ) | Pješivac-Grbović et al. 2007, table 2 |
+//! | chain | (p − 2 + C)(α + n/C β) | the same |
+//! | binomial tree | (L − 1 + C)α + L n β | the same; C = 1 in Thakur et al. 2005, section 4.2 |
+//! | scatter, then ring | (L + p − 1)α + 2 (p − 1)/p n β | Thakur et al., section 4.2 |
+//! | scatter, then doubling | 2Lα + 2 (p − 1)/p n β | the same |
+//! | two trees | (C + H)(α + n/C β), H = ⌊log₂(p − 1)⌋ | Sanders et al. 2009, in full-duplex steps |
+//! | ring allgather | (p − 1)(α + n/p β) | Thakur et al., section 4.1 |
+//! | doubling, Bruck | Lα + (p − 1)/p n β | the same |
+//! | ring allreduce | 2(p − 1)α + 2 (p − 1)/p n β + (p − 1)/p n γ | Patarasu and Yuan 2009 |
+//! | doubling allreduce | L(α + n(β + γ)) | Thakur et al., section 4.5 |
+//! | halving, doubling | 2Lα + 2 (p − 1)/p n β + (p − 1)/p n γ | the same |
+//! | pairwise exchange | (p − 1)(α + n/p β) | Thakur et al., section 4.3 |
+//! | Bruck's exchange | L α + L n/2 β | the same |
+//! | in the switch | (C + 1)(α + n/C β) | up, and down a chunk later |
+//!
+//! Reductions take as long as broadcasts, with γ for each byte that the root, or who has most to reduce,
+//! reduces on top. Formulas are exact where parts
+//! are of equal length (those for a power of two, with a power of two of ranks), but for two: two trees
+//! that are not full, and an allreduce by two trees in several chunks, are at most as slow as they say.
+
+mod terms;
+
+use super::pattern::log_up;
+use super::request::{Across, Collective, Invalid, Levels};
+use super::{Algorithm, Operation};
+use terms::Terms;
+
+/// What a transfer costs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Latency of each transfer [s].
+    pub alpha: f64,
+    /// Time for a byte over a link [s/B].
+    pub beta: f64,
+    /// Time to reduce a byte [s/B].
+    pub gamma: f64,
+}
+
+/// Seconds that a collective takes by the textbook: `inner` is the network inside groups, `outer` that
+/// across them and that of algorithms without groups.
+///
+/// # Errors
+/// What cannot be done.
+pub fn closed_form(collective: &Collective, inner: &Cost, outer: &Cost) -> Result<f64, Invalid> {
+    collective.check()?;
+    Ok(match &collective.levels {
+        None => Terms::new(collective.ranks.into(), collective.bytes, collective.chunk, outer)
+            .seconds(collective.algorithm, collective.operation),
+        Some(levels) => grouped(collective, levels, inner, outer),
+    })
+}
+
+/// Inside the slowest group, then across, then inside.
+fn grouped(collective: &Collective, levels: &Levels, inner: &Cost, outer: &Cost) -> f64 {
+    let (bytes, chunk) = (collective.bytes, collective.chunk);
+    let size = levels.groups.iter().copied().max().map_or(1, u64::from);
+    let (groups, ranks) = (levels.groups.len() as u64, u64::from(collective.ranks));
+    let terms = |ranks, bytes, cost| Terms::new(ranks, bytes, chunk, cost);
+    let part = bytes.div_ceil(ranks) as f64;
+    if collective.operation == Operation::AllToAll {
+        // What each has for all of an index, then what a group has for one.
+        let inside = terms(size, bytes, inner).of_parts(groups as f64 * part, 0.0);
+        let across = terms(groups, bytes, outer).of_parts(size as f64 * part, 0.0);
+        return [inside, across]
+            .map(|t| t.seconds(Algorithm::Flat, Operation::AllToAll))
+            .iter()
+            .sum();
+    }
+    let (inside, across) = levels.operations(collective.operation);
+    let same = levels.across == Across::SameIndex;
+    let mut outside = terms(groups, if same { bytes.div_ceil(size) } else { bytes }, outer);
+    let mut gather = 0.0;
+    if matches!(across, Operation::Allgather | Operation::ReduceScatter) && bytes > 0 {
+        outside = outside.of_parts(part * size as f64, smallest(collective, levels));
+        gather = log_up(size) as f64 * inner.alpha + (size - 1) as f64 * part * inner.beta;
+    }
+    let mut sizes: Vec<u64> = levels.groups.iter().map(|&size| size.into()).collect();
+    sizes.dedup();
+    // Three ranks may take longer than four, of which none is folded in.
+    let slowest = |op: Operation| {
+        let each = sizes.iter().map(|&size| terms(size, bytes, inner).seconds(levels.inner, op));
+        each.fold(0.0, f64::max)
+    };
+    let inside = inside.into_iter().map(slowest);
+    inside.sum::<f64>() + outside.seconds(levels.outer, across) + gather
+}
+
+/// Bytes that the smallest group has at least.
+fn smallest(collective: &Collective, levels: &Levels) -> f64 {
+    let least = levels.groups.iter().copied().min().unwrap_or(0);
+    f64::from(least) * (collective.bytes / u64::from(collective.ranks)) as f64
+}

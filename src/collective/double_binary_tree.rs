@@ -1,0 +1,136 @@
+//! Two binary trees, each of which carries half of the bytes; who is inside one is a leaf of the other
+//! (Sanders, Speck and Träff, *Two-tree algorithms for full bandwidth broadcast, reduction and scan*,
+//! 2009).
+//!
+//! The root stands outside of both trees and feeds their tops. A tree is in order over the other ranks,
+//! numbered from 1: the lowest set bit of a number says how far above the leaves it is. The second tree
+//! is the first with the numbers mirrored, or, where they are odd in number, moved on by one.
+
+use super::pattern::{Move, Pattern, chunk_at, steady};
+use super::shards::{chunks, piece};
+use super::transfer::Span;
+use std::ops::Range;
+
+/// Slots of a rank to its children: two in each tree. Slots to its parents follow.
+const DOWN: u64 = 4;
+
+/// Chunks down both trees, or up and then down, both ways at once.
+#[derive(Debug, Clone)]
+pub(super) struct TwoTree {
+    /// Ranks but for the root.
+    inside: u64,
+    bytes: u64,
+    chunks: u64,
+    /// Up first, adding.
+    all: bool,
+}
+
+impl TwoTree {
+    pub(super) fn new(ranks: u64, bytes: u64, chunk: Option<u64>, all: bool) -> TwoTree {
+        TwoTree { inside: ranks - 1, bytes, chunks: chunks(bytes.div_ceil(2), chunk), all }
+    }
+
+    /// Edges between the tops and the lowest leaves.
+    fn height(&self) -> u64 {
+        u64::from(self.inside.ilog2())
+    }
+
+    /// The place of a rank in a tree, and the other way round.
+    fn place(&self, tree: u64, rank: u64) -> u64 {
+        match (rank, tree) {
+            (0, _) | (_, 0) => rank,
+            _ if self.inside.is_multiple_of(2) => self.inside + 1 - rank,
+            _ => rank % self.inside + 1,
+        }
+    }
+
+    fn rank(&self, tree: u64, place: u64) -> u64 {
+        match (place, tree) {
+            (0, _) | (_, 0) => place,
+            _ if self.inside.is_multiple_of(2) => self.inside + 1 - place,
+            _ => (place + self.inside - 2) % self.inside + 1,
+        }
+    }
+
+    fn parent(&self, place: u64) -> u64 {
+        let low = 1 << place.trailing_zeros();
+        let up = (place ^ low) | (low << 1);
+        if up <= self.inside { up } else { place ^ low }
+    }
+
+    fn child(&self, place: u64, side: u64) -> Option<u64> {
+        if place == 0 {
+            return (side == 0).then(|| 1 << self.height());
+        }
+        let mut step = (1u64 << place.trailing_zeros()) / 2;
+        if side == 0 {
+            return (step > 0).then(|| place - step);
+        }
+        while place + step > self.inside {
+            step /= 2;
+        }
+        (step > 0).then(|| place + step)
+    }
+
+    /// The phase in which the first chunk comes down to a place.
+    fn down(&self, place: u64) -> u64 {
+        let before = if self.all { self.height() + 1 } else { 0 };
+        before + self.height() - u64::from(place.trailing_zeros())
+    }
+
+    fn chunk(&self, tree: u64, phase: u64, first: u64) -> Option<Span> {
+        let chunk = chunk_at(phase, first, self.chunks)?;
+        let half = piece(Span { start: 0, bytes: self.bytes }, 2, tree);
+        Some(piece(half, self.chunks, chunk))
+    }
+}
+
+impl Pattern for TwoTree {
+    fn ends(&self) -> u64 {
+        self.inside + 1
+    }
+
+    fn phases(&self) -> u64 {
+        let levels = if self.all { 2 * self.height() + 2 } else { self.height() + 1 };
+        levels - 1 + self.chunks
+    }
+
+    fn send(&self, phase: u64, rank: u64, slot: u64) -> Option<Move> {
+        if slot < DOWN {
+            let (tree, side) = (slot / 2, slot % 2);
+            let child = self.child(self.place(tree, rank), side)?;
+            let span = self.chunk(tree, phase, self.down(child))?;
+            return Some(Move::span(self.rank(tree, child), span));
+        }
+        let tree = slot - DOWN;
+        let place = self.place(tree, rank);
+        let span =
+            (place > 0).then(|| self.chunk(tree, phase, place.trailing_zeros().into()))??;
+        Some(Move::span(self.rank(tree, self.parent(place)), span).reduce())
+    }
+
+    fn source(&self, _phase: u64, rank: u64, slot: u64) -> Option<(u64, u64)> {
+        if slot < DOWN {
+            let (tree, side) = (slot / 2, slot % 2);
+            let child = self.all.then(|| self.child(self.place(tree, rank), side))??;
+            return Some((self.rank(tree, child), DOWN + tree));
+        }
+        let tree = slot - DOWN;
+        let place = Some(self.place(tree, rank)).filter(|&place| place > 0)?;
+        let parent = self.parent(place);
+        let side = u64::from(parent > 0 && place > parent);
+        Some((self.rank(tree, parent), 2 * tree + side))
+    }
+
+    fn sends(&self, _rank: u64) -> u64 {
+        if self.all { DOWN + 2 } else { DOWN }
+    }
+
+    fn receives(&self, _rank: u64) -> u64 {
+        DOWN + 2
+    }
+
+    fn alike(&self) -> Range<u64> {
+        steady(self.phases() + 1 - self.chunks, self.chunks)
+    }
+}

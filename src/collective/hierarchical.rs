@@ -1,0 +1,272 @@
+//! Inside groups, across them, inside them.
+//!
+//! [`Across::Leaders`]: one rank of each group acts for it (MPI libraries' two-level collectives;
+//! Horovod where groups differ). [`Across::SameIndex`]: the i-th ranks of all groups take the i-th part
+//! of the buffer across (Horovod's hierarchical allreduce over NCCL: reduce-scatter inside, allreduce
+//! across, allgather inside), which needs equal groups.
+
+use super::Operation;
+use super::part::{Part, Shape, Step};
+use super::pattern::{Move, Pattern};
+use super::placement::{Base, Placement};
+use super::plan::Task;
+use super::request::{Across, Collective, Levels};
+use super::shards::{Shards, cut};
+use super::transfer::{Blocks, Content, Kind};
+
+/// Neighbouring groups of equal size.
+#[derive(Debug, Clone, Copy)]
+struct Alike {
+    /// Ordinal of the first group.
+    group: u64,
+    /// Its first rank.
+    first: u64,
+    size: u64,
+    count: u64,
+}
+
+/// A collective in groups.
+pub(super) struct Grouped<'a> {
+    collective: &'a Collective,
+    levels: &'a Levels,
+    alike: Vec<Alike>,
+}
+
+impl<'a> Grouped<'a> {
+    pub(super) fn new(collective: &'a Collective, levels: &'a Levels) -> Grouped<'a> {
+        let mut alike: Vec<Alike> = Vec::new();
+        let mut first = 0;
+        for (group, size) in levels.groups.iter().map(|&size| u64::from(size)).enumerate() {
+            match alike.last_mut() {
+                Some(last) if last.size == size => last.count += 1,
+                _ => alike.push(Alike { group: group as u64, first, size, count: 1 }),
+            }
+            first += size;
+        }
+        Grouped { collective, levels, alike }
+    }
+
+    /// Parts that begin together, in their order.
+    pub(super) fn stages(&self) -> Vec<Vec<Part>> {
+        let same = self.levels.across == Across::SameIndex;
+        match self.collective.operation {
+            Operation::Broadcast => {
+                [self.leaders(Operation::Broadcast), self.inside(Operation::Broadcast)].concat()
+            }
+            Operation::Reduce => {
+                [self.inside(Operation::Reduce), self.leaders(Operation::Reduce)].concat()
+            }
+            Operation::Allreduce if same => [
+                self.inside(Operation::ReduceScatter),
+                self.same_index(),
+                self.inside(Operation::Allgather),
+            ]
+            .concat(),
+            Operation::Allreduce => [
+                self.inside(Operation::Reduce),
+                self.leaders(Operation::Allreduce),
+                self.inside(Operation::Broadcast),
+            ]
+            .concat(),
+            Operation::ReduceScatter => [
+                self.inside(Operation::Reduce),
+                self.leaders(Operation::ReduceScatter),
+                self.parts(|task| task.scatter()),
+            ]
+            .concat(),
+            Operation::Allgather => [
+                self.parts(|task| task.scatter().backwards(Kind::Copy)),
+                self.leaders(Operation::Allgather),
+                self.inside(Operation::Broadcast),
+            ]
+            .concat(),
+            Operation::AllToAll => self.exchange(),
+        }
+    }
+
+    fn ranks(&self) -> u64 {
+        self.collective.ranks.into()
+    }
+
+    fn task(&self, ranks: u64, bytes: u64) -> Task {
+        Task::new(ranks, bytes, self.collective.chunk)
+    }
+
+    /// The root's group, and its index there.
+    fn root(&self) -> (u64, u64) {
+        let root = if self.collective.operation.has_root() { self.collective.root } else { 0 };
+        self.levels.group_of(root)
+    }
+
+    /// Which rank of a group of `size` acts for it.
+    fn leader(&self, size: u64) -> u64 {
+        self.root().1.min(size - 1)
+    }
+
+    fn group(&self, alike: &Alike, step: Step, window: (u64, u64)) -> Part {
+        let base = Base::Blocks { first: alike.first };
+        let (root, copies) = (self.leader(alike.size), alike.count);
+        let (folded, switch) = (step.folded, self.ranks() + alike.group);
+        let place = Placement { size: alike.size, folded, root, base, switch, copies };
+        Part { step, place, window }
+    }
+
+    /// All bytes, in every group.
+    fn inside(&self, operation: Operation) -> Vec<Vec<Part>> {
+        let parts = self.alike.iter().map(|alike| {
+            let steps = self.task(alike.size, self.collective.bytes);
+            let steps = steps.steps(self.levels.inner, operation);
+            steps.into_iter().map(|step| self.group(alike, step, (0, 0))).collect()
+        });
+        side_by_side(parts.collect())
+    }
+
+    /// Ranks' own parts, in every group.
+    fn parts(&self, step: impl Fn(&Task) -> Step) -> Vec<Vec<Part>> {
+        let (bytes, ranks) = (self.collective.bytes, self.ranks());
+        if bytes == 0 {
+            return Vec::new();
+        }
+        let mut parts = Vec::new();
+        for alike in self.alike.iter().filter(|alike| alike.size > 1) {
+            if bytes.is_multiple_of(ranks) {
+                let group = alike.size * (bytes / ranks);
+                let window = (alike.first * (bytes / ranks), group);
+                parts.push(self.group(alike, step(&self.task(alike.size, group)), window));
+                continue;
+            }
+            for i in 0..alike.count {
+                let first = alike.first + i * alike.size;
+                let one = Alike { first, group: alike.group + i, count: 1, ..*alike };
+                let borders = (first..=first + alike.size).map(|rank| cut(bytes, ranks, rank));
+                let task = Task { shards: Shards::at(borders.collect()), chunk: None };
+                parts.push(self.group(&one, step(&task), (0, 0)));
+            }
+        }
+        vec![parts]
+    }
+
+    /// One rank of each group.
+    fn leaders(&self, operation: Operation) -> Vec<Vec<Part>> {
+        let (firsts, bytes) = (self.levels.firsts(), self.collective.bytes);
+        let groups = self.levels.groups.len() as u64;
+        let leaders = firsts.iter().zip(&self.levels.groups);
+        let leaders = leaders.map(|(first, &size)| (first + self.leader(size.into())) as u32);
+        let base = Base::List(leaders.collect::<Vec<_>>().into());
+        let mut task = self.task(groups, bytes);
+        if matches!(operation, Operation::Allgather | Operation::ReduceScatter) {
+            let ends = firsts.iter().copied().chain([self.ranks()]);
+            let borders = ends.map(|first| cut(bytes, self.ranks(), first)).collect();
+            task.shards = Shards::at(borders);
+        }
+        let steps = task.steps(self.levels.outer, operation).into_iter();
+        let place = |folded| {
+            let (root, switch) = (self.root().0, self.ranks() + groups);
+            Placement { size: groups, folded, root, base: base.clone(), switch, copies: 1 }
+        };
+        steps.map(|step| vec![Part { place: place(step.folded), step, window: (0, 0) }]).collect()
+    }
+
+    /// An allreduce of the i-th part among all i-th ranks; the first parts may be a byte longer.
+    fn same_index(&self) -> Vec<Vec<Part>> {
+        let (size, groups) = (self.alike[0].size, self.levels.groups.len() as u64);
+        let longer = self.collective.bytes % size;
+        let both = [(0, longer), (longer, size - longer)].into_iter();
+        let parts = both.filter(|&(_, copies)| copies > 0).map(|(first, copies)| {
+            let start = cut(self.collective.bytes, size, first);
+            let bytes = cut(self.collective.bytes, size, first + 1) - start;
+            let steps = self.task(groups, bytes).steps(self.levels.outer, Operation::Allreduce);
+            let base = Base::Strided { first, apart: size };
+            let switch = self.ranks() + groups + first;
+            let place = Placement { size: groups, folded: false, root: 0, base, switch, copies };
+            let part = |step: Step| {
+                let place = Placement { folded: step.folded, ..place.clone() };
+                Part { place, step, window: (start, bytes) }
+            };
+            steps.into_iter().map(part).collect()
+        });
+        side_by_side(parts.collect())
+    }
+
+    fn exchange(&self) -> Vec<Vec<Part>> {
+        let shards = Shards::fair(self.collective.bytes, self.ranks());
+        if shards.bytes() == 0 || shards.parts() < 2 {
+            return Vec::new();
+        }
+        let step = Step::new(Shape::TwoLevel(TwoLevel { shards, size: self.alike[0].size }));
+        vec![vec![Part { step, place: Placement::whole(self.ranks(), 0), window: (0, 0) }]]
+    }
+}
+
+/// The first steps of all, the second ones, …
+fn side_by_side(parts: Vec<Vec<Part>>) -> Vec<Vec<Part>> {
+    let mut stages: Vec<Vec<Part>> = Vec::new();
+    for steps in parts {
+        for (i, part) in steps.into_iter().enumerate() {
+            if i == stages.len() {
+                stages.push(Vec::new());
+            }
+            stages[i].push(part);
+        }
+    }
+    stages
+}
+
+/// An all-to-all in equal groups: inside, each rank gets what its group has for all ranks of its index;
+/// across, these exchange it.
+#[derive(Debug, Clone)]
+pub(super) struct TwoLevel {
+    pub(super) shards: Shards,
+    pub(super) size: u64,
+}
+
+impl TwoLevel {
+    fn groups(&self) -> u64 {
+        self.ends() / self.size
+    }
+
+    fn inside(&self, rank: u64, by: u64) -> Move {
+        let index = (rank + by) % self.size;
+        let destinations = (index, self.size, self.groups());
+        let blocks = Blocks::Grid { origins: (rank, 1, 1), destinations };
+        let (to, bytes) =
+            (rank / self.size * self.size + index, self.shards.every(index, self.size));
+        Move { to, bytes, kind: Kind::Copy, content: Content::Blocks(blocks) }
+    }
+
+    fn across(&self, rank: u64, by: u64) -> Move {
+        let to = (rank + by * self.size) % self.ends();
+        let origins = (rank / self.size * self.size, 1, self.size);
+        let blocks = Blocks::Grid { origins, destinations: (to, 1, 1) };
+        let bytes = self.size * self.shards.len(to);
+        Move { to, bytes, kind: Kind::Copy, content: Content::Blocks(blocks) }
+    }
+}
+
+impl Pattern for TwoLevel {
+    fn ends(&self) -> u64 {
+        self.shards.parts()
+    }
+
+    fn phases(&self) -> u64 {
+        self.size - 1 + self.groups() - 1
+    }
+
+    fn send(&self, phase: u64, rank: u64, _slot: u64) -> Option<Move> {
+        Some(match phase.checked_sub(self.size - 1) {
+            None => self.inside(rank, phase + 1),
+            Some(phase) => self.across(rank, phase + 1),
+        })
+    }
+
+    fn source(&self, phase: u64, rank: u64, _slot: u64) -> Option<(u64, u64)> {
+        let from = match phase.checked_sub(self.size - 1) {
+            None => {
+                let first = rank / self.size * self.size;
+                first + (rank + self.size - phase - 1) % self.size
+            }
+            Some(phase) => (rank + self.ends() - (phase + 1) * self.size) % self.ends(),
+        };
+        Some((from, 0))
+    }
+}

@@ -1,0 +1,48 @@
+//! Collectives: who sends what to whom, in which phase; a pure function of ranks and bytes.
+//!
+//! A [`Collective`] says what is wanted; its [`Schedule`] says it as transfers, made one by one when
+//! they are asked for, so that 4,096 ranks in a ring need no memory.
+//!
+//! # How a schedule runs
+//!
+//! A transfer of phase p starts when its sender and its receiver have finished all their own transfers
+//! of earlier phases. It pays a latency alpha, then its bytes pass the network, then, where it reduces,
+//! its receiver reduces them; transfers of one rank in one phase share the rank's links. It is finished
+//! when all this is. There is no other barrier: ranks may be in different phases.
+//!
+//! A broadcast run backwards is a reduction, an allgather run backwards a reduce-scatter (Chan,
+//! Heimlich, Purkayastha and van de Geijn, *Collective communication: theory, practice, and
+//! experience*, 2007, section 3), and so they are made here.
+
+mod binomial_tree;
+mod bruck;
+mod choice;
+mod closed_form;
+mod double_binary_tree;
+mod flat;
+mod halving_doubling;
+mod hierarchical;
+mod in_switch;
+mod names;
+mod part;
+mod pattern;
+mod placement;
+mod plan;
+mod recursive_doubling;
+mod request;
+mod ring;
+mod run;
+mod scatter_allgather;
+mod schedule;
+mod shards;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+pub use choice::{Choice, Fabric, Generation, Library, Protocol, choose};
+pub use closed_form::{Cost, closed_form};
+pub use names::{Algorithm, Operation};
+pub use request::{Across, Collective, Invalid, Levels};
+pub use run::Run;
+pub use schedule::Schedule;
+pub use transfer::{Block, Blocks, Content, Kind, Span, Transfer};

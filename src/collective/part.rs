@@ -1,0 +1,162 @@
+//! A pattern in its place: copies of it side by side, forwards or backwards.
+
+use super::binomial_tree::Binomial;
+use super::bruck::{BruckExchange, BruckGather};
+use super::double_binary_tree::TwoTree;
+use super::flat::{Pairwise, Star};
+use super::hierarchical::TwoLevel;
+use super::in_switch::{Multicast, SwitchGather};
+use super::pattern::{Move, Pattern};
+use super::placement::Placement;
+use super::recursive_doubling::{Doubling, Exchange, Fold};
+use super::ring::{Chain, Ring};
+use super::scatter_allgather::Scatter;
+use super::transfer::{Content, Kind, Span, Transfer};
+
+/// The patterns that there are.
+#[derive(Debug, Clone)]
+pub(super) enum Shape {
+    Star(Star),
+    Pairwise(Pairwise),
+    Ring(Ring),
+    Chain(Chain),
+    Binomial(Binomial),
+    Scatter(Scatter),
+    Exchange(Exchange),
+    Doubling(Doubling),
+    Fold(Fold),
+    TwoTree(TwoTree),
+    BruckGather(BruckGather),
+    BruckExchange(BruckExchange),
+    Multicast(Multicast),
+    SwitchGather(SwitchGather),
+    TwoLevel(TwoLevel),
+}
+
+impl Shape {
+    pub(super) fn pattern(&self) -> &dyn Pattern {
+        match self {
+            Shape::Star(pattern) => pattern,
+            Shape::Pairwise(pattern) => pattern,
+            Shape::Ring(pattern) => pattern,
+            Shape::Chain(pattern) => pattern,
+            Shape::Binomial(pattern) => pattern,
+            Shape::Scatter(pattern) => pattern,
+            Shape::Exchange(pattern) => pattern,
+            Shape::Doubling(pattern) => pattern,
+            Shape::Fold(pattern) => pattern,
+            Shape::TwoTree(pattern) => pattern,
+            Shape::BruckGather(pattern) => pattern,
+            Shape::BruckExchange(pattern) => pattern,
+            Shape::Multicast(pattern) => pattern,
+            Shape::SwitchGather(pattern) => pattern,
+            Shape::TwoLevel(pattern) => pattern,
+        }
+    }
+}
+
+/// A step of an algorithm: a pattern, which way it runs.
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    pub(super) shape: Shape,
+    /// Last phase first, receivers sending.
+    pub(super) backwards: bool,
+    /// What receivers do, where it is not what the pattern says.
+    pub(super) kind: Option<Kind>,
+    /// Among the ranks that are left when some are folded in.
+    pub(super) folded: bool,
+}
+
+impl Step {
+    pub(super) fn new(shape: Shape) -> Step {
+        Step { shape, backwards: false, kind: None, folded: false }
+    }
+
+    pub(super) fn backwards(self, kind: Kind) -> Step {
+        Step { backwards: !self.backwards, kind: Some(kind), ..self }
+    }
+}
+
+/// Copies of a step.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    pub(super) step: Step,
+    pub(super) place: Placement,
+    /// Where the first copy's bytes begin, and how far apart copies' bytes are.
+    pub(super) window: (u64, u64),
+}
+
+impl Part {
+    pub(super) fn pattern(&self) -> &dyn Pattern {
+        self.step.shape.pattern()
+    }
+
+    pub(super) fn phases(&self) -> u64 {
+        self.pattern().phases()
+    }
+
+    /// The pattern's phase.
+    fn inner(&self, phase: u64) -> Option<u64> {
+        let phases = self.phases();
+        let inside = phase < phases;
+        inside.then(|| if self.step.backwards { phases - 1 - phase } else { phase })
+    }
+
+    fn transfer(&self, copy: u64, from: u64, inner: &Move) -> Transfer {
+        let ends = (self.place.id(copy, from) as u32, self.place.id(copy, inner.to) as u32);
+        let (from, to) = if self.step.backwards { (ends.1, ends.0) } else { ends };
+        let kind = self.step.kind.unwrap_or(inner.kind);
+        let start = self.window.0 + copy * self.window.1;
+        let moved = |span: Span| Span { start: span.start + start, ..span };
+        let content = match inner.content {
+            Content::Spans(spans) => Content::Spans(spans.map(moved)),
+            blocks => blocks,
+        };
+        Transfer { from, to, bytes: inner.bytes, kind, content }
+    }
+
+    /// All of a phase.
+    pub(super) fn transfers(&self, phase: u64) -> impl Iterator<Item = Transfer> + '_ {
+        let pattern = self.pattern();
+        let inner = self.inner(phase);
+        let copies = if inner.is_some() { self.place.copies } else { 0 };
+        let inner = inner.unwrap_or(0);
+        (0..copies).flat_map(move |copy| {
+            (0..pattern.ends()).flat_map(move |end| {
+                let moves =
+                    (0..pattern.sends(end)).filter_map(move |s| pattern.send(inner, end, s));
+                moves.map(move |inner| self.transfer(copy, end, &inner))
+            })
+        })
+    }
+
+    /// Those of a phase in which the id is the pattern's sender, and those in which it is the receiver.
+    pub(super) fn of(&self, phase: u64, id: u64) -> impl Iterator<Item = Transfer> + '_ {
+        let pattern = self.pattern();
+        let found = self.inner(phase).and_then(|inner| Some((inner, self.place.end(id)?)));
+        found.into_iter().filter(move |(_, (_, end))| *end < pattern.ends()).flat_map(
+            move |(inner, (copy, end))| {
+                let sends =
+                    (0..pattern.sends(end)).filter_map(move |s| pattern.send(inner, end, s));
+                let sends = sends.map(move |inner| self.transfer(copy, end, &inner));
+                let gets = (0..pattern.receives(end)).filter_map(move |slot| {
+                    let (from, inner) = receive(pattern, inner, end, slot)?;
+                    Some(self.transfer(copy, from, &inner))
+                });
+                sends.chain(gets)
+            },
+        )
+    }
+}
+
+/// What an end gets, and from whom.
+pub(super) fn receive(
+    pattern: &dyn Pattern,
+    phase: u64,
+    end: u64,
+    slot: u64,
+) -> Option<(u64, Move)> {
+    let (from, slot) = pattern.source(phase, end, slot)?;
+    let inner = pattern.send(phase, from, slot)?;
+    (inner.to == end).then_some((from, inner))
+}

@@ -1,0 +1,85 @@
+//! Which ranks stand for those of a pattern.
+
+use super::recursive_doubling::extra;
+use std::sync::Arc;
+
+/// From (copy, end of the pattern) to the ids of a schedule, and back.
+#[derive(Debug, Clone)]
+pub(super) struct Placement {
+    /// Ranks of a copy, those that are folded in among them.
+    pub(super) size: u64,
+    /// The pattern leaves the even ranks of the first pairs out.
+    pub(super) folded: bool,
+    /// Which of a copy's ranks is 0 for the pattern.
+    pub(super) root: u64,
+    pub(super) base: Base,
+    /// Id of the first copy's switch.
+    pub(super) switch: u64,
+    pub(super) copies: u64,
+}
+
+/// Where the ranks of copies are.
+#[derive(Debug, Clone)]
+pub(super) enum Base {
+    /// One after the other from `first` on.
+    Blocks { first: u64 },
+    /// One beside the other from `first` on, their ranks so far apart.
+    Strided { first: u64, apart: u64 },
+    /// One copy of these, in ascending order.
+    List(Arc<[u32]>),
+}
+
+impl Placement {
+    /// All ranks.
+    pub(super) fn whole(ranks: u64, root: u64) -> Placement {
+        let base = Base::Blocks { first: 0 };
+        Placement { size: ranks, folded: false, root, base, switch: ranks, copies: 1 }
+    }
+
+    /// Pairs that are folded into one.
+    fn pairs(&self) -> u64 {
+        if self.folded { extra(self.size) } else { 0 }
+    }
+
+    /// The id of an end of a copy.
+    pub(super) fn id(&self, copy: u64, end: u64) -> u64 {
+        if end >= self.size {
+            return self.switch + copy;
+        }
+        let pairs = self.pairs();
+        let unfolded = if end < pairs { 2 * end + 1 } else { end + pairs };
+        let at = (unfolded + self.root) % self.size;
+        match &self.base {
+            Base::Blocks { first } => first + copy * self.size + at,
+            Base::Strided { first, apart } => first + copy + at * apart,
+            Base::List(ranks) => ranks[at as usize].into(),
+        }
+    }
+
+    /// Which end of which copy an id is.
+    pub(super) fn end(&self, id: u64) -> Option<(u64, u64)> {
+        if id >= self.switch {
+            return Some((id - self.switch, self.size)).filter(|&(copy, _)| copy < self.copies);
+        }
+        let (copy, at) = self.at(id)?;
+        let unfolded = (at + self.size - self.root) % self.size;
+        let pairs = self.pairs();
+        let left_out = unfolded < 2 * pairs && unfolded.is_multiple_of(2);
+        let end = if unfolded < 2 * pairs { unfolded / 2 } else { unfolded - pairs };
+        (!left_out && copy < self.copies && at < self.size).then_some((copy, end))
+    }
+
+    fn at(&self, id: u64) -> Option<(u64, u64)> {
+        match &self.base {
+            Base::List(ranks) => Some((0, ranks.binary_search(&(id as u32)).ok()? as u64)),
+            Base::Blocks { first } => {
+                let past = id.checked_sub(*first)?;
+                Some((past / self.size, past % self.size))
+            }
+            Base::Strided { first, apart } => {
+                let past = id.checked_sub(*first)?;
+                Some((past % apart, past / apart))
+            }
+        }
+    }
+}

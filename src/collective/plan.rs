@@ -1,0 +1,122 @@
+//! The steps of each algorithm for each operation, on ranks 0 to n − 1 with the root at 0.
+
+use super::binomial_tree::Binomial;
+use super::bruck::{BruckExchange, BruckGather};
+use super::double_binary_tree::TwoTree;
+use super::flat::{Pairwise, Star};
+use super::halving_doubling;
+use super::in_switch::{Multicast, SwitchGather};
+use super::part::{Shape, Step};
+use super::ring::{Chain, Ring};
+use super::scatter_allgather::Scatter;
+use super::shards::Shards;
+use super::transfer::Kind;
+use super::{Algorithm, Operation};
+
+/// What steps are made for.
+#[derive(Debug, Clone)]
+pub(super) struct Task {
+    /// Ranks' parts of the buffer.
+    pub(super) shards: Shards,
+    pub(super) chunk: Option<u64>,
+}
+
+impl Task {
+    /// With equal parts.
+    pub(super) fn new(ranks: u64, bytes: u64, chunk: Option<u64>) -> Task {
+        Task { shards: Shards::fair(bytes, ranks), chunk }
+    }
+
+    /// None for one rank, or for no bytes: libraries return at once.
+    pub(super) fn steps(&self, algorithm: Algorithm, operation: Operation) -> Vec<Step> {
+        if self.shards.parts() < 2 || self.shards.bytes() == 0 {
+            return Vec::new();
+        }
+        match operation {
+            Operation::Broadcast => self.broadcast(algorithm),
+            Operation::Reduce => self.reduce(algorithm),
+            Operation::Allreduce => self.allreduce(algorithm),
+            Operation::ReduceScatter => backwards(self.allgather(algorithm, true), Kind::Reduce),
+            Operation::Allgather => self.allgather(algorithm, false),
+            Operation::AllToAll => self.all_to_all(algorithm),
+        }
+    }
+
+    fn broadcast(&self, algorithm: Algorithm) -> Vec<Step> {
+        let (ranks, bytes, chunk) = (self.shards.parts(), self.shards.bytes(), self.chunk);
+        let shape = match algorithm {
+            Algorithm::BinomialTree => Shape::Binomial(Binomial::new(ranks, bytes, chunk)),
+            Algorithm::Ring => Shape::Chain(Chain::new(ranks, bytes, chunk)),
+            Algorithm::DoubleBinaryTree => Shape::TwoTree(TwoTree::new(ranks, bytes, chunk, false)),
+            Algorithm::InSwitch => Shape::Multicast(Multicast::new(ranks, bytes, chunk, false)),
+            Algorithm::ScatterAllgather => {
+                return [vec![self.scatter()], self.allgather(Algorithm::Ring, false)].concat();
+            }
+            Algorithm::HalvingDoubling => {
+                return [vec![self.scatter()], halving_doubling::allgather(&self.shards)].concat();
+            }
+            _ => Shape::Star(Star { ranks, bytes }),
+        };
+        vec![Step::new(shape)]
+    }
+
+    /// A broadcast backwards; but where that goes on with an allgather, which gives the root what it had,
+    /// a reduce-scatter and a gather.
+    fn reduce(&self, algorithm: Algorithm) -> Vec<Step> {
+        let scattered = match algorithm {
+            Algorithm::ScatterAllgather => self.steps(Algorithm::Ring, Operation::ReduceScatter),
+            Algorithm::HalvingDoubling => self.steps(algorithm, Operation::ReduceScatter),
+            _ => return backwards(self.broadcast(algorithm), Kind::Reduce),
+        };
+        [scattered, vec![self.scatter().backwards(Kind::Copy)]].concat()
+    }
+
+    /// Down a binomial tree; backwards, a gather.
+    pub(super) fn scatter(&self) -> Step {
+        Step::new(Shape::Scatter(Scatter { shards: self.shards.clone() }))
+    }
+
+    fn allreduce(&self, algorithm: Algorithm) -> Vec<Step> {
+        let (ranks, bytes, chunk) = (self.shards.parts(), self.shards.bytes(), self.chunk);
+        let both = |first: Operation, second: Operation| {
+            [self.steps(algorithm, first), self.steps(algorithm, second)].concat()
+        };
+        let shape = match algorithm {
+            Algorithm::DoubleBinaryTree => Shape::TwoTree(TwoTree::new(ranks, bytes, chunk, true)),
+            Algorithm::InSwitch => Shape::Multicast(Multicast::new(ranks, bytes, chunk, true)),
+            Algorithm::RecursiveDoubling => return halving_doubling::exchange(&self.shards),
+            Algorithm::HalvingDoubling => return halving_doubling::allreduce(&self.shards),
+            Algorithm::Ring => return both(Operation::ReduceScatter, Operation::Allgather),
+            _ => return both(Operation::Reduce, Operation::Broadcast),
+        };
+        vec![Step::new(shape)]
+    }
+
+    /// Such that it goes up the ring also where it is going to be run `reversed`.
+    fn allgather(&self, algorithm: Algorithm, reversed: bool) -> Vec<Step> {
+        let shards = self.shards.clone();
+        let shape = match algorithm {
+            Algorithm::RecursiveDoubling | Algorithm::HalvingDoubling => {
+                return halving_doubling::allgather(&shards);
+            }
+            Algorithm::Ring => Shape::Ring(Ring { shards, down: reversed }),
+            Algorithm::Bruck => Shape::BruckGather(BruckGather { shards }),
+            Algorithm::InSwitch => Shape::SwitchGather(SwitchGather { shards }),
+            _ => Shape::Pairwise(Pairwise { shards, exchange: false }),
+        };
+        vec![Step::new(shape)]
+    }
+
+    fn all_to_all(&self, algorithm: Algorithm) -> Vec<Step> {
+        let shards = self.shards.clone();
+        vec![Step::new(match algorithm {
+            Algorithm::Bruck => Shape::BruckExchange(BruckExchange { shards }),
+            _ => Shape::Pairwise(Pairwise { shards, exchange: true }),
+        })]
+    }
+}
+
+/// The last first, each backwards.
+pub(super) fn backwards(steps: Vec<Step>, kind: Kind) -> Vec<Step> {
+    steps.into_iter().rev().map(|step| step.backwards(kind)).collect()
+}

@@ -1,0 +1,247 @@
+//! What is asked for, and what is wrong with it.
+
+use super::hierarchical::Grouped;
+use super::part::{Part, Step};
+use super::placement::Placement;
+use super::plan::Task;
+use super::schedule::Schedule;
+use super::{Algorithm, Operation};
+use thiserror::Error;
+
+/// Most bytes of a buffer: whole in an `f64`.
+const MOST_BYTES: u64 = 1 << 53;
+/// Most ranks.
+const MOST_RANKS: u32 = 1 << 24;
+
+/// A collective: what, how, among how many, of how much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collective {
+    /// What.
+    pub operation: Operation,
+    /// How.
+    pub algorithm: Algorithm,
+    /// How many ranks.
+    pub ranks: u32,
+    /// Each rank's buffer [B]: of an allgather what all end with, of a reduce-scatter what all begin
+    /// with, of an all-to-all all that a rank has for others and itself.
+    pub bytes: u64,
+    /// Who gives or gets it all, where the operation has a root.
+    pub root: u32,
+    /// Longest piece that goes through a tree or chain on its own [B]; whole buffers if none. Cut into
+    /// equal ones.
+    pub chunk: Option<u64>,
+    /// Groups, of [`Algorithm::Hierarchical`].
+    pub levels: Option<Levels>,
+}
+
+/// Groups of ranks, and how they work inside and across.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Levels {
+    /// Ranks of each group, in order.
+    pub groups: Vec<u32>,
+    /// Inside a group.
+    pub inner: Algorithm,
+    /// Across groups.
+    pub outer: Algorithm,
+    /// Who goes across.
+    pub across: Across,
+}
+
+/// Who goes across groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Across {
+    /// One rank of each group, with all of its bytes.
+    Leaders,
+    /// Every rank, with a part; of an allreduce or an all-to-all, and where groups are equal.
+    SameIndex,
+}
+
+/// Why there is no such collective.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Invalid {
+    /// No ranks, or too many.
+    #[error("{0} ranks: from 1 to {MOST_RANKS} can take part")]
+    Ranks(u32),
+    /// Too many bytes.
+    #[error("a buffer of {0} bytes: {MOST_BYTES} are the most")]
+    Bytes(u64),
+    /// Root outside of the ranks.
+    #[error("root {root} is none of {ranks} ranks: choose one from 0 to {}", ranks - 1)]
+    Root {
+        /// The root.
+        root: u32,
+        /// How many there are.
+        ranks: u32,
+    },
+    /// Chunks of nothing.
+    #[error("a chunk has one byte at least")]
+    Chunk,
+    /// The algorithm does not do the operation.
+    #[error("`{}` does not do `{}`: choose one of {}", algorithm.name(), operation.name(), offers(*operation))]
+    NotOffered {
+        /// The algorithm.
+        algorithm: Algorithm,
+        /// The operation.
+        operation: Operation,
+    },
+    /// No groups for a hierarchical collective, or groups for another.
+    #[error("`hierarchical` and groups go together: give both or none")]
+    Groups,
+    /// Groups that are empty, or not of all ranks.
+    #[error(
+        "groups have {in_groups} ranks of {ranks}: each rank is in one group, and no group is empty"
+    )]
+    NotAll {
+        /// In groups.
+        in_groups: u64,
+        /// In the collective.
+        ranks: u32,
+    },
+    /// Groups inside groups.
+    #[error(
+        "groups have no groups: choose another algorithm than `hierarchical` inside and across"
+    )]
+    Nested,
+    /// Across by index where that cannot be.
+    #[error(
+        "ranks of the same index go across for `allreduce` and `all-to-all` among equal groups only: use leaders"
+    )]
+    SameIndex,
+    /// An all-to-all by leaders.
+    #[error(
+        "`all-to-all` in groups takes equal groups, ranks of the same index, and `flat` inside and across"
+    )]
+    AllToAll,
+}
+
+/// Names of the algorithms for an operation.
+fn offers(operation: Operation) -> String {
+    let able = Algorithm::ALL.into_iter().filter(|algorithm| algorithm.offers(operation));
+    able.map(|algorithm| format!("`{}`", algorithm.name())).collect::<Vec<_>>().join(", ")
+}
+
+impl Levels {
+    /// The first rank of each group.
+    pub(super) fn firsts(&self) -> Vec<u64> {
+        let ends = self.groups.iter().scan(0, |end, &size| {
+            *end += u64::from(size);
+            Some(*end)
+        });
+        ends.zip(&self.groups).map(|(end, &size)| end - u64::from(size)).collect()
+    }
+
+    /// The group of a rank, and its index there.
+    pub(super) fn group_of(&self, rank: u32) -> (u64, u64) {
+        let mut index = u64::from(rank);
+        for (group, &size) in self.groups.iter().enumerate() {
+            if index < u64::from(size) {
+                return (group as u64, index);
+            }
+            index -= u64::from(size);
+        }
+        (0, 0)
+    }
+
+    /// What groups do inside, and across, for an operation of all.
+    pub(super) fn operations(&self, operation: Operation) -> (Vec<Operation>, Operation) {
+        use Operation::{AllToAll, Allgather, Allreduce, Broadcast, Reduce, ReduceScatter};
+        let inside = match operation {
+            Allreduce if self.across == Across::SameIndex => vec![ReduceScatter, Allgather],
+            Allreduce => vec![Reduce, Broadcast],
+            Broadcast | Allgather => vec![Broadcast],
+            Reduce | ReduceScatter => vec![Reduce],
+            AllToAll => vec![AllToAll],
+        };
+        (inside, operation)
+    }
+
+    fn equal(&self) -> bool {
+        self.groups.windows(2).all(|pair| pair[0] == pair[1])
+    }
+}
+
+impl Collective {
+    /// Of all ranks, from rank 0, in whole buffers.
+    #[must_use]
+    pub fn new(operation: Operation, algorithm: Algorithm, ranks: u32, bytes: u64) -> Collective {
+        Collective { operation, algorithm, ranks, bytes, root: 0, chunk: None, levels: None }
+    }
+
+    /// Its transfers.
+    ///
+    /// # Errors
+    /// What cannot be done.
+    pub fn schedule(&self) -> Result<Schedule, Invalid> {
+        self.check()?;
+        let stages = match &self.levels {
+            Some(levels) => Grouped::new(self, levels).stages(),
+            None => self.steps().into_iter().map(|step| vec![self.whole(step)]).collect(),
+        };
+        let in_step = self.levels.as_ref().is_none_or(Levels::equal);
+        Ok(Schedule::new(self.ranks, stages, in_step))
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let task = Task::new(self.ranks.into(), self.bytes, self.chunk);
+        task.steps(self.algorithm, self.operation)
+    }
+
+    fn whole(&self, step: Step) -> Part {
+        let root = if self.operation.has_root() { self.root } else { 0 };
+        let whole = Placement::whole(self.ranks.into(), root.into());
+        Part { place: Placement { folded: step.folded, ..whole }, step, window: (0, 0) }
+    }
+
+    /// Whether there is such a collective.
+    ///
+    /// # Errors
+    /// What cannot be done.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let (root, ranks) = (self.root, self.ranks);
+        if ranks == 0 || ranks > MOST_RANKS {
+            return Err(Invalid::Ranks(ranks));
+        }
+        if self.bytes > MOST_BYTES {
+            return Err(Invalid::Bytes(self.bytes));
+        }
+        if root >= ranks {
+            return Err(Invalid::Root { root, ranks });
+        }
+        if self.chunk == Some(0) {
+            return Err(Invalid::Chunk);
+        }
+        offered(self.algorithm, self.operation)?;
+        match (&self.levels, self.algorithm) {
+            (None, Algorithm::Hierarchical) => Err(Invalid::Groups),
+            (None, _) => Ok(()),
+            (Some(levels), Algorithm::Hierarchical) => self.check_levels(levels),
+            (Some(_), _) => Err(Invalid::Groups),
+        }
+    }
+
+    fn check_levels(&self, levels: &Levels) -> Result<(), Invalid> {
+        let in_groups = levels.groups.iter().map(|&size| u64::from(size)).sum();
+        if in_groups != u64::from(self.ranks) || levels.groups.contains(&0) {
+            return Err(Invalid::NotAll { in_groups, ranks: self.ranks });
+        }
+        if [levels.inner, levels.outer].contains(&Algorithm::Hierarchical) {
+            return Err(Invalid::Nested);
+        }
+        let same = levels.across == Across::SameIndex;
+        if self.operation == Operation::AllToAll {
+            let flat = [levels.inner, levels.outer] == [Algorithm::Flat; 2];
+            return if flat && same && levels.equal() { Ok(()) } else { Err(Invalid::AllToAll) };
+        }
+        if same && !(self.operation == Operation::Allreduce && levels.equal()) {
+            return Err(Invalid::SameIndex);
+        }
+        let (inside, across) = levels.operations(self.operation);
+        offered(levels.outer, across)?;
+        inside.into_iter().try_for_each(|operation| offered(levels.inner, operation))
+    }
+}
+
+fn offered(algorithm: Algorithm, operation: Operation) -> Result<(), Invalid> {
+    let error = Invalid::NotOffered { algorithm, operation };
+    algorithm.offers(operation).then_some(()).ok_or(error)
+}

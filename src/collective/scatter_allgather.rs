@@ -1,0 +1,39 @@
+//! A part for each rank, down a binomial tree: the first half of the long broadcast of Barnett,
+//! van de Geijn et al. (*Building a high-performance collective communication library*, 1994).
+
+use super::pattern::{Move, Pattern, log_up};
+use super::shards::Shards;
+
+/// In phase k, ranks that are multiples of 2^(levels − k) hand on the upper half of what they have.
+#[derive(Debug, Clone)]
+pub(super) struct Scatter {
+    pub(super) shards: Shards,
+}
+
+impl Scatter {
+    /// How far apart senders and receivers of a phase are.
+    fn distance(&self, phase: u64) -> u64 {
+        1 << (self.phases() - 1 - phase)
+    }
+}
+
+impl Pattern for Scatter {
+    fn ends(&self) -> u64 {
+        self.shards.parts()
+    }
+
+    fn phases(&self) -> u64 {
+        log_up(self.ends())
+    }
+
+    fn send(&self, phase: u64, rank: u64, _slot: u64) -> Option<Move> {
+        let distance = self.distance(phase);
+        let (to, end) = (rank + distance, (rank + 2 * distance).min(self.ends()));
+        let sends = rank.is_multiple_of(2 * distance) && to < self.ends();
+        sends.then(|| Move::copy(to, self.shards.span(to, end)))
+    }
+
+    fn source(&self, phase: u64, rank: u64, _slot: u64) -> Option<(u64, u64)> {
+        Some((rank.checked_sub(self.distance(phase))?, 0))
+    }
+}

@@ -1,0 +1,102 @@
+//! All transfers of a collective, in phases.
+
+use super::closed_form::Cost;
+use super::part::Part;
+use super::run::{Run, joined, side_by_side};
+use super::transfer::Transfer;
+
+/// Parts that begin in the same phase.
+#[derive(Debug, Clone)]
+pub(super) struct Stage {
+    first: u64,
+    phases: u64,
+    parts: Vec<Part>,
+}
+
+/// Who sends what to whom, in which phase: the module says how it runs. Takes little memory however
+/// many ranks there are; transfers are made when they are asked for.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    ranks: u32,
+    switches: u32,
+    stages: Vec<Stage>,
+    /// No rank is ahead of another.
+    in_step: bool,
+}
+
+impl Schedule {
+    /// Stages one after the other.
+    pub(super) fn new(ranks: u32, stages: Vec<Vec<Part>>, in_step: bool) -> Schedule {
+        let mut schedule = Schedule { ranks, switches: 0, stages: Vec::new(), in_step };
+        for parts in stages.into_iter().filter(|parts| !parts.is_empty()) {
+            schedule.push(parts);
+        }
+        schedule
+    }
+
+    fn push(&mut self, parts: Vec<Part>) {
+        let first = self.phases();
+        let phases = parts.iter().map(Part::phases).max().unwrap_or(0);
+        for part in parts.iter().filter(|part| part.pattern().switch()) {
+            let end = (part.place.switch + part.place.copies) as u32;
+            self.switches = self.switches.max(end - self.ranks);
+        }
+        if phases > 0 {
+            self.stages.push(Stage { first, phases, parts });
+        }
+    }
+
+    /// How many ranks take part.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// How many switches; their ids follow those of ranks. Each rank has a port of its own there.
+    #[must_use]
+    pub fn switches(&self) -> u32 {
+        self.switches
+    }
+
+    /// How many phases; none for one rank or no bytes.
+    #[must_use]
+    pub fn phases(&self) -> u64 {
+        self.stages.last().map_or(0, |stage| stage.first + stage.phases)
+    }
+
+    /// The stage of a phase, and the phase in it.
+    fn stage(&self, phase: u64) -> Option<(&Stage, u64)> {
+        let after = self.stages.partition_point(|stage| stage.first <= phase);
+        let stage = self.stages.get(after.checked_sub(1)?)?;
+        (phase - stage.first < stage.phases).then(|| (stage, phase - stage.first))
+    }
+
+    /// All transfers of a phase.
+    pub fn transfers(&self, phase: u64) -> impl Iterator<Item = Transfer> + '_ {
+        let stage = self.stage(phase).into_iter();
+        stage.flat_map(|(stage, at)| stage.parts.iter().flat_map(move |part| part.transfers(at)))
+    }
+
+    /// Those of a phase that a rank or switch sends or gets.
+    pub fn transfers_of(&self, phase: u64, id: u32) -> impl Iterator<Item = Transfer> + '_ {
+        let stage = self.stage(phase).into_iter();
+        stage.flat_map(move |(stage, at)| {
+            stage.parts.iter().flat_map(move |part| part.of(at, u64::from(id)))
+        })
+    }
+
+    /// The phases in short, equal ones together: few however many ranks there are. `None` where groups
+    /// differ, so that ranks are not in step and only single transfers tell the time.
+    #[must_use]
+    pub fn runs(&self) -> Option<Vec<Run>> {
+        let stages = self.stages.iter().map(|stage| side_by_side(&stage.parts, stage.first));
+        self.in_step.then(|| Some(joined(stages.collect::<Option<Vec<_>>>()?.concat())))?
+    }
+
+    /// Time on an idle network if all ranks went from phase to phase together [s]: never shorter than
+    /// they take, and equal where the most loaded rank is so in all phases.
+    #[must_use]
+    pub fn in_step(&self, cost: &Cost) -> Option<f64> {
+        Some(self.runs()?.iter().map(|run| run.seconds(cost)).sum())
+    }
+}

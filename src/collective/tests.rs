@@ -1,0 +1,11 @@
+//! Every algorithm for every operation: who ends with what, what is sent, how long it takes.
+
+mod bytes;
+mod cases;
+mod choices;
+mod ownership;
+mod properties;
+mod reference;
+mod requests;
+mod runs;
+mod times;
