@@ -1,6 +1,6 @@
 //! One after the other: the root with each rank, or each rank with each other.
 
-use super::pattern::{Move, Pattern};
+use super::pattern::{Move, Pattern, around};
 use super::shards::Shards;
 use super::transfer::{Blocks, Content, Kind, Span};
 use std::ops::Range;
@@ -52,7 +52,7 @@ impl Pattern for Pairwise {
     }
 
     fn send(&self, phase: u64, rank: u64, _slot: u64) -> Option<Move> {
-        let to = (rank + phase + 1) % self.ends();
+        let to = around(rank + phase + 1, self.ends());
         if !self.exchange {
             return Some(Move::copy(to, self.shards.span(rank, rank + 1)));
         }
@@ -62,7 +62,7 @@ impl Pattern for Pairwise {
     }
 
     fn source(&self, phase: u64, rank: u64, _slot: u64) -> Option<(u64, u64)> {
-        Some(((rank + self.ends() - phase - 1) % self.ends(), 0))
+        Some((around(rank + self.ends() - phase - 1, self.ends()), 0))
     }
 
     fn alike(&self) -> Range<u64> {

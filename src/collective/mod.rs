@@ -38,6 +38,7 @@ mod shards;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod two_level;
 
 pub use choice::{Choice, Fabric, Generation, Library, Protocol, choose};
 pub use closed_form::{Cost, closed_form};

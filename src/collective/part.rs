@@ -4,7 +4,6 @@ use super::binomial_tree::Binomial;
 use super::bruck::{BruckExchange, BruckGather};
 use super::double_binary_tree::TwoTree;
 use super::flat::{Pairwise, Star};
-use super::hierarchical::TwoLevel;
 use super::in_switch::{Multicast, SwitchGather};
 use super::pattern::{Move, Pattern};
 use super::placement::Placement;
@@ -12,6 +11,7 @@ use super::recursive_doubling::{Doubling, Exchange, Fold};
 use super::ring::{Chain, Ring};
 use super::scatter_allgather::Scatter;
 use super::transfer::{Content, Kind, Span, Transfer};
+use super::two_level::TwoLevel;
 
 /// The patterns that there are.
 #[derive(Debug, Clone)]
@@ -130,22 +130,23 @@ impl Part {
         })
     }
 
-    /// Those of a phase in which the id is the pattern's sender, and those in which it is the receiver.
-    pub(super) fn of(&self, phase: u64, id: u64) -> impl Iterator<Item = Transfer> + '_ {
+    /// Those of a phase that an id sends or gets.
+    pub(super) fn visit(&self, phase: u64, id: u64, told: &mut impl FnMut(Transfer)) {
         let pattern = self.pattern();
-        let found = self.inner(phase).and_then(|inner| Some((inner, self.place.end(id)?)));
-        found.into_iter().filter(move |(_, (_, end))| *end < pattern.ends()).flat_map(
-            move |(inner, (copy, end))| {
-                let sends =
-                    (0..pattern.sends(end)).filter_map(move |s| pattern.send(inner, end, s));
-                let sends = sends.map(move |inner| self.transfer(copy, end, &inner));
-                let gets = (0..pattern.receives(end)).filter_map(move |slot| {
-                    let (from, inner) = receive(pattern, inner, end, slot)?;
-                    Some(self.transfer(copy, from, &inner))
-                });
-                sends.chain(gets)
-            },
-        )
+        let Some((phase, (copy, end))) = self.inner(phase).zip(self.place.end(id)) else { return };
+        if end >= pattern.ends() {
+            return;
+        }
+        for slot in 0..pattern.sends(end) {
+            if let Some(inner) = pattern.send(phase, end, slot) {
+                told(self.transfer(copy, end, &inner));
+            }
+        }
+        for slot in 0..pattern.receives(end) {
+            if let Some((from, inner)) = receive(pattern, phase, end, slot) {
+                told(self.transfer(copy, from, &inner));
+            }
+        }
     }
 }
 

@@ -79,3 +79,8 @@ pub(super) fn chunk_at(phase: u64, level: u64, chunks: u64) -> Option<u64> {
 pub(super) fn log_up(ranks: u64) -> u64 {
     u64::from(ranks.max(1).next_power_of_two().ilog2())
 }
+
+/// A sum of two ranks around the ring of them: divisions are the slowest thing here.
+pub(super) fn around(rank: u64, ranks: u64) -> u64 {
+    if rank < ranks { rank } else { rank - ranks }
+}

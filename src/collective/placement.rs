@@ -1,5 +1,6 @@
 //! Which ranks stand for those of a pattern.
 
+use super::pattern::around;
 use super::recursive_doubling::extra;
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ impl Placement {
         }
         let pairs = self.pairs();
         let unfolded = if end < pairs { 2 * end + 1 } else { end + pairs };
-        let at = (unfolded + self.root) % self.size;
+        let at = around(unfolded + self.root, self.size);
         match &self.base {
             Base::Blocks { first } => first + copy * self.size + at,
             Base::Strided { first, apart } => first + copy + at * apart,
@@ -62,7 +63,7 @@ impl Placement {
             return Some((id - self.switch, self.size)).filter(|&(copy, _)| copy < self.copies);
         }
         let (copy, at) = self.at(id)?;
-        let unfolded = (at + self.size - self.root) % self.size;
+        let unfolded = around(at + self.size - self.root, self.size);
         let pairs = self.pairs();
         let left_out = unfolded < 2 * pairs && unfolded.is_multiple_of(2);
         let end = if unfolded < 2 * pairs { unfolded / 2 } else { unfolded - pairs };
@@ -74,7 +75,8 @@ impl Placement {
             Base::List(ranks) => Some((0, ranks.binary_search(&(id as u32)).ok()? as u64)),
             Base::Blocks { first } => {
                 let past = id.checked_sub(*first)?;
-                Some((past / self.size, past % self.size))
+                let copy = if past < self.size { 0 } else { past / self.size };
+                Some((copy, past - copy * self.size))
             }
             Base::Strided { first, apart } => {
                 let past = id.checked_sub(*first)?;

@@ -1,6 +1,6 @@
 //! Each rank to the next one.
 
-use super::pattern::{Move, Pattern, chunk_at, steady};
+use super::pattern::{Move, Pattern, around, chunk_at, steady};
 use super::shards::{Shards, chunks, piece};
 use super::transfer::Span;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub(super) struct Ring {
 impl Ring {
     fn beside(&self, rank: u64, up: bool) -> u64 {
         let ranks = self.ends();
-        if up { (rank + 1) % ranks } else { (rank + ranks - 1) % ranks }
+        around(if up { rank + 1 } else { rank + ranks - 1 }, ranks)
     }
 }
 
@@ -31,7 +31,7 @@ impl Pattern for Ring {
 
     fn send(&self, phase: u64, rank: u64, _slot: u64) -> Option<Move> {
         let back = if self.down { phase } else { self.ends() - phase };
-        let part = (rank + back) % self.ends();
+        let part = around(rank + back, self.ends());
         Some(Move::copy(self.beside(rank, !self.down), self.shards.span(part, part + 1)))
     }
 

@@ -77,12 +77,12 @@ impl Schedule {
         stage.flat_map(|(stage, at)| stage.parts.iter().flat_map(move |part| part.transfers(at)))
     }
 
-    /// Those of a phase that a rank or switch sends or gets.
-    pub fn transfers_of(&self, phase: u64, id: u32) -> impl Iterator<Item = Transfer> + '_ {
-        let stage = self.stage(phase).into_iter();
-        stage.flat_map(move |(stage, at)| {
-            stage.parts.iter().flat_map(move |part| part.of(at, u64::from(id)))
-        })
+    /// Tells those of a phase that a rank or switch sends or gets. (An iterator would take twice as long,
+    /// and a simulation of every transfer asks for each of them twice.)
+    pub fn visit(&self, phase: u64, id: u32, mut told: impl FnMut(Transfer)) {
+        if let Some((stage, at)) = self.stage(phase) {
+            stage.parts.iter().for_each(|part| part.visit(at, id.into(), &mut told));
+        }
     }
 
     /// The phases in short, equal ones together: few however many ranks there are. `None` where groups

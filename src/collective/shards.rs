@@ -24,6 +24,8 @@ pub(super) fn chunks(bytes: u64, chunk: Option<u64>) -> u64 {
 pub(super) struct Shards {
     bytes: u64,
     parts: u64,
+    /// How long a fair part is, and how many of the first are a byte longer.
+    fair: (u64, u64),
     /// Borders where they are not fair.
     borders: Option<Arc<[u64]>>,
     /// So many pairs at the beginning are one part each.
@@ -33,14 +35,14 @@ pub(super) struct Shards {
 impl Shards {
     /// Equal ones, but for a byte.
     pub(super) fn fair(bytes: u64, parts: u64) -> Shards {
-        Shards { bytes, parts, borders: None, paired: 0 }
+        Shards { bytes, parts, fair: (bytes / parts, bytes % parts), borders: None, paired: 0 }
     }
 
     /// Between borders, 0 and all bytes among them.
     pub(super) fn at(borders: Vec<u64>) -> Shards {
         let bytes = borders.last().copied().unwrap_or(0);
         let parts = borders.len() as u64 - 1;
-        Shards { bytes, parts, borders: Some(borders.into()), paired: 0 }
+        Shards { bytes, parts, fair: (0, 0), borders: Some(borders.into()), paired: 0 }
     }
 
     /// With the first `2 · paired` parts joined two by two.
@@ -62,7 +64,7 @@ impl Shards {
     pub(super) fn border(&self, i: u64) -> u64 {
         let single = if i < self.paired { 2 * i } else { i + self.paired };
         match &self.borders {
-            None => cut(self.bytes, self.parts + self.paired, single),
+            None => self.fair.0 * single + single.min(self.fair.1),
             Some(borders) => borders[single as usize],
         }
     }
@@ -90,6 +92,6 @@ impl Shards {
     /// Bytes of parts `first`, `first + step`, … below the end.
     pub(super) fn every(&self, first: u64, step: u64) -> u64 {
         let below = |end: u64| end.saturating_sub(first).div_ceil(step);
-        self.bytes / self.parts * below(self.parts) + below(self.bytes % self.parts)
+        self.fair.0 * below(self.parts) + below(self.fair.1)
     }
 }

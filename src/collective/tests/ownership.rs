@@ -115,7 +115,8 @@ fn views_agree(schedule: &Schedule) {
     for phase in 0..schedule.phases() {
         let all: Vec<Transfer> = schedule.transfers(phase).collect();
         for id in 0..schedule.ranks() + schedule.switches() {
-            let mut mine: Vec<_> = schedule.transfers_of(phase, id).collect();
+            let mut mine = Vec::new();
+            schedule.visit(phase, id, |transfer| mine.push(transfer));
             let mut expected: Vec<_> =
                 all.iter().filter(|t| t.from == id || t.to == id).copied().collect();
             mine.sort();

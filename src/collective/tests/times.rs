@@ -109,9 +109,10 @@ fn in_step(collective: &Collective) -> bool {
 
 #[test]
 fn an_allreduce_takes_no_longer_than_a_reduction_and_a_broadcast() {
-    for ranks in 1..=16 {
+    for ranks in ranks() {
         for bytes in [100, 12_252_240] {
-            for collective in collectives(Operation::Allreduce, ranks, bytes) {
+            let all = if ranks > 17 { plain } else { collectives };
+            for collective in all(Operation::Allreduce, ranks, bytes) {
                 let part = |operation| {
                     let part = Collective { operation, ..collective.clone() };
                     part.check().is_ok().then(|| executed(&part))
