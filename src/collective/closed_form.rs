@@ -28,7 +28,7 @@
 mod terms;
 
 use super::pattern::log_up;
-use super::request::{Across, Collective, Invalid, Levels};
+use super::{Across, Collective, Invalid, Levels};
 use super::{Algorithm, Operation};
 use terms::Terms;
 
