@@ -12,7 +12,7 @@
 //!
 //! A broadcast run backwards is a reduction, an allgather run backwards a reduce-scatter (Chan,
 //! Heimlich, Purkayastha and van de Geijn, *Collective communication: theory, practice, and
-//! experience*, 2007, section 3), and so they are made here.
+//! experience*, 2007), and so they are made here.
 
 mod binomial_tree;
 mod bruck;
