@@ -86,7 +86,8 @@ impl Schedule {
     }
 
     /// The phases in short, equal ones together: few however many ranks there are. Takes a look at each
-    /// rank for each of them, so keep it for the next buffer of this length. `None` where groups differ, so that ranks are not in step and only single transfers tell the time.
+    /// rank for each of them, so keep it for the next buffer of this length. `None` where groups differ,
+    /// so that ranks are not in step and only single transfers tell the time.
     #[must_use]
     pub fn runs(&self) -> Option<Vec<Run>> {
         let stages = self.stages.iter().map(|stage| side_by_side(&stage.parts, stage.first));
