@@ -48,6 +48,10 @@ impl Pattern for Binomial {
         self.levels()
     }
 
+    fn pairs_stay(&self) -> bool {
+        true
+    }
+
     fn alike(&self) -> Range<u64> {
         steady(self.levels(), self.chunks)
     }

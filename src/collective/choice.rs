@@ -77,6 +77,27 @@ pub struct Choice {
     pub seconds: Option<f64>,
 }
 
+impl Library {
+    /// All of them.
+    pub const ALL: [Library; 3] = [Library::Nccl, Library::Mpich, Library::OpenMpi];
+
+    /// Its name in scenarios.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Library::Nccl => "nccl",
+            Library::Mpich => "mpich",
+            Library::OpenMpi => "open-mpi",
+        }
+    }
+
+    /// The library of a name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Library> {
+        Self::ALL.into_iter().find(|library| library.name() == name)
+    }
+}
+
 impl Choice {
     fn plain(algorithm: Algorithm) -> Choice {
         Choice { algorithm, levels: None, chunk: None, protocol: None, seconds: None }

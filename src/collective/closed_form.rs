@@ -5,31 +5,35 @@
 //!
 //! | | time | source |
 //! |---|---|---|
-//! | flat broadcast | (p − 1)(α + nβ) | Pješivac-Grbović et al. 2007, table 2 |
+//! | flat broadcast | (p − 1)(α + nβ) | Pješivac-Grbović et al. 2007 |
 //! | chain | (p − 2 + C)(α + n/C β) | the same |
-//! | binomial tree | (L − 1 + C)α + L n β | the same; C = 1 in Thakur et al. 2005, section 4.2 |
-//! | scatter, then ring | (L + p − 1)α + 2 (p − 1)/p n β | Thakur et al., section 4.2 |
-//! | scatter, then doubling | 2Lα + 2 (p − 1)/p n β | the same |
-//! | two trees | (C + H)(α + n/C β), H = ⌊log₂(p − 1)⌋ | Sanders et al. 2009, in full-duplex steps |
-//! | ring allgather | (p − 1)(α + n/p β) | Thakur et al., section 4.1 |
-//! | doubling, Bruck | Lα + (p − 1)/p n β | the same |
+//! | binomial tree | (L − 1 + C)α + L n β | Thakur et al. 2005 for C = 1; each chunk more is a phase more |
+//! | scatter, then ring | (L + p − 1)α + 2 (p − 1)/p n β | Thakur et al. |
+//! | scatter, then doubling | 2Lα + 2 (p − 1)/p n β | Thakur et al. |
+//! | two trees | (C + H)(α + n/C β), H = ⌊log₂(p − 1)⌋ | Sanders et al. 2009, two of their steps in one |
+//! | ring allgather | (p − 1)(α + n/p β) | Thakur et al. |
+//! | doubling, Bruck | Lα + (p − 1)/p n β | Thakur et al. |
 //! | ring allreduce | 2(p − 1)α + 2 (p − 1)/p n β + (p − 1)/p n γ | Patarasu and Yuan 2009 |
-//! | doubling allreduce | L(α + n(β + γ)) | Thakur et al., section 4.5 |
-//! | halving, doubling | 2Lα + 2 (p − 1)/p n β + (p − 1)/p n γ | the same |
-//! | pairwise exchange | (p − 1)(α + n/p β) | Thakur et al., section 4.3 |
-//! | Bruck's exchange | L α + L n/2 β | the same |
+//! | doubling allreduce | L(α + n(β + γ)) | Thakur et al. |
+//! | halving, doubling | 2Lα + 2 (p − 1)/p n β + (p − 1)/p n γ | Thakur et al. |
+//! | pairwise exchange | (p − 1)(α + n/p β) | Thakur et al. |
+//! | Bruck's exchange | L α + L n/2 β | Thakur et al. |
 //! | in the switch | (C + 1)(α + n/C β) | up, and down a chunk later |
 //!
-//! Reductions take as long as broadcasts, with γ for each byte that the root, or who has most to reduce,
-//! reduces on top. Formulas are exact where parts
-//! are of equal length (those for a power of two, with a power of two of ranks), but for two: two trees
-//! that are not full, and an allreduce by two trees in several chunks, are at most as slow as they say.
+//! (Pješivac-Grbović et al., *Performance analysis of MPI collective operations*, 2007; Thakur,
+//! Rabenseifner and Gropp, *Optimization of collective communication operations in MPICH*, 2005, whose
+//! costs stand in the comments of MPICH's sources too; Patarasu and Yuan, *Bandwidth optimal all-reduce
+//! algorithms for clusters of workstations*, 2009.)
+//!
+//! Reductions take as long as broadcasts, with γ on top for each byte that whoever has most to reduce
+//! reduces. Ranks beyond a power of two cost what folding them in takes. Formulas are exact where parts
+//! are of equal length, but for two: two trees that are not full, and an allreduce by two trees in
+//! several chunks, are at most as slow as they say.
 
 mod terms;
 
 use super::pattern::log_up;
-use super::request::{Across, Collective, Invalid, Levels};
-use super::{Algorithm, Operation};
+use super::{Across, Algorithm, Collective, Invalid, Levels, Operation};
 use terms::Terms;
 
 /// What a transfer costs.

@@ -130,6 +130,10 @@ impl Pattern for TwoTree {
         DOWN + 2
     }
 
+    fn pairs_stay(&self) -> bool {
+        true
+    }
+
     fn alike(&self) -> Range<u64> {
         steady(self.phases() + 1 - self.chunks, self.chunks)
     }

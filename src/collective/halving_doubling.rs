@@ -1,5 +1,5 @@
-//! Recursive halving and doubling (Rabenseifner; Thakur, Rabenseifner and Gropp 2005, sections 4.1,
-//! 4.2 and 4.5): steps around the patterns of [`super::recursive_doubling`].
+//! Recursive halving and doubling (Rabenseifner; Thakur, Rabenseifner and Gropp 2005): steps
+//! around the patterns of [`super::recursive_doubling`].
 
 use super::part::{Shape, Step};
 use super::recursive_doubling::{Doubling, Exchange, Fold, Folded, extra};

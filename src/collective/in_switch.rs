@@ -58,6 +58,10 @@ impl Pattern for Multicast {
         self.sends(rank)
     }
 
+    fn pairs_stay(&self) -> bool {
+        true
+    }
+
     fn alike(&self) -> Range<u64> {
         steady(2, self.chunks)
     }

@@ -12,7 +12,7 @@
 //!
 //! A broadcast run backwards is a reduction, an allgather run backwards a reduce-scatter (Chan,
 //! Heimlich, Purkayastha and van de Geijn, *Collective communication: theory, practice, and
-//! experience*, 2007, section 3), and so they are made here.
+//! experience*, 2007), and so they are made here.
 
 mod binomial_tree;
 mod bruck;
@@ -23,6 +23,7 @@ mod flat;
 mod halving_doubling;
 mod hierarchical;
 mod in_switch;
+mod invalid;
 mod names;
 mod part;
 mod pattern;
@@ -42,8 +43,9 @@ mod two_level;
 
 pub use choice::{Choice, Fabric, Generation, Library, Protocol, choose};
 pub use closed_form::{Cost, closed_form};
+pub use invalid::Invalid;
 pub use names::{Algorithm, Operation};
-pub use request::{Across, Collective, Invalid, Levels};
+pub use request::{Across, Collective, Levels};
 pub use run::Run;
 pub use schedule::Schedule;
 pub use transfer::{Block, Blocks, Content, Kind, Span, Transfer};

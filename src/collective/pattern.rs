@@ -59,6 +59,11 @@ pub(super) trait Pattern {
         0..0
     }
 
+    /// Whether the same ranks send to the same ones in all these.
+    fn pairs_stay(&self) -> bool {
+        false
+    }
+
     /// Whether the last end is a switch.
     fn switch(&self) -> bool {
         false

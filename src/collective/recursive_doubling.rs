@@ -2,7 +2,7 @@
 //!
 //! Of p ranks, where p is r more than a power of two, the first 2r are pairs: the even one of each
 //! gives what it has to the odd one, which acts for both, and gets the result (Thakur, Rabenseifner and
-//! Gropp, *Optimization of collective communication operations in MPICH*, 2005, section 4).
+//! Gropp, *Optimization of collective communication operations in MPICH*, 2005).
 
 use super::pattern::{Move, Pattern};
 use super::shards::Shards;

@@ -39,6 +39,10 @@ impl Pattern for Ring {
         Some((self.beside(rank, self.down), 0))
     }
 
+    fn pairs_stay(&self) -> bool {
+        true
+    }
+
     fn alike(&self) -> Range<u64> {
         0..self.phases()
     }
@@ -75,6 +79,10 @@ impl Pattern for Chain {
 
     fn source(&self, _phase: u64, rank: u64, _slot: u64) -> Option<(u64, u64)> {
         Some((rank.checked_sub(1)?, 0))
+    }
+
+    fn pairs_stay(&self) -> bool {
+        true
     }
 
     fn alike(&self) -> Range<u64> {

@@ -11,6 +11,8 @@ pub struct Run {
     pub phase: u64,
     /// How many.
     pub repeat: u64,
+    /// The same ranks send to the same ranks in all of them: they take the same routes.
+    pub same_pairs: bool,
     /// Transfers in each.
     pub transfers: u64,
     /// The longest [B]; others of the same phase may be a byte shorter.
@@ -52,11 +54,6 @@ impl Run {
             ..self
         }
     }
-
-    fn is_like(&self, other: &Run) -> bool {
-        let placed = Run { phase: self.phase, repeat: self.repeat, ..*other };
-        placed == *self
-    }
 }
 
 /// Runs of parts side by side, from phase `first` on; `None` where parts have not the same phases, so
@@ -77,18 +74,6 @@ pub(super) fn side_by_side(parts: &[Part], first: u64) -> Option<Vec<Run>> {
     Some(runs)
 }
 
-/// Joins neighbours that are alike.
-pub(super) fn joined(runs: Vec<Run>) -> Vec<Run> {
-    let mut joined: Vec<Run> = Vec::new();
-    for run in runs {
-        match joined.last_mut() {
-            Some(last) if last.is_like(&run) => last.repeat += run.repeat,
-            _ => joined.push(run),
-        }
-    }
-    joined
-}
-
 fn runs(part: &Part) -> Vec<Run> {
     let (phases, alike) = (part.phases(), part.pattern().alike());
     let mut runs = Vec::new();
@@ -96,7 +81,8 @@ fn runs(part: &Part) -> Vec<Run> {
     while phase < phases {
         let steady = phase == alike.start && !alike.is_empty();
         let repeat = if steady { alike.end - alike.start } else { 1 };
-        runs.push(Run { repeat, ..one(part, phase) });
+        let same_pairs = repeat == 1 || part.pattern().pairs_stay();
+        runs.push(Run { repeat, same_pairs, ..one(part, phase) });
         phase += repeat;
     }
     if part.step.backwards {
@@ -109,8 +95,17 @@ fn runs(part: &Part) -> Vec<Run> {
 fn one(part: &Part, phase: u64) -> Run {
     let pattern = part.pattern();
     let switches = u64::from(pattern.switch());
-    let mut run =
-        Run { phase, repeat: 1, transfers: 0, bytes: 0, fan: 0, sent: 0, received: 0, reduced: 0 };
+    let mut run = Run {
+        phase,
+        repeat: 1,
+        same_pairs: true,
+        transfers: 0,
+        bytes: 0,
+        fan: 0,
+        sent: 0,
+        received: 0,
+        reduced: 0,
+    };
     for end in 0..pattern.ends() {
         let is_rank = end < pattern.ends() - switches;
         count(&mut run, part, phase, end, is_rank);

@@ -2,7 +2,7 @@
 
 use super::closed_form::Cost;
 use super::part::Part;
-use super::run::{Run, joined, side_by_side};
+use super::run::{Run, side_by_side};
 use super::transfer::Transfer;
 
 /// Parts that begin in the same phase.
@@ -85,12 +85,13 @@ impl Schedule {
         }
     }
 
-    /// The phases in short, equal ones together: few however many ranks there are. `None` where groups
-    /// differ, so that ranks are not in step and only single transfers tell the time.
+    /// The phases in short, equal ones together: few however many ranks there are. Takes a look at each
+    /// rank for each of them, so keep it for the next buffer of this length. `None` where groups differ,
+    /// so that ranks are not in step and only single transfers tell the time.
     #[must_use]
     pub fn runs(&self) -> Option<Vec<Run>> {
         let stages = self.stages.iter().map(|stage| side_by_side(&stage.parts, stage.first));
-        self.in_step.then(|| Some(joined(stages.collect::<Option<Vec<_>>>()?.concat())))?
+        self.in_step.then(|| Some(stages.collect::<Option<Vec<_>>>()?.concat()))?
     }
 
     /// Time on an idle network if all ranks went from phase to phase together [s]: never shorter than

@@ -175,7 +175,7 @@ fn whatever_is_taken_can_be_done() {
 }
 
 #[test]
-fn nccl_times_across_nodes_are_those_of_its_source() {
+fn nccl_times_of_short_buffers_are_those_of_its_source() {
     let near = |found: Choice, micros: f64, bytes: u64, gigabytes: f64| {
         let expected = micros * 1e-6 + bytes as f64 / (gigabytes * 1e9);
         let found = found.seconds.expect("a model");
@@ -185,6 +185,10 @@ fn nccl_times_across_nodes_are_those_of_its_source() {
     // the network's busbw.
     let ring = nccl(Operation::Allgather, KIB, &on(16, 8));
     near(ring, 6.6 + 14.0 * 1.0 + 2.7, KIB, 92.0 / 4.0 * 16.0 / 15.0);
+    // A ring in LL128 on a node of 8: 7 steps; 8 channels of 20 GB/s.
+    let ring = nccl(Operation::Allgather, 2_850_000, &Fabric { channels: 8, ..on(8, 8) });
+    assert_eq!(ring.protocol, Some(Protocol::Ll128));
+    near(ring, 14.0 + 7.0 * 1.9, 2_850_000, 8.0 * 20.0 * 8.0 / 7.0);
     // A tree in LL, 16 nodes of 8: 7 steps inside and 4 across, up and down; 20.4 GB/s at most, 0.7 of
     // which at 8 KiB, half of that each way.
     let tree = nccl(Operation::Allreduce, 8 * KIB, &on(128, 8));

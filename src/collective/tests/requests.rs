@@ -1,6 +1,6 @@
 //! What cannot be done is refused with what to do instead.
 
-use super::super::{Across, Algorithm, Collective, Invalid, Levels, Operation};
+use super::super::{Across, Algorithm, Collective, Invalid, Levels, Library, Operation};
 
 fn ring() -> Collective {
     Collective::new(Operation::Allreduce, Algorithm::Ring, 8, 1_000)
@@ -21,6 +21,9 @@ fn names_are_read_back() {
         let kebab = algorithm.name().chars().all(|c| c.is_ascii_lowercase() || c == '-');
         assert!(kebab, "{}", algorithm.name());
     }
+    assert!(Library::ALL.iter().all(|&library| Library::parse(library.name()) == Some(library)));
+    assert!(Across::ALL.iter().all(|&across| Across::parse(across.name()) == Some(across)));
+    assert_eq!((Library::parse("mpi"), Across::parse("all")), (None, None));
     assert_eq!((Operation::parse("Ring"), Algorithm::parse("")), (None, None));
 }
 

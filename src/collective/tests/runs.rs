@@ -23,7 +23,14 @@ fn counted(schedule: &Schedule, phase: u64) -> Run {
     let most = |of: &[u64]| of[..ranks].iter().copied().max().unwrap_or(0);
     let (fan, sent, received, reduced) =
         (most(&out).max(most(&into)), most(&sent), most(&received), most(&reduced));
-    Run { phase, repeat: 1, transfers, bytes, fan, sent, received, reduced }
+    Run { phase, repeat: 1, same_pairs: true, transfers, bytes, fan, sent, received, reduced }
+}
+
+/// Who sends to whom.
+fn pairs(schedule: &Schedule, phase: u64) -> Vec<(u32, u32)> {
+    let mut pairs: Vec<_> = schedule.transfers(phase).map(|t| (t.from, t.to)).collect();
+    pairs.sort_unstable();
+    pairs
 }
 
 fn check(collective: &Collective) {
@@ -34,7 +41,8 @@ fn check(collective: &Collective) {
         assert_eq!(run.phase, next, "{collective:?}");
         for phase in run.phase..run.phase + run.repeat {
             let counted = counted(&schedule, phase);
-            let expected = Run { phase: run.phase, repeat: run.repeat, ..counted };
+            let expected =
+                Run { phase: run.phase, repeat: run.repeat, same_pairs: run.same_pairs, ..counted };
             let unequal = !collective.bytes.is_multiple_of(64);
             // Where parts differ by a byte, a run tells the longest.
             let near = |run: u64, counted: u64| run >= counted && run - counted <= 64;
@@ -45,6 +53,9 @@ fn check(collective: &Collective) {
             assert!(*run == expected || unequal && alike, "{collective:?} {run:?} {counted:?}");
         }
         next += run.repeat;
+        let same =
+            (run.phase..next).all(|phase| pairs(&schedule, phase) == pairs(&schedule, run.phase));
+        assert_eq!(run.same_pairs, same, "{collective:?} {run:?}");
     }
     assert_eq!(next, schedule.phases(), "{collective:?}");
     let (time, in_step) = (execute(&schedule, &COST), schedule.in_step(&COST).expect("has runs"));
