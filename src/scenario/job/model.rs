@@ -8,6 +8,7 @@ use crate::scenario::check::Check;
 use crate::scenario::distribution::settings::{Jitter, factor};
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
+use crate::scenario::names::choose;
 use crate::scenario::number::{Amount, Count};
 use crate::scenario::profile::step_law;
 use crate::scenario::sync::Gradient;
@@ -96,8 +97,8 @@ impl<'de> serde::Deserialize<'de> for ModelName {
                 let known = catalogue::MODELS.into_iter().find(|name| *name == text);
                 if trainable.is_none() && known.is_none() {
                     let names: Vec<&str> = ModelName::all().into_iter().collect();
-                    let names = names.join(", ");
-                    return Err(E::custom(format!("unknown model {text:?}\nwrite one of {names}")));
+                    let remedy = choose(text, &names);
+                    return Err(E::custom(format!("unknown model {text:?}\n{remedy}")));
                 }
                 Ok(ModelName { trainable, known })
             }
