@@ -35,6 +35,13 @@ impl Check<'_> {
         self.document.children(at).first().copied().unwrap_or(at)
     }
 
+    /// A key has no effect where it is written.
+    pub(super) fn no_effect<T>(self, field: &Field<T>, why: &str) {
+        if let Some(at) = field.at {
+            self.remark(format!("`{}` has no effect: {why}.", self.document.path(at)));
+        }
+    }
+
     /// The value of a key that `table` must have.
     pub(super) fn required<'f, T>(
         self,

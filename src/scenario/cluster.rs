@@ -203,8 +203,8 @@ struct PageCacheSettings {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct IntraSettings {
-    /// "shared": one link for all GPUs; "switch": each has a port of this bandwidth in each direction;
-    /// "ring": each has such a link to the next (default: "shared").
+    /// For gradients, "shared": one link for all GPUs; "switch": each has a port of this bandwidth in each
+    /// direction; "ring": each has such a link to the next (default: "shared", as activations always do).
     kind: Field<IntraKind>,
     /// Bandwidth (default: infinite).
     bandwidth: Field<Positive<Bandwidth>>,

@@ -31,7 +31,7 @@ impl World<'_> {
     }
 
     /// Asks for the next bytes of the current sample; true if none are missing.
-    #[inline]
+    #[inline(always)]
     fn fetch(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &mut self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
@@ -225,7 +225,7 @@ impl World<'_> {
     }
 
     /// The bytes of a request are the worker's; true if the sample is complete.
-    #[inline]
+    #[inline(always)]
     pub(super) fn received(&mut self, clock: &mut Clock, w: u32) -> bool {
         let loader = &self.loaders[self.workers[w as usize].loader as usize];
         let layout = loader.source.layout;

@@ -95,6 +95,8 @@ fn storage_that_is_not_emulated_is_refused() {
     let kept = ("job.decoded_cache", "{ capacity = \"1 MB\" }");
     let decode = ("job.loader.tf-queue.decode", "\"1 us\"");
     refused(&[kept, decode], "leave out `decoded_cache`");
+    let sync = ("job.sync", "{ allreduce = { gradients = \"1 MB\" } }");
+    refused(&[sync], "leave out `sync`");
 }
 
 #[test]

@@ -268,6 +268,11 @@ fn what_cannot_be_added_up_is_refused_with_a_remedy() {
         let found = wrong(sync, from, to);
         assert!(found.contains(what), "{sync} {to}: {found}");
     }
+    let idle = "precision = \"fp16\"\nchunk = \"1 MB\"\ninner = \"ring\"\nouter = \"ring\"";
+    let remarks = written(&text(2, 1, idle), &[]).remarks.join("\n");
+    for key in ["precision", "chunk", "inner", "outer"] {
+        assert!(remarks.contains(&format!("{key}` has no effect")), "{key}: {remarks}");
+    }
     let alone = written(&text(1, 1, ""), &[]).remarks.join("\n");
     assert!(alone.contains("`sync` has no effect"), "{alone}");
 }

@@ -3,7 +3,7 @@
 use super::decode::{self, DecodeSettings};
 use super::generator::GeneratorSettings;
 use super::settings::{ResolvedLoader, optional};
-use super::workers::{Workers, remark};
+use super::workers::Workers;
 use super::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
 use crate::scenario::Dataset;
 use crate::scenario::check::Check;
@@ -76,7 +76,7 @@ impl Keras {
         };
         let last_buffer = self.max_queue_size.at.or(self.workers.at);
         if workers == 0 {
-            remark(check, &self.generator, "there are no workers");
+            check.no_effect(&self.generator, "there are no workers");
         } else if let Some((at, generator)) = self.generator.given() {
             let graph = generator.graph(check, at, stage, queue, batch);
             return Some(ResolvedLoader { graph, last_buffer });
@@ -102,7 +102,7 @@ impl Keras {
         let processes = match self.generator.get() {
             Some(generator) => {
                 let why = "`generator.processes` says what workers are";
-                remark(check, &self.use_multiprocessing, why);
+                check.no_effect(&self.use_multiprocessing, why);
                 generator.processes()
             }
             None => self.use_multiprocessing.get().copied().unwrap_or(false),
@@ -110,7 +110,7 @@ impl Keras {
         // Without workers the trainer hands nothing over to itself.
         let (none, threads) = (workers == 0, workers == 0 || !processes);
         if none && self.generator.get().is_none() {
-            remark(check, &self.use_multiprocessing, "there are no workers");
+            check.no_effect(&self.use_multiprocessing, "there are no workers");
         }
         Workers { none, threads, gil: &self.gil, ipc: &self.ipc }
     }

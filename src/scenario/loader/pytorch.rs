@@ -3,7 +3,7 @@
 use super::decode::{self, DecodeSettings};
 use super::pin::{PinSettings, copying, pinning};
 use super::settings::{ResolvedLoader, optional};
-use super::workers::{Workers, remark};
+use super::workers::Workers;
 use super::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
 use crate::scenario::Dataset;
 use crate::scenario::check::Check;
@@ -141,7 +141,7 @@ impl Pytorch {
         let told = [(&self.in_order, false), (&self.iterable, true)];
         for (field, unlike) in told {
             if field.get() == Some(&unlike) {
-                remark(check, field, "one worker makes all batches, one after the other");
+                check.no_effect(field, "one worker makes all batches, one after the other");
             }
         }
     }

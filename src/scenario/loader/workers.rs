@@ -24,14 +24,14 @@ impl Workers<'_> {
     /// effect is remarked.
     pub(super) fn lock(&self, check: Check<'_>) -> f64 {
         if self.none {
-            remark(check, self.ipc, "there are no workers");
+            check.no_effect(self.ipc, "there are no workers");
         } else if self.threads {
-            remark(check, self.ipc, "threads share the trainer's memory");
+            check.no_effect(self.ipc, "threads share the trainer's memory");
         }
         if self.threads {
             return self.gil.get().map_or(0.0, |share| share.0);
         }
-        remark(check, self.gil, "processes have an interpreter each");
+        check.no_effect(self.gil, "processes have an interpreter each");
         0.0
     }
 
@@ -39,12 +39,5 @@ impl Workers<'_> {
     pub(super) fn hand_over(&self) -> Option<Operation> {
         let rate = self.ipc.get().filter(|_| !self.threads)?;
         Some(Operation::Memcpy(1.0 / rate.0))
-    }
-}
-
-/// A key that is written has no effect.
-pub(super) fn remark<T>(check: Check<'_>, field: &Field<T>, why: &str) {
-    if let Some(at) = field.at {
-        check.remark(format!("`{}` has no effect: {why}.", check.document.path(at)));
     }
 }

@@ -118,6 +118,7 @@ impl AlgorithmName {
 
 impl AllreduceSettings {
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
+        self.remark(check, of);
         let gradients = self.gradients(check, at, of)?;
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
         Some(Sync {
@@ -127,6 +128,26 @@ impl AllreduceSettings {
             transport,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Flow),
         })
+    }
+
+    /// What is written beside something that makes it idle.
+    fn remark(&self, check: Check<'_>, of: &OfModel) {
+        if self.gradients.is_written() {
+            check.no_effect(&self.precision, "`gradients` says how many bytes are sent");
+        } else if !of.gradients.is_empty() {
+            check.no_effect(&self.tensors, "the catalogue knows the model's layers");
+            check.no_effect(&self.backward, "the catalogue knows the model's layers");
+        }
+        match self.algorithm.get() {
+            None | Some(AlgorithmName::Auto) => {
+                check.no_effect(&self.chunk, "the library says how long pieces are");
+            }
+            Some(_) => check.no_effect(&self.library, "`algorithm` says how"),
+        }
+        if self.algorithm.get() != Some(&AlgorithmName::Hierarchical) {
+            check.no_effect(&self.inner, "`algorithm` is not \"hierarchical\"");
+            check.no_effect(&self.outer, "`algorithm` is not \"hierarchical\"");
+        }
     }
 
     fn gradients(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Vec<Gradient>> {

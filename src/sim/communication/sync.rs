@@ -163,6 +163,7 @@ impl World<'_> {
     }
 
     /// What job copy `j` does with the bucket at hand has got on.
+    #[inline(never)]
     pub(in crate::sim) fn reduction_waited(&mut self, clock: &mut Clock, j: u32) {
         let Some(sync) = &mut self.jobs[j as usize].sync else { return };
         if sync.stage == Stage::Reducing {
@@ -195,12 +196,14 @@ impl World<'_> {
     }
 
     /// Message `m` has waited.
+    #[inline(never)]
     pub(in crate::sim) fn message_waited(&mut self, clock: &mut Clock, m: u32) {
         let j = self.messages.job(m);
         self.exchange(clock, j, |exchange, around| exchange.waited(around, m));
     }
 
     /// The bytes of message `m` are there.
+    #[inline(never)]
     pub(in crate::sim) fn message_moved(&mut self, clock: &mut Clock, m: u32) {
         let j = self.messages.job(m);
         self.exchange(clock, j, |exchange, around| exchange.moved(around, m));
