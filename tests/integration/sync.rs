@@ -246,6 +246,8 @@ fn what_cannot_be_added_up_is_refused_with_a_remedy() {
             "a level has an algorithm of its own",
         ),
         ("transport.nccl.efficiency = 0", "", "", "nothing of the links becomes payload"),
+        ("transport.nccl.efficiency = 1e-320", "", "", "nothing of the links becomes payload"),
+        ("algorithm = \"double-binary-tree\"\nchunk = \"1 B\"", "", "", "fidelity = \"analytic\""),
         (
             "",
             "loader.in-memory = {}",

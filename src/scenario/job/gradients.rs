@@ -6,7 +6,7 @@ use crate::collective::{Fabric, Generation};
 use crate::scenario::{Cluster, IntraKind};
 
 /// Most messages of a step that is followed transfer by transfer.
-const MOST_MESSAGES: f64 = 1e9;
+const MOST_MESSAGES: f64 = 2e8;
 
 impl Job {
     /// Model copies of a job copy, which add their gradients up.

@@ -7,6 +7,9 @@ use crate::units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+/// Least share of links that becomes payload.
+const LEAST_EFFICIENCY: f64 = 1e-6;
+
 /// What a transfer costs beside its bytes on the links.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transport {
@@ -102,12 +105,8 @@ pub(super) fn resolve(
     let seconds = |time: &Field<Amount<Time>>, or: f64| time.get().map_or(or, |time| time.0);
     let rate = |rate: &Field<Positive<Bandwidth>>| rate.get().map_or(f64::INFINITY, |rate| rate.0);
     let efficiency = costs.efficiency.get().map_or(1.0, |share| share.0);
-    if let (Some((at, _)), true) = (costs.efficiency.given(), efficiency <= 0.0) {
-        check.wrong(
-            at,
-            "nothing of the links becomes payload",
-            "write a share above 0, such as 0.8",
-        );
+    if let (Some((at, _)), true) = (costs.efficiency.given(), efficiency < LEAST_EFFICIENCY) {
+        check.wrong(at, "nothing of the links becomes payload", "write at least 1e-6, such as 0.8");
         return None;
     }
     Some(Transport {
