@@ -29,6 +29,16 @@ struct Timer<E> {
     event: Option<E>,
 }
 
+/// A queue of events, the first and the last of which have these keys.
+#[derive(Debug, Clone)]
+struct Lane<E> {
+    /// [`NO_KEY`] if there is none.
+    head: Key,
+    /// Of the latest one that came in, whether or not it has happened.
+    tail: Key,
+    events: VecDeque<(Key, E)>,
+}
+
 /// Future events in order of time; events of one instant in order of scheduling, whichever
 /// way they came in.
 #[derive(Debug, Clone)]
@@ -41,10 +51,11 @@ pub struct Calendar<E> {
     timers: Heap<Key, TimerId>,
     timer_slots: Vec<Timer<E>>,
     free_slots: Vec<u32>,
-    lanes: Vec<VecDeque<(Key, E)>>,
-    /// Key of each lane's first event. Lanes are few: all are looked at when one has moved on.
-    lane_heads: Vec<Key>,
+    /// Lanes are few: all are looked at when one has moved on.
+    lanes: Vec<Lane<E>>,
     first_lane: usize,
+    /// Key of its first event.
+    lane_key: Key,
     in_lanes: usize,
 }
 
@@ -70,8 +81,8 @@ impl<E: Copy> Calendar<E> {
             timer_slots: Vec::new(),
             free_slots: Vec::new(),
             lanes: Vec::new(),
-            lane_heads: Vec::new(),
             first_lane: 0,
+            lane_key: NO_KEY,
             in_lanes: 0,
         }
     }
@@ -125,8 +136,7 @@ impl<E: Copy> Calendar<E> {
     /// A new queue for events that are scheduled in order of time, such as those after one
     /// constant delay. Such an event costs no heap operation.
     pub fn lane(&mut self) -> LaneId {
-        self.lanes.push(VecDeque::new());
-        self.lane_heads.push(NO_KEY);
+        self.lanes.push(Lane { head: NO_KEY, tail: 0, events: VecDeque::new() });
         LaneId(self.lanes.len() as u32 - 1)
     }
 
@@ -135,18 +145,17 @@ impl<E: Copy> Calendar<E> {
     pub fn schedule_in(&mut self, lane: LaneId, at: Time, event: E) {
         let key = self.key(at);
         let queue = &mut self.lanes[lane.0 as usize];
-        match queue.back() {
-            Some(&(last, _)) => assert!(last < key, "a lane's events are scheduled in order"),
-            None => {
-                self.lane_heads[lane.0 as usize] = key;
-                if key < self.lane_heads[self.first_lane] {
-                    self.first_lane = lane.0 as usize;
-                }
-                self.next = self.next.min(key);
-            }
-        }
-        queue.push_back((key, event));
+        assert!(queue.tail < key, "a lane's events are scheduled in order");
+        queue.tail = key;
+        queue.events.push_back((key, event));
         self.in_lanes += 1;
+        if queue.head == NO_KEY {
+            queue.head = key;
+            if key < self.lane_key {
+                (self.lane_key, self.first_lane) = (key, lane.0 as usize);
+            }
+            self.next = self.next.min(key);
+        }
     }
 
     /// The instant of the next event.
@@ -169,7 +178,7 @@ impl<E: Copy> Calendar<E> {
             return None;
         }
         self.now = time_of(next);
-        let event = if next == self.lane_key() {
+        let event = if next == self.lane_key {
             self.pop_lane()?
         } else if next == self.heap_key() {
             self.heap.pop()?.1
@@ -182,7 +191,7 @@ impl<E: Copy> Calendar<E> {
 
     #[inline]
     fn find_next(&mut self) {
-        self.next = self.lane_key().min(self.heap_key()).min(self.timer_key());
+        self.next = self.lane_key.min(self.heap_key()).min(self.timer_key());
     }
 
     #[inline]
@@ -203,20 +212,15 @@ impl<E: Copy> Calendar<E> {
     }
 
     #[inline]
-    fn lane_key(&self) -> Key {
-        self.lane_heads.get(self.first_lane).copied().unwrap_or(NO_KEY)
-    }
-
-    #[inline]
     fn pop_lane(&mut self) -> Option<E> {
         let lane = &mut self.lanes[self.first_lane];
-        let (_, event) = lane.pop_front()?;
+        let (_, event) = lane.events.pop_front()?;
         self.in_lanes -= 1;
-        self.lane_heads[self.first_lane] = lane.front().map_or(NO_KEY, |entry| entry.0);
-        let mut first = NO_KEY;
-        for (lane, &head) in self.lane_heads.iter().enumerate() {
-            if head < first {
-                (first, self.first_lane) = (head, lane);
+        lane.head = lane.events.front().map_or(NO_KEY, |entry| entry.0);
+        self.lane_key = NO_KEY;
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if lane.head < self.lane_key {
+                (self.lane_key, self.first_lane) = (lane.head, number);
             }
         }
         Some(event)

@@ -298,13 +298,14 @@ impl Core {
             self.touched_clocks.push(clock);
         }
         let value = c.at(self.now);
-        while let Some(group) = self.ripe.pop() {
+        for &group in &self.ripe {
             let g = &mut self.groups[group as usize];
             g.sweep(value, limit, &mut self.slots, &mut self.done);
             if g.mark() {
                 self.dirty.push(group);
             }
         }
+        self.ripe.clear();
     }
 
     /// Stops a flow; gives the work left.

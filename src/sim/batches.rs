@@ -5,7 +5,6 @@ use crate::engine::Time;
 
 use super::device::State;
 use super::event::Clock;
-use super::workers::Item;
 use super::world::World;
 
 impl World<'_> {
@@ -49,12 +48,20 @@ impl World<'_> {
         }
     }
 
-    /// Worker `w` has made `item` for the trainer of loader `l`.
-    pub(super) fn deliver(&mut self, clock: &mut Clock, l: u32, w: u32, item: Item) {
+    /// Worker `w` has made so many samples, of input `sequence`, for the trainer of loader `l`.
+    #[inline]
+    pub(super) fn deliver(
+        &mut self,
+        clock: &mut Clock,
+        l: u32,
+        w: u32,
+        sequence: u64,
+        samples: u64,
+    ) {
         let Some(requests) = &mut self.loaders[l as usize].requests else {
-            return self.enqueue(clock, l, w, item.samples.into());
+            return self.enqueue(clock, l, w, samples);
         };
-        requests.finish(clock.now, item.sequence);
+        requests.finish(clock.now, sequence);
         while let Some(requests) = &mut self.loaders[l as usize].requests
             && let Some(samples) = requests.hand_out()
         {

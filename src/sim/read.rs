@@ -2,11 +2,12 @@
 
 use crate::random::Purpose;
 use crate::report::Cause;
-use crate::scenario::{Layout, ReadCpu};
+use crate::scenario::Layout;
 
 mod mount;
 mod one_file;
 mod own;
+mod plain;
 mod row_groups;
 mod source;
 
@@ -23,8 +24,11 @@ impl World<'_> {
     #[inline]
     pub(super) fn begin_read(&mut self, clock: &mut Clock, w: u32) -> bool {
         self.locate(w);
-        let loader = self.workers[w as usize].loader;
-        if self.loaders[loader as usize].decoded.is_some() && self.is_decoded(w) {
+        let loader = &self.loaders[self.workers[w as usize].loader as usize];
+        if loader.plain {
+            return self.fetch_plain(clock, w);
+        }
+        if loader.decoded.is_some() && self.is_decoded(w) {
             return true;
         }
         self.fetch(clock, w)
@@ -175,6 +179,9 @@ impl World<'_> {
     pub(super) fn first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
+        if loader.plain {
+            return self.transfer_plain(clock, w);
+        }
         let bytes = worker.request;
         let shard = matches!(loader.source.layout, Layout::Shards { .. });
         let (hit, mount) = (worker.origin == Origin::PageCache, self.mount_of(w));
@@ -193,13 +200,18 @@ impl World<'_> {
     }
 
     /// The bytes of a request have come; true if the sample is complete.
-    #[inline]
+    #[inline(always)]
     pub(super) fn transferred(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let mount = self.mount_of(w);
-        if mount.cpu == ReadCpu::default() && mount.alone == 0.0 {
-            return self.received(clock, w);
+        if self.loaders[self.workers[w as usize].loader as usize].plain {
+            return self.file_read(w);
         }
-        self.receive(clock, w)
+        self.take_in(clock, w)
+    }
+
+    /// The same where there is more to it.
+    fn take_in(&mut self, clock: &mut Clock, w: u32) -> bool {
+        let mount = self.mount_of(w);
+        if mount.costs_cpu() { self.receive(clock, w) } else { self.received(clock, w) }
     }
 
     /// The bytes of a request that costs time of a core have come; true if the sample is complete.

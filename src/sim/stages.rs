@@ -143,18 +143,17 @@ impl World<'_> {
     fn put(&mut self, clock: &mut Clock, s: u32, w: u32) {
         let worker = &mut self.workers[w as usize];
         worker.phase = Phase::Ready;
-        let item = Item { worker: w, ..worker.item };
         let stage = &mut self.stages[s as usize];
         stage.hand_over.pass();
         match stage.next {
             Some(next) => {
-                let last = stage.hand_over.put(item);
+                let last = stage.hand_over.put(Item { worker: w, ..worker.item });
                 self.wake(next, w);
                 while last && self.wake(next, w) {}
             }
             None => {
-                let loader = stage.loader;
-                self.deliver(clock, loader, w, item);
+                let (loader, Item { sequence, samples, .. }) = (stage.loader, worker.item);
+                self.deliver(clock, loader, w, sequence, samples.into());
             }
         }
     }

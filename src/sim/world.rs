@@ -128,6 +128,9 @@ pub(super) struct LoaderRun {
     pub(super) source: Source,
     /// Whether anything keeps what is read: a page cache, a tier, or samples as decoding leaves them.
     pub(super) keeps: bool,
+    /// Whether each sample is a file of its own that one request brings from the storage, past nothing
+    /// that keeps, divides or delays it in a way of its own.
+    pub(super) plain: bool,
     /// Whether workers may have to rest though there is input: how many work is tuned, or they sleep.
     pub(super) rests: bool,
     /// The node's page cache, if the loader reads through one.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::account::{HandOver, Polling, Queue, Requests, Tuner};
 use crate::fluid::Use;
 use crate::random::FileOrder;
-use crate::scenario::{Dataset, Job};
+use crate::scenario::{Dataset, Job, Layout};
 use crate::sim::read::{Mount, ShardCursor, Source};
 use crate::sim::stages::StageRun;
 use crate::sim::workers::{Cores, Worker};
@@ -17,6 +17,11 @@ use super::job::JobCopy;
 use super::medium::{Medium, Rest};
 use super::mount::Client;
 use super::work::operations_of;
+
+/// Whether each sample is a file that one request fetches.
+fn is_plain(dataset: &Dataset) -> bool {
+    matches!(dataset.layout, Layout::FilePerSample) && dataset.ranges.is_none()
+}
 
 impl Builder<'_, '_> {
     /// Adds loader number `rank` of a job copy; its tracks belong to `process`.
@@ -32,12 +37,14 @@ impl Builder<'_, '_> {
         let (cached, decoded) = (self.cached(job), self.decoded(copy));
         let polling = Polling::of(job).map(Box::new);
         let tuner = Tuner::of(job).map(Box::new);
+        let keeps = cached.is_some() || tiers.is_some() || decoded.is_some();
         let loader = LoaderRun {
             job: copy.number,
             rank,
             nodes: job.loaders(),
             source: Source::new(dataset, job.dataset, order),
-            keeps: cached.is_some() || tiers.is_some() || decoded.is_some(),
+            keeps,
+            plain: !keeps && mount.is_plain() && is_plain(dataset),
             rests: tuner.is_some() || polling.is_some(),
             mount,
             cached,

@@ -47,6 +47,20 @@ pub(in crate::sim) struct Striped {
 }
 
 impl Mount {
+    /// Whether a request is an operation, a delay and a transfer at most.
+    pub(in crate::sim) fn is_plain(&self) -> bool {
+        self.striped.is_none()
+            && self.limiter.is_none()
+            && self.own == Own::None
+            && !self.costs_cpu()
+    }
+
+    /// Whether bytes that have come cost time of a core.
+    #[inline]
+    pub(super) fn costs_cpu(&self) -> bool {
+        self.cpu != ReadCpu::default() || self.alone != 0.0
+    }
+
     /// The bytes' way; number `way` of those to targets.
     #[inline]
     pub(in crate::sim) fn way(&self, way: u32) -> Option<GroupId> {

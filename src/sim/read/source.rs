@@ -110,13 +110,12 @@ impl World<'_> {
             Layout::FilePerSample | Layout::OneFile { .. } => {
                 let place = worker.item.first + worker.sample as u64;
                 worker.position = place * nodes + rank;
-                let placed = loader.cached.is_some()
-                    || loader.tiers.is_some()
-                    || loader.decoded.is_some()
-                    || loader.mount.striped.is_some();
-                let placed = placed || matches!(loader.mount.own, Own::Arm(_));
-                let epochs = !matches!(source.layout, Layout::FilePerSample);
-                if sizes.need_order() || placed || epochs {
+                let placed = !loader.plain
+                    && (loader.keeps
+                        || loader.mount.striped.is_some()
+                        || matches!(loader.mount.own, Own::Arm(_))
+                        || !matches!(source.layout, Layout::FilePerSample));
+                if placed || sizes.need_order() {
                     let file = source.order.at(place, job, &self.streams);
                     worker.unit = loader.cached.as_ref().map_or(0, |used| used.units.of(file, 0));
                     worker.file = file;
