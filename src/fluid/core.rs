@@ -169,7 +169,8 @@ impl Core {
         self.sequence += 1;
         let sequence = self.sequence;
         let g = &mut self.groups[group as usize];
-        let key = g.value(&self.clocks, now) + work * g.per_weight;
+        let value = g.value(&self.clocks, now);
+        let key = value + work * g.per_weight;
         let slot = Slot { generation: 0, group, count, sequence, key };
         let flow = occupy(&mut self.slots, &mut self.free, slot);
         if work == 0.0 {
@@ -178,7 +179,7 @@ impl Core {
             return flow;
         }
         g.flows.push(key, Ticket { slot: flow.slot, generation: flow.generation });
-        g.active += count;
+        g.count_in(now, value, count);
         if g.mark() {
             self.dirty.push(group);
         }
@@ -297,10 +298,9 @@ impl Core {
         if c.touch() {
             self.touched_clocks.push(clock);
         }
-        let value = c.at(self.now);
         for &group in &self.ripe {
             let g = &mut self.groups[group as usize];
-            g.sweep(value, limit, &mut self.slots, &mut self.done);
+            g.sweep(self.now, limit, &mut self.slots, &mut self.done);
             if g.mark() {
                 self.dirty.push(group);
             }
@@ -323,7 +323,7 @@ impl Core {
         }
         let value = self.value(s.group);
         let g = &mut self.groups[s.group as usize];
-        g.active -= s.count;
+        g.count_out(now, value, s.count);
         g.cancelled += 1;
         if 2 * g.cancelled as usize > g.flows.len() + 16 {
             let slots = &self.slots;
@@ -381,13 +381,12 @@ impl Core {
     pub(super) fn rebase(&mut self) {
         self.rebased = self.now;
         for at in 0..self.groups.len() as u32 {
-            let (value, now) = (self.value(at), self.now);
+            let value = self.value(at);
             let g = &mut self.groups[at as usize];
             if g.home == NONE {
                 continue;
             }
-            g.add_up(now, value, 0.0);
-            g.offset = 0.0;
+            g.rebase(value);
             let to = |key: f64| (key - value).max(0.0);
             g.flows.rekey(to);
             g.head = to(g.head);

@@ -92,14 +92,14 @@ pub(super) struct Group {
     tally: Tally,
 }
 
-/// What a group has done.
+/// What a group has done: what each flow had at its end, less what it had at its start, so that only
+/// starts and ends change it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
+    /// Of the group's value, times weight.
     work: f64,
-    /// Active flows, summed over time [ps].
-    flow_ps: f64,
-    value: f64,
-    since: Time,
+    /// Of the time [ps].
+    flow_ps: i128,
 }
 
 impl Group {
@@ -138,12 +138,12 @@ impl Group {
         !std::mem::replace(&mut self.dirty, true)
     }
 
-    /// Moves the flows that are done, now that the clock is at `value` and keys up to `limit` are
-    /// due, from the heap to `done`.
+    /// Moves the flows that are done at `now`, where the clock's keys up to `limit` are due, from the
+    /// heap to `done`.
     #[inline]
     pub(super) fn sweep(
         &mut self,
-        value: f64,
+        now: Time,
         limit: f64,
         slots: &mut [Slot],
         done: &mut Vec<(u64, u32)>,
@@ -158,8 +158,7 @@ impl Group {
                 continue;
             }
             slot.key = DONE;
-            self.active -= slot.count;
-            self.credit(f64::from(slot.count) * self.weight * (key - (value + self.offset)));
+            self.count_out(now, key, slot.count);
             done.push((slot.sequence, ticket.slot));
         }
     }
@@ -182,24 +181,31 @@ impl Group {
         if alone < self.ceiling { (alone, self.path.clock) } else { (self.ceiling, self.clock) }
     }
 
+    /// So many flows start, where the group's own value is `value`.
+    #[inline]
+    pub(super) fn count_in(&mut self, now: Time, value: f64, flows: u32) {
+        self.active += flows;
+        self.tally.work -= f64::from(flows) * self.weight * value;
+        self.tally.flow_ps -= i128::from(now.0) * i128::from(flows);
+    }
+
+    /// So many flows end, which have come to `value`.
+    #[inline]
+    pub(super) fn count_out(&mut self, now: Time, value: f64, flows: u32) {
+        self.active -= flows;
+        self.tally.work += f64::from(flows) * self.weight * value;
+        self.tally.flow_ps += i128::from(now.0) * i128::from(flows);
+    }
+
     /// Work done and flow-picoseconds up to `now`, when the group's own value is `value`.
     pub(super) fn done(&self, now: Time, value: f64) -> (f64, f64) {
-        let (flows, tally) = (f64::from(self.settled), &self.tally);
-        let rise = if self.settled > 0 { value - tally.value } else { 0.0 };
-        let work = tally.work + flows * self.weight * rise;
-        (work, tally.flow_ps + flows * now.since(tally.since).0 as f64)
+        let flow_ps = self.tally.flow_ps + i128::from(now.0) * i128::from(self.active);
+        (self.tally.work + f64::from(self.active) * self.weight * value, flow_ps as f64)
     }
 
-    /// Adds up to `now`, from where the next count of flows, or the next origin, holds.
-    #[inline]
-    pub(super) fn add_up(&mut self, now: Time, value: f64, next: f64) {
-        let (work, flow_ps) = self.done(now, value);
-        self.tally = Tally { work, flow_ps, value: next, since: now };
-    }
-
-    /// Work that the clock has not counted: what was done at once, less what was rounded up.
-    #[inline]
-    pub(super) fn credit(&mut self, work: f64) {
-        self.tally.work += work;
+    /// The group's own value, now `value`, is counted from a new origin.
+    pub(super) fn rebase(&mut self, value: f64) {
+        self.offset = 0.0;
+        self.tally.work += f64::from(self.active) * self.weight * value;
     }
 }

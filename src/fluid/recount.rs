@@ -63,8 +63,6 @@ impl Core {
         }
         let clock = &mut self.clocks[home as usize];
         clock.target = level;
-        let value = clock.advance(self.now) + g.offset;
-        g.add_up(self.now, value, value);
         g.settled = g.active;
         g.dirty = false;
         g.stale = true;
@@ -84,9 +82,7 @@ impl Core {
 
     /// From now on so many flows are active.
     fn resettle(&mut self, group: u32, flows: u32) {
-        let value = self.value(group);
         let g = &mut self.groups[group as usize];
-        g.add_up(self.now, value, value);
         g.settled = flows;
         g.dirty = false;
         g.stale = false;

@@ -83,9 +83,7 @@ impl Core {
             return self.refresh_head(group);
         }
         self.freshen(group);
-        let value = self.value(group);
         let g = &mut self.groups[group as usize];
-        g.add_up(self.now, value, value);
         g.settled = after;
         if before > 0 && after > 0 {
             self.reload(group, before, after);
@@ -422,7 +420,6 @@ impl Core {
         let g = &mut self.groups[group as usize];
         assert!(g.flows.is_empty(), "a group without active flows has none");
         g.offset = 0.0;
-        g.add_up(self.now, 0.0, 0.0);
     }
 
     fn leave_home(&mut self, group: u32) {
