@@ -35,6 +35,7 @@ mod python_random;
 mod ranks;
 mod readahead;
 mod refusals;
+mod root;
 mod runs;
 mod samplers;
 mod scaling;

@@ -49,8 +49,8 @@ impl Rules<'_> {
         }
         let fabric = job.fabric(cluster);
         let mut messages = 0.0;
-        for bucket in &sync.buckets {
-            match sync.reduction.collective(bucket.bytes, &fabric).schedule() {
+        for (operation, way, bytes) in sync.sent() {
+            match way.collective(operation, bytes, &fabric).schedule() {
                 Ok(schedule) => messages += schedule.phases() as f64 * f64::from(fabric.ranks),
                 Err(error) => {
                     let remedy = "write `algorithm = \"ring\"`, or other nodes and copies";

@@ -159,17 +159,19 @@ impl ModelSettings {
     }
 
     /// Its gradients in 32 bits, where its layers are known: there after the backward pass of their layer, which takes
-    /// a share of the step by its arithmetic.
+    /// a share of the step by its arithmetic, as does the forward pass up to there.
     fn gradients(&self) -> Vec<Gradient> {
         let known = self.catalogue.get().and_then(|model| model.known);
         let Some(model) = known.and_then(catalogue::model) else { return Vec::new() };
         let total = (model.flops() + model.backward_flops()) as f64;
-        let mut done = model.flops();
+        let (mut done, mut ahead) = (model.flops(), model.flops());
         let gradients = model.layers.iter().rev().map(|layer| {
             done += layer.backward_flops();
+            ahead -= layer.flops;
             // What has no arithmetic of its own scales and shifts.
             let tensors = if layer.flops == 0 { 2 } else { 1 };
-            Gradient { bytes: 4.0 * layer.parameters as f64, tensors, ready: done as f64 / total }
+            let (bytes, ready) = (4.0 * layer.parameters as f64, done as f64 / total);
+            Gradient { bytes, tensors, ready, needed: ahead as f64 / total }
         });
         gradients.filter(|gradient| gradient.bytes > 0.0).collect()
     }
