@@ -14,6 +14,7 @@ mod conformance;
 mod conservation;
 mod cpu;
 mod dali;
+mod device_memory;
 mod endless;
 mod faults;
 mod fletcher;

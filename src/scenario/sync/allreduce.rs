@@ -22,7 +22,8 @@ pub(in crate::scenario) struct AllreduceSettings {
     gradients: Field<Positive<Size>>,
     /// Tensors that they are in, of equal size (default: 1).
     tensors: Field<Count<1, MOST_TENSORS>>,
-    /// In which floats the catalogue's gradients are reduced: "fp32" or "fp16" (default: "fp32").
+    /// In which floats the catalogue's gradients are reduced: "fp32" or "fp16" (default: in those of
+    /// `model.precision`).
     precision: Field<Precision>,
     /// Share of a step that backward takes, of gradients that are given (default: 2/3).
     backward: Field<Share>,

@@ -1,6 +1,7 @@
 //! Gradients in the order in which backward makes them, and the buckets that they are reduced in.
 
 use super::transport::Latencies;
+use crate::catalogue::Precision;
 
 /// Gradients that are reduced together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,8 +62,10 @@ impl Gradient {
 /// What is known of the model whose gradients they are.
 #[derive(Debug, Clone, Default)]
 pub(in crate::scenario) struct OfModel {
-    /// Of its layers, last layer first; empty if that is not known.
+    /// Of its layers in 32 bits, last layer first; empty if that is not known.
     pub(in crate::scenario) gradients: Vec<Gradient>,
+    /// In which floats they are made.
+    pub(in crate::scenario) precision: Precision,
     /// Time of a step [s].
     pub(in crate::scenario) step: f64,
     /// Of the cluster.

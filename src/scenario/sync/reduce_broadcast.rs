@@ -23,7 +23,8 @@ pub(in crate::scenario) struct ReduceBroadcastSettings {
     parameters: Field<Positive<Size>>,
     /// Tensors that they are in, of equal size (default: 1).
     tensors: Field<Count<1, MOST_TENSORS>>,
-    /// In which floats the catalogue's parameters and gradients are sent: "fp32" or "fp16" (default: "fp32").
+    /// In which floats the catalogue's parameters and gradients are sent: "fp32" or "fp16" (default: in
+    /// those of `model.precision`).
     precision: Field<Precision>,
     /// Share of a step that backward takes, of parameters that are given (default: 2/3).
     backward: Field<Share>,

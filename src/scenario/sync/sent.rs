@@ -58,7 +58,11 @@ impl Sent<'_> {
             let tensors = self.tensors.get().map_or(1, |tensors| tensors.small());
             return Some(even(bytes, tensors, backward));
         }
-        let part = if self.precision.get() == Some(&Precision::Fp16) { 0.5 } else { 1.0 };
+        let part = match self.precision.get() {
+            None => of.precision.bytes() / 4.0,
+            Some(Precision::Fp32) => 1.0,
+            Some(Precision::Fp16) => 0.5,
+        };
         let halved = |gradient: &Gradient| Gradient { bytes: part * gradient.bytes, ..*gradient };
         Some(of.gradients.iter().map(halved).collect())
     }
