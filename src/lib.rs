@@ -8,7 +8,7 @@
 //! | module | is | names |
 //! |---|---|---|
 //! | [`units`] | quantities as people write them: `"10 Gbit/s"` | |
-//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `catalogue`, `collective`, `law`, `profile`, `units` |
+//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `catalogue`, `collective`, `device_memory`, `law`, `profile`, `units` |
 //! | [`collective`] | collectives as schedules of transfers, their closed forms, which one a library takes | |
 //! | [`random`] | draws addressed by seed, replication, purpose, entity | `scenario` |
 //! | [`stats`] | intervals, quantiles, MSER-5, histograms | |
@@ -16,7 +16,8 @@
 //! | [`fluid`] | links and flows: weighted max-min fair sharing | `engine` |
 //! | [`cache`] | which of a storage's data a node keeps | `law`, `random` |
 //! | [`catalogue`] | published facts: models layer by layer, GPUs, interconnects | |
-//! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `scenario`, `stats` |
+//! | [`device_memory`] | what a GPU holds while it trains a model | `catalogue` |
+//! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `device_memory`, `scenario`, `stats` |
 //! | [`import`] | what other programs measured, from their files | `measurement` |
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
@@ -53,6 +54,7 @@ pub mod catalogue;
 pub mod cli;
 pub mod collective;
 pub mod commands;
+pub mod device_memory;
 pub mod engine;
 pub mod fit;
 pub mod fluid;

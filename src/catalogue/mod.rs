@@ -18,9 +18,11 @@ mod image;
 mod interconnect;
 mod layer;
 mod models;
+mod precision;
 mod sequence;
 
 pub use gpu::{GPUS, Gpu, gpu};
 pub use interconnect::{INTERCONNECTS, Interconnect, interconnect};
 pub use layer::{Input, Layer, Model};
 pub use models::{MODELS, model, model_of_length};
+pub use precision::Precision;

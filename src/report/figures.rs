@@ -1,6 +1,6 @@
 //! The report: times in seconds, sizes in bytes, rates per second, shares 0–1.
 
-use super::{Cause, StallCause, Tuned, World};
+use super::{Cause, DeviceMemoryReport, StallCause, Tuned, World};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What a run showed.
@@ -94,6 +94,9 @@ pub struct JobReport {
     /// The copying of the data set to the nodes before the first step, where that is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staging: Option<StagingReport>,
+    /// What a GPU holds of the model, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_memory: Option<DeviceMemoryReport>,
     /// The last buffer.
     pub queue: QueueReport,
     /// Queue and steps over time, first copy of the first replication.

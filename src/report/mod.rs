@@ -2,6 +2,7 @@
 
 mod bottleneck;
 mod cause;
+mod device_memory;
 mod figures;
 #[cfg(test)]
 mod fixture;
@@ -22,6 +23,7 @@ mod warnings;
 mod window;
 
 pub use cause::{Cause, StallCause};
+pub use device_memory::DeviceMemoryReport;
 pub use figures::*;
 pub use outcome::*;
 pub use prediction::{Predicted, predict};

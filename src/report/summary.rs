@@ -1,6 +1,7 @@
 //! The report of a scenario's replications.
 
 use super::bottleneck::bottleneck;
+use super::device_memory::device_memory;
 use super::figures::{JobReport, Report, ResourceReport, Spread};
 use super::queue::{queue, series};
 use super::sample::{Sample, Stretch, over_replications};
@@ -61,6 +62,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         decoded_miss_share: miss_shares(copies.iter().flatten().map(|copy| &copy.decoded[..])),
         tiers: tier_shares(copies.iter().flatten().map(|copy| &copy.tiers[..])),
         staging: staging(&scenario.storage[described.reads_from()].name, &copies),
+        device_memory: device_memory(described, &scenario.cluster.node),
         queue: queue(&copies, &behind, described.queue),
         series: start.map(|copy| series(copy, end(copy, scenario.run.stop))).unwrap_or_default(),
     }

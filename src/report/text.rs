@@ -1,5 +1,6 @@
 //! The report for people in a terminal: the answer first, then what it rests on.
 
+use super::device_memory;
 use super::figures::{
     Figure, JobReport, QueueReport, Report, ResourceReport, StagingReport, TierShares,
 };
@@ -32,6 +33,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
         }
         if let Some(line) = tier_line(&job.name, &job.tiers) {
             page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(held) = &job.device_memory {
+            page.paragraph(&device_memory::line(&clean(&job.name), held), "  ", Style::Plain);
         }
         let caches = [
             cache_line(&format!("Page cache of `{}`", job.name), &job.cache_miss_share),

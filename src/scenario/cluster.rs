@@ -1,14 +1,17 @@
 //! The machines.
 
+mod gpu;
 mod smt;
 
 use super::check::Check;
 use super::document::NodeId;
 use super::field::{Field, List};
 use super::number::{Amount, Count, Factor, Positive};
+use crate::catalogue::Gpu;
 use crate::law::CachePolicy;
 use crate::profile::Profile;
 use crate::units::{Bandwidth, Size, Time};
+use gpu::GpuName;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use smt::SmtSettings;
@@ -72,6 +75,10 @@ pub struct Node {
     pub gpus: u32,
     /// Speed of an accelerator against the one that step times were given for.
     pub gpu_speed: f64,
+    /// Which one that is, where it is said.
+    pub gpu: Option<&'static Gpu>,
+    /// Memory of each [B]; infinite where not given.
+    pub gpu_memory: f64,
     /// Main memory [B]; infinite where not given.
     pub memory: f64,
     /// Bytes that cores at work for loaders and copies to devices move to and from memory, together
@@ -170,6 +177,10 @@ struct NodeSettings {
     gpus: Field<Count<1, 10_000>>,
     /// Speed of an accelerator against the one that step times are given for (default: 1).
     gpu_speed: Field<Factor>,
+    /// Which GPU of the catalogue it is: "v100-sxm2" (default: not said; its step times are).
+    gpu: Field<GpuName>,
+    /// Memory of each, which what trains there must fit into (default: that of `gpu`, or infinite).
+    gpu_memory: Field<Positive<Size>>,
     /// Main memory (default: infinite).
     memory: Field<Positive<Size>>,
     /// Bytes that cores at work for loaders, by their jobs' `memory_traffic`, and copies to devices move
@@ -319,6 +330,8 @@ impl NodeSettings {
             scheduling,
             gpus: self.gpus.get().map_or(1, |gpus| gpus.small()),
             gpu_speed: self.gpu_speed.get().map_or(1.0, |speed| speed.0),
+            gpu: self.gpu.get().map(|name| name.0),
+            gpu_memory: self.gpu_memory(),
             memory: or_infinite(&self.memory),
             memory_bandwidth: or_infinite(&self.memory_bandwidth),
             pcie: or_infinite(&self.pcie),
@@ -369,6 +382,11 @@ impl PageCacheSettings {
 }
 
 impl NodeSettings {
+    fn gpu_memory(&self) -> f64 {
+        let of_gpu = self.gpu.get().map_or(f64::INFINITY, |name| name.0.memory);
+        self.gpu_memory.get().map_or(of_gpu, |memory| memory.0)
+    }
+
     fn cores(&self, check: Check<'_>, at: NodeId) -> Option<u32> {
         if self.cores.is_written() {
             return Some(self.cores.get()?.small());

@@ -3,6 +3,8 @@
 mod convert;
 mod cpu;
 mod decoded;
+mod device_memory;
+mod efficiency;
 mod goal;
 mod gradients;
 mod interval;
@@ -21,6 +23,7 @@ mod stages;
 mod staging;
 
 use super::{Distribution, StageGraph, Sync};
+use crate::device_memory::Footprint;
 use crate::law::StepLaw;
 
 pub use convert::Convert;
@@ -80,6 +83,8 @@ pub struct Job {
     pub launch: Option<Launch>,
     /// The model that the live world trains; without one it waits for as long as a step takes.
     pub catalogue: Option<Catalogue>,
+    /// What the GPU of each pipeline stage holds for a model copy; empty where that is not known.
+    pub footprints: Vec<Footprint>,
     /// Memory that each worker of its loaders takes, beside the buffers [B].
     pub worker_memory: f64,
     /// What it costs a stage's worker to hand an item on [core-s].

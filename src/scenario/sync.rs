@@ -1,7 +1,10 @@
 //! How model copies of a job agree on their model: after each step they add their gradients up.
 
+mod algorithm;
 mod allreduce;
 mod gradients;
+mod reduce_broadcast;
+mod sent;
 mod transport;
 
 use super::check::Check;
@@ -9,16 +12,17 @@ use super::document::NodeId;
 use super::field::Field;
 use crate::collective::{Across, Algorithm, Choice, Collective, Fabric, Library, Operation};
 use allreduce::AllreduceSettings;
+use reduce_broadcast::ReduceBroadcastSettings;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use gradients::Bucket;
+pub use gradients::{Bucket, Parameters};
 pub(super) use gradients::{Gradient, OfModel};
 pub(super) use transport::Latencies;
 pub use transport::Transport;
 
 /// How model copies of a job agree after each step: synchronous stochastic gradient descent, by an allreduce
-/// of buckets of gradients as backward makes them.
+/// of buckets of gradients as backward makes them, or by a root, which alone has their sum.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sync {
     /// In the order in which they are ready and reduced.
@@ -31,6 +35,38 @@ pub struct Sync {
     pub transport: Transport,
     /// How transfers and their time are found.
     pub fidelity: Fidelity,
+    /// What the first rank does as a root, which buckets are reduced to; `None`: every rank gets their sum.
+    pub root: Option<Root>,
+}
+
+/// A root: parameters come from there before each step, gradients go there, and are applied there (Awan,
+/// Hamidouche, Hashmi and Panda, *S-Caffe*, PPoPP 2017).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Root {
+    /// In the order in which forward needs them and they are broadcast.
+    pub parameters: Vec<Parameters>,
+    /// How each is broadcast.
+    pub broadcast: Reduction,
+    /// Time of the update, from the last reduction to the next broadcast [s].
+    pub update: f64,
+}
+
+impl Sync {
+    /// What is done with each bucket.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        if self.root.is_some() { Operation::Reduce } else { Operation::Allreduce }
+    }
+
+    /// All that a step sends: what, how, and how many bytes, in order.
+    pub fn sent(&self) -> impl Iterator<Item = (Operation, Reduction, u64)> + '_ {
+        let out = self.root.iter().flat_map(|root| {
+            let of = |of: &Parameters| (Operation::Broadcast, root.broadcast, of.bytes);
+            root.parameters.iter().map(of)
+        });
+        let back = self.buckets.iter().map(|of| (self.operation(), self.reduction, of.bytes));
+        out.chain(back)
+    }
 }
 
 /// How gradients are reduced.
@@ -60,17 +96,18 @@ pub enum Fidelity {
 }
 
 impl Reduction {
-    /// The allreduce of `bytes` on `fabric`.
+    /// The collective that does `operation` with `bytes` on `fabric`; a root is the first rank.
     #[must_use]
-    pub fn collective(&self, bytes: u64, fabric: &Fabric) -> Collective {
-        let operation = Operation::Allreduce;
+    pub fn collective(&self, operation: Operation, bytes: u64, fabric: &Fabric) -> Collective {
         let choice = match *self {
             Reduction::Auto(library) => {
                 crate::collective::choose(library, operation, bytes, fabric)
             }
             Reduction::By { algorithm, levels: (inner, outer), chunk } => {
                 // As Horovod and NCCL do: each part goes across by the ranks that have it.
-                let levels = (inner, outer, Across::SameIndex);
+                let rooted = operation.has_root();
+                let across = if rooted { Across::Leaders } else { Across::SameIndex };
+                let levels = (inner, outer, across);
                 let levels = (algorithm == Algorithm::Hierarchical).then_some(levels);
                 Choice { algorithm, levels, chunk, protocol: None, seconds: None }
             }
@@ -85,13 +122,19 @@ impl Reduction {
 pub(super) enum SyncSettings {
     /// Gradients are added up among all model copies of a job copy, and each updates its own model.
     Allreduce(Field<AllreduceSettings>),
+    /// Parameters are broadcast from the first model copy, gradients reduced to it, and it alone updates.
+    ReduceBroadcast(Field<ReduceBroadcastSettings>),
 }
 
 impl SyncSettings {
     /// The checked settings of the table at node `at`, of a model of which `of` is known.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
-        let SyncSettings::Allreduce(settings) = self;
-        let (_, settings) = settings.given()?;
-        settings.resolve(check, check.inside(at), of)
+        let inside = check.inside(at);
+        match self {
+            SyncSettings::Allreduce(settings) => settings.given()?.1.resolve(check, inside, of),
+            SyncSettings::ReduceBroadcast(settings) => {
+                settings.given()?.1.resolve(check, inside, of)
+            }
+        }
     }
 }

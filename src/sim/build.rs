@@ -20,6 +20,7 @@ mod loader;
 mod medium;
 mod mount;
 mod node;
+mod pieces;
 mod staging;
 mod sync;
 mod tiers;

@@ -52,6 +52,8 @@ pub(super) enum State {
     Loading,
     /// Waiting for its trainer's own work.
     Launching,
+    /// Waiting for parameters from the root.
+    Uninformed,
     /// Computing.
     Busy,
 }

@@ -116,6 +116,7 @@ impl World<'_> {
                 self.ask(clock, l);
             }
         }
+        self.reduce_next(clock, j);
         for d in self.jobs[j as usize].devices.clone() {
             self.try_start(clock, d);
         }
@@ -166,6 +167,9 @@ impl World<'_> {
     }
 
     pub(super) fn compute_on_device(&mut self, clock: &mut Clock, d: u32) {
+        if self.awaits_parameters(clock.now, d) {
+            return;
+        }
         let device = &mut self.devices[d as usize];
         let job = &self.jobs[device.job as usize];
         let mut delay = job.stage_times[device.stage as usize];
@@ -249,7 +253,7 @@ impl World<'_> {
         if self.jobs[j].window == 1 {
             self.blame_peers(clock.now, j, last);
         }
-        if !self.awaits_gradients(clock.now, j) {
+        if !self.awaits_gradients(clock, j) {
             self.end_of_step(clock, j);
         }
     }
@@ -263,6 +267,7 @@ impl World<'_> {
             return;
         }
         let in_step = job.window == 1;
+        self.reduce_next(clock, j as u32);
         for d in self.jobs[j].devices.clone() {
             if in_step {
                 self.devices[d as usize].since = clock.now;

@@ -94,8 +94,8 @@ impl World<'_> {
                 continue;
             }
             match state {
-                // No launches where stages overlap.
-                State::Off | State::Launching => {}
+                // No launches and no root where stages overlap.
+                State::Off | State::Launching | State::Uninformed => {}
                 State::Loading => {
                     let cause = StallCause::own(Cause::Copy);
                     self.jobs[j].steps.add_stall(Segment { start, end, cause });

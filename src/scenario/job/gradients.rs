@@ -1,8 +1,10 @@
 //! Gradients and the ranks that add them up.
 
 use super::Job;
+use super::model::ModelSettings;
 use super::rules::Rules;
 use crate::collective::{Fabric, Generation};
+use crate::scenario::sync::Gradient;
 use crate::scenario::{Cluster, IntraKind};
 
 /// Most messages of a step that is followed transfer by transfer.
@@ -31,6 +33,25 @@ impl Job {
     }
 }
 
+impl ModelSettings {
+    /// Its gradients in 32 bits, where its layers are known: there after the backward pass of their layer, which takes
+    /// a share of the step by its arithmetic, as does the forward pass up to there.
+    pub(super) fn gradients(&self) -> Vec<Gradient> {
+        let Some(model) = self.known() else { return Vec::new() };
+        let total = (model.flops() + model.backward_flops()) as f64;
+        let (mut done, mut ahead) = (model.flops(), model.flops());
+        let gradients = model.layers.iter().rev().map(|layer| {
+            done += layer.backward_flops();
+            ahead -= layer.flops;
+            // What has no arithmetic of its own scales and shifts.
+            let tensors = if layer.flops == 0 { 2 } else { 1 };
+            let (bytes, ready) = (4.0 * layer.parameters as f64, done as f64 / total);
+            Gradient { bytes, tensors, ready, needed: ahead as f64 / total }
+        });
+        gradients.filter(|gradient| gradient.bytes > 0.0).collect()
+    }
+}
+
 impl Rules<'_> {
     /// Gradients can be added up as is written.
     pub(super) fn check_sync(&self, job: &Job, cluster: &Cluster) {
@@ -49,8 +70,8 @@ impl Rules<'_> {
         }
         let fabric = job.fabric(cluster);
         let mut messages = 0.0;
-        for bucket in &sync.buckets {
-            match sync.reduction.collective(bucket.bytes, &fabric).schedule() {
+        for (operation, way, bytes) in sync.sent() {
+            match way.collective(operation, bytes, &fabric).schedule() {
                 Ok(schedule) => messages += schedule.phases() as f64 * f64::from(fabric.ranks),
                 Err(error) => {
                     let remedy = "write `algorithm = \"ring\"`, or other nodes and copies";

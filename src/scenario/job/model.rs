@@ -1,7 +1,9 @@
 //! How `[job.model]` is written.
 
+use super::device_memory::MemorySettings;
 use super::{Catalogue, Device, Launch, StepTime, launch};
-use crate::catalogue;
+use crate::catalogue::{self, Gpu, Precision};
+use crate::device_memory::Optimizer;
 use crate::law::StepLaw;
 use crate::profile::Fit;
 use crate::scenario::check::Check;
@@ -9,7 +11,7 @@ use crate::scenario::distribution::settings::{Jitter, factor};
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::names::choose;
-use crate::scenario::number::{Amount, Count};
+use crate::scenario::number::{Amount, Count, Share};
 use crate::scenario::profile::step_law;
 use crate::scenario::sync::Gradient;
 use crate::units::Time;
@@ -25,7 +27,19 @@ use std::fmt;
 pub(in crate::scenario) struct ModelSettings {
     /// Time of one step of one model copy: forward, backward and update (default: as the profile
     /// says of this model on this device).
-    step: Field<StepSettings>,
+    pub(super) step: Field<StepSettings>,
+    /// In place of `step`: share of the peak of `cluster.node.gpu` that a step of the catalogue's model
+    /// reaches, forward and backward, by its FLOPs and precision.
+    pub(super) efficiency: Field<Share>,
+    /// Floats that products are computed in, and activations and gradients kept: "fp32", "tf32", or mixed
+    /// with 32 bits, "fp16" or "bf16" (default: "fp32").
+    pub(super) precision: Field<Precision>,
+    /// What updates parameters: "sgd", "momentum" or "adam", which keep more and more in the GPU's memory
+    /// (default: "momentum").
+    pub(super) optimizer: Field<Optimizer>,
+    /// What a GPU holds for it: `{ parameters = "102 MB", activations = "89 MB", workspace = "1 GB" }`
+    /// (default: as the catalogue says).
+    pub(super) memory: Field<MemorySettings>,
     /// Factor drawn anew for each step and model copy, with mean 1 (default: as the profile says
     /// where it says the step time, otherwise none).
     jitter: Field<Jitter>,
@@ -61,7 +75,7 @@ pub(in crate::scenario) struct CpuSettings {
 /// Time of a step: `fixed + batch · per_sample`, at least `floor`.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StepSettings {
+pub(super) struct StepSettings {
     fixed: Field<Amount<Time>>,
     per_sample: Field<Amount<Time>>,
     floor: Field<Amount<Time>>,
@@ -133,7 +147,12 @@ pub(in crate::scenario) struct ResolvedModel {
 
 impl ModelSettings {
     /// The checked model of the table at node `at`.
-    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<ResolvedModel> {
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        gpu: Option<&Gpu>,
+    ) -> Option<ResolvedModel> {
         let device = match self.device.get() {
             None | Some(DeviceSettings::Accelerator) => Device::Accelerator,
             Some(DeviceSettings::Cpu(cpu)) => {
@@ -146,8 +165,10 @@ impl ModelSettings {
             None => None,
         };
         let launch = launch::resolve(&self.launch, check, device);
-        let measured = !self.step.is_written();
+        let efficiency = self.efficiency(check, at);
+        let measured = !self.step.is_written() && !self.efficiency.is_written();
         let step = match self.step.given() {
+            _ if efficiency.is_some() => self.by_arithmetic(check, efficiency?, gpu, device)?,
             Some((at, step)) => step.resolve(check, at)?,
             None if measured => self.measured(check, at, catalogue, device)?,
             None => return None,
@@ -158,20 +179,14 @@ impl ModelSettings {
         Some(ResolvedModel { step, device, launch, catalogue, gradients, measured })
     }
 
-    /// Its gradients in 32 bits, where its layers are known: there after the backward pass of their layer, which takes
-    /// a share of the step by its arithmetic.
-    fn gradients(&self) -> Vec<Gradient> {
-        let known = self.catalogue.get().and_then(|model| model.known);
-        let Some(model) = known.and_then(catalogue::model) else { return Vec::new() };
-        let total = (model.flops() + model.backward_flops()) as f64;
-        let mut done = model.flops();
-        let gradients = model.layers.iter().rev().map(|layer| {
-            done += layer.backward_flops();
-            // What has no arithmetic of its own scales and shifts.
-            let tensors = if layer.flops == 0 { 2 } else { 1 };
-            Gradient { bytes: 4.0 * layer.parameters as f64, tensors, ready: done as f64 / total }
-        });
-        gradients.filter(|gradient| gradient.bytes > 0.0).collect()
+    /// The catalogue's model, where it is one of that.
+    pub(super) fn known(&self) -> Option<catalogue::Model> {
+        self.catalogue.get().and_then(|model| model.known).and_then(catalogue::model)
+    }
+
+    /// In which floats it computes.
+    pub(super) fn precision(&self) -> Precision {
+        self.precision.get().copied().unwrap_or_default()
     }
 
     /// The step time that the profile knows.
@@ -183,8 +198,9 @@ impl ModelSettings {
         device: Device,
     ) -> Option<StepTime> {
         let Some(model) = catalogue else {
-            if !self.catalogue.is_written() {
-                let remedy = "write `step = \"3 ms\"`, or a `catalogue` model that a profile has";
+            if !self.catalogue.is_written() || self.catalogue.get().is_some() {
+                let remedy = "write `step = \"3 ms\"`, or a `catalogue` model that a profile has, or one with \
+                              `efficiency = 0.4` on a `cluster.node.gpu`";
                 check.required(at, &self.step, "step", remedy);
             }
             return None;

@@ -46,6 +46,7 @@ impl Rules<'_> {
             self.check_gpus(job, &cluster.node);
             self.check_traffic(job, &cluster.node);
             self.check_sync(job, cluster);
+            self.check_device_memory(job, &cluster.node);
         }
         if let Some(dataset) = self.around.datasets.get(job.dataset).and_then(Option::as_ref) {
             self.check_dataset(job, dataset);

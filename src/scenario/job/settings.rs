@@ -9,6 +9,8 @@ use super::prefill::Prefill;
 use super::rules::Rules;
 use super::staging::{Staging, StagingSettings};
 use super::{BatchInterval, Device, Job, Pipeline, QueueKind, Split, StepTime};
+use crate::catalogue::Precision;
+use crate::device_memory::Footprint;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
@@ -142,10 +144,12 @@ impl JobSettings {
         let storage = check.reference(&self.storage, "storage", around.storage_names);
         let of = dataset.and_then(|dataset| around.datasets.get(dataset)?.as_ref());
         let loader = self.loader(check, around, of);
-        let model = self.model.given().and_then(|(at, model)| model.resolve(check, at));
+        let gpu = around.cluster.and_then(|cluster| cluster.node.gpu);
+        let model = self.model.given().and_then(|(at, model)| model.resolve(check, at, gpu));
         let rules = Rules { settings: self, check, at, around, loader: loader.as_ref() };
         let measured = model.as_ref().is_some_and(|model| model.measured);
         let model = model.unwrap_or(NO_MODEL);
+        let pipeline = self.pipeline(check);
         // What is wrong has been recorded; with something in its place the rest can be checked.
         let job = Job {
             name: self.name.get().cloned().unwrap_or_default(),
@@ -165,7 +169,8 @@ impl JobSettings {
             prefill: rules.prefill(self.batch.get()?.0),
             copies_per_node: self.data().map_or(1, |(_, copies)| copies),
             loader_per_copy: self.loaders() == Some(Loaders::PerRank),
-            pipeline: self.pipeline(check),
+            footprints: self.footprints(check, &model, pipeline.as_ref()),
+            pipeline,
             sync: self.sync(check, around, &model),
             step: model.step,
             device: model.device,
@@ -213,7 +218,21 @@ impl JobSettings {
         let cluster = around.cluster?;
         let latencies = Latencies { inside: cluster.node.intra.latency, across: cluster.latency };
         let step = model.step.seconds(batch as f64) / cluster.node.gpu_speed;
-        sync.resolve(check, at, &OfModel { gradients: model.gradients.clone(), step, latencies })
+        let precision = self.model.get().map_or(Precision::Fp32, ModelSettings::precision);
+        let gradients = model.gradients.clone();
+        sync.resolve(check, at, &OfModel { gradients, precision, step, latencies })
+    }
+
+    fn footprints(
+        &self,
+        check: Check<'_>,
+        model: &ResolvedModel,
+        pipeline: Option<&Pipeline>,
+    ) -> Vec<Footprint> {
+        let (Some(settings), Some(batch)) = (self.model.get(), self.batch.get()) else {
+            return Vec::new();
+        };
+        settings.footprints(check, model.device, batch.0, pipeline)
     }
 
     fn hand_off(&self, check: Check<'_>) -> f64 {

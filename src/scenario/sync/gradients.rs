@@ -1,6 +1,7 @@
 //! Gradients in the order in which backward makes them, and the buckets that they are reduced in.
 
 use super::transport::Latencies;
+use crate::catalogue::Precision;
 
 /// Gradients that are reduced together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,6 +14,17 @@ pub struct Bucket {
     pub ready: f64,
 }
 
+/// Parameters that are broadcast together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Parameters {
+    /// How many [B].
+    pub bytes: u64,
+    /// Tensors among them.
+    pub tensors: u32,
+    /// Share of a step's time that forward can do without them.
+    pub needed: f64,
+}
+
 /// Gradients of one layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::scenario) struct Gradient {
@@ -22,13 +34,38 @@ pub(in crate::scenario) struct Gradient {
     pub(in crate::scenario) tensors: u32,
     /// Share of a step's time after which they are there.
     pub(in crate::scenario) ready: f64,
+    /// Share of a step's time that forward can do without the parameters that they belong to.
+    pub(in crate::scenario) needed: f64,
+}
+
+impl Gradient {
+    /// None.
+    const NONE: Gradient = Gradient { bytes: 0.0, tensors: 0, ready: 0.0, needed: f64::INFINITY };
+
+    /// Both together.
+    pub(super) fn joined(self, next: &Gradient) -> Gradient {
+        Gradient {
+            bytes: self.bytes + next.bytes,
+            tensors: self.tensors + next.tensors,
+            ready: self.ready.max(next.ready),
+            needed: self.needed.min(next.needed),
+        }
+    }
+
+    /// The parameters that they belong to.
+    pub(super) fn parameters(&self) -> Parameters {
+        let Gradient { bytes, tensors, needed, .. } = *self;
+        Parameters { bytes: bytes.round() as u64, tensors, needed }
+    }
 }
 
 /// What is known of the model whose gradients they are.
 #[derive(Debug, Clone, Default)]
 pub(in crate::scenario) struct OfModel {
-    /// Of its layers, last layer first; empty if that is not known.
+    /// Of its layers in 32 bits, last layer first; empty if that is not known.
     pub(in crate::scenario) gradients: Vec<Gradient>,
+    /// In which floats they are made.
+    pub(in crate::scenario) precision: Precision,
     /// Time of a step [s].
     pub(in crate::scenario) step: f64,
     /// Of the cluster.
@@ -43,6 +80,7 @@ pub(super) fn even(bytes: f64, tensors: u32, backward: f64) -> Vec<Gradient> {
         bytes: bytes / number,
         tensors: 1,
         ready: 1.0 - backward * (1.0 - f64::from(place + 1) / number),
+        needed: (1.0 - backward) * (1.0 - f64::from(place + 1) / number),
     };
     (0..tensors).map(of).collect()
 }
@@ -51,12 +89,12 @@ pub(super) fn even(bytes: f64, tensors: u32, backward: f64) -> Vec<Gradient> {
 /// (PyTorch's `DistributedDataParallel`).
 pub(super) fn filled(gradients: &[Gradient], least: f64) -> Vec<Bucket> {
     let mut buckets = Vec::new();
-    let mut open = Gradient { bytes: 0.0, tensors: 0, ready: 0.0 };
+    let mut open = Gradient::NONE;
     for gradient in gradients {
-        open = joined(open, gradient);
+        open = open.joined(gradient);
         if open.bytes >= least {
             buckets.push(closed(open));
-            open = Gradient { bytes: 0.0, tensors: 0, ready: 0.0 };
+            open = Gradient::NONE;
         }
     }
     if open.tensors > 0 {
@@ -78,7 +116,7 @@ pub(super) fn fused(gradients: &[Gradient], most: f64, cycle: f64) -> Vec<Bucket
         let fits =
             |open: &Gradient| open.ready == gradient.ready && open.bytes + gradient.bytes <= most;
         open = Some(match open.filter(fits) {
-            Some(open) => joined(open, &gradient),
+            Some(open) => open.joined(&gradient),
             None => {
                 buckets.extend(open.map(closed));
                 gradient
@@ -87,14 +125,6 @@ pub(super) fn fused(gradients: &[Gradient], most: f64, cycle: f64) -> Vec<Bucket
     }
     buckets.extend(open.map(closed));
     buckets
-}
-
-fn joined(open: Gradient, next: &Gradient) -> Gradient {
-    Gradient {
-        bytes: open.bytes + next.bytes,
-        tensors: open.tensors + next.tensors,
-        ready: open.ready.max(next.ready),
-    }
 }
 
 fn closed(open: Gradient) -> Bucket {
@@ -111,6 +141,9 @@ mod tests {
         let gradients = even(100.0, 4, 0.5);
         let ready: Vec<f64> = gradients.iter().map(|gradient| gradient.ready).collect();
         assert_eq!(ready, [0.625, 0.75, 0.875, 1.0]);
+        // Forward takes the other half, and needs the last tensor's parameters first.
+        let needed: Vec<f64> = gradients.iter().map(|gradient| gradient.needed).collect();
+        assert_eq!(needed, [0.375, 0.25, 0.125, 0.0]);
         assert_eq!(gradients.iter().map(|gradient| gradient.bytes).sum::<f64>(), 100.0);
     }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use crate::collective::Cost;
 use crate::engine::Span;
 use crate::fluid::LinkId;
-use crate::scenario::{Bucket, IntraKind, Job, Sync};
-use crate::sim::communication::{BucketRun, Plan, Port, SyncRun, Ways};
+use crate::scenario::{IntraKind, Job, Sync};
+use crate::sim::communication::{Plan, Port, SyncRun, Ways};
 
 use super::Builder;
 use super::job::JobCopy;
+use super::pieces;
 
 /// Where a link is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,22 +34,15 @@ impl Builder<'_, '_> {
     pub(super) fn sync(&mut self, of: &JobCopy, node: u32) -> Option<Box<SyncRun>> {
         let job = of.job;
         let sync = job.sync.as_ref()?;
-        let ranks = job.ranks();
-        if ranks < 2 {
+        if job.ranks() < 2 {
             return None;
         }
         let ways = self.ways(job, sync, node);
         let step = job.step.seconds(job.batch as f64) / self.scenario.cluster.node.gpu_speed;
-        let bucket = |bucket: &Bucket| {
-            // A cycle may end after the step has.
-            let late = Span::from_seconds((bucket.ready - 1.0).max(0.0) * step);
-            let overhead = sync.transport.per_tensor * f64::from(bucket.tensors);
-            BucketRun { bytes: bucket.bytes, late, overhead: Span::from_seconds(overhead) }
-        };
-        let buckets = sync.buckets.iter().map(bucket).collect();
         let [inside, across, shared] = self.costs(job, sync);
         let plan = Plan {
             reduction: sync.reduction,
+            broadcast: sync.root.as_ref().map_or(sync.reduction, |root| root.broadcast),
             fidelity: sync.fidelity,
             fabric: job.fabric(&self.scenario.cluster),
             inside,
@@ -57,8 +51,9 @@ impl Builder<'_, '_> {
             uniform: self.is_uniform(job, sync),
             known: BTreeMap::new(),
         };
-        let pieces = pieces(&sync.buckets);
-        let run = SyncRun::new(of.number, ranks, pieces, buckets, sync.buffer, plan, ways);
+        let (pieces, buckets) = (pieces::pieces(sync), pieces::buckets(sync, step));
+        let update = Span::from_seconds(sync.root.as_ref().map_or(0.0, |root| root.update));
+        let run = SyncRun::new(of.number, pieces, buckets, update, sync.buffer, plan, ways);
         Some(Box::new(run))
     }
 
@@ -156,24 +151,4 @@ impl Builder<'_, '_> {
         self.links.insert(place, link);
         link
     }
-}
-
-/// Shares of a step's time at whose ends gradients are ready, and how many buckets are.
-fn pieces(buckets: &[Bucket]) -> Vec<(f64, u32)> {
-    let mut pieces: Vec<(f64, u32)> = Vec::new();
-    let mut done = 0.0;
-    for bucket in buckets {
-        let ready = bucket.ready.min(1.0);
-        match pieces.last_mut() {
-            Some(piece) if ready <= done => piece.1 += 1,
-            _ => {
-                pieces.push((ready - done, 1));
-                done = ready;
-            }
-        }
-    }
-    if done < 1.0 {
-        pieces.push((1.0 - done, 0));
-    }
-    pieces
 }

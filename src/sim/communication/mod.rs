@@ -1,6 +1,7 @@
 //! Model copies that agree on their gradients: collectives on the same network as the data.
 //!
-//! - `sync`: buckets of gradients as backward makes them, one after the other on the network,
+//! - `sync`: buckets of gradients as backward makes them, one after the other on the network; `root`: parameters
+//!   from a root before that, and its update,
 //! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for,
 //! - `plan`: by which collective gradients of some size are reduced; `ways`: the links between ranks,
 //! - `idle`: how long a collective takes when nothing else is on its way.
@@ -9,10 +10,11 @@ mod exchange;
 mod idle;
 mod message;
 mod plan;
+mod root;
 mod sync;
 mod ways;
 
 pub(super) use message::Messages;
 pub(super) use plan::Plan;
-pub(super) use sync::{BucketRun, SyncRun};
+pub(super) use sync::{BucketRun, Piece, SyncRun};
 pub(super) use ways::{Port, Ways};

@@ -1,9 +1,11 @@
-//! How gradients of some size are reduced.
+//! How gradients of some size are reduced, and parameters broadcast.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::collective::{Across, Algorithm, Collective, Cost, Fabric, Schedule, closed_form};
+use crate::collective::{
+    Across, Algorithm, Collective, Cost, Fabric, Operation, Schedule, closed_form,
+};
 use crate::scenario::{self, Fidelity};
 use crate::sim::event::Delay;
 
@@ -26,6 +28,8 @@ pub(in crate::sim) enum Reduction {
 #[derive(Debug)]
 pub(in crate::sim) struct Plan {
     pub(in crate::sim) reduction: scenario::Reduction,
+    /// How parameters are broadcast from a root, where there is one.
+    pub(in crate::sim) broadcast: scenario::Reduction,
     pub(in crate::sim) fidelity: Fidelity,
     pub(in crate::sim) fabric: Fabric,
     /// What a transfer costs inside a node, across by itself, and across beside those of its node's other ranks.
@@ -34,23 +38,25 @@ pub(in crate::sim) struct Plan {
     pub(in crate::sim) shared: Cost,
     /// Whether that is all that there is to it: no link is shared but the NICs of a node, evenly.
     pub(in crate::sim) uniform: bool,
-    /// By bytes, what was found before.
-    pub(in crate::sim) known: BTreeMap<u64, Reduction>,
+    /// By operation and bytes, what was found before.
+    pub(in crate::sim) known: BTreeMap<(Operation, u64), Reduction>,
 }
 
 impl Plan {
-    /// How `bytes` are reduced over `ways`.
-    pub(super) fn of(&mut self, bytes: u64, ways: &Ways) -> Reduction {
-        if let Some(known) = self.known.get(&bytes) {
+    /// How `operation` is done with `bytes` over `ways`.
+    pub(super) fn of(&mut self, operation: Operation, bytes: u64, ways: &Ways) -> Reduction {
+        if let Some(known) = self.known.get(&(operation, bytes)) {
             return known.clone();
         }
-        let found = self.find(bytes, ways);
-        self.known.insert(bytes, found.clone());
+        let found = self.find(operation, bytes, ways);
+        self.known.insert((operation, bytes), found.clone());
         found
     }
 
-    fn find(&self, bytes: u64, ways: &Ways) -> Reduction {
-        let collective = self.reduction.collective(bytes, &self.fabric);
+    fn find(&self, operation: Operation, bytes: u64, ways: &Ways) -> Reduction {
+        let broadcasts = operation == Operation::Broadcast;
+        let way = if broadcasts { &self.broadcast } else { &self.reduction };
+        let collective = way.collective(operation, bytes, &self.fabric);
         // What cannot be is refused when the scenario is read.
         let Ok(schedule) = collective.schedule().map(Arc::new) else {
             return Reduction::Analytic(Delay::once(0.0));
@@ -76,7 +82,7 @@ impl Plan {
 
     /// Time by the textbook's formula, where that is exact [s].
     fn by_formula(&self, collective: &Collective, schedule: &Schedule) -> Option<f64> {
-        if !self.uniform {
+        if !self.uniform || collective.operation.has_root() {
             return None;
         }
         let Some(levels) = &collective.levels else {

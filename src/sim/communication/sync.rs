@@ -2,6 +2,7 @@
 //! a job copy; the part of that which backward does not hide.
 
 use crate::account::Segment;
+use crate::collective::Operation;
 use crate::engine::{Span, Time};
 use crate::report::{Cause, StallCause};
 use crate::sim::event::{Clock, Customer, Delay, Event};
@@ -14,9 +15,11 @@ use super::ways::Ways;
 /// What the model copies of a job copy do with their gradients.
 #[derive(Debug)]
 pub(in crate::sim) struct SyncRun {
-    /// Pieces of a step: share of its time, and buckets that are ready after it.
-    pieces: Vec<(f64, u32)>,
+    pieces: Vec<Piece>,
+    /// Parameters from a root first, if there is one, then gradients.
     buckets: Vec<BucketRun>,
+    /// Time of the update at a root.
+    pub(super) update: Span,
     /// Most bytes of buckets that are reduced together because they wait together [B].
     buffer: u64,
     plan: Plan,
@@ -29,16 +32,33 @@ pub(in crate::sim) struct SyncRun {
     made: u32,
     made_at: Time,
     begun: u32,
-    stage: Stage,
+    /// Those of this step that are over.
+    over: u32,
+    pub(super) stage: Stage,
     /// When the last model copy had computed.
-    computed: Option<Time>,
+    pub(super) computed: Option<Time>,
+    /// When the root began its update.
+    pub(super) updating: Option<Time>,
     exchange: Exchange,
     ways: Ways,
 }
 
-/// A bucket of gradients.
+/// A piece of a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::sim) struct Piece {
+    /// Of the step's time.
+    pub(in crate::sim) share: f64,
+    /// Buckets that must be broadcast before it.
+    pub(in crate::sim) needs: u32,
+    /// Buckets that are ready after it.
+    pub(in crate::sim) made: u32,
+}
+
+/// A bucket of gradients, or of parameters.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::sim) struct BucketRun {
+    /// What is done with it.
+    pub(in crate::sim) operation: Operation,
     pub(in crate::sim) bytes: u64,
     /// Time after which it is looked at, from when all have made it, and what comes then, for its tensors.
     pub(in crate::sim) late: Span,
@@ -47,47 +67,59 @@ pub(in crate::sim) struct BucketRun {
 
 /// What happens to the bucket at hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     /// There is none.
     Idle,
     Overhead,
     Reducing,
     /// All of this step are reduced.
     Over,
+    /// So they are, and the root applies them.
+    Updating,
 }
 
 impl SyncRun {
-    /// Of `ranks` model copies of job copy `job`.
+    /// Of all model copies of job copy `job`, whose root, if it has one, takes `update` to update.
     pub(in crate::sim) fn new(
         job: u32,
-        ranks: u32,
-        pieces: Vec<(f64, u32)>,
+        pieces: Vec<Piece>,
         buckets: Vec<BucketRun>,
+        update: Span,
         buffer: u64,
         plan: Plan,
         ways: Ways,
     ) -> SyncRun {
-        SyncRun {
+        let mut sync = SyncRun {
             done: vec![0; pieces.len()],
             pieces,
             buckets,
+            update,
             buffer,
+            ranks: plan.fabric.ranks,
             plan,
             bytes: 0,
-            ranks,
             made: 0,
             made_at: Time::ZERO,
             begun: 0,
+            over: 0,
             stage: Stage::Idle,
             computed: None,
+            updating: None,
             exchange: Exchange::new(job),
             ways,
-        }
+        };
+        sync.restart();
+        sync
     }
 
     /// Share of a step's time that piece number `piece` takes.
     pub(in crate::sim) fn share(&self, piece: usize) -> f64 {
-        self.pieces[piece].0
+        self.pieces[piece].share
+    }
+
+    /// Whether a model copy has the parameters for piece number `piece`.
+    pub(super) fn may_begin(&self, piece: usize) -> bool {
+        self.over >= self.pieces[piece].needs
     }
 
     /// Whether no piece comes after number `piece`.
@@ -99,7 +131,7 @@ impl SyncRun {
     fn did(&mut self, now: Time, piece: usize) {
         self.done[piece] += 1;
         if self.done[piece] == self.ranks {
-            self.made += self.pieces[piece].1;
+            self.made += self.pieces[piece].made;
             self.made_at = now;
         }
     }
@@ -130,16 +162,19 @@ impl SyncRun {
 
     /// The bucket at hand is reduced; whether it was the last one.
     fn reduced(&mut self) -> bool {
+        self.over = self.begun;
         let last = self.begun as usize == self.buckets.len();
         self.stage = if last { Stage::Over } else { Stage::Idle };
         last
     }
 
-    /// A new step begins.
-    fn restart(&mut self) {
+    /// A new step begins, for which a root has all parameters.
+    pub(super) fn restart(&mut self) {
         self.done.fill(0);
-        (self.made, self.begun) = (0, 0);
-        (self.stage, self.computed) = (Stage::Idle, None);
+        let out = self.buckets.iter().filter(|bucket| bucket.operation == Operation::Broadcast);
+        self.made = out.count() as u32;
+        (self.begun, self.over) = (0, 0);
+        (self.stage, self.computed, self.updating) = (Stage::Idle, None, None);
     }
 }
 
@@ -153,7 +188,8 @@ impl World<'_> {
         self.reduce_next(clock, j);
     }
 
-    fn reduce_next(&mut self, clock: &mut Clock, j: u32) {
+    /// What job copy `j` has to send and does not yet is at hand now.
+    pub(in crate::sim) fn reduce_next(&mut self, clock: &mut Clock, j: u32) {
         let Some(sync) = &mut self.jobs[j as usize].sync else { return };
         let Some(overhead) = sync.next(clock.now) else { return };
         if overhead.0 == 0 {
@@ -166,11 +202,13 @@ impl World<'_> {
     #[inline(never)]
     pub(in crate::sim) fn reduction_waited(&mut self, clock: &mut Clock, j: u32) {
         let Some(sync) = &mut self.jobs[j as usize].sync else { return };
-        if sync.stage == Stage::Reducing {
-            return self.reduced(clock, j);
+        match sync.stage {
+            Stage::Reducing => return self.reduced(clock, j),
+            Stage::Updating => return self.end_communication(clock, j),
+            _ => sync.stage = Stage::Reducing,
         }
-        sync.stage = Stage::Reducing;
-        match sync.plan.of(sync.bytes, &sync.ways) {
+        let operation = sync.buckets[sync.begun as usize - 1].operation;
+        match sync.plan.of(operation, sync.bytes, &sync.ways) {
             Reduction::Analytic(delay) => {
                 clock.after(delay, Event::Waited(Customer::Reduction(j)));
             }
@@ -211,39 +249,44 @@ impl World<'_> {
 
     fn reduced(&mut self, clock: &mut Clock, j: u32) {
         let Some(sync) = &mut self.jobs[j as usize].sync else { return };
-        let over = sync.reduced();
-        match sync.computed.filter(|_| over) {
-            Some(since) => self.end_communication(clock, j, since),
-            None => self.reduce_next(clock, j),
+        if sync.reduced() {
+            return self.begin_update(clock, j);
         }
+        self.reduce_next(clock, j);
+        self.go_on_with_parameters(clock, j);
     }
 
     /// Whether job copy `j`, whose model copies have all computed, must wait for gradients; it does.
-    pub(in crate::sim) fn awaits_gradients(&mut self, now: Time, j: usize) -> bool {
+    pub(in crate::sim) fn awaits_gradients(&mut self, clock: &mut Clock, j: usize) -> bool {
         let Some(sync) = &mut self.jobs[j].sync else { return false };
         let over = sync.stage == Stage::Over;
-        if over {
+        if over && sync.update == Span::ZERO {
             sync.restart();
-        } else {
-            sync.computed = Some(now);
-            for d in self.jobs[j].devices.clone() {
-                self.devices[d as usize].since = now;
-                self.trace_device(now, d, Cause::Communication.name());
-            }
+            return false;
         }
-        !over
+        sync.computed = Some(clock.now);
+        for d in self.jobs[j].devices.clone() {
+            self.devices[d as usize].since = clock.now;
+            self.trace_device(clock.now, d, Cause::Communication.name());
+        }
+        if over {
+            self.begin_update(clock, j as u32);
+        }
+        true
     }
 
     /// What backward did not hide is over.
-    fn end_communication(&mut self, clock: &mut Clock, j: u32, since: Time) {
+    pub(super) fn end_communication(&mut self, clock: &mut Clock, j: u32) {
         let job = &mut self.jobs[j as usize];
+        let Some(sync) = &mut job.sync else { return };
+        let Some(since) = sync.computed else { return };
+        let update = sync.updating.unwrap_or(clock.now);
         let cause = StallCause::own(Cause::Communication);
         for _ in job.devices.clone() {
-            job.steps.add_stall(Segment { start: since, end: clock.now, cause });
+            job.steps.add_stall(Segment { start: since, end: update, cause });
         }
-        if let Some(sync) = &mut job.sync {
-            sync.restart();
-        }
+        sync.restart();
+        self.account_for_update(clock.now, j, update);
         for d in self.jobs[j as usize].devices.clone() {
             self.trace_device(clock.now, d, "waiting");
         }

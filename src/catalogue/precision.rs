@@ -1,0 +1,75 @@
+//! Floats that models compute in, and how fast GPUs are with them.
+
+use super::Gpu;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Floats that products of a step are computed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// Of 32 bits.
+    #[default]
+    Fp32,
+    /// Of 32 bits in memory and 19 in products.
+    Tf32,
+    /// Of 16 bits, with weights in 32 bits beside: mixed precision (Micikevicius et al., *Mixed Precision
+    /// Training*, 2018).
+    Fp16,
+    /// Of 16 bits with the exponents of 32, likewise.
+    Bf16,
+}
+
+impl Precision {
+    /// All of them.
+    pub const ALL: [Precision; 4] =
+        [Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16];
+
+    /// Its name in scenarios.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::Fp32 => "fp32",
+            Precision::Tf32 => "tf32",
+            Precision::Fp16 => "fp16",
+            Precision::Bf16 => "bf16",
+        }
+    }
+
+    /// Bytes of an activation or a gradient [B].
+    #[must_use]
+    pub fn bytes(self) -> f64 {
+        match self {
+            Precision::Fp32 | Precision::Tf32 => 4.0,
+            Precision::Fp16 | Precision::Bf16 => 2.0,
+        }
+    }
+}
+
+impl Gpu {
+    /// Peak rate in `precision` [FLOP/s]; none where it lacks that.
+    #[must_use]
+    pub fn peak(&self, precision: Precision) -> Option<f64> {
+        match precision {
+            Precision::Fp32 => Some(self.fp32),
+            Precision::Tf32 => self.tf32,
+            Precision::Fp16 => Some(self.fp16.unwrap_or(self.fp32)),
+            Precision::Bf16 => self.bf16,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::gpu;
+
+    #[test]
+    fn peaks_are_those_of_the_data_sheet() {
+        let v100 = gpu("v100-sxm2").expect("known");
+        let peaks = Precision::ALL.map(|precision| v100.peak(precision));
+        assert_eq!(peaks, [Some(15.7e12), None, Some(125e12), None]);
+        let k80 = gpu("k80").expect("known");
+        assert_eq!(k80.peak(Precision::Fp16), k80.peak(Precision::Fp32));
+    }
+}

@@ -1,0 +1,200 @@
+//! What a GPU holds while it trains a model: parameters, gradients, the optimizer's values, activations, and
+//! what libraries take beside.
+//!
+//! Of n parameters and k values of the optimizer for each (Rajbhandari et al., *ZeRO: Memory Optimizations
+//! Toward Training Trillion Parameter Models*, 2020, section 3.1):
+//!
+//! | | in 32 bits | mixed with 16 bits |
+//! |---|---|---|
+//! | parameters | 4 n | 2 n |
+//! | gradients | 4 n | 2 n |
+//! | optimizer | 4 k n | 4 n for weights in 32 bits, and 4 k n |
+//!
+//! Activations are the elements that the catalogue counts, with the sample itself, for each sample of a
+//! batch. Of a pipeline whose stages overlap, stage i of s holds those of s − i batches, counted from 0
+//! (Narayanan et al., *PipeDream*, 2019, section 3.3). What backward needs only for a moment, and what an
+//! allocator loses between blocks, is left out.
+
+use crate::catalogue::{Model, Precision};
+
+/// What updates parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Optimizer {
+    /// Gradients alone.
+    Sgd,
+    /// With a running mean of them.
+    Momentum,
+    /// With one of their squares too.
+    Adam,
+}
+
+impl Optimizer {
+    /// Values that it keeps for each parameter.
+    fn values(self) -> f64 {
+        match self {
+            Optimizer::Sgd => 0.0,
+            Optimizer::Momentum => 1.0,
+            Optimizer::Adam => 2.0,
+        }
+    }
+}
+
+/// Part of a model that one GPU has.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Portion {
+    /// Parameters.
+    pub parameters: f64,
+    /// Elements that forward leaves of each sample for backward.
+    pub activations: f64,
+}
+
+/// How it is trained.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Training {
+    /// In which floats.
+    pub precision: Precision,
+    /// By what.
+    pub optimizer: Optimizer,
+    /// Samples of a batch.
+    pub batch: u64,
+    /// What libraries take beside [B].
+    pub workspace: f64,
+}
+
+/// What a GPU holds [B].
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Footprint {
+    /// Parameters that are computed with.
+    pub parameters: f64,
+    /// Their gradients.
+    pub gradients: f64,
+    /// What the optimizer keeps, with weights in 32 bits where those above are shorter.
+    pub optimizer: f64,
+    /// Activations of all batches in progress.
+    pub activations: f64,
+    /// What libraries take.
+    pub workspace: f64,
+}
+
+impl Footprint {
+    /// All of it [B].
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.parameters + self.gradients + self.optimizer + self.activations + self.workspace
+    }
+}
+
+impl Training {
+    /// What a GPU with `portion` holds while `batches` are in progress.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
+    pub fn footprint(&self, portion: &Portion, batches: u32) -> Footprint {
+        let Portion { parameters, activations } = *portion;
+        let bytes = self.precision.bytes();
+        let weights = if bytes < 4.0 { 1.0 } else { 0.0 };
+        Footprint {
+            parameters: bytes * parameters,
+            gradients: bytes * parameters,
+            optimizer: 4.0 * (weights + self.optimizer.values()) * parameters,
+            activations: bytes * activations * self.batch as f64 * f64::from(batches),
+            workspace: self.workspace,
+        }
+    }
+}
+
+/// The parts of `model` on the stages of a pipeline, each of which takes a share of the step: layers go, in
+/// order, to the stage in which the middle of their work falls. One part where there is one share.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
+pub fn portions(model: &Model, shares: &[f64]) -> Vec<Portion> {
+    let mut portions = vec![Portion::default(); shares.len().max(1)];
+    portions[0].activations = model.input.elements() as f64;
+    let ends: Vec<f64> =
+        shares.iter().scan(0.0, |end, share| Some(*end + share).inspect(|e| *end = *e)).collect();
+    let (total, mut done) = (model.flops().max(1) as f64, 0.0);
+    for layer in &model.layers {
+        let flops = layer.flops as f64;
+        let middle = (done + 0.5 * flops) / total;
+        let stage = ends.iter().take_while(|end| **end <= middle).count().min(portions.len() - 1);
+        portions[stage].parameters += layer.parameters as f64;
+        portions[stage].activations += layer.activations as f64;
+        done += flops;
+    }
+    portions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::model;
+
+    const MIB: f64 = 1_048_576.0;
+
+    fn training(precision: Precision, optimizer: Optimizer, batch: u64) -> Training {
+        Training { precision, optimizer, batch, workspace: 0.0 }
+    }
+
+    fn whole(name: &str, training: &Training) -> Footprint {
+        let model = model(name).expect("known");
+        training.footprint(&portions(&model, &[1.0])[0], 1)
+    }
+
+    #[test]
+    fn footprints_are_the_published_ones() {
+        // MMAction2's model zoo, column gpu_mem (torch.cuda.max_memory_allocated, MiB), SGD with momentum in 32
+        // bits: configs/recognition/tsn/tsn_r50_1x1x3_100e_kinetics400_rgb, 32 clips of 3 images on a GPU,
+        // tsn_r50_video_1x1x8_100e_kinetics400_rgb, 32 of 8, tsn_r101_1x1x5_50e_mmit_rgb, 16 of 5, and
+        // tsm/tsm_mobilenetv2_dense_1x1x8_100e_kinetics400_rgb, 8 of 8.
+        let momentum = Optimizer::Momentum;
+        for (name, images, published) in [
+            ("resnet50", 96, 8344.0),
+            ("resnet50", 256, 21_558.0),
+            ("resnet101", 80, 10_467.0),
+            ("mobilenetv2", 64, 3385.0),
+        ] {
+            let found = whole(name, &training(Precision::Fp32, momentum, images)).total() / MIB;
+            assert!((found / published - 1.0).abs() < 0.1, "{name}: {found}, not {published} MiB");
+        }
+        // Hugging Face, "Model training anatomy" and "Methods and tools for efficient training on a single GPU":
+        // BERT-large, sequences of 512 tokens, AdamW in 32 bits, batch 1: 8681 MiB in nvidia-smi, of which 1343 are the
+        // context and kernels. (Batch 4: 14,949 MiB, of which 84 % are told: an allocator's blocks are no footprint.)
+        let bert =
+            Training { workspace: 1343.0 * MIB, ..training(Precision::Fp32, Optimizer::Adam, 1) };
+        let found = whole("bert-large", &bert).total() / MIB;
+        assert!((found / 8681.0 - 1.0).abs() < 0.1, "bert-large: {found}, not 8681 MiB");
+        // ZeRO, section 3.1: the states of GPT-2 with 1.5 G parameters take at least 24 GB.
+        let states = whole("gpt2-xl", &training(Precision::Fp16, Optimizer::Adam, 0)).total();
+        assert!((states / 24e9 - 1.0).abs() < 0.1, "gpt2-xl: {states} B, not 24 GB");
+    }
+
+    #[test]
+    fn each_part_is_what_the_table_says() {
+        let portion = Portion { parameters: 10.0, activations: 6.0 };
+        let of = |precision, optimizer| {
+            let made = training(precision, optimizer, 3).footprint(&portion, 2);
+            [made.parameters, made.gradients, made.optimizer, made.activations]
+        };
+        assert_eq!(of(Precision::Fp32, Optimizer::Sgd), [40.0, 40.0, 0.0, 144.0]);
+        assert_eq!(of(Precision::Tf32, Optimizer::Momentum), [40.0, 40.0, 40.0, 144.0]);
+        assert_eq!(of(Precision::Bf16, Optimizer::Sgd), [20.0, 20.0, 40.0, 72.0]);
+        assert_eq!(of(Precision::Fp16, Optimizer::Adam), [20.0, 20.0, 120.0, 72.0]);
+    }
+
+    #[test]
+    fn stages_have_every_layer_once() {
+        // System: GPT-2 on four stages. Expectation: what all have is the model, each about a quarter of its blocks.
+        let model = model("gpt2").expect("known");
+        let [one, four] = [&[1.0][..], &[0.25; 4]].map(|shares| portions(&model, shares));
+        let sum = |of: fn(&Portion) -> f64| four.iter().map(of).sum::<f64>();
+        assert_eq!(sum(|p| p.parameters), one[0].parameters);
+        assert_eq!(sum(|p| p.activations), one[0].activations);
+        assert_eq!(one[0].parameters, 124_439_808.0);
+        for stage in &four[1..3] {
+            let share = stage.activations / one[0].activations;
+            assert!((0.15..0.3).contains(&share), "{share}");
+        }
+        // A stage that takes all leaves nothing to those after it.
+        assert_eq!(portions(&model, &[1.0, 0.0])[1], Portion::default());
+    }
+}

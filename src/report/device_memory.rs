@@ -1,0 +1,57 @@
+//! What GPUs hold.
+
+use super::format::bytes;
+use crate::device_memory::Footprint;
+use crate::scenario::{Job, Node};
+use serde::Serialize;
+
+/// What the GPU of a job that holds most of its model holds [B].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct DeviceMemoryReport {
+    /// All of it.
+    pub total: f64,
+    /// What it has, where that is known.
+    pub capacity: Option<f64>,
+    /// Parameters that are computed with.
+    pub parameters: f64,
+    /// Their gradients.
+    pub gradients: f64,
+    /// What the optimizer keeps.
+    pub optimizer: f64,
+    /// Activations of all batches in progress.
+    pub activations: f64,
+    /// What libraries take.
+    pub workspace: f64,
+}
+
+/// That of `job`, where it is known.
+pub(super) fn device_memory(job: &Job, node: &Node) -> Option<DeviceMemoryReport> {
+    let held = job.footprint()?;
+    let Footprint { parameters, gradients, optimizer, activations, workspace } = held;
+    let capacity = node.gpu_memory.is_finite().then_some(node.gpu_memory);
+    let total = held.total();
+    Some(DeviceMemoryReport {
+        total,
+        capacity,
+        parameters,
+        gradients,
+        optimizer,
+        activations,
+        workspace,
+    })
+}
+
+/// It in a sentence.
+pub(super) fn line(job: &str, held: &DeviceMemoryReport) -> String {
+    let of = held.capacity.map_or(String::new(), |capacity| format!(" of {}", bytes(capacity)));
+    let parts = [
+        ("parameters", held.parameters),
+        ("gradients", held.gradients),
+        ("optimizer", held.optimizer),
+        ("activations", held.activations),
+        ("workspace", held.workspace),
+    ];
+    let there = parts.iter().filter(|(_, size)| *size > 0.0);
+    let parts: Vec<String> = there.map(|(what, size)| format!("{what} {}", bytes(*size))).collect();
+    format!("A GPU of `{job}` holds {}{of}: {}.", bytes(held.total), parts.join(", "))
+}

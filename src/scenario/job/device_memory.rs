@@ -1,0 +1,156 @@
+//! What a job's model takes of its GPUs' memory, and whether it fits.
+
+use super::model::ModelSettings;
+use super::rules::Rules;
+use super::{Device, Job, Pipeline};
+use crate::device_memory::{Footprint, Optimizer, Portion, Training, portions};
+use crate::scenario::Node;
+use crate::scenario::check::Check;
+use crate::scenario::field::Field;
+use crate::scenario::number::{Amount, Positive};
+use crate::units::Size;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// What a GPU holds for training.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct MemorySettings {
+    /// Bytes of all parameters in 32 bits (default: those of the catalogue's model).
+    parameters: Field<Positive<Size>>,
+    /// Bytes of activations that a sample's forward pass leaves for backward (default: those of the
+    /// catalogue's model).
+    activations: Field<Amount<Size>>,
+    /// Bytes that libraries and the device's context take beside (default: 0 B).
+    workspace: Field<Amount<Size>>,
+}
+
+impl Job {
+    /// What the GPU that holds most of it holds, where that is known.
+    #[must_use]
+    pub fn footprint(&self) -> Option<Footprint> {
+        let fuller = |a: &&Footprint, b: &&Footprint| a.total().total_cmp(&b.total());
+        self.footprints.iter().max_by(fuller).copied()
+    }
+}
+
+impl ModelSettings {
+    /// What the GPU of each stage holds; nothing where that is not known.
+    pub(super) fn footprints(
+        &self,
+        check: Check<'_>,
+        device: Device,
+        batch: u64,
+        pipeline: Option<&Pipeline>,
+    ) -> Vec<Footprint> {
+        if device != Device::Accelerator {
+            self.remark_memory(check, "the steps run on cores");
+            return Vec::new();
+        }
+        let shares = pipeline.map_or(&[1.0][..], |pipeline| &pipeline.shares);
+        let overlap = pipeline.is_some_and(|pipeline| pipeline.overlap);
+        let Some(portions) = self.portions(check, shares) else { return Vec::new() };
+        let none = MemorySettings::default();
+        let memory = self.memory.get().unwrap_or(&none);
+        let training = Training {
+            precision: self.precision(),
+            optimizer: self.optimizer.get().copied().unwrap_or(Optimizer::Momentum),
+            batch,
+            workspace: memory.workspace.get().map_or(0.0, |size| size.0),
+        };
+        let stages = portions.len() as u32;
+        let batches = |stage: u32| if overlap { stages - stage } else { 1 };
+        (0..).zip(&portions).map(|(i, part)| training.footprint(part, batches(i))).collect()
+    }
+
+    /// What each stage has of the model.
+    fn portions(&self, check: Check<'_>, shares: &[f64]) -> Option<Vec<Portion>> {
+        let known = self.known();
+        let Some((at, memory)) = self.memory.given() else {
+            if known.is_none() && !self.memory.is_written() {
+                self.remark_memory(check, "what the model takes of a GPU's memory is not known");
+            }
+            return known.map(|model| portions(&model, shares));
+        };
+        if known.is_none() {
+            check.required(at, &memory.parameters, "parameters", "write `parameters = \"102 MB\"`");
+            let remedy = "write `activations = \"89 MB\"`, of a sample";
+            check.required(at, &memory.activations, "activations", remedy);
+        }
+        let parameters = memory.parameters.get().map(|size| size.0 / 4.0);
+        let elements = memory.activations.get().map(|size| size.0 / self.precision().bytes());
+        let of_catalogue = known.map(|model| portions(&model, shares));
+        let mut all = of_catalogue.unwrap_or_else(|| vec![Portion::default(); shares.len()]);
+        for (part, share) in all.iter_mut().zip(shares) {
+            part.parameters = parameters.map_or(part.parameters, |all| all * share);
+            part.activations = elements.map_or(part.activations, |all| all * share);
+        }
+        Some(all)
+    }
+
+    fn remark_memory(&self, check: Check<'_>, why: &str) {
+        check.no_effect(&self.optimizer, why);
+        check.no_effect(&self.memory, why);
+        if !self.efficiency.is_written() && self.known().is_none() {
+            check.no_effect(&self.precision, why);
+        }
+    }
+}
+
+/// A footprint in words.
+fn gib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 30)
+}
+
+impl Rules<'_> {
+    /// What each GPU of the job holds fits into its memory.
+    pub(super) fn check_device_memory(&self, job: &Job, node: &Node) {
+        let capacity = node.gpu_memory;
+        let Some(full) = job.footprint() else { return self.remark_gpu(job) };
+        if full.total() <= capacity {
+            return;
+        }
+        let memory = self.check.find(&["cluster", "node", "gpu_memory"]);
+        let gpu = self.check.find(&["cluster", "node", "gpu"]);
+        let at = self.check.blame(&[self.settings.batch.at, memory, gpu], self.at);
+        let what = format!(
+            "`{}` takes {:.1} GiB of a GPU's memory, {:.1} GiB of them activations, and a GPU has {:.1} GiB",
+            job.name,
+            gib(full.total()),
+            gib(full.activations),
+            gib(capacity)
+        );
+        let smaller = match largest_batch(job, capacity) {
+            0 => String::new(),
+            batch => format!("a batch of at most {batch}, "),
+        };
+        let remedy = format!(
+            "write {smaller}`model.precision = \"fp16\"`, more stages in `parallel.pipeline`, or more \
+             `cluster.node.gpu_memory`"
+        );
+        self.check.wrong(at, what, remedy);
+    }
+
+    /// Memory of GPUs beside a model of which nothing is known.
+    fn remark_gpu(&self, job: &Job) {
+        if let Some(at) = self.check.find(&["cluster", "node", "gpu_memory"]) {
+            let key = self.check.document.path(at);
+            self.check.remark(format!(
+                "`{key}` has no effect on `{}`: what its model takes is not known; write `model.memory`.",
+                job.name
+            ));
+        }
+    }
+}
+
+/// Largest batch whose footprint is no more than `capacity` on any stage; 0 where none is.
+#[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
+fn largest_batch(job: &Job, capacity: f64) -> u64 {
+    let of = |held: &Footprint| {
+        let left = capacity - (held.total() - held.activations);
+        let sample = held.activations / job.batch.max(1) as f64;
+        if left < 0.0 { 0.0 } else { (left / sample).floor() }
+    };
+    let least = job.footprints.iter().map(of).fold(f64::INFINITY, f64::min);
+    if least < job.batch as f64 { least as u64 } else { 0 }
+}

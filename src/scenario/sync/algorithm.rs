@@ -1,0 +1,137 @@
+//! How a collective is done, as it is written.
+
+use super::Reduction;
+use crate::collective::{Algorithm, Library, Operation};
+use crate::scenario::check::Check;
+use crate::scenario::field::Field;
+use crate::scenario::number::Positive;
+use crate::units::Size;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// An algorithm, or the choice of a library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum AlgorithmName {
+    Auto,
+    Flat,
+    BinomialTree,
+    ScatterAllgather,
+    Ring,
+    RecursiveDoubling,
+    HalvingDoubling,
+    Bruck,
+    DoubleBinaryTree,
+    Hierarchical,
+    InSwitch,
+}
+
+/// Whose tables choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum LibraryName {
+    Nccl,
+    Mpich,
+    OpenMpi,
+}
+
+impl AlgorithmName {
+    fn algorithm(self) -> Option<Algorithm> {
+        Some(match self {
+            Self::Auto => return None,
+            Self::Flat => Algorithm::Flat,
+            Self::BinomialTree => Algorithm::BinomialTree,
+            Self::ScatterAllgather => Algorithm::ScatterAllgather,
+            Self::Ring => Algorithm::Ring,
+            Self::RecursiveDoubling => Algorithm::RecursiveDoubling,
+            Self::HalvingDoubling => Algorithm::HalvingDoubling,
+            Self::Bruck => Algorithm::Bruck,
+            Self::DoubleBinaryTree => Algorithm::DoubleBinaryTree,
+            Self::Hierarchical => Algorithm::Hierarchical,
+            Self::InSwitch => Algorithm::InSwitch,
+        })
+    }
+}
+
+/// What is written of how an operation is done.
+#[derive(Clone, Copy)]
+pub(super) struct Chosen<'s> {
+    pub(super) operation: Operation,
+    pub(super) algorithm: &'s Field<AlgorithmName>,
+    pub(super) inner: &'s Field<AlgorithmName>,
+    pub(super) outer: &'s Field<AlgorithmName>,
+    pub(super) library: &'s Field<LibraryName>,
+    pub(super) chunk: &'s Field<Positive<Size>>,
+    /// What a level does that is not written.
+    pub(super) level: Algorithm,
+}
+
+impl Chosen<'_> {
+    fn named(&self) -> Option<Algorithm> {
+        self.algorithm.get().and_then(|name| name.algorithm())
+    }
+
+    /// Whether a chunk makes a difference to what is written.
+    fn is_pipelined(&self) -> bool {
+        let of = |algorithm: Algorithm| {
+            algorithm == Algorithm::Hierarchical || algorithm.is_pipelined(self.operation)
+        };
+        self.named().is_some_and(of)
+    }
+
+    /// How the ranks inside nodes or across them do it.
+    fn level(&self, check: Check<'_>, name: &Field<AlgorithmName>) -> Option<Algorithm> {
+        let Some((at, name)) = name.given() else {
+            return (!name.is_written()).then_some(self.level);
+        };
+        let algorithm = name.algorithm().filter(|algorithm| *algorithm != Algorithm::Hierarchical);
+        if algorithm.is_none() {
+            let what = "a level has an algorithm of its own";
+            check.wrong(at, what, "write \"ring\" or \"halving-doubling\"");
+        }
+        algorithm
+    }
+
+    pub(super) fn reduction(&self, check: Check<'_>) -> Option<Reduction> {
+        let chunk = self.chunk.get().map(|size| (size.0.round() as u64).max(1));
+        match self.algorithm.given() {
+            None if self.algorithm.is_written() => None,
+            None | Some((_, AlgorithmName::Auto)) => {
+                Some(Reduction::Auto(match self.library.get() {
+                    None | Some(LibraryName::Nccl) => Library::Nccl,
+                    Some(LibraryName::Mpich) => Library::Mpich,
+                    Some(LibraryName::OpenMpi) => Library::OpenMpi,
+                }))
+            }
+            Some((at, name)) => {
+                let algorithm = name.algorithm()?;
+                if !algorithm.offers(self.operation) {
+                    let (name, what) = (algorithm.name(), self.operation.name());
+                    let remedy = "write \"ring\", \"halving-doubling\" or \"auto\"";
+                    check.wrong(at, format!("`{name}` does no {what}"), remedy);
+                    return None;
+                }
+                let inner = self.level(check, self.inner)?;
+                let outer = self.level(check, self.outer)?;
+                Some(Reduction::By { algorithm, levels: (inner, outer), chunk })
+            }
+        }
+    }
+}
+
+/// Says what is written beside something that makes it idle, of operations that share it.
+pub(super) fn remark(check: Check<'_>, all: &[Chosen<'_>]) {
+    let Some(first) = all.first() else { return };
+    if all.iter().all(|one| one.named().is_none()) {
+        check.no_effect(first.chunk, "the library says how long pieces are");
+    } else if !all.iter().any(Chosen::is_pipelined) {
+        check.no_effect(first.chunk, "the algorithm does not go on with part of a buffer");
+    }
+    if all.iter().all(|one| one.named().is_some()) {
+        check.no_effect(first.library, "the algorithm is written");
+    }
+    if all.iter().all(|one| one.named() != Some(Algorithm::Hierarchical)) {
+        check.no_effect(first.inner, "the algorithm is not \"hierarchical\"");
+        check.no_effect(first.outer, "the algorithm is not \"hierarchical\"");
+    }
+}

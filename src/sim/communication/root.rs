@@ -1,0 +1,65 @@
+//! A root: forward waits for the parameters that come from there, and everyone for its update.
+
+use crate::account::Segment;
+use crate::engine::{Span, Time};
+use crate::report::{Cause, StallCause};
+use crate::sim::device::State;
+use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::world::World;
+
+use super::sync::Stage;
+
+impl World<'_> {
+    /// Whether device `d` must wait for parameters before its piece of a step; it does.
+    pub(in crate::sim) fn awaits_parameters(&mut self, now: Time, d: u32) -> bool {
+        let device = &mut self.devices[d as usize];
+        let Some(sync) = &self.jobs[device.job as usize].sync else { return false };
+        if sync.may_begin(device.piece as usize) {
+            return false;
+        }
+        (device.state, device.since) = (State::Uninformed, now);
+        self.trace_device(now, d, Cause::Communication.name());
+        true
+    }
+
+    /// Parameters have arrived: devices of job copy `j` that waited for no others compute.
+    pub(super) fn go_on_with_parameters(&mut self, clock: &mut Clock, j: u32) {
+        for d in self.jobs[j as usize].devices.clone() {
+            let device = &self.devices[d as usize];
+            let (since, job) = (device.since, &mut self.jobs[j as usize]);
+            let begins = |sync: &super::SyncRun| sync.may_begin(device.piece as usize);
+            if device.state == State::Uninformed && job.sync.as_deref().is_some_and(begins) {
+                let cause = StallCause::own(Cause::Communication);
+                job.steps.add_stall(Segment { start: since, end: clock.now, cause });
+                self.compute_on_device(clock, d);
+            }
+        }
+    }
+
+    /// All gradients of job copy `j` are reduced: its root applies them, once all have computed.
+    pub(super) fn begin_update(&mut self, clock: &mut Clock, j: u32) {
+        let job = &mut self.jobs[j as usize];
+        let root = job.devices.start;
+        let Some(sync) = job.sync.as_mut().filter(|sync| sync.computed.is_some()) else { return };
+        if sync.update == Span::ZERO {
+            return self.end_communication(clock, j);
+        }
+        (sync.stage, sync.updating) = (Stage::Updating, Some(clock.now));
+        let delay = Delay { span: sync.update, lane: None };
+        clock.after(delay, Event::Waited(Customer::Reduction(j)));
+        self.trace_device(clock.now, root, "compute");
+    }
+
+    /// The root of job copy `j` has computed since `start`, and the others waited for it.
+    pub(super) fn account_for_update(&mut self, now: Time, j: u32, start: Time) {
+        let job = &mut self.jobs[j as usize];
+        if start == now {
+            return;
+        }
+        job.steps.add_compute(start, now);
+        let cause = StallCause::peer(Cause::Compute);
+        for _ in job.devices.clone().skip(1) {
+            job.steps.add_stall(Segment { start, end: now, cause });
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! GPUs of the catalogue: what a model takes of their memory, and how long a step takes there.
+
+use super::runs::{simulate, written};
+use forebay::catalogue::{Precision, gpu, model};
+use forebay::report::{DeviceMemoryReport, json, summarise, text};
+use forebay::scenario::ScenarioFile;
+
+/// A job of batches of 64 with these keys of its model, on GPUs with these keys of their node.
+fn scenario(node: &str, model: &str, rest: &str) -> String {
+    format!(
+        r#"# What fits, and how fast is it?
+name = "gpus"
+[run]
+steps = 3
+warm_up = "off"
+[cluster]
+nodes = 2
+node = {{ cores = 8, gpus = 8, {node} }}
+network = {{ nic = "10 GB/s" }}
+[storage.memory.memory]
+[dataset.d]
+samples = 1000000
+sample_size = "100 B"
+[[job]]
+name = "j"
+nodes = 2
+dataset = "d"
+storage = "memory"
+batch = 64
+loader.in-memory = {{}}
+model = {{ {model} }}
+{rest}
+"#
+    )
+}
+
+const RESNET: &str = "catalogue = \"resnet50\", step = \"100 ms\"";
+
+fn held(text: &str) -> DeviceMemoryReport {
+    let scenario = written(text, &[]);
+    let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+    report.jobs[0].device_memory.expect("known")
+}
+
+fn step(text: &str) -> f64 {
+    let job = simulate(&written(text, &[])).jobs.remove(0);
+    job.steps[2].end / 3.0
+}
+
+fn refused(text: &str) -> String {
+    let file = ScenarioFile::parse("x.toml", text.to_owned()).and_then(|file| file.resolve(&[]));
+    file.map(|_| ()).expect_err(text).to_string()
+}
+
+fn near(found: f64, expected: f64, what: &str) {
+    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
+}
+
+#[test]
+fn a_step_takes_its_arithmetic_at_a_share_of_the_peak() {
+    // System: ResNet-50 on a V100. Expectation: FLOPs of forward and backward of the batch over the peak's share.
+    let resnet = model("resnet50").expect("known");
+    let flops = (resnet.flops() + resnet.backward_flops()) as f64;
+    let of = |name: &str, keys: &str, extra: &str| {
+        let model = format!("catalogue = \"resnet50\", {keys}");
+        step(&scenario(&format!("gpu = \"{name}\", {extra} gpu_memory = \"1 TB\""), &model, ""))
+    };
+    let peak = |name: &str, precision| gpu(name).and_then(|gpu| gpu.peak(precision)).expect("it");
+    let fp32 = 64.0 * flops / (0.4 * peak("v100-sxm2", Precision::Fp32));
+    near(of("v100-sxm2", "efficiency = 0.4", ""), fp32, "fp32");
+    near(of("v100-sxm2", "efficiency = 0.2", ""), 2.0 * fp32, "half the share");
+    near(of("v100-sxm2", "efficiency = 0.4", "gpu_speed = 2.0,"), fp32 / 2.0, "a faster one");
+    let fp16 = 64.0 * flops / (0.4 * peak("v100-sxm2", Precision::Fp16));
+    near(of("v100-sxm2", "efficiency = 0.4, precision = \"fp16\"", ""), fp16, "fp16");
+    let tf32 = 64.0 * flops / (0.4 * peak("a100-sxm4-40gb", Precision::Tf32));
+    near(of("a100-sxm4-40gb", "efficiency = 0.4, precision = \"tf32\"", ""), tf32, "tf32");
+    let twice = scenario("gpu = \"v100-sxm2\"", "catalogue = \"resnet50\", efficiency = 0.4", "")
+        .replace("batch = 64", "batch = 128");
+    near(step(&twice), 2.0 * fp32, "twice the batch");
+}
+
+#[test]
+fn what_contradicts_or_lacks_something_is_refused_with_a_remedy() {
+    let v100 = "gpu = \"v100-sxm2\"";
+    for (node, model, what) in [
+        (
+            v100,
+            "catalogue = \"resnet50\", efficiency = 0.4, step = \"1 s\"",
+            "contradict each other",
+        ),
+        (v100, "catalogue = \"resnet50\"", "`efficiency = 0.4` on a `cluster.node.gpu`"),
+        (v100, "efficiency = 0.4", "what a step computes is not known"),
+        (v100, "catalogue = \"resnet50\", efficiency = 0", "nothing of the peak is reached"),
+        (v100, "catalogue = \"resnet50\", efficiency = 1e-320", "nothing of the peak is reached"),
+        (v100, "catalogue = \"resnet50\", efficiency = 1.5", "from 0 to 1"),
+        (
+            v100,
+            "catalogue = \"resnet50\", efficiency = 0.4, precision = \"bf16\"",
+            "`v100-sxm2` has no bf16",
+        ),
+        (
+            v100,
+            "catalogue = \"resnet50\", efficiency = 0.4, device = { cpu = {} }",
+            "the steps run on cores",
+        ),
+        (
+            "smt = {}",
+            "catalogue = \"resnet50\", efficiency = 0.4",
+            "which GPU computes is not known",
+        ),
+        ("gpu = \"v100-sxm\"", RESNET, "did you mean `v100-sxm2`?"),
+        (
+            v100,
+            "step = \"1 s\", memory = { workspace = \"1 GB\" }",
+            "write `parameters = \"102 MB\"`",
+        ),
+        (
+            v100,
+            "step = \"1 s\", memory = { parameters = \"1 GB\" }",
+            "write `activations = \"89 MB\"`",
+        ),
+    ] {
+        let found = refused(&scenario(node, model, ""));
+        assert!(found.contains(what), "{node} {model}: {found}");
+    }
+    // What is changed wins, as everywhere.
+    let file = scenario(v100, RESNET, "");
+    let by_peak = written(&file, &[("job.j.model.efficiency", "0.4")]);
+    assert!(by_peak.jobs[0].step.per_sample > 0.0);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_the_remedy_fits() {
+    // System: ResNet-50 on a V100 of 16 GiB. Expectation: the batch that the message offers fits, one more does
+    // not; mixed precision, a larger memory or stages make it fit too.
+    let of = |node: &str, keys: &str, batch: u64, rest: &str| {
+        scenario(node, &format!("{RESNET}{keys}"), rest)
+            .replace("batch = 64", &format!("batch = {batch}"))
+    };
+    let v100 = "gpu = \"v100-sxm2\"";
+    let found = refused(&of(v100, "", 256, ""));
+    assert!(found.contains("and a GPU has 16.0 GiB"), "{found}");
+    assert!(found.contains("`model.precision = \"fp16\"`"), "{found}");
+    assert!(found.contains("x.toml:19:") && found.contains("job.j.batch"), "{found}");
+    let offered = found.split("at most ").nth(1).and_then(|rest| rest.split(',').next());
+    let offered: u64 = offered.and_then(|number| number.parse().ok()).expect("a batch");
+    assert!((150..256).contains(&offered), "{offered}");
+    assert!(held(&of(v100, "", offered, "")).total <= 16.0 * f64::from(1 << 30));
+    assert!(refused(&of(v100, "", offered + 1, "")).contains("GPU's memory"));
+    held(&of(v100, ", precision = \"fp16\"", 256, ""));
+    held(&of("gpu = \"v100-sxm3-32gb\"", "", 256, ""));
+    held(&of("gpu = \"v100-sxm2\", gpu_memory = \"24 GiB\"", "", 256, ""));
+    held(&of(v100, "", 256, "parallel.pipeline = { stages = 4, overlap = false }"));
+    // Overlapping stages keep several batches.
+    let overlapping = of(v100, "", 256, "parallel.pipeline = { stages = 4 }");
+    assert!(refused(&overlapping).contains("GPU's memory"));
+    // A model that does not fit with any batch.
+    let gpt = "catalogue = \"gpt3-6.7b\", step = \"1 s\"";
+    let found = refused(&scenario(v100, gpt, ""));
+    assert!(!found.contains("a batch of at most") && found.contains("stages in"), "{found}");
+}
+
+#[test]
+fn every_key_moves_the_footprint_its_way() {
+    // System: ResNet-50 has 25,557,032 parameters. Expectation: four bytes for each of parameters, gradients and
+    // values of the optimizer, two where it is mixed, with the weights beside.
+    let of = |keys: &str, rest: &str| {
+        held(&scenario("pcie = \"10 GB/s\"", &format!("{RESNET}{keys}"), rest))
+    };
+    let n = 25_557_032.0;
+    let plain = of("", "");
+    let parts = [plain.parameters, plain.gradients, plain.optimizer, plain.workspace];
+    assert_eq!((parts, plain.capacity), ([4.0 * n, 4.0 * n, 4.0 * n, 0.0], None));
+    let elements = (model("resnet50").expect("known").activations() + 3 * 224 * 224) as f64;
+    near(plain.activations, 4.0 * 64.0 * elements, "activations");
+    assert_eq!(plain.total, 12.0 * n + plain.activations);
+    assert_eq!(of(", optimizer = \"sgd\"", "").optimizer, 0.0);
+    assert_eq!(of(", optimizer = \"adam\"", "").optimizer, 8.0 * n);
+    let mixed = of(", optimizer = \"adam\", precision = \"bf16\"", "");
+    assert_eq!([mixed.parameters, mixed.gradients, mixed.optimizer], [2.0 * n, 2.0 * n, 12.0 * n]);
+    assert_eq!(mixed.activations, plain.activations / 2.0);
+    let given =
+        ", memory = { parameters = \"1 GB\", activations = \"10 MB\", workspace = \"3 GB\" }";
+    let given = of(given, "");
+    assert_eq!(given.total, 3.0 * 1e9 + 64.0 * 10e6 + 3e9);
+    let stages = of("", "parallel.pipeline = { stages = 4, overlap = false }");
+    assert!(stages.total < 0.7 * plain.total, "{} {}", stages.total, plain.total);
+    let shares = of("", "parallel.pipeline = { shares = [0.9, 0.1], overlap = false }");
+    assert!(shares.total > stages.total);
+}
+
+#[test]
+fn reports_say_what_gpus_hold() {
+    let scenario = written(&scenario("gpu = \"v100-sxm2\"", RESNET, ""), &[]);
+    let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+    let page = text::render(&report, 200, false);
+    let said = "A GPU of `j` holds 5.702 GB of 17.18 GB: parameters 102.2 MB, gradients 102.2 MB, optimizer \
+                102.2 MB, activations 5.396 GB.";
+    assert!(page.contains(said), "{page}");
+    let value: serde_json::Value = serde_json::from_str(&json::render(&report)).expect("JSON");
+    let held = &value["jobs"][0]["device_memory"];
+    assert_eq!(held["parameters"], 4.0 * 25_557_032.0);
+    assert_eq!(held["capacity"], 16.0 * f64::from(1 << 30));
+}
+
+#[test]
+fn gradients_are_sent_in_the_floats_of_the_model() {
+    // System: two nodes add up ResNet-50's gradients. Expectation: half of the bytes in mixed precision, unless
+    // the sum is written to be in 32 bits.
+    let of = |keys: &str, sync: &str| {
+        let sync = format!("sync.allreduce = {{ algorithm = \"ring\"{sync} }}");
+        let text = scenario("pcie = \"10 GB/s\"", &format!("{RESNET}{keys}"), &sync);
+        step(&text) - 0.1
+    };
+    let whole = of("", "");
+    near(whole, 4.0 * 25_557_032.0 / 10e9, "32 bits");
+    near(of(", precision = \"fp16\"", ""), whole / 2.0, "16 bits");
+    near(of(", precision = \"fp16\"", ", precision = \"fp32\""), whole, "32 bits of 16");
+    near(of("", ", precision = \"fp16\""), whole / 2.0, "16 bits of 32");
+}
+
+#[test]
+fn keys_without_effect_are_told() {
+    let remarks =
+        |node: &str, model: &str| written(&scenario(node, model, ""), &[]).remarks.join("\n");
+    let idle = remarks(
+        "gpu_memory = \"16 GiB\"",
+        "step = \"1 s\", optimizer = \"sgd\", precision = \"fp16\"",
+    );
+    for key in ["gpu_memory", "optimizer", "precision"] {
+        assert!(idle.contains(&format!("{key}` has no effect")), "{key}: {idle}");
+    }
+    let cpu = "device = { cpu = {} }, step = \"1 s\", optimizer = \"sgd\", memory = { workspace = \"1 GB\" }";
+    let cpu = remarks("pcie = \"1 GB/s\"", cpu);
+    for key in ["optimizer", "memory"] {
+        assert!(cpu.contains(&format!("{key}` has no effect: the steps run on cores")), "{cpu}");
+    }
+    let used = format!("{RESNET}, optimizer = \"sgd\", precision = \"fp16\"");
+    assert_eq!(remarks("gpu_memory = \"16 GiB\"", &used), "");
+}
