@@ -1,6 +1,6 @@
 //! A root: parameters are broadcast from it, gradients reduced to it, and it alone updates.
 
-use super::runs::{simulate, written};
+use super::runs::{shipped, simulate, written};
 use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
 use forebay::report::{Cause, JobOutcome, Outcome, StallCause};
 use forebay::scenario::ScenarioFile;
@@ -353,4 +353,19 @@ fn what_a_root_cannot_do_is_refused_and_what_is_idle_told() {
     );
     assert_eq!(remarks(&used), "");
     assert_eq!(remarks("broadcast = \"ring\"\nchunk = \"1 MB\"\nlibrary = \"mpich\""), "");
+}
+
+#[test]
+fn the_shipped_figure_says_what_its_title_does() {
+    // System: `scenarios/root.toml`. Expectation: by layer nothing is exposed on 8 nodes, and more than packed on 64;
+    // flat, 64 nodes wait nine tenths of the time.
+    let exposed = |nodes: &str, sync: &str| {
+        let changes = [("job.nodes", nodes), ("job.sync.reduce-broadcast", sync)];
+        let job = simulate(&shipped("root", &changes)).jobs.remove(0);
+        stalled(&job, StallCause::own(Cause::Communication)) / step(&job)
+    };
+    let layers = "{ buffers = \"per-layer\" }";
+    assert!(exposed("8", layers) < 0.01 && exposed("8", "{}") > 0.1);
+    assert!(exposed("64", layers) > exposed("64", "{}") + 0.03);
+    assert!(exposed("64", "{ broadcast = \"flat\", reduce = \"flat\" }") > 0.9);
 }
