@@ -308,6 +308,32 @@ fn model_copies_that_differ_are_told_apart() {
 }
 
 #[test]
+fn whatever_trains_and_loads_every_instant_has_its_cause() {
+    // System: layer by layer with an update, on cores, beside a trainer's own work and a loader's kernels, with
+    // smaller last batches, several copies, batches that stay, and in memory only. Expectation: compute and stalls
+    // make up each step (which `outcome` looks at), and communication is part of them.
+    let keys = by("binomial-tree", "tensors = 5\nbuffers = \"per-layer\"\nupdate = \"3 ms\"");
+    let model = "model.step = \"100 ms\"";
+    let loader = "loader.in-memory = {}";
+    for (from, to) in [
+        (model, "model = { step = \"100 ms\", device = { cpu = { threads = 2 } } }"),
+        (model, "model = { step = \"100 ms\", launch = { work = \"150 ms\", threads = 2 } }"),
+        (model, "model = { step = \"100 ms\", jitter = { gamma = { cv = 1.0 } } }"),
+        (model, "batch_interval = 2.5\nmodel.step = \"1 ns\""),
+        (loader, "loader.dali = { threads = 2, gpu = { decode = \"9 ms\" } }"),
+        (loader, "copies = 2\nloader.pytorch = { workers = 1, decode = \"20 ms\" }"),
+        ("samples = 1000000", "samples = 70"),
+        ("steps = 4", "duration = \"2 s\""),
+    ] {
+        let text = root(2, 2, &keys).replace(from, to);
+        let text = text.replace("nodes = 2\nnode", "nodes = 2\nshare_nodes = true\nnode");
+        let job = run(&text);
+        assert!(stalled(&job, StallCause::own(Cause::Communication)) > 0.0, "{to}");
+        assert!(stalled(&job, StallCause::peer(Cause::Compute)) > 0.0, "{to}");
+    }
+}
+
+#[test]
 fn what_a_root_cannot_do_is_refused_and_what_is_idle_told() {
     let wrong = |keys: &str, from: &str, to: &str| {
         let text = root(2, 2, keys).replace(from, to);
