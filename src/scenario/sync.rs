@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod allreduce;
+mod cpu;
 mod gradients;
 mod reduce_broadcast;
 mod sent;
@@ -16,6 +17,7 @@ use reduce_broadcast::ReduceBroadcastSettings;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub use cpu::MessageCpu;
 pub use gradients::{Bucket, Parameters};
 pub(super) use gradients::{Gradient, OfModel};
 pub(super) use transport::Latencies;

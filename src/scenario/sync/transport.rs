@@ -1,5 +1,6 @@
 //! What carries collectives: how it differs from the wires.
 
+use super::cpu::{CpuSettings, MessageCpu};
 use crate::scenario::check::Check;
 use crate::scenario::field::Field;
 use crate::scenario::number::{Amount, Positive, Share};
@@ -27,6 +28,8 @@ pub struct Transport {
     pub per_tensor: f64,
     /// Rate at which a receiver adds to its own [B/s]; may be infinite.
     pub sum: f64,
+    /// What a message costs cores.
+    pub cpu: MessageCpu,
     /// Whether bytes go through the nodes' memory: over PCIe, both at the sender and at the receiver.
     pub through_host: bool,
 }
@@ -67,6 +70,8 @@ pub(in crate::scenario) struct Costs {
     per_tensor: Field<Amount<Time>>,
     /// Rate at which a receiver adds to its own (default: infinite).
     sum: Field<Positive<Bandwidth>>,
+    /// Time of the node's cores for each message, which data loading wants too (default: none).
+    cpu: Field<CpuSettings>,
 }
 
 /// Latencies of the cluster [s].
@@ -117,6 +122,7 @@ pub(super) fn resolve(
         efficiency,
         per_tensor: seconds(&costs.per_tensor, 0.0),
         sum: rate(&costs.sum),
+        cpu: costs.cpu.get().map_or(MessageCpu::default(), CpuSettings::resolve),
         through_host,
     })
 }

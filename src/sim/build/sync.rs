@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::collective::Cost;
 use crate::engine::Span;
 use crate::fluid::LinkId;
-use crate::scenario::{IntraKind, Job, Sync};
+use crate::scenario::{IntraKind, Job, Node, Sync};
 use crate::sim::communication::{Plan, Port, SyncRun, Ways};
 
 use super::Builder;
@@ -37,7 +37,7 @@ impl Builder<'_, '_> {
         if job.ranks() < 2 {
             return None;
         }
-        let ways = self.ways(job, sync, node);
+        let ways = self.ways(of, sync, node);
         let step = job.step.seconds(job.batch as f64) / self.scenario.cluster.node.gpu_speed;
         let [inside, across, shared] = self.costs(job, sync);
         let plan = Plan {
@@ -63,14 +63,21 @@ impl Builder<'_, '_> {
         let host = sync.transport.through_host && cluster.node.pcie.is_finite();
         let even =
             job.copies_per_node.is_multiple_of(cluster.node.nics) || job.copies_per_node == 1;
-        cluster.node.intra.kind == IntraKind::Switch && cluster.racks.is_none() && !host && even
+        let own_cores = sync.transport.cpu.is_none() || has_cores(&cluster.node, job);
+        let own_links = cluster.node.intra.kind == IntraKind::Switch && cluster.racks.is_none();
+        own_links && own_cores && !host && even
     }
 
     /// What a transfer costs inside a node, across by itself, and across with all of its node.
     fn costs(&self, job: &Job, sync: &Sync) -> [Cost; 3] {
         let (cluster, transport) = (&self.scenario.cluster, &sync.transport);
-        let gamma = 1.0 / transport.sum;
-        let cost = |alpha, rate: f64| Cost { alpha, beta: 1.0 / rate, gamma };
+        let (gamma, cpu) = (1.0 / transport.sum, transport.cpu);
+        // Both ends pay, one after the other.
+        let cost = |latency: f64, rate: f64| Cost {
+            alpha: latency + 2.0 * cpu.per_message,
+            beta: 1.0 / rate + 2.0 * cpu.per_byte,
+            gamma,
+        };
         let wire = cluster.nic * transport.efficiency;
         let on_nic = f64::from(job.copies_per_node.div_ceil(cluster.node.nics));
         [
@@ -84,7 +91,8 @@ impl Builder<'_, '_> {
     }
 
     /// The links of the ranks of `job` on nodes from `first` on.
-    fn ways(&mut self, job: &Job, sync: &Sync, first: u32) -> Ways {
+    fn ways(&mut self, of: &JobCopy, sync: &Sync, first: u32) -> Ways {
+        let job = of.job;
         let mut capacities = BTreeMap::new();
         let mut ports = Vec::new();
         for node in first..first + job.nodes {
@@ -92,8 +100,9 @@ impl Builder<'_, '_> {
         }
         let latency = [sync.transport.latency_inside, sync.transport.latency];
         let latency = latency.map(|seconds| self.recurring(seconds));
-        let kind = self.scenario.cluster.node.intra.kind;
-        Ways::new(ports, kind, job.copies_per_node, sync.transport, latency, capacities)
+        let overhead = self.overhead(job, of.number, first);
+        let (kind, gpus) = (self.scenario.cluster.node.intra.kind, job.copies_per_node);
+        Ways::new(ports, kind, gpus, sync.transport, latency, capacities, overhead)
     }
 
     /// The links of the ranks on one node.
@@ -151,4 +160,11 @@ impl Builder<'_, '_> {
         self.links.insert(place, link);
         link
     }
+}
+
+/// Whether each rank of a node that sends one message and gets another has a core for both.
+fn has_cores(node: &Node, job: &Job) -> bool {
+    let messages = 2 * u64::from(job.copies_per_node);
+    let alike = node.most_threads() == 1 && job.cpu.quota >= messages as f64;
+    alike && messages <= u64::from(node.cores)
 }

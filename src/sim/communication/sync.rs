@@ -9,6 +9,7 @@ use crate::sim::event::{Clock, Customer, Delay, Event};
 use crate::sim::world::World;
 
 use super::exchange::{Around, Exchange};
+use super::overhead::Slots;
 use super::plan::{Plan, Reduction};
 use super::ways::Ways;
 
@@ -227,8 +228,14 @@ impl World<'_> {
     ) {
         let Some(sync) = &mut self.jobs[j as usize].sync else { return };
         let (network, messages) = (&mut self.network, &mut self.messages);
-        act(&mut sync.exchange, &mut Around { clock, network, messages, ways: &mut sync.ways });
-        if sync.exchange.is_over() {
+        let (ways, slots) = (&mut sync.ways, Slots::of(&mut self.stations));
+        let mut around = Around { clock, network, messages, ways, slots };
+        act(&mut sync.exchange, &mut around);
+        let (over, admitted) = (sync.exchange.is_over(), around.slots.admitted);
+        for next in admitted {
+            self.admitted(clock, next);
+        }
+        if over {
             self.reduced(clock, j);
         }
     }

@@ -5,6 +5,11 @@ use std::collections::BTreeMap;
 use crate::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
 use crate::scenario::{IntraKind, Transport};
 use crate::sim::event::{Customer, Delay};
+use crate::sim::workers::Cores;
+use crate::sim::world::Service;
+
+use super::message::{Message, Stage};
+use super::overhead::Overhead;
 
 /// Where a rank is, and its links: out of it, and into it.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +37,8 @@ pub(in crate::sim) struct Ways {
     groups: BTreeMap<(u32, u32), Option<GroupId>>,
     /// What its links carry [B/s].
     capacities: BTreeMap<LinkId, f64>,
+    /// What messages cost cores, if anything.
+    overhead: Option<Overhead>,
 }
 
 impl Ways {
@@ -43,13 +50,18 @@ impl Ways {
         transport: Transport,
         latency: [Delay; 2],
         capacities: BTreeMap<LinkId, f64>,
+        overhead: Option<Overhead>,
     ) -> Ways {
         let ring = (kind == IntraKind::Ring).then_some(gpus);
-        Ways { ports, ring, transport, latency, groups: BTreeMap::new(), capacities }
+        Ways { ports, ring, transport, latency, groups: BTreeMap::new(), capacities, overhead }
     }
 
-    /// The same between ranks that have `network` for themselves.
-    pub(super) fn alone(&self, network: &mut Network<Customer>) -> Ways {
+    /// The same between ranks that have `network` and the cores of their nodes for themselves.
+    pub(super) fn alone(
+        &self,
+        network: &mut Network<Customer>,
+        stations: &mut Vec<Service>,
+    ) -> Ways {
         let own = self.capacities.iter();
         let own: BTreeMap<LinkId, LinkId> = own
             .map(|(link, bandwidth)| (*link, network.link(Capacity::Fixed(*bandwidth))))
@@ -65,8 +77,16 @@ impl Ways {
         };
         let ports = self.ports.iter().map(alone).collect();
         let latency = self.latency.map(|delay| Delay { lane: None, ..delay });
+        let overhead = self.overhead.as_ref().map(|own| own.alone(network, stations));
         let (groups, capacities) = (BTreeMap::new(), BTreeMap::new());
-        Ways { ports, ring: self.ring, transport: self.transport, latency, groups, capacities }
+        let (ring, transport) = (self.ring, self.transport);
+        Ways { ports, ring, transport, latency, groups, capacities, overhead }
+    }
+
+    /// How a message gets a core at the end where it is, and for how long [core-s]; `None` if it needs none.
+    pub(super) fn core_seconds(&self, message: &Message) -> Option<(Cores, f64)> {
+        let rank = if message.stage == Stage::Sending { message.from } else { message.to };
+        self.overhead.as_ref()?.of(rank, message.bytes)
     }
 
     /// Time to add so many bytes up [s].
