@@ -30,6 +30,7 @@ mod mlperf;
 mod no_effect;
 mod on_request;
 mod output;
+mod pcie;
 mod plot;
 mod profile;
 mod published;

@@ -51,6 +51,7 @@ impl Builder<'_, '_> {
             }
         }
         run.sync = self.sync(&of, node);
+        self.take_gpus(job, node);
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;

@@ -27,6 +27,11 @@ impl Place {
     pub(super) fn of_node(name: &'static str, node: u32) -> Place {
         Place { name, index: 0, of: node }
     }
+
+    /// The one of its name of a GPU of a node.
+    pub(super) fn of_gpu(name: &'static str, node: u32, gpu: u32) -> Place {
+        Place { name, index: gpu, of: node }
+    }
 }
 
 impl Builder<'_, '_> {
@@ -117,6 +122,8 @@ impl Builder<'_, '_> {
         let (intra, nic, pcie) = (cluster.node.intra, cluster.nic, cluster.node.pcie);
         let (nics, racks) = (cluster.node.nics, cluster.racks);
         let through = if sync.transport.through_host { pcie } else { f64::INFINITY };
+        self.node = node;
+        let first = self.first_gpu();
         let rack = racks.map_or(0, |racks| node / racks.nodes);
         let uplink = racks.map_or(f64::INFINITY, |racks| racks.uplink);
         let mut link = |place: Place, bandwidth: f64| -> Vec<LinkId> {
@@ -127,15 +134,14 @@ impl Builder<'_, '_> {
         };
         let port = |gpu: u32| {
             let shared = intra.kind == IntraKind::Shared;
-            let at = |name, index| Place { name, index, of: node };
+            let at = |name, index| Place::of_gpu(name, node, index);
             let inside = match shared {
                 true => [link(at("node.intra", 0), intra.bandwidth), Vec::new()],
-                false => {
-                    ["node.intra", "node.intra.in"].map(|name| link(at(name, gpu), intra.bandwidth))
-                }
+                false => ["node.intra", "node.intra.in"]
+                    .map(|name| link(at(name, first + gpu), intra.bandwidth)),
             };
             let mut outside =
-                ["node.pcie.out", "node.pcie.in"].map(|name| link(at(name, gpu), through));
+                ["node.pcie.out", "node.pcie"].map(|name| link(at(name, first + gpu), through));
             let wires = ["node.nic.out", "node.nic"].map(|name| link(at(name, gpu % nics), nic));
             outside.iter_mut().zip(wires).for_each(|(links, wire)| links.extend(wire));
             let of_rack = |name| Place { name, index: 0, of: rack };
