@@ -25,6 +25,7 @@ mod knobs;
 mod layouts;
 mod live;
 mod measured;
+mod measured_collectives;
 mod message_cpu;
 mod mlperf;
 mod no_effect;

@@ -48,6 +48,7 @@ impl Builder<'_, '_> {
         let plan = Plan {
             reduction: sync.reduction,
             broadcast: sync.root.as_ref().map_or(sync.reduction, |root| root.broadcast),
+            measured: sync.measured.clone(),
             fidelity: sync.fidelity,
             fabric: job.fabric(&self.scenario.cluster),
             inside,

@@ -4,11 +4,13 @@
 //!   from a root before that, and its update,
 //! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for; `overhead`: what
 //!   it costs the nodes' cores,
+//! - `measured`: one of which only its time is known,
 //! - `plan`: by which collective gradients of some size are reduced; `ways`: the links between ranks,
 //! - `idle`: how long a collective takes when nothing else is on its way.
 
 mod exchange;
 mod idle;
+mod measured;
 mod message;
 mod overhead;
 mod plan;

@@ -213,7 +213,8 @@ impl World<'_> {
             Reduction::Analytic(delay) => {
                 clock.after(delay, Event::Waited(Customer::Reduction(j)));
             }
-            Reduction::Flow(schedule) => {
+            Reduction::Flow(schedule, pace) => {
+                sync.ways.keep(pace);
                 self.exchange(clock, j, |exchange, around| exchange.begin(around, &schedule));
             }
         }

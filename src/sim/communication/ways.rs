@@ -8,6 +8,7 @@ use crate::sim::event::{Customer, Delay};
 use crate::sim::workers::Cores;
 use crate::sim::world::Service;
 
+use super::measured::Pace;
 use super::message::{Message, Stage};
 use super::overhead::Overhead;
 
@@ -34,7 +35,10 @@ pub(in crate::sim) struct Ways {
     ring: Option<u32>,
     transport: Transport,
     latency: [Delay; 2],
-    groups: BTreeMap<(u32, u32), Option<GroupId>>,
+    /// By sender, receiver and pace.
+    groups: BTreeMap<(u32, u32, u64), Option<GroupId>>,
+    /// How transfers go now, where not as the transport says.
+    pace: Option<Pace>,
     /// What its links carry [B/s].
     capacities: BTreeMap<LinkId, f64>,
     /// What messages cost cores, if anything.
@@ -53,7 +57,8 @@ impl Ways {
         overhead: Option<Overhead>,
     ) -> Ways {
         let ring = (kind == IntraKind::Ring).then_some(gpus);
-        Ways { ports, ring, transport, latency, groups: BTreeMap::new(), capacities, overhead }
+        let (groups, pace) = (BTreeMap::new(), None);
+        Ways { ports, ring, transport, latency, groups, pace, capacities, overhead }
     }
 
     /// The same between ranks that have `network` and the cores of their nodes for themselves.
@@ -78,9 +83,14 @@ impl Ways {
         let ports = self.ports.iter().map(alone).collect();
         let latency = self.latency.map(|delay| Delay { lane: None, ..delay });
         let overhead = self.overhead.as_ref().map(|own| own.alone(network, stations));
-        let (groups, capacities) = (BTreeMap::new(), BTreeMap::new());
+        let (groups, capacities, pace) = (BTreeMap::new(), BTreeMap::new(), None);
         let (ring, transport) = (self.ring, self.transport);
-        Ways { ports, ring, transport, latency, groups, capacities, overhead }
+        Ways { ports, ring, transport, latency, groups, pace, capacities, overhead }
+    }
+
+    /// From now on transfers go at this pace, or as the transport says.
+    pub(super) fn keep(&mut self, pace: Option<Pace>) {
+        self.pace = pace;
     }
 
     /// How a message gets a core at the end where it is, and for how long [core-s]; `None` if it needs none.
@@ -96,7 +106,10 @@ impl Ways {
 
     /// Latency of a transfer.
     pub(super) fn latency(&self, from: u32, to: u32) -> Delay {
-        self.latency[usize::from(self.across(from, to))]
+        match self.pace {
+            Some(pace) => pace.latency,
+            None => self.latency[usize::from(self.across(from, to))],
+        }
     }
 
     /// Whether two ranks are on different nodes. A switch is on the node of whom it talks to.
@@ -114,13 +127,14 @@ impl Ways {
         from: u32,
         to: u32,
     ) -> Option<GroupId> {
-        if let Some(known) = self.groups.get(&(from, to)) {
+        let key = (from, to, self.pace.map_or(0, |pace| pace.cap.to_bits()));
+        if let Some(known) = self.groups.get(&key) {
             return *known;
         }
-        let across = self.across(from, to);
-        let (cap, efficiency) = match across {
-            true => (self.transport.per_stream, self.transport.efficiency),
-            false => (self.transport.per_stream_inside, 1.0),
+        let (cap, efficiency) = match (self.pace, self.across(from, to)) {
+            (Some(pace), _) => (pace.cap, 1.0),
+            (None, true) => (self.transport.per_stream, self.transport.efficiency),
+            (None, false) => (self.transport.per_stream_inside, 1.0),
         };
         let links = self.route(from, to);
         let group = (!links.is_empty() || cap.is_finite()).then(|| {
@@ -128,7 +142,7 @@ impl Ways {
             let route = links.into_iter().map(|link| Use { link, per_unit }).collect();
             network.group(Demand { route, weight: 1.0, cap })
         });
-        self.groups.insert((from, to), group);
+        self.groups.insert(key, group);
         group
     }
 
