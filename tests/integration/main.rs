@@ -53,6 +53,7 @@ mod support;
 mod sweep;
 mod sync;
 mod tiers;
+mod timeline;
 mod transports;
 mod uncertainty;
 mod validate;

@@ -6,7 +6,7 @@ use crate::collective::Cost;
 use crate::engine::Span;
 use crate::fluid::LinkId;
 use crate::scenario::{IntraKind, Job, Node, Sync};
-use crate::sim::communication::{Plan, Port, SyncRun, Ways};
+use crate::sim::communication::{Plan, Port, SyncRun, SyncTracks, Ways};
 
 use super::Builder;
 use super::job::JobCopy;
@@ -35,8 +35,8 @@ impl Place {
 }
 
 impl Builder<'_, '_> {
-    /// What the model copies of a job copy on nodes from `node` on do with their gradients.
-    pub(super) fn sync(&mut self, of: &JobCopy, node: u32) -> Option<Box<SyncRun>> {
+    /// What the model copies of copy number `copy` of a job, on nodes from `node` on, do with their gradients.
+    pub(super) fn sync(&mut self, of: &JobCopy, copy: u32, node: u32) -> Option<Box<SyncRun>> {
         let job = of.job;
         let sync = job.sync.as_ref()?;
         if job.ranks() < 2 {
@@ -59,8 +59,17 @@ impl Builder<'_, '_> {
         };
         let (pieces, buckets) = (pieces::pieces(sync), pieces::buckets(sync, step));
         let update = Span::from_seconds(sync.root.as_ref().map_or(0.0, |root| root.update));
-        let run = SyncRun::new(of.number, pieces, buckets, update, sync.buffer, plan, ways);
+        let mut run = SyncRun::new(of.number, pieces, buckets, update, sync.buffer, plan, ways);
+        run.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
         Some(Box::new(run))
+    }
+
+    /// Tracks of what is done with gradients, and of those that wait for that, where a timeline is recorded.
+    fn sync_tracks(&mut self, process: &str) -> Option<SyncTracks> {
+        let process = self.parts.recorder.as_mut()?.process(process.to_owned());
+        let reduction = self.track(Some(process), || "collectives".to_owned())?;
+        let waiting = self.track(Some(process), || "waiting [B]".to_owned())?;
+        Some(SyncTracks { reduction, waiting })
     }
 
     /// Whether each rank has links of its own, but for NICs that all are shared by as many.

@@ -6,6 +6,7 @@
 //!   it costs the nodes' cores,
 //! - `measured`: one of which only its time is known,
 //! - `plan`: by which collective gradients of some size are reduced; `ways`: the links between ranks,
+//! - `timeline`: what a trace shows of them,
 //! - `idle`: how long a collective takes when nothing else is on its way.
 
 mod exchange;
@@ -16,10 +17,12 @@ mod overhead;
 mod plan;
 mod root;
 mod sync;
+mod timeline;
 mod ways;
 
 pub(super) use message::Messages;
 pub(super) use overhead::{IdleCores, Overhead};
 pub(super) use plan::Plan;
 pub(super) use sync::{BucketRun, Piece, SyncRun};
+pub(super) use timeline::SyncTracks;
 pub(super) use ways::{Port, Ways};

@@ -7,6 +7,7 @@ use crate::collective::{
     Across, Algorithm, Collective, Cost, Fabric, Operation, Schedule, closed_form,
 };
 use crate::law::TransportLaw;
+use crate::report::format;
 use crate::scenario::{self, Fidelity};
 use crate::sim::event::Delay;
 
@@ -61,6 +62,15 @@ impl Plan {
         let broadcasts = operation == Operation::Broadcast;
         let way = if broadcasts { &self.broadcast } else { &self.reduction };
         way.collective(operation, bytes, &self.fabric)
+    }
+
+    /// What a timeline calls it.
+    pub(super) fn name(&self, operation: Operation, bytes: u64) -> String {
+        let algorithm = match self.measured {
+            Some(_) => "measured",
+            None => self.collective(operation, bytes).algorithm.name(),
+        };
+        format!("{} {}, {algorithm}", operation.name(), format::bytes(bytes as f64))
     }
 
     fn find(&self, operation: Operation, bytes: u64, ways: &Ways) -> Reduction {
