@@ -2,7 +2,9 @@
 
 use super::timeline::Segment;
 use crate::engine::{Span, Time};
-use crate::report::{Bin, QueueTotals, Series, StepOutcome, Trace, TraceCounter, TraceSpan};
+use crate::report::{
+    ActivityName, Bin, QueueTotals, Series, StepOutcome, Trace, TraceCounter, TraceSpan,
+};
 
 /// A queue's totals at equal distances, which double when there are too many.
 #[derive(Debug)]
@@ -72,7 +74,7 @@ pub(crate) fn add_steps(steps: &[StepOutcome], start: f64, series: &mut Series) 
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     trace: Trace,
-    open: Vec<Option<(Time, &'static str)>>,
+    open: Vec<Option<(Time, ActivityName)>>,
 }
 
 impl Recorder {
@@ -91,9 +93,9 @@ impl Recorder {
     }
 
     /// From `start` on, `track` does `name`; what it did before ends there.
-    pub(crate) fn begin(&mut self, track: u32, start: Time, name: &'static str) {
+    pub(crate) fn begin(&mut self, track: u32, start: Time, name: impl Into<ActivityName>) {
         self.close(track, start);
-        self.open[track as usize] = Some((start, name));
+        self.open[track as usize] = Some((start, name.into()));
     }
 
     /// What `track` did ends at `end`.
@@ -112,7 +114,7 @@ impl Recorder {
             if self.has_room() {
                 let (start, duration) =
                     (segment.start.seconds(), segment.end.since(segment.start).seconds());
-                let name = segment.cause.cause.name();
+                let name = segment.cause.cause.name().into();
                 self.trace.spans.push(TraceSpan { track, name, start, duration });
             }
         }

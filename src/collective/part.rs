@@ -5,6 +5,7 @@ use super::bruck::{BruckExchange, BruckGather};
 use super::double_binary_tree::TwoTree;
 use super::flat::{Pairwise, Star};
 use super::in_switch::{Multicast, SwitchGather};
+use super::neighbours::Neighbours;
 use super::pattern::{Move, Pattern};
 use super::placement::Placement;
 use super::recursive_doubling::{Doubling, Exchange, Fold};
@@ -31,6 +32,7 @@ pub(super) enum Shape {
     Multicast(Multicast),
     SwitchGather(SwitchGather),
     TwoLevel(TwoLevel),
+    Neighbours(Neighbours),
 }
 
 impl Shape {
@@ -51,6 +53,7 @@ impl Shape {
             Shape::Multicast(pattern) => pattern,
             Shape::SwitchGather(pattern) => pattern,
             Shape::TwoLevel(pattern) => pattern,
+            Shape::Neighbours(pattern) => pattern,
         }
     }
 }

@@ -108,18 +108,3 @@ impl fmt::Display for StallCause {
         write!(f, "{prefix}{}", self.cause.name())
     }
 }
-
-/// What devices and idle workers do, as timelines name it beside the causes.
-const OTHER_NAMES: [&str; 6] = ["idle", "blocked", "compute", "starving", "waiting", "done"];
-
-/// A name of a timeline's span that another process of ours wrote.
-pub(super) fn known_name<'de, D: serde::Deserializer<'de>>(
-    from: D,
-) -> Result<&'static str, D::Error> {
-    let name = String::deserialize(from)?;
-    let names = Cause::ALL.iter().map(|cause| cause.name()).chain(OTHER_NAMES);
-    names
-        .into_iter()
-        .find(|known| *known == name)
-        .ok_or_else(|| serde::de::Error::custom(format!("no activity is called {name:?}")))
-}

@@ -3,6 +3,7 @@
 
 use super::{StallCause, Unfinished};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Which world an outcome is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -306,16 +307,15 @@ impl Trace {
     }
 }
 
-/// The name of a cause, or of what idle workers and devices do.
-pub type ActivityName = &'static str;
+/// The name of a cause, of what idle workers and devices do, or of a collective.
+pub type ActivityName = Cow<'static, str>;
 
 /// Something that lasted.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TraceSpan {
     /// Index into [`Trace::tracks`].
     pub track: u32,
     /// What was going on.
-    #[serde(deserialize_with = "super::cause::known_name")]
     pub name: ActivityName,
     /// From [s].
     pub start: f64,

@@ -62,7 +62,12 @@ mod tests {
         Trace {
             processes: vec!["lenet 0, \"node\" 0".into()],
             tracks: vec![(0, "worker 0".into()), (0, "queue".into())],
-            spans: vec![TraceSpan { track: 0, name: "latency", start: 0.001, duration: 3e-6 }],
+            spans: vec![TraceSpan {
+                track: 0,
+                name: "latency".into(),
+                start: 0.001,
+                duration: 3e-6,
+            }],
             counters: vec![TraceCounter { track: 1, time: 0.25, value: 7.0 }],
             dropped: 3,
         }

@@ -30,10 +30,11 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
             ));
         }
     }
-    if scenario.cluster.node.pcie.is_finite() && !scenario.jobs.iter().any(copies_to_device) {
+    if scenario.cluster.node.pcie.is_finite() && !scenario.jobs.iter().any(uses_pcie) {
         found.push(
-            "`cluster.node.pcie` has no effect, because no loader copies to the device: write \
-             stages of which one has the work \"copy\", or leave it out."
+            "`cluster.node.pcie` has no effect, because no loader copies to the device and no \
+             gradients go through the host: write stages of which one has the work \"copy\", or \
+             leave it out."
                 .to_owned(),
         );
     }
@@ -63,11 +64,10 @@ fn length_warning(job: &Job, copies: &[&JobOutcome], rule: WarmUp) -> Option<Str
     }
 }
 
-/// Whether a job's loader moves samples over PCIe.
-fn copies_to_device(job: &Job) -> bool {
-    let stages = job.loader.stages.iter();
-    let mut work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
-    work.any(Operation::copies)
+/// Whether samples or gradients of a job move over PCIe.
+fn uses_pcie(job: &Job) -> bool {
+    let staged = job.sync.as_ref().is_some_and(|sync| sync.transport.through_host);
+    job.copies_to_devices() || staged && job.ranks() > 1
 }
 
 /// Whether several workers all do the same at the same time.

@@ -53,7 +53,7 @@ pub use storage::{
     Access, CacheUnit, ReadCpu, RequestLimit, Storage, StorageKind, Targets, Tier, TierCache,
     Written,
 };
-pub use sync::{Bucket, Fidelity, Parameters, Reduction, Root, Sync, Transport};
+pub use sync::{Bucket, Fidelity, MessageCpu, Parameters, Reduction, Root, Sync, Transport};
 pub use value::{Axis, Override, Value};
 
 /// Everything a run needs, already checked.

@@ -2,7 +2,9 @@
 
 mod algorithm;
 mod allreduce;
+mod cpu;
 mod gradients;
+mod measured;
 mod reduce_broadcast;
 mod sent;
 mod transport;
@@ -11,11 +13,13 @@ use super::check::Check;
 use super::document::NodeId;
 use super::field::Field;
 use crate::collective::{Across, Algorithm, Choice, Collective, Fabric, Library, Operation};
+use crate::law::TransportLaw;
 use allreduce::AllreduceSettings;
 use reduce_broadcast::ReduceBroadcastSettings;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub use cpu::MessageCpu;
 pub use gradients::{Bucket, Parameters};
 pub(super) use gradients::{Gradient, OfModel};
 pub(super) use transport::Latencies;
@@ -33,6 +37,9 @@ pub struct Sync {
     pub reduction: Reduction,
     /// What carries them.
     pub transport: Transport,
+    /// What an allreduce of this job's ranks takes by size, where that was measured; then transport and `reduction`
+    /// do not matter.
+    pub measured: Option<TransportLaw>,
     /// How transfers and their time are found.
     pub fidelity: Fidelity,
     /// What the first rank does as a root, which buckets are reduced to; `None`: every rank gets their sum.

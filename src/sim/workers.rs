@@ -162,7 +162,7 @@ impl Draw {
 }
 
 /// How a node's cores are had.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cores {
     Shared(GroupId),
     Fifo(u32),
@@ -377,11 +377,8 @@ impl World<'_> {
         let stage = self.workers[w as usize].stage;
         if let Cores::Fifo(station) = self.stages[stage as usize].cores
             && let Some(next) = self.stations[station as usize].queue.leave(clock.now)
-            && let Customer::Worker(other) = next.customer
         {
-            let cause = self.workers[other as usize].phase.on_core();
-            self.note(clock.now, other, Activity::Doing(cause));
-            clock.after(next.delay, Event::Computed(other));
+            self.admitted(clock, next);
         }
         let over = match self.workers[w as usize].phase {
             Phase::Receiving => self.received(clock, w),
@@ -391,6 +388,19 @@ impl World<'_> {
         if over {
             self.end_operation(w);
             self.run_worker(clock, w);
+        }
+    }
+
+    /// A core that was left is the next one's: another worker's, or a message's.
+    #[inline]
+    pub(super) fn admitted(&mut self, clock: &mut Clock, next: Waiting) {
+        match next.customer {
+            Customer::Worker(other) => {
+                let cause = self.workers[other as usize].phase.on_core();
+                self.note(clock.now, other, Activity::Doing(cause));
+                clock.after(next.delay, Event::Computed(other));
+            }
+            customer => clock.after(next.delay, Event::Waited(customer)),
         }
     }
 

@@ -4,6 +4,7 @@ use super::Job;
 use super::model::ModelSettings;
 use super::rules::Rules;
 use crate::collective::{Fabric, Generation};
+use crate::law::TransportLaw;
 use crate::scenario::sync::Gradient;
 use crate::scenario::{Cluster, IntraKind};
 
@@ -53,6 +54,23 @@ impl ModelSettings {
 }
 
 impl Rules<'_> {
+    /// Links that are slower than what was measured hold it up.
+    fn remark_links(&self, job: &Job, cluster: &Cluster, law: &TransportLaw) {
+        let share = 2.0 * (1.0 - 1.0 / f64::from(job.ranks()));
+        let least = law.ranges().iter().map(|range| range.beta + range.gamma);
+        let rate = share / least.fold(f64::INFINITY, f64::min);
+        let links = [
+            ("cluster.network.nic", cluster.nic, job.nodes > 1),
+            ("cluster.node.intra", cluster.node.intra.bandwidth, job.copies_per_node > 1),
+        ];
+        for (key, _, _) in links.into_iter().filter(|(_, link, used)| *used && *link < rate) {
+            self.check.remark(format!(
+                "`{key}` is slower than what the profile measured of `{}`'s collectives: they take longer.",
+                job.name
+            ));
+        }
+    }
+
     /// Gradients can be added up as is written.
     pub(super) fn check_sync(&self, job: &Job, cluster: &Cluster) {
         let Some(sync) = &job.sync else { return };
@@ -67,6 +85,9 @@ impl Rules<'_> {
                 "`sync` has no effect: {what}, whose gradients stay where they are."
             ));
             return;
+        }
+        if let Some(law) = &sync.measured {
+            return self.remark_links(job, cluster, law);
         }
         let fabric = job.fabric(cluster);
         let mut messages = 0.0;

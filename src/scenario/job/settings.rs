@@ -220,7 +220,9 @@ impl JobSettings {
         let step = model.step.seconds(batch as f64) / cluster.node.gpu_speed;
         let precision = self.model.get().map_or(Precision::Fp32, ModelSettings::precision);
         let gradients = model.gradients.clone();
-        sync.resolve(check, at, &OfModel { gradients, precision, step, latencies })
+        let nodes = self.nodes.get().map_or(1, |nodes| nodes.small());
+        let ranks = nodes.saturating_mul(self.data().map_or(1, |(_, copies)| copies));
+        sync.resolve(check, at, &OfModel { gradients, precision, step, latencies, ranks })
     }
 
     fn footprints(

@@ -2,10 +2,12 @@
 
 use super::algorithm::{self, AlgorithmName, Chosen, LibraryName};
 use super::gradients::{Gradient, OfModel, filled, fused};
+use super::measured::{self, Wanted};
 use super::sent::{MOST_TENSORS, Precision, Sent};
 use super::transport::{self, TransportSettings};
 use super::{Bucket, Fidelity, Sync};
 use crate::collective::{Algorithm, Operation};
+use crate::law::TransportLaw;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
@@ -64,15 +66,17 @@ struct FusionSettings {
 
 impl AllreduceSettings {
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
-        self.sent().remark(check, of);
-        algorithm::remark(check, &[self.chosen()]);
+        self.remark(check, of);
         let gradients = self.sent().gradients(check, at, of)?;
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
+        let buckets = self.buckets(check, &gradients, of);
+        let measured = self.measured(check, &buckets, of.ranks)?;
         Some(Sync {
-            buckets: self.buckets(check, &gradients, of),
+            buckets,
             buffer: self.buffer(),
             reduction: self.chosen().reduction(check)?,
             transport,
+            measured,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Flow),
             root: None,
         })
@@ -81,6 +85,36 @@ impl AllreduceSettings {
     fn sent(&self) -> Sent<'_> {
         let Self { gradients, tensors, precision, backward, .. } = self;
         Sent { key: "gradients", bytes: gradients, tensors, precision, backward }
+    }
+
+    /// What the profile says of allreduces, if it is asked; `None` if that is wrong.
+    fn measured(
+        &self,
+        check: Check<'_>,
+        buckets: &[Bucket],
+        ranks: u32,
+    ) -> Option<Option<TransportLaw>> {
+        let transport = self.transport.get().and_then(TransportSettings::profile);
+        let Some(transport) = transport.filter(|_| ranks > 1) else { return Some(None) };
+        let sizes = || buckets.iter().map(|bucket| bucket.bytes);
+        let bytes = [sizes().min()?, sizes().max()?];
+        let wanted = Wanted { transport, collective: "allreduce", ranks, bytes };
+        measured::law(check, wanted).map(Some)
+    }
+
+    /// What is written beside something that makes it idle.
+    fn remark(&self, check: Check<'_>, of: &OfModel) {
+        self.sent().remark(check, of);
+        let Some(measured) = self.transport.get().filter(|kind| kind.profile().is_some()) else {
+            return algorithm::remark(check, &[self.chosen()]);
+        };
+        let why = "the profile says how long a collective takes";
+        measured.remark(check);
+        for name in [&self.algorithm, &self.inner, &self.outer] {
+            check.no_effect(name, why);
+        }
+        check.no_effect(&self.library, why);
+        check.no_effect(&self.chunk, why);
     }
 
     fn chosen(&self) -> Chosen<'_> {

@@ -70,6 +70,8 @@ pub(in crate::scenario) struct OfModel {
     pub(in crate::scenario) step: f64,
     /// Of the cluster.
     pub(in crate::scenario) latencies: Latencies,
+    /// Model copies of a job copy.
+    pub(in crate::scenario) ranks: u32,
 }
 
 /// Gradients of `bytes` in `tensors` equal tensors that a backward pass, the share `backward` of a step, makes

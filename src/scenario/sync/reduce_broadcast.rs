@@ -70,6 +70,7 @@ impl ReduceBroadcastSettings {
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
         self.remark(check, of);
         let gradients = self.sent().gradients(check, at, of)?;
+        self.refuse_profile(check);
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
         let reduction = self.chosen(Operation::Reduce, &self.reduce).reduction(check);
         let broadcast = self.chosen(Operation::Broadcast, &self.broadcast).reduction(check)?;
@@ -80,9 +81,20 @@ impl ReduceBroadcastSettings {
             buffer: 0,
             reduction: reduction?,
             transport,
+            measured: None,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Flow),
             root: Some(Root { parameters, broadcast, update }),
         })
+    }
+
+    fn refuse_profile(&self, check: Check<'_>) {
+        let profile = self.transport.get().and_then(TransportSettings::profile);
+        if let Some(at) = profile.and_then(|profile| profile.at) {
+            let what = "what a root sends and gets is not taken from profiles";
+            let remedy =
+                "write what a transfer costs: `latency`, `per_stream`; or `[job.sync.allreduce]`";
+            check.wrong(at, what, remedy);
+        }
     }
 
     fn sent(&self) -> Sent<'_> {

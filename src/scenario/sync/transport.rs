@@ -1,5 +1,6 @@
 //! What carries collectives: how it differs from the wires.
 
+use super::cpu::{CpuSettings, MessageCpu};
 use crate::scenario::check::Check;
 use crate::scenario::field::Field;
 use crate::scenario::number::{Amount, Positive, Share};
@@ -27,6 +28,8 @@ pub struct Transport {
     pub per_tensor: f64,
     /// Rate at which a receiver adds to its own [B/s]; may be infinite.
     pub sum: f64,
+    /// What a message costs cores.
+    pub cpu: MessageCpu,
     /// Whether bytes go through the nodes' memory: over PCIe, both at the sender and at the receiver.
     pub through_host: bool,
 }
@@ -67,6 +70,11 @@ pub(in crate::scenario) struct Costs {
     per_tensor: Field<Amount<Time>>,
     /// Rate at which a receiver adds to its own (default: infinite).
     sum: Field<Positive<Bandwidth>>,
+    /// Time of the node's cores for each message, which data loading wants too (default: none).
+    cpu: Field<CpuSettings>,
+    /// Take what an allreduce of the job's ranks takes from the scenario's profile, which measured it of the
+    /// transport of this name. It loads links as a ring of that bus bandwidth (default: not so).
+    profile: Field<String>,
 }
 
 /// Latencies of the cluster [s].
@@ -84,6 +92,26 @@ impl TransportSettings {
                 (costs, true)
             }
         }
+    }
+
+    /// The name that the profile has for it, if it is to say what a collective takes.
+    pub(super) fn profile(&self) -> Option<&Field<String>> {
+        let profile = &self.parts().0.get()?.profile;
+        profile.is_written().then_some(profile)
+    }
+
+    /// What is written beside the profile's times, which have it in them.
+    pub(super) fn remark(&self, check: Check<'_>) {
+        let Some(costs) = self.parts().0.get() else { return };
+        let why = "the profile says how long a collective takes";
+        for time in [&costs.latency, &costs.latency_inside] {
+            check.no_effect(time, why);
+        }
+        for rate in [&costs.per_stream, &costs.per_stream_inside, &costs.sum] {
+            check.no_effect(rate, why);
+        }
+        check.no_effect(&costs.efficiency, why);
+        check.no_effect(&costs.cpu, why);
     }
 }
 
@@ -109,6 +137,7 @@ pub(super) fn resolve(
         check.wrong(at, "nothing of the links becomes payload", "write at least 1e-6, such as 0.8");
         return None;
     }
+    let cpu = costs.cpu.get().filter(|_| !costs.profile.is_written());
     Some(Transport {
         latency_inside: seconds(&costs.latency_inside, of.inside),
         latency: seconds(&costs.latency, of.across),
@@ -117,6 +146,7 @@ pub(super) fn resolve(
         efficiency,
         per_tensor: seconds(&costs.per_tensor, 0.0),
         sum: rate(&costs.sum),
+        cpu: cpu.map_or(MessageCpu::default(), CpuSettings::resolve),
         through_host,
     })
 }

@@ -64,6 +64,7 @@ fn it_knows_the_keys_of_the_example() {
         "job.model.catalogue",
         "job.model.device.cpu.threads",
         "job.model.step.floor",
+        "job.sync.allreduce.transport.tcp.cpu.per_byte",
         "background.requests.rate",
         "sweep",
     ] {

@@ -3,6 +3,7 @@
 
 use crate::fluid::{Capacity, Demand, GroupId, LinkId, Use};
 use crate::scenario::{Device as Processor, Job, Node, Scheduling, Stage};
+use crate::sim::communication::{IdleCores, Overhead};
 use crate::sim::event::Delay;
 use crate::sim::station::Station;
 use crate::sim::workers::Cores;
@@ -75,16 +76,12 @@ impl Builder<'_, '_> {
 
     /// Cores that so many threads share.
     fn core_link(&mut self, node: &Node, threads: u32) -> LinkId {
-        let most = node.most_threads();
-        let by_threads = |most| (1..=most).map(|threads| node.core_capacity(threads));
-        let (capacity, shared) = match most {
-            1 => (f64::from(node.cores), Capacity::Fixed(f64::from(node.cores))),
-            _ => {
-                let table = by_threads(most.min(threads.max(1))).collect();
-                (by_threads(most).fold(0.0, f64::max), Capacity::ByFlows(table))
-            }
+        let by_threads = (1..=node.most_threads()).map(|threads| node.core_capacity(threads));
+        let capacity = match node.most_threads() {
+            1 => f64::from(node.cores),
+            _ => by_threads.fold(0.0, f64::max),
         };
-        let link = self.network.link(shared);
+        let link = self.network.link(shared_cores(node, threads));
         self.resource("node.cores", "cores", capacity, Member::Link(link));
         link
     }
@@ -100,6 +97,37 @@ impl Builder<'_, '_> {
         self.resource(&name, "cores", job.cpu.quota, Member::Link(link));
         self.on_nodes.entry(self.node).or_default().quotas.insert(copy, link);
         link
+    }
+
+    /// What messages of a job copy on nodes from `first` on cost its cores, which loaders use too; none if nothing.
+    pub(super) fn overhead(&mut self, job: &Job, copy: u32, first: u32) -> Option<Overhead> {
+        let cost = job.sync.as_ref().map(|sync| sync.transport.cpu)?;
+        if cost.is_none() {
+            return None;
+        }
+        let mut cores = Vec::new();
+        for node in first..first + job.nodes {
+            self.node = node;
+            let ranks = job.copies_per_node as usize;
+            cores.extend(std::iter::repeat_n(self.message_cores(job, copy), ranks));
+        }
+        let node = &self.scenario.cluster.node;
+        let idle = match node.scheduling {
+            Scheduling::Fifo => IdleCores::Slots(node.cores),
+            Scheduling::Shared => {
+                IdleCores::Shared { cores: shared_cores(node, u32::MAX), quota: job.cpu.quota }
+            }
+        };
+        Some(Overhead { cost, cores, idle })
+    }
+
+    /// How messages of a job copy get cores of the node being built.
+    fn message_cores(&mut self, job: &Job, copy: u32) -> Cores {
+        let (plain, link) = self.cores(u32::MAX, true);
+        let Some(link) = link else { return plain };
+        let quota = job.cpu.quota.is_finite().then(|| self.quota(job, copy));
+        let route: Vec<LinkId> = [link].into_iter().chain(quota).collect();
+        Cores::Shared(self.group(&route, 1.0))
     }
 
     /// The memory of the node being built, where its bandwidth is limited.
@@ -156,9 +184,21 @@ impl OnCores {
     }
 }
 
+/// The cores of a node that so many threads share.
+fn shared_cores(node: &Node, threads: u32) -> Capacity {
+    match node.most_threads() {
+        1 => Capacity::Fixed(f64::from(node.cores)),
+        most => {
+            let threads = 1..=most.min(threads.max(1));
+            Capacity::ByFlows(threads.map(|threads| node.core_capacity(threads)).collect())
+        }
+    }
+}
+
 /// Whether threads of a job share more than cores, so that slots will not do.
 fn shares_more(job: &Job) -> bool {
     job.cpu.quota.is_finite()
+        || messages_use_cores(job)
         || job.cpu.inner.is_some()
         || job.cpu.traffic > 0.0
         || job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0)
@@ -170,8 +210,16 @@ pub(super) fn speed_alone(node: &Node, threads: u32) -> f64 {
     (node.core_capacity(threads) / f64::from(threads)).min(1.0)
 }
 
-/// Threads of a job's loaders and trainers on one node.
+/// Whether what carries the gradients of a job works on cores.
+fn messages_use_cores(job: &Job) -> bool {
+    job.sync.as_ref().is_some_and(|sync| !sync.transport.cpu.is_none())
+}
+
+/// Threads of a job's loaders and trainers on one node; any number where messages are at work too.
 fn threads_of(job: &Job) -> u32 {
+    if messages_use_cores(job) {
+        return u32::MAX;
+    }
     let workers = job.loader.stages.iter().fold(0, |sum, stage| stage.workers.saturating_add(sum));
     let workers = workers.saturating_mul(job.loaders_per_node());
     let workers = workers.saturating_mul(job.cpu.inner.map_or(1, |inner| inner.threads));

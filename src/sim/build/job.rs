@@ -50,7 +50,8 @@ impl Builder<'_, '_> {
                 self.devices(&of, rank, process);
             }
         }
-        run.sync = self.sync(&of, node);
+        run.sync = self.sync(&of, copy, node);
+        self.take_gpus(job, node);
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;

@@ -50,7 +50,7 @@ impl Builder<'_, '_> {
             cached,
             tiers,
             decoded,
-            pcie: self.pcie(job),
+            pcie: self.pcie(job, rank),
             gpus: self.gpus(job),
             intra: self.intra(job),
             decoded_size: dataset.decoded_size,

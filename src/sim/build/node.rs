@@ -20,6 +20,8 @@ pub(super) struct OnNode {
     pub(super) memory: Option<LinkId>,
     /// By job copy, where its use of cores is limited.
     pub(super) quotas: BTreeMap<u32, LinkId>,
+    /// Model copies of the job copies before, each on a GPU of its own.
+    gpus: u32,
     nic: Option<LinkId>,
     nic_out: Option<LinkId>,
     /// Place among the world's page caches.
@@ -78,19 +80,34 @@ impl Builder<'_, '_> {
         })
     }
 
-    /// The way to the first GPU of each model copy of one more loader.
-    pub(super) fn pcie(&mut self, job: &Job) -> Vec<GroupId> {
+    /// The way to the first GPU of each model copy of loader number `rank`, which what comes there through the
+    /// host's memory from other ranks takes too.
+    pub(super) fn pcie(&mut self, job: &Job, rank: u32) -> Vec<GroupId> {
         let bandwidth = self.scenario.cluster.node.pcie;
         if !job.copies_to_devices() || bandwidth.is_infinite() {
             return Vec::new();
         }
         let memory = self.memory();
-        let mut way = || {
-            let link = self.own_link("node.pcie", bandwidth);
+        let copies = job.copies_per_loader();
+        let first = self.first_gpu() + rank % job.loaders_per_node() * copies;
+        let mut way = |gpu| {
+            let link = self.link_at(Place::of_gpu("node.pcie", self.node, gpu), bandwidth);
             let route: Vec<LinkId> = [link].into_iter().chain(memory).collect();
             self.group(&route, f64::INFINITY)
         };
-        (0..job.copies_per_loader()).map(|_| way()).collect()
+        (first..first + copies).map(&mut way).collect()
+    }
+
+    /// The first GPU of the node being built that no job copy before uses.
+    pub(super) fn first_gpu(&self) -> u32 {
+        self.on_nodes.get(&self.node).map_or(0, |node| node.gpus)
+    }
+
+    /// The model copies of a job copy on nodes from `first` on have GPUs of their own.
+    pub(super) fn take_gpus(&mut self, job: &Job, first: u32) {
+        for node in first..first + job.nodes {
+            self.on_nodes.entry(node).or_default().gpus += job.copies_per_node;
+        }
     }
 
     /// The GPU of each model copy of one more loader that uses them.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use crate::collective::{Schedule, Transfer};
 use crate::fluid::Network;
 use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::workers::{Cores, Waiting};
 
 use super::message::{Messages, Stage};
+use super::overhead::Slots;
 use super::ways::Ways;
 
 /// Not at any phase yet.
@@ -40,6 +42,7 @@ pub(super) struct Around<'a, 'c> {
     pub(super) network: &'a mut Network<Customer>,
     pub(super) messages: &'a mut Messages,
     pub(super) ways: &'a mut Ways,
+    pub(super) slots: Slots<'a>,
 }
 
 impl Exchange {
@@ -73,18 +76,25 @@ impl Exchange {
         self.settle(around);
     }
 
-    /// Message `m` has waited for its latency, or its receiver has its sum.
+    /// Message `m` has waited for its latency, a core has done its work, or its receiver has its sum.
     pub(super) fn waited(&mut self, around: &mut Around<'_, '_>, m: u32) {
         match around.messages.get(m).stage {
-            Stage::Latency => self.send(around, m),
+            Stage::Sending | Stage::Receiving => {
+                self.leave_core(around, m);
+                self.paid(around, m);
+            }
+            Stage::Latency | Stage::Bytes => self.send(around, m),
             Stage::Sum => self.arrived.push(m),
         }
         self.settle(around);
     }
 
-    /// The bytes of message `m` are there.
+    /// The bytes of message `m` are there, or shared cores have done its work.
     pub(super) fn moved(&mut self, around: &mut Around<'_, '_>, m: u32) {
-        self.sum(around, m);
+        match around.messages.get(m).stage {
+            Stage::Sending | Stage::Receiving => self.paid(around, m),
+            Stage::Latency | Stage::Bytes | Stage::Sum => self.pay(around, m, Stage::Receiving),
+        }
         self.settle(around);
     }
 
@@ -132,7 +142,49 @@ impl Exchange {
 
     fn start(&mut self, around: &mut Around<'_, '_>, transfer: &Transfer) {
         let m = around.messages.add(self.job, transfer);
-        let latency = around.ways.latency(transfer.from, transfer.to);
+        self.pay(around, m, Stage::Sending);
+    }
+
+    /// Message `m` needs a core of its sender's or its receiver's node, if it costs them any time.
+    fn pay(&mut self, around: &mut Around<'_, '_>, m: u32, stage: Stage) {
+        let message = around.messages.get(m);
+        message.stage = stage;
+        let now = around.clock.now;
+        match around.ways.core_seconds(message) {
+            None => self.paid(around, m),
+            Some((Cores::Shared(group), seconds)) => {
+                around.network.start(now, group, seconds, Customer::Message(m));
+            }
+            Some((Cores::Fifo(station), seconds)) => {
+                let (customer, delay) = (Customer::Message(m), Delay::once(seconds));
+                if around.slots.arrive(now, station, Waiting { customer, delay }) {
+                    around.clock.after(delay, Event::Waited(customer));
+                }
+            }
+        }
+    }
+
+    /// Message `m`, whose work is done, leaves its core to the next.
+    fn leave_core(&mut self, around: &mut Around<'_, '_>, m: u32) {
+        let message = around.messages.get(m);
+        if let Some((Cores::Fifo(station), _)) = around.ways.core_seconds(message) {
+            around.slots.leave(around.clock.now, station);
+        }
+    }
+
+    /// Cores have done what message `m` needs of them at one of its ends.
+    fn paid(&mut self, around: &mut Around<'_, '_>, m: u32) {
+        match around.messages.get(m).stage {
+            Stage::Receiving => self.sum(around, m),
+            _ => self.wait(around, m),
+        }
+    }
+
+    /// Message `m` waits for its latency, if there is any.
+    fn wait(&mut self, around: &mut Around<'_, '_>, m: u32) {
+        let message = around.messages.get(m);
+        message.stage = Stage::Latency;
+        let latency = around.ways.latency(message.from, message.to);
         if latency.span.0 == 0 {
             self.send(around, m);
         } else {
@@ -142,13 +194,15 @@ impl Exchange {
 
     /// The bytes of message `m` begin to flow, if they need any time.
     fn send(&mut self, around: &mut Around<'_, '_>, m: u32) {
-        let message = *around.messages.get(m);
-        let way = around.ways.group(around.network, message.from, message.to);
-        match way.filter(|_| message.bytes > 0) {
-            None => self.sum(around, m),
+        let message = around.messages.get(m);
+        message.stage = Stage::Bytes;
+        let (from, to, bytes) = (message.from, message.to, message.bytes);
+        let way = around.ways.group(around.network, from, to);
+        match way.filter(|_| bytes > 0) {
+            None => self.pay(around, m, Stage::Receiving),
             Some(group) => {
-                let (now, bytes) = (around.clock.now, message.bytes as f64);
-                around.network.start(now, group, bytes, Customer::Message(m));
+                let now = around.clock.now;
+                around.network.start(now, group, bytes as f64, Customer::Message(m));
             }
         }
     }

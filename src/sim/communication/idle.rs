@@ -6,13 +6,16 @@ use crate::collective::Schedule;
 use crate::engine::{self, Calendar, Model, Time};
 use crate::fluid::Network;
 use crate::sim::event::{Clock, Customer, Event};
+use crate::sim::world::Service;
 
 use super::exchange::{Around, Exchange};
 use super::message::Messages;
+use super::overhead::Slots;
 use super::ways::Ways;
 
 struct Idle {
     network: Network<Customer>,
+    stations: Vec<Service>,
     messages: Messages,
     ways: Ways,
     exchange: Exchange,
@@ -21,10 +24,10 @@ struct Idle {
 
 /// Time of a collective between ranks whose links carry nothing else [s].
 pub(in crate::sim) fn idle_seconds(ways: &Ways, schedule: &Arc<Schedule>) -> f64 {
-    let mut network = Network::new();
-    let ways = ways.alone(&mut network);
+    let (mut network, mut stations) = (Network::new(), Vec::new());
+    let ways = ways.alone(&mut network, &mut stations);
     let (messages, exchange) = (Messages::default(), Exchange::new(0));
-    let mut idle = Idle { network, messages, ways, exchange, end: Time::ZERO };
+    let mut idle = Idle { network, stations, messages, ways, exchange, end: Time::ZERO };
     let mut calendar = Calendar::new();
     idle.act(Time::ZERO, &mut calendar, |exchange, around| exchange.begin(around, schedule));
     engine::run(&mut idle, &mut calendar, Time::NEVER);
@@ -38,9 +41,13 @@ impl Idle {
         calendar: &mut Calendar<Event>,
         act: impl FnOnce(&mut Exchange, &mut Around<'_, '_>),
     ) {
-        let Idle { network, messages, ways, exchange, end } = self;
-        let mut clock = Clock { now, calendar };
-        act(exchange, &mut Around { clock: &mut clock, network, messages, ways });
+        let Idle { network, stations, messages, ways, exchange, end } = self;
+        let (mut clock, slots) = (Clock { now, calendar }, Slots::of(stations));
+        let mut around = Around { clock: &mut clock, network, messages, ways, slots };
+        act(exchange, &mut around);
+        for next in around.slots.admitted {
+            clock.after(next.delay, Event::Waited(next.customer));
+        }
         *end = now;
     }
 }

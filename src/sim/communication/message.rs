@@ -15,11 +15,17 @@ pub(in crate::sim) struct Message {
     pub(super) stage: Stage,
 }
 
-/// What a transfer waits for.
+/// What a transfer waits for, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The latency, and its bytes after that.
+    /// A core of its sender's node.
+    Sending,
+    /// The latency.
     Latency,
+    /// Its bytes.
+    Bytes,
+    /// A core of its receiver's node.
+    Receiving,
     /// Its receiver's sum.
     Sum,
 }
@@ -36,7 +42,7 @@ impl Messages {
     pub(super) fn add(&mut self, job: u32, transfer: &Transfer) -> u32 {
         let Transfer { from, to, bytes, kind, .. } = *transfer;
         let reduces = kind == Kind::Reduce;
-        let message = Message { job, from, to, bytes, reduces, stage: Stage::Latency };
+        let message = Message { job, from, to, bytes, reduces, stage: Stage::Sending };
         match self.free.pop() {
             Some(place) => {
                 self.all[place as usize] = message;

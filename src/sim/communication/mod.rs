@@ -2,19 +2,27 @@
 //!
 //! - `sync`: buckets of gradients as backward makes them, one after the other on the network; `root`: parameters
 //!   from a root before that, and its update,
-//! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for,
+//! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for; `overhead`: what
+//!   it costs the nodes' cores,
+//! - `measured`: one of which only its time is known,
 //! - `plan`: by which collective gradients of some size are reduced; `ways`: the links between ranks,
+//! - `timeline`: what a trace shows of them,
 //! - `idle`: how long a collective takes when nothing else is on its way.
 
 mod exchange;
 mod idle;
+mod measured;
 mod message;
+mod overhead;
 mod plan;
 mod root;
 mod sync;
+mod timeline;
 mod ways;
 
 pub(super) use message::Messages;
+pub(super) use overhead::{IdleCores, Overhead};
 pub(super) use plan::Plan;
 pub(super) use sync::{BucketRun, Piece, SyncRun};
+pub(super) use timeline::SyncTracks;
 pub(super) use ways::{Port, Ways};

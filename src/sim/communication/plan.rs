@@ -6,10 +6,13 @@ use std::sync::Arc;
 use crate::collective::{
     Across, Algorithm, Collective, Cost, Fabric, Operation, Schedule, closed_form,
 };
+use crate::law::TransportLaw;
+use crate::report::format;
 use crate::scenario::{self, Fidelity};
 use crate::sim::event::Delay;
 
 use super::idle::idle_seconds;
+use super::measured::{self, Pace};
 use super::ways::Ways;
 
 /// Most transfers that are followed one by one to find the time of a collective on an idle network.
@@ -18,8 +21,8 @@ const MOST_FOLLOWED: u64 = 4_000_000;
 /// How gradients are reduced.
 #[derive(Debug, Clone)]
 pub(in crate::sim) enum Reduction {
-    /// Transfer by transfer.
-    Flow(Arc<Schedule>),
+    /// Transfer by transfer, at a pace of their own where that was measured.
+    Flow(Arc<Schedule>, Option<Pace>),
     /// In the time that it takes on an idle network.
     Analytic(Delay),
 }
@@ -30,6 +33,8 @@ pub(in crate::sim) struct Plan {
     pub(in crate::sim) reduction: scenario::Reduction,
     /// How parameters are broadcast from a root, where there is one.
     pub(in crate::sim) broadcast: scenario::Reduction,
+    /// What allreduces take, where that was measured.
+    pub(in crate::sim) measured: Option<TransportLaw>,
     pub(in crate::sim) fidelity: Fidelity,
     pub(in crate::sim) fabric: Fabric,
     /// What a transfer costs inside a node, across by itself, and across beside those of its node's other ranks.
@@ -53,16 +58,32 @@ impl Plan {
         found
     }
 
-    fn find(&self, operation: Operation, bytes: u64, ways: &Ways) -> Reduction {
+    fn collective(&self, operation: Operation, bytes: u64) -> Collective {
         let broadcasts = operation == Operation::Broadcast;
         let way = if broadcasts { &self.broadcast } else { &self.reduction };
-        let collective = way.collective(operation, bytes, &self.fabric);
+        way.collective(operation, bytes, &self.fabric)
+    }
+
+    /// What a timeline calls it.
+    pub(super) fn name(&self, operation: Operation, bytes: u64) -> String {
+        let algorithm = match self.measured {
+            Some(_) => "measured",
+            None => self.collective(operation, bytes).algorithm.name(),
+        };
+        format!("{} {}, {algorithm}", operation.name(), format::bytes(bytes as f64))
+    }
+
+    fn find(&self, operation: Operation, bytes: u64, ways: &Ways) -> Reduction {
+        if let Some(law) = &self.measured {
+            return measured::allreduce(law, bytes, self.fabric.ranks, self.fidelity);
+        }
+        let collective = self.collective(operation, bytes);
         // What cannot be is refused when the scenario is read.
         let Ok(schedule) = collective.schedule().map(Arc::new) else {
             return Reduction::Analytic(Delay::once(0.0));
         };
         if self.fidelity == Fidelity::Flow {
-            return Reduction::Flow(schedule);
+            return Reduction::Flow(schedule, None);
         }
         let seconds = match self.by_formula(&collective, &schedule) {
             Some(seconds) => seconds,

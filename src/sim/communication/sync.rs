@@ -4,12 +4,14 @@
 use crate::account::Segment;
 use crate::collective::Operation;
 use crate::engine::{Span, Time};
-use crate::report::{Cause, StallCause};
+use crate::report::{ActivityName, Cause, StallCause};
 use crate::sim::event::{Clock, Customer, Delay, Event};
 use crate::sim::world::World;
 
 use super::exchange::{Around, Exchange};
+use super::overhead::Slots;
 use super::plan::{Plan, Reduction};
+use super::timeline::SyncTracks;
 use super::ways::Ways;
 
 /// What the model copies of a job copy do with their gradients.
@@ -41,6 +43,8 @@ pub(in crate::sim) struct SyncRun {
     pub(super) updating: Option<Time>,
     exchange: Exchange,
     ways: Ways,
+    /// Where a timeline is recorded.
+    pub(in crate::sim) tracks: Option<SyncTracks>,
 }
 
 /// A piece of a step.
@@ -107,6 +111,7 @@ impl SyncRun {
             updating: None,
             exchange: Exchange::new(job),
             ways,
+            tracks: None,
         };
         sync.restart();
         sync
@@ -127,13 +132,15 @@ impl SyncRun {
         piece + 1 == self.pieces.len()
     }
 
-    /// A model copy has done piece number `piece`.
-    fn did(&mut self, now: Time, piece: usize) {
+    /// A model copy has done piece number `piece`; true if all have.
+    fn did(&mut self, now: Time, piece: usize) -> bool {
         self.done[piece] += 1;
-        if self.done[piece] == self.ranks {
+        let all = self.done[piece] == self.ranks;
+        if all {
             self.made += self.pieces[piece].made;
             self.made_at = now;
         }
+        all
     }
 
     /// What comes before the next bucket is reduced, if there is one; it is at hand now, with those after it
@@ -168,6 +175,26 @@ impl SyncRun {
         last
     }
 
+    /// Gradients that wait to be reduced, or parameters to be sent [B].
+    pub(super) fn waiting(&self) -> u64 {
+        let of = self.begun as usize..self.made as usize;
+        self.buckets[of].iter().map(|bucket| bucket.bytes).sum()
+    }
+
+    /// What is done with the bucket at hand, as timelines name it.
+    pub(super) fn at_work(&self) -> Option<ActivityName> {
+        match self.stage {
+            Stage::Idle | Stage::Over | Stage::Updating => None,
+            Stage::Overhead => Some("overhead".into()),
+            Stage::Reducing => Some(self.plan.name(self.operation(), self.bytes).into()),
+        }
+    }
+
+    /// What is done with the bucket at hand.
+    fn operation(&self) -> Operation {
+        self.buckets[self.begun as usize - 1].operation
+    }
+
     /// A new step begins, for which a root has all parameters.
     pub(super) fn restart(&mut self) {
         self.done.fill(0);
@@ -184,14 +211,18 @@ impl World<'_> {
         let device = &self.devices[d as usize];
         let (j, piece) = (device.job, device.piece);
         let Some(sync) = &mut self.jobs[j as usize].sync else { return };
-        sync.did(clock.now, piece as usize);
-        self.reduce_next(clock, j);
+        if sync.did(clock.now, piece as usize) {
+            self.trace_gradients(clock.now, j);
+            self.reduce_next(clock, j);
+        }
     }
 
     /// What job copy `j` has to send and does not yet is at hand now.
     pub(in crate::sim) fn reduce_next(&mut self, clock: &mut Clock, j: u32) {
         let Some(sync) = &mut self.jobs[j as usize].sync else { return };
         let Some(overhead) = sync.next(clock.now) else { return };
+        self.trace_gradients(clock.now, j);
+        self.trace_reduction(clock.now, j);
         if overhead.0 == 0 {
             return self.reduction_waited(clock, j);
         }
@@ -207,12 +238,14 @@ impl World<'_> {
             Stage::Updating => return self.end_communication(clock, j),
             _ => sync.stage = Stage::Reducing,
         }
-        let operation = sync.buckets[sync.begun as usize - 1].operation;
-        match sync.plan.of(operation, sync.bytes, &sync.ways) {
+        self.trace_reduction(clock.now, j);
+        let Some(sync) = &mut self.jobs[j as usize].sync else { return };
+        match sync.plan.of(sync.operation(), sync.bytes, &sync.ways) {
             Reduction::Analytic(delay) => {
                 clock.after(delay, Event::Waited(Customer::Reduction(j)));
             }
-            Reduction::Flow(schedule) => {
+            Reduction::Flow(schedule, pace) => {
+                sync.ways.keep(pace);
                 self.exchange(clock, j, |exchange, around| exchange.begin(around, &schedule));
             }
         }
@@ -227,8 +260,14 @@ impl World<'_> {
     ) {
         let Some(sync) = &mut self.jobs[j as usize].sync else { return };
         let (network, messages) = (&mut self.network, &mut self.messages);
-        act(&mut sync.exchange, &mut Around { clock, network, messages, ways: &mut sync.ways });
-        if sync.exchange.is_over() {
+        let (ways, slots) = (&mut sync.ways, Slots::of(&mut self.stations));
+        let mut around = Around { clock, network, messages, ways, slots };
+        act(&mut sync.exchange, &mut around);
+        let (over, admitted) = (sync.exchange.is_over(), around.slots.admitted);
+        for next in admitted {
+            self.admitted(clock, next);
+        }
+        if over {
             self.reduced(clock, j);
         }
     }
@@ -249,7 +288,9 @@ impl World<'_> {
 
     fn reduced(&mut self, clock: &mut Clock, j: u32) {
         let Some(sync) = &mut self.jobs[j as usize].sync else { return };
-        if sync.reduced() {
+        let last = sync.reduced();
+        self.trace_reduction(clock.now, j);
+        if last {
             return self.begin_update(clock, j);
         }
         self.reduce_next(clock, j);

@@ -5,6 +5,12 @@ use std::collections::BTreeMap;
 use crate::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
 use crate::scenario::{IntraKind, Transport};
 use crate::sim::event::{Customer, Delay};
+use crate::sim::workers::Cores;
+use crate::sim::world::Service;
+
+use super::measured::Pace;
+use super::message::{Message, Stage};
+use super::overhead::Overhead;
 
 /// Where a rank is, and its links: out of it, and into it.
 #[derive(Debug, Clone, Default)]
@@ -29,9 +35,14 @@ pub(in crate::sim) struct Ways {
     ring: Option<u32>,
     transport: Transport,
     latency: [Delay; 2],
-    groups: BTreeMap<(u32, u32), Option<GroupId>>,
+    /// By sender, receiver and pace.
+    groups: BTreeMap<(u32, u32, u64), Option<GroupId>>,
+    /// How transfers go now, where not as the transport says.
+    pace: Option<Pace>,
     /// What its links carry [B/s].
     capacities: BTreeMap<LinkId, f64>,
+    /// What messages cost cores, if anything.
+    overhead: Option<Overhead>,
 }
 
 impl Ways {
@@ -43,13 +54,19 @@ impl Ways {
         transport: Transport,
         latency: [Delay; 2],
         capacities: BTreeMap<LinkId, f64>,
+        overhead: Option<Overhead>,
     ) -> Ways {
         let ring = (kind == IntraKind::Ring).then_some(gpus);
-        Ways { ports, ring, transport, latency, groups: BTreeMap::new(), capacities }
+        let (groups, pace) = (BTreeMap::new(), None);
+        Ways { ports, ring, transport, latency, groups, pace, capacities, overhead }
     }
 
-    /// The same between ranks that have `network` for themselves.
-    pub(super) fn alone(&self, network: &mut Network<Customer>) -> Ways {
+    /// The same between ranks that have `network` and the cores of their nodes for themselves.
+    pub(super) fn alone(
+        &self,
+        network: &mut Network<Customer>,
+        stations: &mut Vec<Service>,
+    ) -> Ways {
         let own = self.capacities.iter();
         let own: BTreeMap<LinkId, LinkId> = own
             .map(|(link, bandwidth)| (*link, network.link(Capacity::Fixed(*bandwidth))))
@@ -65,8 +82,21 @@ impl Ways {
         };
         let ports = self.ports.iter().map(alone).collect();
         let latency = self.latency.map(|delay| Delay { lane: None, ..delay });
-        let (groups, capacities) = (BTreeMap::new(), BTreeMap::new());
-        Ways { ports, ring: self.ring, transport: self.transport, latency, groups, capacities }
+        let overhead = self.overhead.as_ref().map(|own| own.alone(network, stations));
+        let (groups, capacities, pace) = (BTreeMap::new(), BTreeMap::new(), None);
+        let (ring, transport) = (self.ring, self.transport);
+        Ways { ports, ring, transport, latency, groups, pace, capacities, overhead }
+    }
+
+    /// From now on transfers go at this pace, or as the transport says.
+    pub(super) fn keep(&mut self, pace: Option<Pace>) {
+        self.pace = pace;
+    }
+
+    /// How a message gets a core at the end where it is, and for how long [core-s]; `None` if it needs none.
+    pub(super) fn core_seconds(&self, message: &Message) -> Option<(Cores, f64)> {
+        let rank = if message.stage == Stage::Sending { message.from } else { message.to };
+        self.overhead.as_ref()?.of(rank, message.bytes)
     }
 
     /// Time to add so many bytes up [s].
@@ -76,7 +106,10 @@ impl Ways {
 
     /// Latency of a transfer.
     pub(super) fn latency(&self, from: u32, to: u32) -> Delay {
-        self.latency[usize::from(self.across(from, to))]
+        match self.pace {
+            Some(pace) => pace.latency,
+            None => self.latency[usize::from(self.across(from, to))],
+        }
     }
 
     /// Whether two ranks are on different nodes. A switch is on the node of whom it talks to.
@@ -94,13 +127,14 @@ impl Ways {
         from: u32,
         to: u32,
     ) -> Option<GroupId> {
-        if let Some(known) = self.groups.get(&(from, to)) {
+        let key = (from, to, self.pace.map_or(0, |pace| pace.cap.to_bits()));
+        if let Some(known) = self.groups.get(&key) {
             return *known;
         }
-        let across = self.across(from, to);
-        let (cap, efficiency) = match across {
-            true => (self.transport.per_stream, self.transport.efficiency),
-            false => (self.transport.per_stream_inside, 1.0),
+        let (cap, efficiency) = match (self.pace, self.across(from, to)) {
+            (Some(pace), _) => (pace.cap, 1.0),
+            (None, true) => (self.transport.per_stream, self.transport.efficiency),
+            (None, false) => (self.transport.per_stream_inside, 1.0),
         };
         let links = self.route(from, to);
         let group = (!links.is_empty() || cap.is_finite()).then(|| {
@@ -108,7 +142,7 @@ impl Ways {
             let route = links.into_iter().map(|link| Use { link, per_unit }).collect();
             network.group(Demand { route, weight: 1.0, cap })
         });
-        self.groups.insert((from, to), group);
+        self.groups.insert(key, group);
         group
     }
 

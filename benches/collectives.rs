@@ -1,0 +1,127 @@
+//! What allreduces cost the simulator: alone, by formula or transfer by transfer, and beside the reads of the yardstick.
+//!
+//! - `analytic`: a job whose steps are nothing but an allreduce of 1 MiB around a ring, which takes its time on an
+//!   idle network; all ranks move together.
+//! - `exact`: the same, each transfer a flow.
+//! - `fletcher`: the job of `scenarios/yardstick.toml` on J nodes, whose ranks add 1 MiB up around a ring after
+//!   each step, transfer by transfer, on the NICs that they read by.
+
+use std::time::Duration;
+
+use forebay::report;
+use forebay::scenario::{Override, Scenario, ScenarioFile};
+use forebay::sim;
+
+/// Of these the fastest counts: a shared machine only ever takes time away.
+const ATTEMPTS: usize = 3;
+/// Flows of a measurement beside reads, about.
+const FLOWS: u64 = 1 << 20;
+
+/// A job of so many ranks, each on a node of its own.
+fn alone(ranks: u32, steps: u64, fidelity: &str) -> Scenario {
+    let text = format!(
+        r#"name = "collectives"
+[run]
+steps = {steps}
+warm_up = "off"
+[cluster]
+nodes = {ranks}
+node = {{ cores = 1, gpus = 1 }}
+network = {{ nic = "12.5 GB/s", latency = "1 us" }}
+[storage.memory.memory]
+[dataset.d]
+samples = 10000000
+sample_size = "1 kB"
+[[job]]
+name = "training"
+nodes = {ranks}
+dataset = "d"
+storage = "memory"
+batch = 1
+model.step = "1 us"
+loader.in-memory = {{}}
+[job.sync.allreduce]
+gradients = "1 MiB"
+algorithm = "ring"
+fidelity = "{fidelity}"
+"#
+    );
+    let file = ScenarioFile::parse("collectives.toml", text);
+    let file = file.unwrap_or_else(|problems| panic!("{problems}"));
+    file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// The yardstick's job on so many nodes, with gradients or without.
+fn beside_reads(nodes: u32, steps: u64, gradients: bool) -> Scenario {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/yardstick.toml");
+    let file = ScenarioFile::open(path.as_ref()).unwrap_or_else(|problems| panic!("{problems}"));
+    let mut changes = vec![
+        format!("cluster.nodes={nodes}"),
+        format!("job.nodes={nodes}"),
+        "job.copies=1".to_owned(),
+        format!("run.steps={steps}"),
+        format!("storage.server.file-server.bandwidth=\"{nodes} GB/s\""),
+    ];
+    if gradients {
+        let sync = "job.sync.allreduce={ gradients = \"1 MiB\", algorithm = \"ring\" }";
+        changes.push(sync.to_owned());
+    }
+    let changes: Vec<Override> =
+        changes.iter().map(|change| change.parse().expect("an override")).collect();
+    file.resolve(&changes).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// Time that this thread has run: the machine may be shared.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    match stat.split(' ').next().and_then(|ns| ns.parse().ok()) {
+        Some(ns) => Duration::from_nanos(ns),
+        None => std::time::UNIX_EPOCH.elapsed().unwrap_or_default(),
+    }
+}
+
+/// Simulates and reports; gives the flows and the time that it took.
+fn measure(scenario: &Scenario) -> (u64, Duration) {
+    let begin = processor_time();
+    let outcome = sim::run(scenario, 0, &sim::Options::default());
+    let report = report::summarise(scenario, &[outcome], 0.0);
+    (report.flows, processor_time().saturating_sub(begin))
+}
+
+/// A line: what, ranks, steps, flows, time, rate.
+fn show(name: &str, ranks: u32, steps: u64, attempts: usize, scenario: &Scenario) {
+    let attempts = (0..attempts).map(|_| measure(scenario));
+    let Some((flows, time)) = attempts.min_by_key(|(_, time)| *time) else { return };
+    let (milliseconds, rate) = (time.as_secs_f64() * 1e3, flows as f64 / time.as_secs_f64() / 1e6);
+    print(&format!("{name:<9} {ranks:>5} {steps:>6} {flows:>10} {milliseconds:>10.1} {rate:>9.2}"));
+}
+
+fn print(line: &str) {
+    use std::io::Write;
+    // A closed pipe is no reason to panic.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn main() {
+    // `cargo bench NAME` runs one kind of cases; cargo itself adds `--bench`.
+    let only: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
+    print("case      ranks  steps      flows         ms   Mflow/s");
+    if wanted("analytic") {
+        for (ranks, steps) in [(256, 100), (4096, 1)] {
+            show("analytic", ranks, steps, ATTEMPTS, &alone(ranks, steps, "analytic"));
+        }
+    }
+    if wanted("exact") {
+        for (ranks, steps, attempts) in [(256, 10, ATTEMPTS), (256, 100, 1), (4096, 1, 1)] {
+            show("exact", ranks, steps, attempts, &alone(ranks, steps, "flow"));
+        }
+    }
+    for (name, gradients) in [("reads", false), ("fletcher", true)] {
+        for nodes in [16, 64, 256].into_iter().filter(|_| wanted("fletcher")) {
+            let ring = if gradients { 2 * u64::from(nodes - 1) } else { 0 };
+            let steps = (FLOWS / (u64::from(nodes) * (256 + ring))).max(4);
+            show(name, nodes, steps, ATTEMPTS, &beside_reads(nodes, steps, gradients));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Each rank to the next one, once.
+
+use super::part::{Part, Shape, Step};
+use super::pattern::{Move, Pattern, around};
+use super::placement::Placement;
+use super::schedule::Schedule;
+use super::transfer::Span;
+
+/// Every rank sends so many bytes to the next one, all at once.
+#[derive(Debug, Clone)]
+pub(super) struct Neighbours {
+    ranks: u64,
+    bytes: u64,
+}
+
+impl Pattern for Neighbours {
+    fn ends(&self) -> u64 {
+        self.ranks
+    }
+
+    fn phases(&self) -> u64 {
+        1
+    }
+
+    fn send(&self, _phase: u64, rank: u64, _slot: u64) -> Option<Move> {
+        Some(Move::span(around(rank + 1, self.ranks), Span { start: 0, bytes: self.bytes }))
+    }
+
+    fn source(&self, _phase: u64, rank: u64, _slot: u64) -> Option<(u64, u64)> {
+        Some((around(rank + self.ranks - 1, self.ranks), 0))
+    }
+}
+
+impl Schedule {
+    /// Every rank sends `bytes` [B] to the next one, the last to the first, all at once: the load of a ring on the
+    /// links where only the time of a collective is known, and not its steps.
+    #[must_use]
+    pub fn to_next(ranks: u32, bytes: u64) -> Schedule {
+        let pattern = Neighbours { ranks: ranks.into(), bytes };
+        let part = Part {
+            step: Step::new(Shape::Neighbours(pattern)),
+            place: Placement::whole(ranks.into(), 0),
+            window: (0, 0),
+        };
+        let parts = if ranks > 1 { vec![part] } else { Vec::new() };
+        Schedule::new(ranks, vec![parts], true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rank_sends_to_the_next_and_gets_from_the_one_before() {
+        let schedule = Schedule::to_next(4, 7);
+        let ends: Vec<_> = schedule.transfers(0).map(|t| (t.from, t.to, t.bytes)).collect();
+        assert_eq!(ends, [(0, 1, 7), (1, 2, 7), (2, 3, 7), (3, 0, 7)]);
+        let mut own = Vec::new();
+        schedule.visit(0, 2, |transfer| own.push((transfer.from, transfer.to)));
+        assert_eq!((schedule.phases(), own), (1, vec![(2, 3), (1, 2)]));
+        assert_eq!(Schedule::to_next(2, 7).transfers(0).count(), 2);
+        assert_eq!(Schedule::to_next(1, 7).phases(), 0);
+    }
+}

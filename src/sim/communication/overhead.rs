@@ -1,0 +1,97 @@
+//! What messages cost the cores of the nodes that they come from and go to.
+
+use std::collections::BTreeMap;
+
+use crate::engine::Time;
+use crate::fluid::{Capacity, Demand, Network, Use};
+use crate::scenario::MessageCpu;
+use crate::sim::event::{Customer, Delay};
+use crate::sim::station::Station;
+use crate::sim::workers::{Cores, Waiting};
+use crate::sim::world::Service;
+
+/// Core-seconds of messages, and the cores that they are paid on.
+#[derive(Debug, Clone)]
+pub(in crate::sim) struct Overhead {
+    pub(in crate::sim) cost: MessageCpu,
+    /// By rank.
+    pub(in crate::sim) cores: Vec<Cores>,
+    /// What the cores of a node are where nothing else is at work.
+    pub(in crate::sim) idle: IdleCores,
+}
+
+/// The cores of a node on which nothing is at work.
+#[derive(Debug, Clone)]
+pub(in crate::sim) enum IdleCores {
+    /// Taken one by one.
+    Slots(u32),
+    /// Shared, up to a quota [cores], which may be infinite.
+    Shared { cores: Capacity, quota: f64 },
+}
+
+/// Stations where cores are had one by one, and those who have got one that a message left.
+#[derive(Debug)]
+pub(in crate::sim) struct Slots<'a> {
+    pub(in crate::sim) stations: &'a mut Vec<Service>,
+    pub(in crate::sim) admitted: Vec<Waiting>,
+}
+
+impl Slots<'_> {
+    /// Those of `stations`.
+    pub(super) fn of(stations: &mut Vec<Service>) -> Slots<'_> {
+        Slots { stations, admitted: Vec::new() }
+    }
+
+    /// A message wants one; true if it has it now.
+    pub(super) fn arrive(&mut self, now: Time, station: u32, visit: Waiting) -> bool {
+        self.stations[station as usize].queue.arrive(now, visit)
+    }
+
+    /// A message leaves one to the next in the queue.
+    pub(super) fn leave(&mut self, now: Time, station: u32) {
+        self.admitted.extend(self.stations[station as usize].queue.leave(now));
+    }
+}
+
+impl Overhead {
+    /// How `rank` gets a core for a message of so many bytes, and for how long [core-s]; `None` where it needs
+    /// none: switches have their own.
+    pub(super) fn of(&self, rank: u32, bytes: u64) -> Option<(Cores, f64)> {
+        let seconds = self.cost.seconds(bytes as f64);
+        let cores = self.cores.get(rank as usize).filter(|_| seconds > 0.0)?;
+        Some((*cores, seconds))
+    }
+
+    /// The same on nodes where nothing else is at work.
+    pub(super) fn alone(
+        &self,
+        network: &mut Network<Customer>,
+        stations: &mut Vec<Service>,
+    ) -> Overhead {
+        let mut known: BTreeMap<Cores, Cores> = BTreeMap::new();
+        let mut of = |cores: &Cores| {
+            *known.entry(*cores).or_insert_with(|| self.idle.make(network, stations))
+        };
+        let cores = self.cores.iter().map(&mut of).collect();
+        Overhead { cores, ..self.clone() }
+    }
+}
+
+impl IdleCores {
+    fn make(&self, network: &mut Network<Customer>, stations: &mut Vec<Service>) -> Cores {
+        match self {
+            IdleCores::Slots(cores) => {
+                let service = Delay::once(0.0);
+                stations.push(Service { queue: Station::new(*cores), service });
+                Cores::Fifo(stations.len() as u32 - 1)
+            }
+            IdleCores::Shared { cores, quota } => {
+                let quota = quota.is_finite().then_some(Capacity::Fixed(*quota));
+                let links = [Some(cores.clone()), quota].into_iter().flatten();
+                let route = links.map(|cores| Use { link: network.link(cores), per_unit: 1.0 });
+                let route = route.collect();
+                Cores::Shared(network.group(Demand { route, weight: 1.0, cap: 1.0 }))
+            }
+        }
+    }
+}

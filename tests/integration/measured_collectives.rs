@@ -1,0 +1,224 @@
+//! Collectives that take what a profile has measured: imported, fitted, simulated.
+
+use super::runs::{repository, simulate};
+use super::support::Place;
+use forebay::profile::Profile;
+use forebay::report::JobOutcome;
+use forebay::scenario::{Reading, Scenario, ScenarioFile};
+use forebay::uncertainty;
+
+/// A job of four model copies on nodes of their own, whose allreduces the profile has measured.
+const SCENARIO: &str = r#"# What do measured collectives cost?
+name = "measured-collectives"
+profile = "p.toml"
+[run]
+steps = 6
+warm_up = "off"
+[cluster]
+nodes = 4
+node = { cores = 8, gpus = 4, core_speed = [1.0] }
+network = { nic = "10 GB/s", latency = "10 us" }
+[storage.memory.memory]
+[dataset.d]
+samples = 100000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+nodes = 4
+dataset = "d"
+storage = "memory"
+batch = 8
+model.step = "100 ms"
+hand_off = "0 s"
+loader.in-memory = {}
+[job.sync.allreduce]
+gradients = "100 MB"
+overlap = false
+transport.nccl.profile = "nccl"
+"#;
+
+/// Files as a user has them: an imported table beside a scenario.
+fn place() -> (Place, Profile) {
+    let place = Place::new();
+    let table = repository("tests/data/nccl-allreduce-4.txt");
+    let table = table.to_str().expect("a path");
+    let output = place.forebay(&["import", "nccl-tests", table, "--format", "profile"]).assert();
+    let text = String::from_utf8_lossy(&output.success().get_output().stdout).into_owned();
+    place.write("p.toml", &text);
+    (place, Profile::parse("p.toml", &text).expect("a profile"))
+}
+
+fn resolved(place: &Place, changes: &[(&str, &str)]) -> Result<Scenario, String> {
+    let mut text = SCENARIO.to_owned();
+    for (from, to) in changes {
+        assert_eq!(text.matches(from).count(), 1, "{from}");
+        text = text.replace(from, to);
+    }
+    place.write("s.toml", &text);
+    let file = ScenarioFile::open(&place.path("s.toml")).map_err(|error| error.to_string())?;
+    file.resolve(&[]).map_err(|error| error.to_string())
+}
+
+fn run(place: &Place, changes: &[(&str, &str)]) -> JobOutcome {
+    let scenario = resolved(place, changes).unwrap_or_else(|error| panic!("{error}"));
+    simulate(&scenario).jobs.remove(0)
+}
+
+/// Mean time of a step after the first [s].
+fn step(job: &JobOutcome) -> f64 {
+    let steps = &job.steps;
+    (steps[steps.len() - 1].end - steps[0].end) / (steps.len() - 1) as f64
+}
+
+fn near(found: f64, expected: f64, what: &str) {
+    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
+}
+
+/// What the profile says of an allreduce of so many bytes [s].
+fn measured(profile: &Profile, bytes: f64) -> f64 {
+    let fit = &profile.transport["nccl"]["allreduce-4"];
+    fit.transport().expect("a law").seconds(bytes, 0.0)
+}
+
+const GRADIENTS: &str = "gradients = \"100 MB\"";
+
+#[test]
+fn an_idle_network_takes_what_was_measured() {
+    // System: nccl-tests on four GPUs, whose protocol changes at 64 KiB. Expectation: a step and what the law fitted
+    // to them says, on both sides of that, flow by flow or not, in one bucket or four; within 2 % of the table.
+    let (place, profile) = place();
+    for (gradients, bytes, table) in
+        [("8192 B", 8192.0, 15.4e-6), ("4 MiB", 4_194_304.0, 2512e-6), ("100 MB", 100e6, 58.87e-3)]
+    {
+        let expected = measured(&profile, bytes);
+        assert!((expected / table - 1.0).abs() < 0.02, "{gradients}: {expected}, not {table}");
+        let gradients = format!("gradients = \"{gradients}\"");
+        for fidelity in ["", "\nfidelity = \"analytic\""] {
+            let changed = format!("{gradients}{fidelity}");
+            near(step(&run(&place, &[(GRADIENTS, &changed)])), 0.1 + expected, &changed);
+        }
+    }
+    let four = format!("{GRADIENTS}\ntensors = 4\nbuckets = \"25 MB\"");
+    near(step(&run(&place, &[(GRADIENTS, &four)])), 0.1 + 4.0 * measured(&profile, 25e6), "four");
+}
+
+#[test]
+fn links_are_loaded_as_by_a_ring_at_the_bus_bandwidth() {
+    // System: 100 MB among four: each NIC carries 150 MB in beta x 100 MB. Expectation: as busy as that; a NIC of half
+    // the bus bandwidth takes twice as long for the bytes, and that is said.
+    let (place, profile) = place();
+    let law = profile.transport["nccl"]["allreduce-4"].transport().expect("a law");
+    let range = *law.range(100e6);
+    let bus = 1.5 / range.beta;
+    let none = resolved(&place, &[]).expect("a scenario");
+    assert_eq!(none.remarks, [""; 0]);
+    let outcome = simulate(&none);
+    let nic = outcome.resources.iter().find(|resource| resource.name == "node.nic");
+    near(nic.expect("a NIC").served, 4.0 * 6.0 * 150e6, "bytes into NICs");
+    let half = format!("nic = \"{} B/s\"", bus / 2.0);
+    let slow = [("nic = \"10 GB/s\"", half.as_str())];
+    near(step(&run(&place, &slow)), 0.1 + range.alpha + 2.0 * range.beta * 100e6, "slow NICs");
+    let remarks = resolved(&place, &slow).expect("a scenario").remarks.join("\n");
+    assert!(remarks.contains("`cluster.network.nic` is slower than"), "{remarks}");
+}
+
+#[test]
+fn reads_and_measured_collectives_share_a_nic() {
+    // System: NICs of just the bus bandwidth, which reads keep busy too. Expectation: both get half, so that
+    // collectives take twice the time of their bytes.
+    let (place, profile) = place();
+    let law = profile.transport["nccl"]["allreduce-4"].transport().expect("a law");
+    let range = *law.range(100e6);
+    let nic = format!("nic = \"{} B/s\"", 1.5 / range.beta);
+    let changes = [
+        ("nic = \"10 GB/s\"", nic.as_str()),
+        ("[storage.memory.memory]", "[storage.memory.file-server]\nbandwidth = \"1 TB/s\""),
+        (
+            "loader.in-memory = {}",
+            "prefill = \"full\"\nloader.tf-queue = { threads = 1, capacity = \"900000 samples\" }",
+        ),
+        ("sample_size = \"100 kB\"", "sample_size = \"10 MB\""),
+        ("latency = \"10 us\"", "latency = \"0 s\""),
+        ("steps = 6", "duration = \"60 s\""),
+        ("batch = 8", "batch = 100"),
+    ];
+    let found = step(&run(&place, &changes));
+    near(found, 0.1 + range.alpha + 2.0 * range.beta * 100e6, "beside reads");
+}
+
+#[test]
+fn runs_differ_as_the_fit_is_uncertain() {
+    // System: each run of `--uncertainty` draws the law again. Expectation: other times than the fitted one's, about
+    // it, and each what its own draw says.
+    let (place, profile) = place();
+    resolved(&place, &[]).expect("a scenario");
+    let file = ScenarioFile::open(&place.path("s.toml")).expect("a scenario");
+    let mut times = Vec::new();
+    for number in 0..8 {
+        let drawn = uncertainty::drawn(&profile, 1, number);
+        let reading = Reading { profile: Some(&drawn), live: false };
+        let scenario = file.resolve_as(&[], reading).expect("a scenario");
+        let found = step(&simulate(&scenario).jobs[0]);
+        near(found, 0.1 + measured(&drawn, 100e6), "a draw");
+        times.push(found - 0.1);
+    }
+    let fitted = measured(&profile, 100e6);
+    assert!(times.iter().any(|time| (time / fitted - 1.0).abs() > 1e-5), "{times:?}");
+    assert!(times.iter().all(|time| (time / fitted - 1.0).abs() < 0.05), "{times:?}");
+}
+
+#[test]
+fn what_was_not_measured_is_refused_with_a_remedy() {
+    let (place, _) = place();
+    for (from, to, words) in [
+        ("profile = \"p.toml\"\n", "", ["names no profile", "--format profile"]),
+        ("profile = \"nccl\"", "profile = \"ncl\"", ["no transport \"ncl\"", "`nccl`"]),
+        (
+            "nodes = 4\ndataset",
+            "nodes = 3\ndataset",
+            ["no allreduce of 3 ranks", "of 4 ranks in all"],
+        ),
+    ] {
+        let error = resolved(&place, &[(from, to)]).expect_err(to);
+        assert!(words.iter().all(|word| error.contains(word)), "{to}: {error}");
+    }
+    let idle = "profile = \"nccl\"\nalgorithm = \"ring\"\nchunk = \"1 MB\"\ntransport.nccl.latency = \"1 us\"\n\
+                transport.nccl.cpu = {}";
+    let idle = format!("transport.nccl.{idle}");
+    let changes = [("transport.nccl.profile = \"nccl\"", idle.as_str())];
+    let remarks = resolved(&place, &changes).expect("a scenario").remarks.join("\n");
+    for key in ["algorithm", "chunk", "transport.nccl.latency", "transport.nccl.cpu"] {
+        assert!(remarks.contains(&format!("{key}` has no effect")), "{key}: {remarks}");
+    }
+    let large = [(GRADIENTS, "gradients = \"1 GB\"")];
+    let remarks = resolved(&place, &large).expect("a scenario").remarks.join("\n");
+    assert!(remarks.contains("transport.nccl.allreduce-4 was measured from 1024 to"), "{remarks}");
+}
+
+#[test]
+fn profiles_of_any_numbers_are_simulated() {
+    // Times as large as a profile may hold, and of no time at all: no panic, and no time for nothing.
+    let (place, profile) = place();
+    let with = |alpha: f64, beta: f64| {
+        let mut odd = profile.clone();
+        let fit = odd.transport.get_mut("nccl").and_then(|kinds| kinds.get_mut("allreduce-4"));
+        let fit = fit.expect("a fit");
+        fit.draws.clear();
+        for (name, parameter) in &mut fit.parameters {
+            parameter.ci95 = None;
+            match name.split_once('_').map(|(kind, _)| kind) {
+                Some("alpha") => parameter.value = alpha,
+                Some("beta") => parameter.value = beta,
+                _ => {}
+            }
+        }
+        place.write("p.toml", &odd.to_toml());
+        let run = resolved(&place, &[]).expect("a scenario");
+        simulate(&run).jobs.remove(0)
+    };
+    near(step(&with(0.0, 0.0)), 0.1, "no time");
+    near(step(&with(1.0, 0.0)), 1.1, "no bytes");
+    assert!(with(1e7, 1e7).steps.len() <= 6);
+    assert!(with(1e18, 1e18).steps.len() <= 6);
+    assert_eq!(with(1e-300, 1e-300).steps.len(), 6);
+}

@@ -1,0 +1,95 @@
+//! What a trace shows of gradients.
+
+use super::runs::written;
+use super::support::Place;
+use forebay::report::Trace;
+use forebay::sim::{self, Options};
+
+/// Two nodes that add four tensors of 25 MB up, each in 25 ms, after 5/8 … 8/8 of 100 ms; 5 ms before each.
+const SCENARIO: &str = r#"# What does a trace show of gradients?
+name = "timeline"
+[run]
+steps = 30
+warm_up = "off"
+[cluster]
+nodes = 2
+node = { cores = 8, gpus = 8 }
+network = { nic = "1 GB/s" }
+[storage.memory.memory]
+[dataset.d]
+samples = 100000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+nodes = 2
+dataset = "d"
+storage = "memory"
+batch = 8
+model.step = "100 ms"
+loader.in-memory = {}
+[job.sync.allreduce]
+gradients = "100 MB"
+tensors = 4
+backward = 0.5
+buckets = "25 MB"
+algorithm = "ring"
+transport.nccl.per_tensor = "0 s"
+"#;
+
+fn trace(changes: &[(&str, &str)]) -> Trace {
+    let options = Options { trace: true, ..Options::default() };
+    sim::run(&written(SCENARIO, changes), 0, &options).trace.expect("asked for")
+}
+
+/// Number of a track, by its process and name.
+fn track(trace: &Trace, process: &str, name: &str) -> u32 {
+    let of =
+        |(of, called): &(u32, String)| trace.processes[*of as usize] == process && called == name;
+    trace.tracks.iter().position(of).expect(name) as u32
+}
+
+/// Spans of a track: name, start and end [ms, rounded].
+fn spans(trace: &Trace, track: u32) -> Vec<(String, f64, f64)> {
+    let round = |seconds: f64| (seconds * 1e6).round() / 1e3;
+    let all = trace.spans.iter().filter(|span| span.track == track);
+    all.map(|s| (s.name.to_string(), round(s.start), round(s.start + s.duration))).collect()
+}
+
+#[test]
+fn each_collective_is_a_span_of_its_job_copy() {
+    // Expectation: four one after the other from 62.5 ms on; what each tensor costs before; those that wait
+    // counted until theirs begins: two at 100 ms, when the last is ready.
+    let found = trace(&[]);
+    let collectives = spans(&found, track(&found, "j[0] gradients", "collectives"));
+    let ends = [62.5, 87.5, 112.5, 137.5, 162.5];
+    for (number, span) in collectives[..4].iter().enumerate() {
+        let name = "allreduce 25 MB, ring".to_owned();
+        assert_eq!(*span, (name, ends[number], ends[number + 1]));
+    }
+    assert_eq!(collectives.len(), 4 * 30);
+    let waiting = track(&found, "j[0] gradients", "waiting [B]");
+    let at = |ms: f64| {
+        let so_far = |c: &&forebay::report::TraceCounter| c.track == waiting && c.time <= ms * 1e-3;
+        found.counters.iter().filter(so_far).last().map_or(0.0, |counter| counter.value)
+    };
+    let values = [60.0, 63.0, 76.0, 101.0, 113.0, 138.0].map(at);
+    assert_eq!(values, [0.0, 0.0, 25e6, 50e6, 25e6, 0.0]);
+    let late = trace(&[("job.sync.allreduce.transport.nccl.per_tensor", "\"5 ms\"")]);
+    let collectives = spans(&late, track(&late, "j[0] gradients", "collectives"));
+    assert_eq!(collectives[0], ("overhead".to_owned(), 62.5, 67.5));
+    assert_eq!((collectives[1].1, collectives[1].2), (67.5, 92.5));
+    // Nothing is said of gradients that stay where they are.
+    let alone = trace(&[("job.nodes", "1")]);
+    assert!(!alone.processes.contains(&"j[0] gradients".to_owned()));
+}
+
+#[test]
+fn figures_and_traces_of_a_run_name_communication() {
+    let place = Place::new();
+    place.write("s.toml", SCENARIO);
+    let arguments = ["run", "s.toml", "--trace", "t.json", "--figure", "f.svg"];
+    place.forebay(&arguments).assert().success();
+    let text = |name| String::from_utf8(place.read(name)).expect("text");
+    assert!(text("t.json").contains("\"allreduce 25 MB, ring\""));
+    assert!(text("f.svg").contains("communication"));
+}
