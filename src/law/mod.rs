@@ -1,6 +1,7 @@
 //! The formulas that a fit fits and a simulation evaluates, once each: pure functions of named
 //! parameters in SI units.
 
+mod accuracy;
 mod cache;
 mod decode;
 mod read;
@@ -8,6 +9,7 @@ mod step;
 mod throughput;
 mod transport;
 
+pub use accuracy::{EpochsLaw, useful_samples};
 pub use cache::{CachePolicy, PassOrder};
 pub use decode::DecodeLaw;
 pub use read::ReadLaw;

@@ -97,6 +97,9 @@ pub struct JobReport {
     /// What a GPU holds of the model, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_memory: Option<DeviceMemoryReport>,
+    /// How long it trains until it reaches its target, where the scenario says how much training that takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_to_accuracy: Option<AccuracyReport>,
     /// The last buffer.
     pub queue: QueueReport,
     /// Queue and steps over time, first copy of the first replication.
@@ -149,6 +152,32 @@ pub struct StagingReport {
     pub nodes: Spread,
     /// Bytes copied to all nodes of a copy of the job [B].
     pub bytes: Figure,
+}
+
+/// How long a job trains until it reaches its target.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct AccuracyReport {
+    /// Epochs of fresh samples that it takes: assumed.
+    pub epochs: f64,
+    /// The batch that decided how many [samples].
+    pub batch: u64,
+    /// Fresh samples that it takes, or what is worth as much.
+    pub fresh_samples: f64,
+    /// Samples trained on until then, repeated ones counted.
+    pub samples: Figure,
+    /// What samples are worth in fresh ones [samples/s]: hardware efficiency, behind warm-up and first
+    /// epoch.
+    pub useful_samples_per_second: Figure,
+    /// What a sample trained on is worth of one in the smallest of batches that was never seen.
+    pub statistical_efficiency: Figure,
+    /// From the job's arrival to its target [s]. Its interval is that of the speed alone.
+    pub time: Figure,
+    /// Share of the way that the run went.
+    pub observed: f64,
+    /// What the scenario says, in words.
+    pub assumed: String,
+    /// What was observed, in words.
+    pub measured: String,
 }
 
 /// Where requests of an epoch found their bytes: shares of all that went to tiers.

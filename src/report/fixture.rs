@@ -45,6 +45,7 @@ pub(super) fn scenario() -> Scenario {
         worker_memory: 0.0,
         hand_off: 0.0,
         cpu: CpuUse::default(),
+        accuracy: None,
     };
     let node = Node {
         cores: 8,

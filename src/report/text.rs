@@ -2,7 +2,8 @@
 
 use super::device_memory;
 use super::figures::{
-    Figure, JobReport, QueueReport, Report, ResourceReport, StagingReport, TierShares,
+    AccuracyReport, Figure, JobReport, QueueReport, Report, ResourceReport, StagingReport,
+    TierShares,
 };
 use super::format::{number, prefixed, rate, seconds, share};
 use super::{Tuned, World};
@@ -36,6 +37,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
         }
         if let Some(held) = &job.device_memory {
             page.paragraph(&device_memory::line(&clean(&job.name), held), "  ", Style::Plain);
+        }
+        if let Some(line) = accuracy_line(&job.name, job.time_to_accuracy.as_ref()) {
+            page.paragraph(&line, "  ", Style::Plain);
         }
         let caches = [
             cache_line(&format!("Page cache of `{}`", job.name), &job.cache_miss_share),
@@ -163,6 +167,21 @@ fn staging_line(job: &str, staging: Option<&StagingReport>) -> Option<String> {
         shown(staging.bytes.mean, |bytes| prefixed(bytes, "B")),
         staging.to,
         with_error(&staging.seconds, seconds)
+    ))
+}
+
+/// How long a job trains until its target, and what that rests on.
+fn accuracy_line(job: &str, accuracy: Option<&AccuracyReport>) -> Option<String> {
+    let accuracy = accuracy?;
+    Some(format!(
+        "Time to accuracy of `{job}`: {} for {} epochs, {} samples, each worth {} of one in the smallest of \
+         batches. Assumed: {}. Observed: {}.",
+        with_error(&accuracy.time, seconds),
+        number(accuracy.epochs),
+        shown(accuracy.samples.mean, |samples| prefixed(samples, "")),
+        shown(accuracy.statistical_efficiency.mean, share),
+        accuracy.assumed,
+        accuracy.measured
     ))
 }
 

@@ -1,5 +1,6 @@
 //! Who trains.
 
+mod accuracy;
 mod convert;
 mod cpu;
 mod decoded;
@@ -26,6 +27,7 @@ use super::{Distribution, StageGraph, Sync};
 use crate::device_memory::Footprint;
 use crate::law::StepLaw;
 
+pub use accuracy::{Accuracy, CountedBatch};
 pub use convert::Convert;
 pub use cpu::{CpuUse, InnerThreads};
 pub use decoded::DecodedCache;
@@ -91,6 +93,8 @@ pub struct Job {
     pub hand_off: f64,
     /// How its threads use cores, beside how long.
     pub cpu: CpuUse,
+    /// How much training it takes to reach a target, if that is said.
+    pub accuracy: Option<Accuracy>,
 }
 
 /// How the loaders of a job copy, its ranks, split each epoch's samples or shards.

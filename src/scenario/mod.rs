@@ -38,8 +38,8 @@ pub use dataset::{Dataset, Image, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
-    BatchInterval, Catalogue, Convert, CpuUse, DecodedCache, Device, ENDLESS, Goal, InnerThreads,
-    Job, Launch, Pipeline, QueueKind, Share, Split, Staging, StepTime,
+    Accuracy, BatchInterval, Catalogue, Convert, CountedBatch, CpuUse, DecodedCache, Device,
+    ENDLESS, Goal, InnerThreads, Job, Launch, Pipeline, QueueKind, Share, Split, Staging, StepTime,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{

@@ -1,5 +1,6 @@
 //! How `[[job]]` is written.
 
+use super::accuracy::AccuracySettings;
 use super::cpu::InnerSettings;
 use super::decoded::DecodedSettings;
 use super::interval::IntervalSettings;
@@ -95,6 +96,8 @@ pub(in crate::scenario) struct JobSettings {
     /// Bytes that a core at work for the loader moves to and from memory, in the time of its work
     /// (default: none).
     pub(super) memory_traffic: Field<Positive<Bandwidth>>,
+    /// How much training it takes to reach a target: for the time to accuracy (default: not said).
+    pub(super) accuracy: Field<AccuracySettings>,
 }
 
 /// What jobs refer to; `None` where it is wrong.
@@ -179,6 +182,7 @@ impl JobSettings {
             worker_memory: self.worker_memory.get().map_or(0.0, |memory| memory.0),
             hand_off: self.hand_off(check),
             cpu: self.cpu(check),
+            accuracy: self.accuracy.given().and_then(|(at, a)| a.resolve(check, at)),
         };
         rules.check(&job);
         rules.check_device(&job);

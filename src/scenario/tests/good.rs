@@ -118,6 +118,7 @@ fn fletcher_job() -> Job {
         worker_memory: 0.0,
         hand_off: 0.0,
         cpu: CpuUse::default(),
+        accuracy: None,
     }
 }
 
