@@ -100,6 +100,9 @@ pub struct JobReport {
     /// How long it trains until it reaches its target, where the scenario says how much training that takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_to_accuracy: Option<AccuracyReport>,
+    /// Failures and checkpoints, where they are simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoveryReport>,
     /// The last buffer.
     pub queue: QueueReport,
     /// Queue and steps over time, first copy of the first replication.
@@ -178,6 +181,26 @@ pub struct AccuracyReport {
     pub assumed: String,
     /// What was observed, in words.
     pub measured: String,
+}
+
+/// Failures and checkpoints of a copy of a job, over the whole run.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct RecoveryReport {
+    /// How often one of its nodes failed.
+    pub failures: Figure,
+    /// Time whose work was lost [s]; with `down`, what stalls by `fault` add up to.
+    pub lost: Figure,
+    /// Time from failures until it trained again [s].
+    pub down: Figure,
+    /// Checkpoints that were written.
+    pub checkpoints: Figure,
+    /// From the end of a step until its checkpoint was written [s].
+    pub checkpoint_time: Figure,
+    /// Bytes of a checkpoint [B].
+    pub checkpoint_bytes: Figure,
+    /// The interval that J. T. Daly (2006) takes for best, where failures come at any time alike [s].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best_interval: Option<f64>,
 }
 
 /// Where requests of an epoch found their bytes: shares of all that went to tiers.

@@ -21,8 +21,11 @@ pub(super) fn scenario() -> Scenario {
         name: "lenet".into(),
         copies: 2,
         nodes: 1,
+        after: vec![],
         start: 0.0,
         stagger: 0.0,
+        arrivals: Arrivals::Regular,
+        stop: None,
         dataset: 0,
         storage: 0,
         staging: None,
@@ -46,6 +49,8 @@ pub(super) fn scenario() -> Scenario {
         hand_off: 0.0,
         cpu: CpuUse::default(),
         accuracy: None,
+        checkpoint: None,
+        failures: None,
     };
     let node = Node {
         cores: 8,
@@ -102,6 +107,7 @@ pub(super) fn scenario() -> Scenario {
         }],
         jobs: vec![job],
         background: vec![],
+        faults: vec![],
         remarks: vec![],
     }
 }

@@ -12,6 +12,7 @@ pub mod json;
 mod outcome;
 mod prediction;
 mod queue;
+mod recovery;
 mod sample;
 mod staging;
 mod summary;

@@ -5,6 +5,7 @@ use super::bottleneck::bottleneck;
 use super::device_memory::device_memory;
 use super::figures::{JobReport, Report, ResourceReport, Spread};
 use super::queue::{queue, series};
+use super::recovery::recovery;
 use super::sample::{Sample, Stretch, over_replications};
 use super::staging::{staging, tier_shares};
 use super::warnings::warnings;
@@ -69,8 +70,11 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         staging: staging(&scenario.storage[described.reads_from()].name, &copies),
         device_memory: device_memory(described, &scenario.cluster.node),
         time_to_accuracy: accuracy(scenario, described, world(outcomes), &copies),
+        recovery: recovery(described, &copies),
         queue: queue(&copies, &behind, described.queue),
-        series: start.map(|copy| series(copy, end(copy, scenario.run.stop))).unwrap_or_default(),
+        series: start
+            .map(|copy| series(copy, end(copy, scenario.stop_of(described))))
+            .unwrap_or_default(),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::device_memory;
 use super::figures::{
-    AccuracyReport, Figure, JobReport, QueueReport, Report, ResourceReport, StagingReport,
-    TierShares,
+    AccuracyReport, Figure, JobReport, QueueReport, RecoveryReport, Report, ResourceReport,
+    StagingReport, TierShares,
 };
 use super::format::{number, prefixed, rate, seconds, share};
 use super::{Tuned, World};
@@ -39,6 +39,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
             page.paragraph(&device_memory::line(&clean(&job.name), held), "  ", Style::Plain);
         }
         if let Some(line) = accuracy_line(&job.name, job.time_to_accuracy.as_ref()) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(line) = recovery_line(&job.name, job.recovery.as_ref()) {
             page.paragraph(&line, "  ", Style::Plain);
         }
         let caches = [
@@ -183,6 +186,26 @@ fn accuracy_line(job: &str, accuracy: Option<&AccuracyReport>) -> Option<String>
         accuracy.assumed,
         accuracy.measured
     ))
+}
+
+/// What failures and checkpoints of a job cost.
+fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Option<String> {
+    let of = recovery?;
+    let mut line = format!(
+        "Recovery of `{job}`: {} failures, {} of work lost and {} down; {} checkpoints",
+        shown(of.failures.mean, number),
+        shown(of.lost.mean, seconds),
+        shown(of.down.mean, seconds),
+        shown(of.checkpoints.mean, number),
+    );
+    if let Some(time) = of.checkpoint_time.mean {
+        let bytes = shown(of.checkpoint_bytes.mean, |bytes| prefixed(bytes, "B"));
+        line += &format!(" of {bytes}, each written in {}", seconds(time));
+    }
+    if let Some(best) = of.best_interval {
+        line += &format!("; Daly's estimate of the best interval is {}", seconds(best));
+    }
+    Some(line + ".")
 }
 
 /// Where a job's requests found their bytes, epoch by epoch.

@@ -20,6 +20,7 @@ impl World<'_> {
         for j in 0..self.jobs.len() {
             if !self.jobs[j].finished {
                 self.close_open(j);
+                self.end_down(now, j);
             }
         }
         let mut jobs = std::mem::take(&mut self.jobs);
@@ -51,6 +52,10 @@ impl World<'_> {
         let (mut ages, nodes) = (LogHistogram::default(), job.loaders.len() as f64);
         for l in job.loaders.clone() {
             self.loader(now, l, &mut outcome, &mut ages);
+        }
+        if let Some(recovery) = &job.recovery {
+            recovery.count(&mut outcome.samples);
+            outcome.recovery = Some(recovery.books);
         }
         outcome.steps.iter_mut().for_each(|step| step.queue.empty_seconds /= nodes);
         outcome.queue.ages = ages.iter().collect();
