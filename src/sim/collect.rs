@@ -20,7 +20,6 @@ impl World<'_> {
         for j in 0..self.jobs.len() {
             if !self.jobs[j].finished {
                 self.close_open(j);
-                self.end_down(now, j);
             }
         }
         let mut jobs = std::mem::take(&mut self.jobs);

@@ -313,15 +313,17 @@ impl World<'_> {
         }
     }
 
-    /// The run ends while job copy `j` is down, if it is: what it had not saved is lost.
-    pub(super) fn end_down(&mut self, now: Time, j: usize) {
-        let job = &mut self.jobs[j];
-        let Some(recovery) = &mut job.recovery else { return };
-        let Some((since, _)) = recovery.failures.as_ref().and_then(|of| of.down) else { return };
-        job.steps.roll_back(recovery.saved.steps, job.start);
-        let ready = recovery.saved.ready.max(recovery.resumed);
-        recovery.books.lost_seconds += since.since(ready).seconds();
-        recovery.books.down_seconds += now.since(since).seconds();
+    /// The run ends: what job copies that are down then had not saved is lost.
+    pub(super) fn end_down(&mut self, end: Time) {
+        for job in &mut self.jobs {
+            let Some(recovery) = &mut job.recovery else { continue };
+            let down = recovery.failures.as_ref().and_then(|of| of.down);
+            let Some((since, _)) = down.filter(|_| !job.finished) else { continue };
+            job.steps.roll_back(recovery.saved.steps, job.start);
+            let ready = recovery.saved.ready.max(recovery.resumed);
+            recovery.books.lost_seconds += since.since(ready).seconds();
+            recovery.books.down_seconds += end.since(since).seconds();
+        }
     }
 
     /// Loader `l` of job copy `j` is as it was when what is saved was, with nothing in it.
