@@ -17,7 +17,7 @@
 //! | [`cache`] | which of a storage's data a node keeps | `law`, `random` |
 //! | [`catalogue`] | published facts: models layer by layer, GPUs, interconnects | |
 //! | [`device_memory`] | what a GPU holds while it trains a model | `catalogue` |
-//! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `device_memory`, `scenario`, `stats` |
+//! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `device_memory`, `law`, `scenario`, `stats` |
 //! | [`import`] | what other programs measured, from their files | `measurement` |
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// stage's is the queue).
 ///
 /// What every item needs comes first.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[repr(C)]
 pub(crate) struct HandOver<I> {
     /// Sequence of the next input.

@@ -145,6 +145,20 @@ impl Queue {
         }
     }
 
+    /// Throws away what is inside, of which nobody waits for room or batches any more; how many samples
+    /// that were. Bounded queues only.
+    pub(crate) fn clear(&mut self, now: Time) -> u64 {
+        self.account(now);
+        self.end_exhaustion(now);
+        if let Some(batches) = &mut self.batches {
+            batches.sizes.clear();
+            self.batch = batches.full;
+        }
+        self.contents = Contents::Bounded(Stamps::new(self.batch));
+        (self.blocked, self.waiting, self.ready) = (0, 0, false);
+        std::mem::take(&mut self.level)
+    }
+
     /// The history, if it was recorded.
     pub(crate) fn snapshots(&self) -> Option<&Snapshots> {
         self.snapshots.as_ref()

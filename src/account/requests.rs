@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 const MOST_KEPT: usize = 100_000;
 
 /// The requests of one loader.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Requests {
     settings: Settings,
     workers: u32,
@@ -56,6 +56,10 @@ pub(crate) struct Requests {
     /// Workers of the batches that can be taken, oldest first.
     handed: VecDeque<(u64, u32)>,
     deliveries: Option<Vec<Delivery>>,
+    /// Batches of the next epoch that are left out, because they were taken before.
+    skipped: u64,
+    /// Whether its workers are to be started again.
+    restarted: bool,
 }
 
 /// A batch to make.
@@ -107,6 +111,8 @@ impl Requests {
             next: 0,
             handed: VecDeque::new(),
             deliveries: None,
+            skipped: 0,
+            restarted: false,
         })
     }
 
@@ -125,6 +131,23 @@ impl Requests {
         if self.settings.next_epoch != NextEpoch::WhenWanted {
             self.begin_epoch(now);
         }
+    }
+
+    /// Batches that the trainer has taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Batches of an epoch.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// As if so many batches had been taken before the job begins: what is left of their epoch comes next.
+    pub(crate) fn skip(&mut self, batches: u64) {
+        (self.epochs, self.skipped) = (batches / self.epoch, batches % self.epoch);
+        (self.wanted, self.asked, self.taken, self.next) = (batches, batches, batches, batches);
+        (self.bound, self.restarted) = (batches, true);
     }
 
     /// The trainer wants a batch.
@@ -163,8 +186,8 @@ impl Requests {
 
     /// The first epoch, or the next one: workers are started, and asked in turn from the first on.
     fn begin_epoch(&mut self, now: Time) {
-        let first = self.bound == 0;
-        self.bound = self.bound.saturating_add(self.epoch).min(self.total);
+        let first = self.epochs == 0 || std::mem::take(&mut self.restarted);
+        self.bound = (self.epochs + 1).saturating_mul(self.epoch).min(self.total);
         let starts = first || !self.settings.persistent;
         let start = if starts { self.settings.start * f64::from(self.workers) } else { 0.0 };
         self.ready = now + Span::from_seconds(start);
@@ -173,6 +196,14 @@ impl Requests {
         // Epochs begin in the reading of a loader at their own first samples.
         self.first = (self.epochs * self.samples).div_ceil(self.loaders);
         self.epochs += 1;
+        self.pass_over();
+    }
+
+    /// Leaves out what was trained on of the epoch that begins.
+    fn pass_over(&mut self) {
+        for _ in 0..std::mem::take(&mut self.skipped) {
+            self.request(0);
+        }
     }
 
     /// Asks for one more batch, if that is due; whose inbox it lies in.

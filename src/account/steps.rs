@@ -114,6 +114,19 @@ impl Steps {
         self.last_end = now;
     }
 
+    /// Only the first `steps` complete ones count, of a job copy that began at `start`: what came after is
+    /// lost, and so are its waits.
+    pub(crate) fn roll_back(&mut self, steps: u64, start: Time) {
+        let kept = steps as usize;
+        self.complete.truncate(kept);
+        self.ends.truncate(kept);
+        self.stalls.retain(|stall| u64::from(stall.step) < steps);
+        self.open_stalls.clear();
+        (self.open_compute, self.open_fresh) = (0.0, 0);
+        self.fresh = self.complete.iter().map(|step| step.fresh).sum();
+        self.last_end = self.ends.last().copied().unwrap_or(start);
+    }
+
     /// The complete steps and their stalls in order, mean over so many devices.
     pub(crate) fn finish(&mut self, devices: usize) -> (Vec<StepOutcome>, Vec<Stall>) {
         let devices = devices.max(1) as f64;
@@ -133,6 +146,30 @@ mod tests {
     use crate::report::Cause;
 
     const S: u64 = 1_000_000_000_000;
+
+    #[test]
+    fn what_is_lost_counts_nowhere() {
+        // System: steps end at 2 s, 5 s and 6 s with waits in each; the first one is kept. Expectation: as
+        // if only that had been.
+        let mut steps = Steps::new(Time(S));
+        let cause = StallCause::own(Cause::Latency);
+        for (start, end) in [(1, 2), (2, 5), (5, 6)] {
+            steps.add_fresh(8);
+            steps.add_stall(Segment { start: Time(start * S), end: Time(end * S), cause });
+            steps.complete(Time(end * S), 8, QueueTotals::default());
+        }
+        steps.add_fresh(8);
+        steps.add_compute(Time(6 * S), Time(7 * S));
+        steps.roll_back(1, Time(S));
+        assert_eq!((steps.completed(), steps.fresh(), steps.last_end()), (1, 8, Time(2 * S)));
+        steps.complete(Time(9 * S), 8, QueueTotals::default());
+        let (complete, stalls) = steps.finish(1);
+        assert_eq!((complete[1].compute, complete[1].fresh, stalls.len()), (0.0, 0, 1));
+        let mut none = Steps::new(Time(S));
+        none.complete(Time(2 * S), 8, QueueTotals::default());
+        none.roll_back(0, Time(S));
+        assert_eq!((none.completed(), none.last_end()), (0, Time(S)));
+    }
 
     #[test]
     fn what_is_said_late_belongs_to_the_steps_it_fell_into() {

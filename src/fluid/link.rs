@@ -115,6 +115,10 @@ impl Link {
         self.refresh_limit();
     }
 
+    pub(super) fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
     fn refresh_limit(&mut self) {
         self.limit = self.capacity.at(self.flows) / PS_PER_SECOND;
     }

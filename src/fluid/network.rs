@@ -72,6 +72,11 @@ impl<T: Copy> Network<T> {
         self.core.cancel(now, flow)
     }
 
+    /// What a link can carry.
+    pub fn capacity(&self, link: LinkId) -> &Capacity {
+        self.core.links[link.index()].capacity()
+    }
+
     /// Changes what a link can carry from `now` on.
     pub fn set_capacity(&mut self, now: Time, link: LinkId, capacity: Capacity) {
         capacity.check();

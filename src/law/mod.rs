@@ -1,16 +1,20 @@
 //! The formulas that a fit fits and a simulation evaluates, once each: pure functions of named
 //! parameters in SI units.
 
+mod accuracy;
 mod cache;
 mod decode;
 mod read;
+mod recovery;
 mod step;
 mod throughput;
 mod transport;
 
+pub use accuracy::{EpochsLaw, useful_samples};
 pub use cache::{CachePolicy, PassOrder};
 pub use decode::DecodeLaw;
 pub use read::ReadLaw;
+pub use recovery::RecoveryLaw;
 pub use step::StepLaw;
 pub use throughput::{Between, Throughput};
 pub use transport::{SizeRange, TransportLaw};

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::scenario::{
-    Device, Job, Layout, Operation, SampleSizes, Scenario, Scheduling, StorageKind,
+    Arrivals, Device, Job, Layout, Operation, SampleSizes, Scenario, Scheduling, StorageKind,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -143,6 +143,18 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     if job.sync.is_some() {
         return refuse(format!(
             "a live run adds no gradients up, as `{name}` does: leave out `sync`"
+        ));
+    }
+    if job.failures.is_some() || job.checkpoint.is_some() || !scenario.faults.is_empty() {
+        return refuse(format!(
+            "a live run neither fails nor writes checkpoints, as `{name}` may: leave out `failures`, \
+             `checkpoint` and `fault`"
+        ));
+    }
+    if !job.after.is_empty() || job.arrivals != Arrivals::Regular {
+        return refuse(format!(
+            "a live run begins each job at its own time, and `{name}` comes after others or as they come: \
+             leave out `after` and `arrivals`"
         ));
     }
     let kind = &scenario.storage[job.storage].kind;

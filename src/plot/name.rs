@@ -3,7 +3,7 @@
 use super::Unit;
 
 /// Columns of sweeps and of series, in words, and what they are measured in.
-const KNOWN: [(&str, &str, Unit); 21] = [
+const KNOWN: [(&str, &str, Unit); 24] = [
     ("time", "Time", Unit::Seconds),
     ("step_time", "Step time", Unit::Seconds),
     ("samples_per_second", "Samples per second", Unit::Number),
@@ -23,6 +23,9 @@ const KNOWN: [(&str, &str, Unit); 21] = [
     ("net_enqueue_rate", "Net enqueue rate, samples per second", Unit::Number),
     ("time_to_exhaustion", "Time to exhaustion", Unit::Seconds),
     ("exhausted_copies", "Copies whose queue ran dry", Unit::Share),
+    ("time_to_accuracy", "Time to accuracy", Unit::Seconds),
+    ("epochs_to_accuracy", "Epochs to accuracy", Unit::Number),
+    ("statistical_efficiency", "Statistical efficiency", Unit::Share),
     ("makespan", "Makespan", Unit::Seconds),
     ("job", "Job", Unit::Number),
 ];

@@ -4,6 +4,7 @@
 //! leaves the draws of the others alone (common random numbers), whatever the order in which they
 //! are asked for. Recorded values in the tests guard that a release never changes a stream unseen.
 
+mod failure;
 #[cfg(test)]
 mod fit_tests;
 mod order;
@@ -11,6 +12,7 @@ mod permutation;
 mod sampler;
 mod streams;
 
+pub use failure::time_to_failure;
 pub use order::FileOrder;
 pub use permutation::Permutation;
 pub use sampler::Sampler;

@@ -51,6 +51,10 @@ pub enum Purpose {
     TierEviction = 22,
     /// Core-seconds of a sample that is converted on its way to a node; entity: the sample.
     StagingCompute = 23,
+    /// Time until a node fails; owner: job copy, entity: node, index: failure.
+    Failure = 30,
+    /// Time from the start of a job copy to the next's; owner: job, index: copy.
+    JobArrival = 31,
 }
 
 impl Purpose {

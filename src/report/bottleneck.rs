@@ -102,10 +102,17 @@ impl Context<'_> {
             Cause::Copy | Cause::Swap => "node.pcie".to_owned(),
             Cause::Bubble => format!("{}.pipeline", self.job.name),
             Cause::Communication => "network".to_owned(),
-            Cause::Checkpoint => format!("{storage}.bandwidth"),
+            Cause::Checkpoint => format!("{}.bandwidth", self.checkpoints_to()),
             Cause::Fault => "faults".to_owned(),
             Cause::Compute => compute_resource(self.job).to_owned(),
         }
+    }
+
+    /// The storage that checkpoints are written to.
+    fn checkpoints_to(&self) -> &str {
+        let job = self.scenario.jobs.iter().find(|job| job.name == self.job.name);
+        let storage = job.and_then(|job| job.checkpoint.as_ref()).map(|of| of.storage);
+        storage.map_or_else(|| self.storage(), |index| &self.scenario.storage[index].name)
     }
 
     /// What of the storage serves requests in a way of its own: an arm, or what was measured.
@@ -216,7 +223,9 @@ impl Context<'_> {
             Cause::Communication => "a faster network or fewer bytes per step help".into(),
             Cause::Bubble => "balance the stages or let them overlap".into(),
             Cause::Swap => "a smaller model or more device memory helps".into(),
-            Cause::Fault => "nothing but fewer faults helps".into(),
+            Cause::Fault => {
+                "fewer failures help, or checkpoints that are written more often or faster".into()
+            }
             Cause::Compute => "balance the ranks, or even out their step times".into(),
         }
     }

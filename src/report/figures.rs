@@ -97,6 +97,12 @@ pub struct JobReport {
     /// What a GPU holds of the model, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_memory: Option<DeviceMemoryReport>,
+    /// How long it trains until it reaches its target, where the scenario says how much training that takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_to_accuracy: Option<AccuracyReport>,
+    /// Failures and checkpoints, where they are simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoveryReport>,
     /// The last buffer.
     pub queue: QueueReport,
     /// Queue and steps over time, first copy of the first replication.
@@ -149,6 +155,52 @@ pub struct StagingReport {
     pub nodes: Spread,
     /// Bytes copied to all nodes of a copy of the job [B].
     pub bytes: Figure,
+}
+
+/// How long a job trains until it reaches its target.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct AccuracyReport {
+    /// Epochs of fresh samples that it takes: assumed.
+    pub epochs: f64,
+    /// The batch that decided how many [samples].
+    pub batch: u64,
+    /// Fresh samples that it takes, or what is worth as much.
+    pub fresh_samples: f64,
+    /// Samples trained on until then, repeated ones counted.
+    pub samples: Figure,
+    /// What samples are worth in fresh ones [samples/s]: hardware efficiency, behind warm-up and first
+    /// epoch.
+    pub useful_samples_per_second: Figure,
+    /// What a sample trained on is worth of one in the smallest of batches that was never seen.
+    pub statistical_efficiency: Figure,
+    /// From the job's arrival to its target [s]. Its interval is that of the speed alone.
+    pub time: Figure,
+    /// Share of the way that the run went.
+    pub observed: f64,
+    /// What the scenario says, in words.
+    pub assumed: String,
+    /// What was observed, in words.
+    pub measured: String,
+}
+
+/// Failures and checkpoints of a copy of a job, over the whole run.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct RecoveryReport {
+    /// How often one of its nodes failed.
+    pub failures: Figure,
+    /// Time whose work was lost [s]; with `down`, what stalls by `fault` add up to.
+    pub lost: Figure,
+    /// Time from failures until it trained again [s].
+    pub down: Figure,
+    /// Checkpoints that were written.
+    pub checkpoints: Figure,
+    /// From the end of a step until its checkpoint was written [s].
+    pub checkpoint_time: Figure,
+    /// Bytes of a checkpoint [B].
+    pub checkpoint_bytes: Figure,
+    /// The interval that J. T. Daly (2006) takes for best, where failures come at any time alike [s].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best_interval: Option<f64>,
 }
 
 /// Where requests of an epoch found their bytes: shares of all that went to tiers.

@@ -21,8 +21,11 @@ pub(super) fn scenario() -> Scenario {
         name: "lenet".into(),
         copies: 2,
         nodes: 1,
+        after: vec![],
         start: 0.0,
         stagger: 0.0,
+        arrivals: Arrivals::Regular,
+        stop: None,
         dataset: 0,
         storage: 0,
         staging: None,
@@ -45,6 +48,9 @@ pub(super) fn scenario() -> Scenario {
         worker_memory: 0.0,
         hand_off: 0.0,
         cpu: CpuUse::default(),
+        accuracy: None,
+        checkpoint: None,
+        failures: None,
     };
     let node = Node {
         cores: 8,
@@ -101,6 +107,7 @@ pub(super) fn scenario() -> Scenario {
         }],
         jobs: vec![job],
         background: vec![],
+        faults: vec![],
         remarks: vec![],
     }
 }

@@ -1,5 +1,6 @@
 //! What a run showed, simulated or live: plain numbers, and their forms for people and programs.
 
+mod accuracy;
 mod bottleneck;
 mod cause;
 mod device_memory;
@@ -11,6 +12,7 @@ pub mod json;
 mod outcome;
 mod prediction;
 mod queue;
+mod recovery;
 mod sample;
 mod staging;
 mod summary;

@@ -68,12 +68,31 @@ pub struct JobOutcome {
     pub decoded: Vec<CacheRequests>,
     /// Counts that must balance.
     pub samples: SampleCounts,
+    /// Failures and checkpoints, where they are simulated.
+    pub recovery: Option<RecoveryOutcome>,
     /// Where a timeline is recorded: the batches that the loader of the first node made on request, in
     /// the order in which they were finished.
     pub deliveries: Vec<Delivery>,
     /// Where parallelism is tuned while the job runs: what it came to, by stage of the first node's
     /// loader.
     pub tuned: Vec<Tuned>,
+}
+
+/// Failures and checkpoints of a job copy.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct RecoveryOutcome {
+    /// How often one of its nodes failed.
+    pub failures: u64,
+    /// Time whose work was lost [s].
+    pub lost_seconds: f64,
+    /// Time from failures until it trained again [s].
+    pub down_seconds: f64,
+    /// Checkpoints that were written.
+    pub checkpoints: u64,
+    /// Bytes of them [B].
+    pub written: f64,
+    /// Time from the end of their steps until they were written [s].
+    pub writing_seconds: f64,
 }
 
 /// A stage whose parallelism is tuned.
@@ -239,7 +258,8 @@ pub struct Bin {
 }
 
 /// Samples of a job copy, counted where they pass: read = enqueued + in progress, and
-/// initial + enqueued = dequeued + overwritten unread + left in the queue.
+/// initial + enqueued = dequeued + overwritten unread + left in the queue; where jobs fail, read = enqueued + in
+/// progress + dropped, and of what was enqueued some is cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SampleCounts {
     /// Taken from the epoch's order by a reader.
@@ -254,6 +274,10 @@ pub struct SampleCounts {
     pub overwritten: u64,
     /// Left in the last buffer.
     pub left: u64,
+    /// Between the two when their job failed.
+    pub dropped: u64,
+    /// In the last buffer when their job failed.
+    pub cleared: u64,
 }
 
 /// A shared resource, or all like ones of like nodes.

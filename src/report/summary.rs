@@ -1,9 +1,11 @@
 //! The report of a scenario's replications.
 
+use super::accuracy::accuracy;
 use super::bottleneck::bottleneck;
 use super::device_memory::device_memory;
 use super::figures::{JobReport, Report, ResourceReport, Spread};
 use super::queue::{queue, series};
+use super::recovery::recovery;
 use super::sample::{Sample, Stretch, over_replications};
 use super::staging::{staging, tier_shares};
 use super::warnings::warnings;
@@ -20,7 +22,7 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
     let resources = resources(outcomes);
     Report {
         scenario: scenario.name.clone(),
-        world: outcomes.first().map_or(World::Simulated, |outcome| outcome.world),
+        world: world(outcomes),
         seed: scenario.run.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         replications: outcomes.len(),
@@ -34,6 +36,10 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         notes: outcomes.first().map_or(Vec::new(), |outcome| outcome.notes.clone()),
         warnings: warnings(scenario, outcomes),
     }
+}
+
+fn world(outcomes: &[Outcome]) -> World {
+    outcomes.first().map_or(World::Simulated, |outcome| outcome.world)
 }
 
 fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobReport {
@@ -63,8 +69,12 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         tiers: tier_shares(copies.iter().flatten().map(|copy| &copy.tiers[..])),
         staging: staging(&scenario.storage[described.reads_from()].name, &copies),
         device_memory: device_memory(described, &scenario.cluster.node),
+        time_to_accuracy: accuracy(scenario, described, world(outcomes), &copies),
+        recovery: recovery(described, &copies),
         queue: queue(&copies, &behind, described.queue),
-        series: start.map(|copy| series(copy, end(copy, scenario.run.stop))).unwrap_or_default(),
+        series: start
+            .map(|copy| series(copy, end(copy, scenario.stop_of(described))))
+            .unwrap_or_default(),
     }
 }
 

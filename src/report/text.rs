@@ -2,7 +2,8 @@
 
 use super::device_memory;
 use super::figures::{
-    Figure, JobReport, QueueReport, Report, ResourceReport, StagingReport, TierShares,
+    AccuracyReport, Figure, JobReport, QueueReport, RecoveryReport, Report, ResourceReport,
+    StagingReport, TierShares,
 };
 use super::format::{number, prefixed, rate, seconds, share};
 use super::{Tuned, World};
@@ -36,6 +37,12 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
         }
         if let Some(held) = &job.device_memory {
             page.paragraph(&device_memory::line(&clean(&job.name), held), "  ", Style::Plain);
+        }
+        if let Some(line) = accuracy_line(&job.name, job.time_to_accuracy.as_ref()) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(line) = recovery_line(&job.name, job.recovery.as_ref()) {
+            page.paragraph(&line, "  ", Style::Plain);
         }
         let caches = [
             cache_line(&format!("Page cache of `{}`", job.name), &job.cache_miss_share),
@@ -164,6 +171,41 @@ fn staging_line(job: &str, staging: Option<&StagingReport>) -> Option<String> {
         staging.to,
         with_error(&staging.seconds, seconds)
     ))
+}
+
+/// How long a job trains until its target, and what that rests on.
+fn accuracy_line(job: &str, accuracy: Option<&AccuracyReport>) -> Option<String> {
+    let accuracy = accuracy?;
+    Some(format!(
+        "Time to accuracy of `{job}`: {} for {} epochs, {} samples, each worth {} of one in the smallest of \
+         batches. Assumed: {}. Observed: {}.",
+        with_error(&accuracy.time, seconds),
+        number(accuracy.epochs),
+        shown(accuracy.samples.mean, |samples| prefixed(samples, "")),
+        shown(accuracy.statistical_efficiency.mean, share),
+        accuracy.assumed,
+        accuracy.measured
+    ))
+}
+
+/// What failures and checkpoints of a job cost.
+fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Option<String> {
+    let of = recovery?;
+    let mut line = format!(
+        "Recovery of `{job}`: {} failures, {} of work lost and {} down; {} checkpoints",
+        shown(of.failures.mean, number),
+        shown(of.lost.mean, seconds),
+        shown(of.down.mean, seconds),
+        shown(of.checkpoints.mean, number),
+    );
+    if let Some(time) = of.checkpoint_time.mean {
+        let bytes = shown(of.checkpoint_bytes.mean, |bytes| prefixed(bytes, "B"));
+        line += &format!(" of {bytes}, each written in {}", seconds(time));
+    }
+    if let Some(best) = of.best_interval {
+        line += &format!("; Daly's estimate of the best interval is {}", seconds(best));
+    }
+    Some(line + ".")
 }
 
 /// Where a job's requests found their bytes, epoch by epoch.

@@ -1,5 +1,6 @@
 //! Who trains.
 
+mod accuracy;
 mod convert;
 mod cpu;
 mod decoded;
@@ -15,23 +16,28 @@ mod model;
 mod pace;
 mod parallel;
 mod prefill;
+mod recovery;
 pub(super) mod remarks;
 mod rules;
 pub(super) mod settings;
 mod split;
 mod stages;
 mod staging;
+pub(super) mod workflow;
 
-use super::{Distribution, StageGraph, Sync};
+use super::{Distribution, StageGraph, Stop, Sync};
 use crate::device_memory::Footprint;
 use crate::law::StepLaw;
 
+pub use accuracy::{Accuracy, CountedBatch};
 pub use convert::Convert;
 pub use cpu::{CpuUse, InnerThreads};
 pub use decoded::DecodedCache;
 pub use goal::{ENDLESS, Goal};
 pub use launch::Launch;
+pub use recovery::{Checkpoint, Every, FailureTimes, Failures, Resume, Writers};
 pub use staging::{Share, Staging};
+pub use workflow::Arrivals;
 
 /// A training job; `copies` of it run independently, each on nodes of its own.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,10 +49,16 @@ pub struct Job {
     /// Nodes of each copy. Each node has its own loader and queue, or several; all model copies of a job copy
     /// start each step together.
     pub nodes: u32,
-    /// When the first copy starts [s].
+    /// Jobs of which all copies must have ended before, by index into [`super::Scenario::jobs`].
+    pub after: Vec<usize>,
+    /// When the first copy starts [s]; after others, so long after they have ended.
     pub start: f64,
-    /// Time from one copy's start to the next's [s].
+    /// Time from one copy's start to the next's, or its mean [s].
     pub stagger: f64,
+    /// How copies come.
+    pub arrivals: Arrivals,
+    /// When each copy ends, if not as the run says.
+    pub stop: Option<Stop>,
     /// Index into [`super::Scenario::datasets`].
     pub dataset: usize,
     /// Index into [`super::Scenario::storage`].
@@ -91,6 +103,12 @@ pub struct Job {
     pub hand_off: f64,
     /// How its threads use cores, beside how long.
     pub cpu: CpuUse,
+    /// How much training it takes to reach a target, if that is said.
+    pub accuracy: Option<Accuracy>,
+    /// What it writes from time to time, to begin there again, if anything.
+    pub checkpoint: Option<Checkpoint>,
+    /// How its nodes fail, if they do.
+    pub failures: Option<Failures>,
 }
 
 /// How the loaders of a job copy, its ranks, split each epoch's samples or shards.

@@ -25,6 +25,7 @@ impl ScenarioSettings {
             (self.dataset.at, self.dataset.get().map_or(0, |named| named.0.len())),
             (self.job.at, entries(&self.job).len()),
             (self.background.at, entries(&self.background).len()),
+            (self.fault.at, entries(&self.fault).len()),
         ];
         for (at, number) in amounts.into_iter().filter(|(_, number)| *number > MOST_ENTRIES) {
             let what = format!("there are {number} entries here");
@@ -185,7 +186,7 @@ fn decoded(parts: Parts<'_>) -> u64 {
 /// Steps of one copy of a job, as far as they are known before it runs.
 #[expect(clippy::cast_precision_loss, reason = "a limit is checked, not a number counted")]
 fn steps_of(run: Option<&Run>, job: &Job, dataset: Option<&Dataset>) -> f64 {
-    match (run.map(|run| run.stop), dataset) {
+    match (job.stop.or(run.map(|run| run.stop)), dataset) {
         (Some(Stop::Steps(steps)), _) => steps as f64,
         (Some(Stop::Epochs(epochs)), Some(dataset)) => {
             let interval = match job.batch_interval {

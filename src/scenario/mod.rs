@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod dataset;
 pub mod distribution;
 mod document;
+mod fault;
 mod field;
 mod file;
 #[cfg(test)]
@@ -36,10 +37,12 @@ mod value;
 pub use cluster::{Cluster, Intra, IntraKind, Node, PageCache, Racks, Scheduling, Smt};
 pub use dataset::{Dataset, Image, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
+pub use fault::{Fault, Faulty, FaultyLink};
 pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
-    BatchInterval, Catalogue, Convert, CpuUse, DecodedCache, Device, ENDLESS, Goal, InnerThreads,
-    Job, Launch, Pipeline, QueueKind, Share, Split, Staging, StepTime,
+    Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Convert, CountedBatch, CpuUse,
+    DecodedCache, Device, ENDLESS, Every, FailureTimes, Failures, Goal, InnerThreads, Job, Launch,
+    Pipeline, QueueKind, Resume, Share, Split, Staging, StepTime, Writers,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{
@@ -73,6 +76,8 @@ pub struct Scenario {
     pub jobs: Vec<Job>,
     /// Who else uses the storage.
     pub background: Vec<Background>,
+    /// What is slower than it should be, for a while.
+    pub faults: Vec<Fault>,
     /// What a reader of results should know, one sentence each: settings without effect, and those
     /// beyond what the profile's machine was measured at.
     pub remarks: Vec<String>,

@@ -5,9 +5,11 @@ use super::check::Check;
 use super::cluster::ClusterSettings;
 use super::dataset::{self, DatasetSettings};
 use super::document::{Document, ROOT};
+use super::fault::FaultSettings;
 use super::field::{Field, List, Named};
 use super::file::ScenarioFile;
 use super::job::settings::{Around, JobSettings};
+use super::job::workflow::endless;
 use super::problem::{Log, Problem, Problems, Source};
 use super::profile::Reading;
 use super::reader::Reader;
@@ -16,7 +18,7 @@ use super::storage::settings::{self as storage, StorageSettings};
 use super::sweep::AxisSettings;
 use super::tiers::Parts;
 use super::value::Override;
-use super::{Background, Dataset, Layout, Scenario, Storage};
+use super::{Background, Cluster, Dataset, Fault, Job, Layout, Run, Scenario, Storage};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -48,6 +50,8 @@ pub(super) struct ScenarioSettings {
     pub(super) job: Field<List<JobSettings>>,
     /// Who else uses the storage.
     pub(super) background: Field<List<BackgroundSettings>>,
+    /// What is slower than it should be, for a while.
+    pub(super) fault: Field<List<FaultSettings>>,
     /// Values that `forebay sweep` gives to keys: `"job.batch" = [32, 64]`. Only `sweep` reads it.
     pub(super) sweep: Field<Named<AxisSettings>>,
 }
@@ -144,12 +148,17 @@ impl ScenarioSettings {
         let dataset_names = names(dataset_settings);
         let layout = |storage: &str| self.layout_on(storage, &dataset_names, &datasets);
         let storage = storage::resolve(check, storage_settings, layout);
+        let job_names: Vec<_> = entries(&self.job)
+            .iter()
+            .map(|job| job.get()?.name.get().map(String::as_str))
+            .collect();
         let around = Around {
             cluster: cluster.as_ref(),
             storage_names: &storage_names,
             storage: &storage,
             dataset_names: &dataset_names,
             datasets: &datasets,
+            job_names: &job_names,
             measured: &storage::asks_profile(storage_settings),
         };
         let jobs: Vec<_> = entries(&self.job)
@@ -157,6 +166,8 @@ impl ScenarioSettings {
             .map(|field| field.given().and_then(|(at, job)| job.resolve(check, at, around)))
             .collect();
         let background = self.background(check, &storage_names, &storage);
+        let faults = self.faults(check, cluster.as_ref(), &storage_names, &storage);
+        self.check_order(check, run.as_ref(), &jobs);
         self.check_nodes(check);
         self.check_names(check);
         self.check_size(check, run.as_ref(), &jobs, &datasets);
@@ -172,6 +183,7 @@ impl ScenarioSettings {
             datasets: all(datasets)?,
             jobs: all(jobs)?,
             background: all(background)?,
+            faults: all(faults)?,
             remarks: Vec::new(),
         })
     }
@@ -203,6 +215,30 @@ impl ScenarioSettings {
             load.resolve(check, at, names, storage)
         };
         entries(&self.background).iter().map(resolve).collect()
+    }
+
+    fn faults(
+        &self,
+        check: Check<'_>,
+        cluster: Option<&Cluster>,
+        names: &[&str],
+        storage: &[Option<Storage>],
+    ) -> Vec<Option<Fault>> {
+        let resolve = |field: &Field<FaultSettings>| {
+            let (at, fault) = field.given()?;
+            fault.resolve(check, at, cluster, names, storage)
+        };
+        entries(&self.fault).iter().map(resolve).collect()
+    }
+
+    /// Jobs that wait for others begin some time.
+    fn check_order(&self, check: Check<'_>, run: Option<&Run>, jobs: &[Option<Job>]) {
+        let Some(index) = endless(run, jobs) else { return };
+        let settings = entries(&self.job).get(index).and_then(Field::get);
+        let at = settings.and_then(JobSettings::after_at).or(self.job.at).unwrap_or(ROOT);
+        let what = "it never begins: what it waits for does not end, or waits for it";
+        let remedy = "name jobs that end by `steps` or `epochs`, and do not come after it";
+        check.wrong(at, what, remedy);
     }
 
     fn check_missing(&self, check: Check<'_>) {

@@ -24,6 +24,11 @@ impl Barrier {
         last
     }
 
+    /// Nobody has arrived anywhere.
+    pub fn reset(&mut self) {
+        self.arrived.fill(0);
+    }
+
     /// Number of parties.
     pub fn parties(&self) -> u32 {
         self.parties

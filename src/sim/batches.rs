@@ -36,7 +36,15 @@ impl World<'_> {
         let loader = &mut self.loaders[l];
         let missing = job.batch - loader.queue.batch();
         let taken = loader.queue.take(clock.now);
-        job.steps.add_fresh(loader.polling.as_mut().map_or(taken, |polling| polling.fresh(taken)));
+        let fresh = match (&mut loader.polling, &job.recovery) {
+            (Some(polling), _) => polling.fresh(taken),
+            (None, Some(recovery)) => {
+                let dequeued = loader.queue.totals(clock.now).dequeued;
+                recovery.fresh(l as u32 - job.loaders.start, dequeued, taken)
+            }
+            (None, None) => taken,
+        };
+        job.steps.add_fresh(fresh);
         self.devices[d as usize].missing = missing;
         self.trace_level(clock.now, l as u32);
         if self.loaders[l].requests.is_some() {

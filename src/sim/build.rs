@@ -10,17 +10,20 @@
 //! - `cache`: a node's page cache; `tiers`: its caches on its own storage; `staging`: what
 //!   is copied there before,
 //! - `sync`: what model copies do with their gradients,
+//! - `recovery`: what it has against failures; `fault`: what faults slow,
 //! - `background`: loads that are not ours.
 
 mod background;
 mod cache;
 mod cores;
+mod fault;
 mod job;
 mod loader;
 mod medium;
 mod mount;
 mod node;
 mod pieces;
+mod recovery;
 mod staging;
 mod sync;
 mod tiers;
@@ -50,6 +53,7 @@ use super::staging::Staging;
 use super::table::Table;
 use super::trainer::JobRun;
 use super::workers::{Work, Worker};
+use super::workflow::Waiting;
 use super::world::{LoaderRun, Member, Resource, Service, World};
 use mount::Backend;
 use node::OnNode;
@@ -79,6 +83,8 @@ struct Builder<'s, 'c> {
     /// Lists of which node keeps what, by storage and first of the nodes.
     lists: BTreeMap<(usize, u32), u32>,
     replication: u32,
+    /// By device, its node.
+    device_nodes: Vec<u32>,
     parts: Parts,
 }
 
@@ -101,6 +107,7 @@ struct Parts {
     limiters: Vec<Limiter>,
     tables: Vec<Table>,
     arms: Vec<Arm>,
+    waiting: Vec<Waiting>,
     recorder: Option<Recorder>,
 }
 
@@ -135,8 +142,15 @@ impl World<'_> {
             let gap = self.gap(load, 0);
             clock.after(gap, Event::Arrived(load));
         }
+        for (fault, f) in self.faults.iter().zip(0..) {
+            for at in [fault.from, fault.until].into_iter().filter(|at| *at != Time::NEVER) {
+                clock.calendar.schedule(at, Event::Turned(f));
+            }
+        }
         for (j, job) in self.jobs.iter().enumerate() {
-            clock.calendar.schedule(job.start, Event::JobStarted(j as u32));
+            if !self.waiting.iter().any(|waiting| waiting.job == j as u32) {
+                clock.calendar.schedule(job.start, Event::JobStarted(j as u32));
+            }
         }
     }
 }
@@ -164,6 +178,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             files: cache::units(&scenario.datasets, Units::whole),
             lists: BTreeMap::new(),
             replication,
+            device_nodes: Vec::new(),
             parts: Parts { recorder: trace.then(Recorder::default), ..Parts::default() },
         }
     }
@@ -182,6 +197,7 @@ impl<'s, 'c> Builder<'s, 'c> {
 
     /// All of it.
     fn world<'a>(self, streams: Streams) -> World<'a> {
+        let faults = self.faults();
         let Builder { scenario, network, stations, resources, parts, units, files, .. } = self;
         let datasets = scenario.datasets.iter().zip(0..);
         let mut fetches = Fetches::default();
@@ -218,6 +234,9 @@ impl<'s, 'c> Builder<'s, 'c> {
             free_requests: Vec::new(),
             messages: Messages::default(),
             resources,
+            faults,
+            waiting: parts.waiting,
+            hopeless: None,
             runnable: VecDeque::new(),
             segments: Vec::new(),
             recorder: parts.recorder,
@@ -254,11 +273,12 @@ impl<'s, 'c> Builder<'s, 'c> {
     fn resource(&mut self, name: &str, unit: &'static str, capacity: f64, member: Member) {
         let known = self.resources.iter().position(|r| r.name == name);
         let index = known.unwrap_or_else(|| {
-            let (name, members) = (name.to_owned(), Vec::new());
-            self.resources.push(Resource { name, unit, capacity, members });
+            let (name, members, nodes) = (name.to_owned(), Vec::new(), Vec::new());
+            self.resources.push(Resource { name, unit, capacity, members, nodes });
             self.resources.len() - 1
         });
         self.resources[index].members.push(member);
+        self.resources[index].nodes.push(self.node);
     }
 
     /// A track of `process` on the timeline, where one is recorded.

@@ -52,6 +52,10 @@ impl World<'_> {
         for l in job.loaders.clone() {
             self.loader(now, l, &mut outcome, &mut ages);
         }
+        if let Some(recovery) = &job.recovery {
+            recovery.count(&mut outcome.samples);
+            outcome.recovery = Some(recovery.books);
+        }
         outcome.steps.iter_mut().for_each(|step| step.queue.empty_seconds /= nodes);
         outcome.queue.ages = ages.iter().collect();
         outcome.queue.exhaustions.sort_by(|a, b| a.start.total_cmp(&b.start));

@@ -34,6 +34,8 @@ pub(super) struct Device {
     pub(super) piece: u32,
     /// Samples by which the batch at hand is smaller than others.
     pub(super) missing: u64,
+    /// Share of its speed that faults leave it.
+    pub(super) pace: f64,
     /// Its recent waits for input by step, in order of time, for those who waited for it.
     pub(super) waits: Vec<(u64, Segment)>,
     pub(super) track: Option<u32>,
@@ -56,6 +58,8 @@ pub(super) enum State {
     Uninformed,
     /// Computing.
     Busy,
+    /// At something that is lost, because its job failed.
+    Lost,
 }
 
 impl Device {
@@ -74,6 +78,7 @@ impl Device {
             on_batch: 0,
             piece: 0,
             missing: 0,
+            pace: 1.0,
             waits: Vec::new(),
             track: None,
         }

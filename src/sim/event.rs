@@ -27,6 +27,10 @@ pub(super) enum Customer {
     Message(u32),
     /// The gradients of a job copy, at the bucket at hand.
     Reduction(u32),
+    /// A job copy's state on its way to a storage.
+    Checkpoint(u32),
+    /// A job copy that failed.
+    Restart(u32),
     /// An endless background transfer.
     Endless,
 }
@@ -52,6 +56,10 @@ pub(super) enum Event {
     Served(u32),
     /// The arm of a disk is done with a request.
     Delivered(u32),
+    /// A fault begins or ends.
+    Turned(u32),
+    /// A node of a job copy fails; beyond its last node: one of them.
+    Failed { job: u32, node: u32 },
 }
 
 /// The present: the instant and the calendar to plan in.

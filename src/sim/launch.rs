@@ -30,6 +30,13 @@ pub(super) struct Launching {
     open: bool,
 }
 
+impl Launching {
+    /// Whether its threads are still at it.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+}
+
 impl World<'_> {
     /// Begins a step of device `d` with its trainer's own work; true if the device computes
     /// meanwhile.

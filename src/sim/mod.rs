@@ -15,7 +15,9 @@
 //!   they take from a loader, `load`: on its way to them; `core_steps`: steps on the node's cores; `launch`: what trainers do there
 //!   beside their devices; `pipeline`: from stage to stage;
 //!   `waits`: what devices waited for beside batches,
+//! - `recovery`: failures and what begins again after them, `checkpoint`; `fault`: what is slower for a while,
 //! - `communication`: collectives of model copies, on the same network,
+//! - `workflow`: jobs that begin when others have ended,
 //! - `background`, `station`, `barrier`,
 //! - `build` and its folder: from the scenario to the start; `collect`: from the end to the outcome.
 //!
@@ -28,12 +30,14 @@ mod barrier;
 mod batches;
 mod build;
 mod cached;
+mod checkpoint;
 mod collect;
 mod communication;
 mod core_steps;
 mod decoded;
 mod device;
 mod event;
+mod fault;
 mod gpus;
 mod launch;
 mod limiter;
@@ -42,6 +46,7 @@ mod pipeline;
 mod polling;
 mod ranges;
 mod read;
+mod recovery;
 mod requests;
 mod sizes;
 mod stages;
@@ -54,6 +59,7 @@ mod trainer;
 mod tuned;
 mod waits;
 mod workers;
+mod workflow;
 mod world;
 
 pub use barrier::Barrier;

@@ -91,6 +91,9 @@ enum Phase {
 impl World<'_> {
     /// Job copy `j` begins: by copying its data set, or at once.
     pub(super) fn begin_job(&mut self, clock: &mut Clock, j: u32) {
+        if self.jobs[j as usize].start != clock.now {
+            self.begin_late(clock.now, j);
+        }
         let stagings = self.jobs[j as usize].stagings.clone();
         if stagings.is_empty() {
             return self.start_job(clock, j);

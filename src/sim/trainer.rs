@@ -17,6 +17,7 @@ use super::core_steps::CpuThreads;
 use super::device::State;
 use super::event::{Clock, Delay, Event};
 use super::launch::LaunchRun;
+use super::recovery::RecoveryRun;
 use super::world::World;
 
 /// One copy of a job.
@@ -40,6 +41,8 @@ pub(super) struct JobRun {
     pub(super) jitter: Option<Sampler>,
     /// What its model copies do with their gradients, if they do anything.
     pub(super) sync: Option<Box<SyncRun>>,
+    /// What it has against failures, if they are simulated.
+    pub(super) recovery: Option<Box<RecoveryRun>>,
     /// Steps in progress on smaller batches.
     pub(super) smaller: Vec<SmallerBatch>,
     /// Threads of each model copy on the node's cores, where it trains there.
@@ -94,8 +97,14 @@ impl JobRun {
 }
 
 impl World<'_> {
-    /// A job copy begins: its workers read, its devices wait.
+    /// A job copy begins to train.
     pub(super) fn start_job(&mut self, clock: &mut Clock, j: u32) {
+        self.begin_recovery(clock, j);
+        self.set_going(clock, j);
+    }
+
+    /// Its workers read, its devices wait.
+    pub(super) fn set_going(&mut self, clock: &mut Clock, j: u32) {
         for l in self.jobs[j as usize].loaders.clone() {
             for s in self.loaders[l as usize].stages.clone() {
                 for w in self.loaders[l as usize].workers_of(s) {
@@ -184,6 +193,10 @@ impl World<'_> {
             let mut generator = self.streams.at(Purpose::Jitter, owner, entity, device.next);
             delay = Delay::once(delay.span.seconds() * jitter.draw(&mut generator));
         }
+        let device = &mut self.devices[d as usize];
+        if device.pace != 1.0 {
+            delay = Delay::once(delay.span.seconds() / device.pace);
+        }
         device.state = State::Busy;
         device.since = clock.now;
         match job.threads {
@@ -200,8 +213,8 @@ impl World<'_> {
     pub(super) fn stepped(&mut self, clock: &mut Clock, d: u32) {
         self.leave_cores(clock, d);
         let device = &mut self.devices[d as usize];
-        if device.state == State::Off {
-            // Its job ended while it was at a step beyond the last one.
+        if device.runs_out() {
+            // Its job ended while it was at a step beyond the last one, or failed.
             return;
         }
         let job = device.job;
@@ -264,9 +277,20 @@ impl World<'_> {
         let job = &mut self.jobs[j];
         if job.steps.completed() == job.goal.steps || job.steps.fresh() >= job.goal.fresh {
             self.finish_job(clock.now, j);
+            if !self.waiting.is_empty() {
+                self.release_jobs(clock);
+            }
             return;
         }
-        let in_step = job.window == 1;
+        if job.recovery.is_some() && self.begins_checkpoint(clock, j as u32) {
+            return;
+        }
+        self.next_step(clock, j);
+    }
+
+    /// All devices of job copy `j` go on to the next step as soon as they can.
+    pub(super) fn next_step(&mut self, clock: &mut Clock, j: usize) {
+        let in_step = self.jobs[j].window == 1;
         self.reduce_next(clock, j as u32);
         for d in self.jobs[j].devices.clone() {
             if in_step {

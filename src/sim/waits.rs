@@ -94,8 +94,8 @@ impl World<'_> {
                 continue;
             }
             match state {
-                // No launches and no root where stages overlap.
-                State::Off | State::Launching | State::Uninformed => {}
+                // No launches, no root and no failures where stages overlap.
+                State::Off | State::Launching | State::Uninformed | State::Lost => {}
                 State::Loading => {
                     let cause = StallCause::own(Cause::Copy);
                     self.jobs[j].steps.add_stall(Segment { start, end, cause });

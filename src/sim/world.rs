@@ -18,6 +18,7 @@ use super::communication::Messages;
 use super::decoded::Decoded;
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event};
+use super::fault::FaultRun;
 use super::gpus::Gpu;
 use super::limiter::Limiter;
 use super::ranges::Fetches;
@@ -30,6 +31,7 @@ use super::table::Table;
 use super::tiers::Tiers;
 use super::trainer::JobRun;
 use super::workers::{Cores, Waiting, Work, Worker};
+use super::workflow;
 
 /// What to do beside simulating.
 #[derive(Debug, Clone, Copy, Default)]
@@ -52,6 +54,7 @@ pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome 
     };
     world.stop = options.stop;
     world.events = engine::run(&mut world, &mut calendar, until);
+    world.end_down(if ends { until } else { world.now });
     let unfinished = if ends { None } else { world.left_over(scenario) };
     Outcome { unfinished, ..world.collect() }
 }
@@ -96,6 +99,11 @@ pub(super) struct World<'a> {
     pub(super) free_requests: Vec<u32>,
     pub(super) messages: Messages,
     pub(super) resources: Vec<Resource>,
+    pub(super) faults: Vec<FaultRun>,
+    /// Job copies that wait for others to end.
+    pub(super) waiting: Vec<workflow::Waiting>,
+    /// A job copy that fails more often than it gets on.
+    pub(super) hopeless: Option<u32>,
     /// Workers that have something to do at this instant.
     pub(super) runnable: VecDeque<u32>,
     /// Scratch space for causes.
@@ -187,6 +195,8 @@ pub(super) struct Resource {
     pub(super) unit: &'static str,
     pub(super) capacity: f64,
     pub(super) members: Vec<Member>,
+    /// Of each the node that it is on, or the rack, where it is on one.
+    pub(super) nodes: Vec<u32>,
 }
 
 /// One of the like things that a resource is made of.
@@ -222,7 +232,11 @@ impl Model for World<'_> {
                 Customer::Launch(d) => self.launched(&mut clock, d),
                 Customer::Load(d) => self.loaded(&mut clock, d),
                 Customer::Message(m) => self.message_moved(&mut clock, m),
-                Customer::Sleeper(_) | Customer::Reduction(_) | Customer::Endless => {}
+                Customer::Checkpoint(j) => self.checkpoint_moved(&mut clock, j),
+                Customer::Sleeper(_)
+                | Customer::Reduction(_)
+                | Customer::Restart(_)
+                | Customer::Endless => {}
             }
             self.settle(&mut clock);
         }
@@ -252,6 +266,10 @@ impl Model for World<'_> {
             Event::Waited(Customer::Sleeper(d)) => self.awake(&mut clock, d),
             Event::Waited(Customer::Message(m)) => self.message_waited(&mut clock, m),
             Event::Waited(Customer::Reduction(j)) => self.reduction_waited(&mut clock, j),
+            Event::Waited(Customer::Checkpoint(j)) => self.checkpoint_paused(&mut clock, j),
+            Event::Waited(Customer::Restart(j)) => self.restart(&mut clock, j),
+            Event::Turned(fault) => self.turn(&mut clock, fault),
+            Event::Failed { job, node } => self.failed(&mut clock, job, node),
             // Nobody opens a file for others or waits for them, and endless transfers have begun.
             Event::Opened(_) | Event::Waited(_) => {}
         }
@@ -266,8 +284,12 @@ impl Model for World<'_> {
 impl World<'_> {
     /// The first job that has work left, if nobody interrupted it.
     fn left_over(&self, scenario: &Scenario) -> Option<Unfinished> {
+        let name = |run: &JobRun| scenario.jobs[run.job].name.clone();
+        if let Some(j) = self.hopeless {
+            return Some(Unfinished::Failing { job: name(&self.jobs[j as usize]) });
+        }
         let first = self.jobs.iter().find(|job| !job.finished).filter(|_| !self.is_over());
-        first.map(|run| Unfinished { job: scenario.jobs[run.job].name.clone() })
+        first.map(|run| Unfinished::TooLong { job: name(run) })
     }
 
     /// Lets everyone act who can at this instant.

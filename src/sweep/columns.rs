@@ -1,7 +1,7 @@
 //! Columns of a sweep, always the same ones, and a report's rows in them.
 
 use super::{Cell, Grid, Row};
-use crate::report::{Cause, Figure, JobReport, Report, StallCause};
+use crate::report::{AccuracyReport, Cause, Figure, JobReport, Report, StallCause};
 use crate::scenario::Value;
 
 /// A figure's name and how to find it in a report.
@@ -21,7 +21,7 @@ const BEFORE: [Column; 9] = [
 ];
 
 /// Figures after them.
-const AFTER: [Column; 12] = [
+const AFTER: [Column; 15] = [
     ("queue_occupancy", |_, job| job.queue.occupancy),
     ("exhaustions", |_, job| job.queue.exhaustions),
     ("time_empty", |_, job| job.queue.time_empty),
@@ -33,6 +33,9 @@ const AFTER: [Column; 12] = [
     ("time_to_exhaustion", |_, job| job.queue.time_to_exhaustion),
     ("exhausted_copies", |_, job| job.queue.exhausted_copies),
     ("cache_miss_share", |_, job| last_misses(job)),
+    ("time_to_accuracy", |_, job| of_accuracy(job, |of| of.time)),
+    ("epochs_to_accuracy", |_, job| of_accuracy(job, |of| of_mean(Some(of.epochs)))),
+    ("statistical_efficiency", |_, job| of_accuracy(job, |of| of.statistical_efficiency)),
     ("makespan", |report, _| report.makespan),
 ];
 
@@ -64,6 +67,11 @@ pub fn rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
 /// Share of requests that missed the page cache in the last epoch.
 fn last_misses(job: &JobReport) -> Figure {
     of_mean(job.cache_miss_share.last().copied())
+}
+
+/// A figure on the way to the target, where there is one.
+fn of_accuracy(job: &JobReport, of: impl Fn(&AccuracyReport) -> Figure) -> Figure {
+    job.time_to_accuracy.as_ref().map(of).unwrap_or_default()
 }
 
 fn of_mean(mean: Option<f64>) -> Figure {

@@ -1,5 +1,6 @@
 //! forebay from the outside: one binary, one module per promise.
 
+mod accuracy;
 mod analytic;
 mod architecture;
 mod base;
@@ -14,6 +15,7 @@ mod conformance;
 mod conservation;
 mod cpu;
 mod dali;
+mod degraded;
 mod device_memory;
 mod endless;
 mod faults;
@@ -38,6 +40,7 @@ mod published;
 mod python_random;
 mod ranks;
 mod readahead;
+mod recovery;
 mod refusals;
 mod root;
 mod runs;
@@ -57,4 +60,5 @@ mod timeline;
 mod transports;
 mod uncertainty;
 mod validate;
+mod workflow;
 mod yardstick;

@@ -44,7 +44,7 @@ impl Scenario {
         };
         // A run of so many steps ends before the data do, and shuffle buffers stay full.
         let kept = job.loader.kept_samples(job.batch);
-        match (self.run.stop, predictable) {
+        match (self.stop_of(job), predictable) {
             (Stop::Duration(_), _) => Goal { steps: ENDLESS, fresh: ENDLESS, quota: ENDLESS },
             (Stop::Steps(steps), Some(k)) => {
                 let batches = ((steps.saturating_sub(1)) as f64 / k).floor() as u64 + 1;

@@ -40,6 +40,8 @@ impl Rules<'_> {
             self.check_requests(job);
         }
         self.check_start(job);
+        self.check_accuracy(job);
+        self.check_recovery(job);
         self.check_targets(job);
         self.check_peers(job);
         if let Some(cluster) = self.around.cluster {

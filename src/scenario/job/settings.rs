@@ -1,22 +1,26 @@
 //! How `[[job]]` is written.
 
+use super::accuracy::AccuracySettings;
 use super::cpu::InnerSettings;
 use super::decoded::DecodedSettings;
 use super::interval::IntervalSettings;
 use super::model::{ModelSettings, ResolvedModel};
 use super::parallel::{Loaders, ParallelSettings};
 use super::prefill::Prefill;
+use super::recovery::{CheckpointSettings, FailureSettings};
 use super::rules::Rules;
 use super::staging::{Staging, StagingSettings};
-use super::{BatchInterval, Device, Job, Pipeline, QueueKind, Split, StepTime};
+use super::workflow::Arrivals;
+use super::{BatchInterval, Checkpoint, Device, Job, Pipeline, QueueKind, Split, StepTime};
 use crate::catalogue::Precision;
 use crate::device_memory::Footprint;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
-use crate::scenario::field::Field;
+use crate::scenario::field::{Field, List};
 use crate::scenario::loader::settings::{LoaderSettings, OnNode, ResolvedLoader};
 use crate::scenario::number::{Amount, Count, Factor, Positive};
 use crate::scenario::profile::time;
+use crate::scenario::run::MOST_STEPS;
 use crate::scenario::sync::{Latencies, OfModel, Sync, SyncSettings};
 use crate::scenario::{Cluster, Dataset, Storage};
 use crate::units::{Bandwidth, Size, Time};
@@ -43,10 +47,19 @@ pub(in crate::scenario) struct JobSettings {
     pub(in crate::scenario) copies: Field<Count<1, 1_000_000>>,
     /// Nodes of each copy (default: 1).
     pub(in crate::scenario) nodes: Field<Count<1, 1_000_000>>,
-    /// When the first copy starts (default: 0 s).
+    /// Names of the jobs that must have ended before it begins (default: none).
+    pub(super) after: Field<List<String>>,
+    /// When the first copy starts; after others, so long after they have ended (default: 0 s).
     pub(super) start: Field<Amount<Time>>,
     /// Time from one copy's start to the next's (default: 0 s).
     pub(super) stagger: Field<Amount<Time>>,
+    /// Whether copies come "regular", or as a "poisson" process of which `stagger` is the mean (default:
+    /// "regular").
+    pub(super) arrivals: Field<Arrivals>,
+    /// Steps after which each copy ends, if not as `[run]` says.
+    pub(super) steps: Field<Count<1, MOST_STEPS>>,
+    /// Passes over its data set after which each copy ends, if not as `[run]` says; may be a fraction.
+    pub(super) epochs: Field<Factor>,
     /// Name of the data set.
     #[schemars(required)]
     dataset: Field<String>,
@@ -95,6 +108,12 @@ pub(in crate::scenario) struct JobSettings {
     /// Bytes that a core at work for the loader moves to and from memory, in the time of its work
     /// (default: none).
     pub(super) memory_traffic: Field<Positive<Bandwidth>>,
+    /// How much training it takes to reach a target: for the time to accuracy (default: not said).
+    pub(super) accuracy: Field<AccuracySettings>,
+    /// What it writes from time to time, to begin there again after a failure (default: nothing).
+    pub(super) checkpoint: Field<CheckpointSettings>,
+    /// How its nodes fail (default: they do not).
+    pub(super) failures: Field<FailureSettings>,
 }
 
 /// What jobs refer to; `None` where it is wrong.
@@ -105,6 +124,7 @@ pub(in crate::scenario) struct Around<'a> {
     pub(in crate::scenario) storage: &'a [Option<Storage>],
     pub(in crate::scenario) dataset_names: &'a [&'a str],
     pub(in crate::scenario) datasets: &'a [Option<Dataset>],
+    pub(in crate::scenario) job_names: &'a [Option<&'a str>],
     /// By storage, whether a profile is asked about it.
     pub(in crate::scenario) measured: &'a [bool],
 }
@@ -150,13 +170,17 @@ impl JobSettings {
         let measured = model.as_ref().is_some_and(|model| model.measured);
         let model = model.unwrap_or(NO_MODEL);
         let pipeline = self.pipeline(check);
+        let footprints = self.footprints(check, &model, pipeline.as_ref());
         // What is wrong has been recorded; with something in its place the rest can be checked.
         let job = Job {
             name: self.name.get().cloned().unwrap_or_default(),
             copies: self.copies.get().map_or(1, |copies| copies.small()),
             nodes: self.nodes.get().map_or(1, |nodes| nodes.small()),
+            after: self.predecessors(check, around),
             start: self.start.get().map_or(0.0, |start| start.0),
             stagger: self.stagger.get().map_or(0.0, |stagger| stagger.0),
+            arrivals: self.arrivals.get().copied().unwrap_or(Arrivals::Regular),
+            stop: self.stop(),
             dataset: dataset.unwrap_or(usize::MAX),
             storage: storage.unwrap_or(usize::MAX),
             split: self.sampler.get().copied().unwrap_or(Split::Strided),
@@ -169,9 +193,11 @@ impl JobSettings {
             prefill: rules.prefill(self.batch.get()?.0),
             copies_per_node: self.data().map_or(1, |(_, copies)| copies),
             loader_per_copy: self.loaders() == Some(Loaders::PerRank),
-            footprints: self.footprints(check, &model, pipeline.as_ref()),
             pipeline,
             sync: self.sync(check, around, &model),
+            checkpoint: self.checkpoint(check, around, storage, &footprints),
+            footprints,
+            failures: self.failures.given().and_then(|(at, f)| f.resolve(check, at)),
             step: model.step,
             device: model.device,
             launch: model.launch,
@@ -179,7 +205,9 @@ impl JobSettings {
             worker_memory: self.worker_memory.get().map_or(0.0, |memory| memory.0),
             hand_off: self.hand_off(check),
             cpu: self.cpu(check),
+            accuracy: self.accuracy.given().and_then(|(at, a)| a.resolve(check, at)),
         };
+        self.check_stop(check, at);
         rules.check(&job);
         rules.check_device(&job);
         rules.check_launch(&job);
@@ -235,6 +263,17 @@ impl JobSettings {
             return Vec::new();
         };
         settings.footprints(check, model.device, batch.0, pipeline)
+    }
+
+    fn checkpoint(
+        &self,
+        check: Check<'_>,
+        around: Around<'_>,
+        storage: Option<usize>,
+        footprints: &[Footprint],
+    ) -> Option<Checkpoint> {
+        let (at, checkpoint) = self.checkpoint.given()?;
+        checkpoint.resolve(check, at, around, (storage, footprints))
     }
 
     fn hand_off(&self, check: Check<'_>) -> f64 {

@@ -78,8 +78,11 @@ fn fletcher_job() -> Job {
         name: "lenet".to_owned(),
         copies: 16,
         nodes: 1,
+        after: vec![],
         start: 0.0,
         stagger: 0.0,
+        arrivals: Arrivals::Regular,
+        stop: None,
         dataset: 0,
         storage: 0,
         staging: None,
@@ -118,6 +121,9 @@ fn fletcher_job() -> Job {
         worker_memory: 0.0,
         hand_off: 0.0,
         cpu: CpuUse::default(),
+        accuracy: None,
+        checkpoint: None,
+        failures: None,
     }
 }
 

@@ -2,7 +2,7 @@
 //! bandwidth of memory.
 
 use crate::fluid::{Capacity, Demand, GroupId, LinkId, Use};
-use crate::scenario::{Device as Processor, Job, Node, Scheduling, Stage};
+use crate::scenario::{Device as Processor, Faulty, Job, Node, Scheduling, Stage};
 use crate::sim::communication::{IdleCores, Overhead};
 use crate::sim::event::Delay;
 use crate::sim::station::Station;
@@ -57,7 +57,8 @@ impl Builder<'_, '_> {
 
     fn new_cores(&mut self, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
         let node = &self.scenario.cluster.node;
-        let slowed = node.core_speed.iter().any(|speed| *speed != 1.0);
+        let taken = self.scenario.faults.iter().any(|fault| fault.what == Faulty::Cores);
+        let slowed = taken || node.core_speed.iter().any(|speed| *speed != 1.0);
         if node.scheduling == Scheduling::Fifo || threads <= node.cores && !slowed && !shared {
             return (self.core_slots(node), None);
         }

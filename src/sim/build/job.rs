@@ -2,14 +2,15 @@
 
 use crate::account::Steps;
 use crate::engine::Time;
-use crate::random::Sampler;
-use crate::scenario::{Device as Processor, Goal, Job, Launch};
+use crate::random::{Purpose, Sampler, Streams};
+use crate::scenario::{Arrivals, Device as Processor, Distribution, Goal, Job, Launch};
 use crate::sim::barrier::Barrier;
 use crate::sim::core_steps::CpuThreads;
 use crate::sim::device::Device;
 use crate::sim::event::Delay;
 use crate::sim::launch::LaunchRun;
 use crate::sim::trainer::JobRun;
+use crate::sim::workflow::Waiting;
 
 use super::Builder;
 use super::cores::speed_alone;
@@ -32,10 +33,15 @@ impl Builder<'_, '_> {
         let of = JobCopy {
             job,
             number: self.parts.jobs.len() as u32,
-            start: Time::from_seconds(job.start + job.stagger * copy as f64),
+            start: Time::from_seconds(job.start + self.gaps(index, copy)),
             goal: self.scenario.goal(job),
             recorded: copy == 0,
         };
+        if !job.after.is_empty() {
+            let (job, after) = (of.number, job.after.clone());
+            let delay = Delay::once(of.start.seconds());
+            self.parts.waiting.push(Waiting { job, after, delay });
+        }
         let mut run = self.job_run(&of, index, copy);
         let staging = self.parts.stagings.len() as u32;
         let (loader, device) = (self.parts.loaders.len() as u32, self.parts.devices.len() as u32);
@@ -50,12 +56,27 @@ impl Builder<'_, '_> {
                 self.devices(&of, rank, process);
             }
         }
+        run.recovery = self.recovery(&of, node, loader);
         run.sync = self.sync(&of, copy, node);
         self.take_gpus(job, node);
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;
         self.parts.jobs.push(run);
+    }
+
+    /// Time from the start of the first copy of job `index` to that of copy number `copy` [s].
+    fn gaps(&self, index: usize, copy: u32) -> f64 {
+        let job = &self.scenario.jobs[index];
+        if job.arrivals == Arrivals::Regular || job.stagger == 0.0 {
+            return job.stagger * f64::from(copy);
+        }
+        let sampler = Sampler::new(&Distribution::Exponential { mean: job.stagger });
+        let streams = Streams::new(self.scenario.run.seed, self.replication);
+        let gap = |i: u32| {
+            sampler.draw(&mut streams.at(Purpose::JobArrival, index as u64, 0, u64::from(i)))
+        };
+        (0..copy).map(gap).sum()
     }
 
     /// The job copy before it has loaders and devices.
@@ -89,6 +110,7 @@ impl Builder<'_, '_> {
             stage_times,
             jitter: job.step.jitter.as_ref().map(Sampler::new),
             sync: None,
+            recovery: None,
             smaller: Vec::new(),
             threads,
             launch: job.launch.as_ref().map(|launch| Box::new(launch_run(launch))),
@@ -117,6 +139,7 @@ impl Builder<'_, '_> {
                 let mut device = Device::new(of.number, l, model, stage);
                 device.track = self.track(process, || format!("gpu {model}.{stage}"));
                 self.parts.devices.push(device);
+                self.device_nodes.push(self.node);
             }
         }
     }

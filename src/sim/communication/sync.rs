@@ -195,8 +195,18 @@ impl SyncRun {
         self.buckets[self.begun as usize - 1].operation
     }
 
+    /// Nobody waits any more for what is being reduced.
+    pub(in crate::sim) fn abandon(&mut self) {
+        self.computed = None;
+    }
+
+    /// Whether nothing is being reduced.
+    pub(in crate::sim) fn is_quiet(&self) -> bool {
+        matches!(self.stage, Stage::Idle | Stage::Over)
+    }
+
     /// A new step begins, for which a root has all parameters.
-    pub(super) fn restart(&mut self) {
+    pub(in crate::sim) fn restart(&mut self) {
         self.done.fill(0);
         let out = self.buckets.iter().filter(|bucket| bucket.operation == Operation::Broadcast);
         self.made = out.count() as u32;
@@ -320,7 +330,11 @@ impl World<'_> {
     pub(super) fn end_communication(&mut self, clock: &mut Clock, j: u32) {
         let job = &mut self.jobs[j as usize];
         let Some(sync) = &mut job.sync else { return };
-        let Some(since) = sync.computed else { return };
+        let Some(since) = sync.computed else {
+            // The job failed meanwhile.
+            sync.stage = Stage::Over;
+            return;
+        };
         let update = sync.updating.unwrap_or(clock.now);
         let cause = StallCause::own(Cause::Communication);
         for _ in job.devices.clone() {

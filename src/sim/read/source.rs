@@ -61,6 +61,8 @@ pub(in crate::sim) struct Source {
     pub(in crate::sim) layout: Layout,
     pub(in crate::sim) order: FileOrder,
     next_file: u64,
+    /// Samples of the next file that are left out, because they were read before.
+    skipped: u64,
     pub(in crate::sim) samples: u64,
     /// Largest request that is made as one [B].
     pub(super) most: f64,
@@ -77,8 +79,21 @@ impl Source {
             layout: dataset.layout,
             order,
             next_file: 0,
+            skipped: 0,
             most: dataset.ranges.map_or(f64::INFINITY, |ranges| ranges.request),
             ranges: dataset.ranges,
+        }
+    }
+
+    /// As if so many samples had been read.
+    pub(in crate::sim) fn restart(&mut self, position: u64, ranks: u64) {
+        if let Layout::Shards { samples_per_shard, .. } = self.layout {
+            let (n, files) = (samples_per_shard, self.samples.div_ceil(samples_per_shard));
+            // Who takes turns with others has full shards, but for the last one of an epoch.
+            let each = if ranks == 1 { self.samples } else { u64::MAX };
+            let (epochs, rest) = (position / each, position % each);
+            self.next_file = epochs * files + rest / n;
+            self.skipped = rest % n;
         }
     }
 
@@ -135,6 +150,7 @@ impl World<'_> {
                         let file = source.order.at(source.next_file, job, &self.streams);
                         source.next_file += 1;
                         *current = source.shard(file);
+                        current.next += std::mem::take(&mut source.skipped);
                     }
                     let base = current.epoch * source.samples;
                     let (samples, record) = (current.next..current.end, source.layout.record());

@@ -1,0 +1,92 @@
+//! Epochs to a target by batch, and what samples are worth that were trained on before.
+
+/// Passes over the data that training needs to reach a target.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EpochsLaw {
+    /// So many, whatever the batch.
+    Fixed(f64),
+    /// `least · (1 + batch ÷ critical_batch)`: each sample counts in full in small batches; from the
+    /// critical batch on, which needs twice as many epochs, a larger one saves hardly any steps (McCandlish
+    /// et al., *An Empirical Model of Large-Batch Training*, 2018, arXiv 1812.06162).
+    Critical {
+        /// Epochs with the smallest of batches.
+        least: f64,
+        /// Batch that needs twice as many [samples].
+        critical_batch: f64,
+    },
+    /// (batch [samples], epochs) in ascending order of batch, not empty: linear between two of them, and
+    /// the last one's beyond.
+    Table(Vec<(f64, f64)>),
+}
+
+impl EpochsLaw {
+    /// Epochs with batches of `batch` samples.
+    #[must_use]
+    pub fn epochs(&self, batch: f64) -> f64 {
+        match self {
+            Self::Fixed(epochs) => *epochs,
+            Self::Critical { least, critical_batch } => least * (1.0 + batch / critical_batch),
+            Self::Table(rows) => between(rows, batch),
+        }
+    }
+
+    /// The fewest epochs of any batch.
+    #[must_use]
+    pub fn least(&self) -> f64 {
+        match self {
+            Self::Fixed(epochs) => *epochs,
+            Self::Critical { least, .. } => *least,
+            Self::Table(rows) => rows.iter().map(|row| row.1).fold(f64::INFINITY, f64::min),
+        }
+    }
+}
+
+fn between(rows: &[(f64, f64)], batch: f64) -> f64 {
+    let above = rows.partition_point(|row| row.0 < batch);
+    match (above.checked_sub(1).and_then(|below| rows.get(below)), rows.get(above)) {
+        (Some(low), Some(high)) => low.1 + (high.1 - low.1) * (batch - low.0) / (high.0 - low.0),
+        (Some(end), None) | (None, Some(end)) => end.1,
+        (None, None) => f64::NAN,
+    }
+}
+
+/// Fresh samples that teach as much as `samples` do, of which `fresh` are fresh and each of the others is
+/// worth `usefulness` of a fresh one (Choi et al., *Faster Neural Network Training with Data Echoing*, 2019,
+/// arXiv 1907.05550, who measure what repeated ones are worth).
+#[must_use]
+pub fn useful_samples(samples: f64, fresh: f64, usefulness: f64) -> f64 {
+    fresh + usefulness * (samples - fresh)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_critical_batch_needs_twice_the_epochs_in_half_the_steps_at_best() {
+        // System: 20 epochs at least, critical batch 1,000. Expectation: E(B) = 20 (1 + B/1000); steps are
+        // E·N/B, which fall to 20·N/1000 and no further.
+        let law = EpochsLaw::Critical { least: 20.0, critical_batch: 1000.0 };
+        assert_eq!((law.epochs(0.0), law.epochs(250.0), law.epochs(1000.0)), (20.0, 25.0, 40.0));
+        assert_eq!(law.least(), 20.0);
+        let steps = |batch: f64| law.epochs(batch) / batch;
+        assert!((steps(1000.0) - 2.0 * steps(1e9)).abs() < 1e-5 * steps(1e9));
+    }
+
+    #[test]
+    fn a_table_is_its_rows_and_straight_between() {
+        let table = EpochsLaw::Table(vec![(64.0, 30.0), (128.0, 28.0), (512.0, 40.0)]);
+        let cases = [(32.0, 30.0), (64.0, 30.0), (96.0, 29.0), (128.0, 28.0), (320.0, 34.0)];
+        for (batch, epochs) in cases {
+            assert_eq!(table.epochs(batch), epochs, "at {batch}");
+        }
+        assert_eq!((table.epochs(512.0), table.epochs(1e6), table.least()), (40.0, 40.0, 28.0));
+    }
+
+    #[test]
+    fn repeated_samples_are_worth_their_share() {
+        assert_eq!(useful_samples(500.0, 100.0, 0.0), 100.0);
+        assert_eq!(useful_samples(500.0, 100.0, 1.0), 500.0);
+        assert_eq!(useful_samples(500.0, 100.0, 0.5625), 325.0);
+    }
+}

@@ -1,0 +1,36 @@
+//! Times between failures.
+
+use super::Generator;
+use rand_distr::{Distribution, Weibull};
+
+/// A draw of Weibull's distribution with this mean [s] and shape, both above 0: exponential at shape 1.
+pub fn time_to_failure(mean: f64, shape: f64, generator: &mut Generator) -> f64 {
+    let scale = mean / statrs::function::gamma::gamma(1.0 + 1.0 / shape);
+    // Above 0 and finite, as the scenario's limits are.
+    Weibull::new(scale, shape).map_or(mean, |weibull| weibull.sample(generator))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Purpose, Streams};
+    use super::*;
+
+    #[test]
+    fn mean_and_shape_are_as_asked() {
+        // Expectation: the mean; and within a tenth of it, 1 - exp(-0.1) of failures of shape 1, more of
+        // shape 0.7, fewer of shape 2.
+        let streams = Streams::new(1, 0);
+        let draws = |shape: f64| -> Vec<f64> {
+            let one = |i| time_to_failure(50.0, shape, &mut streams.at(Purpose::Failure, 0, 0, i));
+            (0..20_000).map(one).collect()
+        };
+        let early = |draws: &[f64]| draws.iter().filter(|t| **t < 5.0).count() as f64 / 2e4;
+        let [bursts, any, age] = [0.7, 1.0, 2.0].map(draws);
+        for draws in [&bursts, &any, &age] {
+            let mean = draws.iter().sum::<f64>() / 2e4;
+            assert!((mean / 50.0 - 1.0).abs() < 0.04, "{mean}");
+        }
+        assert!((early(&any) - 0.0952).abs() < 0.008, "{}", early(&any));
+        assert!(early(&bursts) > 0.18 && early(&age) < 0.012);
+    }
+}

@@ -1,0 +1,172 @@
+//! Time to accuracy: how much training the target takes is assumed, how long that takes was observed.
+
+use super::figures::{AccuracyReport, Figure};
+use super::sample::{Sample, over_replications};
+use super::window::{Window, first_epoch, ratio, warm_up};
+use super::{JobOutcome, World};
+use crate::law::EpochsLaw;
+use crate::scenario::{Accuracy, CountedBatch, Job, Scenario};
+use crate::stats::mean;
+
+/// How long a job trains, by replication and copy, until it has reached its target; `None` where none is
+/// said, or no step was done.
+pub(super) fn accuracy(
+    scenario: &Scenario,
+    job: &Job,
+    world: World,
+    copies: &[Vec<&JobOutcome>],
+) -> Option<AccuracyReport> {
+    let accuracy = job.accuracy.as_ref()?;
+    let dataset = scenario.datasets[job.dataset].samples;
+    let way = Way { accuracy, needed: accuracy.epochs(job) * dataset as f64 };
+    let behind = |copy: &JobOutcome| {
+        let (from, epoch) = (warm_up(copy, scenario.run.warm_up).0, first_epoch(copy, dataset));
+        let from = if epoch < copy.steps.len() { from.max(epoch) } else { from };
+        if from < copy.steps.len() { from } else { 0 }
+    };
+    let stretches: Vec<_> = copies
+        .iter()
+        .map(|copies| copies.iter().map(|&copy| (copy, behind(copy)..copy.steps.len())).collect())
+        .collect();
+    let sample = Sample::new(&stretches);
+    let figure = |of: fn(&Course) -> f64| {
+        let course = |copy: &&JobOutcome| way.course(copy, behind(copy)).map(|c| of(&c));
+        let each = |copies: &Vec<&JobOutcome>| {
+            mean(&copies.iter().filter_map(course).collect::<Vec<f64>>())
+        };
+        over_replications(&copies.iter().filter_map(each).collect::<Vec<f64>>())
+    };
+    let rate = sample.figure(|w| ratio(way.useful(w), w.elapsed));
+    let (ahead, observed) = (figure(|course| course.ahead), figure(|course| course.observed));
+    let worth = sample.figure(|w| ratio(way.useful(w), w.samples));
+    let time = as_wide(figure(|course| course.time), ahead.mean?, &rate);
+    let efficiency = accuracy.law.least() / accuracy.epochs(job);
+    Some(AccuracyReport {
+        epochs: accuracy.epochs(job),
+        batch: accuracy.batch_of(job),
+        fresh_samples: way.needed,
+        samples: figure(|course| course.samples),
+        useful_samples_per_second: rate,
+        statistical_efficiency: scaled(worth, efficiency),
+        time,
+        observed: observed.mean?.min(1.0),
+        assumed: assumed(accuracy, job),
+        measured: measured(world, observed.mean?),
+    })
+}
+
+/// What lies before a job.
+struct Way<'a> {
+    accuracy: &'a Accuracy,
+    /// Fresh samples, or what is worth as much.
+    needed: f64,
+}
+
+/// How a copy gets there.
+struct Course {
+    /// From its arrival to the target [s].
+    time: f64,
+    /// Part of it that lies beyond the run [s].
+    ahead: f64,
+    /// Samples trained on until then.
+    samples: f64,
+    /// Share of the way that the run went; above 1 where it went further.
+    observed: f64,
+}
+
+impl Way<'_> {
+    fn useful(&self, window: &Window) -> f64 {
+        self.accuracy.useful(window.samples, window.fresh)
+    }
+
+    /// The course of a copy that goes on as from step `behind` on; none without a step, or where nothing
+    /// is learnt.
+    fn course(&self, copy: &JobOutcome, behind: usize) -> Option<Course> {
+        let all = Window::new(copy, 0..copy.steps.len())?;
+        let before = copy.staging.iter().map(|node| node.seconds).fold(0.0, f64::max);
+        let done = self.useful(&all);
+        let observed = ratio(done, self.needed)?;
+        if done >= self.needed {
+            let (time, samples) = self.reached(copy);
+            return Some(Course { time: before + time, ahead: 0.0, samples, observed });
+        }
+        let steady = Window::new(copy, behind..copy.steps.len())?;
+        let left = self.needed - done;
+        let ahead = left * ratio(steady.elapsed, self.useful(&steady))?;
+        let samples = all.samples + left * ratio(steady.samples, self.useful(&steady))?;
+        Some(Course { time: before + all.elapsed + ahead, ahead, samples, observed })
+    }
+
+    /// When a copy that went further had what it needed, since its start [s], and the samples until then.
+    fn reached(&self, copy: &JobOutcome) -> (f64, f64) {
+        let (mut start, mut done, mut samples) = (copy.start, 0.0, 0.0);
+        for step in &copy.steps {
+            let here = self.accuracy.useful(step.samples as f64, step.fresh as f64);
+            if done + here >= self.needed {
+                let part = ratio(self.needed - done, here).unwrap_or(0.0);
+                let time = start + part * (step.end - start) - copy.start;
+                return (time, samples + part * step.samples as f64);
+            }
+            (start, done, samples) = (step.end, done + here, samples + step.samples as f64);
+        }
+        (start - copy.start, samples)
+    }
+}
+
+/// A time of which `ahead` follows from a rate: where it has no interval of its own, as uncertain as that.
+fn as_wide(time: Figure, ahead: f64, rate: &Figure) -> Figure {
+    let (Some(mean), None) = (time.mean, time.ci95) else { return time };
+    let spread = |[low, high]: [f64; 2]| ratio((high - low) / 2.0, rate.mean.unwrap_or(0.0));
+    let half = rate.ci95.and_then(spread).map(|relative| relative * ahead);
+    Figure { ci95: half.map(|half| [mean - half, mean + half]), ..time }
+}
+
+fn scaled(figure: Figure, factor: f64) -> Figure {
+    Figure {
+        mean: figure.mean.map(|mean| mean * factor),
+        ci95: figure.ci95.map(|ends| ends.map(|end| end * factor)),
+        ..Figure::default()
+    }
+}
+
+/// In words, what the scenario says of accuracy.
+fn assumed(accuracy: &Accuracy, job: &Job) -> String {
+    let number = super::format::number;
+    let mut text = match &accuracy.law {
+        EpochsLaw::Fixed(epochs) => format!("{} epochs whatever the batch", number(*epochs)),
+        EpochsLaw::Critical { least, critical_batch } => format!(
+            "{} epochs × (1 + {} ÷ {}) by a critical batch",
+            number(*least),
+            accuracy.batch_of(job),
+            number(*critical_batch)
+        ),
+        EpochsLaw::Table(_) => {
+            format!("epochs at a batch of {} out of a table", accuracy.batch_of(job))
+        }
+    };
+    if accuracy.batch == CountedBatch::ModelCopy {
+        text += ", of one model copy's batch";
+    }
+    if accuracy.factor != 1.0 {
+        text += &format!(", × {} for what else costs some", number(accuracy.factor));
+    }
+    if job.repeats() {
+        text += &format!(", repeated samples worth {} of fresh ones", number(accuracy.usefulness));
+    }
+    text
+}
+
+/// In words, where its times are from.
+fn measured(world: World, observed: f64) -> String {
+    let how = match world {
+        World::Simulated => "simulated",
+        World::Live => "measured",
+    };
+    if observed >= 1.0 {
+        return format!("time, {how} up to the target");
+    }
+    let share = super::format::share(observed);
+    format!(
+        "time, {how} for {share} of the way, the rest at the rate behind warm-up and first epoch"
+    )
+}

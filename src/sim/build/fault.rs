@@ -1,0 +1,76 @@
+//! What faults slow, found among the resources.
+
+use crate::engine::Time;
+use crate::scenario::{Device as Processor, Fault, Faulty};
+use crate::sim::fault::FaultRun;
+use crate::sim::world::{Member, Resource};
+
+use super::Builder;
+
+impl Builder<'_, '_> {
+    /// All faults, none of which has begun.
+    pub(super) fn faults(&self) -> Vec<FaultRun> {
+        self.scenario.faults.iter().map(|fault| self.fault(fault)).collect()
+    }
+
+    fn fault(&self, fault: &Fault) -> FaultRun {
+        let mut run = FaultRun {
+            from: Time::from_seconds(fault.from),
+            until: Time::from_seconds(fault.until),
+            factor: fault.factor,
+            links: Vec::new(),
+            stations: Vec::new(),
+            devices: Vec::new(),
+            active: false,
+        };
+        for resource in self.resources.iter().filter(|resource| self.slows(fault.what, resource)) {
+            for (member, node) in resource.members.iter().zip(&resource.nodes) {
+                if fault.nodes.is_empty() || fault.nodes.contains(node) {
+                    self.add(&mut run, *member);
+                }
+            }
+        }
+        if fault.what == Faulty::Gpus {
+            run.devices = self.gpus_of(&fault.nodes);
+        }
+        run
+    }
+
+    fn add(&self, run: &mut FaultRun, member: Member) {
+        match member {
+            Member::Link(link) => run.links.push((link, self.network.capacity(link).clone())),
+            Member::Station(station) => {
+                run.stations.push((station, self.stations[station as usize].service));
+            }
+            // A limit of requests, what was measured and an arm are as they are.
+            Member::Limiter(_) | Member::Table(_) | Member::Arm(_) => {}
+        }
+    }
+
+    fn slows(&self, what: Faulty, resource: &Resource) -> bool {
+        let name = resource.name.as_str();
+        match what {
+            Faulty::Storage(index) => {
+                let parts = ["bandwidth", "operations", "target", "write_bandwidth"];
+                let own = name.strip_prefix(self.scenario.storage[index].name.as_str());
+                own.and_then(|part| part.strip_prefix('.')).is_some_and(|p| parts.contains(&p))
+            }
+            Faulty::Link(link) => link.resources().contains(&name),
+            Faulty::Cores => name == "node.cores",
+            // Steps beside kernels of the loader are flows over it.
+            Faulty::Gpus => name == "node.gpu",
+        }
+    }
+
+    /// Devices on these nodes, or all, whose steps take their time by themselves.
+    fn gpus_of(&self, nodes: &[u32]) -> Vec<u32> {
+        let devices = self.parts.devices.iter().zip(0..).zip(&self.device_nodes);
+        let slowed = devices.filter(|((device, _), node)| {
+            let loader = &self.parts.loaders[device.loader as usize];
+            let job = &self.scenario.jobs[self.parts.jobs[device.job as usize].job];
+            let accelerator = job.device == Processor::Accelerator && loader.gpus.is_empty();
+            accelerator && (nodes.is_empty() || nodes.contains(node))
+        });
+        slowed.map(|((_, number), _)| number).collect()
+    }
+}

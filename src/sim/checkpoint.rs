@@ -1,0 +1,230 @@
+//! Checkpoints: the state at the end of a step, on its way to a storage over the links that data and gradients
+//! use too.
+
+use crate::account::Segment;
+use crate::engine::{Span, Time};
+use crate::fluid::{FlowId, GroupId};
+use crate::report::{Cause, StallCause};
+use crate::scenario::Every;
+
+use super::event::{Clock, Customer, Delay, Event};
+use super::world::World;
+
+/// The state that a job copy would begin again with.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Saved {
+    /// Complete steps.
+    pub(super) steps: u64,
+    /// By loader, samples and batches that were trained on.
+    pub(super) taken: Vec<(u64, u64)>,
+    /// When training went on from there.
+    pub(super) ready: Time,
+    /// Steps among them that did again what had been done.
+    pub(super) replayed: u64,
+    /// Batches of a loader's epoch, where it counts them, and samples of a batch.
+    pub(super) epoch: u64,
+    pub(super) batch: u64,
+}
+
+impl Saved {
+    /// Nothing, at the start.
+    pub(super) fn at(now: Time) -> Saved {
+        Saved { ready: now, epoch: 1, batch: 1, ..Saved::default() }
+    }
+}
+
+/// The checkpoints of a job copy.
+#[derive(Debug)]
+pub(super) struct CheckpointRun {
+    pub(super) every: Every,
+    /// Bytes of each node that writes, and their ways where they are limited.
+    pub(super) bytes: f64,
+    pub(super) ways: Vec<Option<GroupId>>,
+    pub(super) asynchronous: bool,
+    pub(super) pause: Delay,
+    /// When the next one is due, or after how many steps.
+    due: Time,
+    due_steps: u64,
+    /// What is being written, since when, and the parts of it on their way.
+    writing: Option<Saved>,
+    since: Time,
+    flows: Vec<FlowId>,
+    left: u32,
+    /// Whether the job waits for it.
+    waits: bool,
+}
+
+impl CheckpointRun {
+    pub(super) fn new(
+        every: Every,
+        bytes: f64,
+        ways: Vec<Option<GroupId>>,
+        asynchronous: bool,
+        pause: Delay,
+    ) -> CheckpointRun {
+        CheckpointRun {
+            every,
+            bytes,
+            ways,
+            asynchronous,
+            pause,
+            due: Time::ZERO,
+            due_steps: 0,
+            writing: None,
+            since: Time::ZERO,
+            flows: Vec::new(),
+            left: 0,
+            waits: false,
+        }
+    }
+
+    /// The next one comes when it is due from now on, after so many steps.
+    pub(super) fn schedule(&mut self, now: Time, steps: u64) {
+        match self.every {
+            Every::Seconds(seconds) => self.due = now + Span::from_seconds(seconds),
+            Every::Steps(every) => self.due_steps = steps.saturating_add(every),
+        }
+    }
+
+    /// Whether one is due after so many steps.
+    fn is_due(&self, now: Time, steps: u64) -> bool {
+        self.writing.is_none()
+            && match self.every {
+                Every::Seconds(_) => now >= self.due,
+                Every::Steps(_) => steps >= self.due_steps,
+            }
+    }
+}
+
+impl World<'_> {
+    /// Job copy `j` has done a step: begins a checkpoint if one is due; true if it waits for that.
+    #[inline(never)]
+    pub(super) fn begins_checkpoint(&mut self, clock: &mut Clock, j: u32) -> bool {
+        let job = &mut self.jobs[j as usize];
+        let steps = job.steps.completed();
+        let Some(checkpoint) = job.recovery.as_mut().and_then(|r| r.checkpoint.as_mut()) else {
+            return false;
+        };
+        if !checkpoint.is_due(clock.now, steps) {
+            return false;
+        }
+        checkpoint.since = clock.now;
+        checkpoint.waits = true;
+        let pause = checkpoint.pause;
+        let saved = self.state(clock.now, j, steps);
+        if let Some(checkpoint) = self.checkpoint(j) {
+            checkpoint.writing = Some(saved);
+        }
+        if pause.span.0 > 0 {
+            for d in self.jobs[j as usize].devices.clone() {
+                self.trace_device(clock.now, d, Cause::Checkpoint.name());
+            }
+            clock.after(pause, Event::Waited(Customer::Checkpoint(j)));
+            return true;
+        }
+        self.write_checkpoint(clock, j);
+        self.checkpoint(j).is_some_and(|checkpoint| checkpoint.waits)
+    }
+
+    fn checkpoint(&mut self, j: u32) -> Option<&mut CheckpointRun> {
+        self.jobs[j as usize].recovery.as_mut()?.checkpoint.as_mut()
+    }
+
+    /// What job copy `j` is after so many steps.
+    fn state(&mut self, now: Time, j: u32, steps: u64) -> Saved {
+        let taken = self.taken(now, j);
+        let job = &self.jobs[j as usize];
+        let first = &self.loaders[job.loaders.start as usize];
+        let epoch = first.requests.as_ref().map_or(1, |requests| requests.epoch());
+        let replayed = job.recovery.as_ref().map_or(0, |recovery| recovery.replayed());
+        Saved { steps, taken, ready: now, replayed, epoch, batch: job.batch }
+    }
+
+    /// The state of job copy `j` is copied aside.
+    pub(super) fn checkpoint_paused(&mut self, clock: &mut Clock, j: u32) {
+        let Some(checkpoint) = self.checkpoint(j) else { return };
+        if checkpoint.writing.is_none() || checkpoint.since + checkpoint.pause.span != clock.now {
+            // The job failed meanwhile.
+            return;
+        }
+        self.write_checkpoint(clock, j);
+        if self.checkpoint(j).is_some_and(|checkpoint| !checkpoint.waits) {
+            self.end_checkpoint_wait(clock, j);
+        }
+    }
+
+    /// The bytes of a checkpoint of job copy `j` set out; from now on it waits for them or not.
+    fn write_checkpoint(&mut self, clock: &mut Clock, j: u32) {
+        let Some(recovery) = self.jobs[j as usize].recovery.as_mut() else { return };
+        let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
+        let (network, bytes) = (&mut self.network, checkpoint.bytes);
+        let mut start =
+            |way: GroupId| network.start(clock.now, way, bytes, Customer::Checkpoint(j));
+        checkpoint.flows = checkpoint.ways.iter().flatten().map(|way| start(*way)).collect();
+        checkpoint.left = checkpoint.flows.len() as u32;
+        checkpoint.waits = !checkpoint.asynchronous && checkpoint.left > 0;
+        if let Some(writing) = &mut checkpoint.writing {
+            writing.ready = clock.now;
+        }
+        if checkpoint.left == 0 {
+            self.checkpoint_saved(clock.now, j);
+        }
+    }
+
+    /// Part of a checkpoint of job copy `j` is written.
+    #[cold]
+    pub(super) fn checkpoint_moved(&mut self, clock: &mut Clock, j: u32) {
+        let Some(checkpoint) = self.checkpoint(j) else { return };
+        if checkpoint.writing.is_none() {
+            return;
+        }
+        checkpoint.left -= 1;
+        if checkpoint.left > 0 {
+            return;
+        }
+        let waited = std::mem::take(&mut checkpoint.waits);
+        if let (Some(writing), true) = (&mut checkpoint.writing, waited) {
+            writing.ready = clock.now;
+        }
+        self.checkpoint_saved(clock.now, j);
+        if waited {
+            self.end_checkpoint_wait(clock, j);
+        }
+    }
+
+    /// From now on job copy `j` would begin again with what was written.
+    fn checkpoint_saved(&mut self, now: Time, j: u32) {
+        let Some(recovery) = self.jobs[j as usize].recovery.as_mut() else { return };
+        let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
+        let Some(saved) = checkpoint.writing.take() else { return };
+        checkpoint.schedule(now, saved.steps);
+        recovery.books.checkpoints += 1;
+        recovery.books.written += checkpoint.bytes * checkpoint.ways.len() as f64;
+        recovery.books.writing_seconds += now.since(checkpoint.since).seconds();
+        recovery.saved = saved;
+        recovery.gets_on();
+    }
+
+    /// Job copy `j` goes on to train.
+    fn end_checkpoint_wait(&mut self, clock: &mut Clock, j: u32) {
+        let job = &mut self.jobs[j as usize];
+        let Some(recovery) = &mut job.recovery else { return };
+        let Some(checkpoint) = &recovery.checkpoint else { return };
+        let cause = StallCause::own(Cause::Checkpoint);
+        for _ in job.devices.clone() {
+            let wait = Segment { start: checkpoint.since, end: clock.now, cause };
+            job.steps.add_stall(wait);
+        }
+        self.next_step(clock, j as usize);
+    }
+
+    /// What job copy `j` is writing will not be there.
+    pub(super) fn abandon_checkpoint(&mut self, now: Time, j: u32) {
+        let Some(recovery) = self.jobs[j as usize].recovery.as_mut() else { return };
+        let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
+        checkpoint.writing = None;
+        for flow in checkpoint.flows.drain(..) {
+            self.network.cancel(now, flow);
+        }
+    }
+}

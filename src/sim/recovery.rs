@@ -1,0 +1,420 @@
+//! Failures of nodes: a job copy stops at once, and begins again with the state of its last checkpoint.
+//!
+//! What was in flight runs out without effect. The steps since the checkpoint are taken out of the books, and
+//! their time is a wait for the fault: so each sample is trained on as often as if nothing had failed.
+
+use crate::account::{Activity, HandOver, NOBODY, Requests, Segment};
+use crate::engine::Time;
+use crate::random::{Purpose, time_to_failure};
+use crate::report::{Cause, RecoveryOutcome, SampleCounts, StallCause};
+use crate::scenario::{FailureTimes, Resume};
+
+use super::checkpoint::{CheckpointRun, Saved};
+use super::device::State;
+use super::event::{Clock, Customer, Delay, Event};
+use super::workers::{Item, Phase, Worker};
+use super::world::World;
+
+/// Failures in a row without a new checkpoint, or an end, after which a job will never end.
+const HOPELESS: u32 = 10_000;
+/// When it is looked again whether what was in flight has run out, at the least [s], and as a share of how long
+/// that takes already.
+const LOOK_AGAIN: (f64, f64) = (1e-3, 0.1);
+
+/// What a job copy has against failures, and how they come.
+#[derive(Debug)]
+pub(super) struct RecoveryRun {
+    pub(super) checkpoint: Option<CheckpointRun>,
+    failures: Option<FailureRun>,
+    /// What it would begin again with.
+    pub(super) saved: Saved,
+    pub(super) books: RecoveryOutcome,
+    /// Of each loader.
+    loaders: Vec<Restored>,
+    /// Steps that do again what was done before, because epochs begin again.
+    replayed: u64,
+    /// When it began again last.
+    resumed: Time,
+}
+
+/// How the nodes of a job copy fail.
+#[derive(Debug)]
+pub(super) struct FailureRun {
+    pub(super) when: FailureTimes,
+    pub(super) restart: f64,
+    pub(super) resume: Resume,
+    /// Failures by node.
+    pub(super) number: Vec<u64>,
+    /// Since when the job is down, if it is, and when it is to begin again.
+    pub(super) down: Option<(Time, Time)>,
+    pub(super) in_vain: u32,
+    /// Samples of an epoch, batches and steps as the goal has them, where it is one of epochs.
+    pub(super) epoch: EpochRun,
+}
+
+/// What an epoch is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EpochRun {
+    /// Samples of all loaders.
+    pub(super) samples: u64,
+    /// Whether the goal is one of epochs: steps on what comes again are more steps.
+    pub(super) goal: bool,
+    /// Steps on each batch, and model copies that a loader feeds.
+    pub(super) interval: f64,
+    pub(super) copies: u64,
+}
+
+/// A loader as it was before anything had happened, and what was thrown away of its work.
+#[derive(Debug)]
+pub(super) struct Restored {
+    stages: Vec<HandOver<Item>>,
+    requests: Option<Box<Requests>>,
+    quota: u64,
+    /// Samples taken out of the queue that were not the reading's first so many.
+    base: u64,
+    /// Position up to which samples were trained on before, where they come again.
+    known: u64,
+    counts: SampleCounts,
+}
+
+impl Restored {
+    /// Of a loader with these stages.
+    pub(super) fn new(
+        stages: Vec<HandOver<Item>>,
+        requests: Option<Box<Requests>>,
+        quota: u64,
+    ) -> Restored {
+        let counts = SampleCounts::default();
+        Restored { stages, requests, quota, base: 0, known: 0, counts }
+    }
+}
+
+impl RecoveryRun {
+    pub(super) fn new(
+        checkpoint: Option<CheckpointRun>,
+        failures: Option<FailureRun>,
+        loaders: Vec<Restored>,
+    ) -> RecoveryRun {
+        RecoveryRun {
+            checkpoint,
+            failures,
+            saved: Saved::default(),
+            books: RecoveryOutcome::default(),
+            loaders,
+            replayed: 0,
+            resumed: Time::ZERO,
+        }
+    }
+
+    /// Steps so far that did again what had been done, and will have.
+    pub(super) fn replayed(&self) -> u64 {
+        self.replayed
+    }
+
+    /// Something is saved now that was not before.
+    pub(super) fn gets_on(&mut self) {
+        if let Some(failures) = &mut self.failures {
+            failures.in_vain = 0;
+        }
+    }
+
+    /// Of `taken` samples that loader number `loader` has just handed out, `dequeued` in all, those that
+    /// were not trained on before.
+    pub(super) fn fresh(&self, loader: u32, dequeued: u64, taken: u64) -> u64 {
+        let of = &self.loaders[loader as usize];
+        let position = dequeued - of.base;
+        position.saturating_sub(of.known.max(position - taken))
+    }
+
+    /// Adds what was thrown away to the counts of its samples.
+    pub(super) fn count(&self, counts: &mut SampleCounts) {
+        for loader in &self.loaders {
+            counts.started += loader.counts.started;
+            counts.dropped += loader.counts.dropped;
+            counts.cleared += loader.counts.cleared;
+        }
+    }
+}
+
+impl World<'_> {
+    /// Job copy `j` begins to train for the first time.
+    pub(super) fn begin_recovery(&mut self, clock: &mut Clock, j: u32) {
+        let Some(recovery) = &mut self.jobs[j as usize].recovery else { return };
+        recovery.saved =
+            Saved { taken: vec![(0, 0); recovery.loaders.len()], ..Saved::at(clock.now) };
+        if let Some(checkpoint) = &mut recovery.checkpoint {
+            checkpoint.schedule(clock.now, 0);
+        }
+        let Some(failures) = &recovery.failures else { return };
+        let (when, nodes) = (failures.when.clone(), failures.number.len() as u32);
+        match when {
+            FailureTimes::At(times) => {
+                for time in times {
+                    clock.after(Delay::once(time), Event::Failed { job: j, node: nodes });
+                }
+            }
+            FailureTimes::Random { .. } => (0..nodes).for_each(|n| self.next_failure(clock, j, n)),
+        }
+    }
+
+    /// Draws when node `node` of job copy `j` fails next.
+    fn next_failure(&mut self, clock: &mut Clock, j: u32, node: u32) {
+        let Some(recovery) = &mut self.jobs[j as usize].recovery else { return };
+        let Some(failures) = &mut recovery.failures else { return };
+        let FailureTimes::Random { mtbf, shape } = failures.when else { return };
+        let Some(number) = failures.number.get_mut(node as usize) else { return };
+        let index = *number;
+        *number += 1;
+        let mut generator = self.streams.at(Purpose::Failure, j.into(), node.into(), index);
+        let wait = time_to_failure(mtbf, shape, &mut generator);
+        clock.after(Delay::once(wait), Event::Failed { job: j, node });
+    }
+
+    /// Node `node` of job copy `j` fails.
+    #[cold]
+    pub(super) fn failed(&mut self, clock: &mut Clock, j: u32, node: u32) {
+        if self.jobs[j as usize].finished {
+            return;
+        }
+        self.next_failure(clock, j, node);
+        let Some(recovery) = &mut self.jobs[j as usize].recovery else { return };
+        recovery.books.failures += 1;
+        let Some(failures) = &mut recovery.failures else { return };
+        let restart = Delay::once(failures.restart);
+        let first = failures.down.is_none();
+        let since = failures.down.map_or(clock.now, |(since, _)| since);
+        failures.down = Some((since, clock.now + restart.span));
+        failures.in_vain += 1;
+        if failures.in_vain > HOPELESS {
+            self.hopeless = Some(j);
+            self.unfinished = 0;
+            return;
+        }
+        if first {
+            self.stop_job(clock, j);
+        }
+        clock.after(restart, Event::Waited(Customer::Restart(j)));
+    }
+
+    /// All of job copy `j` stops; what is in flight runs out.
+    fn stop_job(&mut self, clock: &mut Clock, j: u32) {
+        self.abandon_checkpoint(clock.now, j);
+        for d in self.jobs[j as usize].devices.clone() {
+            self.stop_device(clock.now, d);
+        }
+        let job = &mut self.jobs[j as usize];
+        job.smaller.clear();
+        job.barrier.reset();
+        if let Some(sync) = &mut job.sync {
+            sync.abandon();
+        }
+        for l in job.loaders.clone() {
+            self.empty_stages(j, l);
+        }
+    }
+
+    fn stop_device(&mut self, now: Time, d: u32) {
+        let device = &mut self.devices[d as usize];
+        if device.state == State::Starving {
+            let loader = &mut self.loaders[device.loader as usize];
+            loader.waiters.retain(|waiter| *waiter != d);
+            loader.queue.end_wait(now);
+        }
+        device.state = match device.state {
+            State::Busy | State::Loading | State::Lost => State::Lost,
+            State::Off | State::Idle | State::Starving | State::Launching | State::Uninformed => {
+                State::Off
+            }
+        };
+        (device.piece, device.missing, device.on_batch) = (0, 0, u64::MAX / 2);
+        device.waits.clear();
+        self.trace_device(now, d, Cause::Fault.name());
+    }
+
+    /// Nothing more is begun for loader `l` of job copy `j`, and what it has is not worked on any more.
+    fn empty_stages(&mut self, j: u32, l: u32) {
+        let Some(recovery) = &self.jobs[j as usize].recovery else { return };
+        let first = self.jobs[j as usize].loaders.start;
+        let of = &recovery.loaders[(l - first) as usize];
+        let loader = &mut self.loaders[l as usize];
+        loader.quota = loader.started;
+        loader.requests.clone_from(&of.requests);
+        for (s, stage) in loader.stages.clone().zip(&of.stages) {
+            self.stages[s as usize].hand_over.clone_from(stage);
+        }
+    }
+
+    /// It is time for job copy `j` to begin again, unless it failed again meanwhile.
+    pub(super) fn restart(&mut self, clock: &mut Clock, j: u32) {
+        let Some(recovery) = &self.jobs[j as usize].recovery else { return };
+        let Some(failures) = &recovery.failures else { return };
+        let Some((since, at)) = failures.down.filter(|(_, at)| *at <= clock.now) else { return };
+        if !self.is_quiet(j) {
+            let late = clock.now.since(at).seconds();
+            let again = Delay::once(LOOK_AGAIN.0.max(LOOK_AGAIN.1 * late));
+            return clock.after(again, Event::Waited(Customer::Restart(j)));
+        }
+        self.roll_back(clock.now, j, since);
+        for l in self.jobs[j as usize].loaders.clone() {
+            self.restore_loader(clock.now, j, l);
+        }
+        self.set_going(clock, j);
+    }
+
+    /// Whether nothing of job copy `j` is in flight any more.
+    fn is_quiet(&self, j: u32) -> bool {
+        let job = &self.jobs[j as usize];
+        let device = |d: u32| {
+            let device = &self.devices[d as usize];
+            device.state == State::Off && !device.launching.is_open()
+        };
+        let waits = |w: u32| {
+            let phase = self.workers[w as usize].phase;
+            matches!(phase, Phase::Idle | Phase::Blocked | Phase::Held)
+        };
+        let workers = |l: u32| self.loaders[l as usize].workers.clone();
+        job.devices.clone().all(device)
+            && job.loaders.clone().flat_map(workers).all(waits)
+            && job.sync.as_ref().is_none_or(|sync| sync.is_quiet())
+    }
+
+    /// The books of job copy `j`, down since then, are those of its last checkpoint; all time since then was
+    /// lost.
+    fn roll_back(&mut self, now: Time, j: u32, since: Time) {
+        let job = &mut self.jobs[j as usize];
+        let Some(recovery) = &mut job.recovery else { return };
+        let saved = &recovery.saved;
+        job.steps.roll_back(saved.steps, job.start);
+        let (from, ready) = (job.steps.last_end(), saved.ready);
+        for d in job.devices.clone() {
+            let cause = StallCause::own(Cause::Checkpoint);
+            job.steps.add_stall(Segment { start: from, end: ready, cause });
+            let cause = StallCause::own(Cause::Fault);
+            job.steps.add_stall(Segment { start: ready, end: now, cause });
+            let device = &mut self.devices[d as usize];
+            (device.next, device.received) = (saved.steps, saved.steps);
+        }
+        recovery.books.lost_seconds += since.since(ready.max(recovery.resumed)).seconds();
+        recovery.resumed = now;
+        recovery.books.down_seconds += now.since(since).seconds();
+        if let Some(checkpoint) = &mut recovery.checkpoint {
+            checkpoint.schedule(now, saved.steps);
+        }
+        if let Some(sync) = &mut job.sync {
+            sync.restart();
+        }
+        let Some(failures) = &mut recovery.failures else { return };
+        failures.down = None;
+        let replayed = saved.replayed + failures.epoch.steps_again(saved, failures.resume);
+        if failures.epoch.goal {
+            job.goal.steps += replayed;
+            job.goal.steps -= recovery.replayed;
+            recovery.replayed = replayed;
+        }
+    }
+
+    /// The run ends: what job copies that are down then had not saved is lost.
+    pub(super) fn end_down(&mut self, end: Time) {
+        for job in &mut self.jobs {
+            let Some(recovery) = &mut job.recovery else { continue };
+            let down = recovery.failures.as_ref().and_then(|of| of.down);
+            let Some((since, _)) = down.filter(|_| !job.finished) else { continue };
+            job.steps.roll_back(recovery.saved.steps, job.start);
+            let ready = recovery.saved.ready.max(recovery.resumed);
+            recovery.books.lost_seconds += since.since(ready).seconds();
+            recovery.books.down_seconds += end.since(since).seconds();
+        }
+    }
+
+    /// Loader `l` of job copy `j` is as it was when what is saved was, with nothing in it.
+    fn restore_loader(&mut self, now: Time, j: u32, l: u32) {
+        self.empty_stages(j, l);
+        let job = &mut self.jobs[j as usize];
+        let (first, Some(recovery)) = (job.loaders.start, &mut job.recovery) else { return };
+        let Some(failures) = &recovery.failures else { return };
+        let index = (l - first) as usize;
+        let trained = recovery.saved.taken[index].0;
+        let loader = &mut self.loaders[l as usize];
+        let (position, batches) = match failures.resume {
+            Resume::Position => recovery.saved.taken[index],
+            Resume::Epoch => failures.epoch.start_of(&recovery.saved, index, loader.nodes.into()),
+        };
+        let of = &mut recovery.loaders[index];
+        of.counts.dropped += std::mem::take(&mut loader.in_progress);
+        of.counts.started += loader.started - position;
+        of.counts.cleared += loader.queue.clear(now);
+        of.base = loader.queue.totals(now).dequeued - position;
+        of.known = of.known.max(trained);
+        (loader.started, loader.quota) = (position, of.quota);
+        loader.source.restart(position, loader.nodes.into());
+        if let Some(requests) = &mut loader.requests {
+            requests.skip(batches);
+        }
+        for w in loader.workers.clone() {
+            self.restore_worker(now, w);
+        }
+    }
+
+    fn restore_worker(&mut self, now: Time, w: u32) {
+        self.note(now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
+        self.shards[w as usize] = Default::default();
+        let worker = &mut self.workers[w as usize];
+        let timeline = std::mem::take(&mut worker.timeline);
+        let (stage, loader) = (worker.stage, worker.loader);
+        *worker = Worker { stage, loader, timeline, ..Worker::default() };
+    }
+
+    /// What job copy `j` has trained on: samples and batches that each loader has handed out.
+    pub(super) fn taken(&mut self, now: Time, j: u32) -> Vec<(u64, u64)> {
+        let job = &self.jobs[j as usize];
+        let Some(recovery) = &job.recovery else { return Vec::new() };
+        let of = |(l, restored): (u32, &Restored)| {
+            let loader = &mut self.loaders[l as usize];
+            let batches = loader.requests.as_ref().map_or(0, |requests| requests.taken());
+            (loader.queue.totals(now).dequeued - restored.base, batches)
+        };
+        job.loaders.clone().zip(&recovery.loaders).map(of).collect()
+    }
+}
+
+impl EpochRun {
+    /// Samples and batches that loader number `index` of `loaders` had handed out when the epoch began in
+    /// which the state was saved.
+    fn start_of(&self, saved: &Saved, index: usize, loaders: u64) -> (u64, u64) {
+        let (taken, batches) = saved.taken[index];
+        if batches > 0 {
+            let first = batches / saved.epoch * saved.epoch;
+            // As many samples fewer as the batches since then had.
+            return (taken - self.samples_of(batches - first, saved), first);
+        }
+        let epochs = u128::from(taken) * u128::from(loaders) / u128::from(self.samples.max(1));
+        let first = (epochs * u128::from(self.samples)).div_ceil(u128::from(loaders));
+        (u64::try_from(first).unwrap_or(u64::MAX).min(taken), 0)
+    }
+
+    /// Samples of so many of the first batches of an epoch, which are all full.
+    fn samples_of(&self, batches: u64, saved: &Saved) -> u64 {
+        batches * saved.batch
+    }
+
+    /// Steps on what comes again if the job goes on with what is saved.
+    fn steps_again(&self, saved: &Saved, resume: Resume) -> u64 {
+        if resume == Resume::Position || saved.taken.is_empty() {
+            return 0;
+        }
+        let (first, _) = self.start_of(saved, 0, saved.taken.len() as u64);
+        let batches = (saved.taken[0].0 - first).div_ceil(saved.batch.max(1));
+        ((batches / self.copies.max(1)) as f64 * self.interval).round() as u64
+    }
+}
+
+impl super::device::Device {
+    /// Whether it is at nothing any more, whatever comes: what it was at is lost.
+    pub(super) fn runs_out(&mut self) -> bool {
+        let over = matches!(self.state, State::Off | State::Lost);
+        if over {
+            self.state = State::Off;
+        }
+        over
+    }
+}

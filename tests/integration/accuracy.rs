@@ -1,0 +1,239 @@
+//! Time to accuracy: the epochs that are assumed, at the speed that is simulated.
+
+use forebay::report::{AccuracyReport, Report, summarise};
+use forebay::scenario::{Override, Scenario, ScenarioFile};
+use forebay::sim::{Options, run};
+
+use super::base::{base, changed};
+use super::runs::{shipped, simulate};
+
+/// Data that are there: each step of 16 samples takes 1 ms.
+const MEMORY: (&str, &str) = ("storage.s", "{ memory = {} }");
+const IDLE: (&str, &str) = ("job.loader.tf-queue.decode", "\"0 s\"");
+
+fn report(scenario: &Scenario) -> Report {
+    let replications = 0..scenario.run.replications;
+    let outcomes: Vec<_> = replications.map(|r| run(scenario, r, &Options::default())).collect();
+    summarise(scenario, &outcomes, 0.0)
+}
+
+fn accuracy(scenario: &Scenario) -> AccuracyReport {
+    report(scenario).jobs.remove(0).time_to_accuracy.expect("it says how much training it takes")
+}
+
+/// What the base scenario of 1,000 samples in memory says with these changes.
+fn fed(changes: &[(&str, &str)]) -> AccuracyReport {
+    accuracy(&changed(&[&[MEMORY, IDLE], changes].concat()))
+}
+
+fn time(of: &AccuracyReport) -> f64 {
+    of.time.mean.expect("a time")
+}
+
+#[track_caller]
+fn assert_near(value: f64, expected: f64, tolerance: f64) {
+    assert!((value / expected - 1.0).abs() <= tolerance, "{value} instead of {expected}");
+}
+
+#[test]
+fn the_time_is_epochs_times_samples_over_speed() {
+    // System: 16 samples in 1 ms, 1,000 in an epoch. Expectation: epochs · 62.5 ms, by each way to say them.
+    let cases = [
+        ("{ epochs = 90 }", 90.0),
+        ("{ least_epochs = 20, critical_batch = 64 }", 25.0),
+        ("{ least_epochs = 20, critical_batch = 16 }", 40.0),
+        ("{ table = { batches = [8, 24], epochs = [30, 50] } }", 40.0),
+        ("{ epochs = 90, factor = 1.5 }", 135.0),
+    ];
+    for (written, epochs) in cases {
+        let found = fed(&[("job.accuracy", written)]);
+        assert_near(found.epochs, epochs, 1e-12);
+        assert_near(time(&found), epochs * 62.5e-3, 1e-6);
+        assert_near(found.samples.mean.expect("samples"), epochs * 1000.0, 1e-9);
+    }
+}
+
+#[test]
+fn all_model_copies_of_a_step_are_one_batch_unless_models_are_averaged() {
+    // System: two nodes of two model copies, batch 16 each. Expectation: the law at 64 or at 16.
+    let cluster = [("job.nodes", "2"), ("job.parallel.data.copies_per_node", "2")];
+    let law = "{ least_epochs = 10, critical_batch = 64, batch = \"model-copy\" }";
+    let global = law.replace("model-copy", "global");
+    let of = |law: &str| fed(&[&cluster[..], &[("job.accuracy", law)]].concat());
+    assert_eq!((of(&global).batch, of(law).batch), (64, 16));
+    assert_near(of(&global).epochs, 20.0, 1e-12);
+    assert_near(of(law).epochs, 12.5, 1e-12);
+    assert_near(of(&global).statistical_efficiency.mean.expect("a worth"), 0.5, 1e-12);
+}
+
+#[test]
+fn a_run_that_reaches_the_target_says_when_it_did() {
+    // System: 60 steps of 16 samples; 0.5 epochs are 31.25 steps. Expectation: 31.25 ms, though the steps
+    // behind would predict so too, and the words say that nothing was extrapolated.
+    let reached = fed(&[("job.accuracy", "{ epochs = 0.5 }")]);
+    assert_near(time(&reached), 31.25e-3, 1e-9);
+    assert_near(reached.observed, 1.0, 1e-12);
+    assert!(reached.measured.contains("up to the target"), "{}", reached.measured);
+    let further = fed(&[("job.accuracy", "{ epochs = 4 }")]);
+    assert_near(further.observed, 960.0 / 4000.0, 1e-9);
+    assert!(further.measured.contains("24.0 %"), "{}", further.measured);
+}
+
+#[test]
+fn the_transient_and_the_copying_before_count_once() {
+    // System: starved at first because the queue is empty, or 0.1 s of copying first. Expectation: what
+    // the run took, and the rest at the rate behind the warm-up.
+    let changes = [("job.accuracy", "{ epochs = 100 }"), ("run.warm_up", "30")];
+    let scenario = changed(&changes);
+    let steps = simulate(&scenario).jobs.remove(0).steps;
+    let (middle, end) = (steps[29].end, steps[59].end);
+    let rate = 30.0 * 16.0 / (end - middle);
+    assert_near(time(&accuracy(&scenario)), end + (100_000.0 - 960.0) / rate, 1e-9);
+}
+
+#[test]
+fn the_interval_is_that_of_the_speed() {
+    // System: steps that vary. Expectation: over replications and over batches within one, the time is
+    // uncertain by about as much, relatively, as the rate; four times the replications halve it.
+    let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.5 } }");
+    let of = |replications: &str| {
+        let changes = [jitter, ("job.accuracy.epochs", "1000"), ("run.replications", replications)];
+        let found = fed(&[&changes[..], &[("run.steps", "400")]].concat());
+        let [low, high] = found.time.ci95.expect("an interval");
+        assert!(low < time(&found) && time(&found) < high);
+        (high - low) / 2.0 / time(&found)
+    };
+    // 0.5 ÷ √400 = 2.5 % is the deviation of one mean; times t(19) = 2.09, or t(9)/√10, t(39)/√40.
+    assert_near(of("1"), 0.0523, 0.5);
+    assert_near(of("10"), 0.0179, 0.5);
+    assert_near(of("40"), 0.0080, 0.4);
+}
+
+#[test]
+fn the_best_batch_for_accuracy_lies_inside() {
+    // System: t(B) = 4 ms + 61 µs · B, E(B) = 60 (1 + B ÷ 1000). Expectation: 50,000 · E(B) · t(B) ÷ B, least
+    // at √(4 ms · 1000 ÷ 61 µs) = 256 of powers of two, though larger batches are always faster.
+    let mut times = Vec::new();
+    for batch in [32.0, 64.0, 128.0, 256.0, 512.0, 1024.0_f64] {
+        let changes = [
+            ("job.batch", format!("{batch}")),
+            ("job.model.jitter", "{ lognormal = { cv = 0.001 } }".to_owned()),
+            ("run.replications", "1".to_owned()),
+        ];
+        let changes: Vec<_> = changes.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let found = accuracy(&shipped("time-to-accuracy", &changes));
+        let expected = 50_000.0 * 60.0 * (1.0 + batch / 1000.0) * (4e-3 + 61e-6 * batch) / batch;
+        assert_near(time(&found), expected, 1e-3);
+        times.push(time(&found));
+    }
+    let best = (0..times.len()).min_by(|&a, &b| times[a].total_cmp(&times[b]));
+    assert_eq!(best, Some(3), "256: {times:?}");
+}
+
+/// The shipped scenario of repeated batches with this interval and worth.
+fn echoing(interval: u32, usefulness: &str) -> Report {
+    let interval = interval.to_string();
+    let changes = [
+        ("job.batch_interval", interval.as_str()),
+        ("job.accuracy.usefulness", usefulness),
+        ("run.replications", "1"),
+    ];
+    report(&shipped("data-echoing", &changes))
+}
+
+#[test]
+fn repeating_is_free_up_to_the_ratio_of_input_to_training_then_linear() {
+    // System: a batch in 600 ms, 100 ms to train on it. Expectation: an epoch takes max(600, k · 100 ms) for
+    // each batch.
+    for interval in [1, 2, 4, 6, 8, 12, 16] {
+        let job = echoing(interval, "0.5").jobs.remove(0);
+        let batches = 1_281_167.0 / 64.0;
+        let expected = batches * f64::from(interval * 100).max(600.0) / 1e3;
+        assert_near(job.figures.epoch_time.mean.expect("a time"), expected, 0.01);
+    }
+}
+
+#[test]
+fn published_data_echoing_from_its_ratio_and_one_usefulness() {
+    // Choi et al., Faster Neural Network Training with Data Echoing, 2019, arXiv 1907.05550: ResNet-50 on
+    // ImageNet over a network, input 6 times as long as training, each batch used 5 times, wall time to the
+    // target 3.25 times as short. Here the four repetitions are worth 0.5625 of a fresh batch each.
+    const PUBLISHED: f64 = 3.25;
+    let of = |interval, usefulness| {
+        let found = echoing(interval, usefulness).jobs.remove(0).time_to_accuracy;
+        time(&found.expect("it says how much training it takes"))
+    };
+    let plain = of(1, "0.5625");
+    assert_near(plain / of(5, "0.5625"), PUBLISHED, 0.01);
+    // The bounds: worth nothing, no gain; worth as much as fresh ones, 5; and beyond the ratio it pays less.
+    assert_near(plain / of(5, "0"), 1.0, 0.01);
+    assert_near(plain / of(5, "1"), 5.0, 0.01);
+    let gain = |interval| plain / of(interval, "0.5625");
+    assert!(gain(4) < gain(5) && gain(5) < gain(6), "free repetitions pay");
+    assert!(gain(12) < gain(6), "paid ones are worth less than fresh batches");
+    assert_near(gain(12), (1.0 + 11.0 * 0.5625) * 0.5, 0.01);
+}
+
+#[test]
+fn circular_queues_repeat_samples_too() {
+    // System: the trainer reads 16 samples each 1 ms and 3,101 a second are new. Expectation: the others are
+    // worth a half.
+    let scenario = changed(&[
+        ("job.queue", "\"circular\""),
+        ("run.steps", "2000"),
+        ("run.warm_up", "200"),
+        ("job.accuracy", "{ epochs = 100, usefulness = 0.5 }"),
+    ]);
+    let (fresh, all) = (4.0 / 1.29e-3, 16e3);
+    let rate = accuracy(&scenario).useful_samples_per_second.mean.expect("a rate");
+    assert_near(rate, fresh + 0.5 * (all - fresh), 0.01);
+}
+
+#[test]
+fn what_is_wrong_with_accuracy_is_said() {
+    let cases = [
+        (&[("job.accuracy", "{}")][..], "one of the keys `epochs`, `least_epochs`, `table`"),
+        (&[("job.accuracy", "{ least_epochs = 9 }")], "`critical_batch` is missing"),
+        (&[("job.accuracy", "{ epochs = 9, least_epochs = 9 }")], "contradict each other"),
+        (&[("job.accuracy", "{ epochs = 0 }")], "0 is out of range"),
+        (&[("job.accuracy", "{ epochs = 9, usefulness = 2 }")], "2 is out of range"),
+        (
+            &[("job.accuracy", "{ epochs = 9 }"), ("job.batch_interval", "2")],
+            "the key `usefulness` is missing",
+        ),
+        (
+            &[("job.accuracy", "{ table = { batches = [32, 64], epochs = [9, 9] } }")],
+            "a batch of 16 needs is not said",
+        ),
+        (
+            &[("job.accuracy", "{ table = { batches = [64, 16], epochs = [9, 9] } }")],
+            "16 does not come after 64",
+        ),
+        (
+            &[("job.accuracy", "{ table = { batches = [16], epochs = [9, 9] } }")],
+            "1 batches and 2 numbers of epochs",
+        ),
+    ];
+    let file = ScenarioFile::parse("test.toml", base()).expect("TOML");
+    for (changes, expected) in cases {
+        let overrides: Vec<Override> = changes
+            .iter()
+            .map(|(key, value)| format!("{key}={value}").parse().expect("an override"))
+            .collect();
+        let said = file.resolve(&overrides).expect_err("it is wrong").to_string();
+        assert!(said.contains(expected), "{said}\ninstead of {expected}");
+    }
+}
+
+#[test]
+fn the_text_tells_what_is_assumed_from_what_is_observed() {
+    let scenario = changed(&[MEMORY, IDLE, ("job.accuracy", "{ epochs = 90, factor = 2 }")]);
+    let text = forebay::report::text::render(&report(&scenario), 2000, false);
+    let line = text.lines().find(|line| line.starts_with("Time to accuracy")).expect("a line");
+    assert!(line.contains("11.25 s for 180 epochs, 180 k samples"), "{line}");
+    assert!(line.contains("Assumed: 90 epochs whatever the batch, × 2"), "{line}");
+    assert!(line.contains("Observed: time, simulated for 0.5 % of the way"), "{line}");
+    assert!(
+        !forebay::report::text::render(&report(&changed(&[])), 200, false).contains("accuracy")
+    );
+}

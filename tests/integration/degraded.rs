@@ -1,0 +1,144 @@
+//! Faults: servers, links and nodes that are slower for a while.
+
+use forebay::scenario::{Override, ScenarioFile};
+
+use super::base::{base, changed, outcome};
+use super::runs::simulate;
+
+/// Ends of the steps of the first job with a fault and these changes.
+fn ends(changes: &[(&str, &str)], fault: &str) -> Vec<f64> {
+    let fault = format!("[{fault}]");
+    let scenario = changed(&[changes, &[("fault", fault.as_str())]].concat());
+    simulate(&scenario).jobs[0].steps.iter().map(|step| step.end).collect()
+}
+
+/// Mean time of the steps that end in a stretch of time [s].
+fn pace(ends: &[f64], from: f64, until: f64) -> f64 {
+    let inside: Vec<f64> = ends.iter().copied().filter(|t| (from..until).contains(t)).collect();
+    (inside[inside.len() - 1] - inside[0]) / (inside.len() - 1) as f64
+}
+
+#[track_caller]
+fn assert_near(value: f64, expected: f64, tolerance: f64) {
+    assert!((value / expected - 1.0).abs() <= tolerance, "{value} instead of {expected}");
+}
+
+/// 16 samples of 100 kB a step over a server or a NIC that binds: 16 ms at 100 MB/s.
+const BOUND: [(&str, &str); 4] = [
+    ("storage.s.file-server.latency", "{ exponential = { mean = \"500 us\" } }"),
+    ("job.loader.tf-queue.decode", "\"0 s\""),
+    ("job.loader.tf-queue.threads", "32"),
+    ("run.steps", "600"),
+];
+
+#[test]
+fn a_link_is_as_slow_as_its_factor_says_and_only_then() {
+    // System: what binds has a quarter of its bandwidth from 2 s to 6 s. Expectation: 16 ms a step before and
+    // after, 64 ms meanwhile.
+    let cases = [
+        ("storage.s.file-server.bandwidth", "storage = \"s\""),
+        ("cluster.network.nic", "link = \"nic\""),
+    ];
+    for (key, what) in cases {
+        let changes = [&BOUND[..], &[(key, "\"100 MB/s\"")]].concat();
+        let of = |factor: f64| {
+            let until = "from = \"2 s\", until = \"6 s\"";
+            ends(&changes, &format!("{{ {what}, factor = {factor}, {until} }}"))
+        };
+        let ends = of(0.25);
+        assert_near(pace(&ends, 0.5, 2.0), 16e-3, 0.02);
+        assert_near(pace(&ends, 2.2, 6.0), 64e-3, 0.02);
+        assert_near(pace(&ends, 6.2, 1e9), 16e-3, 0.02);
+        assert_near(pace(&of(0.5), 2.2, 6.0), 32e-3, 0.02);
+    }
+}
+
+#[test]
+fn operations_of_a_slow_server_are_slow_too() {
+    // System: 1,000 opens a second bind, 16 of them a step. Expectation: 16 ms, and 32 ms at half the speed.
+    let changes = [&BOUND[..], &[("storage.s.file-server.operations", "\"1000 /s\"")]].concat();
+    let ends = ends(&changes, "{ storage = \"s\", factor = 0.5, from = \"2 s\", until = \"6 s\" }");
+    assert_near(pace(&ends, 0.5, 2.0), 16e-3, 0.02);
+    assert_near(pace(&ends, 2.2, 6.0), 32e-3, 0.02);
+    assert_near(pace(&ends, 6.2, 1e9), 16e-3, 0.02);
+}
+
+#[test]
+fn a_link_that_is_down_lets_nothing_through() {
+    // System: the NIC is down from 2 s to 5 s. Expectation: the queue of 64 samples is trained on, then no
+    // step ends; all is there 3 s later than otherwise.
+    let changes = [&BOUND[..], &[("cluster.network.nic", "\"100 MB/s\"")]].concat();
+    let plain = simulate(&changed(&changes)).makespan;
+    let ends = ends(&changes, "{ link = \"nic\", factor = 0, from = \"2 s\", until = \"5 s\" }");
+    assert!(!ends.iter().any(|end| (2.1..5.0).contains(end)), "nothing comes");
+    assert_near(ends[599], plain + 3.0, 0.005);
+}
+
+#[test]
+fn a_slow_gpu_holds_up_its_peers() {
+    // System: data in memory, steps of 1 ms on two nodes; the GPUs of one at half speed from 20 ms on.
+    // Expectation: 2 ms a step from then on, of which those of the other wait 1 ms.
+    let changes = [
+        ("storage.s", "{ memory = {} }"),
+        ("job.loader.tf-queue.decode", "\"0 s\""),
+        ("job.nodes", "2"),
+    ];
+    let slow = "{ node = \"gpus\", nodes = [1], factor = 0.5, from = \"20 ms\" }";
+    let found = ends(&changes, slow);
+    assert_near(pace(&found, 0.002, 0.02), 1e-3, 1e-6);
+    assert_near(pace(&found, 0.022, 1.0), 2e-3, 1e-6);
+    let nobody = ends(&changes, &slow.replace("[1]", "[7]"));
+    assert_near(pace(&nobody, 0.022, 1.0), 1e-3, 1e-6);
+    // Two faults at a time: a quarter of the speed.
+    let both = ends(&changes, &format!("{slow}, {slow}"));
+    assert_near(pace(&both, 0.024, 1.0), 4e-3, 1e-6);
+}
+
+#[test]
+fn cores_that_others_take_are_missing() {
+    // System: eight threads that decode for 8 ms, eight cores; then two of them. Expectation: 16 samples in
+    // 16 ms, and in 64 ms.
+    let changes = [
+        ("storage.s", "{ memory = {} }"),
+        ("job.loader.tf-queue.decode", "{ gamma = { mean = \"8 ms\", cv = 0.3 } }"),
+        ("job.loader.tf-queue.threads", "8"),
+        ("run.steps", "200"),
+    ];
+    let fault = "{ node = \"cores\", factor = 0.25, from = \"1 s\", until = \"5 s\" }";
+    let ends = ends(&changes, fault);
+    assert_near(pace(&ends, 0.1, 1.0), 16e-3, 0.05);
+    assert_near(pace(&ends, 1.2, 5.0), 64e-3, 0.05);
+}
+
+#[test]
+fn a_fault_that_is_over_before_anything_happens_changes_nothing() {
+    let plain: Vec<f64> = outcome(&BOUND).jobs[0].steps.iter().map(|step| step.end).collect();
+    let none = "{ storage = \"s\", factor = 1, from = \"0 s\", until = \"1 s\" }";
+    assert_eq!(ends(&BOUND, none), plain);
+}
+
+#[test]
+fn what_is_wrong_with_a_fault_is_said() {
+    let cases = [
+        ("{ storage = \"s\" }", "the key `factor` is missing"),
+        ("{ factor = 0.5 }", "one of the keys `storage`, `link`, `node` is missing"),
+        ("{ storage = \"t\", factor = 0.5 }", "there is no storage named \"t\""),
+        ("{ storage = \"s\", factor = 1.5 }", "1.5 is out of range"),
+        ("{ storage = \"s\", factor = 0 }", "as good as none"),
+        ("{ link = \"nic\", factor = 0 }", "what is down for ever lets no job end"),
+        ("{ node = \"gpus\", nodes = [8], factor = 0.5 }", "there is no 8"),
+        ("{ storage = \"s\", nodes = [1], factor = 0.5 }", "all nodes share this storage"),
+        (
+            "{ storage = \"s\", factor = 0.5, from = \"2 s\", until = \"1 s\" }",
+            "it ends at 1 s, and begins at 2 s",
+        ),
+    ];
+    let file = ScenarioFile::parse("test.toml", base()).expect("TOML");
+    for (fault, expected) in cases {
+        let change: Override = format!("fault=[{fault}]").parse().expect("an override");
+        let said = file.resolve(&[change]).expect_err("it is wrong").to_string();
+        assert!(said.contains(expected), "{said}\ninstead of {expected}");
+    }
+    let remark = |fault: &str| changed(&[("fault", fault)]).remarks.join("\n");
+    assert!(remark("[{ link = \"pcie\", factor = 0.5 }]").contains("has no effect"));
+}

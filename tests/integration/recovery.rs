@@ -1,0 +1,493 @@
+//! Failures of nodes and the checkpoints against them: what they cost, and that nothing is lost or trained
+//! on twice.
+
+use forebay::law::RecoveryLaw;
+use forebay::report::{Cause, JobOutcome, StallCause, summarise};
+use forebay::scenario::{Override, Scenario, ScenarioFile};
+use forebay::sim::{Options, run};
+
+use super::base::{base, changed};
+use super::runs::simulate;
+
+/// Data that are there: each step takes 1 s.
+const FED: [(&str, &str); 4] = [
+    ("storage.s", "{ memory = {} }"),
+    ("job.loader.tf-queue.decode", "\"0 s\""),
+    ("job.model.step", "\"1 s\""),
+    ("run.steps", "600"),
+];
+
+/// A server for checkpoints at 100 MB/s.
+const SERVER: (&str, &str) = ("storage.c", "{ file-server = { bandwidth = \"100 MB/s\" } }");
+
+fn fed(changes: &[(&str, &str)]) -> Scenario {
+    changed(&[&FED[..], &[SERVER], changes].concat())
+}
+
+fn job(scenario: &Scenario) -> JobOutcome {
+    simulate(scenario).jobs.remove(0)
+}
+
+fn end(job: &JobOutcome) -> f64 {
+    job.steps.last().expect("a step").end
+}
+
+fn stalled(job: &JobOutcome, cause: Cause) -> f64 {
+    let of = job.stalls.iter().filter(|stall| stall.cause == StallCause::own(cause));
+    of.map(|stall| stall.seconds).sum()
+}
+
+/// Every instant of every step has one cause, and samples went somewhere.
+#[track_caller]
+fn assert_whole(job: &JobOutcome) {
+    let mut start = job.start;
+    for (index, step) in job.steps.iter().enumerate() {
+        let of = job.stalls.iter().filter(|stall| stall.step as usize == index);
+        let sum = step.compute + of.map(|stall| stall.seconds).sum::<f64>();
+        assert!((sum - (step.end - start)).abs() < 1e-9 * step.end, "step {index}: {sum}");
+        start = step.end;
+    }
+    let of = job.samples;
+    assert_eq!(of.started, of.enqueued + of.in_progress + of.dropped, "{of:?}");
+    assert_eq!(job.queue.initial + of.enqueued, of.dequeued + of.left + of.cleared, "{of:?}");
+}
+
+#[track_caller]
+fn assert_near(value: f64, expected: f64, tolerance: f64) {
+    assert!((value / expected - 1.0).abs() <= tolerance, "{value} instead of {expected}");
+}
+
+const EVERY_100: (&str, &str) =
+    ("job.checkpoint", r#"{ interval = "100 s", bytes = "500 MB", storage = "c" }"#);
+
+#[test]
+fn a_checkpoint_takes_its_bytes_over_the_bandwidth() {
+    // System: 600 steps of 1 s, 500 MB at 100 MB/s after each 100 s. Expectation: 5 checkpoints of 5 s, the
+    // sixth would come after the last step; all of it is a wait for them.
+    let found = job(&fed(&[EVERY_100]));
+    assert_near(end(&found), 625.0, 1e-4);
+    assert_near(stalled(&found, Cause::Checkpoint), 25.0, 1e-6);
+    let recovery = found.recovery.expect("checkpoints");
+    assert_eq!((recovery.checkpoints, recovery.failures), (5, 0));
+    assert_near(recovery.written, 2.5e9, 1e-9);
+    assert_whole(&found);
+    // By steps, by what is written, and by how fast.
+    let of = |settings: &str| end(&job(&fed(&[("job.checkpoint", settings)])));
+    let steps = r#"{ steps = 50, bytes = "500 MB", storage = "c" }"#;
+    assert_near(of(steps), 600.0 + 11.0 * 5.0, 1e-4);
+    assert_near(of(&steps.replace("500 MB", "1 GB")), 600.0 + 11.0 * 10.0, 1e-4);
+    assert_near(of(&steps.replace("steps = 50", "interval = \"300 s\"")), 605.0, 1e-4);
+    assert!((of(&steps.replace("\"c\"", "\"s\"")) - 600.0).abs() < 0.1, "memory takes no time");
+    let paused = steps.replace("steps = 50", "steps = 50, pause = \"2 s\"");
+    assert_near(of(&paused), 600.0 + 11.0 * 7.0, 1e-4);
+}
+
+#[test]
+fn a_model_of_the_catalogue_says_how_large_a_checkpoint_is() {
+    // System: ResNet-50, 25,557,032 parameters of 4 B; momentum keeps one more for each, Adam two.
+    let of = |optimizer: &str| {
+        let model = format!("{{ catalogue = \"resnet50\", step = \"1 s\"{optimizer} }}");
+        let changes = [
+            ("job.model", model.as_str()),
+            ("job.checkpoint", r#"{ steps = 400, storage = "c" }"#),
+        ];
+        job(&fed(&changes)).recovery.expect("checkpoints")
+    };
+    let adam = of(", optimizer = \"adam\"");
+    assert_near(adam.written, 3.0 * 4.0 * 25_557_032.0, 1e-6);
+    let momentum = of("");
+    assert_near(momentum.written, 2.0 * 4.0 * 25_557_032.0, 1e-6);
+}
+
+#[test]
+fn an_asynchronous_one_hides_its_writing() {
+    // Expectation: nothing but the pause costs time; and where writing takes longer than the interval, the
+    // next one waits for it: 500 MB at 100 MB/s, asked for every 2 steps.
+    let of = |settings: &str| job(&fed(&[("job.checkpoint", settings)]));
+    let hidden = r#"{ steps = 50, bytes = "500 MB", storage = "c", asynchronous = true }"#;
+    let found = of(hidden);
+    assert_near(end(&found), 600.0, 1e-4);
+    assert_eq!(found.recovery.expect("checkpoints").checkpoints, 11);
+    let paused = of(&hidden.replace("true", "true, pause = \"0.5 s\""));
+    assert_near(end(&paused), 600.0 + 11.0 * 0.5, 1e-4);
+    assert_near(stalled(&paused, Cause::Checkpoint), 5.5, 1e-6);
+    let often = of(&hidden.replace("steps = 50", "steps = 2")).recovery.expect("checkpoints");
+    assert!((99..=120).contains(&often.checkpoints), "{often:?}");
+}
+
+#[test]
+fn writing_contends_with_reading_and_writers_share() {
+    // System: reads of 16 × 100 kB a step at 100 MB/s, which bind: 16 ms each; a checkpoint of 160 MB
+    // written beside them to the same server. Expectation: 1.6 s at full speed; beside as many readers as
+    // threads it takes up to five times as long, and the steps do meanwhile too, so that the bytes of both take their time.
+    let changes = [
+        ("storage.s.file-server.bandwidth", "\"100 MB/s\""),
+        ("storage.s.file-server.latency", "\"0 s\""),
+        ("cluster.network.nic", "\"10 GB/s\""),
+        ("job.loader.tf-queue.decode", "\"0 s\""),
+        ("run.steps", "4000"),
+    ];
+    let checkpoint = |more: &str| {
+        let text = format!("{{ steps = 1000, bytes = \"160 MB\", asynchronous = true{more} }}");
+        let more = [("job.checkpoint", text.as_str())];
+        job(&changed(&[&changes[..], &more].concat()))
+    };
+    let (plain, beside) = (job(&changed(&changes)), checkpoint(""));
+    let written = beside.recovery.expect("checkpoints");
+    assert!(written.checkpoints > 0);
+    assert!(written.writing_seconds > 1.5 * 1.6 * written.checkpoints as f64, "{written:?}");
+    let bytes = 4000.0 * 1.6e6 + written.written;
+    assert!(end(&beside) > end(&plain) * 1.05, "{} {}", end(&beside), end(&plain));
+    assert!(end(&beside) * 100e6 >= bytes * 0.999, "no more than the server carries");
+    // Four nodes write a part each over NICs that bind.
+    let nodes = |writers: &str| {
+        let text = format!(
+            "{{ steps = 300, bytes = \"400 MB\", storage = \"c\", writers = \"{writers}\" }}"
+        );
+        let changes = [
+            ("job.nodes", "4"),
+            ("cluster.network.nic", "\"10 MB/s\""),
+            ("job.checkpoint", text.as_str()),
+        ];
+        stalled(&job(&fed(&changes)), Cause::Checkpoint)
+    };
+    assert_near(nodes("first"), 40.0, 1e-6);
+    assert_near(nodes("each"), 10.0, 1e-6);
+}
+
+#[test]
+fn a_failure_costs_what_was_lost_and_the_restart() {
+    // System: 600 steps of 1 s, checkpoints of 5 s, one failure at 250 s, restarted in 30 s. Expectation: the
+    // second checkpoint was there at 210 s, so that 40 s are lost; the next is due 100 s after the restart.
+    let failure = ("job.failures", r#"{ at = ["250 s"], restart = "30 s" }"#);
+    let found = job(&fed(&[EVERY_100, failure]));
+    let recovery = found.recovery.expect("failures");
+    assert_eq!(recovery.failures, 1);
+    assert_near(recovery.lost_seconds, 40.0, 1e-3);
+    assert_near(recovery.down_seconds, 30.0, 1e-3);
+    assert_near(stalled(&found, Cause::Fault), 70.0, 1e-3);
+    assert_near(end(&found), 625.0 + 70.0, 1e-4);
+    assert_eq!(found.steps.len(), 600);
+    assert_whole(&found);
+    // Without a checkpoint all is lost; later is worse; while it is down, another failure only costs time.
+    let of = |settings: &str| job(&fed(&[("job.failures", settings)]));
+    assert_near(end(&of(r#"{ at = ["250 s"], restart = "30 s" }"#)), 600.0 + 280.0, 1e-4);
+    assert_near(end(&of(r#"{ at = ["350 s"], restart = "30 s" }"#)), 600.0 + 380.0, 1e-4);
+    let twice = of(r#"{ at = ["250 s", "260 s"], restart = "30 s" }"#);
+    assert_near(end(&twice), 600.0 + 290.0, 1e-4);
+    assert_eq!(twice.recovery.expect("failures").failures, 2);
+    assert_whole(&twice);
+}
+
+#[test]
+fn a_checkpoint_that_is_not_written_yet_does_not_count() {
+    // System: as before, written in 50 s beside the training. Expectation: one that was begun at 100 s counts
+    // for a failure at 160 s, and not for one at 140 s, which loses everything.
+    let checkpoint = r#"{ steps = 100, bytes = "5 GB", storage = "c", asynchronous = true }"#;
+    let lost = |at: &str| {
+        let failures = format!("{{ at = [\"{at}\"], restart = \"10 s\" }}");
+        let changes = [("job.checkpoint", checkpoint), ("job.failures", failures.as_str())];
+        let found = job(&fed(&changes));
+        assert_whole(&found);
+        found.recovery.expect("failures").lost_seconds
+    };
+    assert_near(lost("140 s"), 140.0, 1e-3);
+    assert_near(lost("160 s"), 60.0, 1e-3);
+}
+
+/// Two epochs of 1,000 samples that are read and decoded, with failures in both.
+const EPOCHS: [(&str, &str); 5] = [
+    ("run", "{ epochs = 2, warm_up = \"off\", replications = 1 }"),
+    ("storage.c", "{ file-server = { bandwidth = \"100 MB/s\" } }"),
+    ("job.checkpoint", r#"{ steps = 10, bytes = "100 kB", storage = "c" }"#),
+    ("dataset.d.samples", "992"),
+    ("job.failures", r#"{ at = ["80 ms", "240 ms", "700 ms"], restart = "50 ms" }"#),
+];
+
+#[test]
+fn no_sample_is_lost_or_trained_on_twice() {
+    // System: loaders of several kinds, batches of 16, 62 of them in an epoch. Expectation: the steps that
+    // count train on each epoch's samples once, and those of the loader that were read again were thrown
+    // away before.
+    let pytorch = ("job.loader", r#"{ pytorch = { workers = 3, decode = "500 us" } }"#);
+    let keras = ("job.loader", r#"{ keras = { workers = 3, decode = "500 us" } }"#);
+    let ordered = r#"{ stages = [
+        { name = "read", workers = 3, per_sample = ["read"], buffer = 8, order = "in-order" },
+        { name = "decode", workers = 4, per_sample = [{ decode = "500 us" }], buffer = 64 }] }"#;
+    let shards = r#"{ shards = { samples = 100, request = "100 kB" } }"#;
+    let cases: [&[(&str, &str)]; 8] = [
+        &[],
+        &[pytorch],
+        &[keras],
+        &[("job.loader", ordered)],
+        &[("dataset.d.layout", shards)],
+        &[pytorch, ("job.nodes", "2")],
+        &[("job.nodes", "2"), ("job.parallel.data.copies_per_node", "2")],
+        &[("job.batch_interval", "3")],
+    ];
+    for case in cases {
+        let scenario = changed(&[&EPOCHS[..], case].concat());
+        let (failing, plain) = (job(&scenario), {
+            let mut scenario = scenario.clone();
+            scenario.jobs[0].failures = None;
+            job(&scenario)
+        });
+        let recovery = failing.recovery.expect("failures");
+        assert!(recovery.failures >= 2 && recovery.lost_seconds > 0.0, "{case:?}: {recovery:?}");
+        let counts = |job: &JobOutcome| -> Vec<(u64, u64)> {
+            job.steps.iter().map(|step| (step.samples, step.fresh)).collect()
+        };
+        assert_eq!(counts(&failing), counts(&plain), "{case:?}");
+        let fresh: u64 = failing.steps.iter().map(|step| step.fresh).sum();
+        assert_eq!(fresh, 2 * 992, "{case:?}");
+        assert!(end(&failing) > end(&plain) + 0.05 * recovery.failures as f64, "{case:?}");
+        assert_whole(&failing);
+    }
+}
+
+#[test]
+fn an_epoch_that_begins_again_trains_on_samples_twice() {
+    // System: 62 steps an epoch; a failure in the first, behind the checkpoint of step 20. Expectation: with
+    // "epoch" these 20 steps are done again and are not fresh; the epochs are complete all the same.
+    let pytorch = ("job.loader", r#"{ pytorch = { workers = 3, decode = "500 us" } }"#);
+    for loader in [&[][..], &[pytorch]] {
+        let of = |resume: &str| {
+            let failures =
+                format!("{{ at = [\"170 ms\"], restart = \"50 ms\", resume = \"{resume}\" }}");
+            let more = [("job.failures", failures.as_str())];
+            job(&changed(&[&EPOCHS[..4], &more, loader].concat()))
+        };
+        let (position, epoch) = (of("position"), of("epoch"));
+        assert_eq!(position.steps.len(), 124);
+        let again = epoch.steps.len() - 124;
+        assert!(again >= 10 && again.is_multiple_of(10), "{again} steps again");
+        let stale: u64 = epoch.steps.iter().map(|step| step.samples - step.fresh).sum();
+        assert_eq!(stale, 16 * again as u64);
+        let fresh: u64 = epoch.steps.iter().map(|step| step.fresh).sum();
+        assert_eq!(fresh, 2 * 992);
+        assert!(end(&epoch) > end(&position));
+        assert_whole(&epoch);
+    }
+}
+
+#[test]
+fn gradients_in_flight_run_out() {
+    // System: two nodes that add up gradients, or bring them to a root and parameters back, for a good part of
+    // each step, and fail in the midst of it time and again. Expectation: all steps are done, at the same
+    // pace as before between failures.
+    let layers = "tensors = 4, backward = 0.5, buffers = \"per-layer\"";
+    let syncs = [
+        r#"{ allreduce = { gradients = "5 GB" } }"#.to_owned(),
+        r#"{ allreduce = { gradients = "5 GB", fidelity = "analytic" } }"#.to_owned(),
+        r#"{ reduce-broadcast = { parameters = "2 GB" } }"#.to_owned(),
+        r#"{ reduce-broadcast = { parameters = "2 GB", update = "300 ms" } }"#.to_owned(),
+        format!("{{ reduce-broadcast = {{ parameters = \"2 GB\", {layers} }} }}"),
+    ];
+    for sync in &syncs {
+        let changes = [
+            ("job.nodes", "2"),
+            ("job.sync", sync.as_str()),
+            ("run.steps", "100"),
+            ("job.checkpoint", r#"{ steps = 10, bytes = "1 MB", storage = "c" }"#),
+        ];
+        let plain = job(&fed(&changes));
+        assert!(end(&plain) > 110.0, "{sync}: {} s", end(&plain));
+        for at in [r#""20.3 s", "61.9 s", "90 s""#, r#""30.1 s", "61.2 s", "88.6 s""#] {
+            let failures = format!("{{ at = [{at}], restart = \"10 ms\" }}");
+            let more = [("job.failures", failures.as_str())];
+            let failing = job(&fed(&[&changes[..], &more].concat()));
+            assert_eq!((plain.steps.len(), failing.steps.len()), (100, 100), "{sync}");
+            let recovery = failing.recovery.expect("failures");
+            let expected = end(&plain) + recovery.lost_seconds + recovery.down_seconds;
+            assert_near(end(&failing), expected, 1e-3);
+            assert!(recovery.down_seconds < 3.0 * 2.5, "{sync}: {recovery:?}");
+            assert_whole(&failing);
+        }
+    }
+}
+
+#[test]
+fn whatever_fails_whenever_nothing_is_lost() {
+    // System: epochs of three loaders on one to three nodes, with failures at any time, in bursts too, while
+    // checkpoints are written beside the training or not. Expectation: as many fresh samples as without,
+    // each step's time told, and the books of samples balanced.
+    let loaders = [
+        r#"{ pytorch = { workers = 2, decode = { gamma = { mean = "500 us", cv = 0.5 } } } }"#,
+        r#"{ tf-queue = { threads = 5, capacity = "64 samples", decode = "300 us" } }"#,
+        r#"{ stages = [
+            { name = "read", workers = 3, per_sample = ["read"], buffer = 32, order = "in-order" },
+            { name = "batch", workers = 2, unit = "batch", per_item = [{ compute = "1 ms" }],
+              buffer = 2, order = "in-order" }] }"#,
+    ];
+    for case in 0..60 {
+        let seed = case.to_string();
+        let nodes = (1 + case % 3).to_string();
+        let checkpoint = format!(
+            "{{ steps = {}, bytes = \"{} MB\", storage = \"c\", asynchronous = {} }}",
+            1 + case % 7,
+            case % 5 + 1,
+            case % 2 == 0
+        );
+        let failures = format!(
+            "{{ mtbf = \"{} ms\", shape = {}, restart = \"{} ms\", resume = \"{}\" }}",
+            400 + 150 * (case % 4),
+            [0.7, 1.0, 3.0][case % 3],
+            case % 4 * 7,
+            if case % 4 == 3 { "epoch" } else { "position" }
+        );
+        let changes = [
+            ("run", "{ epochs = 2, warm_up = \"off\", replications = 1 }"),
+            ("run.seed", seed.as_str()),
+            ("storage.c", "{ file-server = { bandwidth = \"1 GB/s\" } }"),
+            ("dataset.d.samples", "960"),
+            ("job.loader", loaders[case / 3 % 3]),
+            ("job.nodes", nodes.as_str()),
+            ("job.checkpoint", checkpoint.as_str()),
+            ("job.failures", failures.as_str()),
+        ];
+        let found = simulate(&changed(&changes)).whole();
+        let Ok(mut outcome) = found else { panic!("{case}: {changes:?}") };
+        let found = outcome.jobs.remove(0);
+        let fresh: u64 = found.steps.iter().map(|step| step.fresh).sum();
+        assert_eq!(fresh, 2 * 960, "{case}: {changes:?}");
+        assert_whole(&found);
+    }
+}
+
+#[test]
+fn the_expected_time_is_dalys() {
+    // System: 20,000 steps of 1 s on two nodes that fail every 2,000 s each, so the job every 1,000 s; 5 s
+    // to write a checkpoint, 20 s to restart. Expectation: J. T. Daly (2006), M e^(R/M) (e^((τ+δ)/M) − 1) T/τ,
+    // to 2 % (600 failures: what is drawn makes 1 %).
+    for interval in [40.0, 100.0, 300.0] {
+        let checkpoint =
+            format!(r#"{{ interval = "{interval} s", bytes = "500 MB", storage = "c" }}"#);
+        let scenario = fed(&[
+            ("run.steps", "20000"),
+            ("job.nodes", "2"),
+            ("job.batch", "1"),
+            ("job.checkpoint", checkpoint.as_str()),
+            ("job.failures", r#"{ mtbf = "2000 s", restart = "20 s" }"#),
+        ]);
+        let ends = (0..24).map(|r| {
+            let found = run(&scenario, r, &Options::default()).jobs.remove(0);
+            assert_eq!(found.steps.len(), 20_000);
+            end(&found)
+        });
+        let mean = ends.sum::<f64>() / 24.0;
+        let law = RecoveryLaw { mtbf: 1000.0, checkpoint: 5.0, restart: 20.0 };
+        assert_near(mean, law.expected_time(20_000.0, interval), 0.02);
+    }
+}
+
+#[test]
+fn more_failures_cost_more_and_shapes_matter() {
+    let of = |failures: &str| {
+        let scenario = fed(&[
+            ("run.steps", "5000"),
+            ("job.checkpoint", r#"{ interval = "100 s", bytes = "500 MB", storage = "c" }"#),
+            ("job.failures", failures),
+        ]);
+        let ends = (0..8).map(|r| end(&run(&scenario, r, &Options::default()).jobs[0]));
+        ends.sum::<f64>() / 8.0
+    };
+    let often = of(r#"{ mtbf = "500 s", restart = "20 s" }"#);
+    let seldom = of(r#"{ mtbf = "5000 s", restart = "20 s" }"#);
+    let slow = of(r#"{ mtbf = "500 s", restart = "60 s" }"#);
+    assert!(seldom > 5245.0 && often > 1.05 * seldom && slow > 1.04 * often, "{seldom} {often}");
+    // Failures that come with age leave time for the checkpoint: in 500 s at the earliest half of it.
+    let aged = of(r#"{ mtbf = "500 s", restart = "20 s", shape = 20 }"#);
+    assert!((aged / often - 1.0).abs() > 0.002, "{aged} {often}");
+}
+
+#[test]
+fn the_report_has_rows_that_add_up() {
+    let mut scenario = fed(&[
+        ("run.steps", "3000"),
+        ("run.replications", "3"),
+        EVERY_100,
+        ("job.failures", r#"{ mtbf = "500 s", restart = "20 s" }"#),
+    ]);
+    scenario.run.replications = 3;
+    let outcomes: Vec<_> = (0..3).map(|r| run(&scenario, r, &Options::default())).collect();
+    let report = summarise(&scenario, &outcomes, 0.0);
+    let job = &report.jobs[0];
+    let of = job.recovery.as_ref().expect("it fails");
+    let total = report.makespan.mean.expect("an end");
+    let share = |cause| job.figures.stall.share(StallCause::own(cause));
+    let (lost, down) = (of.lost.mean.expect("lost"), of.down.mean.expect("down"));
+    assert_near(share(Cause::Fault) * total, lost + down, 0.02);
+    let utilised = job.figures.accelerator_utilisation.mean.expect("a share");
+    assert!((job.figures.stall.total.mean.expect("a share") + utilised - 1.0).abs() < 1e-9);
+    let best = RecoveryLaw { mtbf: 500.0, checkpoint: 5.0, restart: 0.0 }.best_interval();
+    assert_near(of.best_interval.expect("an interval"), best, 1e-3);
+    let text = forebay::report::text::render(&report, 2000, false);
+    let line = text.lines().find(|line| line.starts_with("Recovery of")).expect("a line");
+    assert!(line.contains("checkpoints of 500 MB, each written in 5 s"), "{line}");
+}
+
+#[test]
+fn a_run_that_ends_while_the_job_is_down_counts_what_is_saved() {
+    // System: steps of 1 s, a checkpoint after 100 s, a failure at 150 s, the end at 160 s of 30 s that it is
+    // down. Expectation: 100 steps, 45 s of work lost and 10 s down.
+    let failures = r#"{ at = ["150 s"], restart = "30 s" }"#;
+    let end = ("run", "{ duration = \"160 s\", warm_up = \"off\", replications = 1 }");
+    let changes = [EVERY_100, ("job.failures", failures), end];
+    let found = job(&fed(&changes));
+    assert_eq!(found.steps.len(), 100);
+    let recovery = found.recovery.expect("failures");
+    assert_near(recovery.lost_seconds, 45.0, 1e-3);
+    assert_near(recovery.down_seconds, 10.0, 1e-3);
+}
+
+#[test]
+fn a_restart_waits_until_what_was_in_flight_is_over() {
+    // System: steps of 10 s; a failure at 12 s, restarted at once. Expectation: the step in progress runs out
+    // until 20 s before it begins again, within the tenth of the wait by which that is noticed late.
+    let failures = r#"{ at = ["12 s"], restart = "0 s" }"#;
+    let changes = [
+        ("job.model.step", "\"10 s\""),
+        ("run.steps", "3"),
+        ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "s" }"#),
+        ("job.failures", failures),
+    ];
+    let found = job(&fed(&changes));
+    let down = found.recovery.expect("failures").down_seconds;
+    assert!((8.0..8.9).contains(&down), "{down}");
+    assert_near(end(&found), 30.0 + 2.0 + down, 1e-4);
+}
+
+#[test]
+fn a_job_that_never_gets_on_is_an_error() {
+    let scenario = fed(&[("job.failures", r#"{ mtbf = "20 s", restart = "1 s" }"#)]);
+    let error = simulate(&scenario).whole().expect_err("600 s without a failure never come");
+    assert!(error.to_string().contains("fails more often than it gets on"), "{error}");
+}
+
+#[test]
+fn what_is_wrong_with_failures_is_said() {
+    let failures = ("job.failures", r#"{ mtbf = "1 h", restart = "1 s" }"#);
+    let cases: [(&[(&str, &str)], &str); 9] = [
+        (&[("job.checkpoint", r#"{ bytes = "1 GB" }"#)], "one of the keys `interval`, `steps`"),
+        (&[("job.checkpoint", "{ steps = 5 }")], "the model's parameters are not known"),
+        (&[("job.checkpoint", r#"{ steps = 5, bytes = "1 B", storage = "x" }"#)], "no storage"),
+        (&[("job.failures", r#"{ mtbf = "1 h" }"#)], "`restart` is missing"),
+        (&[("job.failures", r#"{ restart = "1 s" }"#)], "one of the keys `mtbf`, `at`"),
+        (&[("job.failures", r#"{ at = ["2 s", "1 s"], restart = "1 s" }"#)], "does not come after"),
+        (
+            &[("job.failures", r#"{ mtbf = "1 h", shape = 0.001, restart = "1 s" }"#)],
+            "come all at once",
+        ),
+        (&[failures, ("job.queue", "\"circular\"")], "its queue is circular"),
+        (&[failures, ("job.prefill", "\"full\"")], "its queue is full at the start"),
+    ];
+    let file = ScenarioFile::parse("test.toml", base()).expect("TOML");
+    for (changes, expected) in cases {
+        let overrides: Vec<Override> = changes
+            .iter()
+            .map(|(key, value)| format!("{key}={value}").parse().expect("an override"))
+            .collect();
+        let said = file.resolve(&overrides).expect_err("it is wrong").to_string();
+        assert!(said.contains(expected), "{said}\ninstead of {expected}");
+    }
+}
