@@ -89,7 +89,7 @@ fn an_idle_network_takes_what_the_textbook_says() {
     let cost = Cost { alpha: 10e-6, beta: 1e-9, gamma: 0.0 };
     let cases = [
         (Algorithm::Flat, &[2, 3, 8, 16][..]),
-        (Algorithm::BinomialTree, &[2, 4, 8, 16]),
+        (Algorithm::BinomialTree, &[2, 3, 5, 7, 8, 16]),
         (Algorithm::Ring, &[2, 5, 8, 16]),
         (Algorithm::ScatterAllgather, &[2, 4, 8, 16]),
         (Algorithm::HalvingDoubling, &[2, 4, 8, 16]),

@@ -63,7 +63,8 @@ impl Builder<'_, '_> {
         let host = sync.transport.through_host && cluster.node.pcie.is_finite();
         let even =
             job.copies_per_node.is_multiple_of(cluster.node.nics) || job.copies_per_node == 1;
-        cluster.node.intra.kind == IntraKind::Switch && cluster.racks.is_none() && !host && even
+        let apart = cluster.node.intra.kind == IntraKind::Switch || job.copies_per_node == 1;
+        apart && cluster.racks.is_none() && !host && even
     }
 
     /// What a transfer costs inside a node, across by itself, and across with all of its node.

@@ -82,8 +82,11 @@ impl Plan {
 
     /// Time by the textbook's formula, where that is exact [s].
     fn by_formula(&self, collective: &Collective, schedule: &Schedule) -> Option<f64> {
-        if !self.uniform || collective.operation.has_root() {
+        if !self.uniform {
             return None;
+        }
+        if collective.operation.has_root() {
+            return self.from_root(collective);
         }
         let Some(levels) = &collective.levels else {
             return self.in_one_level(collective.algorithm, schedule);
@@ -94,6 +97,23 @@ impl Plan {
             && is_in_step(levels.inner, ranks)
             && is_in_step(levels.outer, nodes);
         exact.then(|| closed_form(collective, &self.inside, &self.shared).ok())?
+    }
+
+    /// From or to a root over one kind of link, where sums do not overlap with pieces on their way.
+    fn from_root(&self, collective: &Collective) -> Option<f64> {
+        let cost = match (self.fabric.nodes(), self.fabric.ranks_per_node) {
+            (1, _) => &self.inside,
+            (_, 1) => &self.across,
+            _ => return None,
+        };
+        let exact = match collective.algorithm {
+            Algorithm::Flat => true,
+            Algorithm::BinomialTree | Algorithm::Ring => {
+                cost.gamma == 0.0 || collective.chunk.is_none()
+            }
+            _ => false,
+        };
+        exact.then(|| closed_form(collective, cost, cost).ok())?
     }
 
     /// Around a ring the slowest link decides; other algorithms are exact where there is one kind of link.
