@@ -79,8 +79,8 @@ impl Builder<'_, '_> {
         let even =
             job.copies_per_node.is_multiple_of(cluster.node.nics) || job.copies_per_node == 1;
         let own_cores = sync.transport.cpu.is_none() || has_cores(&cluster.node, job);
-        let own_links = cluster.node.intra.kind == IntraKind::Switch && cluster.racks.is_none();
-        own_links && own_cores && !host && even
+        let apart = cluster.node.intra.kind == IntraKind::Switch || job.copies_per_node == 1;
+        apart && cluster.racks.is_none() && own_cores && !host && even
     }
 
     /// What a transfer costs inside a node, across by itself, and across with all of its node.

@@ -107,7 +107,7 @@ impl Plan {
             return None;
         }
         if collective.operation.has_root() {
-            return self.from_root(collective);
+            return self.by_root(collective);
         }
         let Some(levels) = &collective.levels else {
             return self.in_one_level(collective.algorithm, schedule);
@@ -121,7 +121,7 @@ impl Plan {
     }
 
     /// From or to a root over one kind of link, where sums do not overlap with pieces on their way.
-    fn from_root(&self, collective: &Collective) -> Option<f64> {
+    fn by_root(&self, collective: &Collective) -> Option<f64> {
         let cost = match (self.fabric.nodes(), self.fabric.ranks_per_node) {
             (1, _) => &self.inside,
             (_, 1) => &self.across,
