@@ -23,23 +23,50 @@ pub(super) fn buckets(sync: &Sync, step: f64) -> Vec<BucketRun> {
 /// The pieces of a step: their shares sum to 1.
 pub(super) fn pieces(sync: &Sync) -> Vec<Piece> {
     let parameters = sync.root.iter().flat_map(|root| &root.parameters);
-    let needed: Vec<f64> = parameters.map(|of| of.needed).collect();
-    let ready: Vec<f64> = sync.buckets.iter().map(|of| of.ready.min(1.0)).collect();
+    let needed = until(parameters.map(|of| of.needed).collect());
+    let ready = from_then(sync.buckets.iter().map(|of| of.ready.min(1.0)).collect());
     let mut ends: Vec<f64> = needed.iter().chain(&ready).copied().chain([1.0]).collect();
     ends.retain(|end| *end > 0.0);
     ends.sort_by(f64::total_cmp);
     ends.dedup();
     let (mut start, mut made, mut pieces) = (0.0, 0, Vec::new());
     for end in ends {
-        // What waits for one of them waits for all that are sent before.
-        let needs = needed.iter().rposition(|at| *at <= start).map_or(0, |last| last + 1);
-        let by_then = ready.iter().take_while(|at| **at <= end).count();
-        pieces.push(Piece {
-            share: end - start,
-            needs: needs as u32,
-            made: (by_then - made) as u32,
-        });
+        let needs = needed.partition_point(|at| *at <= start);
+        let by_then = ready.partition_point(|at| *at <= end);
+        let share = end - start;
+        pieces.push(Piece { share, needs: needs as u32, made: (by_then - made) as u32 });
         (start, made) = (end, by_then);
     }
     pieces
+}
+
+/// When parameters are needed: who waits for some waits for all that are sent before.
+fn until(mut needed: Vec<f64>) -> Vec<f64> {
+    let mut least = f64::INFINITY;
+    for at in needed.iter_mut().rev() {
+        least = least.min(*at);
+        *at = least;
+    }
+    needed
+}
+
+/// When gradients are ready: in order.
+fn from_then(mut ready: Vec<f64>) -> Vec<f64> {
+    let mut most = 0.0_f64;
+    for at in &mut ready {
+        most = most.max(*at);
+        *at = most;
+    }
+    ready
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_order_waits_for_what_is_before_it() {
+        assert_eq!(until(vec![0.2, 0.0, 0.5, 0.3]), [0.0, 0.0, 0.3, 0.3]);
+        assert_eq!(from_then(vec![0.6, 0.9, 0.7, 1.0]), [0.6, 0.9, 0.9, 1.0]);
+    }
 }
