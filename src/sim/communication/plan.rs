@@ -129,9 +129,9 @@ impl Plan {
         };
         let exact = match collective.algorithm {
             Algorithm::Flat => true,
-            Algorithm::BinomialTree | Algorithm::Ring => {
-                cost.gamma == 0.0 || collective.chunk.is_none()
-            }
+            // Pieces that a rank sends at once share its links, but not its cores.
+            Algorithm::BinomialTree => collective.chunk.is_none(),
+            Algorithm::Ring => cost.gamma == 0.0 || collective.chunk.is_none(),
             _ => false,
         };
         exact.then(|| closed_form(collective, cost, cost).ok())?
