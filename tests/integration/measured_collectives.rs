@@ -180,8 +180,16 @@ fn what_was_not_measured_is_refused_with_a_remedy() {
         ),
     ] {
         let error = resolved(&place, &[(from, to)]).expect_err(to);
+        let error = error.replace("\n", " ");
         assert!(words.iter().all(|word| error.contains(word)), "{to}: {error}");
     }
+    let root = [
+        ("allreduce]", "reduce-broadcast]"),
+        (GRADIENTS, "parameters = \"100 MB\""),
+        ("overlap = false\n", ""),
+    ];
+    let error = resolved(&place, &root).expect_err("a root");
+    assert!(error.contains("what a root sends and gets is not taken from profiles"), "{error}");
     let idle = "profile = \"nccl\"\nalgorithm = \"ring\"\nchunk = \"1 MB\"\ntransport.nccl.latency = \"1 us\"\n\
                 transport.nccl.cpu = {}";
     let idle = format!("transport.nccl.{idle}");

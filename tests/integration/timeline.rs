@@ -78,6 +78,15 @@ fn each_collective_is_a_span_of_its_job_copy() {
     let collectives = spans(&late, track(&late, "j[0] gradients", "collectives"));
     assert_eq!(collectives[0], ("overhead".to_owned(), 62.5, 67.5));
     assert_eq!((collectives[1].1, collectives[1].2), (67.5, 92.5));
+    // By a root: parameters first, then gradients, each in a chain of one.
+    let root = SCENARIO[..SCENARIO.find("[job.sync").expect("a sync")].to_owned()
+        + "[job.sync.reduce-broadcast]\nparameters = \"50 MB\"\nbroadcast = \"ring\"\nreduce = \"flat\"\n";
+    let options = Options { trace: true, ..Options::default() };
+    let found = sim::run(&written(&root, &[]), 0, &options).trace.expect("asked for");
+    let both = spans(&found, track(&found, "j[0] gradients", "collectives"));
+    let of = |name: &str, start, end| (name.to_owned(), start, end);
+    let first = [of("broadcast 50 MB, ring", 0.0, 50.0), of("reduce 50 MB, flat", 150.0, 200.0)];
+    assert_eq!(both[..2], first);
     // Nothing is said of gradients that stay where they are.
     let alone = trace(&[("job.nodes", "1")]);
     assert!(!alone.processes.contains(&"j[0] gradients".to_owned()));
