@@ -88,7 +88,9 @@ fn role(result: &PublishedResult) -> &'static str {
 }
 
 fn text(fitted: &Fitted, compared: &[Compared<'_>]) -> String {
-    let mut rows = table(&["series", "GPUs", "predicted", "measured", "error", "use"]);
+    let sources = sources(compared);
+    let place = |of: &PublishedResult| sources.iter().position(|known| *known == source(of));
+    let mut rows = table(&["series", "GPUs", "predicted", "measured", "error", "use", "source"]);
     for one in compared {
         let of = one.result;
         rows.add_row(cells(&[
@@ -98,6 +100,7 @@ fn text(fitted: &Fitted, compared: &[Compared<'_>]) -> String {
             value(of.quantity, of.measured),
             signed_share(one.relative_error()),
             role(of).to_owned(),
+            format!("[{}]", place(of).map_or(0, |place| place + 1)),
         ]));
     }
     let mut means = table(&["cluster", "transport", "use", "results", "mean error", "worst"]);
@@ -112,7 +115,25 @@ fn text(fitted: &Fitted, compared: &[Compared<'_>]) -> String {
             share(worst),
         ]));
     }
-    format!("{rows}\n\n{means}\n\n{}", costs(fitted))
+    let list = (1..).zip(&sources);
+    let list: String = list.map(|(n, (name, url))| format!("[{n}] {name}, {url}\n")).collect();
+    format!("{rows}\n\n{means}\n\n{}\n{list}", costs(fitted))
+}
+
+/// Where results are published, each once, in the order of the results.
+fn sources<'p>(compared: &[Compared<'p>]) -> Vec<(&'p str, &'p str)> {
+    let mut sources = Vec::new();
+    for one in compared.iter().map(|one| source(one.result)) {
+        if !sources.contains(&one) {
+            sources.push(one);
+        }
+    }
+    sources
+}
+
+/// Where a result is published, and the address of that.
+fn source(of: &PublishedResult) -> (&str, &str) {
+    (&of.source, &of.url)
 }
 
 /// What was fitted, in words.

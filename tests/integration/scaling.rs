@@ -1,7 +1,7 @@
 //! Published scaling results against predictions: Azure by fitted transports, the others by the catalogue or
 //! one rate.
 
-use super::support::forebay;
+use super::support::{Place, forebay};
 use forebay::published::{Compared, Published, Role, SCALING, compare, fit};
 
 fn mean(compared: &[Compared<'_>], of: impl Fn(&Compared<'_>) -> bool) -> f64 {
@@ -51,4 +51,44 @@ fn a_result_s_scenario_is_printed_and_bad_names_are_refused() {
     let wrong = forebay(&["published", "--scenario", "goyal:1"]).output().expect("runs");
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("SERIES:GPUS"));
+}
+
+#[test]
+fn the_table_says_where_each_result_is_published() {
+    // System: two sources, one of them of two results. Expectation: each named once below, by the number that is
+    // beside its results.
+    let series = |name: &str, source: &str| {
+        format!(
+            r#"[[series]]
+name = "{name}"
+cluster = "one"
+model = "resnet50"
+precision = "fp32"
+batch = 64
+data = "synthetic"
+transport = "nccl"
+framework = "any"
+quantity = "throughput"
+unit = "samples/s"
+source = "{source}"
+url = "https://example.org/{source}"
+provenance = "primary"
+verified = true
+results = [{{ gpus = 1, measured = 100 }}, {{ gpus = 2, measured = 190 }}]
+"#
+        )
+    };
+    let cluster = "[cluster.one]\nabout = \"one\"\ngpu = \"v100-sxm2\"\ngpus_per_node = 8\ninside = \"nvlink2\"\n";
+    let text = [cluster, &series("a", "first"), &series("b", "second"), &series("c", "first")];
+    let place = Place::new();
+    place.write("p.toml", &text.concat());
+    let shown = place.forebay(&["published", "p.toml"]).assert().success();
+    let shown = String::from_utf8_lossy(&shown.get_output().stdout).into_owned();
+    let of = |name: &str| {
+        let row = shown.lines().find(|line| line.starts_with(&format!("│ {name} ")));
+        row.and_then(|row| row.split_whitespace().nth_back(1)).unwrap_or_default().to_owned()
+    };
+    assert_eq!(["a", "b", "c"].map(of), ["[1]", "[2]", "[1]"], "{shown}");
+    let list = "[1] first, https://example.org/first\n[2] second, https://example.org/second\n";
+    assert!(shown.ends_with(list), "{shown}");
 }

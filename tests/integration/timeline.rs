@@ -70,7 +70,7 @@ fn each_collective_is_a_span_of_its_job_copy() {
     let waiting = track(&found, "j[0] gradients", "waiting [B]");
     let at = |ms: f64| {
         let so_far = |c: &&forebay::report::TraceCounter| c.track == waiting && c.time <= ms * 1e-3;
-        found.counters.iter().filter(so_far).last().map_or(0.0, |counter| counter.value)
+        found.counters.iter().rfind(so_far).map_or(0.0, |counter| counter.value)
     };
     let values = [60.0, 63.0, 76.0, 101.0, 113.0, 138.0].map(at);
     assert_eq!(values, [0.0, 0.0, 25e6, 50e6, 25e6, 0.0]);
