@@ -22,6 +22,7 @@ mod faults;
 mod fletcher;
 mod generator;
 mod import;
+mod jitter;
 mod kept;
 mod knobs;
 mod layouts;
