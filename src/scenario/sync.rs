@@ -5,6 +5,7 @@ mod allreduce;
 mod cpu;
 mod gradients;
 mod measured;
+mod named;
 mod reduce_broadcast;
 mod sent;
 mod transport;
