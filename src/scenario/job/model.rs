@@ -144,6 +144,8 @@ pub(in crate::scenario) struct ResolvedModel {
     pub(super) gradients: Vec<Gradient>,
     /// Whether the step time is the profile's.
     pub(super) measured: bool,
+    /// In which floats GPUs compute, if the step time is found from their peak.
+    pub(super) peak: Option<Precision>,
 }
 
 impl ModelSettings {
@@ -177,7 +179,8 @@ impl ModelSettings {
         let jitter = jitter.or(step.jitter.clone());
         let step = StepTime { jitter, ..step };
         let gradients = self.gradients();
-        Some(ResolvedModel { step, device, launch, catalogue, gradients, measured })
+        let peak = efficiency.map(|_| self.precision());
+        Some(ResolvedModel { step, device, launch, catalogue, gradients, measured, peak })
     }
 
     /// The catalogue's model, where it is one of that.

@@ -1,6 +1,7 @@
 //! How `[job.parallel]` is written.
 
 use super::Pipeline;
+use super::copies::CopiesSettings;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
@@ -22,8 +23,8 @@ pub(in crate::scenario) struct ParallelSettings {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct DataSettings {
-    /// Model copies on each node (default: 1).
-    pub(super) copies_per_node: Field<Count<1, 10_000>>,
+    /// Model copies on each node, or on one after the other: `[4, 4, 2]` (default: 1).
+    pub(super) copies_per_node: Field<CopiesSettings>,
     /// Who has a loader and a queue: "per-node", for all its model copies, or "per-rank": each model
     /// copy has its own, with as many workers each (default: "per-node").
     pub(super) loaders: Field<Loaders>,

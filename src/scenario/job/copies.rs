@@ -1,0 +1,199 @@
+//! How many model copies each node of a job has: as many on all, or a list.
+
+use super::Job;
+use super::rules::Rules;
+use crate::scenario::field::Field;
+use crate::scenario::number::Count;
+use crate::scenario::{Cluster, Device};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, IntoDeserializer, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+/// Model copies of a node.
+type Copies = Count<1, 10_000>;
+
+/// Model copies of nodes, as they are written.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::scenario) enum CopiesSettings {
+    /// On each.
+    All(Copies),
+    /// On one after the other.
+    Each(Vec<Field<Copies>>),
+}
+
+impl CopiesSettings {
+    /// Most on any node.
+    pub(super) fn most(&self) -> u32 {
+        match self {
+            Self::All(copies) => copies.small(),
+            Self::Each(list) => {
+                let right = list.iter().filter_map(Field::get);
+                right.map(|copies| copies.small()).max().unwrap_or(1)
+            }
+        }
+    }
+
+    /// On one node after the other; none where all have as many.
+    pub(super) fn each(&self) -> Vec<u32> {
+        let Self::Each(list) = self else { return Vec::new() };
+        let each = list.iter().filter_map(Field::get).map(|copies| copies.small());
+        let each: Vec<u32> = each.collect();
+        if each.windows(2).all(|pair| pair[0] == pair[1]) { Vec::new() } else { each }
+    }
+
+    /// Nodes that a list has numbers for.
+    fn nodes(&self) -> Option<usize> {
+        match self {
+            Self::All(_) => None,
+            Self::Each(list) => Some(list.len()),
+        }
+    }
+}
+
+impl Job {
+    /// Model copies on node number `node` of a job copy.
+    #[must_use]
+    pub fn copies_on(&self, node: u32) -> u32 {
+        self.copies_each.get(node as usize).copied().unwrap_or(self.copies_per_node)
+    }
+
+    /// Model copies on each node of a job copy, one after the other.
+    pub fn copies_by_node(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.nodes).map(|node| self.copies_on(node))
+    }
+
+    /// Model copies of a job copy, which add their gradients up.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        match self.copies_each.is_empty() {
+            true => self.nodes.saturating_mul(self.copies_per_node),
+            false => {
+                self.copies_each.iter().fold(0, |sum: u32, copies| sum.saturating_add(*copies))
+            }
+        }
+    }
+}
+
+impl Rules<'_> {
+    /// The nodes of all copies of `job`.
+    pub(super) fn nodes(&self, job: &Job) -> Range<u32> {
+        let cluster = self.around.cluster;
+        let shared = cluster.is_some_and(|cluster| cluster.share_nodes);
+        let copies = if shared { 1 } else { job.copies };
+        let first = self.around.first_node;
+        first..first.saturating_add(copies.saturating_mul(job.nodes))
+    }
+
+    /// A list has a number for each node, and shares the data out evenly.
+    pub(super) fn check_copies(&self, job: &Job) {
+        let Some((at, copies)) = self.settings.copies_at() else { return };
+        if let Some(nodes) = copies.nodes().filter(|nodes| *nodes != job.nodes as usize) {
+            let what =
+                format!("there are numbers for {nodes} nodes, and the job has {}", job.nodes);
+            self.check.wrong(at, what, "write one number for each of its `nodes`");
+        } else if !job.copies_each.is_empty() && !job.loader_per_copy {
+            let what = "nodes with more model copies would need a larger share of the data";
+            self.check.wrong(at, what, "write `parallel.data.loaders = \"per-rank\"` beside");
+        }
+    }
+
+    /// Each model copy, or each of its stages, has a GPU.
+    pub(super) fn check_gpus(&self, job: &Job, cluster: &Cluster) {
+        if job.device != Device::Accelerator {
+            if job.kernel().is_some() {
+                let at = self.check.blame(&[self.settings.loader.at], self.at);
+                let what = "the loader decodes on a GPU, and this job trains on cores";
+                self.check.wrong(at, what, "leave out `loader.dali.gpu`, or `device.cpu`");
+            }
+            return;
+        }
+        let stages = job.pipeline.as_ref().map_or(1, |pipeline| pipeline.shares.len() as u64);
+        let alike = cluster.groups.is_empty() && job.copies_each.is_empty();
+        let nodes = self.nodes(job);
+        let nodes = if alike { nodes.start..nodes.start.saturating_add(1) } else { nodes };
+        for node in nodes.clone() {
+            let copies = u64::from(job.copies_on((node - nodes.start) % job.nodes));
+            let gpus = cluster.node_at(node).gpus;
+            if copies * stages > u64::from(gpus) {
+                return self.too_few_gpus(copies, stages, gpus);
+            }
+        }
+    }
+
+    /// GPUs by whose peak step times are found have one.
+    pub(super) fn check_peaks(&self, job: &Job, cluster: &Cluster) {
+        let Some(precision) = job.peak else { return };
+        let gpus = cluster.kinds(self.nodes(job)).into_iter().filter_map(|kind| kind.node.gpu);
+        for gpu in gpus.filter(|gpu| gpu.peak(precision).is_none()) {
+            let at = self.check.blame(&[self.settings.model_at()], self.at);
+            let what = format!("`{}` has no {}", gpu.name, precision.name());
+            self.check.wrong(at, what, "write another `model.precision`, or `model.step`");
+        }
+    }
+
+    fn too_few_gpus(&self, copies: u64, stages: u64, gpus: u32) {
+        let parallel = self.settings.parallel.get();
+        let pipeline = parallel.and_then(|parallel| parallel.pipeline.at);
+        let data = self.settings.data().map(|(at, _)| at);
+        let of_node = self.check.find(&["cluster", "node", "gpus"]);
+        let at = self.check.blame(&[data, pipeline, of_node], self.at);
+        let what = format!(
+            "{copies} model copies of {stages} stages need {} GPUs, and a node has {gpus}",
+            copies * stages
+        );
+        self.check.wrong(at, what, "write fewer copies or stages, or more `cluster.node.gpus`");
+    }
+}
+
+impl<'de> Deserialize<'de> for CopiesSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = CopiesSettings;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number from 1 to 10000, or an array of them")
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<CopiesSettings, E> {
+                Copies::deserialize(value.into_deserializer()).map(CopiesSettings::All)
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<CopiesSettings, E> {
+                Copies::deserialize(value.into_deserializer()).map(CopiesSettings::All)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<CopiesSettings, A::Error> {
+                let mut list = Vec::new();
+                while let Some(copies) = seq.next_element()? {
+                    list.push(copies);
+                }
+                if list.is_empty() {
+                    let what = "the list is empty\nwrite `copies_per_node = [4, 4, 2]`";
+                    return Err(A::Error::custom(what));
+                }
+                Ok(CopiesSettings::Each(list))
+            }
+        }
+
+        deserializer.deserialize_any(OneOrMore)
+    }
+}
+
+impl JsonSchema for CopiesSettings {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "CopiesPerNode".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Copies>();
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+    }
+}
