@@ -11,14 +11,15 @@ const ENOUGH: usize = 8;
 /// The search for all of them begins here: 50 us of latency, 1 GB/s for each transfer inside and across,
 /// 50 us for each tensor.
 const START: [f64; 4] = [50e-6, 1e9, 1e9, 50e-6];
-/// That for a rate alone begins here [B/s].
+/// That for a rate alone begins here [B/s], that for the time of a tensor alone here [s].
 const RATE: f64 = 4e9;
+const TENSOR: f64 = 100e-6;
 /// First factor by which a constant is tried larger and smaller, and the last.
 const FIRST: f64 = 4.0;
 const LAST: f64 = 1.02;
 
 /// The costs of each transport of each site that results may be fitted on: all four where there are enough
-/// results, otherwise one rate.
+/// results, otherwise one: a rate, or the time of a tensor.
 #[must_use]
 pub fn fit(published: &Published) -> Fitted {
     let mut groups: BTreeMap<(String, String), Vec<&PublishedResult>> = BTreeMap::new();
@@ -29,6 +30,7 @@ pub fn fit(published: &Published) -> Fitted {
     let all = groups.into_iter().map(|(of, results)| {
         let constants = match results.len() >= ENOUGH && several_models(&results) {
             true => costs(&search(START, |at| loss(published, &results, &costs(at)))),
+            false if negotiated(&results) => tensor(published, &results),
             false => rate(published, &results),
         };
         (of, constants)
@@ -39,6 +41,20 @@ pub fn fit(published: &Published) -> Fitted {
 /// Whether bytes and tensors are told apart.
 fn several_models(results: &[&PublishedResult]) -> bool {
     results.iter().any(|result| result.model != results[0].model)
+}
+
+/// Whether links are known, and what a program does before it uses them is not: NCCL sends and adds up on the
+/// GPUs, as fast as links are, but Horovod's processes first agree on each tensor, and copy it into their
+/// buffer (Sergeev and Del Balso, *Horovod: fast and easy distributed deep learning in TensorFlow*, 2018).
+fn negotiated(results: &[&PublishedResult]) -> bool {
+    results.iter().all(|of| of.transport.contains("nccl") && of.framework.contains("Horovod"))
+}
+
+/// The time of a tensor.
+fn tensor(published: &Published, results: &[&PublishedResult]) -> Constants {
+    let kind = Constants::of_kind(&results[0].transport);
+    let of = |at: &[f64; 1]| Constants { per_tensor: at[0], ..kind };
+    of(&search([TENSOR], |at| loss(published, results, &of(at))))
 }
 
 /// One rate, of what limits most: transfers across nodes, or inside the one node; of all that go through

@@ -18,6 +18,7 @@ mod dali;
 mod degraded;
 mod device_memory;
 mod endless;
+mod exposed;
 mod faults;
 mod fletcher;
 mod generator;
