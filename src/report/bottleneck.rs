@@ -180,7 +180,7 @@ impl Context<'_> {
     fn followers(&self, of: StallCause) -> String {
         let computing = StallCause::peer(Cause::Compute);
         let part = self.job.figures.stall.share(computing);
-        if of == computing || part < NEGLIGIBLE {
+        if of == computing || of.cause == Cause::Communication || part < NEGLIGIBLE {
             return String::new();
         }
         format!(", and {} into waiting for model copies that it makes late", share(part))

@@ -1,6 +1,7 @@
 //! Nodes of several kinds, and jobs with more model copies on some nodes than on others.
 
-use super::runs::{simulate, written};
+use super::runs::{repository, simulate, written};
+use super::support::forebay;
 use forebay::collective::{Across, Algorithm, Collective, Cost, Levels, Operation, closed_form};
 use forebay::report::{JobOutcome, Outcome};
 use forebay::scenario::ScenarioFile;
@@ -202,6 +203,27 @@ fn what_nodes_use_is_told_by_what_they_have() {
     assert_eq!((nic.count, nic.capacity), (3, 1e9));
     assert!(nic.utilisation > 0.98 && nic.utilisation_max <= 1.0 + 1e-9, "{}", nic.utilisation);
     assert!((nic.served / (2.5e9 * 20.0) - 1.0).abs() < 0.02, "{}", nic.served);
+}
+
+#[test]
+fn waiting_for_slow_nodes_is_told_from_waiting_for_the_network() {
+    // System: the shipped question, with the new nodes alone, then with the old ones. Expectation: gradients that
+    // backward does not hide cost most at first, then ranks that compute longer; and more GPUs train less.
+    let run = |nodes: &str| {
+        let file = repository("scenarios/old-nodes.toml");
+        let file = file.to_str().expect("a path");
+        let set = format!("job.nodes={nodes}");
+        let shown =
+            forebay(&["run", file, "--set", &set, "--format", "json"]).output().expect("runs");
+        serde_json::from_slice::<serde_json::Value>(&shown.stdout).expect("JSON")
+    };
+    let cause = |report: &serde_json::Value| report["bottleneck"]["cause"].clone();
+    let (new, both) = (run("4"), run("5"));
+    assert_eq!((cause(&new), cause(&both)), ("communication".into(), "peer.compute".into()));
+    let speed = |report: &serde_json::Value| {
+        report["jobs"][0]["samples_per_second"]["mean"].as_f64().expect("a number")
+    };
+    assert!(speed(&both) < 0.75 * speed(&new), "{} {}", speed(&both), speed(&new));
 }
 
 #[test]

@@ -55,25 +55,32 @@ impl Cluster {
         self.storage_nic.unwrap_or_else(|| self.nic_at(node))
     }
 
+    /// Neighbours of one kind among some nodes, in order.
+    #[must_use]
+    pub fn alike(&self, nodes: Range<u32>) -> Vec<Range<u32>> {
+        let mut all = Vec::new();
+        let mut at = nodes.start;
+        while at < nodes.end {
+            let kind = |node: u32| self.group_of(node).map(|group| &group.name);
+            let (mut last, mut end) = (at, nodes.end);
+            while last + 1 < end {
+                let middle = last + (end - last) / 2;
+                if kind(middle) == kind(at) { last = middle } else { end = middle }
+            }
+            all.push(at..end);
+            at = end;
+        }
+        all
+    }
+
     /// Clusters of one kind of node each: the kinds of some nodes.
     #[must_use]
     pub fn kinds(&self, nodes: Range<u32>) -> Vec<Cluster> {
-        let mut kinds: Vec<Cluster> = Vec::new();
-        let mut at = nodes.start;
-        while at < nodes.end {
-            let group = self.group_of(at);
-            let (node, nic) = (self.node_at(at).clone(), self.nic_at(at));
-            kinds.push(Cluster { node, nic, groups: Vec::new(), ..self.clone() });
-            let same = |other: &u32| self.group_of(*other).map(name) == group.map(name);
-            // Nodes of a group are neighbours.
-            let (mut low, mut high) = (at, nodes.end);
-            while low + 1 < high {
-                let middle = low + (high - low) / 2;
-                if same(&middle) { low = middle } else { high = middle }
-            }
-            at = high;
-        }
-        kinds
+        let kind = |nodes: Range<u32>| {
+            let (node, nic) = (self.node_at(nodes.start).clone(), self.nic_at(nodes.start));
+            Cluster { node, nic, groups: Vec::new(), ..self.clone() }
+        };
+        self.alike(nodes).into_iter().map(kind).collect()
     }
 
     /// How much longer than on the cluster's first nodes a step takes on a `node` of it; of step times that were
@@ -119,10 +126,6 @@ impl Cluster {
         }
         weakest
     }
-}
-
-fn name(group: &Group) -> &str {
-    &group.name
 }
 
 /// Nodes that differ from `cluster.node`, and come after the nodes before.

@@ -110,14 +110,16 @@ impl Rules<'_> {
             return;
         }
         let stages = job.pipeline.as_ref().map_or(1, |pipeline| pipeline.shares.len() as u64);
-        let alike = cluster.groups.is_empty() && job.copies_each.is_empty();
         let nodes = self.nodes(job);
-        let nodes = if alike { nodes.start..nodes.start.saturating_add(1) } else { nodes };
-        for node in nodes.clone() {
-            let copies = u64::from(job.copies_on((node - nodes.start) % job.nodes));
-            let gpus = cluster.node_at(node).gpus;
-            if copies * stages > u64::from(gpus) {
-                return self.too_few_gpus(copies, stages, gpus);
+        for alike in cluster.alike(nodes.clone()) {
+            let gpus = cluster.node_at(alike.start).gpus;
+            let place = |node: u32| (node - nodes.start) % job.nodes;
+            let most = match alike.len() < job.nodes as usize && !job.copies_each.is_empty() {
+                true => alike.map(|node| job.copies_on(place(node))).max().unwrap_or(0),
+                false => job.copies_per_node,
+            };
+            if u64::from(most) * stages > u64::from(gpus) {
+                return self.too_few_gpus(most.into(), stages, gpus);
             }
         }
     }
