@@ -260,7 +260,7 @@ fn what_does_not_fit_on_some_node_is_refused_with_a_remedy() {
         (String::new(), 2, copies("copies_per_node = [2, 1]"), "loaders = \"per-rank\""),
         (String::new(), 2, copies("copies_per_node = []"), "the list is empty"),
         (String::new(), 2, copies("copies_per_node = [1, 0]"), "0 is out of range"),
-        (String::new(), 2, copies("copies_per_node = \"all\""), "or an array of them"),
+        (String::new(), 2, copies("copies_per_node = \"all\""), "an array of them, or \"gpus\""),
         (
             String::new(),
             2,
@@ -271,7 +271,16 @@ fn what_does_not_fit_on_some_node_is_refused_with_a_remedy() {
         let found = wrong(text(&cluster, nodes, &job));
         assert!(found.contains(what), "{cluster} {job}: {found}");
     }
-    // Where all have as many, a list is as a number.
+    // Where all have as many, a list is as a number, and GPUs are as a list.
+    let own = format!("{}\n", copies("copies_per_node = \"gpus\", loaders = \"per-rank\""));
+    let counts = |nodes, job: &str| {
+        let job = written(&text(&group("node.gpus = 2"), nodes, job), &[]).jobs.remove(0);
+        (job.copies_by_node().collect::<Vec<_>>(), job.ranks())
+    };
+    assert_eq!(counts(3, &own), (vec![4, 4, 2], 10));
+    assert_eq!(counts(2, &own), (vec![4, 4], 8));
+    let split = own + "parallel.pipeline.stages = 2";
+    assert_eq!(counts(3, &split), (vec![2, 2, 1], 5));
     let same = text("", 2, &copies("copies_per_node = [3, 3]"));
     assert_eq!(written(&same, &[]).jobs, written(&same.replace("[3, 3]", "3"), &[]).jobs);
 }

@@ -38,6 +38,7 @@ mod on_request;
 mod output;
 mod pcie;
 mod pcie_tree;
+mod placements;
 mod plot;
 mod profile;
 mod published;

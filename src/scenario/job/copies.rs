@@ -2,11 +2,14 @@
 
 use super::Job;
 use super::rules::Rules;
+use super::settings::{Around, JobSettings};
 use crate::scenario::field::Field;
 use crate::scenario::number::Count;
 use crate::scenario::{Cluster, Device};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error, IntoDeserializer, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, Deserializer, Error, IntoDeserializer, SeqAccess, Unexpected, Visitor,
+};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
@@ -21,34 +24,41 @@ pub(in crate::scenario) enum CopiesSettings {
     All(Copies),
     /// On one after the other.
     Each(Vec<Field<Copies>>),
+    /// As many as it has GPUs.
+    Gpus,
 }
 
 impl CopiesSettings {
-    /// Most on any node.
-    pub(super) fn most(&self) -> u32 {
-        match self {
-            Self::All(copies) => copies.small(),
-            Self::Each(list) => {
-                let right = list.iter().filter_map(Field::get);
-                right.map(|copies| copies.small()).max().unwrap_or(1)
-            }
-        }
-    }
-
-    /// On one node after the other; none where all have as many.
-    pub(super) fn each(&self) -> Vec<u32> {
-        let Self::Each(list) = self else { return Vec::new() };
-        let each = list.iter().filter_map(Field::get).map(|copies| copies.small());
-        let each: Vec<u32> = each.collect();
-        if each.windows(2).all(|pair| pair[0] == pair[1]) { Vec::new() } else { each }
+    /// Most on any node; and those on one node after the other, none where all have as many. `gpus` are those
+    /// of the nodes, over the stages of a model.
+    fn resolve(&self, gpus: impl FnOnce() -> Vec<u32>) -> (u32, Vec<u32>) {
+        let each = match self {
+            Self::All(copies) => return (copies.small(), Vec::new()),
+            Self::Each(list) => list.iter().filter_map(Field::get).map(|of| of.small()).collect(),
+            Self::Gpus => gpus(),
+        };
+        let alike = each.windows(2).all(|pair| pair[0] == pair[1]);
+        let most = each.iter().copied().max().unwrap_or(1);
+        (most, if alike { Vec::new() } else { each })
     }
 
     /// Nodes that a list has numbers for.
     fn nodes(&self) -> Option<usize> {
         match self {
-            Self::All(_) => None,
+            Self::All(_) | Self::Gpus => None,
             Self::Each(list) => Some(list.len()),
         }
+    }
+}
+
+impl JobSettings {
+    /// Most model copies on any node; and those on one node after the other, none where all have as many.
+    pub(super) fn copies(&self, around: Around<'_>) -> (u32, Vec<u32>) {
+        let Some((_, copies)) = self.copies_at() else { return (1, Vec::new()) };
+        let stages = self.stages();
+        let gpus = |node| around.cluster.map_or(1, |cluster| cluster.node_at(node).gpus);
+        let models = |node| (gpus(node) / stages).clamp(1, 10_000);
+        copies.resolve(|| self.nodes_of(around).map(models).collect())
     }
 }
 
@@ -138,7 +148,7 @@ impl Rules<'_> {
     fn too_few_gpus(&self, copies: u64, stages: u64, gpus: u32) {
         let parallel = self.settings.parallel.get();
         let pipeline = parallel.and_then(|parallel| parallel.pipeline.at);
-        let data = self.settings.data().map(|(at, _)| at);
+        let data = self.settings.copies_at().map(|(at, _)| at);
         let of_node = self.check.find(&["cluster", "node", "gpus"]);
         let at = self.check.blame(&[data, pipeline, of_node], self.at);
         let what = format!(
@@ -157,7 +167,14 @@ impl<'de> Deserialize<'de> for CopiesSettings {
             type Value = CopiesSettings;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number from 1 to 10000, or an array of them")
+                f.write_str("a whole number from 1 to 10000, an array of them, or \"gpus\"")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<CopiesSettings, E> {
+                match text {
+                    "gpus" => Ok(CopiesSettings::Gpus),
+                    _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+                }
             }
 
             fn visit_i64<E: Error>(self, value: i64) -> Result<CopiesSettings, E> {
@@ -196,6 +213,7 @@ impl JsonSchema for CopiesSettings {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let one = generator.subschema_for::<Copies>();
-        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+        let list = json_schema!({ "type": "array", "items": one, "minItems": 1 });
+        json_schema!({ "anyOf": [one, list, { "const": "gpus" }] })
     }
 }

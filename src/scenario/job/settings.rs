@@ -6,7 +6,7 @@ use super::cpu::InnerSettings;
 use super::decoded::DecodedSettings;
 use super::interval::IntervalSettings;
 use super::model::{ModelSettings, ResolvedModel};
-use super::parallel::{Loaders, ParallelSettings};
+use super::parallel::{Loaders, ParallelSettings, PipelineSettings};
 use super::prefill::Prefill;
 use super::recovery::{CheckpointSettings, FailureSettings};
 use super::rules::Rules;
@@ -181,6 +181,7 @@ impl JobSettings {
         let model = model.unwrap_or(NO_MODEL);
         let pipeline = self.pipeline(check);
         let footprints = self.footprints(check, &model, pipeline.as_ref());
+        let (copies_per_node, copies_each) = self.copies(around);
         // What is wrong has been recorded; with something in its place the rest can be checked.
         let job = Job {
             name: self.name.get().cloned().unwrap_or_default(),
@@ -201,8 +202,8 @@ impl JobSettings {
             loader: rules.graph(),
             queue: self.queue.get().copied().unwrap_or(QueueKind::Bounded),
             prefill: rules.prefill(self.batch.get()?.0),
-            copies_per_node: self.data().map_or(1, |(_, copies)| copies),
-            copies_each: self.copies_at().map_or_else(Vec::new, |(_, copies)| copies.each()),
+            copies_per_node,
+            copies_each,
             loader_per_copy: self.loaders() == Some(Loaders::PerRank),
             pipeline,
             sync: self.sync(check, around, &model),
@@ -242,7 +243,7 @@ impl JobSettings {
         let batch = self.batch.get().map_or(1, |batch| batch.0);
         let devices = match self.loaders() {
             Some(Loaders::PerRank) => 1,
-            _ => self.data().map_or(1, |(_, copies)| copies),
+            _ => self.copies(around).0,
         };
         let cores = around.cluster.map_or(1, |cluster| cluster.node_at(around.first_node).cores);
         loader.resolve(check, at, batch, OnNode { cores, devices }, dataset)
@@ -292,7 +293,7 @@ impl JobSettings {
     }
 
     /// The nodes of the first copy.
-    fn nodes_of(&self, around: Around<'_>) -> Range<u32> {
+    pub(super) fn nodes_of(&self, around: Around<'_>) -> Range<u32> {
         let nodes = self.nodes.get().map_or(1, |nodes| nodes.small());
         around.first_node..around.first_node.saturating_add(nodes)
     }
@@ -308,9 +309,10 @@ impl JobSettings {
         self.parallel.get()?.data.get()?.copies_per_node.given()
     }
 
-    /// The most on any node.
-    pub(super) fn data(&self) -> Option<(NodeId, u32)> {
-        self.copies_at().map(|(at, copies)| (at, copies.most()))
+    /// GPUs that a model copy is split over.
+    pub(super) fn stages(&self) -> u32 {
+        let pipeline = self.parallel.get().and_then(|parallel| parallel.pipeline.get());
+        pipeline.map_or(1, PipelineSettings::number)
     }
 
     fn loaders(&self) -> Option<Loaders> {
