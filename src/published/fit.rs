@@ -57,15 +57,17 @@ fn tensor(published: &Published, results: &[&PublishedResult]) -> Constants {
     of(&search([TENSOR], |at| loss(published, results, &of(at))))
 }
 
-/// One rate, of what limits most: transfers across nodes, or inside the one node; of all that go through
-/// memory, both.
+/// One rate, of what limits most: transfers across nodes, or inside the one node, between GPUs that are not
+/// joined directly; of all that go through memory, both.
 fn rate(published: &Published, results: &[&PublishedResult]) -> Constants {
     let first = results[0];
     let across = results.iter().any(|r| r.gpus > published.clusters[&r.cluster].gpus_per_node);
     let direct = first.transport.contains("nccl");
+    let joined = published.clusters[&first.cluster].switch.is_some();
     let of = |at: &[f64; 1]| Constants {
-        inside: if direct && across { f64::INFINITY } else { at[0] },
-        across: at[0],
+        inside: if direct && (across || joined) { f64::INFINITY } else { at[0] },
+        across: if joined { f64::INFINITY } else { at[0] },
+        between: if joined { at[0] } else { f64::INFINITY },
         ..Constants::of_kind(&first.transport)
     };
     of(&search([RATE], |at| loss(published, results, &of(at))))
@@ -73,7 +75,7 @@ fn rate(published: &Published, results: &[&PublishedResult]) -> Constants {
 
 fn costs(at: &[f64; 4]) -> Constants {
     let [latency, inside, across, per_tensor] = *at;
-    Constants { latency, inside, across, per_tensor }
+    Constants { latency, inside, across, per_tensor, between: f64::INFINITY }
 }
 
 /// Where `loss` is least, by pattern search in factors.

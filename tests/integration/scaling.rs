@@ -48,6 +48,17 @@ fn transports_fitted_on_two_models_of_one_gpu_predict_another_gpu() {
         held_out(one) && one.result.cluster == "horovod" && one.result.transport.starts_with("nccl")
     });
     assert!(horovod <= 0.16, "{horovod}");
+    // NCCL 1 on a DGX-1: what joins its two fours, fitted on all eight GPUs, does not slow four.
+    let dgx = |one: &Compared<'_>| {
+        held_out(one)
+            && one.result.cluster == "dgx1-p100-nccl1"
+            && one.result.series.contains("synthetic")
+    };
+    let error = mean(&compared, dgx);
+    assert!(error <= 0.10, "{error}");
+    let four =
+        mean(&compared, |one| dgx(one) && one.result.model == "vgg16" && one.result.gpus < 8);
+    assert!(four <= 0.06, "{four}");
 }
 
 #[test]
