@@ -76,6 +76,35 @@ fn the_slowest_accelerator_sets_the_pace_of_those_it_trains_with() {
 }
 
 #[test]
+fn gpus_by_name_differ_by_their_peaks_and_memories() {
+    // System: steps of ResNet-50 by arithmetic on V100, of 15.7 TFLOPS, and P100 with PCIe. Expectation: longer by
+    // the ratio of their peaks; GPUs without such floats, or with too little memory, are refused where the
+    // job is on them.
+    let of = |first: &str, group: &str, model: &str, nodes| {
+        let model = format!("model = {{ catalogue = \"resnet50\", efficiency = 0.4, {model} }}");
+        text(&format!("[cluster.group.old]\nnodes = 1\nnode = {{ {group} }}\n"), nodes, "")
+            .replace("gpus = 4", &format!("gpus = 4, gpu = \"{first}\""))
+            .replace("model.step = \"100 ms\"", &model)
+    };
+    let peak = |name| forebay::catalogue::gpu(name).expect("known").fp32;
+    let time =
+        |nodes| step(&run(&of("v100-sxm2", "gpu = \"p100-pcie\"", "precision = \"fp32\"", nodes)));
+    near(time(3) / time(2), peak("v100-sxm2") / peak("p100-pcie"), "by their peaks");
+    let wrong = |text: String| {
+        let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
+        file.map(|_| ()).map_err(|problems| problems.to_string())
+    };
+    let bf16 =
+        |nodes| wrong(of("a100-sxm4-80gb", "gpu = \"v100-sxm2\"", "precision = \"bf16\"", nodes));
+    assert_eq!(bf16(2), Ok(()));
+    let found = bf16(3).expect_err("no bf16");
+    assert!(found.contains("`v100-sxm2` has no bf16"), "{found}");
+    let small = wrong(of("v100-sxm2", "gpu_memory = \"100 MB\"", "precision = \"fp32\"", 3));
+    let found = small.expect_err("too small");
+    assert!(found.contains("and a GPU has 0.1 GiB"), "{found}");
+}
+
+#[test]
 fn a_ring_is_as_slow_as_its_slowest_interface() {
     // System: rings of four nodes with 6 parts of 30 MB each, one of which has half a NIC. Expectation: 360 ms
     // with it, 180 ms without, flow by flow and not.
@@ -243,7 +272,7 @@ fn what_does_not_fit_on_some_node_is_refused_with_a_remedy() {
             String::new(),
             "cluster.group.g.node.cores: 0 is out of range",
         ),
-        (group("node.gpu = 2"), 1, String::new(), "unknown key `gpu`"),
+        (group("node.gpuss = 2"), 1, String::new(), "unknown key `gpuss`"),
         (
             "[cluster.group.g]\nnic = \"1 GB/s\"\n".to_owned(),
             1,
