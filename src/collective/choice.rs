@@ -31,12 +31,14 @@ pub enum Generation {
 }
 
 /// What the ranks are on.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Fabric {
     /// How many.
     pub ranks: u32,
     /// On each node; the last one may have fewer.
     pub ranks_per_node: u32,
+    /// On one node after the other, where that is not so; empty where it is.
+    pub unequal: Vec<u32>,
     /// What a rank sends inside a node at most [B/s].
     pub intra: f64,
     /// What a node sends at most [B/s].
@@ -120,14 +122,27 @@ impl Choice {
 }
 
 impl Fabric {
+    /// Whether all nodes have as many ranks.
+    #[must_use]
+    pub fn is_even(&self) -> bool {
+        self.unequal.is_empty() && self.ranks.is_multiple_of(self.ranks_per_node.max(1))
+    }
+
     /// How many nodes.
     #[must_use]
     pub fn nodes(&self) -> u32 {
+        if !self.unequal.is_empty() {
+            return self.unequal.len() as u32;
+        }
         self.ranks.div_ceil(self.ranks_per_node.max(1))
     }
 
     /// Ranks of each node.
-    fn groups(&self) -> Vec<u32> {
+    #[must_use]
+    pub fn groups(&self) -> Vec<u32> {
+        if !self.unequal.is_empty() {
+            return self.unequal.clone();
+        }
         let size = self.ranks_per_node.max(1);
         let firsts = (0..self.ranks).step_by(size as usize);
         firsts.map(|first| size.min(self.ranks - first)).collect()

@@ -139,12 +139,17 @@ fn source(of: &PublishedResult) -> (&str, &str) {
 /// What was fitted, in words.
 fn costs(fitted: &Fitted) -> String {
     let line = |((site, transport), of): (&(String, String), &published::Constants)| {
+        let rates = [
+            (of.inside, "inside a node"),
+            (of.between, "between GPUs that are not joined"),
+            (of.across, "across"),
+        ];
+        let limits = rates.into_iter().filter(|(rate, _)| rate.is_finite());
+        let limits = limits.map(|(rate, at)| format!("{} GB/s {at}, ", number(rate / 1e9)));
         format!(
-            "Fitted, {transport} of {site}: {} us a transfer, {} GB/s inside a node and {} across, {} us a \
-             tensor.\n",
+            "Fitted, {transport} of {site}: {} us a transfer, {}{} us a tensor.\n",
             number(of.latency * 1e6),
-            number(of.inside / 1e9),
-            number(of.across / 1e9),
+            limits.collect::<String>(),
             number(of.per_tensor * 1e6),
         )
     };
@@ -187,7 +192,7 @@ fn as_json(fitted: &Fitted, compared: &[Compared<'_>]) -> serde_json::Value {
     let cost = |((site, transport), of): (&(String, String), &published::Constants)| {
         json!({
             "site": site, "transport": transport, "latency": of.latency, "per_stream_inside": of.inside,
-            "per_stream": of.across, "per_tensor": of.per_tensor,
+            "per_stream": of.across, "uplink": of.between, "per_tensor": of.per_tensor,
         })
     };
     json!({

@@ -62,6 +62,13 @@ pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure
             node.cores, machine.cores, machine.cores
         ));
     }
+    if let Some(group) = scenario.cluster.groups.first() {
+        return refuse(format!(
+            "the group `{}` has nodes of another kind, and this machine is one: leave out \
+             `cluster.group`",
+            group.name
+        ));
+    }
     if node.scheduling == Scheduling::Fifo {
         return refuse(
             "this machine's scheduler shares cores: write `cluster.node.scheduling = \"shared\"`"

@@ -29,8 +29,20 @@ impl FileCluster {
         known(&self.gpu, "GPU of the catalogue", GPUS.iter().map(|gpu| gpu.name))?;
         let links = || INTERCONNECTS.iter().map(|link| link.name);
         known(&self.inside, "interconnect of the catalogue", links())?;
-        if let Some(network) = &self.network {
-            known(network, "interconnect of the catalogue", links())?;
+        for link in [&self.network, &self.between].into_iter().flatten() {
+            known(link, "interconnect of the catalogue", links())?;
+        }
+        match (&self.switch, &self.between) {
+            (Some(switch), None) => {
+                let what = "nothing is said of what joins switches; write `between`";
+                return Err((switch.span(), what.to_owned()));
+            }
+            (None, Some(between)) => {
+                let what = "it joins switches of how many GPUs? write `switch`";
+                return Err((between.span(), what.to_owned()));
+            }
+            (Some(switch), Some(_)) => positive(switch, 1024)?,
+            (None, None) => {}
         }
         positive(&self.gpus_per_node, 1024)?;
         self.nics.as_ref().map_or(Ok(()), |nics| positive(nics, 1024))

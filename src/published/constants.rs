@@ -9,6 +9,8 @@ pub struct Constants {
     pub inside: f64,
     /// The same between nodes [B/s].
     pub across: f64,
+    /// Most that passes between GPUs of a node that are not joined directly [B/s].
+    pub between: f64,
     /// Time for each tensor of a bucket [s].
     pub per_tensor: f64,
 }
@@ -25,7 +27,13 @@ impl Constants {
     pub fn of_kind(transport: &str) -> Constants {
         let sockets = transport.contains("tcp") || transport.contains("gloo");
         let latency = if sockets { SOCKETS } else { DIRECT };
-        Constants { latency, inside: f64::INFINITY, across: f64::INFINITY, per_tensor: 0.0 }
+        Constants {
+            latency,
+            inside: f64::INFINITY,
+            across: f64::INFINITY,
+            between: f64::INFINITY,
+            per_tensor: 0.0,
+        }
     }
 
     /// As a scenario says it.

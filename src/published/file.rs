@@ -37,6 +37,8 @@ pub(super) struct FileCluster {
     pub(super) inside: Spanned<String>,
     pub(super) network: Option<Spanned<String>>,
     pub(super) nics: Option<Spanned<u32>>,
+    pub(super) switch: Option<Spanned<u32>>,
+    pub(super) between: Option<Spanned<String>>,
     pub(super) site: Option<String>,
 }
 
@@ -110,6 +112,8 @@ impl FileCluster {
             inside: of.inside.into_inner(),
             network: of.network.map(Spanned::into_inner),
             nics: of.nics.map_or(1, Spanned::into_inner),
+            switch: of.switch.map(Spanned::into_inner),
+            between: of.between.map(Spanned::into_inner),
             site: of.site.unwrap_or_else(|| name.to_owned()),
         }
     }

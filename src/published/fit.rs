@@ -11,14 +11,15 @@ const ENOUGH: usize = 8;
 /// The search for all of them begins here: 50 us of latency, 1 GB/s for each transfer inside and across,
 /// 50 us for each tensor.
 const START: [f64; 4] = [50e-6, 1e9, 1e9, 50e-6];
-/// That for a rate alone begins here [B/s].
+/// That for a rate alone begins here [B/s], that for the time of a tensor alone here [s].
 const RATE: f64 = 4e9;
+const TENSOR: f64 = 100e-6;
 /// First factor by which a constant is tried larger and smaller, and the last.
 const FIRST: f64 = 4.0;
 const LAST: f64 = 1.02;
 
 /// The costs of each transport of each site that results may be fitted on: all four where there are enough
-/// results, otherwise one rate.
+/// results, otherwise one: a rate, or the time of a tensor.
 #[must_use]
 pub fn fit(published: &Published) -> Fitted {
     let mut groups: BTreeMap<(String, String), Vec<&PublishedResult>> = BTreeMap::new();
@@ -29,6 +30,7 @@ pub fn fit(published: &Published) -> Fitted {
     let all = groups.into_iter().map(|(of, results)| {
         let constants = match results.len() >= ENOUGH && several_models(&results) {
             true => costs(&search(START, |at| loss(published, &results, &costs(at)))),
+            false if negotiated(&results) => tensor(published, &results),
             false => rate(published, &results),
         };
         (of, constants)
@@ -41,15 +43,31 @@ fn several_models(results: &[&PublishedResult]) -> bool {
     results.iter().any(|result| result.model != results[0].model)
 }
 
-/// One rate, of what limits most: transfers across nodes, or inside the one node; of all that go through
-/// memory, both.
+/// Whether links are known, and what a program does before it uses them is not: NCCL sends and adds up on the
+/// GPUs, as fast as links are, but Horovod's processes first agree on each tensor, and copy it into their
+/// buffer (Sergeev and Del Balso, *Horovod: fast and easy distributed deep learning in TensorFlow*, 2018).
+fn negotiated(results: &[&PublishedResult]) -> bool {
+    results.iter().all(|of| of.transport.contains("nccl") && of.framework.contains("Horovod"))
+}
+
+/// The time of a tensor.
+fn tensor(published: &Published, results: &[&PublishedResult]) -> Constants {
+    let kind = Constants::of_kind(&results[0].transport);
+    let of = |at: &[f64; 1]| Constants { per_tensor: at[0], ..kind };
+    of(&search([TENSOR], |at| loss(published, results, &of(at))))
+}
+
+/// One rate, of what limits most: transfers across nodes, or inside the one node, between GPUs that are not
+/// joined directly; of all that go through memory, both.
 fn rate(published: &Published, results: &[&PublishedResult]) -> Constants {
     let first = results[0];
     let across = results.iter().any(|r| r.gpus > published.clusters[&r.cluster].gpus_per_node);
     let direct = first.transport.contains("nccl");
+    let joined = published.clusters[&first.cluster].switch.is_some();
     let of = |at: &[f64; 1]| Constants {
-        inside: if direct && across { f64::INFINITY } else { at[0] },
-        across: at[0],
+        inside: if direct && (across || joined) { f64::INFINITY } else { at[0] },
+        across: if joined { f64::INFINITY } else { at[0] },
+        between: if joined { at[0] } else { f64::INFINITY },
         ..Constants::of_kind(&first.transport)
     };
     of(&search([RATE], |at| loss(published, results, &of(at))))
@@ -57,7 +75,7 @@ fn rate(published: &Published, results: &[&PublishedResult]) -> Constants {
 
 fn costs(at: &[f64; 4]) -> Constants {
     let [latency, inside, across, per_tensor] = *at;
-    Constants { latency, inside, across, per_tensor }
+    Constants { latency, inside, across, per_tensor, between: f64::INFINITY }
 }
 
 /// Where `loss` is least, by pattern search in factors.

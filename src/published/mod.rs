@@ -45,6 +45,10 @@ pub struct Cluster {
     pub inside: String,
     /// What joins nodes, by the catalogue's name; none of a single node.
     pub network: Option<String>,
+    /// GPUs of a node that are joined directly, by one link a pair; none where all are alike.
+    pub switch: Option<u32>,
+    /// What joins those to others of the node, by the catalogue's name.
+    pub between: Option<String>,
     /// Interfaces of a node to it.
     pub nics: u32,
     /// Whose it is: clusters of one site share what is fitted for a transport.

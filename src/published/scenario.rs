@@ -24,7 +24,7 @@ pub(super) fn text(
     line(format!("[cluster]\nnodes = {nodes}"));
     line("[cluster.node]\ncores = 1".to_owned());
     line(format!("gpus = {per_node}\nnics = {}", cluster.nics));
-    line(format!("intra = {{ kind = \"switch\", bandwidth = \"{} B/s\" }}", inside(cluster)));
+    line(intra(cluster, constants));
     if let Some(network) = cluster.network.as_deref().and_then(interconnect) {
         line(format!("[cluster.network]\nnic = \"{} B/s\"", network.bandwidth));
     }
@@ -42,6 +42,19 @@ pub(super) fn text(
     line(algorithm(&result.transport).to_owned());
     line(constants.text());
     text
+}
+
+/// How the GPUs of a node are joined.
+fn intra(cluster: &Cluster, constants: &Constants) -> String {
+    let rate = |name: &str| interconnect(name).map_or(1.0, |link| link.bandwidth);
+    match (cluster.switch, &cluster.between) {
+        (Some(switch), Some(between)) => format!(
+            "intra = {{ kind = \"tree\", switch = {switch}, bandwidth = \"{} B/s\", uplink = \"{} B/s\" }}",
+            rate(&cluster.inside),
+            rate(between).min(constants.between)
+        ),
+        _ => format!("intra = {{ kind = \"switch\", bandwidth = \"{} B/s\" }}", inside(cluster)),
+    }
 }
 
 /// What a GPU sends to others of its node at most [B/s]: over all of its NVLinks, or PCIe.

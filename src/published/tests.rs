@@ -138,6 +138,21 @@ fn what_is_wrong_is_said_with_its_line_and_a_remedy() {
         ),
         ("verified", "baseline = 2\nverified", "s:16: it has no use for `baseline`; remove it"),
         ("gpus_per_node = 2", "gpus_per_node = 99999", "s:5: write a number from 1 to 1024"),
+        (
+            "gpus_per_node = 2",
+            "gpus_per_node = 2\nswitch = 1",
+            "s:6: nothing is said of what joins switches; write `between`",
+        ),
+        (
+            "gpus_per_node = 2",
+            "gpus_per_node = 2\nbetween = \"pcie3-x16\"",
+            "s:6: it joins switches of how many GPUs? write `switch`",
+        ),
+        (
+            "gpus_per_node = 2",
+            "gpus_per_node = 2\nswitch = 1\nbetween = \"pci\"",
+            "s:7: \"pci\" is no interconnect of the catalogue",
+        ),
     ] {
         assert!(SMALL.contains(from), "{from}");
         let error = Published::parse("s", &SMALL.replacen(from, to, 1)).expect_err(to).to_string();

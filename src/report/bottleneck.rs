@@ -46,7 +46,7 @@ pub(super) fn bottleneck(
 
 /// The model copies of a job copy, which start each step together.
 fn ranks(job: &Job) -> f64 {
-    f64::from(job.nodes) * f64::from(job.copies_per_node)
+    f64::from(job.ranks())
 }
 
 fn by_compute(job: &JobReport) -> Bottleneck {
@@ -180,7 +180,7 @@ impl Context<'_> {
     fn followers(&self, of: StallCause) -> String {
         let computing = StallCause::peer(Cause::Compute);
         let part = self.job.figures.stall.share(computing);
-        if of == computing || part < NEGLIGIBLE {
+        if of == computing || of.cause == Cause::Communication || part < NEGLIGIBLE {
             return String::new();
         }
         format!(", and {} into waiting for model copies that it makes late", share(part))

@@ -235,9 +235,11 @@ impl StallReport {
     ///
     /// `ranks` start each step together. One that starts late by its own wait holds up each of the
     /// others by as much while it computes, however even their step times are: waits for computing
-    /// peers count as a cause of their own only where they are more than that.
+    /// peers count as a cause of their own only where they are more than that. Communication ends for
+    /// all at once, and makes nobody start late.
     pub fn largest(&self, ranks: f64) -> Option<(StallCause, f64)> {
-        let own: f64 = Cause::ALL.iter().map(|cause| self.share(StallCause::own(*cause))).sum();
+        let late = Cause::ALL.iter().filter(|cause| **cause != Cause::Communication);
+        let own: f64 = late.map(|cause| self.share(StallCause::own(*cause))).sum();
         let uneven = self.share(StallCause::peer(Cause::Compute)) > 1.01 * own * (ranks - 1.0);
         let together = Cause::ALL.iter().filter(|cause| uneven || **cause != Cause::Compute);
         let together = together.map(|cause| {

@@ -1,7 +1,7 @@
 //! Outcomes made by hand, for the tests of the report.
 
 use super::*;
-use crate::scenario::cluster::{Intra, IntraKind};
+use crate::scenario::cluster::{Intra, IntraKind, Tree};
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::*;
 
@@ -37,10 +37,12 @@ pub(super) fn scenario() -> Scenario {
         queue: QueueKind::Bounded,
         prefill: 0,
         copies_per_node: 1,
+        copies_each: vec![],
         loader_per_copy: false,
         pipeline: None,
         sync: None,
         step: StepTime { fixed: 0.02, per_sample: 0.0, floor: 0.0, jitter: None },
+        peak: None,
         device: Device::Accelerator,
         launch: None,
         catalogue: None,
@@ -64,7 +66,12 @@ pub(super) fn scenario() -> Scenario {
         gpu_memory: f64::INFINITY,
         memory: f64::INFINITY,
         pcie: f64::INFINITY,
-        intra: Intra { kind: IntraKind::Shared, bandwidth: f64::INFINITY, latency: 0.0 },
+        intra: Intra {
+            kind: IntraKind::Shared,
+            bandwidth: f64::INFINITY,
+            latency: 0.0,
+            tree: Tree::NONE,
+        },
         nics: 1,
         page_cache: None,
     };
@@ -75,6 +82,7 @@ pub(super) fn scenario() -> Scenario {
             nodes: 2,
             share_nodes: false,
             node,
+            groups: vec![],
             nic: f64::INFINITY,
             storage_nic: None,
             racks: None,

@@ -287,7 +287,8 @@ pub struct ResourceOutcome {
     pub name: String,
     /// How many of them.
     pub count: u32,
-    /// Capacity of one [unit/s; cores for `cores`]; infinite ones are not reported.
+    /// Capacity of one [unit/s; cores for `cores`], of the first where nodes differ; infinite ones are not
+    /// reported.
     pub capacity: f64,
     /// Unit of the capacity: `B/s`, `1/s`, `cores`.
     pub unit: &'static str,

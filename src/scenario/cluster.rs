@@ -1,36 +1,44 @@
 //! The machines.
 
 mod gpu;
+mod groups;
+mod intra;
 mod smt;
 
 use super::check::Check;
 use super::document::NodeId;
-use super::field::{Field, List};
+use super::field::{Field, List, Named};
 use super::number::{Amount, Count, Factor, Positive};
 use crate::catalogue::Gpu;
 use crate::law::CachePolicy;
 use crate::profile::Profile;
 use crate::units::{Bandwidth, Size, Time};
 use gpu::GpuName;
+use groups::GroupSettings;
+use intra::IntraSettings;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use smt::SmtSettings;
 
+pub use groups::Group;
+pub use intra::{Intra, IntraKind, Tree};
 pub use smt::Smt;
 
 /// Most threads of all cores whose speed depends on how many there are.
 const MOST_THREADS: u64 = 100_000_000;
 
-/// Identical nodes on one switch.
+/// Nodes on one switch, or in racks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
-    /// Number of nodes.
+    /// Number of nodes, of all kinds.
     pub nodes: u32,
     /// Whether all job copies are on the same nodes, from the first on; if not, each has its own.
     pub share_nodes: bool,
-    /// What each is made of.
+    /// What the first ones are made of: all but those of groups.
     pub node: Node,
-    /// Bandwidth of each NIC in each direction [B/s]; infinite where not given.
+    /// Nodes of other kinds, which come after those.
+    pub groups: Vec<Group>,
+    /// Bandwidth of each NIC of these in each direction [B/s]; infinite where not given.
     pub nic: f64,
     /// NIC bandwidth of a network for storage alone [B/s]; `None`: storage and collectives share a node's
     /// first NIC.
@@ -110,29 +118,6 @@ pub struct PageCache {
     pub bandwidth: f64,
 }
 
-/// Link between the GPUs of a node.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Intra {
-    /// What is like that.
-    pub kind: IntraKind,
-    /// Bandwidth [B/s]; infinite where not given.
-    pub bandwidth: f64,
-    /// Latency [s].
-    pub latency: f64,
-}
-
-/// How the GPUs of a node are connected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum IntraKind {
-    /// All share one link: PCIe below one root.
-    Shared,
-    /// Each has a port of this bandwidth in each direction: NVSwitch.
-    Switch,
-    /// Each has a link of this bandwidth to the next one, and one back: NVLink without a switch.
-    Ring,
-}
-
 /// How threads get cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -148,13 +133,16 @@ pub enum Scheduling {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClusterSettings {
-    /// Number of nodes.
+    /// Number of nodes like `node`.
     #[schemars(required)]
     nodes: Field<Count<1, 1_000_000>>,
     /// Put all job copies on the same nodes, from the first on (default: false, each has its own).
     share_nodes: Field<bool>,
     /// What each is made of (default: as the profile says).
     node: Field<NodeSettings>,
+    /// Further nodes, by names of their kinds: `[cluster.group.old]` with `nodes = 2` and what of `node` differs
+    /// (default: none).
+    group: Field<Named<GroupSettings>>,
     /// What connects them (default: infinitely fast).
     network: Field<NetworkSettings>,
 }
@@ -210,19 +198,6 @@ struct PageCacheSettings {
     bandwidth: Field<Positive<Bandwidth>>,
 }
 
-/// Link between the GPUs of a node.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct IntraSettings {
-    /// For gradients, "shared": one link for all GPUs; "switch": each has a port of this bandwidth in each
-    /// direction; "ring": each has such a link to the next (default: "shared", as activations always do).
-    kind: Field<IntraKind>,
-    /// Bandwidth (default: infinite).
-    bandwidth: Field<Positive<Bandwidth>>,
-    /// Latency (default: 0 s).
-    latency: Field<Amount<Time>>,
-}
-
 /// What connects the nodes with each other and with the storage.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -267,18 +242,25 @@ impl ClusterSettings {
         if needed {
             check.required(at, &self.node, "node", remedy);
         }
+        let none = NodeSettings::default();
+        let base = self.node.get().unwrap_or(&none);
         let node: Option<Node> = match self.node.given() {
             Some((at, node)) => node.resolve(check, at),
             None if needed || self.node.is_written() => None,
-            None => NodeSettings::default().resolve(check, at),
+            None => base.resolve(check, at),
         };
-        self.check_threads(check, node.as_ref());
         let network = self.network.get();
+        let nic = network.map_or(f64::INFINITY, |network| or_infinite(&network.nic));
+        let groups = groups::resolve(&self.group, check, base, nic);
+        let (node, groups) = (node?, groups?);
+        self.check_threads(check, nodes, &node, &groups);
+        let of_groups = groups.iter().map(|group| group.nodes).sum::<u32>();
         Some(Cluster {
-            nodes: nodes?.small(),
+            nodes: nodes?.small() + of_groups,
             share_nodes: self.share_nodes(),
-            node: node?,
-            nic: network.map_or(f64::INFINITY, |network| or_infinite(&network.nic)),
+            node,
+            groups,
+            nic,
             storage_nic: network.and_then(|network| network.storage_nic.get()).map(|nic| nic.0),
             racks: match network.and_then(|network| network.racks.given()) {
                 Some((at, racks)) => Some(racks.resolve(check, at)?),
@@ -289,10 +271,19 @@ impl ClusterSettings {
     }
 
     /// What cores get done is kept for each number of threads on each node.
-    fn check_threads(&self, check: Check<'_>, node: Option<&Node>) {
-        let (Some((at, nodes)), Some(node)) = (self.nodes(), node) else { return };
-        let all = nodes.saturating_mul(u64::from(node.most_threads()));
-        if node.most_threads() > 1 && all > MOST_THREADS {
+    fn check_threads(
+        &self,
+        check: Check<'_>,
+        nodes: Option<&Count<1, 1_000_000>>,
+        node: &Node,
+        groups: &[Group],
+    ) {
+        let (Some(at), Some(nodes)) = (self.nodes.at, nodes) else { return };
+        let of_groups = groups.iter().map(|group| (u64::from(group.nodes), &group.node));
+        let all = of_groups.chain([(nodes.0, node)]).filter(|(_, node)| node.most_threads() > 1);
+        let all = all.map(|(nodes, node)| nodes.saturating_mul(node.most_threads().into()));
+        let all = all.fold(0, u64::saturating_add);
+        if all > MOST_THREADS {
             let what = format!("the cores of all nodes run {all} threads, which slow each other");
             let remedy = format!("write fewer nodes or cores: at most {MOST_THREADS} threads");
             check.wrong(at, what, remedy);
@@ -306,20 +297,46 @@ impl ClusterSettings {
 
     /// Where a page cache is written, if one is.
     pub(super) fn page_cache(&self) -> Option<NodeId> {
-        self.node.get()?.page_cache.at
+        let first = self.node.get().and_then(|node| node.page_cache.at);
+        first.or_else(|| self.groups().find_map(GroupSettings::page_cache))
     }
 
-    /// The number of nodes, where it is written.
+    /// The number of all nodes, and where that of the first ones is written.
     pub(super) fn nodes(&self) -> Option<(NodeId, u64)> {
-        self.nodes.given().map(|(at, nodes)| (at, nodes.0))
+        let of_groups = self.groups().map(GroupSettings::nodes).fold(0, u64::saturating_add);
+        self.nodes.given().map(|(at, nodes)| (at, nodes.0.saturating_add(of_groups)))
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &GroupSettings> {
+        let groups = self.group.get().map_or(&[][..], |groups| &groups.0);
+        groups.iter().filter_map(|(_, group)| group.get())
     }
 }
 
 impl NodeSettings {
+    /// These keys, and those of `base` where they are not written.
+    fn over(&self, base: &NodeSettings) -> NodeSettings {
+        NodeSettings {
+            cores: self.cores.or(&base.cores),
+            core_speed: self.core_speed.or(&base.core_speed),
+            smt: self.smt.or(&base.smt),
+            scheduling: self.scheduling.or(&base.scheduling),
+            gpus: self.gpus.or(&base.gpus),
+            gpu_speed: self.gpu_speed.or(&base.gpu_speed),
+            gpu: self.gpu.or(&base.gpu),
+            gpu_memory: self.gpu_memory.or(&base.gpu_memory),
+            memory: self.memory.or(&base.memory),
+            memory_bandwidth: self.memory_bandwidth.or(&base.memory_bandwidth),
+            pcie: self.pcie.or(&base.pcie),
+            intra: both(&self.intra, &base.intra, IntraSettings::over),
+            nics: self.nics.or(&base.nics),
+            page_cache: both(&self.page_cache, &base.page_cache, PageCacheSettings::over),
+        }
+    }
+
     fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Node> {
         let cores = self.cores(check, at)?;
         let scheduling = self.scheduling.get().copied().unwrap_or(Scheduling::Shared);
-        let intra = self.intra.get();
         Some(Node {
             cores,
             core_speed: self.core_speed(check, cores, scheduling),
@@ -336,12 +353,9 @@ impl NodeSettings {
             memory_bandwidth: or_infinite(&self.memory_bandwidth),
             pcie: or_infinite(&self.pcie),
             nics: self.nics.get().map_or(1, |nics| nics.small()),
-            intra: Intra {
-                kind: intra
-                    .and_then(|intra| intra.kind.get())
-                    .map_or(IntraKind::Shared, |kind| *kind),
-                bandwidth: intra.map_or(f64::INFINITY, |intra| or_infinite(&intra.bandwidth)),
-                latency: intra.map_or(0.0, |intra| or_zero(&intra.latency)),
+            intra: match self.intra.given() {
+                Some((at, intra)) => intra.resolve(check, at)?,
+                None => IntraSettings::default().resolve(check, at)?,
             },
             page_cache: match self.page_cache.given() {
                 Some((at, cache)) => Some(cache.resolve(check, at, &self.memory)?),
@@ -351,7 +365,23 @@ impl NodeSettings {
     }
 }
 
+/// What is written in both places, by `over`; what is written in one, as it is.
+fn both<T: Clone>(own: &Field<T>, base: &Field<T>, over: fn(&T, &T) -> T) -> Field<T> {
+    match (own.given(), base.get()) {
+        (Some((at, own)), Some(base)) => Field { at: Some(at), value: Some(over(own, base)) },
+        _ => own.or(base),
+    }
+}
+
 impl PageCacheSettings {
+    fn over(&self, base: &PageCacheSettings) -> PageCacheSettings {
+        PageCacheSettings {
+            capacity: self.capacity.or(&base.capacity),
+            policy: self.policy.or(&base.policy),
+            bandwidth: self.bandwidth.or(&base.bandwidth),
+        }
+    }
+
     fn resolve(
         &self,
         check: Check<'_>,

@@ -1,6 +1,7 @@
 //! A quantity that may vary.
 
 mod empirical;
+pub(super) mod jitter;
 pub(super) mod or_table;
 pub(super) mod settings;
 

@@ -37,6 +37,14 @@ impl<T> Field<T> {
         Some((self.at?, self.value.as_ref()?))
     }
 
+    /// This, or `other` where it is not written.
+    pub(super) fn or(&self, other: &Self) -> Self
+    where
+        T: Clone,
+    {
+        if self.is_written() { self.clone() } else { other.clone() }
+    }
+
     /// Whether the key is written at all.
     pub(super) fn is_written(&self) -> bool {
         self.at.is_some()

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod convert;
+mod copies;
 mod cpu;
 mod decoded;
 mod device_memory;
@@ -26,6 +27,7 @@ mod staging;
 pub(super) mod workflow;
 
 use super::{Distribution, StageGraph, Stop, Sync};
+use crate::catalogue::Precision;
 use crate::device_memory::Footprint;
 use crate::law::StepLaw;
 
@@ -79,8 +81,10 @@ pub struct Job {
     pub queue: QueueKind,
     /// Samples in the last buffer at the start; at most its capacity.
     pub prefill: u64,
-    /// Model copies on each node.
+    /// Model copies on each node; where nodes differ, the most on any.
     pub copies_per_node: u32,
+    /// Model copies on one node of a job copy after the other; empty where all have as many.
+    pub copies_each: Vec<u32>,
     /// Whether each model copy has a loader and a queue of its own; otherwise all on a node share one.
     pub loader_per_copy: bool,
     /// Split of the model over stages, if any.
@@ -89,6 +93,8 @@ pub struct Job {
     pub sync: Option<Sync>,
     /// Time of one step of one model copy, forward, backward and update.
     pub step: StepTime,
+    /// In which floats GPUs compute, if that was found from the peak of the cluster's first ones.
+    pub peak: Option<Precision>,
     /// What the steps run on.
     pub device: Device,
     /// What the trainers need of the cores beside that, if anything.

@@ -4,6 +4,7 @@ use super::check::Check;
 use super::cluster::ClusterSettings;
 use super::document::{NodeId, ROOT};
 use super::field::{Field, Named};
+use super::job::settings::JobSettings;
 use super::run::MOST_STEPS;
 use super::settings::{ScenarioSettings, entries};
 use super::tiers::Parts;
@@ -58,6 +59,24 @@ impl ScenarioSettings {
                 return;
             }
         }
+    }
+
+    /// The node that the first copy of each job begins on.
+    pub(super) fn first_nodes(&self) -> Vec<u32> {
+        let shared = self.cluster.get().is_some_and(ClusterSettings::share_nodes);
+        let used = |field: &Field<JobSettings>| {
+            let count = |field: Option<u64>| field.unwrap_or(1);
+            let job = field.get();
+            let copies = count(job.and_then(|job| job.copies.get()).map(|copies| copies.0));
+            let nodes = count(job.and_then(|job| job.nodes.get()).map(|nodes| nodes.0));
+            if shared { 0 } else { copies * nodes }
+        };
+        let firsts = entries(&self.job).iter().scan(0_u64, |next, field| {
+            let first = *next;
+            *next = next.saturating_add(used(field));
+            Some(u32::try_from(first).unwrap_or(u32::MAX))
+        });
+        firsts.collect()
     }
 
     /// Names are fit to be shown, and tell things of one sort apart.
@@ -193,7 +212,7 @@ fn steps_of(run: Option<&Run>, job: &Job, dataset: Option<&Dataset>) -> f64 {
                 BatchInterval::Every(steps) => steps,
                 BatchInterval::Adaptive { max, .. } => max as f64,
             };
-            let models = f64::from(job.nodes) * f64::from(job.copies_per_node);
+            let models = f64::from(job.ranks());
             epochs * dataset.samples as f64 / (job.batch as f64 * models) * interval
         }
         (Some(Stop::Duration(duration)), _) => {

@@ -34,7 +34,9 @@ mod tests;
 mod tiers;
 mod value;
 
-pub use cluster::{Cluster, Intra, IntraKind, Node, PageCache, Racks, Scheduling, Smt};
+pub use cluster::{
+    Cluster, Group, Intra, IntraKind, Node, PageCache, Racks, Scheduling, Smt, Tree,
+};
 pub use dataset::{Dataset, Image, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use fault::{Fault, Faulty, FaultyLink};

@@ -154,6 +154,7 @@ impl ScenarioSettings {
             .collect();
         let around = Around {
             cluster: cluster.as_ref(),
+            first_node: 0,
             storage_names: &storage_names,
             storage: &storage,
             dataset_names: &dataset_names,
@@ -163,7 +164,11 @@ impl ScenarioSettings {
         };
         let jobs: Vec<_> = entries(&self.job)
             .iter()
-            .map(|field| field.given().and_then(|(at, job)| job.resolve(check, at, around)))
+            .zip(self.first_nodes())
+            .map(|(field, first_node)| {
+                let (at, job) = field.given()?;
+                job.resolve(check, at, Around { first_node, ..around })
+            })
             .collect();
         let background = self.background(check, &storage_names, &storage);
         let faults = self.faults(check, cluster.as_ref(), &storage_names, &storage);

@@ -5,6 +5,7 @@ mod allreduce;
 mod cpu;
 mod gradients;
 mod measured;
+mod named;
 mod reduce_broadcast;
 mod sent;
 mod transport;
@@ -111,9 +112,10 @@ impl Reduction {
                 crate::collective::choose(library, operation, bytes, fabric)
             }
             Reduction::By { algorithm, levels: (inner, outer), chunk } => {
-                // As Horovod and NCCL do: each part goes across by the ranks that have it.
-                let rooted = operation.has_root();
-                let across = if rooted { Across::Leaders } else { Across::SameIndex };
+                // As Horovod and NCCL do: each part goes across by the ranks that have it; from a root, or where
+                // nodes differ, by one of each.
+                let alike = fabric.is_even() && !operation.has_root();
+                let across = if alike { Across::SameIndex } else { Across::Leaders };
                 let levels = (inner, outer, across);
                 let levels = (algorithm == Algorithm::Hierarchical).then_some(levels);
                 Choice { algorithm, levels, chunk, protocol: None, seconds: None }

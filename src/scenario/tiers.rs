@@ -40,7 +40,7 @@ impl ScenarioSettings {
         let Some(table) = check.find(&["storage", &storage.name]) else { return };
         let at = check.inside(table);
         let (staged, caches) = (parts.staged(index), parts.caches(index));
-        let of_node = parts.cluster.map(|cluster| cluster.node.memory);
+        let of_node = parts.cluster.map(|cluster| cluster.weakest(0..cluster.nodes).node.memory);
         let of_node = of_node.filter(|_| matches!(storage.kind, StorageKind::Memory { .. }));
         match tier.capacity.or(of_node) {
             None if staged > 0.0 && !storage.kind.is_remote() => {

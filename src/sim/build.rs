@@ -11,6 +11,7 @@
 //!   is copied there before,
 //! - `sync`: what model copies do with their gradients,
 //! - `recovery`: what it has against failures; `fault`: what faults slow,
+//! - `sync`: what model copies do with their gradients; `ports`: the links between them,
 //! - `background`: loads that are not ours.
 
 mod background;
@@ -23,6 +24,7 @@ mod medium;
 mod mount;
 mod node;
 mod pieces;
+mod ports;
 mod recovery;
 mod staging;
 mod sync;
@@ -36,7 +38,7 @@ use crate::cache::Cache;
 use crate::engine::{Calendar, Time};
 use crate::fluid::{Demand, GroupId, LinkId, Network, Use};
 use crate::random::Streams;
-use crate::scenario::Scenario;
+use crate::scenario::{Node, Scenario};
 
 use super::arm::Arm;
 use super::background::{Endless, Load};
@@ -248,6 +250,11 @@ impl<'s, 'c> Builder<'s, 'c> {
         }
     }
 
+    /// What the node being built is made of.
+    fn here(&self) -> &'s Node {
+        self.scenario.cluster.node_at(self.node)
+    }
+
     /// A delay that will be used many times.
     fn recurring(&mut self, seconds: f64) -> Delay {
         self.lanes.recurring(self.calendar, seconds)
@@ -277,8 +284,9 @@ impl<'s, 'c> Builder<'s, 'c> {
             self.resources.push(Resource { name, unit, capacity, members, nodes });
             self.resources.len() - 1
         });
-        self.resources[index].members.push(member);
-        self.resources[index].nodes.push(self.node);
+        let resource = &mut self.resources[index];
+        resource.members.push((member, capacity / resource.capacity));
+        resource.nodes.push(self.node);
     }
 
     /// A track of `process` on the timeline, where one is recorded.

@@ -117,7 +117,7 @@ impl World<'_> {
 
     fn resource(&mut self, now: Time, resource: Resource) -> ResourceOutcome {
         let elapsed = now.seconds().max(f64::MIN_POSITIVE);
-        let mut use_of = |member: &Member| match member {
+        let mut use_of = |(member, relative): &(Member, f64)| match member {
             Member::Link(link) => self.network.usage(now, *link),
             Member::Limiter(limiter) => self.limiters[*limiter as usize].usage(),
             Member::Arm(arm) => self.arms[*arm as usize].usage(now),
@@ -126,21 +126,27 @@ impl World<'_> {
                 let queue = &mut self.stations[*station as usize].queue;
                 let busy = queue.busy_seconds(now);
                 // A server serves its part of the capacity while it is busy.
-                let served = busy * resource.capacity / f64::from(queue.servers());
+                let served = busy * resource.capacity * relative / f64::from(queue.servers());
                 LinkUse { busy, served, flow_seconds: queue.present_seconds(now) }
             }
         };
         let uses: Vec<LinkUse> = resource.members.iter().map(&mut use_of).collect();
         let count = uses.len().max(1) as f64;
         let utilisation = |served: f64| served / (resource.capacity * elapsed);
+        // As much as one with the first's capacity would have served.
+        let shares: Vec<f64> = uses
+            .iter()
+            .zip(&resource.members)
+            .map(|(u, (_, relative))| u.served / relative)
+            .collect();
         let served: f64 = uses.iter().map(|u| u.served).sum();
         ResourceOutcome {
             name: resource.name,
             count: uses.len() as u32,
             capacity: resource.capacity,
             unit: resource.unit,
-            utilisation: utilisation(served / count),
-            utilisation_max: utilisation(uses.iter().map(|u| u.served).fold(0.0, f64::max)),
+            utilisation: utilisation(shares.iter().sum::<f64>() / count),
+            utilisation_max: utilisation(shares.iter().copied().fold(0.0, f64::max)),
             mean_flows: uses.iter().map(|u| u.flow_seconds).sum::<f64>() / count / elapsed,
             served,
         }

@@ -18,8 +18,9 @@ impl World<'_> {
     /// Worker `w` needs the GPU of its item for so long for each sample; true if for no time.
     pub(super) fn begin_kernel(&mut self, clock: &mut Clock, w: u32, per_sample: f64) -> bool {
         let worker = &self.workers[w as usize];
-        let gpus = &self.loaders[worker.loader as usize].gpus;
-        let seconds = per_sample * f64::from(worker.item.samples);
+        let loader = &self.loaders[worker.loader as usize];
+        let gpus = &loader.gpus;
+        let seconds = per_sample * loader.slowness * f64::from(worker.item.samples);
         if gpus.is_empty() || seconds <= 0.0 {
             return true;
         }

@@ -185,6 +185,10 @@ impl World<'_> {
         if !job.smaller.is_empty() {
             delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
         }
+        let slowness = self.loaders[device.loader as usize].slowness;
+        if slowness != 1.0 {
+            delay = Delay::once(delay.span.seconds() * slowness);
+        }
         if let Some(sync) = &job.sync {
             delay = Delay::once(delay.span.seconds() * sync.share(device.piece as usize));
         }

@@ -143,6 +143,8 @@ pub(super) struct LoaderRun {
     pub(super) rests: bool,
     /// The node's page cache, if the loader reads through one.
     pub(super) cached: Option<Box<CacheUse>>,
+    /// How much longer than on the cluster's first nodes its accelerators take.
+    pub(super) slowness: f64,
     /// Tiers that its reads pass, if any.
     pub(super) tiers: Option<Box<Tiers>>,
     /// Decoded samples that its node keeps, if it does.
@@ -193,8 +195,10 @@ impl LoaderRun {
 pub(super) struct Resource {
     pub(super) name: String,
     pub(super) unit: &'static str,
+    /// Of the first.
     pub(super) capacity: f64,
-    pub(super) members: Vec<Member>,
+    /// Each, with its capacity relative to that of the first.
+    pub(super) members: Vec<(Member, f64)>,
     /// Of each the node that it is on, or the rack, where it is on one.
     pub(super) nodes: Vec<u32>,
 }

@@ -141,6 +141,6 @@ fn compute(scenario: &Scenario, job: &Job) -> f64 {
         Device::Accelerator => scenario.cluster.node.gpu_speed,
         Device::Cpu { .. } => 1.0,
     };
-    let models = f64::from(job.copies_per_node * job.nodes);
+    let models = f64::from(job.ranks());
     models * batch * speed / job.step.seconds(batch)
 }

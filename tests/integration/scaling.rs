@@ -38,6 +38,27 @@ fn transports_fitted_on_two_models_of_one_gpu_predict_another_gpu() {
     }
     let others = mean(&compared, |one| held_out(one) && !one.result.cluster.starts_with("azure"));
     assert!(others <= 0.10, "{others}");
+    // TensorFlow's DGX-1, DLPerf, NVIDIA's MXNet, Horovod on 512 GPUs and Goyal: one constant a cluster at most.
+    let named = ["tensorflow-dgx1-", "dlperf-", "mxnet-", "horovod-512-", "goyal-"];
+    let named = mean(&compared, |one| {
+        held_out(one) && named.iter().any(|name| one.result.series.starts_with(name))
+    });
+    assert!(named <= 0.08, "{named}");
+    let horovod = mean(&compared, |one| {
+        held_out(one) && one.result.cluster == "horovod" && one.result.transport.starts_with("nccl")
+    });
+    assert!(horovod <= 0.16, "{horovod}");
+    // NCCL 1 on a DGX-1: what joins its two fours, fitted on all eight GPUs, does not slow four.
+    let dgx = |one: &Compared<'_>| {
+        held_out(one)
+            && one.result.cluster == "dgx1-p100-nccl1"
+            && one.result.series.contains("synthetic")
+    };
+    let error = mean(&compared, dgx);
+    assert!(error <= 0.10, "{error}");
+    let four =
+        mean(&compared, |one| dgx(one) && one.result.model == "vgg16" && one.result.gpus < 8);
+    assert!(four <= 0.06, "{four}");
 }
 
 #[test]

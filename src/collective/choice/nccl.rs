@@ -201,7 +201,7 @@ impl Model<'_> {
     fn choice(&self, bytes: u64, seconds: f64) -> Choice {
         let many = self.fabric.nodes() > 1;
         let grouped = many && self.fabric.ranks_per_node > 1;
-        let equal = self.fabric.ranks.is_multiple_of(self.fabric.ranks_per_node.max(1));
+        let equal = self.fabric.is_even();
         let tree = Algorithm::DoubleBinaryTree;
         let (algorithm, levels) = match self.way {
             Way::Ring => (Algorithm::Ring, None),

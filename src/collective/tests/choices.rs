@@ -11,6 +11,7 @@ fn on(ranks: u32, ranks_per_node: u32) -> Fabric {
     Fabric {
         ranks,
         ranks_per_node,
+        unequal: vec![],
         intra: 230e9,
         inter: 92e9,
         nvlink: true,
@@ -127,7 +128,7 @@ fn nccl_lets_the_switch_reduce_long_buffers() {
     assert_eq!(nccl(Operation::Allreduce, 256 * MIB, &fabric).algorithm, Algorithm::InSwitch);
     assert_ne!(nccl(Operation::Allreduce, KIB, &fabric).algorithm, Algorithm::InSwitch);
     assert_eq!(nccl(Operation::Broadcast, 256 * MIB, &fabric).algorithm, Algorithm::Ring);
-    let none = Fabric { in_switch: false, ..fabric };
+    let none = Fabric { in_switch: false, ..fabric.clone() };
     assert_eq!(nccl(Operation::Allreduce, 256 * MIB, &none).algorithm, Algorithm::Ring);
     let nodes = Fabric { ranks: 16, inter: 300e9, intra: 300e9, ..fabric };
     let levels = nccl(Operation::Allreduce, 256 * MIB, &nodes).levels;
@@ -141,17 +142,17 @@ fn what_nccl_knows_of_the_fabric_moves_its_times() {
     let seconds = |fabric: &Fabric, bytes| {
         nccl(Operation::Allreduce, bytes, fabric).seconds.expect("a model")
     };
-    let slow_net = Fabric { inter: 10e9, ..base };
-    let slow_node = Fabric { intra: 10e9, ..base };
+    let slow_net = Fabric { inter: 10e9, ..base.clone() };
+    let slow_node = Fabric { intra: 10e9, ..base.clone() };
     assert!(seconds(&slow_net, 64 * MIB) > 2.0 * seconds(&base, 64 * MIB));
     assert!(seconds(&slow_node, 64 * MIB) > 2.0 * seconds(&base, 64 * MIB));
-    let pcie = Fabric { nvlink: false, ..base };
+    let pcie = Fabric { nvlink: false, ..base.clone() };
     assert!(seconds(&pcie, KIB) > seconds(&base, KIB));
-    let volta = Fabric { generation: Generation::Volta, ..base };
+    let volta = Fabric { generation: Generation::Volta, ..base.clone() };
     assert!(seconds(&volta, 512 * MIB) > seconds(&base, 512 * MIB));
-    let few = Fabric { channels: 1, ..base };
+    let few = Fabric { channels: 1, ..base.clone() };
     assert!(seconds(&few, MIB) > seconds(&base, MIB));
-    let spread = Fabric { ranks_per_node: 1, ..base };
+    let spread = Fabric { ranks_per_node: 1, ..base.clone() };
     assert!(seconds(&spread, KIB) != seconds(&base, KIB));
 }
 

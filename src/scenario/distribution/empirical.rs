@@ -20,7 +20,7 @@ const MOST: usize = 10;
 /// Values from a file, each as likely.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct EmpiricalSettings {
+pub(in crate::scenario) struct EmpiricalSettings {
     /// File with one value per line, looked up beside the scenario: a number in SI units (`784`), a
     /// quantity (`784 B`), or a number and a unit in two columns (`784,B`). Empty lines, comments
     /// (`#`) and a line of headings are passed over.

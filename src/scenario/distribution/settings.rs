@@ -156,17 +156,17 @@ fn mean_remedy<D: Dimension>() -> String {
     format!("write `mean = \"{}\"`", D::EXAMPLE)
 }
 
-fn gamma(mean: f64, cv: f64) -> Option<Distribution> {
+pub(super) fn gamma(mean: f64, cv: f64) -> Option<Distribution> {
     Some(Distribution::Gamma { shape: 1.0 / (cv * cv), scale: mean * cv * cv })
 }
 
-fn lognormal(mean: f64, cv: f64) -> Distribution {
+pub(super) fn lognormal(mean: f64, cv: f64) -> Distribution {
     let variance = (cv * cv).ln_1p();
     Distribution::Lognormal { mu: mean.ln() - variance / 2.0, sigma: variance.sqrt() }
 }
 
 /// A coefficient of variation that a sampler can stand.
-fn spread(check: Check<'_>, table: NodeId, cv: &Field<Factor>) -> Option<f64> {
+pub(super) fn spread(check: Check<'_>, table: NodeId, cv: &Field<Factor>) -> Option<f64> {
     check.required(table, cv, "cv", "write `cv = 0.5`: standard deviation divided by mean");
     let (at, cv) = cv.given()?;
     if !(1e-3..=100.0).contains(&cv.0) {
@@ -225,18 +225,28 @@ impl<D: Dimension> Pareto<D> {
             "write `min` or `mean`",
         );
         let shape = check.required(at, &self.shape, "shape", "write `shape = 2.5`")?.0;
-        if shape <= 1.01 {
-            let at = self.shape.at.unwrap_or(at);
-            let what = format!("with the shape {shape} the mean is infinite, or nearly so");
-            check.wrong(at, what, "write a shape above 1.01");
-            return None;
-        }
-        let scale = match by? {
-            0 => self.min.get()?.0,
-            _ => self.mean.get()?.0 * (shape - 1.0) / shape,
+        let scale = |shape: f64| match by {
+            Some(0) => self.min.get().map(|min| min.0),
+            Some(_) => self.mean.get().map(|mean| mean.0 * (shape - 1.0) / shape),
+            None => None,
         };
-        Some(Distribution::Pareto { scale, shape })
+        pareto(check, self.shape.at.unwrap_or(at), shape, scale)
     }
+}
+
+/// A Pareto distribution whose `shape`, written at node `at`, leaves it a mean; its least value by shape.
+pub(super) fn pareto(
+    check: Check<'_>,
+    at: NodeId,
+    shape: f64,
+    scale: impl Fn(f64) -> Option<f64>,
+) -> Option<Distribution> {
+    if shape <= 1.01 {
+        let what = format!("with the shape {shape} the mean is infinite, or nearly so");
+        check.wrong(at, what, "write a shape above 1.01");
+        return None;
+    }
+    Some(Distribution::Pareto { scale: scale(shape)?, shape })
 }
 
 impl<D: Dimension> JsonSchema for Varying<D> {
@@ -251,45 +261,5 @@ impl<D: Dimension> JsonSchema for Varying<D> {
             "description": format!("{}, the same every time or drawn", D::WHAT),
             "anyOf": [constant, kinds],
         })
-    }
-}
-
-/// A factor with mean 1 and this spread.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(in crate::scenario) enum Jitter {
-    /// Lognormal factor with mean 1.
-    Lognormal(Spread),
-    /// Gamma factor with mean 1.
-    Gamma(Spread),
-}
-
-/// How far a factor strays from 1.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::scenario) struct Spread {
-    /// Standard deviation divided by mean.
-    #[schemars(required)]
-    cv: Field<Factor>,
-}
-
-/// A lognormal factor with mean 1 and this standard deviation; none where that is too small to
-/// matter.
-pub(in crate::scenario) fn factor(cv: f64) -> Option<Distribution> {
-    (cv >= 1e-3).then(|| lognormal(1.0, cv.min(100.0)))
-}
-
-impl Jitter {
-    /// The checked distribution of the factor at node `at`.
-    pub(in crate::scenario) fn resolve(
-        &self,
-        check: Check<'_>,
-        at: NodeId,
-    ) -> Option<Distribution> {
-        let at = check.inside(at);
-        match self {
-            Self::Lognormal(kind) => Some(lognormal(1.0, spread(check, at, &kind.cv)?)),
-            Self::Gamma(kind) => gamma(1.0, spread(check, at, &kind.cv)?),
-        }
     }
 }

@@ -54,9 +54,7 @@ impl Accuracy {
     #[must_use]
     pub fn batch_of(&self, job: &Job) -> u64 {
         match self.batch {
-            CountedBatch::Global => {
-                job.batch * u64::from(job.copies_per_node) * u64::from(job.nodes)
-            }
+            CountedBatch::Global => job.batch * u64::from(job.ranks()),
             CountedBatch::ModelCopy => job.batch,
         }
     }

@@ -33,7 +33,7 @@ impl Scenario {
     /// How far each copy of `job` goes.
     #[must_use]
     pub fn goal(&self, job: &Job) -> Goal {
-        let models = job.copies_per_node as u64 * job.nodes as u64;
+        let models = u64::from(job.ranks());
         let predictable = match job.batch_interval {
             BatchInterval::Every(k) if job.queue == QueueKind::Bounded => Some(k),
             _ => None,

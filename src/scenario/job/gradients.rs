@@ -12,21 +12,16 @@ use crate::scenario::{Cluster, IntraKind};
 const MOST_MESSAGES: f64 = 2e8;
 
 impl Job {
-    /// Model copies of a job copy, which add their gradients up.
-    #[must_use]
-    pub fn ranks(&self) -> u32 {
-        self.nodes.saturating_mul(self.copies_per_node)
-    }
-
-    /// The ranks of a job copy as libraries see them.
+    /// The ranks of a job copy as libraries see them, on a cluster of equal nodes.
     #[must_use]
     pub fn fabric(&self, cluster: &Cluster) -> Fabric {
         Fabric {
             ranks: self.ranks(),
             ranks_per_node: self.copies_per_node,
-            intra: cluster.node.intra.bandwidth,
+            unequal: self.copies_each.clone(),
+            intra: cluster.node.intra.least(),
             inter: cluster.nic * f64::from(cluster.node.nics),
-            nvlink: cluster.node.intra.kind != IntraKind::Shared,
+            nvlink: matches!(cluster.node.intra.kind, IntraKind::Switch | IntraKind::Ring),
             in_switch: false,
             generation: Generation::Volta,
             channels: 1,

@@ -28,11 +28,10 @@ impl Job {
 }
 
 impl Scenario {
-    /// Bytes that the page cache of a node with `job` holds: what is written, or what the node's
+    /// Bytes that the page cache of a `node` with `job` holds: what is written, or what the node's
     /// memory leaves of that beside workers, buffers, and what is kept in memory as storage [B].
     #[must_use]
-    pub fn page_cache(&self, job: &Job) -> Option<f64> {
-        let node = &self.cluster.node;
+    pub fn page_cache(&self, job: &Job, node: &Node) -> Option<f64> {
         let capacity = node.page_cache.as_ref()?.capacity;
         let taken = if self.cluster.share_nodes {
             self.jobs.iter().fold(0.0, |sum, job| sum + self.taken(job) * f64::from(job.copies))

@@ -7,7 +7,7 @@ use crate::device_memory::Optimizer;
 use crate::law::StepLaw;
 use crate::profile::Fit;
 use crate::scenario::check::Check;
-use crate::scenario::distribution::settings::{Jitter, factor};
+use crate::scenario::distribution::jitter::{Jitter, factor};
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::names::choose;
@@ -40,7 +40,8 @@ pub(in crate::scenario) struct ModelSettings {
     /// What a GPU holds for it: `{ parameters = "102 MB", activations = "89 MB", workspace = "1 GB" }`
     /// (default: as the catalogue says).
     pub(super) memory: Field<MemorySettings>,
-    /// Factor drawn anew for each step and model copy, with mean 1 (default: as the profile says
+    /// Factor drawn anew for each step and model copy, with mean 1: the slowest sets the pace of all that
+    /// train together (default: as the profile says
     /// where it says the step time, otherwise none).
     jitter: Field<Jitter>,
     /// The model, of those that can be trained here, or that are known layer by layer (default: none, and
@@ -143,6 +144,8 @@ pub(in crate::scenario) struct ResolvedModel {
     pub(super) gradients: Vec<Gradient>,
     /// Whether the step time is the profile's.
     pub(super) measured: bool,
+    /// In which floats GPUs compute, if the step time is found from their peak.
+    pub(super) peak: Option<Precision>,
 }
 
 impl ModelSettings {
@@ -176,7 +179,8 @@ impl ModelSettings {
         let jitter = jitter.or(step.jitter.clone());
         let step = StepTime { jitter, ..step };
         let gradients = self.gradients();
-        Some(ResolvedModel { step, device, launch, catalogue, gradients, measured })
+        let peak = efficiency.map(|_| self.precision());
+        Some(ResolvedModel { step, device, launch, catalogue, gradients, measured, peak })
     }
 
     /// The catalogue's model, where it is one of that.

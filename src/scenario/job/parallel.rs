@@ -1,6 +1,7 @@
 //! How `[job.parallel]` is written.
 
 use super::Pipeline;
+use super::copies::CopiesSettings;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
@@ -22,8 +23,9 @@ pub(in crate::scenario) struct ParallelSettings {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct DataSettings {
-    /// Model copies on each node (default: 1).
-    pub(super) copies_per_node: Field<Count<1, 10_000>>,
+    /// Model copies on each node, or on one after the other: `[4, 4, 2]`, or as many as each has "gpus"
+    /// (default: 1).
+    pub(super) copies_per_node: Field<CopiesSettings>,
     /// Who has a loader and a queue: "per-node", for all its model copies, or "per-rank": each model
     /// copy has its own, with as many workers each (default: "per-node").
     pub(super) loaders: Field<Loaders>,
@@ -54,6 +56,12 @@ pub(in crate::scenario) struct PipelineSettings {
 }
 
 impl PipelineSettings {
+    /// How many stages.
+    pub(super) fn number(&self) -> u32 {
+        let shares = self.shares.get().map(|list| list.0.len() as u32);
+        self.stages.get().map(|stages| stages.small()).or(shares).unwrap_or(1).max(1)
+    }
+
     /// The checked split of the table at node `at`.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Pipeline> {
         let choices = [("stages", self.stages.at), ("shares", self.shares.at)];

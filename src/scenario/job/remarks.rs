@@ -74,7 +74,8 @@ impl Scenario {
     pub(in crate::scenario) fn small_page_caches(&self) -> Vec<String> {
         let one = |job: &Job| {
             let (dataset, storage) = (&self.datasets[job.dataset], &self.storage[job.reads_from()]);
-            let capacity = self.page_cache(job).filter(|_| storage.kind.passes_page_cache())?;
+            let capacity = self.page_cache(job, &self.cluster.node);
+            let capacity = capacity.filter(|_| storage.kind.passes_page_cache())?;
             let said = || too_small("cluster.node.page_cache", "request", dataset);
             (capacity < dataset.mean_page()).then(said)
         };

@@ -4,11 +4,11 @@ use super::interval::IntervalSettings;
 use super::pace::Way;
 use super::prefill::Prefill;
 use super::settings::{Around, JobSettings};
-use super::{BatchInterval, Device, Job, QueueKind};
+use super::{BatchInterval, Job, QueueKind};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::loader::settings::ResolvedLoader;
-use crate::scenario::{Cluster, Dataset, Node, StageGraph, StorageKind, Unit};
+use crate::scenario::{Cluster, Dataset, StageGraph, StorageKind, Unit};
 use crate::units::{Dimension, Time};
 
 /// Most ways of loaders to storage targets, loaders × targets × stripes, and to other nodes.
@@ -44,22 +44,26 @@ impl Rules<'_> {
         self.check_recovery(job);
         self.check_targets(job);
         self.check_peers(job);
-        if let Some(cluster) = self.around.cluster {
-            self.check_gpus(job, &cluster.node);
-            self.check_traffic(job, &cluster.node);
-            self.check_sync(job, cluster);
-            self.check_device_memory(job, &cluster.node);
+        let weakest = self.around.cluster.map(|cluster| cluster.weakest(self.nodes(job)));
+        if let (Some(cluster), Some(weakest)) = (self.around.cluster, &weakest) {
+            self.check_gpus(job, cluster);
+            self.check_traffic(job, &weakest.node);
+            self.check_sync(job, weakest);
+            self.check_device_memory(job, &weakest.node);
+            self.check_peaks(job, cluster);
         }
         if let Some(dataset) = self.around.datasets.get(job.dataset).and_then(Option::as_ref) {
             self.check_dataset(job, dataset);
             self.check_split(job, dataset);
             self.check_decoded(job, dataset);
-            if let Some(cluster) = self.around.cluster {
-                self.check_memory(job, dataset, &cluster.node);
-                self.check_staging(job, dataset, cluster);
-                self.check_transfer(job, dataset, cluster);
+            if let (Some(cluster), Some(weakest)) = (self.around.cluster, &weakest) {
+                self.check_memory(job, dataset, &weakest.node);
+                self.check_staging(job, dataset, weakest);
+                self.check_transfer(job, dataset, weakest);
                 self.check_decompression(dataset);
-                self.check_pace(job, dataset, cluster);
+                for kind in cluster.kinds(self.nodes(job)) {
+                    self.check_pace(job, dataset, &kind);
+                }
             }
         }
     }
@@ -257,32 +261,6 @@ impl Rules<'_> {
         }
         let at = self.check.blame(&[self.buffer_at(), self.settings.batch.at], self.at);
         self.check.wrong(at, what, "write fewer workers, a smaller batch, or larger files");
-    }
-
-    fn check_gpus(&self, job: &Job, node: &Node) {
-        if job.device != Device::Accelerator {
-            if job.kernel().is_some() {
-                let at = self.check.blame(&[self.settings.loader.at], self.at);
-                let what = "the loader decodes on a GPU, and this job trains on cores";
-                self.check.wrong(at, what, "leave out `loader.dali.gpu`, or `device.cpu`");
-            }
-            return;
-        }
-        let stages = job.pipeline.as_ref().map_or(1, |pipeline| pipeline.shares.len() as u64);
-        let copies = u64::from(job.copies_per_node);
-        let needed = copies * stages;
-        if needed > u64::from(node.gpus) {
-            let parallel = self.settings.parallel.get();
-            let pipeline = parallel.and_then(|parallel| parallel.pipeline.at);
-            let data = self.settings.data().map(|(at, _)| at);
-            let gpus = self.check.find(&["cluster", "node", "gpus"]);
-            let at = self.check.blame(&[data, pipeline, gpus], self.at);
-            let what = format!(
-                "{copies} model copies of {stages} stages need {needed} GPUs, and a node has {}",
-                node.gpus
-            );
-            self.check.wrong(at, what, "write fewer copies or stages, or more `cluster.node.gpus`");
-        }
     }
 
     fn check_dataset(&self, job: &Job, dataset: &Dataset) {

@@ -1,11 +1,12 @@
 //! How `[[job]]` is written.
 
 use super::accuracy::AccuracySettings;
+use super::copies::CopiesSettings;
 use super::cpu::InnerSettings;
 use super::decoded::DecodedSettings;
 use super::interval::IntervalSettings;
 use super::model::{ModelSettings, ResolvedModel};
-use super::parallel::{Loaders, ParallelSettings};
+use super::parallel::{Loaders, ParallelSettings, PipelineSettings};
 use super::prefill::Prefill;
 use super::recovery::{CheckpointSettings, FailureSettings};
 use super::rules::Rules;
@@ -25,6 +26,7 @@ use crate::scenario::sync::{Latencies, OfModel, Sync, SyncSettings};
 use crate::scenario::{Cluster, Dataset, Storage};
 use crate::units::{Bandwidth, Size, Time};
 use schemars::JsonSchema;
+use std::ops::Range;
 
 /// In place of a model that is wrong.
 const NO_MODEL: ResolvedModel = ResolvedModel {
@@ -34,6 +36,7 @@ const NO_MODEL: ResolvedModel = ResolvedModel {
     catalogue: None,
     gradients: Vec::new(),
     measured: false,
+    peak: None,
 };
 
 /// A training job; `copies` of it run independently, each on nodes of its own.
@@ -120,6 +123,8 @@ pub(in crate::scenario) struct JobSettings {
 #[derive(Clone, Copy)]
 pub(in crate::scenario) struct Around<'a> {
     pub(in crate::scenario) cluster: Option<&'a Cluster>,
+    /// The node that the first copy of the job at hand begins on.
+    pub(in crate::scenario) first_node: u32,
     pub(in crate::scenario) storage_names: &'a [&'a str],
     pub(in crate::scenario) storage: &'a [Option<Storage>],
     pub(in crate::scenario) dataset_names: &'a [&'a str],
@@ -135,6 +140,11 @@ impl JobSettings {
         let staged = self.stage.get().and_then(|stage| stage.to.get());
         let from = staged.or(self.storage.get())?;
         self.dataset.get().filter(|_| from == storage).map(String::as_str)
+    }
+
+    /// Where it is written what is trained, if it is.
+    pub(super) fn model_at(&self) -> Option<NodeId> {
+        self.model.at
     }
 
     /// Where it is written how model copies agree, if it is.
@@ -171,6 +181,7 @@ impl JobSettings {
         let model = model.unwrap_or(NO_MODEL);
         let pipeline = self.pipeline(check);
         let footprints = self.footprints(check, &model, pipeline.as_ref());
+        let (copies_per_node, copies_each) = self.copies(around);
         // What is wrong has been recorded; with something in its place the rest can be checked.
         let job = Job {
             name: self.name.get().cloned().unwrap_or_default(),
@@ -191,7 +202,8 @@ impl JobSettings {
             loader: rules.graph(),
             queue: self.queue.get().copied().unwrap_or(QueueKind::Bounded),
             prefill: rules.prefill(self.batch.get()?.0),
-            copies_per_node: self.data().map_or(1, |(_, copies)| copies),
+            copies_per_node,
+            copies_each,
             loader_per_copy: self.loaders() == Some(Loaders::PerRank),
             pipeline,
             sync: self.sync(check, around, &model),
@@ -199,6 +211,7 @@ impl JobSettings {
             footprints,
             failures: self.failures.given().and_then(|(at, f)| f.resolve(check, at)),
             step: model.step,
+            peak: model.peak,
             device: model.device,
             launch: model.launch,
             catalogue: model.catalogue,
@@ -208,6 +221,7 @@ impl JobSettings {
             accuracy: self.accuracy.given().and_then(|(at, a)| a.resolve(check, at)),
         };
         self.check_stop(check, at);
+        rules.check_copies(&job);
         rules.check(&job);
         rules.check_device(&job);
         rules.check_launch(&job);
@@ -229,9 +243,9 @@ impl JobSettings {
         let batch = self.batch.get().map_or(1, |batch| batch.0);
         let devices = match self.loaders() {
             Some(Loaders::PerRank) => 1,
-            _ => self.data().map_or(1, |(_, copies)| copies),
+            _ => self.copies(around).0,
         };
-        let cores = around.cluster.map_or(1, |cluster| cluster.node.cores);
+        let cores = around.cluster.map_or(1, |cluster| cluster.node_at(around.first_node).cores);
         loader.resolve(check, at, batch, OnNode { cores, devices }, dataset)
     }
 
@@ -243,9 +257,11 @@ impl JobSettings {
     fn sync(&self, check: Check<'_>, around: Around<'_>, model: &ResolvedModel) -> Option<Sync> {
         let (at, sync) = self.sync.given()?;
         let batch = self.batch.get().map_or(1, |batch| batch.0);
-        let cluster = around.cluster?;
+        let cluster = around.cluster?.weakest(self.nodes_of(around));
         let latencies = Latencies { inside: cluster.node.intra.latency, across: cluster.latency };
-        let step = model.step.seconds(batch as f64) / cluster.node.gpu_speed;
+        let all = around.cluster?;
+        let step = model.step.seconds(batch as f64) / all.node.gpu_speed;
+        let step = step * all.slowest(self.nodes_of(around), model.peak);
         let precision = self.model.get().map_or(Precision::Fp32, ModelSettings::precision);
         let gradients = model.gradients.clone();
         let nodes = self.nodes.get().map_or(1, |nodes| nodes.small());
@@ -276,16 +292,27 @@ impl JobSettings {
         checkpoint.resolve(check, at, around, (storage, footprints))
     }
 
+    /// The nodes of the first copy.
+    pub(super) fn nodes_of(&self, around: Around<'_>) -> Range<u32> {
+        let nodes = self.nodes.get().map_or(1, |nodes| nodes.small());
+        around.first_node..around.first_node.saturating_add(nodes)
+    }
+
     fn hand_off(&self, check: Check<'_>) -> f64 {
         let queue = check.profile.and_then(|profile| profile.queue.as_ref());
         let measured = || queue.and_then(|fit| fit.value("per_item")).map_or(0.0, time);
         self.hand_off.get().map_or_else(measured, |given| given.0)
     }
 
-    /// The model copies of a node and where they are written.
-    pub(super) fn data(&self) -> Option<(NodeId, u32)> {
-        let (at, copies) = self.parallel.get()?.data.get()?.copies_per_node.given()?;
-        Some((at, copies.small()))
+    /// The model copies of nodes and where they are written.
+    pub(super) fn copies_at(&self) -> Option<(NodeId, &CopiesSettings)> {
+        self.parallel.get()?.data.get()?.copies_per_node.given()
+    }
+
+    /// GPUs that a model copy is split over.
+    pub(super) fn stages(&self) -> u32 {
+        let pipeline = self.parallel.get().and_then(|parallel| parallel.pipeline.get());
+        pipeline.map_or(1, PipelineSettings::number)
     }
 
     fn loaders(&self) -> Option<Loaders> {

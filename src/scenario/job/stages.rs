@@ -5,7 +5,7 @@ use crate::scenario::{Dataset, Kernel, Layout, Operation, Stage, Unit};
 use std::collections::BTreeSet;
 
 impl Job {
-    /// Loaders on each node.
+    /// Loaders on each node; where nodes differ, the most on any.
     #[must_use]
     pub fn loaders_per_node(&self) -> u32 {
         if self.loader_per_copy { self.copies_per_node } else { 1 }
@@ -14,7 +14,22 @@ impl Job {
     /// Loaders of a copy of the job.
     #[must_use]
     pub fn loaders(&self) -> u32 {
-        self.nodes.saturating_mul(self.loaders_per_node())
+        if self.loader_per_copy { self.ranks() } else { self.nodes }
+    }
+
+    /// Which loader of node number `node` of a copy of the job loader number `rank` is.
+    #[must_use]
+    pub fn loader_on_node(&self, rank: u32, node: u32) -> u32 {
+        if self.copies_each.is_empty() {
+            return rank % self.loaders_per_node();
+        }
+        rank - (0..node).map(|node| self.loaders_on(node)).sum::<u32>()
+    }
+
+    /// Loaders on node number `node` of a copy of the job.
+    #[must_use]
+    pub fn loaders_on(&self, node: u32) -> u32 {
+        if self.loader_per_copy { self.copies_on(node) } else { 1 }
     }
 
     /// Model copies that a loader feeds.

@@ -1,57 +1,12 @@
 //! How a collective is done, as it is written.
 
 use super::Reduction;
+use super::named::{AlgorithmName, LibraryName, Name};
 use crate::collective::{Algorithm, Library, Operation};
 use crate::scenario::check::Check;
 use crate::scenario::field::Field;
 use crate::scenario::number::Positive;
 use crate::units::Size;
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-/// An algorithm, or the choice of a library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum AlgorithmName {
-    Auto,
-    Flat,
-    BinomialTree,
-    ScatterAllgather,
-    Ring,
-    RecursiveDoubling,
-    HalvingDoubling,
-    Bruck,
-    DoubleBinaryTree,
-    Hierarchical,
-    InSwitch,
-}
-
-/// Whose tables choose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum LibraryName {
-    Nccl,
-    Mpich,
-    OpenMpi,
-}
-
-impl AlgorithmName {
-    fn algorithm(self) -> Option<Algorithm> {
-        Some(match self {
-            Self::Auto => return None,
-            Self::Flat => Algorithm::Flat,
-            Self::BinomialTree => Algorithm::BinomialTree,
-            Self::ScatterAllgather => Algorithm::ScatterAllgather,
-            Self::Ring => Algorithm::Ring,
-            Self::RecursiveDoubling => Algorithm::RecursiveDoubling,
-            Self::HalvingDoubling => Algorithm::HalvingDoubling,
-            Self::Bruck => Algorithm::Bruck,
-            Self::DoubleBinaryTree => Algorithm::DoubleBinaryTree,
-            Self::Hierarchical => Algorithm::Hierarchical,
-            Self::InSwitch => Algorithm::InSwitch,
-        })
-    }
-}
 
 /// What is written of how an operation is done.
 #[derive(Clone, Copy)]
@@ -68,7 +23,7 @@ pub(super) struct Chosen<'s> {
 
 impl Chosen<'_> {
     fn named(&self) -> Option<Algorithm> {
-        self.algorithm.get().and_then(|name| name.algorithm())
+        self.algorithm.get().and_then(|name| name.0)
     }
 
     /// Whether a chunk makes a difference to what is written.
@@ -84,7 +39,7 @@ impl Chosen<'_> {
         let Some((at, name)) = name.given() else {
             return (!name.is_written()).then_some(self.level);
         };
-        let algorithm = name.algorithm().filter(|algorithm| *algorithm != Algorithm::Hierarchical);
+        let algorithm = name.0.filter(|algorithm| *algorithm != Algorithm::Hierarchical);
         if algorithm.is_none() {
             let what = "a level has an algorithm of its own";
             check.wrong(at, what, "write \"ring\" or \"halving-doubling\"");
@@ -96,15 +51,12 @@ impl Chosen<'_> {
         let chunk = self.chunk.get().map(|size| (size.0.round() as u64).max(1));
         match self.algorithm.given() {
             None if self.algorithm.is_written() => None,
-            None | Some((_, AlgorithmName::Auto)) => {
-                Some(Reduction::Auto(match self.library.get() {
-                    None | Some(LibraryName::Nccl) => Library::Nccl,
-                    Some(LibraryName::Mpich) => Library::Mpich,
-                    Some(LibraryName::OpenMpi) => Library::OpenMpi,
-                }))
+            None | Some((_, Name(None))) => {
+                let library = self.library.get().map_or(Library::Nccl, |library| library.0);
+                Some(Reduction::Auto(library))
             }
-            Some((at, name)) => {
-                let algorithm = name.algorithm()?;
+            Some((at, Name(Some(algorithm)))) => {
+                let algorithm = *algorithm;
                 if !algorithm.offers(self.operation) {
                     let (name, what) = (algorithm.name(), self.operation.name());
                     let remedy = "write \"ring\", \"halving-doubling\" or \"auto\"";

@@ -1,8 +1,9 @@
 //! How `[job.sync.allreduce]` is written.
 
-use super::algorithm::{self, AlgorithmName, Chosen, LibraryName};
+use super::algorithm::{self, Chosen};
 use super::gradients::{Gradient, OfModel, filled, fused};
 use super::measured::{self, Wanted};
+use super::named::{AlgorithmName, LibraryName};
 use super::sent::{MOST_TENSORS, Precision, Sent};
 use super::transport::{self, TransportSettings};
 use super::{Bucket, Fidelity, Sync};

@@ -1,7 +1,8 @@
 //! How `[job.sync.reduce-broadcast]` is written.
 
-use super::algorithm::{self, AlgorithmName, Chosen, LibraryName};
+use super::algorithm::{self, Chosen};
 use super::gradients::{Gradient, OfModel, Parameters, filled};
+use super::named::{AlgorithmName, LibraryName};
 use super::sent::{MOST_TENSORS, Precision, Sent};
 use super::transport::{self, TransportSettings};
 use super::{Bucket, Fidelity, Root, Sync};

@@ -1,7 +1,7 @@
 //! Right files resolve to what they say.
 
 use super::*;
-use crate::scenario::cluster::{Intra, IntraKind};
+use crate::scenario::cluster::{Intra, IntraKind, Tree};
 use crate::scenario::storage::{Bandwidth, Written};
 
 #[test]
@@ -27,10 +27,16 @@ fn the_example_of_the_design_is_read() {
                 memory: 256.0 * f64::from(1 << 30),
                 memory_bandwidth: f64::INFINITY,
                 pcie: 12e9,
-                intra: Intra { kind: IntraKind::Shared, bandwidth: 20e9, latency: 10e-6 },
+                intra: Intra {
+                    kind: IntraKind::Shared,
+                    bandwidth: 20e9,
+                    latency: 10e-6,
+                    tree: Tree::NONE,
+                },
                 nics: 1,
                 page_cache: None,
             },
+            groups: vec![],
             nic: 1.25e9,
             storage_nic: None,
             racks: None,
@@ -110,10 +116,12 @@ fn fletcher_job() -> Job {
         queue: QueueKind::Bounded,
         prefill: 0,
         copies_per_node: 4,
+        copies_each: vec![],
         loader_per_copy: false,
         pipeline: None,
         sync: None,
         step: StepTime { fixed: 2e-3, per_sample: 15.6e-6, floor: 0.0, jitter: None },
+        peak: None,
         device: Device::Accelerator,
         launch: None,
         catalogue: None,

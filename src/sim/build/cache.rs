@@ -28,7 +28,7 @@ pub(super) fn units(
 impl Builder<'_, '_> {
     /// How the loader of `job` on the node being built uses the page cache there.
     pub(super) fn cached(&mut self, job: &Job) -> Option<Box<CacheUse>> {
-        self.scenario.cluster.node.page_cache.as_ref()?;
+        self.here().page_cache.as_ref()?;
         if !self.scenario.storage[job.reads_from()].kind.passes_page_cache() {
             return None;
         }
@@ -41,8 +41,8 @@ impl Builder<'_, '_> {
 
     /// One more page cache, which `job` is the first to use.
     fn page_cache(&mut self, job: &Job) -> Option<u32> {
-        let described = self.scenario.cluster.node.page_cache.as_ref()?;
-        let capacity = self.scenario.page_cache(job)?;
+        let described = self.here().page_cache.as_ref()?;
+        let capacity = self.scenario.page_cache(job, self.here())?;
         let number = self.parts.caches.len() as u32;
         let policy = described.policy.unwrap_or(match self.scenario.datasets[job.dataset].layout {
             Layout::FilePerSample | Layout::OneFile { .. } => CachePolicy::Random,

@@ -56,7 +56,7 @@ impl Builder<'_, '_> {
     }
 
     fn new_cores(&mut self, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
-        let node = &self.scenario.cluster.node;
+        let node = self.here();
         let taken = self.scenario.faults.iter().any(|fault| fault.what == Faulty::Cores);
         let slowed = taken || node.core_speed.iter().any(|speed| *speed != 1.0);
         if node.scheduling == Scheduling::Fifo || threads <= node.cores && !slowed && !shared {
@@ -107,12 +107,12 @@ impl Builder<'_, '_> {
             return None;
         }
         let mut cores = Vec::new();
-        for node in first..first + job.nodes {
+        for (node, ranks) in (first..).zip(job.copies_by_node()) {
             self.node = node;
-            let ranks = job.copies_per_node as usize;
+            let ranks = ranks as usize;
             cores.extend(std::iter::repeat_n(self.message_cores(job, copy), ranks));
         }
-        let node = &self.scenario.cluster.node;
+        let node = &self.scenario.cluster.weakest(first..first + job.nodes).node;
         let idle = match node.scheduling {
             Scheduling::Fifo => IdleCores::Slots(node.cores),
             Scheduling::Shared => {
@@ -133,7 +133,7 @@ impl Builder<'_, '_> {
 
     /// The memory of the node being built, where its bandwidth is limited.
     pub(super) fn memory(&mut self) -> Option<LinkId> {
-        let bandwidth = self.scenario.cluster.node.memory_bandwidth;
+        let bandwidth = self.here().memory_bandwidth;
         if bandwidth.is_infinite() {
             return None;
         }

@@ -24,7 +24,7 @@ impl Builder<'_, '_> {
             active: false,
         };
         for resource in self.resources.iter().filter(|resource| self.slows(fault.what, resource)) {
-            for (member, node) in resource.members.iter().zip(&resource.nodes) {
+            for ((member, _), node) in resource.members.iter().zip(&resource.nodes) {
                 if fault.nodes.is_empty() || fault.nodes.contains(node) {
                     self.add(&mut run, *member);
                 }

@@ -42,6 +42,7 @@ impl Builder<'_, '_> {
             let delay = Delay::once(of.start.seconds());
             self.parts.waiting.push(Waiting { job, after, delay });
         }
+        self.node = node;
         let mut run = self.job_run(&of, index, copy);
         let staging = self.parts.stagings.len() as u32;
         let (loader, device) = (self.parts.loaders.len() as u32, self.parts.devices.len() as u32);
@@ -50,10 +51,10 @@ impl Builder<'_, '_> {
             let name = format!("{}[{copy}] node {}", job.name, self.node);
             let process = self.parts.recorder.as_mut().map(|recorder| recorder.process(name));
             self.staging(&of, rank);
-            for loader in 0..job.loaders_per_node() {
-                let rank = rank * job.loaders_per_node() + loader;
-                self.loader(&of, rank, process);
-                self.devices(&of, rank, process);
+            for _ in 0..job.loaders_on(rank) {
+                let number = self.parts.loaders.len() as u32 - loader;
+                self.loader(&of, number, rank, process);
+                self.devices(&of, number, process);
             }
         }
         run.recovery = self.recovery(&of, node, loader);
@@ -82,6 +83,7 @@ impl Builder<'_, '_> {
     /// The job copy before it has loaders and devices.
     fn job_run(&mut self, of: &JobCopy, index: usize, copy: u32) -> JobRun {
         let job = of.job;
+        // Nodes that differ from the first ones are so much slower: see `slowness`.
         let node = &self.scenario.cluster.node;
         let threads = match job.device {
             Processor::Accelerator => None,
@@ -96,7 +98,7 @@ impl Builder<'_, '_> {
         let (activations, latency) = job
             .pipeline
             .as_ref()
-            .map_or((0.0, None), |p| (p.activations, Some(node.intra.latency)));
+            .map_or((0.0, None), |p| (p.activations, Some(self.here().intra.latency)));
         JobRun {
             job: index,
             copy,
@@ -118,9 +120,17 @@ impl Builder<'_, '_> {
             hand_over: latency.map_or(Delay::once(0.0), |seconds| self.recurring(seconds)),
             goal: of.goal,
             window,
-            barrier: Barrier::new(job.copies_per_node * job.nodes, window as u32),
+            barrier: Barrier::new(job.ranks(), window as u32),
             finished: false,
             steps: Steps::new(of.start),
+        }
+    }
+
+    /// How much longer than on the cluster's first nodes an accelerator of the node being built takes.
+    pub(super) fn slowness(&self, job: &Job) -> f64 {
+        match job.device {
+            Processor::Accelerator => self.scenario.cluster.slowness(self.here(), job.peak),
+            Processor::Cpu { .. } => 1.0,
         }
     }
 

@@ -24,12 +24,12 @@ fn is_plain(dataset: &Dataset) -> bool {
 }
 
 impl Builder<'_, '_> {
-    /// Adds loader number `rank` of a job copy; its tracks belong to `process`.
-    pub(super) fn loader(&mut self, copy: &JobCopy, rank: u32, process: Option<u32>) {
+    /// Adds loader number `rank` of a job copy, on the copy's node number `node`; its tracks belong to `process`.
+    pub(super) fn loader(&mut self, copy: &JobCopy, rank: u32, node: u32, process: Option<u32>) {
         let job = copy.job;
         let dataset = &self.scenario.datasets[job.dataset];
         let (mount, cores) = self.mount_and_cores(copy);
-        let tiers = self.tiers(job, rank / job.loaders_per_node(), &cores);
+        let tiers = self.tiers(job, node, &cores);
         let (first_stage, first) =
             (self.parts.stages.len() as u32, self.parts.workers.len() as u32);
         let first_worker = self.stages(copy, &cores, process);
@@ -50,8 +50,9 @@ impl Builder<'_, '_> {
             cached,
             tiers,
             decoded,
-            pcie: self.pcie(job, rank),
+            pcie: self.pcie(job, rank, node),
             gpus: self.gpus(job),
+            slowness: self.slowness(job),
             intra: self.intra(job),
             decoded_size: dataset.decoded_size,
             load: loads(job, dataset),

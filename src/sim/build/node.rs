@@ -48,7 +48,7 @@ impl Builder<'_, '_> {
     /// What data from storage come in by to the node being built, or to it `out`, if it is limited.
     pub(super) fn data_nic(&mut self, out: bool) -> Option<LinkId> {
         let cluster = &self.scenario.cluster;
-        let bandwidth = cluster.data_nic();
+        let bandwidth = cluster.data_nic_at(self.node);
         let (own, limited) = (cluster.storage_nic.is_some(), bandwidth.is_finite());
         limited.then(|| match (own, out) {
             (true, false) => self.link_at(Place::of_node("node.storage-nic", self.node), bandwidth),
@@ -72,7 +72,7 @@ impl Builder<'_, '_> {
 
     /// The way between the GPUs of one more node, where anything goes that way.
     pub(super) fn intra(&mut self, job: &Job) -> Option<GroupId> {
-        let bandwidth = self.scenario.cluster.node.intra.bandwidth;
+        let bandwidth = self.here().intra.bandwidth;
         let used = job.pipeline.as_ref().is_some_and(|pipeline| pipeline.activations > 0.0);
         (used && bandwidth.is_finite()).then(|| {
             let link = self.own_link("node.intra", bandwidth);
@@ -80,16 +80,16 @@ impl Builder<'_, '_> {
         })
     }
 
-    /// The way to the first GPU of each model copy of loader number `rank`, which what comes there through the
-    /// host's memory from other ranks takes too.
-    pub(super) fn pcie(&mut self, job: &Job, rank: u32) -> Vec<GroupId> {
-        let bandwidth = self.scenario.cluster.node.pcie;
+    /// The way to the first GPU of each model copy of loader number `rank`, on node number `node` of its job copy,
+    /// which what comes there through the host's memory from other ranks takes too.
+    pub(super) fn pcie(&mut self, job: &Job, rank: u32, node: u32) -> Vec<GroupId> {
+        let bandwidth = self.here().pcie;
         if !job.copies_to_devices() || bandwidth.is_infinite() {
             return Vec::new();
         }
         let memory = self.memory();
         let copies = job.copies_per_loader();
-        let first = self.first_gpu() + rank % job.loaders_per_node() * copies;
+        let first = self.first_gpu() + job.loader_on_node(rank, node) * copies;
         let mut way = |gpu| {
             let link = self.link_at(Place::of_gpu("node.pcie", self.node, gpu), bandwidth);
             let route: Vec<LinkId> = [link].into_iter().chain(memory).collect();
@@ -105,8 +105,8 @@ impl Builder<'_, '_> {
 
     /// The model copies of a job copy on nodes from `first` on have GPUs of their own.
     pub(super) fn take_gpus(&mut self, job: &Job, first: u32) {
-        for node in first..first + job.nodes {
-            self.on_nodes.entry(node).or_default().gpus += job.copies_per_node;
+        for (node, copies) in (first..).zip(job.copies_by_node()) {
+            self.on_nodes.entry(node).or_default().gpus += copies;
         }
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::collective::Cost;
 use crate::engine::Span;
 use crate::fluid::LinkId;
-use crate::scenario::{IntraKind, Job, Node, Sync};
-use crate::sim::communication::{Plan, Port, SyncRun, SyncTracks, Ways};
+use crate::scenario::{Cluster, IntraKind, Job, Node, Sync};
+use crate::sim::communication::{Plan, SyncRun, SyncTracks};
 
 use super::Builder;
 use super::job::JobCopy;
@@ -15,11 +15,11 @@ use super::pieces;
 /// Where a link is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    name: &'static str,
+    pub(super) name: &'static str,
     /// Which of that name.
-    index: u32,
+    pub(super) index: u32,
     /// Which node or rack.
-    of: u32,
+    pub(super) of: u32,
 }
 
 impl Place {
@@ -43,18 +43,23 @@ impl Builder<'_, '_> {
             return None;
         }
         let ways = self.ways(of, sync, node);
-        let step = job.step.seconds(job.batch as f64) / self.scenario.cluster.node.gpu_speed;
-        let [inside, across, shared] = self.costs(job, sync);
+        let nodes = node..node + job.nodes;
+        let all = &self.scenario.cluster;
+        let cluster = all.weakest(nodes.clone());
+        let step = job.step.seconds(job.batch as f64) / all.node.gpu_speed;
+        let step = step * all.slowest(nodes.clone(), job.peak);
+        let [inside, across, shared] = costs(job, sync, &cluster);
         let plan = Plan {
             reduction: sync.reduction,
             broadcast: sync.root.as_ref().map_or(sync.reduction, |root| root.broadcast),
             measured: sync.measured.clone(),
             fidelity: sync.fidelity,
-            fabric: job.fabric(&self.scenario.cluster),
+            fabric: job.fabric(&cluster),
             inside,
             across,
             shared,
-            uniform: self.is_uniform(job, sync),
+            uniform: self.scenario.cluster.kinds(nodes).len() == 1
+                && is_uniform(job, sync, &cluster),
             known: BTreeMap::new(),
         };
         let (pieces, buckets) = (pieces::pieces(sync), pieces::buckets(sync, step));
@@ -70,95 +75,6 @@ impl Builder<'_, '_> {
         let reduction = self.track(Some(process), || "collectives".to_owned())?;
         let waiting = self.track(Some(process), || "waiting [B]".to_owned())?;
         Some(SyncTracks { reduction, waiting })
-    }
-
-    /// Whether each rank has links of its own, but for NICs that all are shared by as many.
-    fn is_uniform(&self, job: &Job, sync: &Sync) -> bool {
-        let cluster = &self.scenario.cluster;
-        let host = sync.transport.through_host && cluster.node.pcie.is_finite();
-        let even =
-            job.copies_per_node.is_multiple_of(cluster.node.nics) || job.copies_per_node == 1;
-        let own_cores = sync.transport.cpu.is_none() || has_cores(&cluster.node, job);
-        let apart = cluster.node.intra.kind == IntraKind::Switch || job.copies_per_node == 1;
-        apart && cluster.racks.is_none() && own_cores && !host && even
-    }
-
-    /// What a transfer costs inside a node, across by itself, and across with all of its node.
-    fn costs(&self, job: &Job, sync: &Sync) -> [Cost; 3] {
-        let (cluster, transport) = (&self.scenario.cluster, &sync.transport);
-        let (gamma, cpu) = (1.0 / transport.sum, transport.cpu);
-        // Both ends pay, one after the other.
-        let cost = |latency: f64, rate: f64| Cost {
-            alpha: latency + 2.0 * cpu.per_message,
-            beta: 1.0 / rate + 2.0 * cpu.per_byte,
-            gamma,
-        };
-        let wire = cluster.nic * transport.efficiency;
-        let on_nic = f64::from(job.copies_per_node.div_ceil(cluster.node.nics));
-        [
-            cost(
-                transport.latency_inside,
-                cluster.node.intra.bandwidth.min(transport.per_stream_inside),
-            ),
-            cost(transport.latency, wire.min(transport.per_stream)),
-            cost(transport.latency, (wire / on_nic).min(transport.per_stream)),
-        ]
-    }
-
-    /// The links of the ranks of `job` on nodes from `first` on.
-    fn ways(&mut self, of: &JobCopy, sync: &Sync, first: u32) -> Ways {
-        let job = of.job;
-        let mut capacities = BTreeMap::new();
-        let mut ports = Vec::new();
-        for node in first..first + job.nodes {
-            ports.extend(self.ports(job, sync, node, &mut capacities));
-        }
-        let latency = [sync.transport.latency_inside, sync.transport.latency];
-        let latency = latency.map(|seconds| self.recurring(seconds));
-        let overhead = self.overhead(job, of.number, first);
-        let (kind, gpus) = (self.scenario.cluster.node.intra.kind, job.copies_per_node);
-        Ways::new(ports, kind, gpus, sync.transport, latency, capacities, overhead)
-    }
-
-    /// The links of the ranks on one node.
-    fn ports(
-        &mut self,
-        job: &Job,
-        sync: &Sync,
-        node: u32,
-        capacities: &mut BTreeMap<LinkId, f64>,
-    ) -> Vec<Port> {
-        let cluster = &self.scenario.cluster;
-        let (intra, nic, pcie) = (cluster.node.intra, cluster.nic, cluster.node.pcie);
-        let (nics, racks) = (cluster.node.nics, cluster.racks);
-        let through = if sync.transport.through_host { pcie } else { f64::INFINITY };
-        self.node = node;
-        let first = self.first_gpu();
-        let rack = racks.map_or(0, |racks| node / racks.nodes);
-        let uplink = racks.map_or(f64::INFINITY, |racks| racks.uplink);
-        let mut link = |place: Place, bandwidth: f64| -> Vec<LinkId> {
-            let finite = bandwidth.is_finite();
-            let link = finite.then(|| self.link_at(place, bandwidth));
-            capacities.extend(link.map(|link| (link, bandwidth)));
-            link.into_iter().collect()
-        };
-        let port = |gpu: u32| {
-            let shared = intra.kind == IntraKind::Shared;
-            let at = |name, index| Place::of_gpu(name, node, index);
-            let inside = match shared {
-                true => [link(at("node.intra", 0), intra.bandwidth), Vec::new()],
-                false => ["node.intra", "node.intra.in"]
-                    .map(|name| link(at(name, first + gpu), intra.bandwidth)),
-            };
-            let mut outside =
-                ["node.pcie.out", "node.pcie"].map(|name| link(at(name, first + gpu), through));
-            let wires = ["node.nic.out", "node.nic"].map(|name| link(at(name, gpu % nics), nic));
-            outside.iter_mut().zip(wires).for_each(|(links, wire)| links.extend(wire));
-            let of_rack = |name| Place { name, index: 0, of: rack };
-            let uplink = ["rack.uplink", "rack.downlink"].map(|name| link(of_rack(name), uplink));
-            Port { node, rack, gpu, inside, outside, uplink }
-        };
-        (0..job.copies_per_node).map(port).collect()
     }
 
     /// The link of a name on a node or rack, which all jobs there share.
@@ -183,4 +99,35 @@ fn has_cores(node: &Node, job: &Job) -> bool {
     let messages = 2 * u64::from(job.copies_per_node);
     let alike = node.most_threads() == 1 && job.cpu.quota >= messages as f64;
     alike && messages <= u64::from(node.cores)
+}
+
+/// Whether each rank has links of its own, but for NICs that all are shared by as many, on a `cluster` of
+/// equal nodes.
+fn is_uniform(job: &Job, sync: &Sync, cluster: &Cluster) -> bool {
+    let host = sync.transport.through_host && cluster.node.pcie.is_finite();
+    let even = job.copies_per_node.is_multiple_of(cluster.node.nics) || job.copies_per_node == 1;
+    let own_cores = sync.transport.cpu.is_none() || has_cores(&cluster.node, job);
+    let alike = job.copies_each.is_empty() && cluster.racks.is_none();
+    let apart = cluster.node.intra.kind == IntraKind::Switch || job.copies_per_node == 1;
+    apart && alike && own_cores && !host && even
+}
+
+/// What a transfer costs inside a node, across by itself, and across with all of its node.
+fn costs(job: &Job, sync: &Sync, cluster: &Cluster) -> [Cost; 3] {
+    let transport = &sync.transport;
+    let (gamma, cpu) = (1.0 / transport.sum, transport.cpu);
+    // Both ends pay, one after the other.
+    let cost = |latency: f64, rate: f64| Cost {
+        alpha: latency + 2.0 * cpu.per_message,
+        beta: 1.0 / rate + 2.0 * cpu.per_byte,
+        gamma,
+    };
+    let wire = cluster.nic * transport.efficiency;
+    let on_nic = f64::from(job.copies_per_node.div_ceil(cluster.node.nics));
+    let inside = cluster.node.intra.least().min(transport.per_stream_inside);
+    [
+        cost(transport.latency_inside, inside),
+        cost(transport.latency, wire.min(transport.per_stream)),
+        cost(transport.latency, (wire / on_nic).min(transport.per_stream)),
+    ]
 }

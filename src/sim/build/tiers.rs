@@ -118,12 +118,15 @@ impl Builder<'_, '_> {
     /// Storage `index` of another `node`, as the node being built sees it: over both NICs.
     fn peer(&mut self, index: usize, node: u32) -> Mount {
         let mut medium = Medium::of(&self.scenario.storage[index].kind);
-        let nic = self.scenario.cluster.nic;
+        let cluster = &self.scenario.cluster;
+        let (nic, own) = (cluster.nic_at(node), cluster.nic_at(self.node));
         let there = self.at_node(node, |on| on.disk(index, &medium));
         let mut route: Vec<Use> = there.link.into_iter().map(whole).collect();
         if nic.is_finite() {
             route.push(whole(self.at_node(node, |on| on.nic_out(nic))));
-            route.push(whole(self.nic(nic)));
+        }
+        if own.is_finite() {
+            route.push(whole(self.nic(own)));
         }
         medium.remote = true;
         let limited = !route.is_empty() || medium.per_stream.is_finite();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
-use crate::scenario::{IntraKind, Transport};
+use crate::scenario::Transport;
 use crate::sim::event::{Customer, Delay};
 use crate::sim::workers::Cores;
 use crate::sim::world::Service;
@@ -17,10 +17,16 @@ use super::overhead::Overhead;
 pub(in crate::sim) struct Port {
     pub(in crate::sim) node: u32,
     pub(in crate::sim) rack: u32,
-    /// Which GPU of its node.
+    /// Which GPU of its node, of how many that are ranks; these may be joined to a ring.
     pub(in crate::sim) gpu: u32,
+    pub(in crate::sim) ranks: u32,
+    pub(in crate::sim) ring: bool,
+    /// Which switch of its node it is at.
+    pub(in crate::sim) switch: u32,
     /// Towards ranks of its node.
     pub(in crate::sim) inside: [Vec<LinkId>; 2],
+    /// Towards those at other switches of it, beside.
+    pub(in crate::sim) above: [Vec<LinkId>; 2],
     /// Towards ranks of others.
     pub(in crate::sim) outside: [Vec<LinkId>; 2],
     /// Towards ranks of other racks, beside.
@@ -31,8 +37,6 @@ pub(in crate::sim) struct Port {
 #[derive(Debug)]
 pub(in crate::sim) struct Ways {
     ports: Vec<Port>,
-    /// Where GPUs of a node are on a ring: how many.
-    ring: Option<u32>,
     transport: Transport,
     latency: [Delay; 2],
     /// By sender, receiver and pace.
@@ -46,19 +50,16 @@ pub(in crate::sim) struct Ways {
 }
 
 impl Ways {
-    /// Between `ports`, by rank; `latency` inside a node and across, of GPUs connected like `kind`.
+    /// Between `ports`, by rank; `latency` inside a node and across.
     pub(in crate::sim) fn new(
         ports: Vec<Port>,
-        kind: IntraKind,
-        gpus: u32,
         transport: Transport,
         latency: [Delay; 2],
         capacities: BTreeMap<LinkId, f64>,
         overhead: Option<Overhead>,
     ) -> Ways {
-        let ring = (kind == IntraKind::Ring).then_some(gpus);
         let (groups, pace) = (BTreeMap::new(), None);
-        Ways { ports, ring, transport, latency, groups, pace, capacities, overhead }
+        Ways { ports, transport, latency, groups, pace, capacities, overhead }
     }
 
     /// The same between ranks that have `network` and the cores of their nodes for themselves.
@@ -76,6 +77,7 @@ impl Ways {
         };
         let alone = |port: &Port| Port {
             inside: of(&port.inside),
+            above: of(&port.above),
             outside: of(&port.outside),
             uplink: of(&port.uplink),
             ..*port
@@ -84,8 +86,8 @@ impl Ways {
         let latency = self.latency.map(|delay| Delay { lane: None, ..delay });
         let overhead = self.overhead.as_ref().map(|own| own.alone(network, stations));
         let (groups, capacities, pace) = (BTreeMap::new(), BTreeMap::new(), None);
-        let (ring, transport) = (self.ring, self.transport);
-        Ways { ports, ring, transport, latency, groups, pace, capacities, overhead }
+        let transport = self.transport;
+        Ways { ports, transport, latency, groups, pace, capacities, overhead }
     }
 
     /// From now on transfers go at this pace, or as the transport says.
@@ -160,9 +162,12 @@ impl Ways {
             }
             return route;
         }
-        match self.ring {
-            None => [&out.inside[0][..], &into.inside[1][..]].concat(),
-            Some(gpus) => self.around_ring(from, out.gpu, into.gpu, gpus),
+        match out.ring {
+            false if out.switch != into.switch => {
+                [&out.inside[0][..], &out.above[0], &into.above[1], &into.inside[1]].concat()
+            }
+            false => [&out.inside[0][..], &into.inside[1][..]].concat(),
+            true => self.around_ring(from, out.gpu, into.gpu, out.ranks),
         }
     }
 

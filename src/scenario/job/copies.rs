@@ -1,0 +1,219 @@
+//! How many model copies each node of a job has: as many on all, or a list.
+
+use super::Job;
+use super::rules::Rules;
+use super::settings::{Around, JobSettings};
+use crate::scenario::field::Field;
+use crate::scenario::number::Count;
+use crate::scenario::{Cluster, Device};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{
+    Deserialize, Deserializer, Error, IntoDeserializer, SeqAccess, Unexpected, Visitor,
+};
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+/// Model copies of a node.
+type Copies = Count<1, 10_000>;
+
+/// Model copies of nodes, as they are written.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::scenario) enum CopiesSettings {
+    /// On each.
+    All(Copies),
+    /// On one after the other.
+    Each(Vec<Field<Copies>>),
+    /// As many as it has GPUs.
+    Gpus,
+}
+
+impl CopiesSettings {
+    /// Most on any node; and those on one node after the other, none where all have as many. `gpus` are those
+    /// of the nodes, over the stages of a model.
+    fn resolve(&self, gpus: impl FnOnce() -> Vec<u32>) -> (u32, Vec<u32>) {
+        let each = match self {
+            Self::All(copies) => return (copies.small(), Vec::new()),
+            Self::Each(list) => list.iter().filter_map(Field::get).map(|of| of.small()).collect(),
+            Self::Gpus => gpus(),
+        };
+        let alike = each.windows(2).all(|pair| pair[0] == pair[1]);
+        let most = each.iter().copied().max().unwrap_or(1);
+        (most, if alike { Vec::new() } else { each })
+    }
+
+    /// Nodes that a list has numbers for.
+    fn nodes(&self) -> Option<usize> {
+        match self {
+            Self::All(_) | Self::Gpus => None,
+            Self::Each(list) => Some(list.len()),
+        }
+    }
+}
+
+impl JobSettings {
+    /// Most model copies on any node; and those on one node after the other, none where all have as many.
+    pub(super) fn copies(&self, around: Around<'_>) -> (u32, Vec<u32>) {
+        let Some((_, copies)) = self.copies_at() else { return (1, Vec::new()) };
+        let stages = self.stages();
+        let gpus = |node| around.cluster.map_or(1, |cluster| cluster.node_at(node).gpus);
+        let models = |node| (gpus(node) / stages).clamp(1, 10_000);
+        copies.resolve(|| self.nodes_of(around).map(models).collect())
+    }
+}
+
+impl Job {
+    /// Model copies on node number `node` of a job copy.
+    #[must_use]
+    pub fn copies_on(&self, node: u32) -> u32 {
+        self.copies_each.get(node as usize).copied().unwrap_or(self.copies_per_node)
+    }
+
+    /// Model copies on each node of a job copy, one after the other.
+    pub fn copies_by_node(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.nodes).map(|node| self.copies_on(node))
+    }
+
+    /// Model copies of a job copy, which add their gradients up.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        match self.copies_each.is_empty() {
+            true => self.nodes.saturating_mul(self.copies_per_node),
+            false => {
+                self.copies_each.iter().fold(0, |sum: u32, copies| sum.saturating_add(*copies))
+            }
+        }
+    }
+}
+
+impl Rules<'_> {
+    /// The nodes of all copies of `job`.
+    pub(super) fn nodes(&self, job: &Job) -> Range<u32> {
+        let cluster = self.around.cluster;
+        let shared = cluster.is_some_and(|cluster| cluster.share_nodes);
+        let copies = if shared { 1 } else { job.copies };
+        let first = self.around.first_node;
+        first..first.saturating_add(copies.saturating_mul(job.nodes))
+    }
+
+    /// A list has a number for each node, and shares the data out evenly.
+    pub(super) fn check_copies(&self, job: &Job) {
+        let Some((at, copies)) = self.settings.copies_at() else { return };
+        if let Some(nodes) = copies.nodes().filter(|nodes| *nodes != job.nodes as usize) {
+            let what =
+                format!("there are numbers for {nodes} nodes, and the job has {}", job.nodes);
+            self.check.wrong(at, what, "write one number for each of its `nodes`");
+        } else if !job.copies_each.is_empty() && !job.loader_per_copy {
+            let what = "nodes with more model copies would need a larger share of the data";
+            self.check.wrong(at, what, "write `parallel.data.loaders = \"per-rank\"` beside");
+        }
+    }
+
+    /// Each model copy, or each of its stages, has a GPU.
+    pub(super) fn check_gpus(&self, job: &Job, cluster: &Cluster) {
+        if job.device != Device::Accelerator {
+            if job.kernel().is_some() {
+                let at = self.check.blame(&[self.settings.loader.at], self.at);
+                let what = "the loader decodes on a GPU, and this job trains on cores";
+                self.check.wrong(at, what, "leave out `loader.dali.gpu`, or `device.cpu`");
+            }
+            return;
+        }
+        let stages = job.pipeline.as_ref().map_or(1, |pipeline| pipeline.shares.len() as u64);
+        let nodes = self.nodes(job);
+        for alike in cluster.alike(nodes.clone()) {
+            let gpus = cluster.node_at(alike.start).gpus;
+            let place = |node: u32| (node - nodes.start) % job.nodes;
+            let most = match alike.len() < job.nodes as usize && !job.copies_each.is_empty() {
+                true => alike.map(|node| job.copies_on(place(node))).max().unwrap_or(0),
+                false => job.copies_per_node,
+            };
+            if u64::from(most) * stages > u64::from(gpus) {
+                return self.too_few_gpus(most.into(), stages, gpus);
+            }
+        }
+    }
+
+    /// GPUs by whose peak step times are found have one.
+    pub(super) fn check_peaks(&self, job: &Job, cluster: &Cluster) {
+        let Some(precision) = job.peak else { return };
+        let gpus = cluster.kinds(self.nodes(job)).into_iter().filter_map(|kind| kind.node.gpu);
+        for gpu in gpus.filter(|gpu| gpu.peak(precision).is_none()) {
+            let at = self.check.blame(&[self.settings.model_at()], self.at);
+            let what = format!("`{}` has no {}", gpu.name, precision.name());
+            self.check.wrong(at, what, "write another `model.precision`, or `model.step`");
+        }
+    }
+
+    fn too_few_gpus(&self, copies: u64, stages: u64, gpus: u32) {
+        let parallel = self.settings.parallel.get();
+        let pipeline = parallel.and_then(|parallel| parallel.pipeline.at);
+        let data = self.settings.copies_at().map(|(at, _)| at);
+        let of_node = self.check.find(&["cluster", "node", "gpus"]);
+        let at = self.check.blame(&[data, pipeline, of_node], self.at);
+        let what = format!(
+            "{copies} model copies of {stages} stages need {} GPUs, and a node has {gpus}",
+            copies * stages
+        );
+        self.check.wrong(at, what, "write fewer copies or stages, or more `cluster.node.gpus`");
+    }
+}
+
+impl<'de> Deserialize<'de> for CopiesSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = CopiesSettings;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number from 1 to 10000, an array of them, or \"gpus\"")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<CopiesSettings, E> {
+                match text {
+                    "gpus" => Ok(CopiesSettings::Gpus),
+                    _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+                }
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<CopiesSettings, E> {
+                Copies::deserialize(value.into_deserializer()).map(CopiesSettings::All)
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<CopiesSettings, E> {
+                Copies::deserialize(value.into_deserializer()).map(CopiesSettings::All)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<CopiesSettings, A::Error> {
+                let mut list = Vec::new();
+                while let Some(copies) = seq.next_element()? {
+                    list.push(copies);
+                }
+                if list.is_empty() {
+                    let what = "the list is empty\nwrite `copies_per_node = [4, 4, 2]`";
+                    return Err(A::Error::custom(what));
+                }
+                Ok(CopiesSettings::Each(list))
+            }
+        }
+
+        deserializer.deserialize_any(OneOrMore)
+    }
+}
+
+impl JsonSchema for CopiesSettings {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "CopiesPerNode".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Copies>();
+        let list = json_schema!({ "type": "array", "items": one, "minItems": 1 });
+        json_schema!({ "anyOf": [one, list, { "const": "gpus" }] })
+    }
+}

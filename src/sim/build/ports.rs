@@ -1,0 +1,101 @@
+//! The links of ranks: inside their nodes, to other nodes, to other racks.
+
+use std::collections::BTreeMap;
+
+use crate::fluid::LinkId;
+use crate::scenario::{Intra, IntraKind, Sync};
+use crate::sim::communication::{Port, Ways};
+
+use super::Builder;
+use super::job::JobCopy;
+use super::sync::Place;
+
+/// Links as they are made for ranks, with what each carries [B/s].
+struct Links<'b, 's, 'c> {
+    builder: &'b mut Builder<'s, 'c>,
+    capacities: BTreeMap<LinkId, f64>,
+}
+
+impl Links<'_, '_, '_> {
+    /// The one of a place, if it is limited.
+    fn at(&mut self, name: &'static str, index: u32, of: u32, bandwidth: f64) -> Vec<LinkId> {
+        let place = Place { name, index, of };
+        let link = bandwidth.is_finite().then(|| self.builder.link_at(place, bandwidth));
+        self.capacities.extend(link.map(|link| (link, bandwidth)));
+        link.into_iter().collect()
+    }
+
+    /// Those of two names, out and in.
+    fn both(
+        &mut self,
+        names: [&'static str; 2],
+        index: u32,
+        of: u32,
+        rate: f64,
+    ) -> [Vec<LinkId>; 2] {
+        names.map(|name| self.at(name, index, of, rate))
+    }
+
+    /// Those of GPU number `gpu` of a node towards others of it.
+    fn inside(&mut self, intra: &Intra, gpu: u32, node: u32) -> [Vec<LinkId>; 2] {
+        match intra.kind {
+            IntraKind::Shared => [self.at("node.intra", 0, node, intra.bandwidth), Vec::new()],
+            _ => self.both(["node.intra", "node.intra.in"], gpu, node, intra.bandwidth),
+        }
+    }
+
+    /// Those from its switch number `switch` of a node to others, by the root.
+    fn above(&mut self, intra: &Intra, switch: u32, node: u32) -> [Vec<LinkId>; 2] {
+        let names = ["node.intra.up", "node.intra.down"];
+        let [mut up, down] = self.both(names, switch, node, intra.tree.uplink);
+        up.extend(self.at("node.intra.root", 0, node, intra.tree.root));
+        [up, down]
+    }
+
+    /// Those of GPU number `own` of a node towards other nodes; its rank number `gpu` has a part of the NICs.
+    fn outside(&mut self, sync: &Sync, own: u32, gpu: u32, node: u32) -> [Vec<LinkId>; 2] {
+        let cluster = &self.builder.scenario.cluster;
+        let (of, nic) = (cluster.node_at(node), cluster.nic_at(node));
+        let pcie = if sync.transport.through_host { of.pcie } else { f64::INFINITY };
+        let mut outside = self.both(["node.pcie.out", "node.pcie"], own, node, pcie);
+        let wires = self.both(["node.nic.out", "node.nic"], gpu % of.nics, node, nic);
+        outside.iter_mut().zip(wires).for_each(|(links, wire)| links.extend(wire));
+        outside
+    }
+
+    /// The links of the ranks on one node, so many.
+    fn ports(&mut self, sync: &Sync, node: u32, ranks: u32) -> Vec<Port> {
+        let cluster = &self.builder.scenario.cluster;
+        let (intra, racks) = (cluster.node_at(node).intra, cluster.racks);
+        let rack = racks.map_or(0, |racks| node / racks.nodes);
+        let rate = racks.map_or(f64::INFINITY, |racks| racks.uplink);
+        self.builder.node = node;
+        let first = self.builder.first_gpu();
+        let port = |gpu: u32| {
+            let own = first + gpu;
+            let switch = own / intra.tree.switch;
+            let inside = self.inside(&intra, own, node);
+            let above = self.above(&intra, switch, node);
+            let outside = self.outside(sync, own, gpu, node);
+            let uplink = self.both(["rack.uplink", "rack.downlink"], 0, rack, rate);
+            let ring = intra.kind == IntraKind::Ring;
+            Port { node, rack, gpu, ranks, ring, switch, inside, above, outside, uplink }
+        };
+        (0..ranks).map(port).collect()
+    }
+}
+
+impl Builder<'_, '_> {
+    /// The links of the ranks of `job` on nodes from `first` on.
+    pub(super) fn ways(&mut self, of: &JobCopy, sync: &Sync, first: u32) -> Ways {
+        let job = of.job;
+        let latency = [sync.transport.latency_inside, sync.transport.latency];
+        let latency = latency.map(|seconds| self.recurring(seconds));
+        let mut links = Links { builder: self, capacities: BTreeMap::new() };
+        let nodes = (first..).zip(job.copies_by_node());
+        let ports = nodes.flat_map(|(node, ranks)| links.ports(sync, node, ranks)).collect();
+        let capacities = links.capacities;
+        let overhead = self.overhead(job, of.number, first);
+        Ways::new(ports, sync.transport, latency, capacities, overhead)
+    }
+}

@@ -1,0 +1,315 @@
+//! Nodes of several kinds, and jobs with more model copies on some nodes than on others.
+
+use super::runs::{repository, simulate, written};
+use super::support::forebay;
+use forebay::collective::{Across, Algorithm, Collective, Cost, Levels, Operation, closed_form};
+use forebay::report::{JobOutcome, Outcome};
+use forebay::scenario::ScenarioFile;
+
+/// Bytes of all gradients.
+const BYTES: u64 = 120_000_000;
+
+/// A job with steps of 100 ms on `nodes` of its nodes; `cluster` are keys of the cluster after its first two
+/// nodes, `job` keys of the job.
+fn text(cluster: &str, nodes: u32, job: &str) -> String {
+    format!(
+        r#"# What do other nodes cost?
+name = "kinds"
+[run]
+steps = 6
+warm_up = "off"
+[cluster]
+nodes = 2
+node = {{ cores = 8, gpus = 4, intra = {{ kind = "switch", bandwidth = "20 GB/s", latency = "2 us" }} }}
+network = {{ nic = "1 GB/s", latency = "10 us" }}
+{cluster}
+[storage.memory.memory]
+[dataset.d]
+samples = 120000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+nodes = {nodes}
+dataset = "d"
+storage = "memory"
+batch = 8
+model.step = "100 ms"
+loader.in-memory = {{}}
+{job}
+"#
+    )
+}
+
+const RING: &str = "[job.sync.allreduce]\ngradients = \"120 MB\"\nalgorithm = \"ring\"\n\
+                    transport.nccl = { latency = \"0 s\", latency_inside = \"0 s\" }";
+
+fn run(text: &str) -> JobOutcome {
+    simulate(&written(text, &[])).jobs.remove(0)
+}
+
+/// Mean time of a step after the first [s].
+fn step(job: &JobOutcome) -> f64 {
+    let steps = &job.steps;
+    (steps[steps.len() - 1].end - steps[0].end) / (steps.len() - 1) as f64
+}
+
+fn near(found: f64, expected: f64, what: &str) {
+    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
+}
+
+#[test]
+fn the_slowest_accelerator_sets_the_pace_of_those_it_trains_with() {
+    // System: two nodes, then one whose GPUs are half as fast, then one as fast again. Expectation: steps of
+    // 100 ms without the slow one, 200 ms with it, whatever comes after; jobs after it are not slowed.
+    let groups = "[cluster.group.old]\nnodes = 1\nnode = { gpu_speed = 0.5 }\n\
+                  [cluster.group.new]\nnodes = 1\n";
+    for (nodes, expected) in [(1, 0.1), (2, 0.1), (3, 0.2), (4, 0.2)] {
+        near(step(&run(&text(groups, nodes, ""))), expected, &format!("{nodes} nodes"));
+    }
+    let apart = written(&text(groups, 1, "copies = 4"), &[]);
+    let steps: Vec<f64> = simulate(&apart).jobs.iter().map(step).collect();
+    for (found, expected) in steps.iter().zip([0.1, 0.1, 0.2, 0.1]) {
+        near(*found, expected, &format!("{steps:?}"));
+    }
+    // Gradients of the slow one are there last: 0.2 s, and a ring of three with 40 MB in each of 4 phases.
+    near(step(&run(&text(groups, 3, RING))), 0.2 + 0.16, "with gradients");
+}
+
+#[test]
+fn gpus_by_name_differ_by_their_peaks_and_memories() {
+    // System: steps of ResNet-50 by arithmetic on V100, of 15.7 TFLOPS, and P100 with PCIe. Expectation: longer by
+    // the ratio of their peaks; GPUs without such floats, or with too little memory, are refused where the
+    // job is on them.
+    let of = |first: &str, group: &str, model: &str, nodes| {
+        let model = format!("model = {{ catalogue = \"resnet50\", efficiency = 0.4, {model} }}");
+        text(&format!("[cluster.group.old]\nnodes = 1\nnode = {{ {group} }}\n"), nodes, "")
+            .replace("gpus = 4", &format!("gpus = 4, gpu = \"{first}\""))
+            .replace("model.step = \"100 ms\"", &model)
+    };
+    let peak = |name| forebay::catalogue::gpu(name).expect("known").fp32;
+    let time =
+        |nodes| step(&run(&of("v100-sxm2", "gpu = \"p100-pcie\"", "precision = \"fp32\"", nodes)));
+    near(time(3) / time(2), peak("v100-sxm2") / peak("p100-pcie"), "by their peaks");
+    let wrong = |text: String| {
+        let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
+        file.map(|_| ()).map_err(|problems| problems.to_string())
+    };
+    let bf16 =
+        |nodes| wrong(of("a100-sxm4-80gb", "gpu = \"v100-sxm2\"", "precision = \"bf16\"", nodes));
+    assert_eq!(bf16(2), Ok(()));
+    let found = bf16(3).expect_err("no bf16");
+    assert!(found.contains("`v100-sxm2` has no bf16"), "{found}");
+    let small = wrong(of("v100-sxm2", "gpu_memory = \"100 MB\"", "precision = \"fp32\"", 3));
+    let found = small.expect_err("too small");
+    assert!(found.contains("and a GPU has 0.1 GiB"), "{found}");
+}
+
+#[test]
+fn a_ring_is_as_slow_as_its_slowest_interface() {
+    // System: rings of four nodes with 6 parts of 30 MB each, one of which has half a NIC. Expectation: 360 ms
+    // with it, 180 ms without, flow by flow and not.
+    for (nic, seconds) in [("1 GB/s", 0.18), ("0.5 GB/s", 0.36)] {
+        let groups = format!("[cluster.group.far]\nnodes = 2\nnic = \"{nic}\"\n");
+        for fidelity in ["flow", "analytic"] {
+            let sync = format!("{RING}\nfidelity = \"{fidelity}\"");
+            near(step(&run(&text(&groups, 4, &sync))) - 0.1, seconds, fidelity);
+        }
+    }
+    // So is one over links inside nodes: 4 ranks on each of 3, the last with 0.1 GB/s inside: 22 parts of 10 MB.
+    let groups = "[cluster.group.slow]\nnodes = 1\nnode.intra.bandwidth = \"0.1 GB/s\"\n";
+    let job = format!("parallel.data.copies_per_node = 4\n{RING}");
+    near(step(&run(&text(groups, 3, &job))) - 0.1, 22.0 * 0.1, "inside");
+    near(step(&run(&text(groups, 2, &job))) - 0.1, 14.0 * 0.015, "without it");
+}
+
+#[test]
+fn a_group_differs_in_what_it_says_and_in_nothing_else() {
+    // System: a loader that decodes 8 samples of 20 ms each on 4 workers, on nodes with 8 cores or, in the group,
+    // with one. Expectation: 100 ms of compute hide the 40 ms with 8 cores; with one core a batch takes
+    // 160 ms; a key of a nested table leaves the others of it alone.
+    let decode = "loader.pytorch = { workers = 4, decode = \"20 ms\" }";
+    let of = |cluster: &str, nodes| {
+        let text = text(cluster, nodes, "").replace("loader.in-memory = {}", decode);
+        step(&run(&text.replace("steps = 6", "steps = 60")))
+    };
+    let one = "[cluster.group.weak]\nnodes = 2\nnode.cores = 1\n";
+    assert!(of(one, 2) < 0.11, "{}", of(one, 2));
+    let with = of(one, 3);
+    assert!((0.15..0.17).contains(&with), "{with}");
+    let same = "[cluster.group.weak]\nnodes = 2\n";
+    assert!(of(same, 3) < 0.11);
+    let nested = "[cluster.group.g]\nnodes = 1\nnode.intra.latency = \"1 ms\"\n";
+    let cluster = written(&text(nested, 1, ""), &[]).cluster;
+    let (base, other) = (cluster.node_at(1).intra, cluster.node_at(2).intra);
+    assert_eq!((other.kind, other.bandwidth, other.latency), (base.kind, base.bandwidth, 1e-3));
+    assert_eq!((cluster.nodes, base.latency), (3, 2e-6));
+}
+
+#[test]
+fn unequal_nodes_take_what_the_textbook_says() {
+    // System: ranks on idle nodes, as many as the list says. Expectation: flow by flow, on an idle network and
+    // by formula the same: a ring through all as slow as a NIC; in groups the largest group's reduction to
+    // its leader and back, and the leaders' allreduce between.
+    let outer = Cost { alpha: 10e-6, beta: 1e-9, gamma: 0.0 };
+    let inner = Cost { alpha: 2e-6, beta: 1.0 / 20e9, gamma: 0.0 };
+    for placement in [&[4, 4, 2][..], &[1, 3], &[3, 1, 2], &[2, 2, 1, 4], &[4, 1, 1]] {
+        let ranks = placement.iter().sum();
+        let levels = |inner| Levels {
+            groups: placement.to_vec(),
+            inner,
+            outer: Algorithm::Ring,
+            across: Across::Leaders,
+        };
+        let whole = |algorithm, levels| Collective {
+            levels,
+            ..Collective::new(Operation::Allreduce, algorithm, ranks, BYTES)
+        };
+        let [ring, tree] = [Algorithm::Ring, Algorithm::BinomialTree];
+        for (keys, collective) in [
+            ("algorithm = \"ring\"".to_owned(), whole(ring, None)),
+            (
+                "algorithm = \"hierarchical\"".to_owned(),
+                whole(Algorithm::Hierarchical, Some(levels(ring))),
+            ),
+            (
+                "algorithm = \"hierarchical\"\ninner = \"binomial-tree\"".to_owned(),
+                whole(Algorithm::Hierarchical, Some(levels(tree))),
+            ),
+        ] {
+            let expected = 0.1 + closed_form(&collective, &inner, &outer).expect("known");
+            for fidelity in ["flow", "analytic"] {
+                let found =
+                    step(&run(&unequal(placement, &format!("{keys}\nfidelity = \"{fidelity}\""))));
+                near(found, expected, &format!("{placement:?} {keys} {fidelity}"));
+            }
+        }
+    }
+}
+
+/// A job with as many ranks on its nodes as `placement` says, which add 120 MB up.
+fn unequal(placement: &[u32], sync: &str) -> String {
+    let job = format!(
+        "parallel.data = {{ copies_per_node = {placement:?}, loaders = \"per-rank\" }}\n\
+         [job.sync.allreduce]\ngradients = \"120 MB\"\n{sync}"
+    );
+    text("", placement.len() as u32, &job).replace("nodes = 2\nnode", "nodes = 4\nnode")
+}
+
+#[test]
+fn bytes_and_samples_of_unequal_nodes_are_all_accounted_for() {
+    // System: a ring of 4 + 4 + 2 ranks, 6 steps of 8 samples each. Expectation: each rank sends 2 · 9/10 of
+    // the bytes to the next; three of the ten are on another node; 80 samples a step, of ten loaders alike.
+    let outcome = simulate(&written(&unequal(&[4, 4, 2], "algorithm = \"ring\""), &[]));
+    let served = |outcome: &Outcome, name: &str| {
+        outcome.resources.iter().filter(|r| r.name == name).map(|r| r.served).sum::<f64>()
+    };
+    let each = 1.8 * BYTES as f64 * 6.0;
+    near(served(&outcome, "node.nic.out"), 3.0 * each, "out of nodes");
+    near(served(&outcome, "node.nic"), 3.0 * each, "into nodes");
+    near(served(&outcome, "node.intra"), 7.0 * each, "inside");
+    let job = &outcome.jobs[0];
+    assert!(job.steps.iter().all(|step| step.samples == 80));
+    assert_eq!(job.samples.dequeued, 480);
+    // An epoch is over when all of them have been trained on: 120,000 / 80 steps.
+    let epoch = unequal(&[4, 4, 2], "fidelity = \"analytic\"").replace("steps = 6", "epochs = 1");
+    assert_eq!(run(&epoch).steps.len(), 1500);
+}
+
+#[test]
+fn what_nodes_use_is_told_by_what_they_have() {
+    // System: two nodes whose data come in over NICs of 1 GB/s and 0.5 GB/s, as fast as these let them.
+    // Expectation: both are busy all the time, whatever their size.
+    let storage = "[storage.memory.file-server]\nbandwidth = \"100 GB/s\"";
+    let groups = "[cluster.group.thin]\nnodes = 1\nnic = \"0.5 GB/s\"\n";
+    let text = text(groups, 1, "copies = 3")
+        .replace("[storage.memory.memory]", storage)
+        .replace("sample_size = \"100 kB\"", "sample_size = \"12.5 MB\"")
+        .replace("steps = 6", "duration = \"20 s\"")
+        .replace("model.step = \"100 ms\"", "model.step = \"1 ms\"")
+        .replace("loader.in-memory = {}", "loader.pytorch = { workers = 4 }");
+    let outcome = simulate(&written(&text, &[]));
+    let nic = outcome.resources.iter().find(|r| r.name == "node.nic").expect("a NIC");
+    assert_eq!((nic.count, nic.capacity), (3, 1e9));
+    assert!(nic.utilisation > 0.98 && nic.utilisation_max <= 1.0 + 1e-9, "{}", nic.utilisation);
+    assert!((nic.served / (2.5e9 * 20.0) - 1.0).abs() < 0.02, "{}", nic.served);
+}
+
+#[test]
+fn waiting_for_slow_nodes_is_told_from_waiting_for_the_network() {
+    // System: the shipped question, with the new nodes alone, then with the old ones. Expectation: gradients that
+    // backward does not hide cost most at first, then ranks that compute longer; and more GPUs train less.
+    let run = |nodes: &str| {
+        let file = repository("scenarios/old-nodes.toml");
+        let file = file.to_str().expect("a path");
+        let set = format!("job.nodes={nodes}");
+        let shown =
+            forebay(&["run", file, "--set", &set, "--format", "json"]).output().expect("runs");
+        serde_json::from_slice::<serde_json::Value>(&shown.stdout).expect("JSON")
+    };
+    let cause = |report: &serde_json::Value| report["bottleneck"]["cause"].clone();
+    let (new, both) = (run("4"), run("5"));
+    assert_eq!((cause(&new), cause(&both)), ("communication".into(), "peer.compute".into()));
+    let speed = |report: &serde_json::Value| {
+        report["jobs"][0]["samples_per_second"]["mean"].as_f64().expect("a number")
+    };
+    assert!(speed(&both) < 0.75 * speed(&new), "{} {}", speed(&both), speed(&new));
+}
+
+#[test]
+fn what_does_not_fit_on_some_node_is_refused_with_a_remedy() {
+    let wrong = |text: String| {
+        let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
+        file.map(|_| ()).expect_err("wrong").to_string()
+    };
+    let group = |keys: &str| format!("[cluster.group.g]\nnodes = 1\n{keys}\n");
+    let copies = |copies: &str| format!("parallel.data = {{ {copies} }}");
+    for (cluster, nodes, job, what) in [
+        (group("node.gpus = 2"), 3, copies("copies_per_node = 4"), "a node has 2"),
+        (group("node.gpus = 2"), 4, String::new(), "the cluster has 3"),
+        (
+            group("node.cores = 0"),
+            1,
+            String::new(),
+            "cluster.group.g.node.cores: 0 is out of range",
+        ),
+        (group("node.gpuss = 2"), 1, String::new(), "unknown key `gpuss`"),
+        (
+            "[cluster.group.g]\nnic = \"1 GB/s\"\n".to_owned(),
+            1,
+            String::new(),
+            "`nodes` is missing",
+        ),
+        (
+            group("node.memory = \"1 MB\""),
+            3,
+            String::new(),
+            "the data set in memory and the buffers need",
+        ),
+        (String::new(), 2, copies("copies_per_node = [2]"), "numbers for 1 nodes"),
+        (String::new(), 2, copies("copies_per_node = [2, 1]"), "loaders = \"per-rank\""),
+        (String::new(), 2, copies("copies_per_node = []"), "the list is empty"),
+        (String::new(), 2, copies("copies_per_node = [1, 0]"), "0 is out of range"),
+        (String::new(), 2, copies("copies_per_node = \"all\""), "an array of them, or \"gpus\""),
+        (
+            String::new(),
+            2,
+            copies("copies_per_node = [2, 5], loaders = \"per-rank\""),
+            "5 model copies of 1 stages need 5 GPUs",
+        ),
+    ] {
+        let found = wrong(text(&cluster, nodes, &job));
+        assert!(found.contains(what), "{cluster} {job}: {found}");
+    }
+    // Where all have as many, a list is as a number, and GPUs are as a list.
+    let own = format!("{}\n", copies("copies_per_node = \"gpus\", loaders = \"per-rank\""));
+    let counts = |nodes, job: &str| {
+        let job = written(&text(&group("node.gpus = 2"), nodes, job), &[]).jobs.remove(0);
+        (job.copies_by_node().collect::<Vec<_>>(), job.ranks())
+    };
+    assert_eq!(counts(3, &own), (vec![4, 4, 2], 10));
+    assert_eq!(counts(2, &own), (vec![4, 4], 8));
+    let split = own + "parallel.pipeline.stages = 2";
+    assert_eq!(counts(3, &split), (vec![2, 2, 1], 5));
+    let same = text("", 2, &copies("copies_per_node = [3, 3]"));
+    assert_eq!(written(&same, &[]).jobs, written(&same.replace("[3, 3]", "3"), &[]).jobs);
+}
