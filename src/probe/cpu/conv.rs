@@ -3,33 +3,10 @@
 use super::layer::{At, Gradient, Layer, spread};
 use super::product::{Matrix, Panels};
 use super::real::Real;
+use crate::probe::network::Shape;
 use crate::random::Generator;
 
-/// Where a convolution's patches lie.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    /// Channels in and out.
-    pub(super) from: usize,
-    pub(super) to: usize,
-    /// Side of the image.
-    pub(super) side: usize,
-    /// Side of a patch, distance between patches, zeros around the image.
-    pub(super) kernel: usize,
-    pub(super) stride: usize,
-    pub(super) padding: usize,
-}
-
 impl Shape {
-    /// Side of what comes out.
-    pub(super) fn out(&self) -> usize {
-        (self.side + 2 * self.padding - self.kernel) / self.stride + 1
-    }
-
-    /// Values of a patch.
-    fn patch(&self) -> usize {
-        self.from * self.kernel * self.kernel
-    }
-
     /// Calls `run` for each row of each tap's output positions that lies in the image, with the
     /// place among the columns, the place in the image, and how many positions there are; the rest
     /// of the columns is padding.

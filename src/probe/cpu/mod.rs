@@ -5,11 +5,11 @@
 //! framework; checked against finite differences.
 
 mod attention;
+mod build;
 mod conv;
 mod layer;
 mod linear;
 mod loss;
-mod models;
 mod norm;
 mod optimiser;
 mod pointwise;
@@ -19,10 +19,16 @@ mod real;
 mod tests;
 mod training;
 
+use super::network::{self, Operator};
+use layer::{At, Gradient, Layer};
 use training::Training;
+pub(super) use training::begin;
 
 /// Names that [`build`] knows.
 pub const MODELS: [&str; 3] = ["lenet5", "resnet-small", "transformer-small"];
+
+/// Further ones, of a size for GPUs; cores take minutes for a step of them.
+pub const LARGE_MODELS: [&str; 2] = ["resnet50", "gpt-small"];
 
 /// A network in training.
 pub trait Network: Send {
@@ -44,9 +50,59 @@ pub trait Network: Send {
     fn parameters(&self) -> usize;
 }
 
+/// What an operator computes and its gradients, in 8 bytes.
+pub(super) struct Reference {
+    pub(super) output: Vec<f64>,
+    /// Gradients with respect to input and parameters.
+    pub(super) input: Vec<f64>,
+    pub(super) parameters: Vec<f64>,
+}
+
+/// Operators after one another on `input`; `given` is the gradient of what comes out.
+pub(super) fn reference(
+    operators: &[Operator],
+    parameters: &[f32],
+    input: &[f32],
+    given: &[f32],
+) -> Reference {
+    let wide = |values: &[f32]| values.iter().copied().map(f64::from).collect::<Vec<f64>>();
+    let (own, input, given) = (wide(parameters), wide(input), wide(given));
+    let mut layers = build::layers::<f64>(operators);
+    let mut output = vec![0.0; given.len()];
+    layers.forward(&own, &input, &mut output);
+    let (mut d_own, mut d_input) = (vec![0.0; own.len()], vec![0.0; input.len()]);
+    let back = Gradient { output: &given, parameters: &mut d_own, input: Some(&mut d_input[..]) };
+    layers.backward(&own, At { input: &input, output: &output }, back);
+    Reference { output, input: d_input, parameters: d_own }
+}
+
+/// Loss and gradient at the beginning, in 8 bytes from the same numbers as [`begin`].
+pub(super) fn loss(network: &network::Network, samples: usize, seed: u64) -> (f64, Vec<f64>) {
+    let (parameters, input, _) = begin(network, samples, seed);
+    let mut training = Training::<f64>::new(network, 1, samples, seed);
+    let wide = |values: &[f32]| values.iter().copied().map(f64::from).collect::<Vec<f64>>();
+    training.parameters = wide(&parameters);
+    training.parts[0].input = wide(&input);
+    let loss = training.differentiate();
+    (loss, std::mem::take(&mut training.parts[0].gradient))
+}
+
+/// Losses of steps from the beginning.
+pub(super) fn losses(
+    network: &network::Network,
+    samples: usize,
+    steps: usize,
+    seed: u64,
+) -> Vec<f64> {
+    let mut training = Training::<f32>::new(network, 1, samples, seed);
+    (0..steps).map(|_| training.step()).collect()
+}
+
 /// There is no such model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no model is called `{0}`; known: lenet5, resnet-small, transformer-small")]
+#[error(
+    "no model is called `{0}`; known: lenet5, resnet-small, transformer-small, resnet50, gpt-small"
+)]
 pub struct UnknownModel(pub String);
 
 /// The network of a name, its parameters and batch drawn from `seed`. No `threads` or no `batch`
@@ -57,6 +113,6 @@ pub fn build(
     batch: usize,
     seed: u64,
 ) -> Result<Box<dyn Network>, UnknownModel> {
-    let found = models::model::<f32>(model).ok_or_else(|| UnknownModel(model.to_owned()))?;
-    Ok(Box::new(Training::new(&found, threads, batch, seed)))
+    let found = network::model(model).ok_or_else(|| UnknownModel(model.to_owned()))?;
+    Ok(Box::new(Training::<f32>::new(&found, threads, batch, seed)))
 }

@@ -2,6 +2,7 @@
 
 use super::layer::{At, Gradient, Layer};
 use super::real::Real;
+use crate::probe::network::Windows;
 
 /// `max(x, 0)`.
 pub(super) struct Relu(pub(super) usize);
@@ -64,29 +65,21 @@ impl<F: Real> Layer<F> for Gelu {
     }
 }
 
-/// The largest of each 2 × 2 square; the first of equals has the gradient.
+/// The largest of each window; the first of equals has the gradient.
 pub(super) struct MaxPool {
-    channels: usize,
-    side: usize,
+    windows: Windows,
     /// Which value each output is.
     chosen: Vec<u32>,
 }
 
 impl MaxPool {
-    /// `side`: of the image that goes in, even.
-    pub(super) fn new(channels: usize, side: usize) -> Self {
-        MaxPool { channels, side, chosen: Vec::new() }
-    }
-}
-
-impl<F: Real> Layer<F> for MaxPool {
-    fn outputs(&self) -> usize {
-        self.channels * self.side * self.side / 4
+    pub(super) fn new(windows: Windows) -> Self {
+        MaxPool { windows, chosen: Vec::new() }
     }
 
-    fn forward(&mut self, _: &[F], input: &[F], output: &mut [F]) {
-        let (side, half) = (self.side, self.side / 2);
-        self.chosen.resize(output.len(), 0);
+    /// Windows of 2 × 2 side by side.
+    fn squares<F: Real>(&mut self, input: &[F], output: &mut [F]) {
+        let (side, half) = (self.windows.side, self.windows.side / 2);
         let rows = output.chunks_exact_mut(half).zip(self.chosen.chunks_exact_mut(half));
         for (r, (values, chosen)) in rows.enumerate() {
             let corner = 2 * r * side;
@@ -102,11 +95,45 @@ impl<F: Real> Layer<F> for MaxPool {
         }
     }
 
+    /// Any windows.
+    fn any<F: Real>(&mut self, input: &[F], output: &mut [F]) {
+        let Windows { side, window, stride, padding, .. } = self.windows;
+        let out = self.windows.out();
+        // Rows or columns of the image that the window number `at` covers.
+        let covered = |at: usize| {
+            (at * stride).saturating_sub(padding)..(at * stride + window - padding).min(side)
+        };
+        for (i, (y, chosen)) in output.iter_mut().zip(&mut self.chosen).enumerate() {
+            let corner = i / (out * out) * side * side;
+            let row = |r: usize| covered(i % out).map(move |c| corner + r * side + c);
+            let places = covered(i / out % out).flat_map(row);
+            let best = places.reduce(|best, at| if input[at] > input[best] { at } else { best });
+            let best = best.unwrap_or(corner);
+            (*y, *chosen) = (input[best], best as u32);
+        }
+    }
+}
+
+impl<F: Real> Layer<F> for MaxPool {
+    fn outputs(&self) -> usize {
+        self.windows.channels * self.windows.out() * self.windows.out()
+    }
+
+    fn forward(&mut self, _: &[F], input: &[F], output: &mut [F]) {
+        self.chosen.resize(output.len(), 0);
+        let Windows { side, window, stride, padding, .. } = self.windows;
+        if (side % 2, window, stride, padding) == (0, 2, 2, 0) {
+            self.squares(input, output);
+        } else {
+            self.any(input, output);
+        }
+    }
+
     fn backward(&mut self, _: &[F], _: At<'_, F>, back: Gradient<'_, F>) {
         let Some(d_input) = back.input else { return };
         d_input.fill(F::default());
         for (&i, &d) in self.chosen.iter().zip(back.output) {
-            d_input[i as usize] = d;
+            d_input[i as usize] += d;
         }
     }
 }
@@ -136,5 +163,23 @@ impl<F: Real> Layer<F> for GlobalAverage {
         for (plane, &d) in d_input.chunks_exact_mut(self.plane).zip(back.output) {
             plane.fill(d * share);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_of_two_by_two_are_windows() {
+        let windows = Windows { channels: 3, side: 6, window: 2, stride: 2, padding: 0 };
+        let input: Vec<f32> = (0..2 * 108).map(|i| (i * 37 % 23) as f32).collect();
+        let pooled = |run: fn(&mut MaxPool, &[f32], &mut [f32])| {
+            let mut pool = MaxPool { windows, chosen: vec![0; 54] };
+            let mut output = vec![0.0; 54];
+            run(&mut pool, &input, &mut output);
+            (pool.chosen, output)
+        };
+        assert_eq!(pooled(MaxPool::squares), pooled(MaxPool::any));
     }
 }

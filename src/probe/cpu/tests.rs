@@ -1,13 +1,14 @@
 //! Gradients against central differences in `f64`; training as a whole.
 
-use super::layer::{At, Gradient, Layer, Sequential, uniform};
+use super::build::{layer, layers};
+use super::layer::{At, Gradient, Layer, uniform};
 use super::linear::{Embedding, Linear};
-use super::models::{self, block, encoder};
 use super::norm::{BatchNorm, LayerNorm};
 use super::pointwise::{Gelu, GlobalAverage, MaxPool, Relu};
 use super::real::Real;
 use super::training::Training;
 use super::*;
+use crate::probe::network::Windows;
 use crate::random::Generator;
 use rand::SeedableRng;
 
@@ -84,8 +85,12 @@ fn check(name: &str, layer: Box<dyn Layer<f64>>, inputs: usize, samples: usize, 
     }
 }
 
+fn pool(side: usize, window: usize, stride: usize, padding: usize) -> Windows {
+    Windows { channels: 3, side, window, stride, padding }
+}
+
 fn conv(stride: usize, padding: usize, kernel: usize) -> Box<dyn Layer<f64>> {
-    let shape = conv::Shape { from: 2, to: 3, side: 6, kernel, stride, padding };
+    let shape = network::Shape { from: 2, to: 3, side: 6, kernel, stride, padding };
     Box::new(conv::Conv::new(shape, true))
 }
 
@@ -99,7 +104,8 @@ fn every_operator_has_the_gradient_of_its_output() {
     check("embedding", Box::new(Embedding { tokens: 5, length: 4, width: 3 }), 4, 3, true);
     check("relu", Box::new(Relu(20)), 20, 2, false);
     check("gelu", Box::new(Gelu(20)), 20, 2, false);
-    check("max pool", Box::new(MaxPool::new(3, 6)), 108, 2, false);
+    check("max pool", Box::new(MaxPool::new(pool(6, 2, 2, 0))), 108, 2, false);
+    check("overlapping pool", Box::new(MaxPool::new(pool(5, 3, 2, 1))), 75, 2, false);
     check("average", Box::new(GlobalAverage { channels: 3, plane: 7 }), 21, 2, false);
     check("batch norm", Box::new(BatchNorm::new(3, 5)), 15, 4, false);
     check("layer norm", Box::new(LayerNorm::new(3, 8)), 24, 2, false);
@@ -108,17 +114,20 @@ fn every_operator_has_the_gradient_of_its_output() {
 
 #[test]
 fn composed_operators_have_the_gradient_of_their_output() {
-    check("block", Box::new(block(2, 2, 4, 1)), 32, 3, false);
-    check("block with a shortcut", Box::new(block(2, 3, 4, 2)), 32, 3, false);
-    check("encoder", Box::new(Sequential::new(encoder(4, 8, 2).into())), 32, 2, false);
+    check("block", layer(&network::residual_block(2, 2, 4, 1)), 32, 3, false);
+    check("block with a shortcut", layer(&network::residual_block(2, 3, 4, 2)), 32, 3, false);
+    let bottleneck = &network::bottlenecks(8, 2, &[1, 1], 3).operators[4..];
+    check("bottlenecks", Box::new(layers(bottleneck)), 2 * 2 * 2, 3, false);
+    check("encoder", Box::new(layers(&network::encoder(4, 8, 2))), 32, 2, false);
 }
 
 /// The loss along the gradient's own direction, of every parameter at once.
 #[test]
 fn whole_networks_have_the_gradient_of_their_loss() {
-    for name in MODELS {
-        let model = models::model::<f64>(name).expect("a model");
-        let mut training = Training::new(&model, 2, 3, 5);
+    let named = MODELS.map(|name| (name, network::model(name).expect("a model")));
+    let small = ("bottlenecks", network::bottlenecks(20, 2, &[1, 2], 5));
+    for (name, model) in named.into_iter().chain([small]) {
+        let mut training = Training::<f64>::new(&model, 2, 3, 5);
         training.differentiate();
         let gradient = training.parts[0].gradient.clone();
         let length = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
@@ -161,8 +170,8 @@ fn the_same_seed_takes_the_same_steps() {
 
 /// Gradient of a batch in `threads` parts.
 fn gradient(name: &str, batch: usize, threads: usize, values: Option<&[f32]>) -> Vec<f32> {
-    let model = models::model::<f32>(name).expect("a model");
-    let mut training = Training::new(&model, threads, batch, 3);
+    let model = network::model(name).expect("a model");
+    let mut training = Training::<f32>::new(&model, threads, batch, 3);
     if let Some(values) = values {
         training.feed(values);
     }
@@ -218,6 +227,14 @@ fn sizes_are_what_the_papers_say() {
     let layer = 12 * 128 * 128 + 13 * 128;
     assert_eq!(parameters("transformer-small"), 320 * 128 + 2 * layer + 256 + 129 * 256);
     assert_eq!(build("vgg", 1, 1, 1).err(), Some(UnknownModel("vgg".into())));
+    // Beyond `MODELS`, for GPUs.
+    let sizes = |name| -> usize {
+        let network = network::model(name).expect("a model");
+        layers::<f32>(&network.operators).parameters()
+    };
+    assert_eq!(sizes("resnet50"), 25_557_032);
+    let layer = 12 * 768 * 768 + 13 * 768;
+    assert_eq!(sizes("gpt-small"), (256 + 1024) * 768 + 12 * layer + 1536 + 769 * 256);
     let network = build("lenet5", 8, 3, 1).expect("a model");
     assert_eq!((network.threads(), network.batch()), (3, 3));
 }
@@ -230,4 +247,15 @@ fn the_fast_exponential_is_right_to_a_few_roundings() {
         assert!(error.abs() < 1e-6, "{x}: {error}");
     }
     assert!(Real::exp(-1e30_f32) < 1e-26 && Real::exp(1e30_f32).is_finite());
+}
+
+#[test]
+fn what_training_begins_with_is_what_begin_says() {
+    for name in MODELS {
+        let model = network::model(name).expect("a model");
+        let training = Training::<f32>::new(&model, 1, 12, 4);
+        let (parameters, input, targets) = begin(&model, 12, 4);
+        assert_eq!((training.parameters, &training.parts[0].input), (parameters, &input), "{name}");
+        assert_eq!(training.parts[0].targets, targets, "{name}");
+    }
 }

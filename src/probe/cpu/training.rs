@@ -1,13 +1,17 @@
 //! One step: forward, loss, backward, update, the batch split among threads.
 
 use super::Network;
+use super::build::{layers, optimiser};
 use super::layer::{Layer, Sequential, uniform};
 use super::loss::cross_entropy;
-use super::models::{CLASSES, Feed, Model, TOKENS};
 use super::optimiser::Optimiser;
 use super::real::Real;
+use crate::probe::network::{self, Feed};
 use crate::random::Generator;
 use rand::{Rng, SeedableRng};
+
+/// Different patterns of invented images, where there are as many classes: more need much memory.
+const CLASSES: usize = 10;
 
 /// A network with its parameters and a batch.
 pub(super) struct Training<F> {
@@ -22,8 +26,8 @@ pub(super) struct Training<F> {
 /// What one thread works on: its own layers (they keep what backward needs) and its samples.
 pub(super) struct Part<F> {
     layers: Sequential<F>,
-    input: Vec<F>,
-    targets: Vec<usize>,
+    pub(super) input: Vec<F>,
+    pub(super) targets: Vec<usize>,
     output: Vec<F>,
     d_output: Vec<F>,
     pub(super) gradient: Vec<F>,
@@ -46,28 +50,18 @@ impl<F: Real> Part<F> {
     }
 }
 
-impl Feed {
-    /// Values of a sample, and targets of it.
-    fn sizes(self) -> (usize, usize) {
-        match self {
-            Feed::Image(values) => (values, 1),
-            Feed::Tokens(length) => (length, length),
-        }
-    }
-}
-
 impl<F: Real> Training<F> {
     /// A network before its first step, with a batch that can be learnt.
-    pub(super) fn new(model: &Model<F>, threads: usize, batch: usize, seed: u64) -> Self {
+    pub(super) fn new(model: &network::Network, threads: usize, batch: usize, seed: u64) -> Self {
         let (batch, mut draw) = (batch.max(1), Generator::seed_from_u64(seed));
         let threads = threads.clamp(1, batch);
-        let layers = (model.layers)();
-        let mut parameters = vec![F::default(); layers.parameters()];
-        layers.initialise(&mut parameters, &mut draw);
+        let own = layers(&model.operators);
+        let mut parameters = vec![F::default(); own.parameters()];
+        own.initialise(&mut parameters, &mut draw);
         let (values, targets) = model.feed.sizes();
         let part = |i: usize| {
             let samples = (i + 1) * batch / threads - i * batch / threads;
-            let layers = (model.layers)();
+            let layers: Sequential<F> = layers(&model.operators);
             let scores = vec![F::default(); samples * layers.outputs()];
             Part {
                 input: vec![F::default(); samples * values],
@@ -80,9 +74,9 @@ impl<F: Real> Training<F> {
             }
         };
         let parts = (0..threads).map(part).collect();
-        let optimiser = (model.optimiser)(parameters.len());
+        let optimiser = optimiser(model.update, parameters.len());
         let mut training = Training { feed: model.feed, batch, parameters, optimiser, parts };
-        training.invent(&mut draw);
+        invent(training.feed, training.samples(), &mut draw);
         training
     }
 
@@ -94,37 +88,11 @@ impl<F: Real> Training<F> {
         })
     }
 
-    /// Images of ten patterns under noise; token sequences in which each token follows from the one
-    /// before.
-    fn invent(&mut self, draw: &mut Generator) {
-        let feed = self.feed;
-        let (values, _) = feed.sizes();
-        let patterns: Vec<f64> = (0..CLASSES * values).map(|_| 2.0 * uniform(draw) - 1.0).collect();
-        for (i, (input, targets)) in self.samples().enumerate() {
-            match feed {
-                Feed::Image(_) => {
-                    targets[0] = i % CLASSES;
-                    let pattern = &patterns[targets[0] * values..];
-                    for (x, &p) in input.iter_mut().zip(pattern) {
-                        *x = F::of(p + 2.0 * uniform(draw) - 1.0);
-                    }
-                }
-                Feed::Tokens(_) => {
-                    let mut token = draw.next_u64() as usize % TOKENS;
-                    for (x, target) in input.iter_mut().zip(targets) {
-                        *x = F::of(token as f64);
-                        token = (token * 5 + 17) % TOKENS;
-                        *target = token;
-                    }
-                }
-            }
-        }
-    }
-
     /// Puts values from elsewhere into the batch: of each sample, evenly spaced ones.
     pub(super) fn feed(&mut self, values: &[f32]) {
         let (feed, batch) = (self.feed, self.batch);
-        let length = values.len() / batch;
+        let (length, top) = (values.len() / batch, feed.kinds() as f64 - 1.0);
+        let top = top.min(255.0);
         for (i, (input, targets)) in self.samples().enumerate() {
             let sample = &values[i * length..(i + 1) * length];
             let wanted = input.len();
@@ -133,11 +101,13 @@ impl<F: Real> Training<F> {
                 // What is no number passes through `clamp` and `max`, and is 0 by the comparison.
                 let value = if value.is_finite() { value.clamp(-4.0, 4.0) } else { 0.0 };
                 *x = match feed {
-                    Feed::Image(_) => F::of(f64::from(value)),
-                    Feed::Tokens(_) => F::of((f64::from(value) * 32.0 + 128.0).floor().min(255.0)),
+                    Feed::Image { .. } => F::of(f64::from(value)),
+                    Feed::Tokens { .. } => {
+                        F::of((f64::from(value) * 32.0 + 128.0).floor().min(top))
+                    }
                 };
             }
-            if let Feed::Tokens(_) = feed {
+            if let Feed::Tokens { .. } = feed {
                 let next = input.iter().skip(1).chain(&input[..1]);
                 targets.iter_mut().zip(next).for_each(|(t, x)| *t = x.wide() as usize);
             }
@@ -160,6 +130,54 @@ impl<F: Real> Training<F> {
         }
         self.parts.iter().map(|part| part.loss).sum()
     }
+}
+
+/// Images of ten patterns under noise; token sequences in which each token follows from the one
+/// before.
+fn invent<'s, F: Real>(
+    feed: Feed,
+    samples: impl Iterator<Item = (&'s mut [F], &'s mut [usize])>,
+    draw: &mut Generator,
+) {
+    let ((values, _), kinds) = (feed.sizes(), feed.kinds());
+    let classes = kinds.min(CLASSES);
+    let patterns: Vec<f64> = (0..classes * values).map(|_| 2.0 * uniform(draw) - 1.0).collect();
+    for (i, (input, targets)) in samples.enumerate() {
+        match feed {
+            Feed::Image { .. } => {
+                targets[0] = i % classes;
+                let pattern = &patterns[targets[0] * values..];
+                for (x, &p) in input.iter_mut().zip(pattern) {
+                    *x = F::of(p + 2.0 * uniform(draw) - 1.0);
+                }
+            }
+            Feed::Tokens { .. } => {
+                let mut token = draw.next_u64() as usize % kinds;
+                for (x, target) in input.iter_mut().zip(targets) {
+                    *x = F::of(token as f64);
+                    token = (token * 5 + 17) % kinds;
+                    *target = token;
+                }
+            }
+        }
+    }
+}
+
+/// What training begins with: parameters, batch and targets.
+pub(in crate::probe) fn begin(
+    network: &network::Network,
+    batch: usize,
+    seed: u64,
+) -> (Vec<f32>, Vec<f32>, Vec<usize>) {
+    let mut draw = Generator::seed_from_u64(seed);
+    let layers: Sequential<f32> = layers(&network.operators);
+    let mut parameters = vec![0.0; layers.parameters()];
+    layers.initialise(&mut parameters, &mut draw);
+    let (values, targets) = network.feed.sizes();
+    let (mut input, mut wanted) = (vec![0.0; batch * values], vec![0; batch * targets]);
+    let samples = input.chunks_exact_mut(values).zip(wanted.chunks_exact_mut(targets));
+    invent(network.feed, samples, &mut draw);
+    (parameters, input, wanted)
 }
 
 impl<F: Real> Network for Training<F> {

@@ -1,0 +1,49 @@
+// What all kernels share: numbers in 4 or 2 bytes, sums over a block. No header is included, so that
+// NVRTC needs no path; sums are taken in 4 bytes whatever the numbers are stored in.
+typedef long long Int;
+typedef unsigned short bf16;
+
+__device__ __forceinline__ float read(const float* p) { return *p; }
+__device__ __forceinline__ float read(const bf16* p) { return __uint_as_float((unsigned)*p << 16); }
+__device__ __forceinline__ void write(float* p, float x) { *p = x; }
+// To the nearest, ties to even; what is no number stays none.
+__device__ __forceinline__ void write(bf16* p, float x) {
+    unsigned bits = __float_as_uint(x);
+    *p = x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+// Each i below n, shared among all threads of all blocks.
+#define EACH(i, n) \
+    for (Int i = (Int)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (Int)gridDim.x * blockDim.x)
+// Each i below n, shared among the threads of a block.
+#define EACH_OF_BLOCK(i, n) for (Int i = threadIdx.x; i < (n); i += blockDim.x)
+// A kernel for both kinds of numbers: `name_f32` and `name_bf16`.
+#define BOTH(name, parameters, arguments) \
+    extern "C" __global__ void name##_f32 parameters(float) { name arguments; } \
+    extern "C" __global__ void name##_bf16 parameters(bf16) { name arguments; }
+
+__device__ __forceinline__ float warp_sum(float x) {
+    for (int apart = 16; apart; apart >>= 1) x += __shfl_xor_sync(~0u, x, apart);
+    return x;
+}
+__device__ __forceinline__ float warp_max(float x) {
+    for (int apart = 16; apart; apart >>= 1) x = fmaxf(x, __shfl_xor_sync(~0u, x, apart));
+    return x;
+}
+// All threads of the block get the sum; every warp adds the warps' sums, so that none waits alone.
+__device__ __forceinline__ float block_sum(float x) {
+    __shared__ float sums[32];
+    x = warp_sum(x);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = x;
+    __syncthreads();
+    return warp_sum(threadIdx.x % 32 < blockDim.x / 32 ? sums[threadIdx.x % 32] : 0);
+}
+__device__ __forceinline__ float block_max(float x) {
+    __shared__ float tops[32];
+    x = warp_max(x);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) tops[threadIdx.x / 32] = x;
+    __syncthreads();
+    return warp_max(threadIdx.x % 32 < blockDim.x / 32 ? tops[threadIdx.x % 32] : x);
+}

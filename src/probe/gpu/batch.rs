@@ -1,0 +1,63 @@
+//! What training begins with, on its way to a device.
+
+use super::numerics::Device;
+use super::program::{Block, Program, Slot};
+use crate::probe::{ProbeError, cpu, network};
+
+/// Parameters and a batch.
+pub(super) struct Batch {
+    pub(super) parameters: Vec<f32>,
+    /// Tokens are whole numbers.
+    input: Vec<f32>,
+    targets: Vec<usize>,
+    tokens: bool,
+}
+
+impl Batch {
+    /// As training on cores begins.
+    pub(super) fn invent(network: &network::Network, samples: usize, seed: u64) -> Batch {
+        let (parameters, input, targets) = cpu::begin(network, samples, seed);
+        let tokens = matches!(network.feed, network::Feed::Tokens { .. });
+        Batch { parameters, input, targets, tokens }
+    }
+
+    /// Copies input and targets to a device.
+    pub(super) fn copy(
+        &self,
+        device: &mut dyn Device,
+        program: &Program,
+    ) -> Result<(), ProbeError> {
+        let targets: Vec<u8> =
+            self.targets.iter().flat_map(|&t| (t as i32).to_le_bytes()).collect();
+        device.write(program.input, &numbers(&self.input, self.tokens))?;
+        device.write(program.targets, &targets)
+    }
+}
+
+/// Numbers of 4 bytes as a device has them; tokens are whole.
+pub(super) fn numbers(values: &[f32], tokens: bool) -> Vec<u8> {
+    if tokens {
+        values.iter().flat_map(|&x| (x as i32).to_le_bytes()).collect()
+    } else {
+        values.iter().flat_map(|x| x.to_le_bytes()).collect()
+    }
+}
+
+/// Copies parameters, in the order of the layers on cores, to where a device has them.
+pub(super) fn place_parameters(
+    device: &mut dyn Device,
+    to: Slot,
+    blocks: &[Block],
+    parameters: &[f32],
+) -> Result<(), ProbeError> {
+    let mut all = vec![0_u8; to.bytes()];
+    let mut rest = parameters;
+    for block in blocks {
+        let (own, others) = rest.split_at(block.len);
+        rest = others;
+        for (to, x) in all[4 * block.at..].chunks_exact_mut(4).zip(own) {
+            to.copy_from_slice(&x.to_le_bytes());
+        }
+    }
+    device.write(to, &all)
+}

@@ -1,0 +1,234 @@
+//! Convolutions by cuDNN.
+
+use super::{failed, int};
+use crate::probe::ProbeError;
+use crate::probe::gpu::program::{Convolution, Precision, Slot, Way};
+use crate::probe::network::Shape;
+use cudarc::cudnn::{result, sys};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// A handle for one stream, and how each convolution is computed.
+pub(super) struct Dnn {
+    handle: sys::cudnnHandle_t,
+    stream: Arc<CudaStream>,
+    precision: Precision,
+    ways: BTreeMap<(Way, Shape, usize), Method>,
+    room: CudaSlice<u8>,
+}
+
+/// Descriptors of a convolution, the algorithm that cuDNN recommends for it, and the room that needs.
+struct Method {
+    x: sys::cudnnTensorDescriptor_t,
+    w: sys::cudnnFilterDescriptor_t,
+    y: sys::cudnnTensorDescriptor_t,
+    convolution: sys::cudnnConvolutionDescriptor_t,
+    algorithm: Algorithm,
+    room: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Algorithm {
+    Forward(sys::cudnnConvolutionFwdAlgo_t),
+    Data(sys::cudnnConvolutionBwdDataAlgo_t),
+    Filters(sys::cudnnConvolutionBwdFilterAlgo_t),
+}
+
+// SAFETY: a handle and descriptors may be used by any thread, by one at a time; `&mut self` sees to that.
+unsafe impl Send for Dnn {}
+
+impl Dnn {
+    pub(super) fn new(stream: &Arc<CudaStream>, precision: Precision) -> Result<Dnn, ProbeError> {
+        let room = stream.alloc_zeros::<u8>(256).map_err(failed("get memory for cuDNN"))?;
+        let handle = result::create_handle().map_err(failed("open cuDNN"))?;
+        let (stream, ways) = (Arc::clone(stream), BTreeMap::new());
+        let dnn = Dnn { handle, stream, precision, ways, room };
+        // SAFETY: handle and stream live.
+        unsafe { result::set_stream(handle, dnn.stream.cu_stream().cast()) }
+            .map_err(failed("use cuDNN"))?;
+        Ok(dnn)
+    }
+
+    /// Finds out how to compute a convolution, before the first time.
+    fn prepare(&mut self, of: &Convolution) -> Result<(), ProbeError> {
+        let key = (of.way, of.shape, of.samples);
+        if self.ways.contains_key(&key) {
+            return Ok(());
+        }
+        let method = Method::new(self.handle, of, self.precision)?;
+        if method.room > self.room.len() {
+            // The old room may be in use.
+            self.stream.synchronize().map_err(failed("wait for the GPU"))?;
+            self.room = self
+                .stream
+                .alloc_zeros::<u8>(method.room)
+                .map_err(failed("get memory for a convolution"))?;
+        }
+        self.ways.insert(key, method);
+        Ok(())
+    }
+
+    pub(super) fn convolve(
+        &mut self,
+        of: &Convolution,
+        at: impl Fn(Slot) -> u64,
+    ) -> Result<(), ProbeError> {
+        self.prepare(of)?;
+        let Some(method) = self.ways.get(&(of.way, of.shape, of.samples)) else { return Ok(()) };
+        let (handle, size) = (self.handle, self.room.len());
+        let room = self.room.device_ptr(&self.stream).0 as *mut c_void;
+        let (one, zero) = (1.0_f32, 0.0_f32);
+        let (one, zero) = ((&raw const one).cast::<c_void>(), (&raw const zero).cast::<c_void>());
+        let [x, w, y] = [of.x, of.w, of.y].map(|slot| at(slot) as *mut c_void);
+        let Method { x: dx, w: dw, y: dy, convolution: c, .. } = *method;
+        // SAFETY: places hold tensors as described; handle, descriptors and room live.
+        unsafe {
+            match method.algorithm {
+                Algorithm::Forward(algorithm) => result::convolution_forward(
+                    handle, one, dx, x, dw, w, c, algorithm, room, size, zero, dy, y,
+                ),
+                Algorithm::Data(algorithm) => result::convolution_backward_data(
+                    handle, one, dw, w, dy, y, c, algorithm, room, size, zero, dx, x,
+                ),
+                Algorithm::Filters(algorithm) => result::convolution_backward_filter(
+                    handle, one, dx, x, dy, y, c, algorithm, room, size, zero, dw, w,
+                ),
+            }
+        }
+        .map_err(failed("convolve"))
+    }
+}
+
+impl Method {
+    fn new(
+        handle: sys::cudnnHandle_t,
+        of: &Convolution,
+        precision: Precision,
+    ) -> Result<Method, ProbeError> {
+        let failed = || failed("describe a convolution to cuDNN");
+        let (kind, math) = match precision {
+            Precision::Fp32 => {
+                (sys::cudnnDataType_t::CUDNN_DATA_FLOAT, sys::cudnnMathType_t::CUDNN_FMA_MATH)
+            }
+            Precision::Tf32 => {
+                (sys::cudnnDataType_t::CUDNN_DATA_FLOAT, sys::cudnnMathType_t::CUDNN_DEFAULT_MATH)
+            }
+            Precision::Bf16 => (
+                sys::cudnnDataType_t::CUDNN_DATA_BFLOAT16,
+                sys::cudnnMathType_t::CUDNN_TENSOR_OP_MATH,
+            ),
+        };
+        let Shape { from, to, side, kernel, stride, padding } = of.shape;
+        let [samples, from, to, side, kernel, stride, padding, out] =
+            [of.samples, from, to, side, kernel, stride, padding, of.shape.out()].map(int);
+        let (samples, from, to, side) = (samples?, from?, to?, side?);
+        let (kernel, stride, padding, out) = (kernel?, stride?, padding?, out?);
+        let order = sys::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW;
+        let mut method = Method {
+            x: result::create_tensor_descriptor().map_err(failed())?,
+            w: result::create_filter_descriptor().map_err(failed())?,
+            y: result::create_tensor_descriptor().map_err(failed())?,
+            convolution: result::create_convolution_descriptor().map_err(failed())?,
+            algorithm: Algorithm::Forward(
+                sys::cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
+            ),
+            room: 0,
+        };
+        let (x, w, y, c) = (method.x, method.w, method.y, method.convolution);
+        // SAFETY: descriptors were made above.
+        unsafe {
+            result::set_tensor4d_descriptor(x, order, kind, [samples, from, side, side])
+                .map_err(failed())?;
+            result::set_tensor4d_descriptor(y, order, kind, [samples, to, out, out])
+                .map_err(failed())?;
+            result::set_filter4d_descriptor(w, kind, order, [to, from, kernel, kernel])
+                .map_err(failed())?;
+            let mode = sys::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION;
+            let sums = sys::cudnnDataType_t::CUDNN_DATA_FLOAT;
+            result::set_convolution2d_descriptor(
+                c, padding, padding, stride, stride, 1, 1, mode, sums,
+            )
+            .map_err(failed())?;
+            result::set_convolution_math_type(c, math).map_err(failed())?;
+        }
+        (method.algorithm, method.room) = method.recommended(handle, of.way)?;
+        Ok(method)
+    }
+
+    /// The first algorithm that cuDNN recommends and that runs here.
+    fn recommended(
+        &self,
+        handle: sys::cudnnHandle_t,
+        way: Way,
+    ) -> Result<(Algorithm, usize), ProbeError> {
+        /// More than there are.
+        const MOST: usize = 16;
+        let failed = || failed("choose an algorithm for a convolution");
+        let nothing =
+            || ProbeError::Machine("cuDNN has no algorithm for one of the convolutions".to_owned());
+        let fine = |status| status == sys::cudnnStatus_t::CUDNN_STATUS_SUCCESS;
+        let &Method { x, w, y, convolution: c, .. } = self;
+        let (most, mut count) = (MOST as i32, 0);
+        // SAFETY: descriptors live; results are plain data, as many as said.
+        unsafe {
+            match way {
+                Way::Forward => {
+                    let mut found: [sys::cudnnConvolutionFwdAlgoPerf_t; MOST] = std::mem::zeroed();
+                    let to = found.as_mut_ptr();
+                    result::get_convolution_forward_algorithm(
+                        handle, x, w, c, y, most, &mut count, to,
+                    )
+                    .map_err(failed())?;
+                    let best = found[..count as usize].iter().find(|of| fine(of.status));
+                    let best = best.ok_or_else(nothing)?;
+                    Ok((Algorithm::Forward(best.algo), best.memory))
+                }
+                Way::Data => {
+                    let mut found: [sys::cudnnConvolutionBwdDataAlgoPerf_t; MOST] =
+                        std::mem::zeroed();
+                    let to = found.as_mut_ptr();
+                    result::get_convolution_backward_data_algorithm(
+                        handle, w, y, c, x, most, &mut count, to,
+                    )
+                    .map_err(failed())?;
+                    let best = found[..count as usize].iter().find(|of| fine(of.status));
+                    let best = best.ok_or_else(nothing)?;
+                    Ok((Algorithm::Data(best.algo), best.memory))
+                }
+                Way::Filters => {
+                    let mut found: [sys::cudnnConvolutionBwdFilterAlgoPerf_t; MOST] =
+                        std::mem::zeroed();
+                    let to = found.as_mut_ptr();
+                    result::get_convolution_backward_filter_algorithm(
+                        handle, x, y, c, w, most, &mut count, to,
+                    )
+                    .map_err(failed())?;
+                    let best = found[..count as usize].iter().find(|of| fine(of.status));
+                    let best = best.ok_or_else(nothing)?;
+                    Ok((Algorithm::Filters(best.algo), best.memory))
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Method {
+    fn drop(&mut self) {
+        // SAFETY: descriptors were made by us and are used no more.
+        unsafe {
+            result::destroy_tensor_descriptor(self.x).ok();
+            result::destroy_filter_descriptor(self.w).ok();
+            result::destroy_tensor_descriptor(self.y).ok();
+            result::destroy_convolution_descriptor(self.convolution).ok();
+        }
+    }
+}
+
+impl Drop for Dnn {
+    fn drop(&mut self) {
+        // SAFETY: the handle was made by us and is used no more.
+        unsafe { result::destroy_handle(self.handle) }.ok();
+    }
+}

@@ -1,0 +1,42 @@
+//! Training steps on NVIDIA GPUs.
+//!
+//! [`crate::probe::cpu`]'s networks, compiled to a list of calls: `program` is that list, `compile`, `forward` and
+//! `backward` make it, `kernels` are our own ones (`calibrate/kernels`), `numerics` and
+//! `whole` compare whatever carries them out with the cores, by operator and by network. All of that needs no GPU and is tested
+//! without one. What needs one is behind the feature `cuda`: `call`, the one place with unsafe code, and
+//! `trainer`; `libraries` and `survey` say what there is and what is missing.
+#![cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "nothing can carry calls out"))]
+
+#[cfg(not(feature = "cuda"))]
+mod absent;
+mod backward;
+mod batch;
+#[cfg(feature = "cuda")]
+mod call;
+mod compile;
+mod forward;
+mod kernels;
+pub mod libraries;
+mod numerics;
+mod piece;
+mod program;
+mod survey;
+mod task;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "cuda")]
+mod trainer;
+mod whole;
+
+#[cfg(not(feature = "cuda"))]
+pub(super) use absent::Board;
+pub use numerics::{Difference, relative_error};
+pub use program::Precision;
+pub use survey::{Card, Found, Survey};
+pub(super) use task::{Steps, Task};
+#[cfg(feature = "cuda")]
+pub(super) use trainer::Board;
+
+/// What is said where it was left out.
+#[cfg(not(feature = "cuda"))]
+const ABSENT: &str = "this forebay was built without CUDA: build it with `--features cuda`";

@@ -1,0 +1,52 @@
+//! Single operators on a device, to be compared with the same ones on cores.
+
+use super::backward::Wanted;
+use super::compile::Compiler;
+use super::program::{Block, Call, Precision, Slot};
+use crate::probe::network::Operator;
+
+/// Forward and backward of operators, with places for what goes in and comes out.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Memory that it needs [B].
+    pub(super) bytes: usize,
+    pub(super) calls: Vec<Call>,
+    /// Numbers of 4 bytes, or tokens as whole numbers of 4 bytes.
+    pub(super) input: Slot,
+    /// The gradient of the output: numbers of 4 bytes.
+    pub(super) given: Slot,
+    /// In the precision.
+    pub(super) output: Slot,
+    /// The gradient of the input, in the precision; tokens have none.
+    pub(super) back: Option<Slot>,
+    /// Numbers of 4 bytes.
+    pub(super) parameters: Slot,
+    pub(super) gradients: Slot,
+    pub(super) blocks: Vec<Block>,
+}
+
+/// The calls of operators for a batch of `samples`.
+pub(super) fn piece(operators: &[Operator], samples: usize, precision: Precision) -> Piece {
+    let mut compiler = Compiler::new(operators, samples, precision);
+    let values = samples * operators.first().map_or(0, Operator::inputs);
+    let results = samples * operators.last().map_or(0, Operator::outputs);
+    let [input, given] = [values, results].map(|n| compiler.memory.take(4 * n));
+    compiler.settle();
+    let tokens = matches!(operators.first(), Some(Operator::Embedding { .. }));
+    let fed = if tokens { input } else { compiler.narrowed(input, values) };
+    let chain = compiler.chain(operators, fed);
+    let output = chain.last().map_or(fed, |done| done.y);
+    let gradient = compiler.narrowed(given, results);
+    let back = compiler.chain_back(&chain, gradient, Wanted::Untouched);
+    Piece {
+        bytes: compiler.memory.bytes(),
+        input,
+        given,
+        output,
+        back,
+        parameters: compiler.parameters,
+        gradients: compiler.gradients,
+        blocks: compiler.blocks,
+        calls: compiler.calls,
+    }
+}

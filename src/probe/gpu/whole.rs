@@ -1,0 +1,120 @@
+//! Is what a device computes right? Whole networks: loss, gradient, steps.
+
+use super::batch::{Batch, place_parameters};
+use super::compile::compile;
+use super::numerics::{Device, Difference, Open, gradients, numbers_of, relative_error};
+use super::program::{Precision, Program};
+use crate::probe::{ProbeError, cpu, network};
+
+/// Small networks with every operator: the stem and the stages of ResNet-50 and GPT-2's blocks among them.
+pub(super) fn networks() -> Vec<(&'static str, network::Network)> {
+    let named = network::model("lenet5").map(|network| ("lenet5", network));
+    let small = [
+        ("bottlenecks", network::bottlenecks(20, 4, &[1, 2], 5)),
+        ("language", network::language(30, 12, 16, 2, 2)),
+    ];
+    named.into_iter().chain(small).collect()
+}
+
+/// A network's loss and gradient against those of cores, and its loss along the gradient: what a
+/// small step changes is the gradient's squared length times the step.
+pub(super) fn network(
+    open: Open<'_>,
+    name: &str,
+    of: &network::Network,
+    samples: usize,
+    precision: Precision,
+    seed: u64,
+) -> Result<Vec<Difference>, ProbeError> {
+    let batch = Batch::invent(of, samples, seed);
+    let (loss, expected) = cpu::loss(of, samples, seed);
+    let program = compile(of, samples, precision);
+    let mut device = open(program.bytes, precision)?;
+    batch.copy(device.as_mut(), &program)?;
+    let found = loss_at(device.as_mut(), &program, &batch.parameters)?;
+    device.run(&program.backward)?;
+    let gradient = gradients(device.as_mut(), program.gradients, &program.blocks)?;
+    let tolerance = precision.tolerance();
+    // Rounding in one operator moves whole gradients.
+    let mut differences = vec![
+        ("loss", (found / loss - 1.0).abs(), tolerance.max(1e-4)),
+        ("gradient", relative_error(&gradient, &expected), (100.0 * tolerance).min(0.5)),
+    ];
+    // With 2 bytes a number, rounding hides what a small step changes.
+    if precision != Precision::Bf16 {
+        let square: f64 = gradient.iter().map(|g| g * g).sum();
+        let step = (0.3 * tolerance).max(0.002) * loss / square;
+        let mut along = |by: f64| {
+            let moved = batch.parameters.iter().zip(&gradient);
+            let moved: Vec<f32> = moved.map(|(&p, g)| (f64::from(p) + by * g) as f32).collect();
+            loss_at(device.as_mut(), &program, &moved)
+        };
+        let slope = (along(step)? - along(-step)?) / (2.0 * step);
+        let error = (slope / square - 1.0).abs();
+        differences.push(("loss along the gradient", error, 0.02 + 4.0 * tolerance));
+    }
+    let difference = |(what, error, limit): (&str, f64, f64)| Difference {
+        what: format!("{name}: {what}"),
+        precision,
+        error,
+        limit,
+    };
+    Ok(differences.into_iter().map(difference).collect())
+}
+
+/// Steps on a device against the same ones on cores: the losses of all of them, and how far the last
+/// loss is down on the first.
+pub(super) fn training(
+    open: Open<'_>,
+    name: &str,
+    of: &network::Network,
+    (samples, steps): (usize, usize),
+    precision: Precision,
+    seed: u64,
+) -> Result<Vec<Difference>, ProbeError> {
+    let program = compile(of, samples, precision);
+    let mut device = open(program.bytes, precision)?;
+    let batch = Batch::invent(of, samples, seed);
+    zero(device.as_mut(), &program)?;
+    batch.copy(device.as_mut(), &program)?;
+    place_parameters(device.as_mut(), program.parameters, &program.blocks, &batch.parameters)?;
+    for calls in [&program.feed, &program.settle] {
+        device.run(calls)?;
+    }
+    let mut losses = Vec::new();
+    for _ in 0..steps {
+        device.run(&program.step().cloned().collect::<Vec<_>>())?;
+        losses.extend(numbers_of(device.as_mut(), program.loss, 1, Precision::Fp32)?);
+    }
+    let wanted = cpu::losses(of, samples, steps, seed);
+    let fall = losses.last().zip(losses.first()).map_or(f64::NAN, |(last, first)| last / first);
+    let difference = |what: &str, error, limit| Difference {
+        what: format!("{name}: {what}"),
+        precision,
+        error,
+        limit,
+    };
+    let limit = (1000.0 * precision.tolerance()).min(0.15);
+    Ok(vec![
+        difference("losses of steps", relative_error(&losses, &wanted), limit),
+        difference("last loss over first", fall, 0.9),
+    ])
+}
+
+/// Sets what an optimiser keeps, and all else, to zero.
+fn zero(device: &mut dyn Device, program: &Program) -> Result<(), ProbeError> {
+    program.state.iter().try_for_each(|&slot| device.write(slot, &vec![0; slot.bytes()]))
+}
+
+/// The loss with these parameters.
+fn loss_at(
+    device: &mut dyn Device,
+    program: &Program,
+    parameters: &[f32],
+) -> Result<f64, ProbeError> {
+    place_parameters(device, program.parameters, &program.blocks, parameters)?;
+    for calls in [&program.feed, &program.settle, &program.forward] {
+        device.run(calls)?;
+    }
+    Ok(numbers_of(device, program.loss, 1, Precision::Fp32)?.first().copied().unwrap_or(f64::NAN))
+}
