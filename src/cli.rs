@@ -2,6 +2,7 @@
 
 mod about;
 mod calibrate;
+mod doctor;
 mod format;
 mod import;
 mod live;
@@ -17,6 +18,7 @@ use clap::{Parser, Subcommand};
 
 pub use about::{Completions, Man, Schema, SchemaOf};
 pub use calibrate::Calibrate;
+pub use doctor::Doctor;
 pub use format::{PictureFormat, ReportFormat, RowFormat};
 pub use import::{CollectiveFormat, Collectives, Dlio, Import, ImportFormat, ImportFrom, Kineto};
 pub use live::Live;
@@ -77,6 +79,8 @@ pub enum Command {
     Published(Published),
     /// Measure this machine
     Calibrate(Calibrate),
+    /// Say what this machine offers, and what is missing
+    Doctor(Doctor),
     /// Print the JSON Schema of a file format
     Schema(Schema),
     /// Print completions for a shell

@@ -10,12 +10,15 @@ Examples:
   forebay calibrate
   forebay calibrate --plan full --directory /scratch/me --output calibration
   forebay calibrate --plan full --data /datasets/images --only read,decode
+  forebay calibrate --plan gpu --output calibration-gpu
+  forebay calibrate --plan full --only step --device cuda:0
 
-A plan says what is measured; quick takes less than a minute, full less than fifteen. Probes write
+A plan says what is measured; quick takes less than a minute, full less than fifteen, gpu less than ten
+on an NVIDIA GPU. Probes write
 into a directory of their own below --directory, and remove it. Samples are kept in --output as soon
 as they exist: the same command again measures only what is missing.")]
 pub struct Calibrate {
-    /// What to measure: `quick`, `full`, or a plan file
+    /// What to measure: `quick`, `full`, `gpu`, or a plan file
     #[arg(long, value_name = "PLAN", default_value = "quick")]
     pub plan: PathBuf,
     /// Where to write the files that are read; $SLURM_TMPDIR, $TMPDIR or here if not given
@@ -30,6 +33,9 @@ pub struct Calibrate {
     /// Probes to run; all of the plan if not given
     #[arg(long, value_name = "PROBE", value_delimiter = ',')]
     pub only: Vec<String>,
+    /// Where to time training steps, instead of the plan's: `cpu`, `cuda:0`
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
+    pub device: Vec<String>,
     /// Time for all probes, instead of the plan's: `90 s`
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,

@@ -3,21 +3,25 @@
 use super::calibrate_output::{Header, Output};
 use super::{Failure, calibrate_table, input, interrupt, output, profile_text};
 use crate::cli::Calibrate;
-use crate::probe::{Event, Machine, Plan, Probe, Ruler, Runner, Seconds, Summary, Workspace};
+use crate::probe::{
+    DeviceName, Event, List, Machine, Plan, Probe, Ruler, Runner, Seconds, Summary, Workspace,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Plans that need no file.
-const PLANS: [(&str, &str); 2] = [
+const PLANS: [(&str, &str); 3] = [
     ("quick", include_str!("../../calibrate/plans/quick.toml")),
     ("full", include_str!("../../calibrate/plans/full.toml")),
+    ("gpu", include_str!("../../calibrate/plans/gpu.toml")),
 ];
 
 pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure> {
     let (name, text) = plan_text(&calibrate.plan)?;
-    let plan = Plan::parse(&name, &text).map_err(|error| Failure::Input(error.to_string()))?;
+    let mut plan = Plan::parse(&name, &text).map_err(|error| Failure::Input(error.to_string()))?;
+    train_on(&mut plan, &calibrate.device)?;
     let budget = budget(calibrate, &plan)?;
     let directory = calibrate.directory.clone().unwrap_or_else(working_directory);
     let data = calibrate.data.as_deref();
@@ -87,6 +91,27 @@ fn plan_text(path: &Path) -> Result<(String, String), Failure> {
     }
     let text = input::text(path)?;
     Ok((path.display().to_string(), text))
+}
+
+/// Has steps timed on these devices instead of the plan's.
+fn train_on(plan: &mut Plan, devices: &[String]) -> Result<(), Failure> {
+    if devices.is_empty() {
+        return Ok(());
+    }
+    let Some(step) = &mut plan.step else {
+        let why = "--device: the plan times no training steps; add a table `[step]`";
+        return Err(Failure::Input(why.to_owned()));
+    };
+    let mut named: Vec<DeviceName> = Vec::new();
+    for name in devices {
+        let device = DeviceName::try_from(name.clone());
+        let device = device.map_err(|why| Failure::Input(format!("--device {why}")))?;
+        if !named.contains(&device) {
+            named.push(device);
+        }
+    }
+    step.device = List(named);
+    Ok(())
 }
 
 /// Time for all probes.

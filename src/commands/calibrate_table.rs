@@ -96,8 +96,12 @@ fn remarks(summary: &Summary, machine: &Machine) -> Vec<String> {
         count(End::Budget)
     ));
     lines.extend(summary.notes.iter().map(|(probe, note)| format!("{probe}: {note}")));
+    let on_gpu = |cell: &CellSummary| cell.cell.label("device").starts_with("cuda");
+    if summary.cells.iter().any(on_gpu) {
+        return lines;
+    }
     lines.push(if machine.gpu {
-        "a GPU is here, but this version measures none: step on CUDA and copy not measured".into()
+        "a GPU is here: `forebay calibrate --plan gpu` measures it".into()
     } else {
         "no GPU here: step on CUDA and copy not measured".into()
     });

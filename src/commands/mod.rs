@@ -4,6 +4,7 @@ mod calibrate;
 mod calibrate_output;
 mod calibrate_table;
 mod completions;
+mod doctor;
 mod failure;
 mod import;
 mod import_collective;
@@ -69,6 +70,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Profile(profile) => profile::execute(profile, cli.quiet),
         Command::Published(published) => published::execute(published),
         Command::Calibrate(calibrate) => calibrate::execute(calibrate, cli.quiet),
+        Command::Doctor(doctor) => doctor::execute(doctor),
         Command::Schema(schema) => schema::execute(schema),
         Command::Completions(completions) => completions::execute(completions),
         Command::Man(man) => man::execute(man),

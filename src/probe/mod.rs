@@ -12,6 +12,7 @@
 
 mod cache;
 mod clock;
+mod copy;
 pub mod cpu;
 mod decode;
 mod error;
@@ -33,6 +34,7 @@ mod workspace;
 
 pub use cache::{CacheProbe, CacheSettings};
 pub use clock::{ClockProbe, ClockSettings};
+pub use copy::{CopyProbe, CopySettings};
 pub use decode::{DecodeProbe, DecodeSettings};
 pub use error::ProbeError;
 pub use hand_off::{QueueProbe, QueueSettings};
@@ -43,7 +45,7 @@ pub use read::{ReadProbe, ReadSettings};
 pub use repeat::{leading_trend, median_interval};
 pub use ruler::Ruler;
 pub use runner::{CellSummary, End, Event, Runner, Summary};
-pub use step::{ModelName, StepProbe, StepSettings};
+pub use step::{DeviceName, ModelName, StepProbe, StepSettings};
 pub use team::{Member, Team, team};
 pub use watch::{Glance, Limits};
 pub use workspace::Workspace;

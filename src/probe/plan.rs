@@ -5,9 +5,9 @@ mod value;
 pub use value::{Bytes, Count, List, Seconds, Share};
 
 use super::{
-    CacheProbe, CacheSettings, ClockProbe, ClockSettings, DecodeProbe, DecodeSettings, HostProbe,
-    HostSettings, Limits, Probe, ProbeError, QueueProbe, QueueSettings, ReadProbe, ReadSettings,
-    StepProbe, StepSettings,
+    CacheProbe, CacheSettings, ClockProbe, ClockSettings, CopyProbe, CopySettings, DecodeProbe,
+    DecodeSettings, HostProbe, HostSettings, Limits, Probe, ProbeError, QueueProbe, QueueSettings,
+    ReadProbe, ReadSettings, StepProbe, StepSettings,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -40,6 +40,8 @@ pub struct Plan {
     pub decode: Option<DecodeSettings>,
     /// The probe `step`.
     pub step: Option<StepSettings>,
+    /// The probe `copy`.
+    pub copy: Option<CopySettings>,
     /// The probe `cache`.
     pub cache: Option<CacheSettings>,
 }
@@ -158,6 +160,9 @@ impl Plan {
         }
         if let Some(settings) = &self.step {
             probes.push(Box::new(StepProbe::new(settings)));
+        }
+        if let Some(settings) = &self.copy {
+            probes.push(Box::new(CopyProbe::new(settings)));
         }
         if let Some(settings) = &self.cache {
             probes.push(Box::new(CacheProbe::new(settings)));

@@ -1,9 +1,15 @@
-//! How long a training step takes on the processor.
+//! How long a training step takes, on cores or on a GPU.
+
+mod device;
+
+pub use device::DeviceName;
 
 use super::cpu::{self, Network};
+use super::gpu::{Board, Precision};
 use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// The table `[step]` of a plan.
@@ -14,10 +20,40 @@ pub struct StepSettings {
     pub model: List<ModelName>,
     /// Samples of a step.
     pub batch: List<Count>,
-    /// Numbers of threads.
+    /// Numbers of threads, on cores.
+    #[serde(default = "one")]
     pub threads: List<Count>,
+    /// Where to train: `cpu`, `cuda:0`; on cores if not given.
+    #[serde(default = "cores")]
+    pub device: List<DeviceName>,
+    /// How GPUs compute: `fp32`, `tf32`, `bf16`; the first if not given.
+    #[serde(default = "fp32")]
+    pub precision: List<Precision>,
+    /// Numbers of networks that train on a GPU at the same time, each on a stream of its own; one if not
+    /// given.
+    #[serde(default = "one")]
+    pub learners: List<Count>,
+    /// Whether steps on a GPU are recorded once and repeated as a whole (a CUDA graph).
+    #[serde(default = "no")]
+    pub graph: List<bool>,
     /// Time for this probe.
     pub budget: Option<Seconds>,
+}
+
+fn one() -> List<Count> {
+    List(vec![Count(1)])
+}
+
+fn cores() -> List<DeviceName> {
+    List(vec![DeviceName::Cpu])
+}
+
+fn no() -> List<bool> {
+    List(vec![false])
+}
+
+fn fp32() -> List<Precision> {
+    List(vec![Precision::Fp32])
 }
 
 /// The name of a network that [`cpu::build`] knows.
@@ -29,38 +65,19 @@ impl TryFrom<String> for ModelName {
     type Error = cpu::UnknownModel;
 
     fn try_from(name: String) -> Result<ModelName, cpu::UnknownModel> {
-        let known = cpu::MODELS.contains(&name.as_str());
+        let known = cpu::MODELS.iter().chain(&cpu::LARGE_MODELS).any(|known| *known == name);
         if known { Ok(ModelName(name)) } else { Err(cpu::UnknownModel(name)) }
     }
 }
 
-/// The probe `step`: operations are steps.
-#[derive(Debug)]
-pub struct StepProbe {
-    settings: StepSettings,
-}
-
-impl StepProbe {
-    /// A probe by these settings.
-    #[must_use]
-    pub fn new(settings: &StepSettings) -> StepProbe {
-        StepProbe { settings: settings.clone() }
-    }
-}
-
-impl Probe for StepProbe {
-    fn name(&self) -> &'static str {
-        "step"
-    }
-
-    fn cells(&self) -> Vec<Cell> {
-        let StepSettings { model, batch, threads, .. } = &self.settings;
+impl StepSettings {
+    /// Trials on cores: no thread without a sample.
+    fn on_cores(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
-        for ModelName(model) in model {
-            for threads in threads {
+        for ModelName(model) in &self.model {
+            for threads in &self.threads {
                 let device = format!("cpu-{}", threads.0);
-                // No thread without a sample.
-                for batch in batch.iter().filter(|batch| *batch >= threads) {
+                for batch in self.batch.iter().filter(|batch| *batch >= threads) {
                     let labels = [("model", model.as_str()), ("device", device.as_str())];
                     let settings = [("batch", batch.0 as f64), ("threads", threads.0 as f64)];
                     cells.push(Cell::new(&labels, &settings));
@@ -70,34 +87,130 @@ impl Probe for StepProbe {
         cells
     }
 
+    /// Trials on the GPU of a number.
+    fn on_gpu(&self, number: usize) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for ModelName(model) in &self.model {
+            for &precision in &self.precision {
+                for &graph in &self.graph {
+                    for learners in &self.learners {
+                        for batch in &self.batch {
+                            let way =
+                                device::Way { number, precision, graph, learners: learners.0 };
+                            cells.push(way.cell(model, batch.0));
+                        }
+                    }
+                }
+            }
+        }
+        cells
+    }
+}
+
+/// The probe `step`: operations are steps.
+#[derive(Debug)]
+pub struct StepProbe {
+    settings: StepSettings,
+    /// GPUs that are used, and those that cannot be.
+    boards: BTreeMap<usize, Board>,
+    lacking: BTreeSet<usize>,
+    /// Trials that need more memory than their GPU has.
+    large: Vec<Cell>,
+}
+
+impl StepProbe {
+    /// A probe by these settings.
+    #[must_use]
+    pub fn new(settings: &StepSettings) -> StepProbe {
+        StepProbe {
+            settings: settings.clone(),
+            boards: [].into(),
+            lacking: [].into(),
+            large: Vec::new(),
+        }
+    }
+}
+
+impl Probe for StepProbe {
+    fn name(&self) -> &'static str {
+        "step"
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for device in &self.settings.device {
+            match device {
+                DeviceName::Cpu => cells.extend(self.settings.on_cores()),
+                DeviceName::Cuda(number) if self.lacking.contains(number) => {}
+                DeviceName::Cuda(number) => cells.extend(self.settings.on_gpu(*number)),
+            }
+        }
+        cells.retain(|cell| !self.large.contains(cell));
+        cells
+    }
+
     fn budget(&self) -> Option<Duration> {
         self.settings.budget.map(Seconds::duration)
     }
 
-    /// Builds the network anew: its first step, which also gets its memory, is not timed.
-    fn trial(&mut self, cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError> {
-        let (threads, batch) = (cell.count("threads"), cell.count("batch"));
-        let mut network = cpu::build(cell.label("model"), threads, batch, context.seed)
-            .map_err(|error| ProbeError::Machine(error.to_string()))?;
-        network.step();
-        let run = std::sync::Mutex::new((network, Steps::default()));
-        let team = team(1, |_| {
-            if let Ok(mut run) = run.lock() {
-                let (network, steps) = &mut *run;
-                steps.run(network.as_mut(), context);
+    /// Opens GPUs and has them checked against the cores: what computes wrongly is not worth timing.
+    fn prepare(&mut self, context: &Context<'_>) -> Result<Vec<String>, ProbeError> {
+        let mut notes = Vec::new();
+        for device in self.settings.device.0.clone() {
+            let DeviceName::Cuda(number) = device else { continue };
+            match Board::open(number) {
+                Ok(board) => {
+                    for &precision in &self.settings.precision {
+                        context.go_on()?;
+                        notes.push(device::check(&board, precision, context.seed)?);
+                    }
+                    self.large.extend(device::too_large(&board, self.settings.on_gpu(number))?);
+                    self.boards.insert(number, board);
+                }
+                Err(why) if self.settings.device.0.contains(&DeviceName::Cpu) => {
+                    notes.push(format!("{device} not measured: {why}"));
+                    self.lacking.insert(number);
+                }
+                Err(why) => return Err(why),
             }
-        })?;
-        let (_, steps) = run.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Ok(Trial {
-            operations: steps.seconds.len() as u64,
-            seconds: steps.seconds.iter().sum(),
-            core_seconds: steps.core_seconds,
-            threads,
-            waited: team.waited() * threads as f64,
-            observed: [("jitter".to_owned(), steps.jitter()), ("loss".to_owned(), steps.loss)]
-                .into(),
-        })
+        }
+        if !self.large.is_empty() {
+            let count = self.large.len();
+            notes.push(format!("{count} kinds of trials need more memory than the GPU has free"));
+        }
+        Ok(notes)
     }
+
+    fn trial(&mut self, cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError> {
+        match self.boards.get(&cell.count("gpu")) {
+            Some(board) if cell.settings.contains_key("gpu") => device::trial(board, cell, context),
+            _ => trial_on_cores(cell, context),
+        }
+    }
+}
+
+/// Builds the network anew: its first step, which also gets its memory, is not timed.
+fn trial_on_cores(cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError> {
+    let (threads, batch) = (cell.count("threads"), cell.count("batch"));
+    let mut network = cpu::build(cell.label("model"), threads, batch, context.seed)
+        .map_err(|error| ProbeError::Machine(error.to_string()))?;
+    network.step();
+    let run = std::sync::Mutex::new((network, Steps::default()));
+    let team = team(1, |_| {
+        if let Ok(mut run) = run.lock() {
+            let (network, steps) = &mut *run;
+            steps.run(network.as_mut(), context);
+        }
+    })?;
+    let (_, steps) = run.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok(Trial {
+        operations: steps.seconds.len() as u64,
+        seconds: steps.seconds.iter().sum(),
+        core_seconds: steps.core_seconds,
+        threads,
+        waited: team.waited() * threads as f64,
+        observed: [("jitter".to_owned(), steps.jitter()), ("loss".to_owned(), steps.loss)].into(),
+    })
 }
 
 /// What single steps showed.
@@ -133,7 +246,7 @@ impl Steps {
 
 /// Processor time of this process so far: a step starts threads of its own, and nothing else works
 /// meanwhile [core-s].
-fn process_core_seconds() -> f64 {
+pub(super) fn process_core_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }

@@ -92,7 +92,10 @@ fn the_map_says_no_more_than_is_true() {
 
 #[test]
 fn crates_stay_behind_their_doors() {
-    let doors: [(&str, &[&str]); 13] = [
+    let doors: [(&str, &[&str]); 16] = [
+        ("cudarc::", &["probe/gpu/call/"]),
+        ("libloading::", &["probe/gpu/call/"]),
+        ("nvml_wrapper", &["probe/gpu/survey.rs"]),
         ("pulp", &["probe/cpu/product.rs"]),
         ("zune_jpeg", &["probe/image/"]),
         ("fast_image_resize", &["probe/image/"]),
@@ -148,5 +151,16 @@ fn runs_are_pure() {
             !looks || ["probe", "live"].contains(&module.as_str()),
             "{path} looks at the wall clock"
         );
+    }
+}
+
+#[test]
+fn unsafe_code_is_in_one_place() {
+    for (_, path, text) in modules() {
+        let inside = path.starts_with("probe/gpu/call/");
+        let has =
+            text.contains("unsafe {") || text.contains("unsafe fn") || text.contains("unsafe impl");
+        assert!(inside || !has, "{path} has unsafe code");
+        assert!(inside || !text.contains("unsafe_code"), "{path} allows unsafe code");
     }
 }

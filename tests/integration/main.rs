@@ -21,6 +21,7 @@ mod endless;
 mod faults;
 mod fletcher;
 mod generator;
+mod gpu;
 mod import;
 mod kept;
 mod knobs;

@@ -1,0 +1,171 @@
+//! Devices on which steps are timed, and how GPUs are.
+
+use super::{Steps, process_core_seconds};
+use crate::probe::gpu::{Board, Precision, Task};
+use crate::probe::{Cell, Context, ProbeError, Trial};
+use serde::Deserialize;
+use std::fmt;
+
+/// Where to train.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum DeviceName {
+    /// Cores.
+    Cpu,
+    /// The GPU of this number.
+    Cuda(usize),
+}
+
+impl TryFrom<String> for DeviceName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<DeviceName, String> {
+        let number = || name.strip_prefix("cuda:")?.parse::<u8>().ok();
+        match (name.as_str(), number()) {
+            ("cpu", _) => Ok(DeviceName::Cpu),
+            (_, Some(number)) => Ok(DeviceName::Cuda(usize::from(number))),
+            _ => Err(format!("`{name}`: write `cpu`, `cuda:0`, `cuda:1`, ...")),
+        }
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceName::Cpu => to.write_str("cpu"),
+            DeviceName::Cuda(number) => write!(to, "cuda:{number}"),
+        }
+    }
+}
+
+/// Compares what a GPU computes with the cores; says how far it is from them at worst.
+pub(super) fn check(board: &Board, precision: Precision, seed: u64) -> Result<String, ProbeError> {
+    let found = board.check(precision, seed)?;
+    let name = precision.name();
+    let wrong = found.iter().filter(|of| !of.passes());
+    let wrong: Vec<String> = wrong.map(ToString::to_string).collect();
+    if !wrong.is_empty() {
+        let wrong = wrong.join("; ");
+        return Err(ProbeError::Machine(format!("in {name} the GPU computes wrongly: {wrong}")));
+    }
+    let share = |of: &&crate::probe::gpu::Difference| of.error / of.limit;
+    let worst = found.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
+    let worst = worst.map_or_else(String::new, |of| format!(", at worst {of}"));
+    Ok(format!("{} results in {name} agree with the cores{worst}", found.len()))
+}
+
+/// How steps are carried out on a GPU. Each way is a device of its own, with its own law of the batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Way {
+    /// The GPU's number.
+    pub(super) number: usize,
+    pub(super) precision: Precision,
+    /// Steps are recorded once and repeated as a whole.
+    pub(super) graph: bool,
+    /// Networks that train at the same time.
+    pub(super) learners: usize,
+}
+
+impl Way {
+    /// The trials of a network and a batch.
+    pub(super) fn cell(&self, model: &str, batch: usize) -> Cell {
+        let graph = if self.graph { "-graph" } else { "" };
+        let several = match self.learners {
+            1 => String::new(),
+            several => format!("-{several}-learners"),
+        };
+        let precision = self.precision.name();
+        let device = format!("cuda-{}-{precision}{graph}{several}", self.number);
+        let labels = [("model", model), ("device", &device), ("precision", precision)];
+        let settings = [
+            ("batch", batch as f64),
+            ("learners", self.learners as f64),
+            ("gpu", self.number as f64),
+            ("graph", f64::from(u8::from(self.graph))),
+        ];
+        Cell::new(&labels, &settings)
+    }
+}
+
+/// What a trial asks of a GPU.
+fn task(cell: &Cell, seed: u64) -> Task<'_> {
+    let named = Precision::ALL.iter().find(|of| of.name() == cell.label("precision"));
+    Task {
+        model: cell.label("model"),
+        batch: cell.count("batch"),
+        precision: named.copied().unwrap_or(Precision::Fp32),
+        learners: cell.count("learners").max(1),
+        graph: cell.count("graph") == 1,
+        seed,
+    }
+}
+
+/// Those of `cells` that need more memory than is free.
+pub(super) fn too_large(board: &Board, mut cells: Vec<Cell>) -> Result<Vec<Cell>, ProbeError> {
+    let free = board.free()?;
+    cells.retain(|cell| task(cell, 0).memory() > free);
+    Ok(cells)
+}
+
+/// Steps on a GPU.
+pub(super) fn trial(
+    board: &Board,
+    cell: &Cell,
+    context: &Context<'_>,
+) -> Result<Trial, ProbeError> {
+    let core = process_core_seconds();
+    let ran = board.train(task(cell, context.seed), context.length.as_secs_f64())?;
+    let on_gpu = Steps { seconds: ran.laps.clone(), ..Steps::default() };
+    Ok(Trial {
+        operations: ran.rounds,
+        seconds: ran.seconds,
+        core_seconds: process_core_seconds() - core,
+        threads: 1,
+        waited: 0.0,
+        observed: [
+            ("jitter".to_owned(), on_gpu.jitter()),
+            ("loss".to_owned(), ran.loss),
+            ("device_seconds".to_owned(), ran.laps.iter().sum()),
+            ("memory".to_owned(), ran.memory as f64),
+        ]
+        .into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_is_a_device_of_its_own() {
+        let way = |precision, graph, learners| Way { number: 1, precision, graph, learners };
+        let name = |way: Way| way.cell("lenet5", 4).label("device").to_owned();
+        assert_eq!(name(way(Precision::Fp32, false, 1)), "cuda-1-fp32");
+        assert_eq!(name(way(Precision::Bf16, true, 3)), "cuda-1-bf16-graph-3-learners");
+        let cell = way(Precision::Tf32, true, 2).cell("lenet5", 4);
+        let asked = task(&cell, 9);
+        let expected = Task {
+            model: "lenet5",
+            batch: 4,
+            precision: Precision::Tf32,
+            learners: 2,
+            graph: true,
+            seed: 9,
+        };
+        assert_eq!(asked, expected);
+    }
+
+    /// More samples, more learners and wider numbers need more memory.
+    #[test]
+    fn memory_grows_with_what_is_asked_for() {
+        let bytes = |precision, learners, batch| {
+            let way = Way { number: 0, precision, graph: false, learners };
+            task(&way.cell("resnet50", batch), 0).memory()
+        };
+        let one = bytes(Precision::Fp32, 1, 8);
+        assert_eq!(bytes(Precision::Fp32, 2, 8), 2 * one);
+        assert!(bytes(Precision::Fp32, 1, 16) > one && bytes(Precision::Bf16, 1, 8) < one);
+        // Parameters, gradients and momentum alone: 12 bytes a parameter.
+        assert!(one > 12 * 25_557_032, "{one}");
+    }
+}

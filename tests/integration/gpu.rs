@@ -1,0 +1,101 @@
+//! Machines with and without a GPU: what is said, and how commands end. Nothing panics on either.
+
+use super::support::Place;
+use serde_json::Value;
+
+fn doctor(place: &Place, environment: &[(&str, &str)]) -> Value {
+    let mut command = place.forebay(&["doctor", "--format", "json"]);
+    command.envs(environment.iter().copied());
+    let output = command.assert().success().get_output().stdout.clone();
+    serde_json::from_slice(&output).expect("JSON")
+}
+
+/// Whether steps could be trained on a GPU here; if so, the test is left out.
+#[expect(clippy::print_stderr, reason = "whoever reads the test's output is told")]
+fn has_gpu(place: &Place) -> bool {
+    let has = doctor(place, &[])["cuda_missing"].is_null();
+    if has {
+        eprintln!("skipped: there is a GPU");
+    }
+    has
+}
+
+#[test]
+fn doctor_says_what_is_there_and_what_is_missing() {
+    let place = Place::new();
+    let found = doctor(&place, &[]);
+    assert!(found["cores"].as_f64().is_some_and(|cores| cores > 0.0), "{found}");
+    let probes = found["probes"].as_array().expect("probes");
+    let can_train = probes.iter().any(|probe| probe == "step on cuda");
+    assert_eq!(can_train, found["cuda_missing"].is_null(), "{found}");
+    assert!(probes.iter().any(|probe| probe == "read"));
+    let text = place.forebay(&["doctor"]).assert().success().get_output().stdout.clone();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(
+        text.contains("NVIDIA driver: ") && text.contains("probes that can run: clock"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_file_that_is_no_library_is_said_to_be_none() {
+    let place = Place::new();
+    place.write("libcudnn.so.9", "nonsense");
+    let here = place.directory().display().to_string();
+    let found = doctor(&place, &[("FOREBAY_CUDA_LIBS", &here)]);
+    let libraries = found["libraries"].as_array().expect("libraries");
+    let cudnn = libraries.iter().find(|of| of["name"] == "cuDNN").expect("cuDNN");
+    let missing = cudnn["missing"].as_str().expect("a reason");
+    assert!(missing.contains("libcudnn.so.9 cannot be opened"), "{missing}");
+    assert_eq!(found["folders"][0], here.as_str());
+}
+
+/// With no driver the machine lacks what was asked for: exit code 3, in words, and no panic.
+#[test]
+fn calibrating_a_gpu_without_a_driver_ends_as_designed() {
+    let place = Place::new();
+    if has_gpu(&place) {
+        return;
+    }
+    let ended = place.forebay(&["calibrate", "--plan", "gpu", "--output", "o"]).assert().code(3);
+    let said = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
+    assert!(said.contains("step: ") && said.contains("copy: "), "{said}");
+    assert!(said.contains("driver") && !said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn plans_with_cores_and_a_gpu_measure_the_cores_where_there_is_no_gpu() {
+    let place = Place::new();
+    if has_gpu(&place) {
+        return;
+    }
+    let plan = "budget = \"1 min\"\n[trials]\nlength = \"1 ms\"\nat_least = 6\nat_most = 6\n[watch]\n\
+                others = 1e6\nsteal = 1e6\n[step]\nmodel = [\"lenet5\"]\nbatch = [1]\n\
+                device = [\"cpu\", \"cuda:0\"]\n";
+    place.write("p.toml", plan);
+    let ended = place.forebay(&["calibrate", "--plan", "p.toml", "--output", "o"]).assert().code(0);
+    let said = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
+    assert!(said.contains("cuda:0 not measured"), "{said}");
+    let samples = String::from_utf8(place.read("o/samples.jsonl")).expect("text");
+    assert!(samples.contains("cpu-1") && !samples.contains("cuda"), "{samples}");
+    let only = ["calibrate", "--plan", "p.toml", "--output", "p", "--device", "cuda:0"];
+    place.forebay(&only).assert().code(3);
+}
+
+#[test]
+fn devices_that_are_none_are_refused() {
+    let place = Place::new();
+    let refused = |arguments: &[&str], said: &str| {
+        let ended = place.forebay(arguments).assert().code(2);
+        let text = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
+        assert!(text.contains(said), "{text}");
+    };
+    refused(&["calibrate", "--device", "cuda:x"], "`cuda:x`: write `cpu`, `cuda:0`");
+    place.write("p.toml", "budget = \"1 s\"\n");
+    refused(&["calibrate", "--plan", "p.toml", "--device", "cpu"], "add a table `[step]`");
+    place.write(
+        "q.toml",
+        "budget = \"1 s\"\n[step]\nmodel=[\"lenet5\"]\nbatch=[1]\nprecision=[\"fp8\"]\n",
+    );
+    refused(&["calibrate", "--plan", "q.toml"], "unknown variant `fp8`");
+}
