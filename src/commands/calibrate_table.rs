@@ -13,7 +13,7 @@ pub(super) fn render(summary: &Summary, machine: &Machine) -> String {
     table.load_style(comfy_table::presets::NOTHING);
     table.set_width(u16::try_from(output::width()).unwrap_or(100));
     table.set_header(["probe", "what", "trials", "not used", "per operation", "±", ""]);
-    for cell in &summary.cells {
+    for cell in summary.cells.iter().filter(|cell| begun(cell)) {
         table.add_row(row(cell));
     }
     for column in [2, 3, 4, 5] {
@@ -27,6 +27,11 @@ pub(super) fn render(summary: &Summary, machine: &Machine) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Whether there is anything to tell of it: of a probe that could not begin, what it lacked is said.
+fn begun(cell: &CellSummary) -> bool {
+    cell.end != End::Stopped || cell.used > 0 || !cell.excluded.is_empty()
 }
 
 fn row(cell: &CellSummary) -> [String; 7] {

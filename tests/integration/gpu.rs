@@ -61,6 +61,8 @@ fn calibrating_a_gpu_without_a_driver_ends_as_designed() {
     let said = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
     assert!(said.contains("step: ") && said.contains("copy: "), "{said}");
     assert!(said.contains("driver") && !said.contains("panicked"), "{said}");
+    let table = String::from_utf8_lossy(&ended.get_output().stdout).into_owned();
+    assert!(!table.contains("stopped"), "rows of trials that could not begin: {table}");
 }
 
 #[test]
