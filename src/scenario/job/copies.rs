@@ -60,6 +60,13 @@ impl JobSettings {
         let models = |node| (gpus(node) / stages).clamp(1, 10_000);
         copies.resolve(|| self.nodes_of(around).map(models).collect())
     }
+
+    /// Model copies of a copy of the job.
+    pub(super) fn ranks(&self, around: Around<'_>) -> u32 {
+        let (most, each) = self.copies(around);
+        let nodes = self.nodes_of(around).len() as u32;
+        ranks(nodes, most, &each)
+    }
 }
 
 impl Job {
@@ -77,12 +84,15 @@ impl Job {
     /// Model copies of a job copy, which add their gradients up.
     #[must_use]
     pub fn ranks(&self) -> u32 {
-        match self.copies_each.is_empty() {
-            true => self.nodes.saturating_mul(self.copies_per_node),
-            false => {
-                self.copies_each.iter().fold(0, |sum: u32, copies| sum.saturating_add(*copies))
-            }
-        }
+        ranks(self.nodes, self.copies_per_node, &self.copies_each)
+    }
+}
+
+/// Model copies on so many nodes, with `most` each, or one number for each node.
+fn ranks(nodes: u32, most: u32, each: &[u32]) -> u32 {
+    match each {
+        [] => nodes.saturating_mul(most),
+        _ => each.iter().fold(0, |sum: u32, copies| sum.saturating_add(*copies)),
     }
 }
 
