@@ -264,8 +264,7 @@ impl JobSettings {
         let step = step * all.slowest(self.nodes_of(around), model.peak);
         let precision = self.model.get().map_or(Precision::Fp32, ModelSettings::precision);
         let gradients = model.gradients.clone();
-        let nodes = self.nodes.get().map_or(1, |nodes| nodes.small());
-        let ranks = nodes.saturating_mul(self.data().map_or(1, |(_, copies)| copies));
+        let ranks = self.ranks(around);
         sync.resolve(check, at, &OfModel { gradients, precision, step, latencies, ranks })
     }
 
