@@ -51,6 +51,14 @@ impl CopiesSettings {
     }
 }
 
+/// Model copies of `nodes` with `most` each, or as many as a list says.
+fn in_all(nodes: u32, most: u32, each: &[u32]) -> u32 {
+    match each {
+        [] => nodes.saturating_mul(most),
+        each => each.iter().fold(0, |sum: u32, copies| sum.saturating_add(*copies)),
+    }
+}
+
 impl JobSettings {
     /// Most model copies on any node; and those on one node after the other, none where all have as many.
     pub(super) fn copies(&self, around: Around<'_>) -> (u32, Vec<u32>) {
@@ -61,11 +69,10 @@ impl JobSettings {
         copies.resolve(|| self.nodes_of(around).map(models).collect())
     }
 
-    /// Model copies of a copy of the job.
+    /// Model copies of a job copy.
     pub(super) fn ranks(&self, around: Around<'_>) -> u32 {
         let (most, each) = self.copies(around);
-        let nodes = self.nodes_of(around).len() as u32;
-        ranks(nodes, most, &each)
+        in_all(self.nodes.get().map_or(1, |nodes| nodes.small()), most, &each)
     }
 }
 
@@ -84,15 +91,7 @@ impl Job {
     /// Model copies of a job copy, which add their gradients up.
     #[must_use]
     pub fn ranks(&self) -> u32 {
-        ranks(self.nodes, self.copies_per_node, &self.copies_each)
-    }
-}
-
-/// Model copies on so many nodes, with `most` each, or one number for each node.
-fn ranks(nodes: u32, most: u32, each: &[u32]) -> u32 {
-    match each {
-        [] => nodes.saturating_mul(most),
-        _ => each.iter().fold(0, |sum: u32, copies| sum.saturating_add(*copies)),
+        in_all(self.nodes, self.copies_per_node, &self.copies_each)
     }
 }
 
