@@ -298,3 +298,66 @@ impl Requests {
         kept.iter_mut().rev().find(|delivery| delivery.batch == batch)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::ScenarioFile;
+
+    /// The requests of a loader of 10 batches of 16 and a smaller one in an epoch, by this preset.
+    fn requests(loader: &str) -> Requests {
+        let text = format!(
+            "name = \"r\"\n[run]\nepochs = 3\n[cluster]\nnodes = 1\nnode.cores = 4\nnode.gpus = 1\n[storage.s.memory]\n\
+             [dataset.d]\nsamples = 170\nsample_size = \"1 kB\"\n[[job]]\nname = \"j\"\n\
+             dataset = \"d\"\nstorage = \"s\"\nbatch = 16\nmodel.step = \"1 ms\"\n\
+             loader.{loader}\n"
+        );
+        let file = ScenarioFile::parse("r.toml", text).expect("TOML");
+        let scenario = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
+        let job = &scenario.jobs[0];
+        Requests::of(job, &scenario.datasets[0], scenario.goal(job).quota).expect("on request")
+    }
+
+    /// Takes batches until `batches` have been taken; the first sample and the number of each.
+    fn take(requests: &mut Requests, batches: u64) -> Vec<(u64, u64)> {
+        let (now, mut taken) = (Time(1), Vec::new());
+        while requests.taken() < batches {
+            requests.want(now);
+            while requests.ask(now).is_some() {}
+            for worker in 0..requests.workers {
+                while let Some(request) = requests.next(worker) {
+                    taken.push((request.batch, (request.first, request.samples)));
+                    requests.finish(now, request.batch);
+                }
+            }
+            while requests.hand_out().is_some() {}
+            requests.take(now);
+        }
+        taken.sort_unstable();
+        taken.into_iter().map(|(_, of)| of).collect()
+    }
+
+    #[test]
+    fn what_was_trained_on_is_passed_over_and_nothing_else() {
+        // System: loaders that had handed out n batches when their state was saved. Expectation: they go on
+        // with just what comes behind these, to the end, in the same epoch or the next.
+        for loader in [
+            "pytorch = { workers = 3 }",
+            "pytorch = { workers = 2, persistent_workers = true, drop_last = true }",
+            "keras = { workers = 2 }",
+        ] {
+            let mut whole = requests(loader);
+            whole.start(Time(0));
+            let total = whole.total;
+            let all = take(&mut whole, total);
+            assert_eq!(all.len() as u64, total, "{loader}");
+            for saved in 0..total {
+                let mut again = requests(loader);
+                again.skip(saved);
+                again.start(Time(0));
+                let rest = take(&mut again, total);
+                assert_eq!(rest[..], all[saved as usize..], "{loader}: behind {saved}");
+            }
+        }
+    }
+}

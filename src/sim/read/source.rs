@@ -165,3 +165,26 @@ impl World<'_> {
         worker.size = sizes.at(job, worker.position, sample, &self.streams);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Dataset, Framing, Split, fixture};
+
+    #[test]
+    fn shards_go_on_where_reading_was() {
+        // System: 9 shards of 100 samples and one of 92. Expectation: which of them is next, and how much of
+        // it has been read, in the first epoch and in the second.
+        let shards = Layout::Shards { samples_per_shard: 100, request: 1e6, record: Framing::NONE };
+        let dataset = Dataset { samples: 992, layout: shards, ..fixture::dataset() };
+        let mut source = Source::new(&dataset, 0, FileOrder::new(&dataset, Split::Strided, 0, 1));
+        for (read, file, of_it) in
+            [(0, 0, 0), (250, 2, 50), (991, 9, 91), (992, 10, 0), (1042, 10, 50)]
+        {
+            source.restart(read, 1);
+            assert_eq!((source.next_file, source.skipped), (file, of_it), "after {read}");
+        }
+        source.restart(250, 4);
+        assert_eq!((source.next_file, source.skipped), (2, 50), "of a rank's own");
+    }
+}
