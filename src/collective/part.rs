@@ -105,6 +105,7 @@ impl Part {
         inside.then(|| if self.step.backwards { phases - 1 - phase } else { phase })
     }
 
+    #[inline]
     fn transfer(&self, copy: u64, from: u64, inner: &Move) -> Transfer {
         let ends = (self.place.id(copy, from) as u32, self.place.id(copy, inner.to) as u32);
         let (from, to) = if self.step.backwards { (ends.1, ends.0) } else { ends };

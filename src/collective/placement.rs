@@ -43,6 +43,7 @@ impl Placement {
     }
 
     /// The id of an end of a copy.
+    #[inline]
     pub(super) fn id(&self, copy: u64, end: u64) -> u64 {
         if end >= self.size {
             return self.switch + copy;
@@ -58,6 +59,7 @@ impl Placement {
     }
 
     /// Which end of which copy an id is.
+    #[inline]
     pub(super) fn end(&self, id: u64) -> Option<(u64, u64)> {
         if id >= self.switch {
             return Some((id - self.switch, self.size)).filter(|&(copy, _)| copy < self.copies);

@@ -286,7 +286,7 @@ impl Core {
         let progress = self.done.len() > before || self.cancelled_at == self.now;
         assert!(progress, "an instant that was announced finishes a flow");
         if self.done.len() - self.told > 1 {
-            self.done[self.told..].sort_unstable();
+            self.done[self.told..].sort_unstable_by_key(|flow| flow.0);
         }
     }
 

@@ -34,6 +34,8 @@ pub(super) struct UseState {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Path {
     pub(super) known: bool,
+    /// How often its links had begun or ceased to be contended when it was found.
+    pub(super) turns: u64,
     /// The route is of this kind, and no capacity on it depends on the number of flows.
     pub(super) plain: bool,
     /// The use of the contended link, if there is one.
@@ -48,6 +50,7 @@ pub(super) struct Path {
 impl Path {
     pub(super) const UNKNOWN: Path = Path {
         known: false,
+        turns: 0,
         plain: false,
         hub: NONE,
         limit: f64::INFINITY,

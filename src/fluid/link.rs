@@ -6,7 +6,7 @@
 //! a change costs O(1): λ = (capacity - Σ low load · elsewhere) ÷ Σ high load.
 
 use super::{Capacity, LinkUse};
-use crate::engine::{PS_PER_SECOND, Time};
+use crate::engine::{PS_PER_SECOND, Span, Time};
 
 /// Relative difference of levels that is rounding.
 pub(super) const SAME: f64 = 1e-14;
@@ -40,6 +40,8 @@ pub(super) struct Link {
     pub(super) tied: Vec<u32>,
     /// Several members compete here.
     pub(super) contended: bool,
+    /// How often that has changed.
+    pub(super) turns: u64,
     pub(super) queued: bool,
     /// How often the level was sought in the last settling that did.
     visits: (u64, u32),
@@ -50,7 +52,7 @@ pub(super) struct Link {
     edits: usize,
     /// All groups that ever use the link, with capacity per unit of work.
     pub(super) users: Vec<(u32, f64)>,
-    busy: f64,
+    busy: Span,
     busy_since: Time,
 }
 
@@ -95,6 +97,7 @@ impl Link {
             coupled: Vec::new(),
             tied: Vec::new(),
             contended: false,
+            turns: 0,
             queued: false,
             visits: (0, 0),
             flows: 0,
@@ -102,7 +105,7 @@ impl Link {
             high: NO_HIGH,
             edits: 0,
             users: Vec::new(),
-            busy: 0.0,
+            busy: Span::ZERO,
             busy_since: Time::ZERO,
         };
         link.refresh_limit();
@@ -225,7 +228,7 @@ impl Link {
         let member = self.members.swap_remove(place as usize);
         self.take(member);
         if self.members.is_empty() {
-            self.busy += now.since(self.busy_since).seconds();
+            self.busy += now.since(self.busy_since);
             self.level = f64::INFINITY;
         }
     }
@@ -391,7 +394,7 @@ impl Link {
 
     /// What the link has done, given what its users have.
     pub(super) fn usage(&self, now: Time, served: f64, flow_seconds: f64) -> LinkUse {
-        let open = if self.members.is_empty() { 0.0 } else { now.since(self.busy_since).seconds() };
-        LinkUse { busy: self.busy + open, served, flow_seconds }
+        let open = if self.members.is_empty() { Span::ZERO } else { now.since(self.busy_since) };
+        LinkUse { busy: (self.busy + open).seconds(), served, flow_seconds }
     }
 }

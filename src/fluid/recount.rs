@@ -4,7 +4,7 @@
 //! Links that a group has alone are told of such changes only when somebody is to look at them.
 
 use super::core::Core;
-use super::group::Path;
+use super::group::{Path, UseState};
 use super::riders::NONE;
 
 impl Core {
@@ -90,7 +90,9 @@ impl Core {
 
     /// The group has flows again, on links where nobody is or several compete.
     fn enter(&mut self, group: u32) -> bool {
-        self.find_path(group);
+        if !self.knows_path(group) {
+            self.find_path(group);
+        }
         let g = &self.groups[group as usize];
         let (hub, uses, after) = (g.path.hub, g.uses.clone(), g.active);
         let (beside, mut home) = g.beside(f64::from(after));
@@ -166,6 +168,15 @@ impl Core {
         true
     }
 
+    /// Whether the path of a group without flows, which nobody tells of changes, is as it was found.
+    #[inline]
+    fn knows_path(&self, group: u32) -> bool {
+        let g = &self.groups[group as usize];
+        let turns = |u: &UseState| self.links[u.link as usize].turns;
+        let uses = &self.uses[g.uses.start as usize..g.uses.end as usize];
+        g.path.known && g.path.turns == uses.iter().map(turns).sum::<u64>()
+    }
+
     fn find_path(&mut self, group: u32) {
         let g = &self.groups[group as usize];
         let mut path = Path { known: true, plain: true, ..Path::UNKNOWN };
@@ -173,6 +184,7 @@ impl Core {
             let u = &self.uses[at as usize];
             let link = &self.links[u.link as usize];
             path.plain &= link.is_fixed();
+            path.turns += link.turns;
             if link.contended {
                 path.plain &= path.hub == NONE;
                 path.hub = at;

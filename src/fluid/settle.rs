@@ -182,6 +182,7 @@ impl Core {
         self.freshen_members(link);
         let l = &mut self.links[link as usize];
         l.contended = contended;
+        l.turns += 1;
         l.forget_sums();
         for place in 0..self.links[link as usize].members.len() {
             let at = self.links[link as usize].members[place].of;

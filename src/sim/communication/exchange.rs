@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::collective::{Schedule, Transfer};
+use crate::collective::Schedule;
 use crate::fluid::Network;
 use crate::sim::event::{Clock, Customer, Delay, Event};
 use crate::sim::workers::{Cores, Waiting};
 
-use super::message::{Messages, Stage};
+use super::message::{Hop, Messages, Stage};
 use super::overhead::Slots;
 use super::ways::Ways;
 
@@ -27,7 +27,7 @@ pub(super) struct Exchange {
     /// Transfers that have arrived at this instant, and were not accounted for.
     arrived: Vec<u32>,
     /// Scratch space for the transfers of a party.
-    own: Vec<Transfer>,
+    own: Vec<Hop>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -122,17 +122,17 @@ impl Exchange {
         let mut own = std::mem::take(&mut self.own);
         own.clear();
         let busy = (phase..schedule.phases()).find(|phase| {
-            schedule.visit(*phase, id, |transfer| own.push(transfer));
+            schedule.visit(*phase, id, |transfer| own.push(transfer.into()));
             !own.is_empty()
         });
         match busy {
             None => self.unfinished -= 1,
             Some(phase) => {
                 self.parties[id as usize] = Party { phase, open: own.len() as u32 };
-                for transfer in &own {
-                    let other = if transfer.from == id { transfer.to } else { transfer.from };
+                for hop in &own {
+                    let other = if hop.from == id { hop.to } else { hop.from };
                     if self.parties[other as usize].phase == phase {
-                        self.start(around, transfer);
+                        self.start(around, *hop);
                     }
                 }
             }
@@ -140,8 +140,8 @@ impl Exchange {
         self.own = own;
     }
 
-    fn start(&mut self, around: &mut Around<'_, '_>, transfer: &Transfer) {
-        let m = around.messages.add(self.job, transfer);
+    fn start(&mut self, around: &mut Around<'_, '_>, hop: Hop) {
+        let m = around.messages.add(self.job, hop);
         self.pay(around, m, Stage::Sending);
     }
 

@@ -15,6 +15,23 @@ pub(in crate::sim) struct Message {
     pub(super) stage: Stage,
 }
 
+/// What it takes to carry a transfer out, whatever its bytes are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hop {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) bytes: u64,
+    pub(super) reduces: bool,
+}
+
+impl From<Transfer> for Hop {
+    #[inline]
+    fn from(transfer: Transfer) -> Hop {
+        let Transfer { from, to, bytes, kind, .. } = transfer;
+        Hop { from, to, bytes, reduces: kind == Kind::Reduce }
+    }
+}
+
 /// What a transfer waits for, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -38,10 +55,9 @@ pub(in crate::sim) struct Messages {
 }
 
 impl Messages {
-    /// Begins `transfer` of job copy `job`; its place.
-    pub(super) fn add(&mut self, job: u32, transfer: &Transfer) -> u32 {
-        let Transfer { from, to, bytes, kind, .. } = *transfer;
-        let reduces = kind == Kind::Reduce;
+    /// Begins a transfer of job copy `job`; its place.
+    pub(super) fn add(&mut self, job: u32, hop: Hop) -> u32 {
+        let Hop { from, to, bytes, reduces } = hop;
         let message = Message { job, from, to, bytes, reduces, stage: Stage::Sending };
         match self.free.pop() {
             Some(place) => {

@@ -33,6 +33,12 @@ pub(in crate::sim) struct Port {
     pub(in crate::sim) uplink: [Vec<LinkId>; 2],
 }
 
+/// Sender, receiver, and the bits of the pace's cap.
+type Pair = (u32, u32, u64);
+
+/// Nobody sends to itself.
+const NO_PAIR: Pair = (0, 0, 0);
+
 /// How ranks reach each other. Flows between two of them have one demand, made when it is first needed.
 #[derive(Debug)]
 pub(in crate::sim) struct Ways {
@@ -40,7 +46,9 @@ pub(in crate::sim) struct Ways {
     transport: Transport,
     latency: [Delay; 2],
     /// By sender, receiver and pace.
-    groups: BTreeMap<(u32, u32, u64), Option<GroupId>>,
+    groups: BTreeMap<Pair, Option<GroupId>>,
+    /// By sender, what it used last: most send to the same one again and again.
+    latest: Vec<(Pair, Option<GroupId>)>,
     /// How transfers go now, where not as the transport says.
     pace: Option<Pace>,
     /// What its links carry [B/s].
@@ -58,8 +66,8 @@ impl Ways {
         capacities: BTreeMap<LinkId, f64>,
         overhead: Option<Overhead>,
     ) -> Ways {
-        let (groups, pace) = (BTreeMap::new(), None);
-        Ways { ports, transport, latency, groups, pace, capacities, overhead }
+        let (groups, pace, latest) = (BTreeMap::new(), None, vec![(NO_PAIR, None); ports.len()]);
+        Ways { ports, transport, latency, groups, latest, pace, capacities, overhead }
     }
 
     /// The same between ranks that have `network` and the cores of their nodes for themselves.
@@ -85,9 +93,7 @@ impl Ways {
         let ports = self.ports.iter().map(alone).collect();
         let latency = self.latency.map(|delay| Delay { lane: None, ..delay });
         let overhead = self.overhead.as_ref().map(|own| own.alone(network, stations));
-        let (groups, capacities, pace) = (BTreeMap::new(), BTreeMap::new(), None);
-        let transport = self.transport;
-        Ways { ports, transport, latency, groups, pace, capacities, overhead }
+        Ways::new(ports, self.transport, latency, BTreeMap::new(), overhead)
     }
 
     /// From now on transfers go at this pace, or as the transport says.
@@ -130,9 +136,23 @@ impl Ways {
         to: u32,
     ) -> Option<GroupId> {
         let key = (from, to, self.pace.map_or(0, |pace| pace.cap.to_bits()));
+        let latest = self.latest.get(from as usize);
+        if let Some((_, group)) = latest.filter(|(pair, _)| *pair == key) {
+            return *group;
+        }
+        let group = self.known(network, key);
+        if let Some(latest) = self.latest.get_mut(from as usize) {
+            *latest = (key, group);
+        }
+        group
+    }
+
+    /// The same, found among all.
+    fn known(&mut self, network: &mut Network<Customer>, key: Pair) -> Option<GroupId> {
         if let Some(known) = self.groups.get(&key) {
             return *known;
         }
+        let (from, to, _) = key;
         let (cap, efficiency) = match (self.pace, self.across(from, to)) {
             (Some(pace), _) => (pace.cap, 1.0),
             (None, true) => (self.transport.per_stream, self.transport.efficiency),
