@@ -49,4 +49,4 @@ pub use names::{Algorithm, Operation};
 pub use request::{Across, Collective, Levels};
 pub use run::Run;
 pub use schedule::Schedule;
-pub use transfer::{Block, Blocks, Content, Kind, Span, Transfer};
+pub use transfer::{Block, Blocks, Content, Hop, Kind, Span, Transfer};

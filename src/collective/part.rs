@@ -11,7 +11,7 @@ use super::placement::Placement;
 use super::recursive_doubling::{Doubling, Exchange, Fold};
 use super::ring::{Chain, Ring};
 use super::scatter_allgather::Scatter;
-use super::transfer::{Content, Kind, Span, Transfer};
+use super::transfer::{Content, Hop, Kind, Span, Transfer};
 use super::two_level::TwoLevel;
 
 /// The patterns that there are.
@@ -105,11 +105,8 @@ impl Part {
         inside.then(|| if self.step.backwards { phases - 1 - phase } else { phase })
     }
 
-    #[inline]
     fn transfer(&self, copy: u64, from: u64, inner: &Move) -> Transfer {
-        let ends = (self.place.id(copy, from) as u32, self.place.id(copy, inner.to) as u32);
-        let (from, to) = if self.step.backwards { (ends.1, ends.0) } else { ends };
-        let kind = self.step.kind.unwrap_or(inner.kind);
+        let (from, to, kind) = self.ends(copy, from, inner.to, inner.kind);
         let start = self.window.0 + copy * self.window.1;
         let moved = |span: Span| Span { start: span.start + start, ..span };
         let content = match inner.content {
@@ -134,23 +131,38 @@ impl Part {
         })
     }
 
-    /// Those of a phase that an id sends or gets.
-    pub(super) fn visit(&self, phase: u64, id: u64, told: &mut impl FnMut(Transfer)) {
+    /// What it takes to carry out those of a phase that an id sends or gets.
+    pub(super) fn visit(&self, phase: u64, id: u64, told: &mut impl FnMut(Hop)) {
         let pattern = self.pattern();
         let Some((phase, (copy, end))) = self.inner(phase).zip(self.place.end(id)) else { return };
         if end >= pattern.ends() {
             return;
         }
         for slot in 0..pattern.sends(end) {
-            if let Some(inner) = pattern.send(phase, end, slot) {
-                told(self.transfer(copy, end, &inner));
+            if let Some(inner) = pattern.hop(phase, end, slot) {
+                told(self.hop(copy, end, inner));
             }
         }
         for slot in 0..pattern.receives(end) {
-            if let Some((from, inner)) = receive(pattern, phase, end, slot) {
-                told(self.transfer(copy, from, &inner));
+            let Some((from, slot)) = pattern.source(phase, end, slot) else { continue };
+            if let Some(inner) = pattern.hop(phase, from, slot).filter(|inner| inner.0 == end) {
+                told(self.hop(copy, from, inner));
             }
         }
+    }
+
+    #[inline]
+    fn hop(&self, copy: u64, from: u64, (to, bytes, kind): (u64, u64, Kind)) -> Hop {
+        let (from, to, kind) = self.ends(copy, from, to, kind);
+        Hop { from, to, bytes, kind }
+    }
+
+    /// Who sends to whom, and what these do with it.
+    #[inline]
+    fn ends(&self, copy: u64, from: u64, to: u64, kind: Kind) -> (u32, u32, Kind) {
+        let ends = (self.place.id(copy, from) as u32, self.place.id(copy, to) as u32);
+        let (from, to) = if self.step.backwards { (ends.1, ends.0) } else { ends };
+        (from, to, self.step.kind.unwrap_or(kind))
     }
 }
 

@@ -41,6 +41,11 @@ pub(super) trait Pattern {
     /// What `rank` sends in `phase`; `slot` counts what it may send at once.
     fn send(&self, phase: u64, rank: u64, slot: u64) -> Option<Move>;
 
+    /// The same without what it carries: to whom, how many bytes, and what they do with them.
+    fn hop(&self, phase: u64, rank: u64, slot: u64) -> Option<(u64, u64, Kind)> {
+        self.send(phase, rank, slot).map(|sent| (sent.to, sent.bytes, sent.kind))
+    }
+
     /// From whom, and from which slot there, `rank` may get something in `phase`.
     fn source(&self, phase: u64, rank: u64, slot: u64) -> Option<(u64, u64)>;
 

@@ -3,7 +3,7 @@
 use super::closed_form::Cost;
 use super::part::Part;
 use super::run::{Run, side_by_side};
-use super::transfer::Transfer;
+use super::transfer::{Hop, Transfer};
 
 /// Parts that begin in the same phase.
 #[derive(Debug, Clone)]
@@ -77,9 +77,9 @@ impl Schedule {
         stage.flat_map(|(stage, at)| stage.parts.iter().flat_map(move |part| part.transfers(at)))
     }
 
-    /// Tells those of a phase that a rank or switch sends or gets. (An iterator would take twice as long,
+    /// Tells what it takes to carry out those of a phase that a rank or switch sends or gets. (An iterator would take twice as long,
     /// and a simulation of every transfer asks for each of them twice.)
-    pub fn visit(&self, phase: u64, id: u32, mut told: impl FnMut(Transfer)) {
+    pub fn visit(&self, phase: u64, id: u32, mut told: impl FnMut(Hop)) {
         if let Some((stage, at)) = self.stage(phase) {
             stage.parts.iter().for_each(|part| part.visit(at, id.into(), &mut told));
         }

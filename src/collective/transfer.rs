@@ -85,6 +85,19 @@ pub enum Content {
     Blocks(Blocks),
 }
 
+/// What it takes to carry a transfer out, whatever its bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hop {
+    /// The sender.
+    pub from: u32,
+    /// The receiver.
+    pub to: u32,
+    /// How many [B].
+    pub bytes: u64,
+    /// What the receiver does.
+    pub kind: Kind,
+}
+
 /// A message from one rank to another. Ids from the number of ranks on are switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Transfer {

@@ -1,6 +1,6 @@
 //! Every contribution is followed through the schedule.
 
-use super::super::{Block, Collective, Content, Kind, Operation, Schedule, Span, Transfer};
+use super::super::{Block, Collective, Content, Hop, Kind, Operation, Schedule, Span, Transfer};
 use super::cases::{collectives, ranks};
 use std::collections::BTreeSet;
 
@@ -116,9 +116,10 @@ fn views_agree(schedule: &Schedule) {
         let all: Vec<Transfer> = schedule.transfers(phase).collect();
         for id in 0..schedule.ranks() + schedule.switches() {
             let mut mine = Vec::new();
-            schedule.visit(phase, id, |transfer| mine.push(transfer));
-            let mut expected: Vec<_> =
-                all.iter().filter(|t| t.from == id || t.to == id).copied().collect();
+            schedule.visit(phase, id, |hop| mine.push(hop));
+            let own = all.iter().filter(|t| t.from == id || t.to == id);
+            let hop = |t: &Transfer| Hop { from: t.from, to: t.to, bytes: t.bytes, kind: t.kind };
+            let mut expected: Vec<Hop> = own.map(hop).collect();
             mine.sort();
             expected.sort();
             assert_eq!(mine, expected, "phase {phase}, {id}");

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::collective::Schedule;
+use crate::collective::{Hop, Schedule};
 use crate::fluid::Network;
 use crate::sim::event::{Clock, Customer, Delay, Event};
 use crate::sim::workers::{Cores, Waiting};
 
-use super::message::{Hop, Messages, Stage};
+use super::message::{Messages, Stage};
 use super::overhead::Slots;
 use super::ways::Ways;
 
@@ -122,7 +122,7 @@ impl Exchange {
         let mut own = std::mem::take(&mut self.own);
         own.clear();
         let busy = (phase..schedule.phases()).find(|phase| {
-            schedule.visit(*phase, id, |transfer| own.push(transfer.into()));
+            schedule.visit(*phase, id, |hop| own.push(hop));
             !own.is_empty()
         });
         match busy {
@@ -184,7 +184,7 @@ impl Exchange {
     fn wait(&mut self, around: &mut Around<'_, '_>, m: u32) {
         let message = around.messages.get(m);
         message.stage = Stage::Latency;
-        let latency = around.ways.latency(message.from, message.to);
+        let latency = around.ways.way(around.network, message.from, message.to).latency;
         if latency.span.0 == 0 {
             self.send(around, m);
         } else {
@@ -197,8 +197,8 @@ impl Exchange {
         let message = around.messages.get(m);
         message.stage = Stage::Bytes;
         let (from, to, bytes) = (message.from, message.to, message.bytes);
-        let way = around.ways.group(around.network, from, to);
-        match way.filter(|_| bytes > 0) {
+        let way = around.ways.way(around.network, from, to);
+        match way.group.filter(|_| bytes > 0) {
             None => self.pay(around, m, Stage::Receiving),
             Some(group) => {
                 let now = around.clock.now;

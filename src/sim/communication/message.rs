@@ -1,6 +1,6 @@
 //! Transfers in progress.
 
-use crate::collective::{Kind, Transfer};
+use crate::collective::{Hop, Kind};
 
 /// A transfer of an exchange.
 #[derive(Debug, Clone, Copy)]
@@ -13,23 +13,6 @@ pub(in crate::sim) struct Message {
     /// Whether its receiver adds the bytes to its own.
     pub(super) reduces: bool,
     pub(super) stage: Stage,
-}
-
-/// What it takes to carry a transfer out, whatever its bytes are.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Hop {
-    pub(super) from: u32,
-    pub(super) to: u32,
-    pub(super) bytes: u64,
-    pub(super) reduces: bool,
-}
-
-impl From<Transfer> for Hop {
-    #[inline]
-    fn from(transfer: Transfer) -> Hop {
-        let Transfer { from, to, bytes, kind, .. } = transfer;
-        Hop { from, to, bytes, reduces: kind == Kind::Reduce }
-    }
 }
 
 /// What a transfer waits for, in this order.
@@ -57,7 +40,8 @@ pub(in crate::sim) struct Messages {
 impl Messages {
     /// Begins a transfer of job copy `job`; its place.
     pub(super) fn add(&mut self, job: u32, hop: Hop) -> u32 {
-        let Hop { from, to, bytes, reduces } = hop;
+        let Hop { from, to, bytes, kind } = hop;
+        let reduces = kind == Kind::Reduce;
         let message = Message { job, from, to, bytes, reduces, stage: Stage::Sending };
         match self.free.pop() {
             Some(place) => {

@@ -36,6 +36,15 @@ pub(in crate::sim) struct Port {
 /// Sender, receiver, and the bits of the pace's cap.
 type Pair = (u32, u32, u64);
 
+/// How transfers go from one rank to another.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Way {
+    pair: Pair,
+    pub(super) latency: Delay,
+    /// What their flows use; `None` where nothing limits them.
+    pub(super) group: Option<GroupId>,
+}
+
 /// Nobody sends to itself.
 const NO_PAIR: Pair = (0, 0, 0);
 
@@ -48,7 +57,7 @@ pub(in crate::sim) struct Ways {
     /// By sender, receiver and pace.
     groups: BTreeMap<Pair, Option<GroupId>>,
     /// By sender, what it used last: most send to the same one again and again.
-    latest: Vec<(Pair, Option<GroupId>)>,
+    latest: Vec<Way>,
     /// How transfers go now, where not as the transport says.
     pace: Option<Pace>,
     /// What its links carry [B/s].
@@ -66,7 +75,8 @@ impl Ways {
         capacities: BTreeMap<LinkId, f64>,
         overhead: Option<Overhead>,
     ) -> Ways {
-        let (groups, pace, latest) = (BTreeMap::new(), None, vec![(NO_PAIR, None); ports.len()]);
+        let none = Way { pair: NO_PAIR, latency: latency[0], group: None };
+        let (groups, pace, latest) = (BTreeMap::new(), None, vec![none; ports.len()]);
         Ways { ports, transport, latency, groups, latest, pace, capacities, overhead }
     }
 
@@ -98,6 +108,10 @@ impl Ways {
 
     /// From now on transfers go at this pace, or as the transport says.
     pub(super) fn keep(&mut self, pace: Option<Pace>) {
+        if self.pace.is_some() || pace.is_some() {
+            // Latencies are another's now.
+            self.latest.iter_mut().for_each(|way| way.pair = NO_PAIR);
+        }
         self.pace = pace;
     }
 
@@ -113,7 +127,7 @@ impl Ways {
     }
 
     /// Latency of a transfer.
-    pub(super) fn latency(&self, from: u32, to: u32) -> Delay {
+    fn latency(&self, from: u32, to: u32) -> Delay {
         match self.pace {
             Some(pace) => pace.latency,
             None => self.latency[usize::from(self.across(from, to))],
@@ -128,31 +142,25 @@ impl Ways {
         }
     }
 
-    /// What flows between two ranks use; `None` where nothing limits them.
-    pub(super) fn group(
-        &mut self,
-        network: &mut Network<Customer>,
-        from: u32,
-        to: u32,
-    ) -> Option<GroupId> {
-        let key = (from, to, self.pace.map_or(0, |pace| pace.cap.to_bits()));
+    /// How transfers go from one rank to another.
+    pub(super) fn way(&mut self, network: &mut Network<Customer>, from: u32, to: u32) -> Way {
+        let pair = (from, to, self.pace.map_or(0, |pace| pace.cap.to_bits()));
         let latest = self.latest.get(from as usize);
-        if let Some((_, group)) = latest.filter(|(pair, _)| *pair == key) {
-            return *group;
+        if let Some(way) = latest.filter(|way| way.pair == pair) {
+            return *way;
         }
-        let group = self.known(network, key);
+        let way = Way { pair, latency: self.latency(from, to), group: self.group(network, pair) };
         if let Some(latest) = self.latest.get_mut(from as usize) {
-            *latest = (key, group);
+            *latest = way;
         }
-        group
+        way
     }
 
-    /// The same, found among all.
-    fn known(&mut self, network: &mut Network<Customer>, key: Pair) -> Option<GroupId> {
-        if let Some(known) = self.groups.get(&key) {
+    fn group(&mut self, network: &mut Network<Customer>, pair: Pair) -> Option<GroupId> {
+        if let Some(known) = self.groups.get(&pair) {
             return *known;
         }
-        let (from, to, _) = key;
+        let (from, to, _) = pair;
         let (cap, efficiency) = match (self.pace, self.across(from, to)) {
             (Some(pace), _) => (pace.cap, 1.0),
             (None, true) => (self.transport.per_stream, self.transport.efficiency),
@@ -164,7 +172,7 @@ impl Ways {
             let route = links.into_iter().map(|link| Use { link, per_unit }).collect();
             network.group(Demand { route, weight: 1.0, cap })
         });
-        self.groups.insert(key, group);
+        self.groups.insert(pair, group);
         group
     }
 
