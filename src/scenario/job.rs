@@ -1,6 +1,7 @@
 //! Who trains.
 
 mod accuracy;
+mod alike;
 mod convert;
 mod copies;
 mod cpu;

@@ -66,6 +66,12 @@ impl Sync {
         if self.root.is_some() { Operation::Reduce } else { Operation::Allreduce }
     }
 
+    /// Most that is reduced together: a bucket, or as many as wait together and fit into the buffer [B].
+    #[must_use]
+    pub fn most_together(&self) -> u64 {
+        gradients::most_together(&self.buckets, self.buffer)
+    }
+
     /// All that a step sends: what, how, and how many bytes, in order.
     pub fn sent(&self) -> impl Iterator<Item = (Operation, Reduction, u64)> + '_ {
         let out = self.root.iter().flat_map(|root| {

@@ -256,6 +256,43 @@ fn waiting_for_slow_nodes_is_told_from_waiting_for_the_network() {
 }
 
 #[test]
+fn copies_of_a_job_on_other_kinds_of_nodes_are_refused_where_they_would_need_other_settings() {
+    // System: two copies of a job, each on two nodes, the second's of another kind. Expectation: refused where what is
+    // found from the nodes differs and matters, and only there.
+    let group = |keys: &str| format!("[cluster.group.g]\nnodes = 2\nnode = {{ {keys} }}\n");
+    let resolve = |keys: &str, job: &str| {
+        let text = text(&group(keys), 2, &format!("copies = 2\n{job}"));
+        let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
+        file.map(|_| ()).map_err(|problems| problems.to_string())
+    };
+    let ring = "[job.sync.allreduce]\ngradients = \"120 MB\"\n";
+    let four = format!("parallel.data.copies_per_node = 4\n{ring}");
+    let fused = format!("{ring}fusion = {{ cycle = \"30 ms\" }}\n");
+    let gpus = "parallel.data.copies_per_node = \"gpus\"";
+    let (latency, slow) = ("intra.latency = \"1 ms\"", "gpu_speed = 0.5");
+    for (keys, job, what) in [
+        (latency, four.as_str(), "other latencies inside"),
+        (slow, &fused, "other cycles of `fusion`"),
+        ("gpus = 2", gpus, "other numbers of GPUs"),
+        ("gpus = 8", gpus, "other numbers of GPUs"),
+    ] {
+        let found = resolve(keys, job).expect_err(what);
+        assert!(found.contains(what) && found.contains("for each kind of node"), "{found}");
+    }
+    let written = format!("parallel.data.copies_per_node = 4\n{RING}");
+    for (keys, job) in [
+        (latency, written.as_str()),
+        (latency, ring),
+        (slow, &four),
+        ("cores = 16", &fused),
+        ("cores = 16", &four),
+        ("cores = 16", gpus),
+    ] {
+        assert_eq!(resolve(keys, job), Ok(()), "{keys} {job}");
+    }
+}
+
+#[test]
 fn what_does_not_fit_on_some_node_is_refused_with_a_remedy() {
     let wrong = |text: String| {
         let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));

@@ -123,6 +123,91 @@ fn links_are_loaded_as_by_a_ring_at_the_bus_bandwidth() {
 }
 
 #[test]
+fn links_that_hold_measured_collectives_up_are_told_and_no_others() {
+    // System: rings of four ranks on nodes of their own, or on one, each of whose ways moves bytes at a rate of the
+    // law for their size. Expectation: told of a link if it has less than its ways together.
+    let (place, profile) = place();
+    let law = profile.transport["nccl"]["allreduce-4"].transport().expect("a law");
+    let rate = |bytes: f64| 1.5 / law.range(bytes).beta;
+    let remarks = |changes: &[(&str, &str)]| {
+        resolved(&place, changes).expect("a scenario").remarks.join("\n")
+    };
+    let nic = |rate: f64| format!("nic = \"{rate} B/s\"");
+    let told = |changes: &[(&str, &str)], key: &str, yes: bool| {
+        let remarks = remarks(changes);
+        assert_eq!(
+            remarks.contains(&format!("`{key}` is slower than")),
+            yes,
+            "{changes:?}: {remarks}"
+        );
+    };
+    // Small messages move more slowly, and do not hurry for large ones.
+    let (small, large) = (rate(8192.0), rate(100e6));
+    assert_ne!(small, large);
+    let between = nic((small * large).sqrt());
+    for (gradients, rate) in [("8192 B", small), ("100 MB", large)] {
+        let gradients = format!("gradients = \"{gradients}\"");
+        let changes = [("nic = \"10 GB/s\"", between.as_str()), (GRADIENTS, gradients.as_str())];
+        told(&changes, "cluster.network.nic", rate > (small * large).sqrt());
+    }
+    let half = nic(large / 2.0);
+    let analytic = format!("{GRADIENTS}\nfidelity = \"analytic\"");
+    let idle = [("nic = \"10 GB/s\"", half.as_str()), (GRADIENTS, analytic.as_str())];
+    told(&idle, "cluster.network.nic", false);
+    let pcie = format!("gpus = 4, pcie = \"{} B/s\"", large / 2.0);
+    let pcie = ("gpus = 4", pcie.as_str());
+    told(&[pcie], "cluster.node.pcie", false);
+    told(&[pcie, ("transport.nccl", "transport.tcp")], "cluster.node.pcie", true);
+    for (nodes, factor, yes) in [(2, 0.5, true), (2, 1.5, false), (4, 0.5, false)] {
+        let uplink = factor * large;
+        let racks =
+            format!("nic = \"10 GB/s\", racks = {{ nodes = {nodes}, uplink = \"{uplink} B/s\" }}");
+        told(&[("nic = \"10 GB/s\"", &racks)], "cluster.network.racks.uplink", yes);
+    }
+    let on_one = |intra: &str, key: &str, yes: bool| {
+        let intra = format!("gpus = 4, intra = {{ {intra} }}");
+        let copies =
+            ("nodes = 4\ndataset", "nodes = 1\nparallel.data.copies_per_node = 4\ndataset");
+        told(&[("gpus = 4", &intra), copies], &format!("cluster.node.intra{key}"), yes);
+    };
+    for (kind, factor, yes) in [
+        ("shared", 3.0, true),
+        ("shared", 5.0, false),
+        ("switch", 3.0, false),
+        ("switch", 0.5, true),
+    ] {
+        let bandwidth = factor * large;
+        on_one(&format!("kind = \"{kind}\", bandwidth = \"{bandwidth} B/s\""), "", yes);
+    }
+    for (switch, key, factor, yes) in [
+        (2, "root", 1.5, true),
+        (2, "root", 2.5, false),
+        (4, "root", 0.5, false),
+        (2, "uplink", 0.5, true),
+        (2, "uplink", 1.5, false),
+        (4, "uplink", 0.5, false),
+    ] {
+        let tree =
+            format!("kind = \"tree\", switch = {switch}, {key} = \"{} B/s\"", factor * large);
+        on_one(&tree, &format!(".{key}"), yes);
+    }
+}
+
+#[test]
+fn what_is_fused_beyond_what_was_measured_is_told() {
+    // System: 20 tensors of 50 MB, each in a cycle of its own, that wait together. Expectation: told where the buffer
+    // lets more of them join than was measured.
+    let (place, _) = place();
+    for (buffer, yes) in [("1 GB", true), ("50 MB", false)] {
+        let fusion = format!(
+            "gradients = \"1 GB\"\ntensors = 20\nfusion = {{ cycle = \"1 us\", buffer = \"{buffer}\" }}"
+        );
+        let remarks = resolved(&place, &[(GRADIENTS, &fusion)]).expect("a scenario").remarks;
+        assert_eq!(remarks.join("\n").contains("was measured from 1024 to"), yes, "{remarks:?}");
+    }
+}
+
+#[test]
 fn reads_and_measured_collectives_share_a_nic() {
     // System: NICs of just the bus bandwidth, which reads keep busy too. Expectation: both get half, so that
     // collectives take twice the time of their bytes.

@@ -105,6 +105,23 @@ fn ranks_of_a_node_share_its_cores() {
     assert!(flow > of(1.0) && flow <= of(0.25), "{flow}");
 }
 
+#[test]
+fn ranks_pay_on_the_cores_of_their_own_nodes() {
+    // System: four ranks on each of two nodes with 8 cores, and of two with one. Expectation: on idle cores
+    // transfers take the same, followed or not; longer than without old nodes, shorter than on old ones alone.
+    let of = |first: u32, old: u32| {
+        let times = ["flow", "analytic"].map(|fidelity| {
+            let sync = format!("algorithm = \"binomial-tree\"\nfidelity = \"{fidelity}\"");
+            let groups = format!("[cluster.group.old]\nnodes = 4\nnode.cores = {old}\n[storage");
+            let text = text(4, 4, &format!("cores = {first}"), &sync).replace("[storage", &groups);
+            step(&run(&text.replace("nodes = 4\nnode = ", "nodes = 2\nnode = ")))
+        });
+        near(times[1], times[0], &format!("{first} and {old} cores"));
+        times[0]
+    };
+    assert!(of(8, 8) < of(8, 1) && of(8, 1) < of(1, 1));
+}
+
 /// Two nodes of one core, on which a thread decodes for ten seconds: 20 ms a sample.
 fn beside_decoding(scheduling: &str, cpu: &str) -> JobOutcome {
     let node = format!("cores = 1, scheduling = \"{scheduling}\"");

@@ -106,3 +106,35 @@ fn a_tree_says_its_switches_and_others_have_none() {
         assert!(remarks.contains(&format!("intra.{key}` has no effect")), "{key}: {remarks}");
     }
 }
+
+/// Another job on the same node, which adds 100 MB up around a ring of so many; `keys` are others of it.
+fn beside(first: &str, copies: u32, keys: &str) -> Outcome {
+    let text = text("switch = 2, root = \"2 GB/s\"", "")
+        .replace("nodes = 1\n", "nodes = 1\nshare_nodes = true\n");
+    let job = text.find("[[job]]").expect("a job");
+    let sync = text.find("[job.sync").expect("gradients");
+    let second = text[job..]
+        .replace("name = \"j\"", &format!("name = \"k\"\n{keys}"))
+        .replace("copies_per_node = 4", &format!("copies_per_node = {copies}"));
+    let first = text[..sync].replace("parallel.data.copies_per_node = 4", first);
+    simulate(&written(&(first + &second + "algorithm = \"ring\"\n"), &[]))
+}
+
+#[test]
+fn jobs_have_the_first_gpus_that_no_other_has_at_their_time() {
+    // System: rings of two beside a job of three model copies, after it, and beside one copy of two stages; below
+    // one switch they take 10 ms, and 50 ms over a root of 2 GB/s for both ways. Expectation: numbers 3 and
+    // then 0 are at two switches; 0 and 1, and 2 and 3, are at one.
+    let last = |outcome: &Outcome| {
+        let steps = &outcome.jobs[1].steps;
+        (steps[3].end - steps[0].end) / 3.0 - 0.1
+    };
+    let three = "parallel.data.copies_per_node = 3";
+    near(last(&beside(three, 2, "")), 0.1, "beside three");
+    near(last(&beside(three, 2, "after = [\"j\"]")), 0.01, "after three");
+    near(last(&beside("parallel.pipeline.stages = 2", 2, "")), 0.01, "beside two stages");
+    // System: a ring of four beside three. Expectation: from 3 on it has 0, 1 and 2, at the same two switches.
+    let four = beside(three, 4, "");
+    let up = four.resources.iter().find(|r| r.name == "node.intra.up").expect("uplinks");
+    assert_eq!(up.count, 2);
+}

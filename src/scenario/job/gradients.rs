@@ -6,7 +6,7 @@ use super::rules::Rules;
 use crate::collective::{Fabric, Generation};
 use crate::law::TransportLaw;
 use crate::scenario::sync::Gradient;
-use crate::scenario::{Cluster, IntraKind};
+use crate::scenario::{Cluster, Fidelity, IntraKind, Sync};
 
 /// Most messages of a step that is followed transfer by transfer.
 const MOST_MESSAGES: f64 = 2e8;
@@ -50,20 +50,54 @@ impl ModelSettings {
 
 impl Rules<'_> {
     /// Links that are slower than what was measured hold it up.
-    fn remark_links(&self, job: &Job, cluster: &Cluster, law: &TransportLaw) {
+    fn remark_links(&self, job: &Job, cluster: &Cluster, (sync, law): (&Sync, &TransportLaw)) {
+        if sync.fidelity == Fidelity::Analytic {
+            return;
+        }
         let share = 2.0 * (1.0 - 1.0 / f64::from(job.ranks()));
-        let least = law.ranges().iter().map(|range| range.beta + range.gamma);
-        let rate = share / least.fold(f64::INFINITY, f64::min);
-        let links = [
-            ("cluster.network.nic", cluster.nic, job.nodes > 1),
-            ("cluster.node.intra", cluster.node.intra.bandwidth, job.copies_per_node > 1),
-        ];
-        for (key, _, _) in links.into_iter().filter(|(_, link, used)| *used && *link < rate) {
+        let sizes = sync.buckets.iter().map(|bucket| bucket.bytes).chain([sync.most_together()]);
+        let ranges = sizes.map(|bytes| law.range(bytes as f64));
+        // What takes no time for its bytes does not use links.
+        let times = ranges.map(|range| range.beta + range.gamma).filter(|time| *time > 0.0);
+        let rate = times.map(|time| share / time).fold(0.0, f64::max);
+        let links = self.on_ring(job, cluster, sync);
+        for (key, _, _) in links.into_iter().filter(|(_, link, flows)| *link < rate * flows) {
             self.check.remark(format!(
                 "`{key}` is slower than what the profile measured of `{}`'s collectives: they take longer.",
                 job.name
             ));
         }
+    }
+
+    /// Links that a ring through all ranks uses, by key: what each carries [B/s], and how many of the ring's flows
+    /// are on it.
+    fn on_ring(&self, job: &Job, cluster: &Cluster, sync: &Sync) -> [(&'static str, f64, f64); 6] {
+        let (intra, ranks) = (cluster.node.intra, job.copies_per_node);
+        let one = |used: bool| if used { 1.0 } else { 0.0 };
+        let across = job.nodes > 1;
+        // The ring goes through each node, or around one of them.
+        let flows = |places: u32| match places {
+            1 => 0.0,
+            _ => f64::from(places) - one(across),
+        };
+        let (inside, above) = (flows(ranks), flows(ranks.div_ceil(intra.tree.switch)));
+        let inside = if intra.kind == IntraKind::Shared { inside } else { inside.min(1.0) };
+        let uplink = cluster.racks.map_or(f64::INFINITY, |racks| racks.uplink);
+        [
+            ("cluster.network.nic", cluster.nic, one(across)),
+            ("cluster.network.racks.uplink", uplink, one(self.leaves_rack(job, cluster))),
+            ("cluster.node.pcie", cluster.node.pcie, one(across && sync.transport.through_host)),
+            ("cluster.node.intra", intra.bandwidth, inside),
+            ("cluster.node.intra.uplink", intra.tree.uplink, above.min(1.0)),
+            ("cluster.node.intra.root", intra.tree.root, above),
+        ]
+    }
+
+    /// Whether some copy of `job` has nodes in several racks.
+    fn leaves_rack(&self, job: &Job, cluster: &Cluster) -> bool {
+        let Some(racks) = cluster.racks else { return false };
+        let mut first = self.nodes(job).step_by(job.nodes as usize);
+        first.any(|first| first / racks.nodes != first.saturating_add(job.nodes - 1) / racks.nodes)
     }
 
     /// Gradients can be added up as is written.
@@ -82,7 +116,7 @@ impl Rules<'_> {
             return;
         }
         if let Some(law) = &sync.measured {
-            return self.remark_links(job, cluster, law);
+            return self.remark_links(job, cluster, (sync, law));
         }
         let fabric = job.fabric(cluster);
         let mut messages = 0.0;
@@ -95,7 +129,7 @@ impl Rules<'_> {
                 }
             }
         }
-        let followed = sync.fidelity == crate::scenario::Fidelity::Flow;
+        let followed = sync.fidelity == Fidelity::Flow;
         if followed && messages > MOST_MESSAGES {
             let what =
                 format!("a step takes {messages:.1e} transfers among {} ranks", fabric.ranks);

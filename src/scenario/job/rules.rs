@@ -47,6 +47,7 @@ impl Rules<'_> {
         let weakest = self.around.cluster.map(|cluster| cluster.weakest(self.nodes(job)));
         if let (Some(cluster), Some(weakest)) = (self.around.cluster, &weakest) {
             self.check_gpus(job, cluster);
+            self.check_alike(job, cluster);
             self.check_traffic(job, &weakest.node);
             self.check_sync(job, weakest);
             self.check_device_memory(job, &weakest.node);

@@ -1,7 +1,7 @@
 //! How `[job.sync.allreduce]` is written.
 
 use super::algorithm::{self, Chosen};
-use super::gradients::{Gradient, OfModel, filled, fused};
+use super::gradients::{self, Gradient, OfModel, filled, fused};
 use super::measured::{self, Wanted};
 use super::named::{AlgorithmName, LibraryName};
 use super::sent::{MOST_TENSORS, Precision, Sent};
@@ -97,8 +97,8 @@ impl AllreduceSettings {
     ) -> Option<Option<TransportLaw>> {
         let transport = self.transport.get().and_then(TransportSettings::profile);
         let Some(transport) = transport.filter(|_| ranks > 1) else { return Some(None) };
-        let sizes = || buckets.iter().map(|bucket| bucket.bytes);
-        let bytes = [sizes().min()?, sizes().max()?];
+        let least = buckets.iter().map(|bucket| bucket.bytes).min()?;
+        let bytes = [least, gradients::most_together(buckets, self.buffer())];
         let wanted = Wanted { transport, collective: "allreduce", ranks, bytes };
         measured::law(check, wanted).map(Some)
     }

@@ -129,6 +129,13 @@ pub(super) fn fused(gradients: &[Gradient], most: f64, cycle: f64) -> Vec<Bucket
     buckets
 }
 
+/// Most of these buckets that is reduced together, where as many as fit into `buffer` may be [B].
+pub(super) fn most_together(buckets: &[Bucket], buffer: u64) -> u64 {
+    let sum = buckets.iter().fold(0, |sum: u64, bucket| sum.saturating_add(bucket.bytes));
+    let largest = buckets.iter().map(|bucket| bucket.bytes).max().unwrap_or(0);
+    sum.min(buffer).max(largest)
+}
+
 fn closed(open: Gradient) -> Bucket {
     Bucket { bytes: open.bytes.round() as u64, tensors: open.tensors, ready: open.ready }
 }

@@ -1,6 +1,8 @@
 //! A node's cores, and what threads that use them share beside: a quota, an interpreter's lock, the
 //! bandwidth of memory.
 
+use std::collections::BTreeMap;
+
 use crate::fluid::{Capacity, Demand, GroupId, LinkId, Use};
 use crate::scenario::{Device as Processor, Faulty, Job, Node, Scheduling, Stage};
 use crate::sim::communication::{IdleCores, Overhead};
@@ -106,19 +108,13 @@ impl Builder<'_, '_> {
         if cost.is_none() {
             return None;
         }
-        let mut cores = Vec::new();
+        let (mut cores, mut idle) = (Vec::new(), BTreeMap::new());
         for (node, ranks) in (first..).zip(job.copies_by_node()) {
             self.node = node;
-            let ranks = ranks as usize;
-            cores.extend(std::iter::repeat_n(self.message_cores(job, copy), ranks));
+            let own = self.message_cores(job, copy);
+            cores.extend(std::iter::repeat_n(own, ranks as usize));
+            idle.insert(own, idle_cores(self.here(), job));
         }
-        let node = &self.scenario.cluster.weakest(first..first + job.nodes).node;
-        let idle = match node.scheduling {
-            Scheduling::Fifo => IdleCores::Slots(node.cores),
-            Scheduling::Shared => {
-                IdleCores::Shared { cores: shared_cores(node, u32::MAX), quota: job.cpu.quota }
-            }
-        };
         Some(Overhead { cost, cores, idle })
     }
 
@@ -182,6 +178,16 @@ impl OnCores {
         let cores = cores.map(|link| Use { link, per_unit: cpu });
         let route = route.into_iter().chain(cores).collect();
         Some(builder.network.group(Demand { route, weight: 1.0 / cpu, cap: 1.0 / alone }))
+    }
+}
+
+/// The cores of a node on which nothing else is at work than messages of `job`.
+fn idle_cores(node: &Node, job: &Job) -> IdleCores {
+    match node.scheduling {
+        Scheduling::Fifo => IdleCores::Slots(node.cores),
+        Scheduling::Shared => {
+            IdleCores::Shared { cores: shared_cores(node, u32::MAX), quota: job.cpu.quota }
+        }
     }
 }
 

@@ -42,6 +42,7 @@ impl Builder<'_, '_> {
             let delay = Delay::once(of.start.seconds());
             self.parts.waiting.push(Waiting { job, after, delay });
         }
+        self.take_gpus(index, node);
         self.node = node;
         let mut run = self.job_run(&of, index, copy);
         let staging = self.parts.stagings.len() as u32;
@@ -59,7 +60,6 @@ impl Builder<'_, '_> {
         }
         run.recovery = self.recovery(&of, node, loader);
         run.sync = self.sync(&of, copy, node);
-        self.take_gpus(job, node);
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;

@@ -1,6 +1,6 @@
 //! What a node has: a NIC, the ways between and to its GPUs; and what loaders share of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fluid::{Capacity, GroupId, LinkId};
 use crate::scenario::Job;
@@ -20,8 +20,10 @@ pub(super) struct OnNode {
     pub(super) memory: Option<LinkId>,
     /// By job copy, where its use of cores is limited.
     pub(super) quotas: BTreeMap<u32, LinkId>,
-    /// Model copies of the job copies before, each on a GPU of its own.
-    gpus: u32,
+    /// Which GPUs the job copies up to the one being built have.
+    gpus: Vec<Taken>,
+    /// The first one of that, and how many there are before they begin again.
+    own_gpus: (u64, u64),
     nic: Option<LinkId>,
     nic_out: Option<LinkId>,
     /// Place among the world's page caches.
@@ -32,6 +34,22 @@ pub(super) struct OnNode {
     pub(super) decoded: BTreeMap<u32, u32>,
     /// Disks and memory, by storage.
     pub(super) disks: BTreeMap<usize, Backend>,
+}
+
+/// GPUs of a node that copies of a job have: so many from the first on, and on from 0 after the node's last.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    job: usize,
+    first: u64,
+    number: u64,
+}
+
+impl Taken {
+    /// From where up to where, on a node of `all`.
+    fn spans(self, all: u64) -> [(u64, u64); 2] {
+        let end = self.first + self.number;
+        [(self.first, end.min(all)), (0, end.saturating_sub(all).min(all))]
+    }
 }
 
 impl Builder<'_, '_> {
@@ -89,8 +107,9 @@ impl Builder<'_, '_> {
         }
         let memory = self.memory();
         let copies = job.copies_per_loader();
-        let first = self.first_gpu() + job.loader_on_node(rank, node) * copies;
-        let mut way = |gpu| {
+        let first = job.loader_on_node(rank, node) * copies;
+        let mut way = |copy| {
+            let gpu = self.gpu_of(job, copy);
             let link = self.link_at(Place::of_gpu("node.pcie", self.node, gpu), bandwidth);
             let route: Vec<LinkId> = [link].into_iter().chain(memory).collect();
             self.group(&route, f64::INFINITY)
@@ -98,16 +117,43 @@ impl Builder<'_, '_> {
         (first..first + copies).map(&mut way).collect()
     }
 
-    /// The first GPU of the node being built that no job copy before uses.
-    pub(super) fn first_gpu(&self) -> u32 {
-        self.on_nodes.get(&self.node).map_or(0, |node| node.gpus)
+    /// The first GPU of model copy number `copy` of a node's of the job copy being built, on the node being built.
+    pub(super) fn gpu_of(&self, job: &Job, copy: u32) -> u32 {
+        let (first, all) = self.on_nodes.get(&self.node).map_or((0, 1), |node| node.own_gpus);
+        ((first + u64::from(copy) * stages(job)) % all.max(1)) as u32
     }
 
-    /// The model copies of a job copy on nodes from `first` on have GPUs of their own.
-    pub(super) fn take_gpus(&mut self, job: &Job, first: u32) {
+    /// The model copies of a copy of job `index` on nodes from `first` on, and all their stages, have GPUs of their
+    /// own: the first ones that no job has that may run at the same time. Where there are too few, they go on from
+    /// the node's first.
+    pub(super) fn take_gpus(&mut self, index: usize, first: u32) {
+        let job = &self.scenario.jobs[index];
+        let over = self.over_before(job);
         for (node, copies) in (first..).zip(job.copies_by_node()) {
-            self.on_nodes.entry(node).or_default().gpus += copies;
+            let number = stages(job) * u64::from(copies);
+            let all = u64::from(self.scenario.cluster.node_at(node).gpus).max(number);
+            let on_node = self.on_nodes.entry(node).or_default();
+            let beside = on_node.gpus.iter().filter(|taken| !over.contains(&taken.job));
+            let first = first_free(beside.copied().collect(), number, all);
+            on_node.own_gpus = (first, all);
+            match on_node.gpus.last_mut() {
+                Some(last) if last.job == index && (last.first + last.number) % all == first => {
+                    last.number += number;
+                }
+                _ => on_node.gpus.push(Taken { job: index, first, number }),
+            }
         }
+    }
+
+    /// The jobs that are over when `job` begins.
+    fn over_before(&self, job: &Job) -> BTreeSet<usize> {
+        let (mut found, mut next) = (BTreeSet::new(), job.after.clone());
+        while let Some(job) = next.pop() {
+            if found.insert(job) {
+                next.extend(&self.scenario.jobs[job].after);
+            }
+        }
+        found
     }
 
     /// The GPU of each model copy of one more loader that uses them.
@@ -129,4 +175,25 @@ impl Builder<'_, '_> {
         self.resource(name, "B/s", bandwidth, Member::Link(link));
         link
     }
+}
+
+/// GPUs of a model copy.
+fn stages(job: &Job) -> u64 {
+    job.pipeline.as_ref().map_or(1, |pipeline| pipeline.shares.len() as u64)
+}
+
+/// The first of so many GPUs in a row that are not taken, on a node of `all`; if there are none, those after as many as
+/// are taken.
+fn first_free(taken: Vec<Taken>, number: u64, all: u64) -> u64 {
+    let sum: u64 = taken.iter().map(|taken| taken.number).sum();
+    let mut spans: Vec<(u64, u64)> = taken.into_iter().flat_map(|taken| taken.spans(all)).collect();
+    spans.sort_unstable();
+    let mut free = 0;
+    for (from, until) in spans.into_iter().filter(|(from, until)| from < until) {
+        if from >= free + number {
+            break;
+        }
+        free = free.max(until);
+    }
+    if free + number <= all { free } else { sum % all }
 }

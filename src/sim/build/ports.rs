@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::fluid::LinkId;
-use crate::scenario::{Intra, IntraKind, Sync};
+use crate::scenario::{Intra, IntraKind, Job, Sync};
 use crate::sim::communication::{Port, Ways};
 
 use super::Builder;
@@ -64,15 +64,14 @@ impl Links<'_, '_, '_> {
     }
 
     /// The links of the ranks on one node, so many.
-    fn ports(&mut self, sync: &Sync, node: u32, ranks: u32) -> Vec<Port> {
+    fn ports(&mut self, (job, sync): (&Job, &Sync), node: u32, ranks: u32) -> Vec<Port> {
         let cluster = &self.builder.scenario.cluster;
         let (intra, racks) = (cluster.node_at(node).intra, cluster.racks);
         let rack = racks.map_or(0, |racks| node / racks.nodes);
         let rate = racks.map_or(f64::INFINITY, |racks| racks.uplink);
         self.builder.node = node;
-        let first = self.builder.first_gpu();
         let port = |gpu: u32| {
-            let own = first + gpu;
+            let own = self.builder.gpu_of(job, gpu);
             let switch = own / intra.tree.switch;
             let inside = self.inside(&intra, own, node);
             let above = self.above(&intra, switch, node);
@@ -93,7 +92,7 @@ impl Builder<'_, '_> {
         let latency = latency.map(|seconds| self.recurring(seconds));
         let mut links = Links { builder: self, capacities: BTreeMap::new() };
         let nodes = (first..).zip(job.copies_by_node());
-        let ports = nodes.flat_map(|(node, ranks)| links.ports(sync, node, ranks)).collect();
+        let ports = nodes.flat_map(|(node, ranks)| links.ports((job, sync), node, ranks)).collect();
         let capacities = links.capacities;
         let overhead = self.overhead(job, of.number, first);
         Ways::new(ports, sync.transport, latency, capacities, overhead)

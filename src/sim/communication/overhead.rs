@@ -16,8 +16,8 @@ pub(in crate::sim) struct Overhead {
     pub(in crate::sim) cost: MessageCpu,
     /// By rank.
     pub(in crate::sim) cores: Vec<Cores>,
-    /// What the cores of a node are where nothing else is at work.
-    pub(in crate::sim) idle: IdleCores,
+    /// What these are where nothing else is at work.
+    pub(in crate::sim) idle: BTreeMap<Cores, IdleCores>,
 }
 
 /// The cores of a node on which nothing is at work.
@@ -68,12 +68,10 @@ impl Overhead {
         network: &mut Network<Customer>,
         stations: &mut Vec<Service>,
     ) -> Overhead {
-        let mut known: BTreeMap<Cores, Cores> = BTreeMap::new();
-        let mut of = |cores: &Cores| {
-            *known.entry(*cores).or_insert_with(|| self.idle.make(network, stations))
-        };
-        let cores = self.cores.iter().map(&mut of).collect();
-        Overhead { cores, ..self.clone() }
+        let idle = self.idle.iter().map(|(cores, idle)| (*cores, idle.make(network, stations)));
+        let idle: BTreeMap<Cores, Cores> = idle.collect();
+        let cores = self.cores.iter().map(|cores| idle[cores]).collect();
+        Overhead { cost: self.cost, cores, idle: BTreeMap::new() }
     }
 }
 
