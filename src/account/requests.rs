@@ -150,6 +150,11 @@ impl Requests {
         (self.bound, self.restarted) = (batches, true);
     }
 
+    /// The trainer will want at least so many batches in all.
+    pub(crate) fn extend(&mut self, batches: u64) {
+        self.total = self.total.max(batches);
+    }
+
     /// The trainer wants a batch.
     pub(crate) fn want(&mut self, now: Time) {
         self.wanted += 1;
@@ -186,7 +191,7 @@ impl Requests {
 
     /// The first epoch, or the next one: workers are started, and asked in turn from the first on.
     fn begin_epoch(&mut self, now: Time) {
-        let first = self.epochs == 0 || std::mem::take(&mut self.restarted);
+        let first = std::mem::take(&mut self.restarted) || self.epochs == 0;
         self.bound = (self.epochs + 1).saturating_mul(self.epoch).min(self.total);
         let starts = first || !self.settings.persistent;
         let start = if starts { self.settings.start * f64::from(self.workers) } else { 0.0 };
@@ -358,6 +363,22 @@ mod tests {
                 let rest = take(&mut again, total);
                 assert_eq!(rest[..], all[saved as usize..], "{loader}: behind {saved}");
             }
+        }
+    }
+
+    #[test]
+    fn persistent_workers_start_once_after_a_failure() {
+        // System: two workers of 1 s each to start; a failure behind 3 of 11 batches, or in the second epoch.
+        // Expectation: they start in the epoch that goes on, and not in the one after it.
+        let loader = "pytorch = { workers = 2, persistent_workers = true, start = \"1 s\" }";
+        for saved in [3, 14] {
+            let mut again = requests(loader);
+            again.skip(saved);
+            again.start(Time(0));
+            take(&mut again, saved + 1);
+            assert_eq!(again.ready, Time(1) + Span::from_seconds(2.0), "behind {saved}");
+            take(&mut again, saved + 12);
+            assert_eq!(again.ready, Time(1), "an epoch later than {saved}");
         }
     }
 }

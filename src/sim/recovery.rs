@@ -14,6 +14,7 @@ use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
 use super::workers::{Item, Phase, Worker};
 use super::world::World;
+use std::ops::Range;
 
 /// Failures in a row without a new checkpoint, or an end, after which a job will never end.
 const HOPELESS: u32 = 10_000;
@@ -48,6 +49,8 @@ pub(super) struct FailureRun {
     /// Since when the job is down, if it is, and when it is to begin again.
     pub(super) down: Option<(Time, Time)>,
     pub(super) in_vain: u32,
+    /// Position of the first loader where the last epoch began that a checkpoint was in.
+    pub(super) begun: u64,
     /// Samples of an epoch, batches and steps as the goal has them, where it is one of epochs.
     pub(super) epoch: EpochRun,
 }
@@ -111,11 +114,19 @@ impl RecoveryRun {
         self.replayed
     }
 
-    /// Something is saved now that was not before.
+    /// Something is saved now that was not before. Within an epoch that would begin again, and counts, that is
+    /// nothing.
     pub(super) fn gets_on(&mut self) {
-        if let Some(failures) = &mut self.failures {
-            failures.in_vain = 0;
+        let Some(failures) = &mut self.failures else { return };
+        if failures.epoch.goal && failures.resume == Resume::Epoch {
+            let loaders = self.saved.taken.len() as u64;
+            let (first, _) = failures.epoch.start_of(&self.saved, 0, loaders);
+            if first <= failures.begun {
+                return;
+            }
+            failures.begun = first;
         }
+        failures.in_vain = 0;
     }
 
     /// Of `taken` samples that loader number `loader` has just handed out, `dequeued` in all, those that
@@ -339,16 +350,20 @@ impl World<'_> {
             Resume::Position => recovery.saved.taken[index],
             Resume::Epoch => failures.epoch.start_of(&recovery.saved, index, loader.nodes.into()),
         };
+        // What comes again may be one batch more than what it comes on top of.
+        let more = failures.epoch.batches(recovery.saved.steps..job.goal.steps);
         let of = &mut recovery.loaders[index];
         of.counts.dropped += std::mem::take(&mut loader.in_progress);
         of.counts.started += loader.started - position;
         of.counts.cleared += loader.queue.clear(now);
         of.base = loader.queue.totals(now).dequeued - position;
         of.known = of.known.max(trained);
-        (loader.started, loader.quota) = (position, of.quota);
+        let needed = position.saturating_add(more.saturating_mul(job.batch));
+        (loader.started, loader.quota) = (position, of.quota.max(needed));
         loader.source.restart(position, loader.nodes.into());
         if let Some(requests) = &mut loader.requests {
             requests.skip(batches);
+            requests.extend(batches.saturating_add(more));
         }
         for w in loader.workers.clone() {
             self.restore_worker(now, w);
@@ -403,8 +418,17 @@ impl EpochRun {
             return 0;
         }
         let (first, _) = self.start_of(saved, 0, saved.taken.len() as u64);
-        let batches = (saved.taken[0].0 - first).div_ceil(saved.batch.max(1));
-        ((batches / self.copies.max(1)) as f64 * self.interval).round() as u64
+        let of_step = saved.batch.max(1) * self.copies.max(1);
+        ((saved.taken[0].0 - first).div_ceil(of_step) as f64 * self.interval).ceil() as u64
+    }
+
+    /// Batches that all model copies of a loader take in these steps.
+    fn batches(&self, steps: Range<u64>) -> u64 {
+        let until = |steps: u64| match steps.checked_sub(1) {
+            Some(last) => ((last as f64 / self.interval).floor() as u64).saturating_add(1),
+            None => 0,
+        };
+        until(steps.end).saturating_sub(until(steps.start)).saturating_mul(self.copies)
     }
 }
 

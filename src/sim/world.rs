@@ -55,7 +55,8 @@ pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome 
     world.stop = options.stop;
     world.events = engine::run(&mut world, &mut calendar, until);
     world.end_down(if ends { until } else { world.now });
-    let unfinished = if ends { None } else { world.left_over(scenario) };
+    let unfinished =
+        if ends && world.hopeless.is_none() { None } else { world.left_over(scenario) };
     Outcome { unfinished, ..world.collect() }
 }
 

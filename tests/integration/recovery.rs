@@ -462,12 +462,103 @@ fn a_job_that_never_gets_on_is_an_error() {
     let scenario = fed(&[("job.failures", r#"{ mtbf = "20 s", restart = "1 s" }"#)]);
     let error = simulate(&scenario).whole().expect_err("600 s without a failure never come");
     assert!(error.to_string().contains("fails more often than it gets on"), "{error}");
+    // A run of a duration would be over long before that, and is an error too.
+    let changes = [
+        ("run", "{ duration = \"60 s\", warm_up = \"off\", replications = 1 }"),
+        ("job.failures", r#"{ mtbf = "10 us", restart = "0 s" }"#),
+    ];
+    let error = simulate(&fed(&changes)).whole().expect_err("it never trains");
+    assert!(error.to_string().contains("fails more often than it gets on"), "{error}");
+}
+
+#[test]
+fn checkpoints_within_an_epoch_that_begins_again_are_no_progress() {
+    // System: epochs of 62 steps of 1 ms that fail every 4 ms and begin again, with a checkpoint of each step
+    // at once; a run long enough for 50,000 failures. Expectation: an error, and none where the job goes on
+    // at its position.
+    let found = |resume: &str| {
+        let failures = format!("{{ mtbf = \"4 ms\", restart = \"0 s\", resume = \"{resume}\" }}");
+        let changes = [
+            ("run", "{ duration = \"200 s\", warm_up = \"off\", replications = 1 }"),
+            ("dataset.d.samples", "992"),
+            ("job.loader", "{ in-memory = {} }"),
+            ("job.epochs", "2"),
+            ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "s" }"#),
+            ("job.failures", failures.as_str()),
+            ("job.model.step", "\"1 ms\""),
+        ];
+        simulate(&fed(&changes)).whole()
+    };
+    assert_eq!(found("position").expect("it gets on").jobs[0].steps.len(), 124);
+    let error = found("epoch").expect_err("no epoch ever ends");
+    assert!(error.to_string().contains("fails more often than it gets on"), "{error}");
+}
+
+#[test]
+fn epochs_that_begin_again_have_data_to_their_end() {
+    // System: epochs of 3,100 samples, which batches of 32 on three loaders do not divide, on one model copy a
+    // node or two, each batch once or 2.5 times; one failure at many times. Expectation: the job ends, and no
+    // epoch's samples are left out, nor more than two steps of them trained on in excess.
+    let pytorch = r#"{ pytorch = { workers = 2, decode = "1 us" } }"#;
+    for case in 0..48_u32 {
+        let at =
+            format!("{{ at = [\"{} ms\"], restart = \"1 ms\", resume = \"epoch\" }}", 7 + 5 * case);
+        let copies = (1 + case % 2).to_string();
+        let changes = [
+            ("run", "{ epochs = 3, warm_up = \"off\", replications = 1 }"),
+            ("dataset.d.samples", "3100"),
+            ("job.batch", "32"),
+            ("job.nodes", "3"),
+            ("job.loader", [r#"{ in-memory = {} }"#, pytorch][case as usize / 2 % 2]),
+            ("job.parallel.data.copies_per_node", copies.as_str()),
+            ("job.batch_interval", ["1", "2.5"][case as usize / 4 % 2]),
+            ("job.checkpoint", r#"{ steps = 5, bytes = "1 B", storage = "s" }"#),
+            ("job.failures", at.as_str()),
+            ("job.model.step", "\"3 ms\""),
+        ];
+        let Ok(mut outcome) = simulate(&fed(&changes)).whole() else {
+            panic!("{case}: {changes:?}")
+        };
+        let found = outcome.jobs.remove(0);
+        let fresh: u64 = found.steps.iter().map(|step| step.fresh).sum();
+        let step = 32 * 3 * u64::from(1 + case % 2);
+        // Where loaders make batches on request, each has a third of an epoch's samples, rounded down.
+        let needed = 3 * [3100, 3099][case as usize / 2 % 2];
+        assert!((needed..=needed + 2 * step).contains(&fresh), "{case}: {fresh} {changes:?}");
+        assert_whole(&found);
+    }
+}
+
+#[test]
+fn a_restart_anywhere_in_shards_of_which_one_is_small_goes_on() {
+    // System: shards of 100 samples of which one has 11, in another order with each seed; restarts in all of
+    // four epochs. Expectation: all samples of each epoch, as often as without.
+    for case in 0..24_u32 {
+        let (seed, at) = ((1 + case % 6).to_string(), 50 + 37 * (case / 6));
+        let failures = format!("{{ at = [\"{at} ms\", \"{} ms\"], restart = \"1 ms\" }}", at + 111);
+        let changes = [
+            ("run", "{ epochs = 4, warm_up = \"off\", replications = 1 }"),
+            ("run.seed", seed.as_str()),
+            ("dataset.d.samples", "1111"),
+            ("dataset.d.layout", r#"{ shards = { samples = 100, request = "1 MB" } }"#),
+            ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "s" }"#),
+            ("job.failures", failures.as_str()),
+            ("job.model.step", "\"1 ms\""),
+        ];
+        let found = job(&fed(&changes));
+        assert_eq!(found.recovery.expect("failures").failures, 2, "{case}");
+        assert_eq!(found.steps.len(), (4_usize * 1111).div_ceil(16), "{case}");
+        assert_whole(&found);
+    }
 }
 
 #[test]
 fn what_is_wrong_with_failures_is_said() {
     let failures = ("job.failures", r#"{ mtbf = "1 h", restart = "1 s" }"#);
-    let cases: [(&[(&str, &str)], &str); 9] = [
+    let again = ("job.failures", r#"{ at = ["1 s"], restart = "1 s", resume = "epoch" }"#);
+    let cases: [(&[(&str, &str)], &str); 11] = [
+        (&[("job.failures", r#"{ at = [], restart = "1 s" }"#)], "no time of a failure is written"),
+        (&[again, ("job.accuracy", "{ epochs = 2 }")], "the key `usefulness` is missing"),
         (&[("job.checkpoint", r#"{ bytes = "1 GB" }"#)], "one of the keys `interval`, `steps`"),
         (&[("job.checkpoint", "{ steps = 5 }")], "the model's parameters are not known"),
         (&[("job.checkpoint", r#"{ steps = 5, bytes = "1 B", storage = "x" }"#)], "no storage"),

@@ -142,6 +142,18 @@ fn copies_arrive_as_a_poisson_process() {
 }
 
 #[test]
+fn arrivals_of_what_comes_at_once_are_told_to_have_no_effect() {
+    let told = |changes: &[(&str, &str)]| {
+        let poisson = ("job.prepare.arrivals", "\"poisson\"");
+        written(JOBS, &[&[poisson], changes].concat()).remarks.join("\n")
+    };
+    let (copies, stagger) = (("job.prepare.copies", "3"), ("job.prepare.stagger", "\"1 s\""));
+    assert!(told(&[stagger]).contains("the job has one copy"));
+    assert!(told(&[copies]).contains("without `stagger` all copies come at once"));
+    assert!(!told(&[copies, stagger]).contains("arrivals"));
+}
+
+#[test]
 fn what_never_begins_is_refused() {
     let cases: [(&[(&str, &str)], &str); 6] = [
         (&[("job.learn.after", r#"["learn"]"#)], "it never begins"),

@@ -1,7 +1,7 @@
 //! How `job.accuracy` is written: how much training it takes to reach a target.
 
 use super::rules::Rules;
-use super::{BatchInterval, Job, QueueKind};
+use super::{BatchInterval, Job, QueueKind, Resume};
 use crate::law::{EpochsLaw, useful_samples};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
@@ -61,12 +61,14 @@ impl Accuracy {
 }
 
 impl Job {
-    /// Whether it trains on samples that it has trained on, in the same reading.
+    /// Whether it trains on samples that it has trained on, in the same reading or in an epoch that begins
+    /// again after a failure.
     #[must_use]
     pub fn repeats(&self) -> bool {
         let alike = self.loader.generator.is_some_and(|generator| generator.distinct < 1.0);
         let again = self.batch_interval != BatchInterval::Every(1.0);
-        alike || again || self.queue == QueueKind::Circular
+        let replays = self.failures.as_ref().is_some_and(|of| of.resume == Resume::Epoch);
+        alike || again || replays || self.queue == QueueKind::Circular
     }
 }
 
@@ -90,7 +92,7 @@ pub(super) struct AccuracySettings {
     /// (default: 1).
     factor: Field<Factor>,
     /// What a sample of a repeated batch is worth of a fresh one, from 0 to 1; needed where batches are
-    /// repeated.
+    /// repeated, or epochs begin again after failures.
     usefulness: Field<Share>,
 }
 

@@ -70,7 +70,7 @@ pub struct Failures {
 /// When nodes fail.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FailureTimes {
-    /// One of them at each of these times after the job's start, ascending [s].
+    /// One of them at each of these times since the job began to train, ascending [s].
     At(Vec<f64>),
     /// Each by itself, after times of this mean and shape since it failed last: Weibull's, of shape 1
     /// exponential.
@@ -121,7 +121,7 @@ pub(super) struct FailureSettings {
     /// Shape of these times, as Weibull's: 1 for failures that come at any time alike, below 1 for such that
     /// come in bursts (default: 1).
     shape: Field<Factor>,
-    /// Times after the job's start at which one of its nodes fails, ascending.
+    /// Times at which one of its nodes fails, since it first began to train (after staging), ascending.
     at: Field<List<Amount<Time>>>,
     /// From a failure until the job trains again.
     #[schemars(required)]
@@ -221,6 +221,11 @@ impl FailureSettings {
         let (at, list) = self.at.given()?;
         let times: Option<Vec<f64>> = list.0.iter().map(|time| time.get().map(|t| t.0)).collect();
         let times = times?;
+        if times.is_empty() {
+            let remedy = "write `at = [\"10 min\"]`, or remove `failures`";
+            check.wrong(at, "no time of a failure is written", remedy);
+            return None;
+        }
         if let Some(pair) = times.windows(2).find(|pair| pair[0] >= pair[1]) {
             let what = format!("{} s does not come after {} s", pair[1], pair[0]);
             check.wrong(at, what, "write times that become later");

@@ -228,6 +228,7 @@ impl JobSettings {
         rules.check_cpu(&job);
         if !check.lenient {
             rules.remark(&job, measured);
+            self.remark_arrivals(check, &job);
         }
         Some(job)
     }

@@ -56,6 +56,18 @@ impl JobSettings {
         }
     }
 
+    /// How copies arrive matters where there are several, at times apart.
+    pub(super) fn remark_arrivals(&self, check: Check<'_>, job: &Job) {
+        if job.arrivals == Arrivals::Regular {
+            return;
+        }
+        if job.copies == 1 {
+            check.no_effect(&self.arrivals, "the job has one copy");
+        } else if job.stagger == 0.0 {
+            check.no_effect(&self.arrivals, "without `stagger` all copies come at once");
+        }
+    }
+
     /// Where the jobs before it are written.
     pub(in crate::scenario) fn after_at(&self) -> Option<NodeId> {
         self.after.at

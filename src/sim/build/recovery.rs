@@ -67,6 +67,7 @@ impl Builder<'_, '_> {
             number: vec![0; of.job.nodes as usize],
             down: None,
             in_vain: 0,
+            begun: 0,
             epoch: EpochRun {
                 samples: self.scenario.datasets[of.job.dataset].samples,
                 goal: matches!(self.scenario.stop_of(of.job), Stop::Epochs(_)),

@@ -1,6 +1,6 @@
 //! What a loader reads, and how far it and its workers are.
 
-use crate::random::FileOrder;
+use crate::random::{FileOrder, Streams};
 use crate::scenario::{Dataset, Layout, Ranges};
 use crate::sim::tiers::Found;
 use crate::sim::world::World;
@@ -61,7 +61,7 @@ pub(in crate::sim) struct Source {
     pub(in crate::sim) layout: Layout,
     pub(in crate::sim) order: FileOrder,
     next_file: u64,
-    /// Samples of the next file that are left out, because they were read before.
+    /// Samples from the next file on that are left out, because they were read before.
     skipped: u64,
     pub(in crate::sim) samples: u64,
     /// Largest request that is made as one [B].
@@ -88,12 +88,25 @@ impl Source {
     /// As if so many samples had been read.
     pub(in crate::sim) fn restart(&mut self, position: u64, ranks: u64) {
         if let Layout::Shards { samples_per_shard, .. } = self.layout {
-            let (n, files) = (samples_per_shard, self.samples.div_ceil(samples_per_shard));
-            // Who takes turns with others has full shards, but for the last one of an epoch.
-            let each = if ranks == 1 { self.samples } else { u64::MAX };
-            let (epochs, rest) = (position / each, position % each);
-            self.next_file = epochs * files + rest / n;
-            self.skipped = rest % n;
+            // Which files hold them follows from their order, and whose turn the smaller one is.
+            let epochs = if ranks == 1 { position / self.samples } else { 0 };
+            self.next_file = epochs * self.samples.div_ceil(samples_per_shard);
+            self.skipped = position - epochs * self.samples;
+        }
+    }
+
+    /// The next file of job copy `job`, behind what is left out.
+    fn next_shard(&mut self, job: u64, streams: &Streams) -> ShardCursor {
+        loop {
+            let file = self.order.at(self.next_file, job, streams);
+            self.next_file += 1;
+            let mut shard = self.shard(file);
+            let samples = shard.end - shard.next;
+            if self.skipped < samples {
+                shard.next += std::mem::take(&mut self.skipped);
+                return shard;
+            }
+            self.skipped -= samples;
         }
     }
 
@@ -147,10 +160,7 @@ impl World<'_> {
                         _ => false,
                     };
                     if !in_file {
-                        let file = source.order.at(source.next_file, job, &self.streams);
-                        source.next_file += 1;
-                        *current = source.shard(file);
-                        current.next += std::mem::take(&mut source.skipped);
+                        *current = source.next_shard(job, &self.streams);
                     }
                     let base = current.epoch * source.samples;
                     let (samples, record) = (current.next..current.end, source.layout.record());
@@ -171,20 +181,37 @@ mod tests {
     use super::*;
     use crate::scenario::{Dataset, Framing, Split, fixture};
 
+    /// The samples that a rank reads: epoch, shard and number of each.
+    fn read(source: &mut Source, samples: usize) -> Vec<(u64, u64, u64)> {
+        let (streams, mut read) = (Streams::new(1, 0), Vec::new());
+        while read.len() < samples {
+            let shard = source.next_shard(0, &streams);
+            read.extend((shard.next..shard.end).map(|sample| (shard.epoch, shard.file, sample)));
+        }
+        read.truncate(samples);
+        read
+    }
+
     #[test]
     fn shards_go_on_where_reading_was() {
-        // System: 9 shards of 100 samples and one of 92. Expectation: which of them is next, and how much of
-        // it has been read, in the first epoch and in the second.
-        let shards = Layout::Shards { samples_per_shard: 100, request: 1e6, record: Framing::NONE };
-        let dataset = Dataset { samples: 992, layout: shards, ..fixture::dataset() };
-        let mut source = Source::new(&dataset, 0, FileOrder::new(&dataset, Split::Strided, 0, 1));
-        for (read, file, of_it) in
-            [(0, 0, 0), (250, 2, 50), (991, 9, 91), (992, 10, 0), (1042, 10, 50)]
-        {
-            source.restart(read, 1);
-            assert_eq!((source.next_file, source.skipped), (file, of_it), "after {read}");
+        // System: 9 shards of 10 samples and one of 3, shuffled, so that the smaller one comes at any place,
+        // for one rank and for three. Expectation: behind any number of samples the next ones are those that
+        // would have come, in all of three epochs.
+        let shards = Layout::Shards { samples_per_shard: 10, request: 1e6, record: Framing::NONE };
+        let dataset = Dataset { samples: 93, layout: shards, ..fixture::dataset() };
+        for (rank, ranks) in [(0, 1), (0, 3), (1, 3), (2, 3)] {
+            for split in [Split::Strided, Split::Contiguous] {
+                let order = FileOrder::new(&dataset, split, rank, ranks);
+                let mut source = Source::new(&dataset, 0, order);
+                let whole = 3 * 93 / ranks as usize;
+                let all = read(&mut source, whole + 20);
+                for position in 0..whole {
+                    source.restart(position as u64, ranks.into());
+                    let next = read(&mut source, 20);
+                    let expected = &all[position..position + 20];
+                    assert_eq!(next, expected, "{rank} of {ranks}, {split:?}: behind {position}");
+                }
+            }
         }
-        source.restart(250, 4);
-        assert_eq!((source.next_file, source.skipped), (2, 50), "of a rank's own");
     }
 }
