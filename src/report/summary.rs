@@ -53,6 +53,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
     let first = sample(&copies, |copy| (0, if goes_on(copy) { epoch(copy) } else { 0 }));
     let later = sample(&copies, |copy| (epoch(copy).max(warm_up(copy, rule).0), copy.steps.len()));
     let start = copies.first().and_then(|copies| copies.first());
+    let weakest = scenario.cluster.weakest(scenario.nodes_of(job));
     JobReport {
         name: described.name.clone(),
         copies: described.copies,
@@ -68,7 +69,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         decoded_miss_share: miss_shares(copies.iter().flatten().map(|copy| &copy.decoded[..])),
         tiers: tier_shares(copies.iter().flatten().map(|copy| &copy.tiers[..])),
         staging: staging(&scenario.storage[described.reads_from()].name, &copies),
-        device_memory: device_memory(described, &scenario.cluster.node),
+        device_memory: device_memory(described, &weakest.node),
         time_to_accuracy: accuracy(scenario, described, world(outcomes), &copies),
         recovery: recovery(described, &copies),
         queue: queue(&copies, &behind, described.queue),

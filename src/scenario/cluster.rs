@@ -324,7 +324,11 @@ impl NodeSettings {
             gpus: self.gpus.or(&base.gpus),
             gpu_speed: self.gpu_speed.or(&base.gpu_speed),
             gpu: self.gpu.or(&base.gpu),
-            gpu_memory: self.gpu_memory.or(&base.gpu_memory),
+            // Another GPU has its own.
+            gpu_memory: match self.gpu.is_written() {
+                true => self.gpu_memory.clone(),
+                false => self.gpu_memory.or(&base.gpu_memory),
+            },
             memory: self.memory.or(&base.memory),
             memory_bandwidth: self.memory_bandwidth.or(&base.memory_bandwidth),
             pcie: self.pcie.or(&base.pcie),

@@ -1,10 +1,13 @@
 //! How `[[fault]]` is written: what is slower than it should be, for a while.
 
+mod effect;
+
 use super::check::Check;
 use super::document::NodeId;
 use super::field::{Field, List};
 use super::number::{Amount, Count, Share};
-use super::{Cluster, Scheduling, Storage, StorageKind};
+use super::tiers::Parts;
+use super::{Cluster, Storage, StorageKind};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -56,22 +59,18 @@ pub enum FaultyLink {
 }
 
 impl FaultyLink {
-    /// Whether any link of this kind has a bandwidth.
-    fn is_limited(self, cluster: &Cluster) -> bool {
-        match self {
-            Self::Nic => cluster.nic.is_finite() || cluster.data_nic().is_finite(),
-            Self::Intra => cluster.node.intra.bandwidth.is_finite(),
-            Self::Pcie => cluster.node.pcie.is_finite(),
-            Self::Uplink => cluster.racks.is_some(),
-        }
-    }
-
     /// Resources of this kind, as reports name them.
     #[must_use]
     pub fn resources(self) -> &'static [&'static str] {
         match self {
             Self::Nic => &["node.nic", "node.nic.out", "node.storage-nic", "node.storage-nic.out"],
-            Self::Intra => &["node.intra", "node.intra.in"],
+            Self::Intra => &[
+                "node.intra",
+                "node.intra.in",
+                "node.intra.up",
+                "node.intra.down",
+                "node.intra.root",
+            ],
             Self::Pcie => &["node.pcie", "node.pcie.in", "node.pcie.out"],
             Self::Uplink => &["rack.uplink", "rack.downlink"],
         }
@@ -115,16 +114,15 @@ impl FaultSettings {
         &self,
         check: Check<'_>,
         at: NodeId,
-        cluster: Option<&Cluster>,
         names: &[&str],
-        storage: &[Option<Storage>],
+        parts: Parts<'_>,
     ) -> Option<Fault> {
         let factor = check.required(at, &self.factor, "factor", "write `factor = 0.1`");
         let choices =
             [("storage", self.storage.at), ("link", self.link.at), ("node", self.node.at)];
         let remedy = "write `storage = \"nas\"`, `link = \"nic\"` or `node = \"gpus\"`";
         let what = match check.one_of(at, &choices, remedy)? {
-            0 => self.of_storage(check, names, storage)?,
+            0 => self.of_storage(check, names, parts.storage)?,
             1 => Faulty::Link(*self.link.get()?),
             _ => match self.node.get()? {
                 NodePart::Cores => Faulty::Cores,
@@ -134,13 +132,15 @@ impl FaultSettings {
         let (factor, from) = (factor?.0, self.from.get().map_or(0.0, |from| from.0));
         let until = self.until.get().map_or(f64::INFINITY, |until| until.0);
         self.check_factor(check, what, factor);
-        self.check_effect(check, at, what, cluster, storage);
+        let nodes = self.places(check, parts.cluster, what);
+        self.check_possible(check, at, what, nodes.as_deref().unwrap_or_default(), parts);
+        self.check_effect(check, what, parts);
         if until <= from {
             let at = check.blame(&[self.until.at, self.from.at], at);
             let what = format!("it ends at {until} s, and begins at {from} s");
             check.wrong(at, what, "write an `until` after `from`");
         }
-        Some(Fault { what, nodes: self.places(check, cluster, what)?, factor, from, until })
+        Some(Fault { what, nodes: nodes?, factor, from, until })
     }
 
     fn of_storage(
@@ -161,34 +161,6 @@ impl FaultSettings {
             check.wrong(self.storage.at?, what, remedy);
         }
         Some(Faulty::Storage(index))
-    }
-
-    /// What is not limited, or cannot be slowed.
-    fn check_effect(
-        &self,
-        check: Check<'_>,
-        at: NodeId,
-        what: Faulty,
-        cluster: Option<&Cluster>,
-        storage: &[Option<Storage>],
-    ) {
-        let Some(cluster) = cluster else { return };
-        let kind = |index: usize| storage.get(index).and_then(Option::as_ref).map(|of| &of.kind);
-        let shared = |index| matches!(kind(index), Some(StorageKind::FileServer { .. }));
-        match what {
-            Faulty::Storage(index) if shared(index) && self.nodes.is_written() => {
-                let what = "all nodes share this storage";
-                check.wrong(self.nodes.at.unwrap_or(at), what, "leave out `nodes`");
-            }
-            Faulty::Cores if cluster.node.scheduling == Scheduling::Fifo => {
-                let what = "cores in \"fifo\" order are not slowed";
-                check.wrong(self.node.at.unwrap_or(at), what, "write `scheduling = \"shared\"`");
-            }
-            Faulty::Link(link) if !link.is_limited(cluster) => {
-                check.no_effect(&self.link, "how fast these links are is not limited");
-            }
-            _ => {}
-        }
     }
 
     /// Links may be down, and what serves one after the other may not.

@@ -18,7 +18,7 @@ use super::storage::settings::{self as storage, StorageSettings};
 use super::sweep::AxisSettings;
 use super::tiers::Parts;
 use super::value::Override;
-use super::{Background, Cluster, Dataset, Fault, Job, Layout, Run, Scenario, Storage};
+use super::{Background, Dataset, Fault, Job, Layout, Run, Scenario, Storage};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -171,13 +171,13 @@ impl ScenarioSettings {
             })
             .collect();
         let background = self.background(check, &storage_names, &storage);
-        let faults = self.faults(check, cluster.as_ref(), &storage_names, &storage);
         self.check_order(check, run.as_ref(), &jobs);
         self.check_nodes(check);
         self.check_names(check);
         self.check_size(check, run.as_ref(), &jobs, &datasets);
         let on = cluster.as_ref();
         let parts = Parts { cluster: on, storage: &storage, datasets: &datasets, jobs: &jobs };
+        let faults = self.faults(check, &storage_names, parts);
         self.check_tiers(check, parts);
         self.check_caches(check, parts);
         Some(Scenario {
@@ -222,16 +222,10 @@ impl ScenarioSettings {
         entries(&self.background).iter().map(resolve).collect()
     }
 
-    fn faults(
-        &self,
-        check: Check<'_>,
-        cluster: Option<&Cluster>,
-        names: &[&str],
-        storage: &[Option<Storage>],
-    ) -> Vec<Option<Fault>> {
+    fn faults(&self, check: Check<'_>, names: &[&str], parts: Parts<'_>) -> Vec<Option<Fault>> {
         let resolve = |field: &Field<FaultSettings>| {
             let (at, fault) = field.given()?;
-            fault.resolve(check, at, cluster, names, storage)
+            fault.resolve(check, at, names, parts)
         };
         entries(&self.fault).iter().map(resolve).collect()
     }

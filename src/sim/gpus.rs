@@ -20,7 +20,7 @@ impl World<'_> {
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
         let gpus = &loader.gpus;
-        let seconds = per_sample * loader.slowness * f64::from(worker.item.samples);
+        let seconds = per_sample * loader.kernel_slowness * f64::from(worker.item.samples);
         if gpus.is_empty() || seconds <= 0.0 {
             return true;
         }

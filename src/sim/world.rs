@@ -144,7 +144,7 @@ pub(super) struct LoaderRun {
     pub(super) rests: bool,
     /// The node's page cache, if the loader reads through one.
     pub(super) cached: Option<Box<CacheUse>>,
-    /// How much longer than on the cluster's first nodes its accelerators take.
+    /// How much longer than on the cluster's first nodes steps take on its accelerators.
     pub(super) slowness: f64,
     /// Tiers that its reads pass, if any.
     pub(super) tiers: Option<Box<Tiers>>,
@@ -169,6 +169,8 @@ pub(super) struct LoaderRun {
     pub(super) pcie: Vec<GroupId>,
     /// The GPU of each model copy, where the loader uses it too.
     pub(super) gpus: Vec<Gpu>,
+    /// How much longer than on the cluster's first nodes its own kernels take there.
+    pub(super) kernel_slowness: f64,
     pub(super) decoded_size: Option<f64>,
     /// Its stages and workers, as ranges of the world's.
     pub(super) stages: std::ops::Range<u32>,

@@ -75,6 +75,74 @@ fn a_link_that_is_down_lets_nothing_through() {
 }
 
 #[test]
+fn ways_above_the_switches_of_a_node_are_slow_too() {
+    // System: a ring of four GPUs, 6 parts of 25 MB, two of whose ways cross uplinks of 5 GB/s or a root of
+    // 10 GB/s; steps of 1 ms. Expectation: 30 ms more, and from 0.5 s on 60 ms, on the first nodes and in a group.
+    let tree = |above: &str| format!("{{ kind = \"tree\", switch = 2, {above} }}");
+    for above in ["uplink = \"5 GB/s\"", "root = \"10 GB/s\""] {
+        let group = format!("{{ g = {{ nodes = 1, node = {{ intra = {} }} }} }}", tree(above));
+        let first = tree(above);
+        for (key, intra, nodes) in
+            [("cluster.node.intra", &first, "8"), ("cluster.group", &group, "1")]
+        {
+            let changes = [
+                ("storage.s", "{ memory = {} }"),
+                ("job.loader.tf-queue.decode", "\"0 s\""),
+                ("job.parallel.data.copies_per_node", "4"),
+                ("job.sync.allreduce", "{ gradients = \"100 MB\", algorithm = \"ring\" }"),
+                ("job.copies", "2"),
+                ("cluster.nodes", nodes),
+                (key, intra.as_str()),
+            ];
+            let slow = "[{ link = \"intra\", factor = 0.5, from = \"0.5 s\" }]";
+            let scenario = changed(&[&changes[..], &[("fault", slow)]].concat());
+            assert_eq!(scenario.remarks, [""; 0], "{key}");
+            let last = &simulate(&scenario).jobs[1];
+            let ends: Vec<f64> = last.steps.iter().map(|step| step.end).collect();
+            assert_near(pace(&ends, 0.0, 0.5), 31e-3, 1e-3);
+            assert_near(pace(&ends, 0.6, 1e9), 61e-3, 1e-3);
+        }
+    }
+}
+
+#[test]
+fn what_is_said_of_a_fault_without_effect_is_so() {
+    // System: faults of what is not limited, not used, or not followed. Expectation: a remark, and the same steps;
+    // neither where it is in a group.
+    let analytic = "{ gradients = \"100 MB\", fidelity = \"analytic\" }";
+    let memory = [("storage.s", "{ memory = {} }"), ("job.loader.tf-queue.decode", "\"0 s\"")];
+    let store = [("storage.s", "{ object-store = { per_connection = \"100 MB/s\" } }")];
+    let cores = [memory[0], memory[1], ("job.model.device", "{ cpu = {} }")];
+    let idle = [memory[0], memory[1], ("job.nodes", "4"), ("job.sync.allreduce", analytic)];
+    for (changes, fault) in [
+        (&memory[..], "{ storage = \"s\", factor = 0.1 }"),
+        (&store, "{ storage = \"s\", factor = 0.1 }"),
+        (&cores, "{ node = \"gpus\", factor = 0.1 }"),
+        (&idle, "{ link = \"nic\", factor = 0.1 }"),
+        (&memory, "{ link = \"intra\", factor = 0.1 }"),
+    ] {
+        let faults = format!("[{fault}]");
+        let with = [changes, &[("fault", faults.as_str())]].concat();
+        let said = changed(&with).remarks.join("\n");
+        assert!(said.contains("has no effect"), "{fault}: {said}");
+        let plain: Vec<f64> = outcome(changes).jobs[0].steps.iter().map(|step| step.end).collect();
+        assert_eq!(ends(changes, fault), plain);
+    }
+    let shared = [("storage.s", "{ memory = { bandwidth = \"1 GB/s\" } }")];
+    let flows = [idle[0], idle[1], idle[2], ("job.sync.allreduce", "{ gradients = \"100 MB\" }")];
+    let pcie = ("cluster.group", "{ g = { nodes = 1, node = { pcie = \"1 GB/s\" } } }");
+    for (changes, fault) in [
+        (&shared[..], "[{ storage = \"s\", factor = 0.1 }]"),
+        (&memory, "[{ node = \"gpus\", factor = 0.1 }]"),
+        (&flows, "[{ link = \"nic\", factor = 0.1 }]"),
+        (&[pcie], "[{ link = \"pcie\", factor = 0.1 }]"),
+    ] {
+        let said = changed(&[changes, &[("fault", fault)]].concat()).remarks.join("\n");
+        assert!(!said.contains("`fault"), "{fault}: {said}");
+    }
+}
+
+#[test]
 fn a_slow_gpu_holds_up_its_peers() {
     // System: data in memory, steps of 1 ms on two nodes; the GPUs of one at half speed from 20 ms on.
     // Expectation: 2 ms a step from then on, of which those of the other wait 1 ms.

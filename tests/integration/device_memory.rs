@@ -130,6 +130,27 @@ fn what_contradicts_or_lacks_something_is_refused_with_a_remedy() {
 }
 
 #[test]
+fn another_gpu_of_a_group_has_its_own_memory() {
+    // System: V100 with 32 GB, as written, beside a group. Expectation: where this has P100, a job there has
+    // 16 GiB for each GPU, and one on the first nodes 32 GB; where it has V100 as well, or memory of its own,
+    // that.
+    let of = |group: &str, nodes: u32, batch: u32| {
+        let rest = format!("[cluster.group.old]\nnodes = 1\nnode = {{ {group} }}");
+        scenario("gpu = \"v100-sxm2\", gpu_memory = \"32 GB\"", RESNET, &rest)
+            .replace("nodes = 2\ndataset", &format!("nodes = {nodes}\ndataset"))
+            .replace("batch = 64", &format!("batch = {batch}"))
+    };
+    let p100 = "gpu = \"p100-sxm2\"";
+    let capacity = |group, nodes| held(&of(group, nodes, 64)).capacity;
+    assert_eq!(capacity(p100, 3), gpu("p100-sxm2").map(|gpu| gpu.memory));
+    assert_eq!(capacity(p100, 2), Some(32e9));
+    assert_eq!(capacity("gpu_speed = 0.5", 3), Some(32e9));
+    assert_eq!(capacity("gpu = \"p100-sxm2\", gpu_memory = \"20 GB\"", 3), Some(20e9));
+    assert!(refused(&of(p100, 3, 220)).contains("and a GPU has 16.0 GiB"));
+    held(&of(p100, 2, 220));
+}
+
+#[test]
 fn what_does_not_fit_is_refused_and_the_remedy_fits() {
     // System: ResNet-50 on a V100 of 16 GiB. Expectation: the batch that the message offers fits, one more does
     // not; mixed precision, a larger memory or stages make it fit too.

@@ -4,7 +4,7 @@ use super::runs::{repository, simulate, written};
 use super::support::forebay;
 use forebay::collective::{Across, Algorithm, Collective, Cost, Levels, Operation, closed_form};
 use forebay::report::{JobOutcome, Outcome};
-use forebay::scenario::ScenarioFile;
+use forebay::scenario::{ScenarioFile, Tree};
 
 /// Bytes of all gradients.
 const BYTES: u64 = 120_000_000;
@@ -102,6 +102,101 @@ fn gpus_by_name_differ_by_their_peaks_and_memories() {
     let small = wrong(of("v100-sxm2", "gpu_memory = \"100 MB\"", "precision = \"fp32\"", 3));
     let found = small.expect_err("too small");
     assert!(found.contains("and a GPU has 0.1 GiB"), "{found}");
+}
+
+#[test]
+fn kernels_gain_nothing_by_the_precision_of_steps() {
+    // System: decoding of 8 samples of 10 GPU-ms each beside short steps in fp16, of which a V100 does 125 TFLOPS
+    // and a P100 21. Expectation: 80 ms on both; twice that on one of half the `gpu_speed`.
+    let of = |group: &str| {
+        let groups = format!("[cluster.group.old]\nnodes = 1\nnode = {{ {group} }}\n");
+        let model = "model = { catalogue = \"lenet5\", efficiency = 0.4, precision = \"fp16\" }";
+        let decode = "loader.dali = { threads = 1, gpu = { decode = \"10 ms\" } }";
+        let text = text(&groups, 1, "copies = 3")
+            .replace("gpus = 4", "gpus = 4, gpu = \"v100-sxm2\"")
+            .replace("model.step = \"100 ms\"", model)
+            .replace("loader.in-memory = {}", decode);
+        simulate(&written(&text, &[])).jobs.iter().map(step).collect::<Vec<_>>()
+    };
+    for (group, expected) in
+        [("gpu = \"p100-sxm2\"", 0.08), ("gpu = \"p100-sxm2\", gpu_speed = 0.5", 0.16)]
+    {
+        let found = of(group);
+        assert!((found[1] / 0.08 - 1.0).abs() < 1e-3, "{found:?}");
+        assert!((found[2] / expected - 1.0).abs() < 1e-3, "{group}: {found:?}");
+    }
+}
+
+#[test]
+fn what_shares_cores_is_refused_on_groups_with_cores_in_fifo_order() {
+    // System: two nodes whose cores are shared, and a third one whose are not. Expectation: what shares them is
+    // refused where the job, or the fault, is on the third.
+    let group = "[cluster.group.g]\nnodes = 1\nnode.scheduling = \"fifo\"\n\
+                 [storage.nvme.local-disk]\nbandwidth = \"1 GB/s\"\ncapacity = \"1 TB\"\n\
+                 [storage.far.file-server]\nbandwidth = \"1 GB/s\"\n\
+                 [dataset.raw]\nsamples = 120000\nsample_size = \"200 kB\"\n";
+    let convert = "stage = { to = \"nvme\", share = \"all\", convert = { from = \"raw\" } }";
+    let resolved = |nodes, job: &str, far: bool| {
+        let text = text(group, nodes, job);
+        let far =
+            if far { text.replace("storage = \"memory\"", "storage = \"far\"") } else { text };
+        let file = ScenarioFile::parse("x.toml", far).and_then(|file| file.resolve(&[]));
+        file.map(|_| ()).map_err(|problems| problems.to_string())
+    };
+    for (job, far, what) in [
+        ("model.device = { cpu = { threads = 2 } }", false, "would hold them for whole steps"),
+        ("model.device = { cpu = { threads = 2 } }", false, "cluster.group.g.node.scheduling"),
+        ("model.launch = \"1 ms\"", false, "the trainer's work on cores in \"fifo\" order"),
+        ("cpu_quota = 2", false, "a quota of cores in \"fifo\" order"),
+        (convert, true, "conversion shares the cores"),
+    ] {
+        assert_eq!(resolved(2, job, far), Ok(()));
+        let found = resolved(3, job, far).expect_err(job);
+        assert!(found.contains(what), "{job}: {found}");
+    }
+    let fault = |nodes: &str| format!("[[fault]]\nnode = \"cores\"\nfactor = 0.5\n{nodes}");
+    assert_eq!(resolved(3, &fault("nodes = [0, 1]"), false), Ok(()));
+    for nodes in ["", "nodes = [1, 2]"] {
+        let found = resolved(3, &fault(nodes), false).expect_err(nodes);
+        assert!(found.contains("cores in \"fifo\" order are not slowed"), "{found}");
+    }
+}
+
+#[test]
+fn fusion_on_cores_does_not_depend_on_the_speed_of_gpus() {
+    // System: jobs that train on cores, whose gradients are ready over the step and sent every 20 ms. Expectation:
+    // the same whatever the GPUs, of the first nodes or of a group.
+    let job = "model.device = { cpu = { threads = 2 } }\n[job.sync.allreduce]\ngradients = \"120 MB\"\n\
+               tensors = 6\nfusion = { buffer = \"64 MB\", cycle = \"20 ms\" }";
+    let ends = |first: f64, group: f64, job: &str| {
+        let groups = format!("[cluster.group.g]\nnodes = 1\nnode.gpu_speed = {group}\n");
+        let text =
+            text(&groups, 3, job).replace("gpus = 4", &format!("gpus = 4, gpu_speed = {first}"));
+        run(&text).steps.iter().map(|step| step.end).collect::<Vec<_>>()
+    };
+    let plain = ends(1.0, 1.0, job);
+    assert_eq!(ends(0.3, 0.3, job), plain);
+    assert_eq!(ends(1.0, 0.3, job), plain);
+    let every = job.replace("20 ms", "90 ms");
+    assert_ne!(ends(1.0, 1.0, &every), plain);
+}
+
+#[test]
+fn a_group_that_leaves_the_tree_leaves_its_switches_too() {
+    // System: PCIe trees, and a group with a switch for all. Expectation: the group has no tree, and no remark on
+    // keys that have an effect on the first nodes; one on its own.
+    let of = |own: &str| {
+        let group = format!("[cluster.group.g]\nnodes = 1\nnode.intra = {{ {own} }}\n");
+        let tree = "kind = \"tree\", switch = 2, root = \"9 GB/s\"";
+        let scenario = written(&text(&group, 1, "").replacen("kind = \"switch\"", tree, 1), &[]);
+        (scenario.cluster.node_at(2).intra, scenario.remarks.join("\n"))
+    };
+    let (intra, said) = of("kind = \"switch\"");
+    assert_eq!((intra.tree, intra.bandwidth, said.as_str()), (Tree::NONE, 20e9, ""));
+    let (_, said) = of("kind = \"switch\", switch = 4");
+    assert!(said.contains("`cluster.group.g.node.intra.switch` has no effect"), "{said}");
+    let (intra, _) = of("root = \"1 GB/s\"");
+    assert_eq!((intra.tree.switch, intra.tree.root), (2, 1e9));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Nodes of several kinds: those of a group are like the others but for what the group says.
 
-use super::{Cluster, Node, NodeSettings};
+use super::{Cluster, Node, NodeSettings, Scheduling};
 use crate::catalogue::Precision;
+use crate::scenario::Device;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, Named};
@@ -73,6 +74,17 @@ impl Cluster {
         all
     }
 
+    /// Where it is written that cores of some nodes are in "fifo" order, if they are.
+    pub(in crate::scenario) fn fifo(&self, check: Check<'_>, nodes: Range<u32>) -> Option<NodeId> {
+        let kinds = self.alike(nodes).into_iter().map(|alike| alike.start);
+        let mut fifo = kinds.filter(|node| self.node_at(*node).scheduling == Scheduling::Fifo);
+        let keys = ["node", "scheduling"];
+        let own =
+            |group: &Group| check.find(&[&["cluster", "group", &group.name], &keys[..]].concat());
+        let of_group = self.group_of(fifo.next()?).and_then(own);
+        of_group.or_else(|| check.find(&[&["cluster"], &keys[..]].concat()))
+    }
+
     /// Clusters of one kind of node each: the kinds of some nodes.
     #[must_use]
     pub fn kinds(&self, nodes: Range<u32>) -> Vec<Cluster> {
@@ -100,6 +112,16 @@ impl Cluster {
     pub fn slowest(&self, nodes: Range<u32>, peak: Option<Precision>) -> f64 {
         let kinds = self.kinds(nodes);
         kinds.iter().map(|kind| self.slowness(&kind.node, peak)).fold(0.0, f64::max)
+    }
+
+    /// What the time of a step on a `device` is multiplied by on the slowest of some nodes; cores are as fast
+    /// everywhere.
+    #[must_use]
+    pub fn step_factor(&self, nodes: Range<u32>, device: Device, peak: Option<Precision>) -> f64 {
+        match device {
+            Device::Accelerator => self.slowest(nodes, peak) / self.node.gpu_speed,
+            Device::Cpu { .. } => 1.0,
+        }
     }
 
     /// A cluster of one kind of node, which is in each respect as weak as the weakest of some nodes.

@@ -83,13 +83,17 @@ pub(super) struct IntraSettings {
 impl IntraSettings {
     /// These keys, and those of `base` where they are not written.
     pub(super) fn over(&self, base: &IntraSettings) -> IntraSettings {
+        // What is above the links of a tree belongs to it.
+        let none = IntraSettings::default();
+        let other = self.kind.get().is_some_and(|kind| *kind != IntraKind::Tree);
+        let tree = if other { &none } else { base };
         IntraSettings {
             kind: self.kind.or(&base.kind),
             bandwidth: self.bandwidth.or(&base.bandwidth),
             latency: self.latency.or(&base.latency),
-            switch: self.switch.or(&base.switch),
-            uplink: self.uplink.or(&base.uplink),
-            root: self.root.or(&base.root),
+            switch: self.switch.or(&tree.switch),
+            uplink: self.uplink.or(&tree.uplink),
+            root: self.root.or(&tree.root),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::scenario::check::Check;
 use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
-use crate::scenario::{Cluster, Dataset, Distribution, Scheduling};
+use crate::scenario::{Dataset, Distribution};
 use crate::units::Time;
 use schemars::JsonSchema;
 
@@ -55,12 +55,7 @@ impl ConvertSettings {
 impl Rules<'_> {
     /// What is made from another data set has its samples, and is made on cores that others share.
     /// The data set that is on the storage.
-    pub(super) fn check_convert<'d>(
-        &'d self,
-        job: &Job,
-        dataset: &'d Dataset,
-        cluster: &Cluster,
-    ) -> &'d Dataset {
+    pub(super) fn check_convert<'d>(&'d self, job: &Job, dataset: &'d Dataset) -> &'d Dataset {
         let staging = job.staging.as_ref();
         let Some((staging, convert)) = staging.and_then(|s| Some((s, s.convert.as_ref()?))) else {
             return dataset;
@@ -86,7 +81,7 @@ impl Rules<'_> {
                 "nodes that convert parts of a data set would not have those of its new files";
             self.check.wrong(at, what, "write `share = \"all\"`, or remove `convert`");
         }
-        if cluster.node.scheduling == Scheduling::Fifo {
+        if self.fifo(job).is_some() {
             let what = "conversion shares the cores, which are in \"fifo\" order";
             self.check.wrong(at, what, "write `scheduling = \"shared\"`, or remove `convert`");
         }

@@ -92,20 +92,20 @@ impl Rules<'_> {
         let settings = self.settings;
         if job.cpu.quota.is_finite() {
             let what = "a quota of cores in \"fifo\" order is not simulated";
-            self.check_shared(settings.cpu_quota.at, what);
+            self.check_shared(job, settings.cpu_quota.at, what);
         }
         if job.cpu.inner.is_some() {
             let what = "inner threads on cores in \"fifo\" order would queue one by one";
-            self.check_shared(settings.inner_threads.at, what);
+            self.check_shared(job, settings.inner_threads.at, what);
         }
         if job.cpu.traffic > 0.0 {
             let what = "what memory slows does not hold cores in \"fifo\" order";
-            self.check_shared(settings.memory_traffic.at, what);
+            self.check_shared(job, settings.memory_traffic.at, what);
         }
         if job.loader.stages.iter().any(|stage| stage.lock > 0.0) {
             let what =
                 "threads that share an interpreter's lock do not hold cores in \"fifo\" order";
-            self.check_shared(None, what);
+            self.check_shared(job, None, what);
         }
     }
 

@@ -5,7 +5,7 @@ use super::rules::Rules;
 use super::{Device, Job};
 use crate::scenario::document::NodeId;
 use crate::scenario::profile::decode_law;
-use crate::scenario::{Dataset, Operation, Scheduling, StorageKind};
+use crate::scenario::{Dataset, Operation, StorageKind};
 
 impl Rules<'_> {
     /// Cores train one model as a whole, and share themselves out.
@@ -23,11 +23,8 @@ impl Rules<'_> {
             let what = "cores use batches where they are, so that nothing is copied to a device";
             self.check.wrong(at, what, "remove `to_device`, or write `device = \"accelerator\"`");
         }
-        let fifo =
-            self.around.cluster.is_some_and(|cluster| cluster.node.scheduling == Scheduling::Fifo);
-        if fifo {
-            let scheduling = self.check.find(&["cluster", "node", "scheduling"]);
-            let at = self.check.blame(&[scheduling, device], self.at);
+        if let Some(scheduling) = self.fifo(job) {
+            let at = self.check.blame(&[Some(scheduling), device], self.at);
             let what = "training on cores in \"fifo\" order would hold them for whole steps";
             let remedy = "write `scheduling = \"shared\"`, or `device = \"accelerator\"`";
             self.check.wrong(at, what, remedy);
@@ -45,17 +42,21 @@ impl Rules<'_> {
             self.check.wrong(at, what, "remove `launch` or `pipeline`");
         }
         self.check_shared(
+            job,
             Some(launch),
             "the trainer's work on cores in \"fifo\" order would queue",
         );
     }
 
+    /// Where it is written that cores of some nodes of the job are in "fifo" order, if they are.
+    pub(super) fn fifo(&self, job: &Job) -> Option<NodeId> {
+        self.around.cluster?.fifo(self.check, self.nodes(job))
+    }
+
     /// Cores in \"fifo\" order are not shared.
-    pub(super) fn check_shared(&self, written: Option<NodeId>, what: &str) {
-        let scheduling = self.around.cluster.map(|cluster| cluster.node.scheduling);
-        if scheduling == Some(Scheduling::Fifo) {
-            let fifo = self.check.find(&["cluster", "node", "scheduling"]);
-            let at = self.check.blame(&[written, fifo], self.at);
+    pub(super) fn check_shared(&self, job: &Job, written: Option<NodeId>, what: &str) {
+        if let Some(fifo) = self.fifo(job) {
+            let at = self.check.blame(&[written, Some(fifo)], self.at);
             self.check.wrong(at, what, "write `scheduling = \"shared\"`, or remove it");
         }
     }

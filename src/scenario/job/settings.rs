@@ -261,8 +261,8 @@ impl JobSettings {
         let cluster = around.cluster?.weakest(self.nodes_of(around));
         let latencies = Latencies { inside: cluster.node.intra.latency, across: cluster.latency };
         let all = around.cluster?;
-        let step = model.step.seconds(batch as f64) / all.node.gpu_speed;
-        let step = step * all.slowest(self.nodes_of(around), model.peak);
+        let step = model.step.seconds(batch as f64)
+            * all.step_factor(self.nodes_of(around), model.device, model.peak);
         let precision = self.model.get().map_or(Precision::Fp32, ModelSettings::precision);
         let gradients = model.gradients.clone();
         let ranks = self.ranks(around);

@@ -147,7 +147,7 @@ impl Rules<'_> {
     pub(super) fn check_staging(&self, job: &Job, dataset: &Dataset, cluster: &Cluster) {
         let Some(staging) = &job.staging else { return };
         let made = dataset;
-        let dataset = self.check_convert(job, dataset, cluster);
+        let dataset = self.check_convert(job, dataset);
         let at = self.settings.stage.at.unwrap_or(self.at);
         // Files of another data set may become this one's where they are.
         if staging.to == job.storage && !(staging.shared && staging.convert.is_some()) {

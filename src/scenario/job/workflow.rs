@@ -7,6 +7,7 @@ use crate::scenario::document::NodeId;
 use crate::scenario::names::choose;
 use crate::scenario::{Run, Scenario, Stop};
 use schemars::JsonSchema;
+use std::ops::Range;
 
 /// How the copies of a job come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
@@ -19,6 +20,16 @@ pub enum Arrivals {
 }
 
 impl Scenario {
+    /// The nodes of all copies of the job of an index.
+    #[must_use]
+    pub fn nodes_of(&self, job: usize) -> Range<u32> {
+        let shared = self.cluster.share_nodes;
+        let used = |job: &Job| job.nodes.saturating_mul(if shared { 1 } else { job.copies });
+        let before = self.jobs.iter().take(job).map(used).fold(0, u32::saturating_add);
+        let first = if shared { 0 } else { before };
+        first..first.saturating_add(self.jobs.get(job).map_or(0, used))
+    }
+
     /// When each copy of `job` ends.
     #[must_use]
     pub fn stop_of(&self, job: &Job) -> Stop {

@@ -53,6 +53,8 @@ impl Builder<'_, '_> {
             pcie: self.pcie(job, rank, node),
             gpus: self.gpus(job),
             slowness: self.slowness(job),
+            // What a step's precision gains says nothing of kernels that decode.
+            kernel_slowness: self.scenario.cluster.slowness(self.here(), None),
             intra: self.intra(job),
             decoded_size: dataset.decoded_size,
             load: loads(job, dataset),

@@ -46,8 +46,8 @@ impl Builder<'_, '_> {
         let nodes = node..node + job.nodes;
         let all = &self.scenario.cluster;
         let cluster = all.weakest(nodes.clone());
-        let step = job.step.seconds(job.batch as f64) / all.node.gpu_speed;
-        let step = step * all.slowest(nodes.clone(), job.peak);
+        let step = job.step.seconds(job.batch as f64)
+            * all.step_factor(nodes.clone(), job.device, job.peak);
         let [inside, across, shared] = costs(job, sync, &cluster);
         let plan = Plan {
             reduction: sync.reduction,
