@@ -1,6 +1,6 @@
 //! GPUs of the catalogue: what a model takes of their memory, and how long a step takes there.
 
-use super::runs::{simulate, written};
+use super::runs::{near, simulate, written};
 use forebay::catalogue::{Precision, gpu, model};
 use forebay::report::{DeviceMemoryReport, json, summarise, text};
 use forebay::scenario::ScenarioFile;
@@ -50,10 +50,6 @@ fn step(text: &str) -> f64 {
 fn refused(text: &str) -> String {
     let file = ScenarioFile::parse("x.toml", text.to_owned()).and_then(|file| file.resolve(&[]));
     file.map(|_| ()).expect_err(text).to_string()
-}
-
-fn near(found: f64, expected: f64, what: &str) {
-    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
 }
 
 #[test]

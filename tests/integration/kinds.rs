@@ -1,9 +1,9 @@
 //! Nodes of several kinds, and jobs with more model copies on some nodes than on others.
 
-use super::runs::{repository, simulate, written};
+use super::runs::{near, repository, run, simulate, step, written};
 use super::support::forebay;
 use forebay::collective::{Across, Algorithm, Collective, Cost, Levels, Operation, closed_form};
-use forebay::report::{JobOutcome, Outcome};
+use forebay::report::Outcome;
 use forebay::scenario::{ScenarioFile, Tree};
 
 /// Bytes of all gradients.
@@ -42,20 +42,6 @@ loader.in-memory = {{}}
 
 const RING: &str = "[job.sync.allreduce]\ngradients = \"120 MB\"\nalgorithm = \"ring\"\n\
                     transport.nccl = { latency = \"0 s\", latency_inside = \"0 s\" }";
-
-fn run(text: &str) -> JobOutcome {
-    simulate(&written(text, &[])).jobs.remove(0)
-}
-
-/// Mean time of a step after the first [s].
-fn step(job: &JobOutcome) -> f64 {
-    let steps = &job.steps;
-    (steps[steps.len() - 1].end - steps[0].end) / (steps.len() - 1) as f64
-}
-
-fn near(found: f64, expected: f64, what: &str) {
-    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
-}
 
 #[test]
 fn the_slowest_accelerator_sets_the_pace_of_those_it_trains_with() {

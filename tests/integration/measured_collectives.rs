@@ -1,6 +1,6 @@
 //! Collectives that take what a profile has measured: imported, fitted, simulated.
 
-use super::runs::{repository, simulate};
+use super::runs::{near, repository, simulate, step};
 use super::support::Place;
 use forebay::profile::Profile;
 use forebay::report::JobOutcome;
@@ -62,16 +62,6 @@ fn resolved(place: &Place, changes: &[(&str, &str)]) -> Result<Scenario, String>
 fn run(place: &Place, changes: &[(&str, &str)]) -> JobOutcome {
     let scenario = resolved(place, changes).unwrap_or_else(|error| panic!("{error}"));
     simulate(&scenario).jobs.remove(0)
-}
-
-/// Mean time of a step after the first [s].
-fn step(job: &JobOutcome) -> f64 {
-    let steps = &job.steps;
-    (steps[steps.len() - 1].end - steps[0].end) / (steps.len() - 1) as f64
-}
-
-fn near(found: f64, expected: f64, what: &str) {
-    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
 }
 
 /// What the profile says of an allreduce of so many bytes [s].

@@ -1,6 +1,6 @@
 //! Messages of collectives that work on the nodes' cores, which decoding wants too.
 
-use super::runs::{simulate, written};
+use super::runs::{near, run, simulate, step, written};
 use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
 use forebay::report::JobOutcome;
 
@@ -39,20 +39,6 @@ gradients = "1 MB"
 transport.tcp.cpu = {{ per_message = "300 us", per_byte = "50 ps" }}
 "#
     )
-}
-
-fn run(text: &str) -> JobOutcome {
-    simulate(&written(text, &[])).jobs.remove(0)
-}
-
-/// Mean time of a step after the first [s].
-fn step(job: &JobOutcome) -> f64 {
-    let steps = &job.steps;
-    (steps[steps.len() - 1].end - steps[0].end) / (steps.len() - 1) as f64
-}
-
-fn near(found: f64, expected: f64, what: &str) {
-    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
 }
 
 #[test]

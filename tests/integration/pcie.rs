@@ -1,6 +1,6 @@
 //! The link between a node's memory and its GPU: batches and gradients that come through the host share it.
 
-use super::runs::{simulate, written};
+use super::runs::{near, simulate, step, written};
 use forebay::report::{JobOutcome, summarise};
 
 /// Two nodes whose GPUs add 100 MB up around a ring, over NICs that limit nothing and PCIe of 1 GB/s, while
@@ -43,16 +43,6 @@ transport.{transport} = {{ latency = "0 s" }}
 
 fn run(text: &str) -> Vec<JobOutcome> {
     simulate(&written(text, &[])).jobs
-}
-
-/// Mean time of a step after the first [s].
-fn step(job: &JobOutcome) -> f64 {
-    let steps = &job.steps;
-    (steps[steps.len() - 1].end - steps[0].end) / (steps.len() - 1) as f64
-}
-
-fn near(found: f64, expected: f64, what: &str) {
-    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
 }
 
 #[test]

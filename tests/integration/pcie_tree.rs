@@ -1,6 +1,6 @@
 //! GPUs at switches below a root: who shares what.
 
-use super::runs::{simulate, written};
+use super::runs::{near, simulate, written};
 use forebay::report::Outcome;
 use forebay::scenario::ScenarioFile;
 
@@ -42,10 +42,6 @@ fn run(intra: &str, sync: &str) -> Outcome {
 fn added(intra: &str, sync: &str) -> f64 {
     let steps = &run(intra, sync).jobs[0].steps;
     (steps[3].end - steps[0].end) / 3.0 - 0.1
-}
-
-fn near(found: f64, expected: f64, what: &str) {
-    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A root: parameters are broadcast from it, gradients reduced to it, and it alone updates.
 
-use super::runs::{shipped, simulate, written};
+use super::runs::{near, shipped, simulate, written};
 use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
 use forebay::report::{Cause, JobOutcome, Outcome, StallCause};
 use forebay::scenario::ScenarioFile;
@@ -76,10 +76,6 @@ fn beside(text: &str) -> f64 {
 fn stalled(job: &JobOutcome, cause: StallCause) -> f64 {
     let of = job.stalls.iter().filter(|stall| stall.cause == cause);
     of.map(|stall| stall.seconds).sum::<f64>() / job.steps.len() as f64
-}
-
-fn near(found: f64, expected: f64, what: &str) {
-    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
 }
 
 #[test]

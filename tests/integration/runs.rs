@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use forebay::report::Outcome;
+use forebay::report::{JobOutcome, Outcome};
 use forebay::scenario::{Override, Scenario, ScenarioFile};
 use forebay::sim;
 
@@ -36,6 +36,22 @@ fn resolve(file: &ScenarioFile, changes: &[(&str, &str)]) -> Scenario {
 /// One replication.
 pub(crate) fn simulate(scenario: &Scenario) -> Outcome {
     sim::run(scenario, 0, &sim::Options::default())
+}
+
+/// The first job of a scenario written in a test.
+pub(crate) fn run(text: &str) -> JobOutcome {
+    simulate(&written(text, &[])).jobs.remove(0)
+}
+
+/// Mean time of a step after the first [s].
+pub(crate) fn step(job: &JobOutcome) -> f64 {
+    let steps = &job.steps;
+    (steps[steps.len() - 1].end - steps[0].end) / (steps.len() - 1) as f64
+}
+
+/// Equal but for rounding.
+pub(crate) fn near(found: f64, expected: f64, what: &str) {
+    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
 }
 
 /// Figures of the steps after the first `skip`, mean over all job copies.

@@ -1,6 +1,6 @@
 //! Gradients: what reducing them costs, what backward hides of it, and what else is on the same links.
 
-use super::runs::{simulate, written};
+use super::runs::{near, run, step, written};
 use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
 use forebay::report::{Cause, JobOutcome, StallCause};
 use forebay::scenario::ScenarioFile;
@@ -38,23 +38,9 @@ gradients = "100 MB"
     )
 }
 
-fn run(text: &str) -> JobOutcome {
-    simulate(&written(text, &[])).jobs.remove(0)
-}
-
-/// Mean time of a step after the first [s].
-fn step(job: &JobOutcome) -> f64 {
-    let steps = &job.steps;
-    (steps[steps.len() - 1].end - steps[0].end) / (steps.len() - 1) as f64
-}
-
 fn exposed(job: &JobOutcome) -> f64 {
     let of = |stall: &&forebay::report::Stall| stall.cause == StallCause::own(Cause::Communication);
     job.stalls.iter().filter(of).map(|stall| stall.seconds).sum::<f64>() / job.steps.len() as f64
-}
-
-fn near(found: f64, expected: f64, what: &str) {
-    assert!((found / expected - 1.0).abs() < 1e-6, "{what}: {found}, not {expected}");
 }
 
 #[test]
