@@ -17,6 +17,10 @@
 
 use crate::catalogue::{Model, Precision};
 
+/// Models that learners share where they average theirs: the reference, the one before, and the sum of corrections
+/// (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019, algorithm 1).
+const SHARED_MODELS: f64 = 3.0;
+
 /// What updates parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -73,6 +77,9 @@ pub struct Footprint {
     pub optimizer: f64,
     /// Activations of all batches in progress.
     pub activations: f64,
+    /// What learners that average their models share: the GPU's reference model, the one before that, and the sum of
+    /// their corrections.
+    pub averaging: f64,
     /// What libraries take.
     pub workspace: f64,
 }
@@ -81,7 +88,33 @@ impl Footprint {
     /// All of it [B].
     #[must_use]
     pub fn total(&self) -> f64 {
-        self.parameters + self.gradients + self.optimizer + self.activations + self.workspace
+        self.of_learner() + self.averaging + self.workspace
+    }
+
+    /// What each learner has for itself [B].
+    fn of_learner(&self) -> f64 {
+        self.parameters + self.gradients + self.optimizer + self.activations
+    }
+
+    /// The same with `learners` instead of one, which average their models or not.
+    #[must_use]
+    pub fn of_learners(&self, learners: u32, averages: bool) -> Footprint {
+        let each = f64::from(learners);
+        Footprint {
+            parameters: each * self.parameters,
+            gradients: each * self.gradients,
+            optimizer: each * self.optimizer,
+            activations: each * self.activations,
+            averaging: if averages { SHARED_MODELS * self.parameters } else { 0.0 },
+            workspace: self.workspace,
+        }
+    }
+
+    /// Most learners, each of which holds this, that fit into `capacity` [B].
+    #[must_use]
+    pub fn most_learners(&self, averages: bool, capacity: f64) -> u32 {
+        let none = self.of_learners(0, averages).total();
+        ((capacity - none) / self.of_learner()).floor().max(0.0) as u32
     }
 }
 
@@ -98,6 +131,7 @@ impl Training {
             gradients: bytes * parameters,
             optimizer: 4.0 * (weights + self.optimizer.values()) * parameters,
             activations: bytes * activations * self.batch as f64 * f64::from(batches),
+            averaging: 0.0,
             workspace: self.workspace,
         }
     }

@@ -22,6 +22,8 @@ pub(crate) struct Steps {
     ends: Vec<Time>,
     /// End of the last complete step, or the start.
     last_end: Time,
+    /// How much what a device does counts: more than 1 where not all devices are in use.
+    weight: f64,
 }
 
 impl Steps {
@@ -36,7 +38,13 @@ impl Steps {
             open_fresh: 0,
             ends: Vec::new(),
             last_end: start,
+            weight: 1.0,
         }
+    }
+
+    /// From now on only `share` of the devices are in use; those of before are accounted for.
+    pub(crate) fn share_among(&mut self, share: f64) {
+        self.weight = 1.0 / share;
     }
 
     /// Number of complete steps.
@@ -66,11 +74,11 @@ impl Steps {
         while segment.start < self.last_end && segment.start < segment.end {
             let (step, end) = self.step_at(segment.start);
             let until = end.min(segment.end);
-            let seconds = until.since(segment.start).seconds();
+            let seconds = self.weight * until.since(segment.start).seconds();
             self.stalls.push(Stall { step, cause: segment.cause, seconds });
             segment.start = until;
         }
-        let seconds = segment.end.since(segment.start).seconds();
+        let seconds = self.weight * segment.end.since(segment.start).seconds();
         if seconds == 0.0 {
             return;
         }
@@ -85,10 +93,10 @@ impl Steps {
         while start < self.last_end && start < end {
             let (step, step_end) = self.step_at(start);
             let until = step_end.min(end);
-            self.complete[step as usize].compute += until.since(start).seconds();
+            self.complete[step as usize].compute += self.weight * until.since(start).seconds();
             start = until;
         }
-        self.open_compute += end.since(start).seconds();
+        self.open_compute += self.weight * end.since(start).seconds();
     }
 
     /// The complete step in which `instant` lies, and its end.

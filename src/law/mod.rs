@@ -4,6 +4,7 @@
 mod accuracy;
 mod cache;
 mod decode;
+mod occupancy;
 mod read;
 mod recovery;
 mod step;
@@ -13,6 +14,7 @@ mod transport;
 pub use accuracy::{EpochsLaw, useful_samples};
 pub use cache::{CachePolicy, PassOrder};
 pub use decode::DecodeLaw;
+pub use occupancy::{OccupancyLaw, learners_gain};
 pub use read::ReadLaw;
 pub use recovery::RecoveryLaw;
 pub use step::StepLaw;

@@ -147,6 +147,12 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
             job.nodes
         ));
     }
+    if !job.learners.is_one() {
+        return refuse(format!(
+            "a live run has one model on each device, and `{name}` has several learners: leave out \
+             `parallel.data.learners`"
+        ));
+    }
     if job.sync.is_some() {
         return refuse(format!(
             "a live run adds no gradients up, as `{name}` does: leave out `sync`"

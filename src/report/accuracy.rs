@@ -147,6 +147,10 @@ fn assumed(accuracy: &Accuracy, job: &Job) -> String {
     if accuracy.batch == CountedBatch::ModelCopy {
         text += ", of one model copy's batch";
     }
+    let averaging = accuracy.averaging_factor(job);
+    if averaging != 1.0 {
+        text += &format!(", × {} for {} models that are averaged", number(averaging), job.models());
+    }
     if accuracy.factor != 1.0 {
         text += &format!(", × {} for what else costs some", number(accuracy.factor));
     }

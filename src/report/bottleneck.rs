@@ -46,7 +46,7 @@ pub(super) fn bottleneck(
 
 /// The model copies of a job copy, which start each step together.
 fn ranks(job: &Job) -> f64 {
-    f64::from(job.ranks())
+    f64::from(job.models())
 }
 
 fn by_compute(job: &JobReport) -> Bottleneck {

@@ -20,14 +20,22 @@ pub struct DeviceMemoryReport {
     pub optimizer: f64,
     /// Activations of all batches in progress.
     pub activations: f64,
+    /// What learners share that average their models.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub averaging: f64,
     /// What libraries take.
     pub workspace: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_zero(bytes: &f64) -> bool {
+    *bytes == 0.0
 }
 
 /// That of `job`, where it is known.
 pub(super) fn device_memory(job: &Job, node: &Node) -> Option<DeviceMemoryReport> {
     let held = job.footprint()?;
-    let Footprint { parameters, gradients, optimizer, activations, workspace } = held;
+    let Footprint { parameters, gradients, optimizer, activations, averaging, workspace } = held;
     let capacity = node.gpu_memory.is_finite().then_some(node.gpu_memory);
     let total = held.total();
     Some(DeviceMemoryReport {
@@ -37,6 +45,7 @@ pub(super) fn device_memory(job: &Job, node: &Node) -> Option<DeviceMemoryReport
         gradients,
         optimizer,
         activations,
+        averaging,
         workspace,
     })
 }
@@ -49,6 +58,7 @@ pub(super) fn line(job: &str, held: &DeviceMemoryReport) -> String {
         ("gradients", held.gradients),
         ("optimizer", held.optimizer),
         ("activations", held.activations),
+        ("averaging", held.averaging),
         ("workspace", held.workspace),
     ];
     let there = parts.iter().filter(|(_, size)| *size > 0.0);

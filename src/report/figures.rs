@@ -1,6 +1,6 @@
 //! The report: times in seconds, sizes in bytes, rates per second, shares 0–1.
 
-use super::{Cause, DeviceMemoryReport, StallCause, Tuned, World};
+use super::{Cause, DeviceMemoryReport, LearnersReport, StallCause, Tuned, World};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What a run showed.
@@ -97,6 +97,9 @@ pub struct JobReport {
     /// What a GPU holds of the model, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_memory: Option<DeviceMemoryReport>,
+    /// What learners did with GPUs, where something is said of their kernels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learners: Option<LearnersReport>,
     /// How long it trains until it reaches its target, where the scenario says how much training that takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_to_accuracy: Option<AccuracyReport>,

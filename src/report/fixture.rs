@@ -51,6 +51,8 @@ pub(super) fn scenario() -> Scenario {
         hand_off: 0.0,
         cpu: CpuUse::default(),
         accuracy: None,
+        learners: Learners::ONE,
+        kernels: vec![],
         checkpoint: None,
         failures: None,
     };
@@ -64,6 +66,7 @@ pub(super) fn scenario() -> Scenario {
         gpu_speed: 1.0,
         gpu: None,
         gpu_memory: f64::INFINITY,
+        gpu_memory_bandwidth: f64::INFINITY,
         memory: f64::INFINITY,
         pcie: f64::INFINITY,
         intra: Intra {

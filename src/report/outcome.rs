@@ -1,7 +1,7 @@
 //! What one replication of one world showed, step by step: what both worlds hand to
 //! [`super::summarise`].
 
-use super::{StallCause, Unfinished};
+use super::{LearnersOutcome, StallCause, Unfinished};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -70,6 +70,8 @@ pub struct JobOutcome {
     pub samples: SampleCounts,
     /// Failures and checkpoints, where they are simulated.
     pub recovery: Option<RecoveryOutcome>,
+    /// What learners did with GPUs, where that was looked at.
+    pub learners: Option<LearnersOutcome>,
     /// Where a timeline is recorded: the batches that the loader of the first node made on request, in
     /// the order in which they were finished.
     pub deliveries: Vec<Delivery>,

@@ -4,6 +4,7 @@ use super::accuracy::accuracy;
 use super::bottleneck::bottleneck;
 use super::device_memory::device_memory;
 use super::figures::{JobReport, Report, ResourceReport, Spread};
+use super::learners::learners;
 use super::queue::{queue, series};
 use super::recovery::recovery;
 use super::sample::{Sample, Stretch, over_replications};
@@ -54,11 +55,18 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
     let later = sample(&copies, |copy| (epoch(copy).max(warm_up(copy, rule).0), copy.steps.len()));
     let start = copies.first().and_then(|copies| copies.first());
     let weakest = scenario.cluster.weakest(scenario.nodes_of(job));
+    let figures = behind.figures(dataset);
     JobReport {
         name: described.name.clone(),
         copies: described.copies,
         device: described.device.name(),
-        figures: behind.figures(dataset),
+        learners: learners(
+            (described, &scenario.datasets[described.dataset]),
+            &weakest,
+            &figures,
+            &copies,
+        ),
+        figures,
         samples_per_second_max: fastest_step(&copies, |copy| warm_up(copy, rule).0),
         step_time_spread: spread(&behind),
         warm_up_steps: mean(&warm_ups(&copies, |copy| warm_up(copy, rule).0)).unwrap_or(0.0),

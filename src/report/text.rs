@@ -6,6 +6,7 @@ use super::figures::{
     StagingReport, TierShares,
 };
 use super::format::{number, prefixed, rate, seconds, share};
+use super::learners;
 use super::{Tuned, World};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
@@ -37,6 +38,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
         }
         if let Some(held) = &job.device_memory {
             page.paragraph(&device_memory::line(&clean(&job.name), held), "  ", Style::Plain);
+        }
+        if let Some(of) = &job.learners {
+            page.paragraph(&learners::line(&clean(&job.name), of), "  ", Style::Plain);
         }
         if let Some(line) = accuracy_line(&job.name, job.time_to_accuracy.as_ref()) {
             page.paragraph(&line, "  ", Style::Plain);

@@ -87,6 +87,8 @@ pub struct Node {
     pub gpu: Option<&'static Gpu>,
     /// Memory of each [B]; infinite where not given.
     pub gpu_memory: f64,
+    /// What its kernels move to and from that memory together [B/s]; infinite where not given.
+    pub gpu_memory_bandwidth: f64,
     /// Main memory [B]; infinite where not given.
     pub memory: f64,
     /// Bytes that cores at work for loaders and copies to devices move to and from memory, together
@@ -169,6 +171,8 @@ struct NodeSettings {
     gpu: Field<GpuName>,
     /// Memory of each, which what trains there must fit into (default: that of `gpu`, or infinite).
     gpu_memory: Field<Positive<Size>>,
+    /// Bandwidth of that memory, by which learners average their models (default: that of `gpu`, or infinite).
+    gpu_memory_bandwidth: Field<Positive<Bandwidth>>,
     /// Main memory (default: infinite).
     memory: Field<Positive<Size>>,
     /// Bytes that cores at work for loaders, by their jobs' `memory_traffic`, and copies to devices move
@@ -329,6 +333,10 @@ impl NodeSettings {
                 true => self.gpu_memory.clone(),
                 false => self.gpu_memory.or(&base.gpu_memory),
             },
+            gpu_memory_bandwidth: match self.gpu.is_written() {
+                true => self.gpu_memory_bandwidth.clone(),
+                false => self.gpu_memory_bandwidth.or(&base.gpu_memory_bandwidth),
+            },
             memory: self.memory.or(&base.memory),
             memory_bandwidth: self.memory_bandwidth.or(&base.memory_bandwidth),
             pcie: self.pcie.or(&base.pcie),
@@ -353,6 +361,7 @@ impl NodeSettings {
             gpu_speed: self.gpu_speed.get().map_or(1.0, |speed| speed.0),
             gpu: self.gpu.get().map(|name| name.0),
             gpu_memory: self.gpu_memory(),
+            gpu_memory_bandwidth: self.gpu_memory_bandwidth(),
             memory: or_infinite(&self.memory),
             memory_bandwidth: or_infinite(&self.memory_bandwidth),
             pcie: or_infinite(&self.pcie),
@@ -419,6 +428,11 @@ impl NodeSettings {
     fn gpu_memory(&self) -> f64 {
         let of_gpu = self.gpu.get().map_or(f64::INFINITY, |name| name.0.memory);
         self.gpu_memory.get().map_or(of_gpu, |memory| memory.0)
+    }
+
+    fn gpu_memory_bandwidth(&self) -> f64 {
+        let of_gpu = self.gpu.get().map_or(f64::INFINITY, |name| name.0.memory_bandwidth);
+        self.gpu_memory_bandwidth.get().map_or(of_gpu, |bandwidth| bandwidth.0)
     }
 
     fn cores(&self, check: Check<'_>, at: NodeId) -> Option<u32> {

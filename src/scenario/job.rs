@@ -12,9 +12,11 @@ mod goal;
 mod gradients;
 mod interval;
 mod launch;
+mod learners;
 mod machine;
 mod memory;
 mod model;
+mod occupancy;
 mod pace;
 mod parallel;
 mod prefill;
@@ -38,6 +40,8 @@ pub use cpu::{CpuUse, InnerThreads};
 pub use decoded::DecodedCache;
 pub use goal::{ENDLESS, Goal};
 pub use launch::Launch;
+pub use learners::{Learners, Tuning};
+pub use occupancy::Kernels;
 pub use recovery::{Checkpoint, Every, FailureTimes, Failures, Resume, Writers};
 pub use staging::{Share, Staging};
 pub use workflow::Arrivals;
@@ -86,6 +90,8 @@ pub struct Job {
     pub copies_per_node: u32,
     /// Model copies on one node of a job copy after the other; empty where all have as many.
     pub copies_each: Vec<u32>,
+    /// Learners on each GPU: models of their own, which train on batches of their own.
+    pub learners: Learners,
     /// Whether each model copy has a loader and a queue of its own; otherwise all on a node share one.
     pub loader_per_copy: bool,
     /// Split of the model over stages, if any.
@@ -94,6 +100,9 @@ pub struct Job {
     pub sync: Option<Sync>,
     /// Time of one step of one model copy, forward, backward and update.
     pub step: StepTime,
+    /// What kernels fill of a GPU, one sort after the other in a step; empty where that is not said, and a step has its
+    /// GPU to itself.
+    pub kernels: Vec<Kernels>,
     /// In which floats GPUs compute, if that was found from the peak of the cluster's first ones.
     pub peak: Option<Precision>,
     /// What the steps run on.

@@ -118,6 +118,7 @@ impl ScenarioSettings {
             let inner = job.cpu.inner.map_or(1, |inner| u64::from(inner.threads));
             let trainers = job.launch.as_ref().map_or(1, |launch| u64::from(launch.threads));
             let trainers = trainers.saturating_mul(u64::from(job.copies_per_node));
+            let trainers = trainers.saturating_mul(u64::from(job.learners.most));
             let each = workers.saturating_mul(inner).saturating_add(trainers);
             let nodes = u64::from(job.copies) * u64::from(job.nodes);
             actors = actors.saturating_add(nodes.saturating_mul(each));
@@ -212,7 +213,10 @@ fn steps_of(run: Option<&Run>, job: &Job, dataset: Option<&Dataset>) -> f64 {
                 BatchInterval::Every(steps) => steps,
                 BatchInterval::Adaptive { max, .. } => max as f64,
             };
-            let models = f64::from(job.ranks());
+            let models = match job.learners.tuning {
+                None => f64::from(job.models()),
+                Some(_) => f64::from(job.ranks()),
+            };
             epochs * dataset.samples as f64 / (job.batch as f64 * models) * interval
         }
         (Some(Stop::Duration(duration)), _) => {

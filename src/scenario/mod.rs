@@ -43,8 +43,9 @@ pub use fault::{Fault, Faulty, FaultyLink};
 pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
     Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Convert, CountedBatch, CpuUse,
-    DecodedCache, Device, ENDLESS, Every, FailureTimes, Failures, Goal, InnerThreads, Job, Launch,
-    Pipeline, QueueKind, Resume, Share, Split, Staging, StepTime, Writers,
+    DecodedCache, Device, ENDLESS, Every, FailureTimes, Failures, Goal, InnerThreads, Job, Kernels,
+    Launch, Learners, Pipeline, QueueKind, Resume, Share, Split, Staging, StepTime, Tuning,
+    Writers,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{
@@ -58,7 +59,9 @@ pub use storage::{
     Access, CacheUnit, ReadCpu, RequestLimit, Storage, StorageKind, Targets, Tier, TierCache,
     Written,
 };
-pub use sync::{Bucket, Fidelity, MessageCpu, Parameters, Reduction, Root, Sync, Transport};
+pub use sync::{
+    Averaging, Bucket, Fidelity, MessageCpu, Parameters, Reduction, Root, Sync, Transport,
+};
 pub use value::{Axis, Override, Value};
 
 /// Everything a run needs, already checked.

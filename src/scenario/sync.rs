@@ -5,6 +5,7 @@ mod allreduce;
 mod cpu;
 mod gradients;
 mod measured;
+mod model_averaging;
 mod named;
 mod reduce_broadcast;
 mod sent;
@@ -16,6 +17,7 @@ use super::field::Field;
 use crate::collective::{Across, Algorithm, Choice, Collective, Fabric, Library, Operation};
 use crate::law::TransportLaw;
 use allreduce::AllreduceSettings;
+use model_averaging::AveragingSettings;
 use reduce_broadcast::ReduceBroadcastSettings;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -43,8 +45,17 @@ pub struct Sync {
     pub measured: Option<TransportLaw>,
     /// How transfers and their time are found.
     pub fidelity: Fidelity,
+    /// When models are averaged, where that is done with them in place of gradients.
+    pub averaging: Option<Averaging>,
     /// What the first rank does as a root, which buckets are reduced to; `None`: every rank gets their sum.
     pub root: Option<Root>,
+}
+
+/// Models that are averaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Averaging {
+    /// Steps from one averaging to the next.
+    pub period: u64,
 }
 
 /// A root: parameters come from there before each step, gradients go there, and are applied there (Awan,
@@ -139,6 +150,8 @@ pub(super) enum SyncSettings {
     Allreduce(Field<AllreduceSettings>),
     /// Parameters are broadcast from the first model copy, gradients reduced to it, and it alone updates.
     ReduceBroadcast(Field<ReduceBroadcastSettings>),
+    /// Learners train models of their own, which are averaged every so many steps.
+    ModelAveraging(Field<AveragingSettings>),
 }
 
 impl SyncSettings {
@@ -148,6 +161,9 @@ impl SyncSettings {
         match self {
             SyncSettings::Allreduce(settings) => settings.given()?.1.resolve(check, inside, of),
             SyncSettings::ReduceBroadcast(settings) => {
+                settings.given()?.1.resolve(check, inside, of)
+            }
+            SyncSettings::ModelAveraging(settings) => {
                 settings.given()?.1.resolve(check, inside, of)
             }
         }

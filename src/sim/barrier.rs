@@ -29,6 +29,11 @@ impl Barrier {
         self.arrived.fill(0);
     }
 
+    /// From the next round on there are so many; nobody is on the way to it.
+    pub fn set_parties(&mut self, parties: u32) {
+        self.parties = parties;
+    }
+
     /// Number of parties.
     pub fn parties(&self) -> u32 {
         self.parties

@@ -46,6 +46,7 @@ impl World<'_> {
         };
         job.steps.add_fresh(fresh);
         self.devices[d as usize].missing = missing;
+        self.hold_input(d);
         self.trace_level(clock.now, l as u32);
         if self.loaders[l].requests.is_some() {
             self.replace_request(clock, l as u32);

@@ -4,8 +4,8 @@ use crate::account::add_steps;
 use crate::engine::Time;
 use crate::fluid::LinkUse;
 use crate::report::{
-    CacheRequests, JobOutcome, Outcome, QueueOutcome, ResourceOutcome, SampleCounts, Series,
-    StagingOutcome, TierRequests,
+    CacheRequests, JobOutcome, LearnersOutcome, Outcome, QueueOutcome, ResourceOutcome,
+    SampleCounts, Series, StagingOutcome, TierRequests,
 };
 use crate::stats::LogHistogram;
 
@@ -48,6 +48,7 @@ impl World<'_> {
             stalls,
             ..JobOutcome::default()
         };
+        outcome.learners = self.learners(job);
         let (mut ages, nodes) = (LogHistogram::default(), job.loaders.len() as f64);
         for l in job.loaders.clone() {
             self.loader(now, l, &mut outcome, &mut ages);
@@ -61,6 +62,20 @@ impl World<'_> {
         outcome.queue.exhaustions.sort_by(|a, b| a.start.total_cmp(&b.start));
         add_steps(&outcome.steps, outcome.start, &mut outcome.series);
         outcome
+    }
+
+    /// What the learners of a job copy did with its GPUs, where that was looked at.
+    fn learners(&self, job: &JobRun) -> Option<LearnersOutcome> {
+        let loaders = &self.loaders[job.loaders.start as usize..job.loaders.end as usize];
+        let mut gpus = loaders.iter().flat_map(|loader| &loader.gpus).peekable();
+        gpus.peek()?;
+        let mut outcome = job.learners.outcome();
+        for gpu in gpus {
+            outcome.occupancy += gpu.occupied.seconds();
+            outcome.inputs = outcome.inputs.max(gpu.inputs.made());
+            outcome.activations = outcome.activations.max(gpu.activations.made());
+        }
+        Some(outcome)
     }
 
     /// What was copied to the nodes of a job.

@@ -15,6 +15,8 @@ pub(super) struct Device {
     pub(super) loader: u32,
     /// Which model copy of the job copy.
     pub(super) model: u32,
+    /// Which learner of its GPU.
+    pub(super) learner: u32,
     /// Which pipeline stage.
     pub(super) stage: u32,
     /// Batches that the stage before has handed over.
@@ -28,10 +30,15 @@ pub(super) struct Device {
     pub(super) state: State,
     /// What its trainer does on cores for the step, where it does anything.
     pub(super) launching: Launching,
+    /// Whether its batch is in a buffer of a GPU that is looked at.
+    pub(super) holds_input: bool,
     /// Steps on the batch at hand.
     pub(super) on_batch: u64,
     /// Which piece of a step it is at, where gradients are ready at several points.
     pub(super) piece: u32,
+    /// Time of the step at hand on a GPU for itself [s], and which sort of its kernels it is at.
+    pub(super) alone: f64,
+    pub(super) kernels: u32,
     /// Samples by which the batch at hand is smaller than others.
     pub(super) missing: u64,
     /// Share of its speed that faults leave it.
@@ -58,6 +65,8 @@ pub(super) enum State {
     Uninformed,
     /// Computing.
     Busy,
+    /// Drawing its model towards its GPU's reference model, or waiting to.
+    Averaging,
     /// At something that is lost, because its job failed.
     Lost,
 }
@@ -68,6 +77,7 @@ impl Device {
             job,
             loader,
             model,
+            learner: 0,
             stage,
             received: 0,
             sent: VecDeque::new(),
@@ -75,8 +85,11 @@ impl Device {
             since: Time::ZERO,
             state: State::Off,
             launching: Launching::default(),
+            holds_input: false,
             on_batch: 0,
             piece: 0,
+            alone: 0.0,
+            kernels: 0,
             missing: 0,
             pace: 1.0,
             waits: Vec::new(),

@@ -17,6 +17,10 @@ pub(super) enum Customer {
     Activations(u32),
     /// A device that is the node's cores, in a step.
     Step(u32),
+    /// A learner that draws its model towards its GPU's reference model.
+    Average(u32),
+    /// The reference models of a job copy, which are averaged.
+    Averaged(u32),
     /// A device that sleeps before it looks for a batch again.
     Sleeper(u32),
     /// The trainer of a device, at its own work for a step.

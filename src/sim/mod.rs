@@ -15,6 +15,8 @@
 //!   they take from a loader, `load`: on its way to them; `core_steps`: steps on the node's cores; `launch`: what trainers do there
 //!   beside their devices; `pipeline`: from stage to stage;
 //!   `waits`: what devices waited for beside batches,
+//! - `gpus`: GPUs that several use at once; `occupied`: how much; `buffers`: what learners leave to each other; `learners`: how many learners there are; `averaging`:
+//!   how they agree,
 //! - `recovery`: failures and what begins again after them, `checkpoint`; `fault`: what is slower for a while,
 //! - `communication`: collectives of model copies, on the same network,
 //! - `workflow`: jobs that begin when others have ended,
@@ -25,9 +27,11 @@
 //! recorder are `crate::account`'s: the live world keeps the same books.
 
 mod arm;
+mod averaging;
 mod background;
 mod barrier;
 mod batches;
+mod buffers;
 mod build;
 mod cached;
 mod checkpoint;
@@ -40,8 +44,10 @@ mod event;
 mod fault;
 mod gpus;
 mod launch;
+mod learners;
 mod limiter;
 mod load;
+mod occupied;
 mod pipeline;
 mod polling;
 mod ranges;

@@ -233,9 +233,12 @@ impl World<'_> {
         }
         device.state = match device.state {
             State::Busy | State::Loading | State::Lost => State::Lost,
-            State::Off | State::Idle | State::Starving | State::Launching | State::Uninformed => {
-                State::Off
-            }
+            State::Off
+            | State::Idle
+            | State::Starving
+            | State::Launching
+            | State::Uninformed
+            | State::Averaging => State::Off,
         };
         (device.piece, device.missing, device.on_batch) = (0, 0, u64::MAX / 2);
         device.waits.clear();

@@ -11,12 +11,14 @@ use crate::random::{Purpose, Sampler};
 use crate::report::QueueTotals;
 use crate::scenario::{BatchInterval, Goal};
 
+use super::averaging::AveragingRun;
 use super::barrier::Barrier;
 use super::communication::SyncRun;
 use super::core_steps::CpuThreads;
 use super::device::State;
 use super::event::{Clock, Delay, Event};
 use super::launch::LaunchRun;
+use super::learners::LearnersRun;
 use super::recovery::RecoveryRun;
 use super::world::World;
 
@@ -41,6 +43,10 @@ pub(super) struct JobRun {
     pub(super) jitter: Option<Sampler>,
     /// What its model copies do with their gradients, if they do anything.
     pub(super) sync: Option<Box<SyncRun>>,
+    /// How its learners average their models, if they do.
+    pub(super) averaging: Option<Box<AveragingRun>>,
+    /// Its learners on each GPU, and the policy that finds how many there are.
+    pub(super) learners: LearnersRun,
     /// What it has against failures, if they are simulated.
     pub(super) recovery: Option<Box<RecoveryRun>>,
     /// Steps in progress on smaller batches.
@@ -112,10 +118,14 @@ impl World<'_> {
                 }
             }
         }
+        let learners = self.jobs[j as usize].learners.number;
         for d in self.jobs[j as usize].devices.clone() {
             let device = &mut self.devices[d as usize];
-            (device.state, device.since) = (State::Idle, clock.now);
+            if device.learner < learners {
+                (device.state, device.since) = (State::Idle, clock.now);
+            }
         }
+        self.jobs[j as usize].learners.begin_window(clock.now, 0);
         for l in self.jobs[j as usize].loaders.clone() {
             if let Some(tuner) = &mut self.loaders[l as usize].tuner {
                 tuner.start(clock.now);
@@ -145,7 +155,7 @@ impl World<'_> {
             }
             return;
         }
-        if device.next >= job.steps.completed() + job.window {
+        if device.next >= (job.steps.completed() + job.window).min(job.learners.held_at) {
             return;
         }
         let queue = &self.loaders[device.loader as usize].queue;
@@ -205,7 +215,7 @@ impl World<'_> {
         device.since = clock.now;
         match job.threads {
             None if !self.loaders[device.loader as usize].gpus.is_empty() => {
-                self.compute_beside_kernels(clock, d, delay);
+                self.compute_on_gpu(clock, d, delay);
             }
             None => clock.after(delay, Event::Stepped(d)),
             Some(threads) => self.compute_on_cores(clock, d, threads, delay),
@@ -223,7 +233,8 @@ impl World<'_> {
         }
         let job = device.job;
         self.jobs[job as usize].steps.add_compute(device.since, clock.now);
-        if self.jobs[job as usize].sync.is_some() && !self.end_piece(clock, d) {
+        let run = &self.jobs[job as usize];
+        if run.sync.is_some() && run.averaging.is_none() && !self.end_piece(clock, d) {
             return;
         }
         if !self.awaits_launch(clock.now, d) {
@@ -248,12 +259,17 @@ impl World<'_> {
 
     /// All that device `d` and its trainer do for a step is done.
     pub(super) fn end_step(&mut self, clock: &mut Clock, d: u32) {
+        self.leave_input(d);
         let device = &mut self.devices[d as usize];
         let (j, step) = (device.job as usize, device.next);
         device.next += 1;
         device.state = State::Idle;
         device.since = clock.now;
         let last_stage = device.stage as usize + 1 == self.jobs[j].stage_times.len();
+        let averages = self.jobs[j].averaging.as_ref().is_some_and(|of| of.is_due(step + 1));
+        if averages {
+            device.state = State::Averaging;
+        }
         self.trace_device(clock.now, d, "waiting");
         if !last_stage {
             self.hand_over(clock, d + 1);
@@ -263,6 +279,9 @@ impl World<'_> {
         } else {
             self.try_start(clock, d);
         }
+        if averages {
+            self.average(clock, d);
+        }
     }
 
     /// Device `last` was the last to finish the step.
@@ -270,7 +289,7 @@ impl World<'_> {
         if self.jobs[j].window == 1 {
             self.blame_peers(clock.now, j, last);
         }
-        if !self.awaits_gradients(clock, j) {
+        if self.jobs[j].averaging.is_some() || !self.awaits_gradients(clock, j) {
             self.end_of_step(clock, j);
         }
     }
@@ -286,6 +305,10 @@ impl World<'_> {
             }
             return;
         }
+        if job.learners.is_due(job.steps.completed()) {
+            self.look_at_throughput(clock.now, j);
+        }
+        let job = &mut self.jobs[j];
         if job.recovery.is_some() && self.begins_checkpoint(clock, j as u32) {
             return;
         }
@@ -329,8 +352,11 @@ impl World<'_> {
                 loader.waiters.retain(|waiter| *waiter != d);
                 loader.queue.end_wait(now);
             }
+            let idle = device.learner >= self.jobs[j].learners.number;
             device.state = State::Off;
-            self.trace_device(now, d, "done");
+            if !idle {
+                self.trace_device(now, d, "done");
+            }
         }
     }
 }

@@ -94,8 +94,14 @@ impl World<'_> {
                 continue;
             }
             match state {
-                // No launches, no root and no failures where stages overlap.
-                State::Off | State::Launching | State::Uninformed | State::Lost => {}
+                // No root and no failures where steps overlap.
+                State::Off | State::Uninformed | State::Lost => {}
+                State::Launching | State::Averaging => {
+                    let launching = state == State::Launching;
+                    let cause = if launching { Cause::Launch } else { Cause::Communication };
+                    let cause = StallCause::own(cause);
+                    self.jobs[j].steps.add_stall(Segment { start, end, cause });
+                }
                 State::Loading => {
                     let cause = StallCause::own(Cause::Copy);
                     self.jobs[j].steps.add_stall(Segment { start, end, cause });

@@ -223,7 +223,11 @@ impl World<'_> {
                 self.split_cpu_wait(clock.now, w);
                 self.file_read(w)
             }
-            Phase::Delayed | Phase::Copying | Phase::OnGpu => true,
+            Phase::Delayed | Phase::Copying => true,
+            Phase::OnGpu => {
+                self.end_kernel(clock.now, w);
+                true
+            }
             phase => unreachable_phase(phase),
         };
         if done {

@@ -235,12 +235,14 @@ impl Model for World<'_> {
                 Customer::Request(r) => self.end_request(r),
                 Customer::Copy(c) => self.resume_copy(&mut clock, c),
                 Customer::Activations(d) => self.handed_over(&mut clock, d),
-                Customer::Step(d) => self.stepped(&mut clock, d),
+                Customer::Step(d) => self.kernels_ended(&mut clock, d),
+                Customer::Average(d) => self.drawn(&mut clock, d),
                 Customer::Launch(d) => self.launched(&mut clock, d),
                 Customer::Load(d) => self.loaded(&mut clock, d),
                 Customer::Message(m) => self.message_moved(&mut clock, m),
                 Customer::Checkpoint(j) => self.checkpoint_moved(&mut clock, j),
-                Customer::Sleeper(_)
+                Customer::Averaged(_)
+                | Customer::Sleeper(_)
                 | Customer::Reduction(_)
                 | Customer::Restart(_)
                 | Customer::Endless => {}
@@ -271,6 +273,7 @@ impl Model for World<'_> {
             Event::Waited(Customer::Request(r)) => self.request_bytes(&mut clock, r),
             Event::Waited(Customer::Activations(d)) => self.hand_over_bytes(&mut clock, d),
             Event::Waited(Customer::Sleeper(d)) => self.awake(&mut clock, d),
+            Event::Waited(Customer::Averaged(j)) => self.averaged(&mut clock, j),
             Event::Waited(Customer::Message(m)) => self.message_waited(&mut clock, m),
             Event::Waited(Customer::Reduction(j)) => self.reduction_waited(&mut clock, j),
             Event::Waited(Customer::Checkpoint(j)) => self.checkpoint_paused(&mut clock, j),

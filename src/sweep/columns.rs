@@ -1,7 +1,7 @@
 //! Columns of a sweep, always the same ones, and a report's rows in them.
 
 use super::{Cell, Grid, Row};
-use crate::report::{AccuracyReport, Cause, Figure, JobReport, Report, StallCause};
+use crate::report::{AccuracyReport, Cause, Figure, JobReport, LearnersReport, Report, StallCause};
 use crate::scenario::Value;
 
 /// A figure's name and how to find it in a report.
@@ -21,7 +21,7 @@ const BEFORE: [Column; 9] = [
 ];
 
 /// Figures after them.
-const AFTER: [Column; 15] = [
+const AFTER: [Column; 18] = [
     ("queue_occupancy", |_, job| job.queue.occupancy),
     ("exhaustions", |_, job| job.queue.exhaustions),
     ("time_empty", |_, job| job.queue.time_empty),
@@ -36,6 +36,9 @@ const AFTER: [Column; 15] = [
     ("time_to_accuracy", |_, job| of_accuracy(job, |of| of.time)),
     ("epochs_to_accuracy", |_, job| of_accuracy(job, |of| of_mean(Some(of.epochs)))),
     ("statistical_efficiency", |_, job| of_accuracy(job, |of| of.statistical_efficiency)),
+    ("learners", |_, job| of_learners(job, |of| of_mean(Some(f64::from(of.per_gpu))))),
+    ("learners_gain", |_, job| of_learners(job, |of| of_mean(of.gain))),
+    ("gpu_occupancy", |_, job| of_learners(job, |of| of.occupancy)),
     ("makespan", |report, _| report.makespan),
 ];
 
@@ -72,6 +75,11 @@ fn last_misses(job: &JobReport) -> Figure {
 /// A figure on the way to the target, where there is one.
 fn of_accuracy(job: &JobReport, of: impl Fn(&AccuracyReport) -> Figure) -> Figure {
     job.time_to_accuracy.as_ref().map(of).unwrap_or_default()
+}
+
+/// A figure of learners, where something is said of their kernels.
+fn of_learners(job: &JobReport, of: impl Fn(&LearnersReport) -> Figure) -> Figure {
+    job.learners.as_ref().map(of).unwrap_or_default()
 }
 
 fn of_mean(mean: Option<f64>) -> Figure {

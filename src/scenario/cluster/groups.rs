@@ -135,6 +135,7 @@ impl Cluster {
             node.gpus = node.gpus.min(of.gpus);
             node.gpu_speed = node.gpu_speed.min(of.gpu_speed);
             node.gpu_memory = node.gpu_memory.min(of.gpu_memory);
+            node.gpu_memory_bandwidth = node.gpu_memory_bandwidth.min(of.gpu_memory_bandwidth);
             node.memory = node.memory.min(of.memory);
             node.memory_bandwidth = node.memory_bandwidth.min(of.memory_bandwidth);
             node.pcie = node.pcie.min(of.pcie);

@@ -21,6 +21,10 @@ pub struct Accuracy {
     pub batch: CountedBatch,
     /// Epochs are so many times as many.
     pub factor: f64,
+    /// Share by which epochs grow with each model more that is averaged.
+    pub per_learner: f64,
+    /// The same with each step more from one averaging to the next.
+    pub per_step: f64,
     /// What a sample that was trained on before, in the same reading, is worth of a fresh one: 0 to 1.
     pub usefulness: f64,
 }
@@ -41,7 +45,17 @@ impl Accuracy {
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
     pub fn epochs(&self, job: &Job) -> f64 {
-        self.factor * self.law.epochs(self.batch_of(job) as f64)
+        let averaging = self.averaging_factor(job);
+        self.factor * averaging * self.law.epochs(self.batch_of(job) as f64)
+    }
+
+    /// How many times as many epochs are needed because models are averaged.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "periods are at most 1e6")]
+    pub fn averaging_factor(&self, job: &Job) -> f64 {
+        let Some(averaging) = job.averaging() else { return 1.0 };
+        let (others, steps) = (f64::from(job.models() - 1), (averaging.period - 1) as f64);
+        (1.0 + self.per_learner * others) * (1.0 + self.per_step * steps)
     }
 
     /// Fresh samples that are worth as much as `samples` trained on, `fresh` of them fresh.
@@ -54,7 +68,7 @@ impl Accuracy {
     #[must_use]
     pub fn batch_of(&self, job: &Job) -> u64 {
         match self.batch {
-            CountedBatch::Global => job.batch * u64::from(job.ranks()),
+            CountedBatch::Global => job.batch * u64::from(job.models()),
             CountedBatch::ModelCopy => job.batch,
         }
     }
@@ -85,12 +99,15 @@ pub(super) struct AccuracySettings {
     critical_batch: Field<Factor>,
     /// Epochs by batch, as they were found: `{ batches = [64, 512], epochs = [30, 41] }`.
     table: Field<TableSettings>,
-    /// Which batch counts: "global", of all model copies of a step, or "model-copy", where models are
-    /// averaged instead of gradients (default: "global").
+    /// Which batch counts: "global", of all models of a step, or "model-copy", where models are averaged instead of
+    /// gradients (default: "model-copy" with `sync.model-averaging`, otherwise "global").
     batch: Field<CountedBatch>,
-    /// Epochs are so many times as many, for what else costs some: learners, the period of averaging
-    /// (default: 1).
+    /// Epochs are so many times as many, for what else costs some (default: 1).
     factor: Field<Factor>,
+    /// Share by which epochs grow with each model more that `sync.model-averaging` averages (default: 0).
+    per_learner: Field<Share>,
+    /// The same with each step more of its `period` (default: 0).
+    per_step: Field<Share>,
     /// What a sample of a repeated batch is worth of a fresh one, from 0 to 1; needed where batches are
     /// repeated, or epochs begin again after failures.
     usefulness: Field<Share>,
@@ -110,7 +127,7 @@ struct TableSettings {
 
 impl AccuracySettings {
     /// The checked law of the table at node `at`.
-    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Accuracy> {
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, averages: bool) -> Option<Accuracy> {
         let choices = [
             ("epochs", self.epochs.at),
             ("least_epochs", self.least_epochs.at),
@@ -131,9 +148,17 @@ impl AccuracySettings {
                 EpochsLaw::Table(table.resolve(check, at)?)
             }
         };
+        if !averages {
+            let why = "models are not averaged";
+            check.no_effect(&self.per_learner, why);
+            check.no_effect(&self.per_step, why);
+        }
+        let usual = if averages { CountedBatch::ModelCopy } else { CountedBatch::Global };
         Some(Accuracy {
             law,
-            batch: self.batch.get().copied().unwrap_or(CountedBatch::Global),
+            batch: self.batch.get().copied().unwrap_or(usual),
+            per_learner: self.per_learner.get().map_or(0.0, |share| share.0),
+            per_step: self.per_step.get().map_or(0.0, |share| share.0),
             factor: self.factor.get().map_or(1.0, |factor| factor.0),
             usefulness: self.usefulness.get().map_or(1.0, |share| share.0),
         })
@@ -183,6 +208,13 @@ impl Rules<'_> {
         if job.repeats() && !settings.usefulness.is_written() {
             let what = "the key `usefulness` is missing, and the job trains on samples repeatedly";
             let remedy = "write `usefulness = 0.5`: what a repeated sample is worth of a fresh one";
+            self.check.wrong(at, what, remedy);
+        }
+        let by_number = accuracy.batch == CountedBatch::Global || accuracy.per_learner > 0.0;
+        if job.learners.tuning.is_some() && by_number {
+            let what = "how many epochs are needed depends on how many learners a policy finds";
+            let remedy =
+                "write `batch = \"model-copy\"` without `per_learner`, or a number of learners";
             self.check.wrong(at, what, remedy);
         }
         self.check_range(accuracy, accuracy.batch_of(job));

@@ -120,12 +120,16 @@ impl Rules<'_> {
             gib(full.activations),
             gib(capacity)
         );
+        let fewer = match largest_number(job, capacity) {
+            0 => String::new(),
+            learners => format!("at most {learners} `parallel.data.learners`, "),
+        };
         let smaller = match largest_batch(job, capacity) {
             0 => String::new(),
             batch => format!("a batch of at most {batch}, "),
         };
         let remedy = format!(
-            "write {smaller}`model.precision = \"fp16\"`, more stages in `parallel.pipeline`, or more \
+            "write {fewer}{smaller}`model.precision = \"fp16\"`, more stages in `parallel.pipeline`, or more \
              `cluster.node.gpu_memory`"
         );
         self.check.wrong(at, what, remedy);
@@ -141,6 +145,20 @@ impl Rules<'_> {
             ));
         }
     }
+}
+
+/// Most learners whose footprint is no more than `capacity`; 0 where not even one's is, or there is but one.
+fn largest_number(job: &Job, capacity: f64) -> u32 {
+    let (Some(all), most) = (job.footprint(), f64::from(job.learners.most)) else { return 0 };
+    let one = Footprint {
+        parameters: all.parameters / most,
+        gradients: all.gradients / most,
+        optimizer: all.optimizer / most,
+        activations: all.activations / most,
+        averaging: 0.0,
+        workspace: all.workspace,
+    };
+    if job.learners.most == 1 { 0 } else { one.most_learners(all.averaging > 0.0, capacity) }
 }
 
 /// Largest batch whose footprint is no more than `capacity` on any stage; 0 where none is.

@@ -33,13 +33,15 @@ impl Scenario {
     /// How far each copy of `job` goes.
     #[must_use]
     pub fn goal(&self, job: &Job) -> Goal {
-        let models = u64::from(job.ranks());
+        let models = u64::from(job.models());
         let predictable = match job.batch_interval {
+            // How many samples a step has changes with the number of learners.
+            _ if job.learners.tuning.is_some() => None,
             BatchInterval::Every(k) if job.queue == QueueKind::Bounded => Some(k),
             _ => None,
         };
         let quota = |batches: u64| {
-            let samples = batches.saturating_mul(job.batch * u64::from(job.copies_per_loader()));
+            let samples = batches.saturating_mul(job.batch * u64::from(job.models_per_loader()));
             samples.saturating_sub(job.prefill)
         };
         // A run of so many steps ends before the data do, and shuffle buffers stay full.

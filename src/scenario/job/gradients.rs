@@ -104,9 +104,12 @@ impl Rules<'_> {
     pub(super) fn check_sync(&self, job: &Job, cluster: &Cluster) {
         let Some(sync) = &job.sync else { return };
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
-        if job.pipeline.is_some() {
+        if job.pipeline.is_some() && sync.averaging.is_none() {
             let what = "gradients of a model that is split over stages are not simulated";
             self.check.wrong(at, what, "leave out `sync`, or `parallel.pipeline`");
+        }
+        if job.averaging().is_some() && job.ranks() < 2 {
+            return;
         }
         if job.ranks() < 2 {
             let what = format!("`{}` has one model copy", job.name);

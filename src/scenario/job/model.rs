@@ -1,6 +1,7 @@
 //! How `[job.model]` is written.
 
 use super::device_memory::MemorySettings;
+use super::occupancy::OccupancySettings;
 use super::{Catalogue, Device, Launch, StepTime, launch};
 use crate::catalogue::{self, Gpu, Precision};
 use crate::device_memory::Optimizer;
@@ -34,6 +35,10 @@ pub(in crate::scenario) struct ModelSettings {
     /// Floats that products are computed in, and activations and gradients kept: "fp32", "tf32", or mixed
     /// with 32 bits, "fp16" or "bf16" (default: "fp32").
     pub(super) precision: Field<Precision>,
+    /// Part of a GPU that a learner's kernels fill while they run: `0.4`, by its batch: `{ half = "24 samples" }`,
+    /// or sort by sort: `{ kernels = [{ share = 0.3, occupancy = 0.2 }, …] }` (default: the whole; with several
+    /// learners, what `step` has beside its fixed part).
+    pub(super) occupancy: Field<OccupancySettings>,
     /// What updates parameters: "sgd", "momentum" or "adam", which keep more and more in the GPU's memory
     /// (default: "momentum").
     pub(super) optimizer: Field<Optimizer>,

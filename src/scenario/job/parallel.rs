@@ -2,6 +2,7 @@
 
 use super::Pipeline;
 use super::copies::CopiesSettings;
+use super::learners::LearnersSettings;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
@@ -26,6 +27,9 @@ pub(in crate::scenario) struct DataSettings {
     /// Model copies on each node, or on one after the other: `[4, 4, 2]`, or as many as each has "gpus"
     /// (default: 1).
     pub(super) copies_per_node: Field<CopiesSettings>,
+    /// Learners on each GPU, each with a model, batches and steps of its own, which share it by
+    /// `model.occupancy`: a number, or as a policy finds it: `{ auto = {} }` (default: 1).
+    pub(super) learners: Field<LearnersSettings>,
     /// Who has a loader and a queue: "per-node", for all its model copies, or "per-rank": each model
     /// copy has its own, with as many workers each (default: "per-node").
     pub(super) loaders: Field<Loaders>,

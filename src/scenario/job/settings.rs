@@ -5,6 +5,7 @@ use super::copies::CopiesSettings;
 use super::cpu::InnerSettings;
 use super::decoded::DecodedSettings;
 use super::interval::IntervalSettings;
+use super::learners::LearnersSettings;
 use super::model::{ModelSettings, ResolvedModel};
 use super::parallel::{Loaders, ParallelSettings, PipelineSettings};
 use super::prefill::Prefill;
@@ -181,6 +182,10 @@ impl JobSettings {
         let model = model.unwrap_or(NO_MODEL);
         let pipeline = self.pipeline(check);
         let footprints = self.footprints(check, &model, pipeline.as_ref());
+        let sync = self.sync(check, around, &model);
+        let memory = self.gpu_memory(around);
+        let learners = self.learners(footprints.first().copied(), sync.as_ref(), memory);
+        let averages = sync.as_ref().is_some_and(|sync| sync.averaging.is_some());
         let (copies_per_node, copies_each) = self.copies(around);
         // What is wrong has been recorded; with something in its place the rest can be checked.
         let job = Job {
@@ -206,9 +211,14 @@ impl JobSettings {
             copies_each,
             loader_per_copy: self.loaders() == Some(Loaders::PerRank),
             pipeline,
-            sync: self.sync(check, around, &model),
+            sync,
             checkpoint: self.checkpoint(check, around, storage, &footprints),
-            footprints,
+            footprints: footprints
+                .iter()
+                .map(|of| of.of_learners(learners.most, averages))
+                .collect(),
+            kernels: self.kernels(check, &model, self.batch.get()?.0, learners),
+            learners,
             failures: self.failures.given().and_then(|(at, f)| f.resolve(check, at)),
             step: model.step,
             peak: model.peak,
@@ -218,10 +228,11 @@ impl JobSettings {
             worker_memory: self.worker_memory.get().map_or(0.0, |memory| memory.0),
             hand_off: self.hand_off(check),
             cpu: self.cpu(check),
-            accuracy: self.accuracy.given().and_then(|(at, a)| a.resolve(check, at)),
+            accuracy: self.accuracy.given().and_then(|(at, a)| a.resolve(check, at, averages)),
         };
         self.check_stop(check, at);
         rules.check_copies(&job);
+        rules.check_learners(&job);
         rules.check(&job);
         rules.check_device(&job);
         rules.check_launch(&job);
@@ -307,6 +318,27 @@ impl JobSettings {
     /// The model copies of nodes and where they are written.
     pub(super) fn copies_at(&self) -> Option<(NodeId, &CopiesSettings)> {
         self.parallel.get()?.data.get()?.copies_per_node.given()
+    }
+
+    /// The learners of GPUs and where they are written.
+    pub(super) fn learners_at(&self) -> Option<(NodeId, &LearnersSettings)> {
+        self.parallel.get()?.data.get()?.learners.given()
+    }
+
+    /// What is trained, as it is written.
+    pub(super) fn model_settings(&self) -> Option<&ModelSettings> {
+        self.model.get()
+    }
+
+    /// Where it is written how often a fresh batch is taken, if it is.
+    pub(super) fn interval_at(&self) -> Option<NodeId> {
+        self.batch_interval.at
+    }
+
+    /// Memory of the smallest GPU of the first copy's nodes [B].
+    fn gpu_memory(&self, around: Around<'_>) -> f64 {
+        let nodes = self.nodes_of(around);
+        around.cluster.map_or(f64::INFINITY, |cluster| cluster.weakest(nodes).node.gpu_memory)
     }
 
     /// GPUs that a model copy is split over.

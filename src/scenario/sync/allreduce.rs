@@ -80,6 +80,7 @@ impl AllreduceSettings {
             measured,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Flow),
             root: None,
+            averaging: None,
         })
     }
 

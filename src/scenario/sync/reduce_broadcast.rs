@@ -85,6 +85,7 @@ impl ReduceBroadcastSettings {
             measured: None,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Flow),
             root: Some(Root { parameters, broadcast, update }),
+            averaging: None,
         })
     }
 

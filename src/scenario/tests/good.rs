@@ -24,6 +24,7 @@ fn the_example_of_the_design_is_read() {
                 gpu_speed: 1.0,
                 gpu: None,
                 gpu_memory: f64::INFINITY,
+                gpu_memory_bandwidth: f64::INFINITY,
                 memory: 256.0 * f64::from(1 << 30),
                 memory_bandwidth: f64::INFINITY,
                 pcie: 12e9,
@@ -130,6 +131,8 @@ fn fletcher_job() -> Job {
         hand_off: 0.0,
         cpu: CpuUse::default(),
         accuracy: None,
+        learners: Learners::ONE,
+        kernels: vec![],
         checkpoint: None,
         failures: None,
     }

@@ -9,6 +9,7 @@ use crate::sim::core_steps::CpuThreads;
 use crate::sim::device::Device;
 use crate::sim::event::Delay;
 use crate::sim::launch::LaunchRun;
+use crate::sim::learners::LearnersRun;
 use crate::sim::trainer::JobRun;
 use crate::sim::workflow::Waiting;
 
@@ -60,6 +61,7 @@ impl Builder<'_, '_> {
         }
         run.recovery = self.recovery(&of, node, loader);
         run.sync = self.sync(&of, copy, node);
+        run.averaging = self.averaging(job, node);
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;
@@ -94,7 +96,9 @@ impl Builder<'_, '_> {
         let speed = if threads.is_none() { node.gpu_speed } else { 1.0 };
         let stage_times = self.stage_times(job, speed);
         let overlap = job.pipeline.as_ref().is_some_and(|p| p.overlap);
-        let window = if overlap { stage_times.len() as u64 } else { 1 };
+        let stages = if overlap { stage_times.len() as u64 } else { 1 };
+        // Who trains on has been averaged once less than the slowest, at most.
+        let window = job.averaging().map_or(stages, |of| 2 * of.period);
         let (activations, latency) = job
             .pipeline
             .as_ref()
@@ -112,6 +116,8 @@ impl Builder<'_, '_> {
             stage_times,
             jitter: job.step.jitter.as_ref().map(Sampler::new),
             sync: None,
+            averaging: None,
+            learners: LearnersRun::new(job.learners),
             recovery: None,
             smaller: Vec::new(),
             threads,
@@ -120,9 +126,9 @@ impl Builder<'_, '_> {
             hand_over: latency.map_or(Delay::once(0.0), |seconds| self.recurring(seconds)),
             goal: of.goal,
             window,
-            barrier: Barrier::new(job.ranks(), window as u32),
+            barrier: Barrier::new(job.ranks().saturating_mul(job.learners.first()), window as u32),
             finished: false,
-            steps: Steps::new(of.start),
+            steps: steps_of(job, of.start),
         }
     }
 
@@ -143,16 +149,29 @@ impl Builder<'_, '_> {
     /// Adds the devices of the last loader, number `rank`.
     fn devices(&mut self, of: &JobCopy, rank: u32, process: Option<u32>) {
         let l = self.parts.loaders.len() as u32 - 1;
-        for model in 0..of.job.copies_per_loader() {
-            let model = rank * of.job.copies_per_loader() + model;
+        let (own, learners) = (of.job.copies_per_loader(), of.job.learners.most);
+        for (copy, learner) in (0..own).flat_map(|copy| (0..learners).map(move |l| (copy, l))) {
+            let gpu = rank * own + copy;
+            // The first learners of all GPUs have the numbers, and the draws, that they have without others.
+            let model = learner * of.job.ranks() + gpu;
             for stage in 0..shares(of.job).len() as u32 {
-                let mut device = Device::new(of.number, l, model, stage);
-                device.track = self.track(process, || format!("gpu {model}.{stage}"));
+                let mut device = Device { learner, ..Device::new(of.number, l, model, stage) };
+                device.track = self.track(process, || match learners {
+                    1 => format!("gpu {gpu}.{stage}"),
+                    _ => format!("gpu {gpu} learner {learner}"),
+                });
                 self.parts.devices.push(device);
                 self.device_nodes.push(self.node);
             }
         }
     }
+}
+
+/// None yet, of a job of whose learners not all may be there.
+fn steps_of(job: &Job, start: Time) -> Steps {
+    let mut steps = Steps::new(start);
+    steps.share_among(f64::from(job.learners.first()) / f64::from(job.learners.most));
+    steps
 }
 
 fn launch_run(launch: &Launch) -> LaunchRun {

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fluid::{Capacity, GroupId, LinkId};
-use crate::scenario::Job;
-use crate::sim::gpus::Gpu;
+use crate::scenario::{Job, Kernels};
+use crate::sim::buffers::Buffers;
+use crate::sim::gpus::{Gpu, Sort};
+use crate::sim::occupied::Occupied;
 use crate::sim::workers::Cores;
 use crate::sim::world::Member;
 
@@ -158,15 +160,41 @@ impl Builder<'_, '_> {
 
     /// The GPU of each model copy of one more loader that uses them.
     pub(super) fn gpus(&mut self, job: &Job) -> Vec<Gpu> {
-        let Some(kernel) = job.kernel() else { return Vec::new() };
-        let mut gpu = || {
-            let link = self.network.link(Capacity::Fixed(1.0));
-            self.resource("node.gpu", "GPUs", 1.0, Member::Link(link));
-            let (steps, kernels) =
-                (self.group(&[link], 1.0), self.group(&[link], kernel.occupancy));
-            Gpu { steps, kernels }
+        if job.kernel().is_none() && job.kernels.is_empty() && job.averaging().is_none() {
+            return Vec::new();
+        }
+        (0..job.copies_per_loader()).map(|_| self.one_gpu(job)).collect()
+    }
+
+    fn one_gpu(&mut self, job: &Job) -> Gpu {
+        let link = self.network.link(Capacity::Fixed(1.0));
+        self.resource("node.gpu", "GPUs", 1.0, Member::Link(link));
+        let whole = [Kernels { share: 1.0, occupancy: 1.0 }];
+        let kernels = if job.kernels.is_empty() { &whole[..] } else { &job.kernels[..] };
+        let mut sort = |of: &Kernels| {
+            let group = self.group(&[link], of.occupancy);
+            Sort { share: of.share, occupancy: of.occupancy, group }
         };
-        (0..job.copies_per_loader()).map(|_| gpu()).collect()
+        let steps = kernels.iter().map(&mut sort).collect();
+        let of_loader = job.kernel().map_or(1.0, |kernel| kernel.occupancy);
+        Gpu {
+            steps,
+            loader: self.group(&[link], of_loader),
+            memory: self.gpu_memory(job),
+            inputs: Buffers::default(),
+            activations: Buffers::default(),
+            occupied: Occupied::new(kernels.iter().map(|of| of.occupancy), of_loader),
+        }
+    }
+
+    /// Where learners move models in the memory of a GPU, if that is limited.
+    fn gpu_memory(&mut self, job: &Job) -> Option<GroupId> {
+        let bandwidth = self.here().gpu_memory_bandwidth;
+        let used = job.averaging().is_some() && bandwidth.is_finite();
+        used.then(|| {
+            let link = self.own_link("node.gpu.memory", bandwidth);
+            self.group(&[link], f64::INFINITY)
+        })
     }
 
     /// A link [B/s] that is one of a node's resource `name`.

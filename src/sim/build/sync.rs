@@ -6,6 +6,7 @@ use crate::collective::Cost;
 use crate::engine::Span;
 use crate::fluid::LinkId;
 use crate::scenario::{Cluster, IntraKind, Job, Node, Sync};
+use crate::sim::averaging::AveragingRun;
 use crate::sim::communication::{Plan, SyncRun, SyncTracks};
 
 use super::Builder;
@@ -67,6 +68,16 @@ impl Builder<'_, '_> {
         let mut run = SyncRun::new(of.number, pieces, buckets, update, sync.buffer, plan, ways);
         run.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
         Some(Box::new(run))
+    }
+
+    /// How the learners of a job copy on nodes from `node` on average their models, if they do.
+    pub(super) fn averaging(&self, job: &Job, node: u32) -> Option<Box<AveragingRun>> {
+        let averaging = job.averaging()?;
+        let bytes: f64 =
+            job.sync.iter().flat_map(|sync| &sync.buckets).map(|b| b.bytes as f64).sum();
+        let weakest = self.scenario.cluster.weakest(node..node + job.nodes);
+        let bandwidth = weakest.node.gpu_memory_bandwidth;
+        Some(Box::new(AveragingRun::new(averaging.period, bytes, bandwidth)))
     }
 
     /// Tracks of what is done with gradients, and of those that wait for that, where a timeline is recorded.

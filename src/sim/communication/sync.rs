@@ -132,6 +132,12 @@ impl SyncRun {
         piece + 1 == self.pieces.len()
     }
 
+    /// Reference models are there to be averaged, all at once.
+    pub(in crate::sim) fn offer(&mut self, now: Time) {
+        self.restart();
+        (self.made, self.made_at) = (self.buckets.len() as u32, now);
+    }
+
     /// A model copy has done piece number `piece`; true if all have.
     fn did(&mut self, now: Time, piece: usize) -> bool {
         self.done[piece] += 1;
@@ -300,6 +306,9 @@ impl World<'_> {
         let Some(sync) = &mut self.jobs[j as usize].sync else { return };
         let last = sync.reduced();
         self.trace_reduction(clock.now, j);
+        if last && self.jobs[j as usize].averaging.is_some() {
+            return self.exchanged(clock, j);
+        }
         if last {
             return self.begin_update(clock, j);
         }

@@ -1,0 +1,169 @@
+//! Learners that average their models: what that costs, and what it leaves to be done meanwhile.
+
+use super::base::{changed, outcome};
+use super::runs::{near, simulate, step};
+use forebay::report::{Cause, JobOutcome, Outcome, StallCause, summarise};
+
+/// Four GPUs of a node, models of 10 MB, data that nobody waits for, steps of 1 ms that fill a tenth of a GPU.
+const BASE: [(&str, &str); 7] = [
+    ("storage.s", "{ memory = {} }"),
+    ("job.loader.tf-queue.decode", "\"0 s\""),
+    ("job.loader.tf-queue.capacity", "\"100000 samples\""),
+    ("job.parallel.data.copies_per_node", "4"),
+    ("job.model.occupancy", "0.1"),
+    ("job.sync.model-averaging.parameters", "\"10 MB\""),
+    ("job.sync.model-averaging.algorithm", "\"ring\""),
+];
+const NUMBER: &str = "job.parallel.data.learners";
+const PERIOD: &str = "job.sync.model-averaging.period";
+const MEMORY: &str = "cluster.node.gpu_memory_bandwidth";
+const INTRA: &str = "cluster.node.intra";
+
+fn run(changes: &[(&str, &str)]) -> Outcome {
+    outcome(&[&BASE[..], changes].concat())
+}
+
+/// Mean time of a step, once averaging has begun [s].
+fn time(changes: &[(&str, &str)]) -> f64 {
+    let steps = &run(changes).jobs[0].steps;
+    (steps[steps.len() - 1].end - steps[9].end) / (steps.len() - 10) as f64
+}
+
+/// Stalls by a cause, all steps together [s].
+fn waited(job: &JobOutcome, cause: StallCause) -> f64 {
+    job.stalls.iter().filter(|of| of.cause == cause).map(|of| of.seconds).sum()
+}
+
+#[test]
+fn averaging_costs_the_same_bytes_between_gpus_whatever_the_number_of_learners() {
+    // System: a ring of 4 GPUs at 10 GB/s. Expectation: 2·(4 − 1)/4 of a model leaves each GPU for each averaging, and
+    // 59 of 60 are over when the last step is.
+    let served = |changes: &[(&str, &str)]| {
+        let intra = (INTRA, "{ bandwidth = \"10 GB/s\", kind = \"switch\" }");
+        let outcome = run(&[&[intra], changes].concat());
+        let links = outcome.resources.iter().filter(|of| of.name == "node.intra");
+        links.map(|of| of.served).sum::<f64>()
+    };
+    let each = 4.0 * 1.5 * 10e6;
+    for number in ["1", "2", "4", "8"] {
+        let averagings = served(&[(NUMBER, number)]) / each;
+        assert!((58.0..=60.0).contains(&averagings), "{number}: {averagings}");
+        let fewer = served(&[(NUMBER, number), (PERIOD, "10")]) / each;
+        assert!((5.0..=6.0).contains(&fewer), "{number}: {fewer}");
+    }
+}
+
+#[test]
+fn learners_train_on_while_models_are_averaged() {
+    // System: one learner a GPU, 1 ms steps, 0.9 ms for the ring. Expectation: nobody waits; at a tenth of the
+    // bandwidth the ring itself sets the pace, since one averaging follows the other.
+    let at =
+        |rate: &str| time(&[(INTRA, &format!("{{ kind = \"switch\", bandwidth = \"{rate}\" }}"))]);
+    let ring = |rate: f64| 1.5 * 10e6 / rate;
+    near(at("20 GB/s"), 1e-3, "hidden");
+    assert!(ring(20e9) > 0.7e-3);
+    near(at("2 GB/s"), ring(2e9), "exposed");
+}
+
+#[test]
+fn being_drawn_to_the_reference_takes_the_gpus_memory() {
+    // System: k learners, memory of 100 GB/s. Expectation: 5 passes over 10 MB each, one after the other or together.
+    for (k, number) in [(1.0, "1"), (2.0, "2"), (4.0, "4")] {
+        let found = time(&[(NUMBER, number), (MEMORY, "\"100 GB/s\"")]);
+        near(found, 1e-3 + k * 5.0 * 10e6 / 100e9, number);
+    }
+    // Every tenth step: a tenth of that.
+    let seldom = run(&[(NUMBER, "2"), (MEMORY, "\"100 GB/s\""), (PERIOD, "10")]);
+    let end = seldom.jobs[0].steps.last().expect("a step").end;
+    near(end, 60.0 * 1e-3 + 5.0 * 2.0 * 0.5e-3, "59 steps before the last averaging");
+}
+
+#[test]
+fn the_average_is_brought_up_to_date_before_anybody_is_drawn_again() {
+    // System: memory of 10 GB/s, one learner: 5 ms to be drawn, 4 ms for the average beside the next step of 1 ms.
+    // Expectation: 9 ms from one to the next.
+    near(time(&[(MEMORY, "\"10 GB/s\"")]), 9e-3, "in turn");
+    let job = &run(&[(MEMORY, "\"10 GB/s\"")]).jobs[0];
+    let (compute, all) = (job.steps.iter().map(|of| of.compute).sum::<f64>(), job.steps[59].end);
+    near(waited(job, StallCause::own(Cause::Communication)) + compute, all, "no other waits");
+}
+
+#[test]
+fn steps_and_their_waits_add_up_though_they_overlap() {
+    let job = &run(&[
+        (NUMBER, "3"),
+        (MEMORY, "\"50 GB/s\""),
+        (PERIOD, "3"),
+        (INTRA, "{ bandwidth = \"4 GB/s\" }"),
+        ("job.model.jitter", "{ lognormal = { cv = 0.5 } }"),
+        ("run.steps", "200"),
+    ])
+    .jobs[0];
+    let stalls: f64 = job.stalls.iter().map(|of| of.seconds).sum();
+    let compute: f64 = job.steps.iter().map(|of| of.compute).sum();
+    near(stalls + compute, job.steps[199].end - job.start, "all of the time");
+    let mut before = job.start;
+    for (index, step) in job.steps.iter().enumerate() {
+        let own = job.stalls.iter().filter(|of| of.step as usize == index);
+        let sum = step.compute + own.map(|of| of.seconds).sum::<f64>();
+        assert!((sum - (step.end - before)).abs() < 1e-9, "step {index}");
+        before = step.end;
+    }
+    assert!(waited(job, StallCause::peer(Cause::Compute)) > 0.0, "someone waits for the slowest");
+    assert_eq!(job.samples.dequeued, 200 * 12 * 16);
+}
+
+#[test]
+fn a_longer_period_makes_up_for_uneven_steps() {
+    // System: 8 learners whose steps vary. Expectation: the slowest of all sets the pace of every step where nobody
+    // averages but all keep in step; less so the less often they meet.
+    let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.5 } }");
+    let steps = ("run.steps", "400");
+    let of = |period| time(&[(NUMBER, "2"), jitter, steps, (PERIOD, period)]);
+    let (one, four, many) = (of("1"), of("4"), of("40"));
+    assert!(one > 1.05 * four && four > 1.03 * many, "{one}, {four}, {many}");
+    let apart: Vec<(&str, &str)> = BASE[..5].to_vec();
+    let in_step = step(&outcome(&[&apart[..], &[(NUMBER, "2"), jitter, steps]].concat()).jobs[0]);
+    assert!(in_step > one, "{in_step}, {one}");
+}
+
+#[test]
+fn what_carries_the_average_matters_only_where_it_is_seen() {
+    let intra = |rate: &str| format!("{{ kind = \"switch\", bandwidth = \"{rate}\" }}");
+    let (slow, fast) = (intra("1 GB/s"), intra("2 GB/s"));
+    let at = |changes: &[(&str, &str)]| time(changes);
+    near(at(&[(INTRA, &slow)]), 2.0 * at(&[(INTRA, &fast)]), "bandwidth");
+    let tree = [(INTRA, slow.as_str()), BASE[6]];
+    let tree = [tree[0], ("job.sync.model-averaging.algorithm", "\"flat\"")];
+    assert!(at(&tree) > 1.5 * at(&[(INTRA, &slow)]), "all to one and back");
+    let analytic = [(INTRA, slow.as_str()), ("job.sync.model-averaging.fidelity", "\"analytic\"")];
+    near(at(&analytic), at(&[(INTRA, &slow)]), "alone on the links");
+    let latency = [(INTRA, slow.as_str()), ("job.sync.model-averaging.transport", "{ nccl = {} }")];
+    assert!(at(&latency) >= at(&[(INTRA, &slow)]), "latency");
+    // A model of the catalogue says itself how large it is.
+    let lenet = ("job.model.catalogue", "\"lenet5\"");
+    let scenario =
+        changed(&[&BASE[..5], &[lenet, ("job.sync.model-averaging.period", "2")]].concat());
+    let bytes = scenario.jobs[0].sync.as_ref().expect("sync").buckets[0].bytes;
+    assert!((100_000..2_000_000).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn epochs_grow_with_what_averaging_costs_and_not_with_the_number_of_models() {
+    let accuracy = ("job.accuracy", "{ least_epochs = 10, critical_batch = 16 }");
+    let epochs = |changes: &[(&str, &str)]| {
+        let scenario = changed(&[&BASE[..], &[accuracy], changes].concat());
+        let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+        report.jobs[0].time_to_accuracy.clone().expect("accuracy")
+    };
+    // Models are averaged: the batch of one counts.
+    assert_eq!((epochs(&[]).epochs, epochs(&[]).batch), (20.0, 16));
+    assert_eq!(epochs(&[(NUMBER, "4")]).epochs, 20.0);
+    // Unless the scenario says otherwise: 4 GPUs × 4 learners.
+    let global = ("job.accuracy.batch", "\"global\"");
+    assert_eq!(epochs(&[(NUMBER, "4"), global]).batch, 256);
+    near(epochs(&[(NUMBER, "4"), ("job.accuracy.per_learner", "0.01")]).epochs, 23.0, "15 others");
+    near(epochs(&[(PERIOD, "5"), ("job.accuracy.per_step", "0.05")]).epochs, 24.0, "4 steps more");
+    let said = epochs(&[(PERIOD, "5"), ("job.accuracy.per_step", "0.05")]).assumed;
+    assert!(said.contains("× 1.2 for 4 models that are averaged"), "{said}");
+}

@@ -1,0 +1,260 @@
+//! Learners that share a GPU: each is as fast as its kernels allow until the GPU is full.
+
+use super::base::{changed, outcome};
+use super::runs::{near, simulate, step, written};
+use forebay::law::learners_gain;
+use forebay::report::{LearnersReport, Report, json, summarise, text};
+use forebay::scenario::ScenarioFile;
+use forebay::sim;
+
+/// Data that nobody waits for.
+const FED: [(&str, &str); 2] =
+    [("storage.s", "{ memory = {} }"), ("job.loader.tf-queue.decode", "\"0 s\"")];
+const NUMBER: &str = "job.parallel.data.learners";
+const OCCUPANCY: &str = "job.model.occupancy";
+const BATCH: &str = "job.batch";
+const STEP: &str = "job.model.step";
+const ROOM: (&str, &str) = ("job.loader.tf-queue.capacity", "\"100000 samples\"");
+
+fn fed<'a>(changes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    FED.iter().chain(&[ROOM]).chain(changes).copied().collect()
+}
+
+/// Mean time of a step, in which every learner trains on a batch [s].
+fn time(changes: &[(&str, &str)]) -> f64 {
+    step(&outcome(&fed(changes)).jobs[0])
+}
+
+fn report(changes: &[(&str, &str)]) -> Report {
+    let scenario = changed(&fed(changes));
+    summarise(&scenario, &[simulate(&scenario)], 0.0)
+}
+
+fn learners(changes: &[(&str, &str)]) -> LearnersReport {
+    report(changes).jobs.remove(0).learners.expect("learners")
+}
+
+fn refused(changes: &[(&str, &str)]) -> String {
+    let file = ScenarioFile::parse("x.toml", super::base::base()).expect("TOML");
+    let changes: Vec<_> = changes
+        .iter()
+        .map(|(key, value)| format!("{key}={value}").parse().expect("an override"))
+        .collect();
+    file.resolve(&changes).map(|_| ()).expect_err("refused").to_string()
+}
+
+#[test]
+fn learners_gain_what_one_leaves_of_the_gpu_and_less_in_larger_batches() {
+    // System: k learners, whose kernels fill b ÷ (b + 48) of a GPU, 1 ms a step alone. Expectation: k batches in
+    // k ÷ min(k, 1/occupancy) ms, so that the gain falls with the batch.
+    for k in [1, 2, 4, 8] {
+        let mut before = f64::INFINITY;
+        for batch in [16, 32, 64, 128] {
+            let (number, samples) = (k.to_string(), batch.to_string());
+            let half = (OCCUPANCY, "{ half = \"48 samples\" }");
+            let found = time(&[(NUMBER, &number), (BATCH, &samples), half]);
+            let gain = learners_gain(f64::from(k), f64::from(batch) / f64::from(batch + 48));
+            near(found, 1e-3 * f64::from(k) / gain, &format!("{k} learners of {batch}"));
+            assert!(gain <= before, "the gain falls");
+            before = gain;
+        }
+    }
+    near(time(&[(NUMBER, "3"), (OCCUPANCY, "0.5")]), 1.5e-3, "a constant");
+    near(time(&[(NUMBER, "3"), (OCCUPANCY, "1")]), 3e-3, "a GPU that is full");
+}
+
+#[test]
+fn without_a_word_the_fixed_part_of_a_step_is_left_to_others() {
+    // System: 1.6 ms and 0.1 ms a sample, batches of 16. Expectation: half of the GPU is free, a third learner waits.
+    let parts = (STEP, "{ fixed = \"1.6 ms\", per_sample = \"100 us\" }");
+    for (k, expected) in [("1", 3.2e-3), ("2", 3.2e-3), ("3", 4.8e-3)] {
+        near(time(&[(NUMBER, k), parts]), expected, k);
+    }
+}
+
+#[test]
+fn each_sort_of_kernels_has_its_own_occupancy() {
+    // System: a step of 1 ms, for 0.4 of it kernels that fill a quarter of the GPU, then such that fill all. Expectation:
+    // of two learners in step the first part takes as long as alone, the second twice.
+    let kernels =
+        "{ kernels = [{ share = 0.4, occupancy = 0.25 }, { share = 0.6, occupancy = 1 }] }";
+    for (k, expected) in [("1", 1e-3), ("2", 1.6e-3), ("8", 0.8e-3 + 4.8e-3)] {
+        near(time(&[(NUMBER, k), (OCCUPANCY, kernels)]), expected, k);
+    }
+    // One fills a quarter for 0.4 of the time and all for the rest; eight fill it always.
+    let one = learners(&[(OCCUPANCY, kernels)]);
+    near(one.occupancy.mean.expect("a mean"), 0.7, "mean");
+    let at_most = &one.occupancy_cumulative;
+    assert_eq!((at_most[4], at_most.len()), (0.0, 21));
+    near(at_most[5], 0.4, "a quarter or less");
+    near(at_most[19], 0.4, "less than all");
+    near(
+        learners(&[(NUMBER, "8"), (OCCUPANCY, kernels)]).occupancy.mean.expect("it"),
+        1.0,
+        "eight",
+    );
+}
+
+#[test]
+fn the_report_says_what_learners_gain() {
+    let two = report(&[(NUMBER, "2"), (OCCUPANCY, "0.4")]);
+    let of = two.jobs[0].learners.clone().expect("learners");
+    assert_eq!(of.per_gpu, 2);
+    near(of.gain.expect("a gain"), 2.0, "gain");
+    near(of.occupancy.mean.expect("it"), 0.8, "occupancy");
+    let page = text::render(&two, 100, false);
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains("have 2 learners each and are occupied to 80"), "{page}");
+    assert!(page.contains("together they train 2"), "{page}");
+    assert!(json::render(&two).contains("\"occupancy_cumulative\""));
+    // Where nothing is said of kernels, nothing is said of learners.
+    assert!(report(&[]).jobs[0].learners.is_none());
+}
+
+#[test]
+fn every_learner_has_batches_of_its_own() {
+    // System: 2 nodes × 2 GPUs × 3 learners. Expectation: 12 batches a step, each sample once.
+    let all = [(NUMBER, "3"), (OCCUPANCY, "0.5"), ("job.nodes", "2")];
+    let all = [&all[..], &[("job.parallel.data.copies_per_node", "2")]].concat();
+    let job = outcome(&fed(&all)).jobs.remove(0);
+    assert!(job.steps.iter().all(|step| step.samples == 12 * 16 && step.fresh == 12 * 16));
+    let of = job.samples;
+    assert_eq!(of.dequeued, 60 * 12 * 16);
+    assert_eq!(of.started, of.enqueued + of.in_progress);
+    assert_eq!(of.enqueued, of.dequeued + of.left + of.overwritten);
+    // An epoch is the data set once, whatever the number of learners.
+    let epoch = [&all[..], &[("run.steps", "0"), ("run.epochs", "1")]].concat();
+    let text = super::base::base().replace("steps = 60", "epochs = 1.0");
+    let changes = fed(&epoch[..4]);
+    let job = simulate(&written(&text, &changes)).jobs.remove(0);
+    assert_eq!(job.steps.len(), 1000_usize.div_ceil(12 * 16));
+}
+
+#[test]
+fn learners_start_as_replicas_that_wait_longest_for_the_next_batch() {
+    // System: 4 learners, data for one batch every 2 ms. Expectation: a step, in which each takes one batch in its
+    // turn, takes four times as long as with one learner.
+    let slow =
+        [("storage.s", "{ memory = { bandwidth = \"800 MB/s\" } }"), FED[1], (OCCUPANCY, "0.1")];
+    let one = step(&outcome(&slow).jobs[0]);
+    let four = step(&outcome(&[&slow[..], &[(NUMBER, "4")]].concat()).jobs[0]);
+    near(four, 4.0 * one, "starved");
+}
+
+#[test]
+fn what_does_not_go_with_learners_is_refused() {
+    let two = (NUMBER, "2");
+    let half = (OCCUPANCY, "0.5");
+    for (changes, words) in [
+        (vec![two], "the key `occupancy` is missing"),
+        (vec![two, half, ("job.model.device", "{ cpu = {} }")], "the steps run on cores"),
+        (vec![two, half, ("job.parallel.pipeline", "{ stages = 2 }")], "split over stages"),
+        (vec![two, half, ("job.failures", "{ mtbf = \"1 h\", restart = \"1 s\" }")], "nodes fail"),
+        (
+            vec![two, half, ("job.sync.allreduce.gradients", "\"1 MB\"")],
+            "learners do not add their gradients up",
+        ),
+        (vec![(NUMBER, "0"), half], "out of range"),
+        (vec![(NUMBER, "257"), half], "out of range"),
+        (vec![(NUMBER, "\"auto\""), half], "auto"),
+        (vec![two, (OCCUPANCY, "1.5")], "more than a whole GPU"),
+        (vec![two, (OCCUPANCY, "0")], "out of range"),
+        (vec![two, (OCCUPANCY, "{ kernels = [] }")], "0 sorts of kernels"),
+        (
+            vec![two, (OCCUPANCY, "{ kernels = [{ share = 0.5, occupancy = 1 }] }")],
+            "sum to 0.5, not to 1",
+        ),
+        (vec![two, (OCCUPANCY, "{ kernels = [{ share = 1 }] }")], "the key `occupancy` is missing"),
+        (
+            vec![(NUMBER, "{ auto = {} }"), half, ("job.batch_interval", "2")],
+            "has no batch to train on again",
+        ),
+    ] {
+        let found = refused(&changes);
+        assert!(found.contains(words), "{words}: {found}");
+    }
+    let remarks = changed(&[("job.model.device", "{ cpu = {} }"), half]).remarks;
+    assert!(remarks.iter().any(|of| of.contains("model.occupancy")), "{remarks:?}");
+}
+
+#[test]
+fn memory_limits_learners_and_the_remedy_is_the_most_that_fit() {
+    // System: 400 MB of parameters with gradients and momentum, 1.6 GB of activations in a batch of 16, a workspace of
+    // 1 GB: 1.2 + 1.6 GB a learner. Expectation: 8 GB hold two, and averaging takes 1.2 GB more.
+    let memory = "{ parameters = \"400 MB\", activations = \"100 MB\", workspace = \"1 GB\" }";
+    let of = |number, gpu| {
+        vec![
+            (NUMBER, number),
+            (OCCUPANCY, "0.4"),
+            ("job.model.memory", memory),
+            ("cluster.node.gpu_memory", gpu),
+        ]
+    };
+    let held = report(&of("2", "\"8 GB\"")).jobs[0].device_memory.expect("known");
+    near(held.total, 1e9 + 2.0 * 2.8e9, "two learners");
+    assert!(refused(&of("3", "\"8 GB\"")).contains("at most 2 `parallel.data.learners`"));
+    let average = ("job.sync.model-averaging.parameters", "\"400 MB\"");
+    let averaged = [&of("2", "\"8 GB\"")[..], &[average]].concat();
+    let held = report(&averaged).jobs[0].device_memory.expect("known");
+    near(held.total, 1e9 + 2.0 * 2.8e9 + 1.2e9, "with what averaging keeps");
+    let found = refused(&[&of("2", "\"7 GB\"")[..], &[average]].concat());
+    assert!(found.contains("at most 1 `parallel.data.learners`"), "{found}");
+    // A policy tries no more than fit.
+    let auto = report(&of("{ auto = { window = 4 } }", "\"8 GB\"")).jobs.remove(0);
+    let tried = auto.learners.expect("learners").tried;
+    assert_eq!(tried.iter().map(|of| of.learners).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[test]
+fn the_timeline_has_a_track_for_each_learner_and_the_same_seed_the_same_bytes() {
+    let scenario = changed(&fed(&[
+        (NUMBER, "2"),
+        (OCCUPANCY, "0.4"),
+        ("job.sync.model-averaging.parameters", "\"1 MB\""),
+        ("job.parallel.data.copies_per_node", "2"),
+        ("cluster.node.intra", "{ bandwidth = \"1 GB/s\" }"),
+        ("cluster.node.gpu_memory_bandwidth", "\"100 GB/s\""),
+        ("job.model.jitter", "{ lognormal = { cv = 0.3 } }"),
+    ]));
+    let options = sim::Options { trace: true, ..sim::Options::default() };
+    let [one, other] = [0, 0].map(|replication| sim::run(&scenario, replication, &options));
+    assert_eq!(one, other);
+    let trace = one.trace.expect("a trace");
+    for name in ["gpu 0 learner 0", "gpu 0 learner 1", "gpu 1 learner 0", "gpu 1 learner 1"] {
+        let track = trace.tracks.iter().position(|(_, found)| found == name).expect(name) as u32;
+        let spans = trace.spans.iter().filter(|span| span.track == track);
+        let averaging = spans.filter(|span| span.name == "averaging").count();
+        assert!(averaging > 50, "{name}: {averaging}");
+    }
+}
+
+#[test]
+fn buffers_are_made_as_learners_need_them_and_left_to_others() {
+    // System: four learners of 16 samples of 100 kB and 1 MB of activations each. Expectation: four of each buffer where
+    // all train at once, two where data come for two learners at a time, and what is loaded has no activations yet.
+    let known = ("job.model.memory", "{ parameters = \"1 MB\", activations = \"1 MB\" }");
+    let of = |changes: &[(&str, &str)]| {
+        let keys = [&[(NUMBER, "4"), (OCCUPANCY, "0.1"), known, FED[1]][..], changes].concat();
+        let scenario = changed(&keys);
+        let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+        report.jobs[0].learners.clone().expect("learners").buffers
+    };
+    let all = of(&[FED[0], ROOM]);
+    assert_eq!((all.inputs, all.activations), (4, 4));
+    near(all.bytes.expect("known"), 4.0 * (1.6e6 + 16e6), "all");
+    assert_eq!(all.bytes, all.unshared);
+    // A batch every 0.8 ms, steps of 1 ms: two are in progress at most.
+    let slow = of(&[("storage.s", "{ memory = { bandwidth = \"2 GB/s\" } }")]);
+    assert_eq!((slow.inputs, slow.activations), (2, 2));
+    near(slow.bytes.expect("known"), 2.0 * (1.6e6 + 16e6), "two");
+    near(slow.unshared.expect("known"), 4.0 * (1.6e6 + 16e6), "if each had its own");
+    // Batches that are trained on twice stay.
+    let twice = of(&[
+        ("storage.s", "{ memory = { bandwidth = \"2 GB/s\" } }"),
+        ("job.batch_interval", "2"),
+    ]);
+    assert_eq!(twice.inputs, 4);
+    // Alone, one: with nothing said of the model no bytes are.
+    let one = learners(&[(OCCUPANCY, "0.1")]).buffers;
+    assert_eq!((one.inputs, one.activations, one.bytes), (1, 1, None));
+}

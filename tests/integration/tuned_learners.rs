@@ -1,0 +1,140 @@
+//! The policy that finds how many learners are worth it, against all numbers of them.
+
+use super::base::{base, outcome};
+use super::runs::{near, simulate, written};
+use forebay::report::{JobOutcome, LearnersOutcome, Outcome};
+
+/// Threshold of the policy where nothing else is said.
+const WORTH: f64 = 0.1;
+
+/// A machine that a seed draws: parts between their bounds, by powers so that small ones are as likely as large.
+struct Machine(u64);
+
+impl Machine {
+    /// From `least` to `most`.
+    fn draw(&mut self, least: f64, most: f64) -> f64 {
+        // Knuth's 64-bit linear congruential generator.
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let part = (self.0 >> 11) as f64 / (1_u64 << 53) as f64;
+        least * (most / least).powf(part)
+    }
+
+    /// The keys of a scenario.
+    fn keys(mut self) -> Vec<(&'static str, String)> {
+        let mut draw = |least, most| self.draw(least, most);
+        vec![
+            ("storage.s", "{ memory = {} }".to_owned()),
+            ("job.loader.tf-queue.decode", "\"0 s\"".to_owned()),
+            ("job.loader.tf-queue.capacity", "\"100000 samples\"".to_owned()),
+            ("job.batch", (draw(8.0, 64.0) as u64).to_string()),
+            (
+                "job.model.occupancy",
+                format!("{{ half = \"{} samples\" }}", draw(20.0, 200.0) as u64),
+            ),
+            ("job.model.step", format!("\"{} us\"", draw(500.0, 5000.0))),
+            ("job.parallel.data.copies_per_node", (draw(1.0, 4.99) as u64).to_string()),
+            ("job.sync.model-averaging.parameters", format!("\"{} MB\"", draw(1.0, 50.0))),
+            ("job.sync.model-averaging.period", (draw(1.0, 8.99) as u64).to_string()),
+            ("cluster.node.gpu_memory_bandwidth", format!("\"{} GB/s\"", draw(100.0, 1000.0))),
+            ("cluster.node.intra", format!("{{ bandwidth = \"{} GB/s\" }}", draw(2.0, 50.0))),
+            ("run.steps", "600".to_owned()),
+        ]
+    }
+}
+
+fn run(keys: &[(&'static str, String)], learners: &str) -> JobOutcome {
+    let mut changes: Vec<(&str, &str)> =
+        keys.iter().map(|(key, value)| (*key, &value[..])).collect();
+    changes.push(("job.parallel.data.learners", learners));
+    simulate(&written(&base(), &changes)).jobs.remove(0)
+}
+
+fn tuned(job: &JobOutcome) -> LearnersOutcome {
+    job.learners.clone().expect("learners")
+}
+
+/// Samples per second of the steps from 40 on.
+fn rate(job: &JobOutcome) -> f64 {
+    let steps = &job.steps;
+    let samples: u64 = steps[40..].iter().map(|step| step.samples).sum();
+    samples as f64 / (steps[steps.len() - 1].end - steps[39].end)
+}
+
+/// The fewest learners to which one more adds no more than the policy's threshold: what a search by ones can find,
+/// and the best where one more gains less and less.
+fn best(keys: &[(&'static str, String)]) -> u32 {
+    let of = |number: u32| rate(&run(keys, &number.to_string()));
+    let mut before = of(1);
+    for number in 2.. {
+        let now = of(number);
+        if (now - before) / before <= WORTH {
+            return number - 1;
+        }
+        before = now;
+    }
+    unreachable!("a GPU is full at some point")
+}
+
+#[test]
+fn the_policy_finds_the_best_number_on_ten_machines() {
+    let mut found = Vec::new();
+    for seed in 1..=10 {
+        let keys = Machine(seed).keys();
+        let policy = tuned(&run(&keys, "{ auto = { window = 40 } }")).per_gpu;
+        assert_eq!(policy, best(&keys), "machine {seed}: {keys:?}");
+        found.push(policy);
+    }
+    found.sort_unstable();
+    found.dedup();
+    assert!(found.len() > 2, "machines differ: {found:?}");
+}
+
+/// A machine with room for five learners, and the policy with these keys.
+fn policy(keys: &str) -> Outcome {
+    let auto = format!("{{ auto = {{ {keys} }} }}");
+    outcome(&[
+        ("storage.s", "{ memory = {} }"),
+        ("job.loader.tf-queue.decode", "\"0 s\""),
+        ("job.loader.tf-queue.capacity", "\"100000 samples\""),
+        ("job.model.occupancy", "0.2"),
+        ("run.steps", "400"),
+        ("job.parallel.data.learners", &auto),
+    ])
+}
+
+#[test]
+fn one_learner_is_added_at_a_time_until_that_is_not_worth_it() {
+    // System: 1 ms steps that fill a fifth of the GPU, looks after 10 steps each. Expectation: 1, 2, 3, 4, 5, 6, of
+    // which the last gains nothing; 5 in the end.
+    let job = policy("window = 10").jobs.remove(0);
+    let learners = tuned(&job);
+    let tried: Vec<u32> = learners.tried.iter().map(|of| of.learners).collect();
+    assert_eq!((learners.per_gpu, &tried[..]), (5, &[1, 2, 3, 4, 5, 6][..]));
+    for of in &learners.tried {
+        near(of.samples_per_second, 16e3 * f64::from(of.learners.min(5)), "throughput");
+    }
+    near(learners.tried[1].since, 10e-3 + job.start, "after ten steps");
+    assert_eq!(job.steps.last().expect("a step").samples, 5 * 16);
+    let of = job.samples;
+    assert_eq!(of.dequeued, job.steps.iter().map(|step| step.samples).sum::<u64>());
+    // Time is all accounted for, whoever was there.
+    let stalls: f64 = job.stalls.iter().map(|of| of.seconds).sum();
+    let compute: f64 = job.steps.iter().map(|of| of.compute).sum();
+    near(stalls + compute, job.steps[399].end - job.start, "all of the time");
+}
+
+#[test]
+fn the_keys_of_the_policy_do_what_they_say() {
+    let of = |keys: &str| tuned(&policy(keys).jobs.remove(0));
+    // From 2 to 3 learners throughput grows by a half, to 4 by a third; the first look always adds.
+    assert_eq!(of("window = 10, threshold = 0.4").per_gpu, 3);
+    assert_eq!(of("window = 10, threshold = 0.6").per_gpu, 2);
+    assert_eq!(of("window = 10, threshold = 2").per_gpu, 1);
+    assert_eq!(of("window = 10, threshold = 2").tried.len(), 2);
+    assert_eq!((of("window = 10, most = 3").per_gpu, of("most = 1").per_gpu), (3, 1));
+    let slower = of("window = 30");
+    near(slower.tried[1].since, 30e-3, "a longer window");
+    // A run that ends before the policy does.
+    assert_eq!(of("window = 300").per_gpu, 2);
+}
