@@ -3,7 +3,9 @@
 
 mod accuracy;
 mod cache;
+mod copy;
 mod decode;
+mod occupancy;
 mod read;
 mod recovery;
 mod step;
@@ -12,7 +14,9 @@ mod transport;
 
 pub use accuracy::{EpochsLaw, useful_samples};
 pub use cache::{CachePolicy, PassOrder};
+pub use copy::CopyLaw;
 pub use decode::DecodeLaw;
+pub use occupancy::OccupancyLaw;
 pub use read::ReadLaw;
 pub use recovery::RecoveryLaw;
 pub use step::StepLaw;
