@@ -4,7 +4,7 @@ use super::bootstrap;
 use super::cell::{Cell, median};
 use super::estimate::rounded;
 use super::laws::cells;
-use crate::law::OccupancyLaw;
+use crate::law::{OccupancyLaw, learners_gain};
 use crate::measurement::Sample;
 use crate::profile::Fit;
 
@@ -78,9 +78,9 @@ fn slowdowns(pairs: &[Pair], means: &[f64]) -> Vec<[f64; 3]> {
 
 /// Logarithm of measured over fitted of each.
 fn errors(slowdowns: &[[f64; 3]], half_batch: f64) -> Vec<f64> {
-    let law = OccupancyLaw { half_batch };
-    let error =
-        |[batch, learners, found]: &[f64; 3]| (found / law.slowdown(*batch, *learners)).ln();
+    let law = OccupancyLaw::Saturating { half: half_batch };
+    let slowdown = |batch, learners| learners / learners_gain(learners, law.of(batch));
+    let error = |[batch, learners, found]: &[f64; 3]| (found / slowdown(*batch, *learners)).ln();
     slowdowns.iter().map(error).collect()
 }
 
@@ -112,9 +112,9 @@ fn best(slowdowns: &[[f64; 3]], [low, high]: [f64; 2]) -> f64 {
 
 /// Why the trials do not tell the value, where no noise is to blame.
 fn untold(pairs: &[Pair], half_batch: f64) -> Option<&'static str> {
-    let law = OccupancyLaw { half_batch };
-    let free = |pair: &Pair| pair.learners * law.occupancy(pair.batch) < 1.0 + NEAR;
-    let full = |pair: &Pair| law.occupancy(pair.batch) > 1.0 - NEAR;
+    let law = OccupancyLaw::Saturating { half: half_batch };
+    let free = |pair: &Pair| pair.learners * law.of(pair.batch) < 1.0 + NEAR;
+    let full = |pair: &Pair| law.of(pair.batch) > 1.0 - NEAR;
     if pairs.iter().all(free) {
         return Some(
             "learners never slowed each other down: it may be larger; larger batches or more learners \

@@ -1,56 +1,54 @@
-//! How much of a GPU one learner keeps busy, and what further learners beside it add.
+//! How much of a GPU the kernels of one learner fill, and what several learners gain by that.
 
-/// A learner alone occupies `batch ÷ (batch + half_batch)` of a GPU: small batches leave multiprocessors idle,
-/// large ones fill them. What is idle is what learners beside it can use: learners share the GPU as flows
-/// with that cap, so that k of them train `min(k, 1 ÷ occupancy)` times as fast together as one alone
-/// (A. Koliousis et al., *Crossbow: Scaling Deep Learning with Small Batch Sizes on Multi-GPU Servers*,
-/// VLDB 2019, for the gain that falls as batches grow).
+/// Part of a GPU that a learner's kernels keep busy while they run, by its batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct OccupancyLaw {
-    /// Samples of a batch that keep half of the GPU busy; 0: any batch fills it.
-    pub half_batch: f64,
+pub enum OccupancyLaw {
+    /// So much, whatever the batch.
+    Constant(f64),
+    /// `batch ÷ (batch + half)`: with `half` samples it is half of the GPU. Where work of `fixed + per_sample ·
+    /// batch` leaves the GPU idle for the fixed part, `half` is `fixed ÷ per_sample` (the n½ of Hockney and
+    /// Jesshope, *Parallel Computers 2*, 1988, section 1.3).
+    Saturating {
+        /// Batch that fills half of it [samples].
+        half: f64,
+    },
 }
 
 impl OccupancyLaw {
-    /// Share of the GPU that one learner with batches of `batch` samples keeps busy [0–1].
+    /// Part of a GPU that batches of `batch` samples fill, 0 to 1.
     #[must_use]
-    pub fn occupancy(&self, batch: f64) -> f64 {
-        batch / (batch + self.half_batch)
+    pub fn of(&self, batch: f64) -> f64 {
+        match *self {
+            Self::Constant(part) => part,
+            Self::Saturating { half } => batch / (batch + half),
+        }
     }
+}
 
-    /// How many times as long a step takes beside `learners − 1` others as alone.
-    #[must_use]
-    pub fn slowdown(&self, batch: f64, learners: f64) -> f64 {
-        (learners * self.occupancy(batch)).max(1.0)
-    }
-
-    /// Samples per second of `learners` together against those of one alone.
-    #[must_use]
-    pub fn gain(&self, batch: f64, learners: f64) -> f64 {
-        learners / self.slowdown(batch, learners)
-    }
+/// How many times as much `learners` on a GPU get done as one whose kernels fill the part `occupancy` of it: each
+/// has its own speed until the GPU is full (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019, section 3).
+#[must_use]
+pub fn learners_gain(learners: f64, occupancy: f64) -> f64 {
+    learners.min(1.0 / occupancy)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// System: batches of 24 fill half of the GPU. Expectation: so two learners of 24 fill it, and nothing
-    /// is gained by a third; of 8, a quarter each, four do; of 240 there is room for a tenth of a learner.
     #[test]
-    fn learners_add_until_the_gpu_is_full() {
-        let law = OccupancyLaw { half_batch: 24.0 };
-        for (batch, learners, gain) in [
-            (24.0, 2.0, 2.0),
-            (24.0, 3.0, 2.0),
-            (8.0, 4.0, 4.0),
-            (8.0, 5.0, 4.0),
-            (240.0, 2.0, 1.1),
-        ] {
-            assert!((law.gain(batch, learners) - gain).abs() < 1e-12, "{batch}, {learners}");
-            let product = law.slowdown(batch, learners) * gain;
-            assert!((product - learners).abs() < 1e-12, "{batch}, {learners}");
-        }
-        assert_eq!(OccupancyLaw { half_batch: 0.0 }.gain(1.0, 4.0), 1.0);
+    fn the_half_batch_fills_half_and_learners_fill_the_rest() {
+        let law = OccupancyLaw::Saturating { half: 24.0 };
+        assert_eq!((law.of(24.0), law.of(72.0)), (0.5, 0.75));
+        assert_eq!(OccupancyLaw::Constant(0.4).of(1e9), 0.4);
+        assert_eq!((learners_gain(2.0, 0.25), learners_gain(8.0, 0.25)), (2.0, 4.0));
+    }
+
+    #[test]
+    fn a_step_with_a_fixed_part_works_at_full_rate_for_the_rest() {
+        // System: 3 ms and 0.5 ms a sample. Expectation: half is 6 samples, and the share of a step of 18 that is
+        // work is 9 of 12 ms.
+        let law = OccupancyLaw::Saturating { half: 3.0 / 0.5 };
+        assert_eq!(law.of(18.0), 9.0 / 12.0);
     }
 }

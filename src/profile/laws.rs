@@ -31,7 +31,7 @@ impl Fit {
     /// The fit as a law of learners that share a GPU.
     #[must_use]
     pub fn occupancy(&self) -> Option<OccupancyLaw> {
-        Some(OccupancyLaw { half_batch: self.value("half_batch")? })
+        Some(OccupancyLaw::Saturating { half: self.value("half_batch")? })
     }
 
     /// The fit as a law of copies to or from a GPU.
