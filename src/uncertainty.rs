@@ -36,6 +36,8 @@ pub fn drawn(profile: &Profile, seed: u64, run: u32) -> Profile {
     }
     let transports = drawn.transport.values_mut().flat_map(BTreeMap::values_mut);
     transports.for_each(|fit| *fit = draw(fit));
+    let gpus = [&mut drawn.learners, &mut drawn.copy].into_iter().flat_map(BTreeMap::values_mut);
+    gpus.flat_map(BTreeMap::values_mut).for_each(|fit| *fit = draw(fit));
     drawn
 }
 

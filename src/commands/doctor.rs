@@ -10,7 +10,9 @@ use std::path::Path;
 /// Probes that need no GPU.
 const ON_CORES: [&str; 7] = ["clock", "host", "queue", "read", "decode", "step", "cache"];
 /// Probes that need one.
-const ON_GPUS: [&str; 2] = ["step on cuda", "copy"];
+const ON_GPUS: [&str; 3] = ["step on cuda", "copy", COLLECTIVE];
+/// The one that needs NCCL besides.
+const COLLECTIVE: &str = "collective";
 
 pub(super) fn execute(doctor: &Doctor) -> Result<(), Failure> {
     let (machine, survey) = (Machine::look(Path::new(".")), Survey::look());
@@ -33,9 +35,15 @@ fn text(machine: &Machine, survey: &Survey) -> String {
         survey.gpus.iter().enumerate().map(|(i, card)| format!("cuda:{i}: {}", words(card))),
     );
     lines.extend(survey.libraries.iter().map(library));
+    lines.push(match &survey.nccl {
+        Ok(version) => format!("NCCL: {version}"),
+        Err(why) => why.clone(),
+    });
     lines.push(format!("probes that can run: {}", ready(survey).join(", ")));
-    if survey.ready().is_err() {
-        lines.push(format!("probes that cannot: {}", ON_GPUS.join(", ")));
+    let can = ready(survey);
+    let cannot: Vec<&str> = ON_GPUS.into_iter().filter(|probe| !can.contains(probe)).collect();
+    if !cannot.is_empty() {
+        lines.push(format!("probes that cannot: {}", cannot.join(", ")));
     }
     lines.join("\n") + "\n"
 }
@@ -73,8 +81,9 @@ fn library(of: &Found) -> String {
 
 /// Probes that can run here.
 fn ready(survey: &Survey) -> Vec<&'static str> {
-    let gpus = if survey.ready().is_ok() { &ON_GPUS[..] } else { &[] };
-    ON_CORES.iter().chain(gpus).copied().collect()
+    let fine =
+        |probe: &&&str| survey.ready().is_ok() && (**probe != COLLECTIVE || survey.nccl.is_ok());
+    ON_CORES.iter().chain(ON_GPUS.iter().filter(fine)).copied().collect()
 }
 
 fn as_json(machine: &Machine, survey: &Survey) -> Value {
@@ -109,6 +118,8 @@ fn as_json(machine: &Machine, survey: &Survey) -> Value {
         "cuda": survey.driver.as_ref().ok(),
         "cuda_missing": survey.ready().err(),
         "gpus": survey.gpus.iter().map(card).collect::<Vec<_>>(),
+        "nccl": survey.nccl.as_ref().ok(),
+        "nccl_missing": survey.nccl.as_ref().err(),
         "libraries": survey.libraries.iter().map(found).collect::<Vec<_>>(),
         "folders": survey.folders,
         "probes": ready(survey),

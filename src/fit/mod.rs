@@ -13,8 +13,12 @@ mod cache;
 mod cell;
 #[cfg(test)]
 mod coverage_tests;
+mod device;
+#[cfg(test)]
+mod device_tests;
 mod estimate;
 mod laws;
+mod learners;
 mod others;
 mod ranges;
 mod shape;
@@ -63,6 +67,21 @@ pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profil
         read: fits(&read, read_key, "records", |group| laws::read(group, DRAWS)),
         decode: fits(&decode, decode_key, "0", |group| laws::decode(group, DRAWS)),
         step: steps(&step),
+        learners: by_two(
+            &step,
+            |s| (s.label("model").to_owned(), way(s)),
+            |group| learners::occupancy(group, DRAWS),
+        ),
+        memory: by_two(
+            &step,
+            |s| (s.label("model").to_owned(), way(s)),
+            |group| device::memory(group, DRAWS),
+        ),
+        copy: by_two(
+            &of("copy"),
+            |s| (s.label("device").to_owned(), device::copy_key(s)),
+            |group| device::copy(group, DRAWS),
+        ),
         queue: others::queue(&of("queue"), DRAWS),
         cores,
         cache: cache::cache(&of("cache"), DRAWS),
@@ -128,16 +147,35 @@ fn fits<T: Clone>(
 
 /// Training steps by model and device.
 fn steps(samples: &[&Sample]) -> BTreeMap<String, BTreeMap<String, Fit>> {
-    let mut models: BTreeMap<String, BTreeMap<String, Fit>> = BTreeMap::new();
-    let of_device = |group: &[&Sample]| {
-        by(group, |s| s.label("device").to_owned(), |group| laws::step(group, DRAWS))
-    };
-    for (model, devices) in by(samples, |s| s.label("model").to_owned(), of_device) {
-        for (device, fit) in devices {
-            if let (Some(fit), false) = (fit, model.is_empty() || device.is_empty()) {
-                models.entry(model.clone()).or_default().insert(device, fit);
-            }
+    let names = |s: &Sample| (s.label("model").to_owned(), s.label("device").to_owned());
+    by_two(samples, names, |group| laws::step(group, DRAWS))
+}
+
+/// How a GPU trained, whatever the number of learners; no name on cores.
+fn way(sample: &Sample) -> String {
+    let device = sample.label("device");
+    if !sample.settings.contains_key("gpu") {
+        return String::new();
+    }
+    let several = format!("-{}-learners", sample.setting("learners"));
+    device.strip_suffix(&several).unwrap_or(device).to_owned()
+}
+
+/// Fits by two names; what lacks one is left out.
+fn by_two(
+    samples: &[&Sample],
+    names: impl Fn(&Sample) -> (String, String),
+    fit: impl Fn(&[&Sample]) -> Option<Fit>,
+) -> BTreeMap<String, BTreeMap<String, Fit>> {
+    let mut groups: BTreeMap<(String, String), Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        groups.entry(names(sample)).or_default().push(sample);
+    }
+    let mut fits: BTreeMap<String, BTreeMap<String, Fit>> = BTreeMap::new();
+    for ((outer, inner), group) in groups {
+        if let (Some(fit), false) = (fit(&group), outer.is_empty() || inner.is_empty()) {
+            fits.entry(outer).or_default().insert(inner, fit);
         }
     }
-    models
+    fits
 }

@@ -136,7 +136,7 @@ fn resampled(
 }
 
 /// A fit whose parameters are the values themselves; `names` in ascending order of their draws.
-fn plain(names: &[String], unit: &str, values: &[f64], draws: &[Vec<f64>]) -> Fit {
+pub(super) fn plain(names: &[String], unit: &str, values: &[f64], draws: &[Vec<f64>]) -> Fit {
     let parameter = |(index, (name, value)): (usize, (&String, &f64))| {
         let interval = bootstrap::interval(draws, index, *value);
         let ci95 = interval.map(|ends| ends.map(rounded));

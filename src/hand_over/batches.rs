@@ -81,12 +81,15 @@ impl State {
 
     /// Worker `w` has put in what device `d` starved for, which then `slept` perhaps.
     pub(super) fn end_starving(&mut self, now: Time, d: u32, w: u32, slept: Option<Segment>) {
+        self.catch_up(now, d);
         let training = &mut self.training;
         let device = &training.devices[d as usize];
         let since = device.since;
         self.loaders[device.loader].queue.end_wait(now);
         let mut segments = std::mem::take(&mut training.segments);
         segments.clear();
+        // A device that had something to do meanwhile did not wait.
+        let slept = slept.map(|of| Segment { start: of.start.max(since), ..of });
         segments.extend(slept);
         let came = slept.map_or(now, |slept| slept.start);
         let workers = &self.workers;

@@ -6,6 +6,8 @@
 //!
 //! Nothing here looks at a clock: who uses it brings a `Watch`.
 
+#[cfg(test)]
+mod ahead_tests;
 mod batches;
 mod loader;
 mod plain;

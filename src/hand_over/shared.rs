@@ -161,6 +161,21 @@ impl<W: Watch> Shared<W> {
         next?.or_else(|| self.next_step(d))
     }
 
+    /// Device `d` has been given its step and is still at it; gives the next one if it can begin at once.
+    /// `None`: the job is over.
+    pub(crate) fn given(&self, d: u32, woken: &mut Vec<u32>) -> Option<Option<Step>> {
+        self.act(woken, |state, now| {
+            state.given(now, d);
+            state.training.devices[d as usize].next_step()
+        })
+    }
+
+    /// Device `d` has had nothing to do since `end`; gives its next step, when it is there.
+    pub(crate) fn ran_dry(&self, d: u32, end: Time) -> Option<Step> {
+        self.act(&mut Vec::new(), |state, now| state.ran_dry(now, d, end));
+        self.next_step(d)
+    }
+
     /// Sleeps until the instant of a `look`, and does that, unless the job ends before.
     fn doze<'s>(
         &'s self,

@@ -35,6 +35,8 @@ pub(crate) struct Device {
     pub(crate) parked: bool,
     /// Until when it sleeps before it looks for a batch, if it does.
     pub(super) asleep: Option<Time>,
+    /// Whether it still computes what was given to it, although it waits for more.
+    busy: bool,
     /// Samples of the batch at hand, and steps on it.
     pub(crate) samples: u64,
     on_batch: u64,
@@ -50,13 +52,16 @@ pub(crate) struct Step {
     /// Since when its batch is there, and the samples in that.
     pub(crate) since: Time,
     pub(crate) samples: u64,
+    /// Whether the batch is another one than in the step before.
+    pub(crate) fresh: bool,
 }
 
 impl Device {
     /// The step that it is to carry out, once.
     pub(crate) fn next_step(&mut self) -> Option<Step> {
         let Device { step: number, since, samples, .. } = *self;
-        std::mem::take(&mut self.go).then_some(Step { number, since, samples })
+        let fresh = self.on_batch == 1;
+        std::mem::take(&mut self.go).then_some(Step { number, since, samples, fresh })
     }
 }
 
@@ -107,7 +112,7 @@ impl State {
 
     pub(super) fn compute(&mut self, now: Time, d: u32) {
         let device = &mut self.training.devices[d as usize];
-        (device.since, device.go) = (now, true);
+        (device.since, device.go, device.busy) = (now, true, false);
         device.on_batch += 1;
         self.wake_device(d);
         self.trace_device(now, d, "compute");
@@ -135,6 +140,31 @@ impl State {
         }
     }
 
+    /// Device `d` has been given its step, and may be given the next one before it has ended.
+    pub(crate) fn given(&mut self, now: Time, d: u32) {
+        self.training.devices[d as usize].busy = true;
+        self.stepped(now, d, &[]);
+    }
+
+    /// Device `d`, which waits for its next step, has had nothing to do since `end`.
+    pub(crate) fn ran_dry(&mut self, now: Time, d: u32, end: Time) {
+        if self.training.devices[d as usize].busy {
+            self.catch_up(end.min(now), d);
+            self.training.devices[d as usize].busy = false;
+            self.trace_device(now, d, "starving");
+        }
+    }
+
+    /// Up to `until` a device that waits has computed, if it is busy.
+    pub(super) fn catch_up(&mut self, until: Time, d: u32) {
+        let training = &mut self.training;
+        let device = &mut training.devices[d as usize];
+        if device.busy && until > device.since {
+            training.steps.add_compute(device.since, until);
+            device.since = until;
+        }
+    }
+
     /// Device `last` was the last to finish the step.
     fn complete_step(&mut self, now: Time, last: u32) {
         self.blame_peers(now, last);
@@ -151,6 +181,9 @@ impl State {
 
     /// Everyone who was done earlier waited for `last`: for what it waited, or its computation.
     fn blame_peers(&mut self, now: Time, last: u32) {
+        for d in 0..self.training.devices.len() as u32 {
+            self.catch_up(now, d);
+        }
         let training = &mut self.training;
         let waits = std::mem::take(&mut training.devices[last as usize].waits);
         let busy = waits.last().map_or(Time::ZERO, |wait| wait.end);

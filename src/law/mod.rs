@@ -3,6 +3,7 @@
 
 mod accuracy;
 mod cache;
+mod copy;
 mod decode;
 mod occupancy;
 mod read;
@@ -13,6 +14,7 @@ mod transport;
 
 pub use accuracy::{EpochsLaw, useful_samples};
 pub use cache::{CachePolicy, PassOrder};
+pub use copy::CopyLaw;
 pub use decode::DecodeLaw;
 pub use occupancy::{OccupancyLaw, learners_gain};
 pub use read::ReadLaw;

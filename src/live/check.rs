@@ -1,8 +1,9 @@
 //! What a scenario asks that this machine, or a live run at all, does not have.
 
-use super::Failure;
+use super::{Failure, gpu};
 use crate::scenario::{
-    Arrivals, Device, Job, Layout, Operation, SampleSizes, Scenario, Scheduling, StorageKind,
+    Arrivals, Device, Job, Layout, Operation, SampleSizes, Scenario, Scheduling, Stage,
+    StorageKind, Unit,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -137,8 +138,48 @@ fn check_cores(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     }
 }
 
+/// What training on real GPUs needs.
+fn check_gpu(job: &Job) -> Result<(), Failure> {
+    let Some(gpu) = job.gpu else { return Ok(()) };
+    let name = &job.name;
+    let refuse = |what: String| Err(Failure::Lacking(what));
+    if job.copies_to_devices() && job.copies_per_node > 1 && !job.loader_per_copy {
+        return refuse(format!(
+            "`{name}` copies batches of one loader to several GPUs, and a live run does not know to which: \
+             write `parallel.data.loaders = \"per-rank\"`"
+        ));
+    }
+    let copies = |stage: &&Stage| {
+        let per_item = stage.per_item.iter().any(Operation::copies);
+        stage.per_sample.iter().any(Operation::copies) || per_item && stage.unit != Unit::Batch
+    };
+    if let Some(stage) = job.loader.stages.iter().find(copies) {
+        return refuse(format!(
+            "the stage `{}` of `{name}` copies single samples, and a live run copies batches to GPUs: write \
+             `unit = \"batch\"`, and `copy` in its `per_item`",
+            stage.name
+        ));
+    }
+    if job.launch.is_some() {
+        return refuse(format!(
+            "`{name}` launches real kernels on its GPU: leave out `model.launch`"
+        ));
+    }
+    let last = gpu::number(gpu, job, job.copies - 1, job.copies_per_node - 1);
+    for number in gpu.number..=last {
+        crate::probe::gpu::ready(number as usize).map_err(|why| {
+            Failure::Lacking(format!(
+                "`{name}` trains on the GPU {number}, which cannot be: {why}; `forebay doctor` says more, and \
+                 `device = \"accelerator\"` emulates one"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
 fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     check_cores(scenario, job)?;
+    check_gpu(job)?;
     let (name, dataset) = (&job.name, &scenario.datasets[job.dataset]);
     let refuse = |what: String| Err(Failure::Lacking(what));
     if job.nodes > 1 {

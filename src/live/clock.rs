@@ -30,7 +30,12 @@ impl Clock {
     /// The time; zero before the start.
     #[inline]
     pub(super) fn now(self) -> Time {
-        let elapsed = Instant::now().saturating_duration_since(self.0);
+        self.at(Instant::now())
+    }
+
+    /// The time of an instant; zero before the start.
+    pub(super) fn at(self, instant: Instant) -> Time {
+        let elapsed = instant.saturating_duration_since(self.0);
         Time(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000))
     }
 

@@ -7,12 +7,13 @@ use super::log::Log;
 use super::pace::Tally;
 use super::team::team;
 use super::work::Hands;
-use super::{Failure, build, collect};
+use super::{Failure, build, collect, gpu};
 use crate::engine::Time;
 use crate::hand_over;
+use crate::probe::gpu::Learner;
 use crate::random::Streams;
 use crate::report::{JobOutcome, Trace};
-use crate::scenario::{Scenario, Stop};
+use crate::scenario::{Job, Scenario, Stop};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -76,7 +77,9 @@ pub fn run_part(
         Stop::Steps(_) | Stop::Epochs(_) => Time::NEVER,
     };
     let shared = Shared::new(build::state(scenario, part), until);
-    let team = team(scenario, part, &shared.over)?;
+    let learners = gpu::open(scenario, part)?;
+    let lanes: Vec<_> = learners.iter().map(|(_, lanes)| lanes.clone()).collect();
+    let team = team(scenario, part, &shared.over, &lanes)?;
     thread::scope(|threads| {
         let mut hands = Vec::new();
         for (w, (name, hand)) in team.into_iter().enumerate() {
@@ -91,7 +94,12 @@ pub fn run_part(
             }
         }
         let streams = Streams::new(scenario.run.seed, part.replication);
-        for d in 0..job.copies_per_node {
+        let on_gpus = !learners.is_empty();
+        for (d, (learner, _)) in (0..).zip(learners) {
+            let shared = &shared;
+            threads.spawn(move || train_on_gpu(shared, d, learner, scenario, job));
+        }
+        for d in 0..if on_gpus { 0 } else { job.copies_per_node } {
             let mut device = Trainer::new(scenario, job, streams, part.owner, u64::from(d));
             let shared = &shared;
             threads.spawn(move || train(shared, d, &mut device));
@@ -145,4 +153,11 @@ fn train(shared: &Shared, d: u32, device: &mut Trainer) {
         let waits = device.step(step, clock, &shared.over);
         next = shared.stepped(d, &waits, &mut woken);
     }
+}
+
+/// The life of a device that is a real GPU.
+fn train_on_gpu(shared: &Shared, d: u32, mut learner: Learner, scenario: &Scenario, job: &Job) {
+    let Some(ahead) = job.gpu.map(|gpu| u64::from(gpu.ahead)) else { return };
+    let last = scenario.goal(job).steps.saturating_sub(1);
+    gpu::train(shared, d, &mut learner, ahead, last);
 }

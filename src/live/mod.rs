@@ -7,7 +7,7 @@
 //! - `clock`: wall and CPU time; `sizes`: how large samples are, by the simulator's draws,
 //! - `data`, `reader`: files, and how samples are read from them; `work`: what workers do,
 //! - `pace`: storage as slow as the scenario writes it; `books`: what it serves; `ledger`: where those are,
-//! - `device`: who carries out steps, `launch`: what trainers do beside them; what the threads of a job copy share, the rules of handing over
+//! - `device`: who carries out steps, `gpu`: the same on real GPUs, `launch`: what trainers do beside them; what the threads of a job copy share, the rules of handing over
 //!   and who is woken are [`crate::hand_over`]'s,
 //! - `store`: data sets that are generated; `job`: one job copy from start to outcome, with `build` before and `collect` after;
 //!   `team`: its workers, `whose`: which loader they belong to; `children`: several job copies, as processes; `run`: all of it,
@@ -22,6 +22,7 @@ mod collect;
 mod data;
 mod device;
 mod fault;
+mod gpu;
 mod job;
 mod launch;
 mod ledger;

@@ -22,7 +22,7 @@ pub(super) fn of(
         for note in [device(job), launch(job), data, decoding(scenario, job)] {
             notes.extend(note);
         }
-        if job.copies_to_devices() && scenario.cluster.node.pcie.is_finite() {
+        if job.gpu.is_none() && job.copies_to_devices() && scenario.cluster.node.pcie.is_finite() {
             notes.push(format!("`{}` copies over an emulated link: it sleeps.", job.name));
         }
         folded |= paced(scenario, job, place.as_ref()).is_none_or(|l| !l.tells_latency());
@@ -90,6 +90,14 @@ fn exceeded(scenario: &Scenario, index: usize, parts: &[PartOutcome]) -> Option<
 
 fn device(job: &Job) -> Option<String> {
     let name = &job.name;
+    if let (Some(gpu), Some(model)) = (job.gpu, job.catalogue) {
+        let (model, precision, ahead) = (model.name(), gpu.precision.name(), gpu.ahead);
+        return Some(format!(
+            "`{name}` really trains {model} in {precision} on GPUs from number {} on, with {ahead} steps \
+             given ahead; stalls are what the GPU's clock tells.",
+            gpu.number
+        ));
+    }
     Some(match (job.device, job.catalogue) {
         (Device::Cpu { threads }, Some(model)) => {
             format!("`{name}` really trains {} on {threads} threads.", model.name())

@@ -9,6 +9,7 @@ use super::reader::Reader;
 use super::whose::Whose;
 use super::work::{Common, Hands, Link};
 use crate::engine::Time;
+use crate::probe::gpu::Lanes;
 use crate::random::{FileOrder, Streams};
 use crate::scenario::{Job, Scenario};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -19,6 +20,7 @@ pub(super) fn team(
     scenario: &Scenario,
     part: &Part,
     over: &Arc<AtomicBool>,
+    lanes: &[Arc<Lanes>],
 ) -> Result<Vec<(String, Hands)>, Failure> {
     let job = &scenario.jobs[part.job];
     let data = Arc::new(Data::find(scenario, job.dataset, part.location.as_ref())?);
@@ -33,7 +35,8 @@ pub(super) fn team(
             let pace = pacer.as_ref().map(Pace::new);
             Reader::new(data.clone(), order.clone(), whose, next_file.clone(), pace)
         };
-        let common = common(scenario, job, whose, over);
+        let own = &lanes[lanes.len().min(rank as usize)..];
+        let common = common(scenario, job, whose, over, own.first());
         for (index, stage) in job.loader.stages.iter().enumerate() {
             for _ in 0..stage.workers {
                 let reader = (index == 0).then(&reader);
@@ -46,13 +49,21 @@ pub(super) fn team(
 }
 
 /// What the workers of one loader share, with a link to each of its devices where that is limited.
-fn common(scenario: &Scenario, job: &Job, whose: Whose, over: &Arc<AtomicBool>) -> Common {
+fn common(
+    scenario: &Scenario,
+    job: &Job,
+    whose: Whose,
+    over: &Arc<AtomicBool>,
+    lanes: Option<&Arc<Lanes>>,
+) -> Common {
     let bandwidth = scenario.cluster.node.pcie;
-    let links = if bandwidth.is_finite() { job.copies_per_loader() } else { 0 };
+    let emulated = bandwidth.is_finite() && lanes.is_none();
+    let links = if emulated { job.copies_per_loader() } else { 0 };
     let link = |_| Link { bandwidth, free_at: Mutex::new(Time::ZERO) };
     Common {
         whose,
         links: Arc::new((0..links).map(link).collect()),
+        lanes: lanes.cloned(),
         decoded_size: scenario.datasets[job.dataset].decoded_size,
         image: scenario.datasets[job.dataset].image,
         clock: Clock::from_monotonic(0),

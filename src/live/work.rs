@@ -8,6 +8,8 @@ use super::whose::Whose;
 use crate::engine::{Span, Time};
 use crate::hand_over::Item;
 use crate::law::DecodeLaw;
+use crate::probe::ProbeError;
+use crate::probe::gpu::Lanes;
 use crate::probe::image::{Decoder, ImageError};
 use crate::random::{Purpose, Sampler};
 use crate::report::Cause;
@@ -34,6 +36,8 @@ pub(super) enum WorkError {
     Read(#[from] ReadError),
     #[error("cannot decode a sample: {0}")]
     Decode(#[from] ImageError),
+    #[error("cannot copy a batch to the GPU: {0}")]
+    Copy(#[from] ProbeError),
 }
 
 /// A duration drawn for each use at the address that the simulated world uses.
@@ -65,6 +69,8 @@ pub(super) struct Hands {
     reader: Option<Reader>,
     whose: Whose,
     links: Arc<Vec<Link>>,
+    /// To a real GPU.
+    lanes: Option<Arc<Lanes>>,
     decoded_size: Option<f64>,
     /// Where samples are images.
     decoder: Option<Decoder>,
@@ -83,6 +89,7 @@ pub(super) struct Hands {
 pub(super) struct Common {
     pub(super) whose: Whose,
     pub(super) links: Arc<Vec<Link>>,
+    pub(super) lanes: Option<Arc<Lanes>>,
     pub(super) decoded_size: Option<f64>,
     pub(super) image: Option<Image>,
     pub(super) clock: Clock,
@@ -112,6 +119,7 @@ impl Hands {
             reader,
             whose: of.whose,
             links: of.links,
+            lanes: of.lanes,
             decoded_size: of.decoded_size,
             decoder: of.image.map(|image| Decoder::new(image.resize)),
             hands_on: index == 0 && later && of.image.is_some(),
@@ -176,7 +184,7 @@ impl Hands {
                     self.clock.sleep_until(start + span, &self.over);
                 }
             }
-            Work::Copy => self.copy(item, log),
+            Work::Copy => self.copy(item, log)?,
             Work::Memcpy(per_byte) => {
                 compute(Span::from_seconds(per_byte * self.decoded_bytes(item)), log);
             }
@@ -223,10 +231,15 @@ impl Hands {
         self.decoded_size.map_or(item.bytes as f64, |size| size * item.samples as f64)
     }
 
-    /// Takes the emulated link to a device for as long as the item's bytes need.
-    fn copy(&self, item: &Item, log: &mut Log) {
+    /// Copies a batch to a real GPU, or takes the emulated link to a device for as long as the item's bytes
+    /// need.
+    fn copy(&self, item: &Item, log: &mut Log) -> Result<(), WorkError> {
+        if let Some(lanes) = &self.lanes {
+            log.begin(Cause::Copy);
+            return Ok(lanes.copy(&self.over)?);
+        }
         let count = self.links.len().max(1) as u64;
-        let Some(link) = self.links.get((item.sequence % count) as usize) else { return };
+        let Some(link) = self.links.get((item.sequence % count) as usize) else { return Ok(()) };
         let bytes = self.decoded_bytes(item);
         let now = log.begin(Cause::Copy);
         let mut free_at = link.free_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -234,6 +247,7 @@ impl Hands {
         *free_at = done;
         drop(free_at);
         self.clock.sleep_until(done, &self.over);
+        Ok(())
     }
 
     /// Bytes that this worker has read, and how it kept to limits.

@@ -128,6 +128,7 @@ impl Probe for CacheProbe {
             threads: 1,
             waited,
             observed: observed.into(),
+            excluded: None,
         })
     }
 }

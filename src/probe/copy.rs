@@ -1,8 +1,8 @@
 //! How long copies from the host to a GPU take.
 
-use super::gpu::Board;
+use super::gpu::{Board, Copied, Copies, Precision, Task};
 use super::step::{DeviceName, process_core_seconds};
-use super::{Bytes, Cell, Context, List, Probe, ProbeError, Seconds, Trial};
+use super::{Bytes, Cell, Context, Count, List, ModelName, Probe, ProbeError, Seconds, Trial};
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -17,8 +17,22 @@ pub struct CopySettings {
     /// To which GPU: `cuda:0`.
     #[serde(default = "first")]
     pub device: DeviceName,
+    /// What is trained on another stream meanwhile, for further trials of each kind; nothing if not given.
+    pub beside: Option<BesideSettings>,
     /// Time for this probe.
     pub budget: Option<Seconds>,
+}
+
+/// What is trained while something is copied.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BesideSettings {
+    /// The network.
+    pub model: ModelName,
+    /// Samples of a step.
+    pub batch: Count,
+    /// How the GPU computes: `fp32`, `tf32`, `bf16`.
+    pub precision: Precision,
 }
 
 fn first() -> DeviceName {
@@ -61,8 +75,15 @@ impl Probe for CopyProbe {
         for memory in &self.settings.memory {
             let memory = if *memory == HostMemory::Pinned { "pinned" } else { "pageable" };
             for size in &self.settings.size {
-                let labels = [("memory", memory), ("device", device.as_str())];
-                cells.push(Cell::new(&labels, &[("size", size.0 as f64)]));
+                let (labels, size) =
+                    ([("memory", memory), ("device", device.as_str())], size.0 as f64);
+                cells.push(Cell::new(&labels, &[("size", size)]));
+                if let Some(beside) = &self.settings.beside {
+                    let labels =
+                        [labels[0], labels[1], ("beside", "step"), ("model", beside.model.name())];
+                    let settings = [("size", size), ("batch", beside.batch.0 as f64)];
+                    cells.push(Cell::new(&labels, &settings));
+                }
             }
         }
         cells
@@ -83,12 +104,56 @@ impl Probe for CopyProbe {
 
     fn trial(&mut self, cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeError> {
         let Some(board) = &self.board else { return Err(ProbeError::Time) };
+        let beside = self.settings.beside.as_ref().filter(|_| cell.label("beside") == "step");
+        let beside = beside.map(|of| of.task(context.seed));
         let (bytes, pinned) = (cell.count("size"), cell.label("memory") == "pinned");
-        let core = process_core_seconds();
-        let once = board.copy(bytes, pinned, 3)? / 3.0;
+        let copies = |times| Copies { bytes, pinned, times, beside };
+        let once = board.copy(Copies { beside: None, ..copies(3) })?.seconds / 3.0;
         let times = (context.length.as_secs_f64() / once).clamp(1.0, 1e6) as u64;
-        let seconds = board.copy(bytes, pinned, times)?;
+        let core = process_core_seconds();
+        let Copied { seconds, steps, step_alone } = board.copy(copies(times))?;
         let core_seconds = process_core_seconds() - core;
-        Ok(Trial { operations: times, seconds, core_seconds, threads: 1, ..Trial::default() })
+        let mut trial =
+            Trial { operations: times, seconds, core_seconds, threads: 1, ..Trial::default() };
+        if steps > 0 {
+            trial.observed.insert("steps_per_second".to_owned(), steps as f64 / seconds);
+            trial.observed.insert("steps_per_second_alone".to_owned(), 1.0 / step_alone);
+        }
+        Ok(trial)
+    }
+}
+
+impl BesideSettings {
+    /// One learner that is never done.
+    fn task(&self, seed: u64) -> Task<'_> {
+        let Self { model, batch, precision } = self;
+        let (model, batch, precision) = (model.name(), batch.0, *precision);
+        Task { model, batch, precision, learners: 1, graph: true, seed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_beside_steps_are_kinds_of_their_own() {
+        let text = "size = [\"4 KiB\", \"1 MiB\"]\nmemory = [\"pinned\", \"pageable\"]";
+        let plain = CopyProbe::new(&toml::from_str(text).unwrap()).cells();
+        assert_eq!(plain.len(), 4);
+        assert!(plain.iter().all(|cell| !cell.labels.contains_key("beside")));
+        let beside = format!(
+            "{text}\nbeside = {{ model = \"resnet50\", batch = 32, precision = \"bf16\" }}"
+        );
+        let probe = CopyProbe::new(&toml::from_str(&beside).unwrap());
+        let cells = probe.cells();
+        assert!(plain.iter().all(|cell| cells.contains(cell)) && cells.len() == 8);
+        let of = cells.iter().find(|cell| cell.label("beside") == "step").expect("one beside");
+        assert_eq!(
+            (of.label("model"), of.count("batch"), of.count("size")),
+            ("resnet50", 32, 4096)
+        );
+        let task = probe.settings.beside.as_ref().expect("settings").task(7);
+        assert_eq!((task.model, task.batch, task.precision), ("resnet50", 32, Precision::Bf16));
     }
 }

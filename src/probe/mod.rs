@@ -12,6 +12,7 @@
 
 mod cache;
 mod clock;
+mod collective;
 mod copy;
 pub mod cpu;
 mod decode;
@@ -34,7 +35,8 @@ mod workspace;
 
 pub use cache::{CacheProbe, CacheSettings};
 pub use clock::{ClockProbe, ClockSettings};
-pub use copy::{CopyProbe, CopySettings};
+pub use collective::{CollectiveProbe, CollectiveSettings};
+pub use copy::{BesideSettings, CopyProbe, CopySettings};
 pub use decode::{DecodeProbe, DecodeSettings};
 pub use error::ProbeError;
 pub use hand_off::{QueueProbe, QueueSettings};
@@ -104,6 +106,8 @@ pub struct Trial {
     pub waited: f64,
     /// Further observations, for the sample.
     pub observed: BTreeMap<String, f64>,
+    /// Why it must not be used, where the probe knows.
+    pub excluded: Option<String>,
 }
 
 /// What a probe may know of the run around it.

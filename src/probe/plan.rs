@@ -5,9 +5,9 @@ mod value;
 pub use value::{Bytes, Count, List, Seconds, Share};
 
 use super::{
-    CacheProbe, CacheSettings, ClockProbe, ClockSettings, CopyProbe, CopySettings, DecodeProbe,
-    DecodeSettings, HostProbe, HostSettings, Limits, Probe, ProbeError, QueueProbe, QueueSettings,
-    ReadProbe, ReadSettings, StepProbe, StepSettings,
+    CacheProbe, CacheSettings, ClockProbe, ClockSettings, CollectiveProbe, CollectiveSettings,
+    CopyProbe, CopySettings, DecodeProbe, DecodeSettings, HostProbe, HostSettings, Limits, Probe,
+    ProbeError, QueueProbe, QueueSettings, ReadProbe, ReadSettings, StepProbe, StepSettings,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -42,6 +42,8 @@ pub struct Plan {
     pub step: Option<StepSettings>,
     /// The probe `copy`.
     pub copy: Option<CopySettings>,
+    /// The probe `collective`.
+    pub collective: Option<CollectiveSettings>,
     /// The probe `cache`.
     pub cache: Option<CacheSettings>,
 }
@@ -163,6 +165,9 @@ impl Plan {
         }
         if let Some(settings) = &self.copy {
             probes.push(Box::new(CopyProbe::new(settings)));
+        }
+        if let Some(settings) = &self.collective {
+            probes.push(Box::new(CollectiveProbe::new(settings)));
         }
         if let Some(settings) = &self.cache {
             probes.push(Box::new(CacheProbe::new(settings)));

@@ -206,6 +206,7 @@ impl Probe for ReadProbe {
             threads: readers,
             waited: reads.waited,
             observed: reads.observed(),
+            excluded: None,
         })
     }
 }

@@ -203,7 +203,7 @@ impl Runner<'_> {
         } else if trial.operations == 0 || !trial.seconds.is_finite() {
             Some("no operation came to an end".to_owned())
         } else {
-            judged()
+            trial.excluded.clone().or_else(judged)
         };
         let mut observed = trial.observed;
         observed.insert("waited".to_owned(), trial.waited);

@@ -61,6 +61,13 @@ fn fp32() -> List<Precision> {
 #[serde(try_from = "String")]
 pub struct ModelName(String);
 
+impl ModelName {
+    /// It itself.
+    pub(super) fn name(&self) -> &str {
+        &self.0
+    }
+}
+
 impl TryFrom<String> for ModelName {
     type Error = cpu::UnknownModel;
 
@@ -210,6 +217,7 @@ fn trial_on_cores(cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeErro
         threads,
         waited: team.waited() * threads as f64,
         observed: [("jitter".to_owned(), steps.jitter()), ("loss".to_owned(), steps.loss)].into(),
+        excluded: None,
     })
 }
 

@@ -34,6 +34,9 @@ const STEP: &[Known] =
     &[must("fixed", "s"), must("per_sample", "s"), may("floor", "s"), may("jitter", "1")];
 const QUEUE: &[Known] = &[must("per_item", "core-s")];
 const CACHE: &[Known] = &[must("size", "B")];
+const COPY: &[Known] = &[must("latency", "s"), must("bandwidth", "B/s")];
+const LEARNERS: &[Known] = &[must("half_batch", "1")];
+const MEMORY: &[Known] = &[must("fixed", "B"), must("per_sample", "B")];
 const NOISE: &[Known] = &[must("run_to_run", "1")];
 
 /// The parameters of a kind of fit; none of cores, which are numbered.
@@ -44,6 +47,9 @@ pub(super) fn of(kind: &str) -> &'static [Known] {
         "step" => STEP,
         "queue" => QUEUE,
         "cache" => CACHE,
+        "copy" => COPY,
+        "learners" => LEARNERS,
+        "memory" => MEMORY,
         "noise" => NOISE,
         _ => &[],
     }

@@ -1,7 +1,7 @@
 //! Fits as the laws that they are of.
 
 use super::Fit;
-use crate::law::{DecodeLaw, ReadLaw, SizeRange, StepLaw, TransportLaw};
+use crate::law::{CopyLaw, DecodeLaw, OccupancyLaw, ReadLaw, SizeRange, StepLaw, TransportLaw};
 
 impl Fit {
     /// The fit as a law of steps.
@@ -26,6 +26,18 @@ impl Fit {
         };
         let ranges: Vec<SizeRange> = (1..).map_while(range).collect();
         TransportLaw::new(&ranges)
+    }
+
+    /// The fit as a law of learners that share a GPU.
+    #[must_use]
+    pub fn occupancy(&self) -> Option<OccupancyLaw> {
+        Some(OccupancyLaw::Saturating { half: self.value("half_batch")? })
+    }
+
+    /// The fit as a law of copies to or from a GPU.
+    #[must_use]
+    pub fn copy(&self) -> Option<CopyLaw> {
+        Some(CopyLaw { latency: self.value("latency")?, bandwidth: self.value("bandwidth")? })
     }
 
     /// The fit as a law of decoding.

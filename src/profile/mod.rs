@@ -40,6 +40,17 @@ pub struct Profile {
     /// Training steps by model and device: `lenet5`, `cpu-1`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub step: BTreeMap<String, BTreeMap<String, Fit>>,
+    /// Learners that share a GPU by model and device: the batch with which one alone keeps half of it busy,
+    /// `half_batch`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub learners: BTreeMap<String, BTreeMap<String, Fit>>,
+    /// Memory of a GPU that a learner takes by model and device: `fixed` and `per_sample` [B].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub memory: BTreeMap<String, BTreeMap<String, Fit>>,
+    /// Copies from the host to a GPU by that and by the host's memory: `cuda-0`, `pinned`, `pageable`,
+    /// `pinned-beside-step`; `latency` [s] and `bandwidth` [B/s].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub copy: BTreeMap<String, BTreeMap<String, Fit>>,
     /// Hand-off through a bounded queue: `per_item` [core-s].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Fit>,
@@ -135,10 +146,16 @@ impl Profile {
         let mut all: Vec<(Vec<String>, &Fit)> = Vec::new();
         all.extend(self.read.iter().map(|(name, fit)| (path(&["read", name]), fit)));
         all.extend(self.decode.iter().map(|(name, fit)| (path(&["decode", name]), fit)));
-        for (model, devices) in &self.step {
-            let of = |(device, fit): (&String, _)| (path(&["step", model, device.as_str()]), fit);
-            all.extend(devices.iter().map(of));
-        }
+        let mut deep = |kind: &str, fits| {
+            let fits: &BTreeMap<String, BTreeMap<String, Fit>> = fits;
+            for (outer, inner) in fits {
+                all.extend(inner.iter().map(|(name, fit)| (path(&[kind, outer, name]), fit)));
+            }
+        };
+        deep("step", &self.step);
+        deep("learners", &self.learners);
+        deep("memory", &self.memory);
+        deep("copy", &self.copy);
         all.extend(self.cache.iter().map(|(policy, fit)| (path(&["cache", policy]), fit)));
         for (transport, kinds) in &self.transport {
             let of = |(kind, fit): (&String, _)| (path(&["transport", transport, kind]), fit);

@@ -44,6 +44,7 @@ pub(super) fn scenario() -> Scenario {
         step: StepTime { fixed: 0.02, per_sample: 0.0, floor: 0.0, jitter: None },
         peak: None,
         device: Device::Accelerator,
+        gpu: None,
         launch: None,
         catalogue: None,
         footprints: vec![],

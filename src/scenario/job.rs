@@ -9,6 +9,7 @@ mod decoded;
 mod device_memory;
 mod efficiency;
 mod goal;
+mod gpu;
 mod gradients;
 mod interval;
 mod launch;
@@ -39,6 +40,7 @@ pub use convert::Convert;
 pub use cpu::{CpuUse, InnerThreads};
 pub use decoded::DecodedCache;
 pub use goal::{ENDLESS, Goal};
+pub use gpu::RealGpu;
 pub use launch::Launch;
 pub use learners::{Learners, Tuning};
 pub use occupancy::Kernels;
@@ -107,6 +109,8 @@ pub struct Job {
     pub peak: Option<Precision>,
     /// What the steps run on.
     pub device: Device,
+    /// The GPU that a live run trains on, if its accelerators are not emulated.
+    pub gpu: Option<RealGpu>,
     /// What the trainers need of the cores beside that, if anything.
     pub launch: Option<Launch>,
     /// The model that the live world trains; without one it waits for as long as a step takes.
@@ -176,11 +180,16 @@ pub enum Catalogue {
     ResnetSmall,
     /// A small transformer.
     TransformerSmall,
+    /// ResNet-50.
+    Resnet50,
+    /// The smallest GPT-2, over bytes.
+    GptSmall,
 }
 
 impl Catalogue {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Lenet5, Self::ResnetSmall, Self::TransformerSmall];
+    pub const ALL: [Self; 5] =
+        [Self::Lenet5, Self::ResnetSmall, Self::TransformerSmall, Self::Resnet50, Self::GptSmall];
 
     /// Name, in scenarios and profiles.
     #[must_use]
@@ -189,6 +198,8 @@ impl Catalogue {
             Self::Lenet5 => "lenet5",
             Self::ResnetSmall => "resnet-small",
             Self::TransformerSmall => "transformer-small",
+            Self::Resnet50 => "resnet50",
+            Self::GptSmall => "gpt-small",
         }
     }
 }

@@ -73,7 +73,7 @@ impl Likeness {
     #[must_use]
     pub fn of(bound: Bound, scenario: &Scenario) -> Likeness {
         let paced = |job: &Job| scenario.storage[job.storage].written.any();
-        let emulated = |job: &Job| job.device == Device::Accelerator;
+        let emulated = |job: &Job| job.device == Device::Accelerator && job.gpu.is_none();
         let timed = scenario.jobs.iter().all(|job| match bound {
             Bound::Storage => paced(job),
             Bound::Cores => !decodes(job),

@@ -7,7 +7,18 @@ use crate::probe::network::{Feed, Network, Operator, Update};
 
 /// The calls of a step over a batch of `samples`.
 pub(super) fn compile(network: &Network, samples: usize, precision: Precision) -> Program {
-    let mut compiler = Compiler::new(&network.operators, samples, precision);
+    compile_in(&mut Memory::default(), network, samples, precision)
+}
+
+/// The same in a block of memory that others have places in.
+pub(super) fn compile_in(
+    memory: &mut Memory,
+    network: &Network,
+    samples: usize,
+    precision: Precision,
+) -> Program {
+    let mut compiler =
+        Compiler::new(&network.operators, samples, precision, std::mem::take(memory));
     let (values, targets) = network.feed.sizes();
     let rows = samples * targets;
     let input = compiler.memory.take(4 * samples * values);
@@ -26,9 +37,10 @@ pub(super) fn compile(network: &Network, samples: usize, precision: Precision) -
     let state = compiler.update(network.update);
     let update = std::mem::take(&mut compiler.calls);
     compiler.settle();
+    *memory = std::mem::take(&mut compiler.memory);
     Program {
         precision,
-        bytes: compiler.memory.bytes(),
+        bytes: memory.bytes(),
         feed,
         forward,
         backward,
@@ -100,7 +112,12 @@ fn lengths(operator: &Operator) -> Vec<usize> {
 }
 
 impl Compiler {
-    pub(super) fn new(operators: &[Operator], samples: usize, precision: Precision) -> Compiler {
+    pub(super) fn new(
+        operators: &[Operator],
+        samples: usize,
+        precision: Precision,
+        mut memory: Memory,
+    ) -> Compiler {
         /// Each block begins where vectors may, also with 2 bytes a number.
         const ALIGN: usize = 128;
         let mut end = 0;
@@ -110,7 +127,6 @@ impl Compiler {
             Block { at, len }
         };
         let blocks = operators.iter().flat_map(lengths).map(&mut block).collect();
-        let mut memory = Memory::default();
         let (parameters, gradients) = (memory.take(4 * end), memory.take(4 * end));
         let low = if precision == Precision::Bf16 { memory.take(2 * end) } else { parameters };
         let (calls, taken) = (Vec::new(), 0);

@@ -1,7 +1,7 @@
 //! The kernels' source, `calibrate/kernels`.
 
 /// Files, in the order in which they name each other.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("common.cu", include_str!("../../../calibrate/kernels/common.cu")),
     ("pointwise.cu", include_str!("../../../calibrate/kernels/pointwise.cu")),
     ("pool.cu", include_str!("../../../calibrate/kernels/pool.cu")),
@@ -9,6 +9,7 @@ const FILES: [(&str, &str); 8] = [
     ("norm.cu", include_str!("../../../calibrate/kernels/norm.cu")),
     ("attention.cu", include_str!("../../../calibrate/kernels/attention.cu")),
     ("loss.cu", include_str!("../../../calibrate/kernels/loss.cu")),
+    ("feed.cu", include_str!("../../../calibrate/kernels/feed.cu")),
     ("update.cu", include_str!("../../../calibrate/kernels/update.cu")),
 ];
 

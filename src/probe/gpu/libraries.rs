@@ -29,6 +29,10 @@ pub const LIBRARIES: [Library; 5] = [
     Library { name: "cuDNN", file: "libcudnn.so.9", package: "nvidia-cudnn-cu13" },
 ];
 
+/// What collectives among GPUs need besides.
+pub const NCCL: Library =
+    Library { name: "NCCL", file: "libnccl.so.2", package: "nvidia-nccl-cu13" };
+
 /// Folders of libraries, in order, separated by colons.
 pub const VARIABLE: &str = "FOREBAY_CUDA_LIBS";
 

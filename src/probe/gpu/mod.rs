@@ -14,8 +14,13 @@ mod batch;
 #[cfg(feature = "cuda")]
 mod call;
 mod compile;
+mod crew;
 mod forward;
 mod kernels;
+#[cfg(feature = "cuda")]
+mod lanes;
+#[cfg(feature = "cuda")]
+mod learner;
 pub mod libraries;
 mod numerics;
 mod piece;
@@ -29,11 +34,23 @@ mod trainer;
 mod whole;
 
 #[cfg(not(feature = "cuda"))]
-pub(super) use absent::Board;
+pub(super) use absent::{Board, Ranks};
+#[cfg(not(feature = "cuda"))]
+pub use absent::{Lanes, Learner, Learners};
+#[cfg(feature = "cuda")]
+pub(super) use call::Ranks;
+#[cfg(feature = "cuda")]
+pub use lanes::Lanes;
+#[cfg(feature = "cuda")]
+pub use learner::{Learner, Learners};
 pub use numerics::{Difference, relative_error};
 pub use program::Precision;
+pub(super) use survey::Beat;
+pub use survey::ready;
 pub use survey::{Card, Found, Survey};
-pub(super) use task::{Steps, Task};
+pub(super) use survey::{count, nccl};
+pub(super) use task::{Copied, Copies, Steps, Task};
+pub use task::{Exchange, Training};
 #[cfg(feature = "cuda")]
 pub(super) use trainer::Board;
 

@@ -2,7 +2,7 @@
 
 use super::backward::Wanted;
 use super::compile::Compiler;
-use super::program::{Block, Call, Precision, Slot};
+use super::program::{Block, Call, Memory, Precision, Slot};
 use crate::probe::network::Operator;
 
 /// Forward and backward of operators, with places for what goes in and comes out.
@@ -27,7 +27,7 @@ pub(super) struct Piece {
 
 /// The calls of operators for a batch of `samples`.
 pub(super) fn piece(operators: &[Operator], samples: usize, precision: Precision) -> Piece {
-    let mut compiler = Compiler::new(operators, samples, precision);
+    let mut compiler = Compiler::new(operators, samples, precision, Memory::default());
     let values = samples * operators.first().map_or(0, Operator::inputs);
     let results = samples * operators.last().map_or(0, Operator::outputs);
     let [input, given] = [values, results].map(|n| compiler.memory.take(4 * n));

@@ -278,6 +278,11 @@ impl Memory {
         self.free.push(slot);
     }
 
+    /// From now on nothing takes a place that was used before: what works beside the others needs its own.
+    pub(super) fn part(&mut self) {
+        self.free.clear();
+    }
+
     /// Bytes of the whole block [B].
     pub(super) fn bytes(&self) -> usize {
         self.end

@@ -12,6 +12,8 @@ pub struct Survey {
     pub gpus: Vec<Card>,
     /// Libraries, in the order in which they are opened.
     pub libraries: Vec<Found>,
+    /// The version of what collectives need besides, or what is missing.
+    pub nccl: Result<String, String>,
     /// Folders in which they were looked for, before the system's loader was asked.
     pub folders: Vec<PathBuf>,
 }
@@ -35,6 +37,30 @@ pub struct Card {
     pub throttled: Vec<String>,
 }
 
+/// A GPU's clock at one instant.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(in crate::probe) struct Beat {
+    /// [Hz].
+    pub(in crate::probe) clock: f64,
+    /// The highest that it can have [Hz].
+    pub(in crate::probe) most: f64,
+    /// What holds it down.
+    pub(in crate::probe) held: Vec<String>,
+}
+
+impl Beat {
+    /// Why what was timed between two looks must not be used: something other than the power limit, which is
+    /// always there, held the clock down.
+    pub(in crate::probe) fn disturbed(&self, before: &Beat) -> Option<String> {
+        let usual = |why: &&String| *why != POWER_LIMIT;
+        let why = self.held.iter().chain(&before.held).find(usual)?;
+        Some(format!("the GPU's clock was held down: {why}"))
+    }
+}
+
+/// What holds clocks down wherever a GPU has much to do.
+const POWER_LIMIT: &str = "power limit";
+
 /// A library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
@@ -57,6 +83,7 @@ impl Survey {
             driver: driver().map(|(version, _)| version),
             gpus: boards(),
             libraries: libraries(&folders),
+            nccl: nccl(),
             folders,
         }
     }
@@ -78,7 +105,7 @@ impl Survey {
 /// # Errors
 /// What is missing first.
 #[cfg(feature = "cuda")]
-pub(super) fn ready(number: usize) -> Result<(), String> {
+pub fn ready(number: usize) -> Result<(), String> {
     let (_, count) = driver()?;
     if number >= count {
         let last = count - 1;
@@ -86,6 +113,41 @@ pub(super) fn ready(number: usize) -> Result<(), String> {
     }
     let folders = libraries::folders();
     libraries::LIBRARIES.iter().try_for_each(|&of| super::call::load(of, &folders).map(|_| ()))
+}
+
+/// Whether steps can be trained on the GPU of a number.
+///
+/// # Errors
+/// This program cannot use any.
+#[cfg(not(feature = "cuda"))]
+pub fn ready(_: usize) -> Result<(), String> {
+    Err(super::ABSENT.to_owned())
+}
+
+/// Number of GPUs that the driver counts.
+///
+/// # Errors
+/// There is none.
+pub(in crate::probe) fn count() -> Result<usize, String> {
+    driver().map(|(_, count)| count)
+}
+
+/// NCCL's version.
+///
+/// # Errors
+/// It is missing.
+#[cfg(feature = "cuda")]
+pub(in crate::probe) fn nccl() -> Result<String, String> {
+    super::call::nccl()
+}
+
+/// NCCL's version.
+///
+/// # Errors
+/// This program cannot use it.
+#[cfg(not(feature = "cuda"))]
+pub(in crate::probe) fn nccl() -> Result<String, String> {
+    Err(super::ABSENT.to_owned())
 }
 
 /// Version and number of GPUs.
@@ -143,13 +205,42 @@ fn boards() -> Vec<Card> {
     Vec::new()
 }
 
+/// Looks at a GPU's clock now and then, while something is timed on it.
+#[cfg(feature = "cuda")]
+#[derive(Debug)]
+pub(super) struct Pulse {
+    nvml: Option<nvml_wrapper::Nvml>,
+    number: u32,
+}
+
+#[cfg(feature = "cuda")]
+impl Pulse {
+    /// Of the GPU of a number; sees nothing without NVML.
+    pub(super) fn new(number: usize) -> Pulse {
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        Pulse { nvml: nvml_wrapper::Nvml::init().ok(), number }
+    }
+
+    /// The clock of its multiprocessors [Hz], the highest that it can have [Hz], and what holds it down.
+    pub(super) fn look(&self) -> Option<Beat> {
+        use nvml_wrapper::enum_wrappers::device::Clock;
+        let of = self.nvml.as_ref()?.device_by_index(self.number).ok()?;
+        let hertz = |megahertz: u32| f64::from(megahertz) * 1e6;
+        Some(Beat {
+            clock: hertz(of.clock_info(Clock::SM).ok()?),
+            most: hertz(of.max_clock_info(Clock::SM).ok()?),
+            held: of.current_throttle_reasons().map(reasons).unwrap_or_default(),
+        })
+    }
+}
+
 /// What holds clocks down, in words; being idle is no reason.
 #[cfg(feature = "cuda")]
 fn reasons(of: nvml_wrapper::bitmasks::device::ThrottleReasons) -> Vec<String> {
     use nvml_wrapper::bitmasks::device::ThrottleReasons as Reason;
     let words = [
         (Reason::APPLICATIONS_CLOCKS_SETTING, "clocks set by an administrator"),
-        (Reason::SW_POWER_CAP, "power limit"),
+        (Reason::SW_POWER_CAP, POWER_LIMIT),
         (Reason::HW_SLOWDOWN, "slowdown by the hardware"),
         (Reason::SYNC_BOOST, "clocks tied to other GPUs"),
         (Reason::SW_THERMAL_SLOWDOWN, "temperature"),
@@ -171,11 +262,26 @@ mod tests {
             driver: Err("no driver".into()),
             gpus: Vec::new(),
             libraries: vec![found(Err("no a".into())), found(Ok(None))],
+            nccl: Err(String::new()),
             folders: Vec::new(),
         };
         assert_eq!(survey.ready(), Err("no driver\nno a".into()));
         let fine = Survey { driver: Ok("13.0".into()), libraries: vec![found(Ok(None))], ..survey };
         assert_eq!(fine.ready(), Ok(()));
+    }
+
+    #[test]
+    fn clocks_that_are_held_down_spoil_trials() {
+        let beat = |held: &[&str]| Beat {
+            held: held.iter().map(|why| (*why).to_owned()).collect(),
+            ..Beat::default()
+        };
+        let (fine, hot) = (beat(&[POWER_LIMIT]), beat(&["temperature"]));
+        assert_eq!(fine.disturbed(&beat(&[])), None);
+        for (before, after) in [(&fine, &hot), (&hot, &fine)] {
+            let why = after.disturbed(before).expect("a reason");
+            assert!(why.contains("held down: temperature"), "{why}");
+        }
     }
 
     /// On any machine, with or without a driver.

@@ -1,6 +1,8 @@
 //! Steps carried out without a GPU: `tests/cuda/emulator.cpp` runs the kernels' own source.
 
-use super::numerics::{self, Device};
+use super::batch::{Batch, place_parameters};
+use super::crew::{Crew, Wanted};
+use super::numerics::{self, Device, numbers_of};
 use super::program::{Call, Convolution, Launch, Matrix, Product, Slot, Way, Word};
 use super::*;
 use crate::probe::{ProbeError, network};
@@ -127,6 +129,8 @@ impl Device for Emulated {
 fn what_cores_compute_kernels_compute() {
     let Some(emulator) = Emulator::build() else { return };
     averaging(&emulator);
+    agreement(&emulator);
+    arrivals(&emulator);
     operators(&emulator);
     networks(&emulator);
     steps(&emulator);
@@ -210,5 +214,180 @@ fn averaging(emulator: &Emulator) {
         (correction, [0.0; 3]),
     ] {
         assert_eq!(device.read(slot, 12).expect("memory"), numbers(expected));
+    }
+}
+
+/// Crews of learners without an emulator: nobody has a place that another one has, and agreeing needs no more
+/// than three models.
+#[test]
+fn learners_have_places_of_their_own() {
+    let network = network::model("lenet5").expect("a model");
+    let crew = |learners, precision| {
+        let wanted = Wanted { batches: &[8, 3], precision, learners, arrivals: (3, 1000) };
+        Crew::new(&network, wanted)
+    };
+    for precision in Precision::ALL {
+        let (one, three) = (crew(1, precision), crew(3, precision));
+        assert!(one.agree(0.5, 0.0).is_empty() && one.gather().is_empty());
+        let mut taken: Vec<(usize, usize, usize)> = Vec::new();
+        for (owner, program) in three.learners.iter().flatten().enumerate() {
+            let all = [&program.feed, &program.forward, &program.backward, &program.update];
+            for call in all.into_iter().flatten().chain(&program.settle) {
+                let ends = |slot: Slot| (slot.offset(), slot.offset() + slot.bytes(), owner);
+                taken.extend(slots(call).into_iter().map(ends));
+            }
+        }
+        taken.extend(
+            three
+                .arrivals
+                .iter()
+                .zip(100..)
+                .map(|(slot, owner)| (slot.offset(), slot.offset() + slot.bytes(), owner)),
+        );
+        taken.sort_unstable();
+        let mut reached = (0, usize::MAX);
+        for (start, end, owner) in taken {
+            assert!(start >= reached.0 || owner == reached.1, "{owner} and {}", reached.1);
+            assert!(end <= three.bytes);
+            if end > reached.0 {
+                reached = (end, owner);
+            }
+        }
+        let model = three.learners[0][0].parameters.bytes();
+        let arrivals = 3 * 1024;
+        assert_eq!(three.bytes - arrivals, 3 * (one.bytes - arrivals) + 3 * model);
+    }
+}
+
+/// Places that a call is given.
+fn slots(call: &Call) -> Vec<Slot> {
+    match call {
+        Call::Launch(launch) => {
+            let at = |word: &Word| if let Word::At(slot) = word { Some(*slot) } else { None };
+            launch.words.iter().filter_map(at).collect()
+        }
+        Call::Product(of) => vec![of.a.slot, of.b.slot, of.c.slot],
+        Call::Convolution(of) => vec![of.x, of.w, of.y],
+    }
+}
+
+/// System: three learners with batches of their own that agree after every second step, by shares of a third
+/// and keeping 0.9 of the last move. Expectation: what the same averaging makes of the same replicas in 8
+/// bytes on cores; and without keeping, the mean of the replicas.
+fn agreement(emulator: &Emulator) {
+    let network = network::model("lenet5").expect("a model");
+    let (share, keep) = (1.0 / 3.0, 0.9);
+    for precision in [Precision::Fp32, Precision::Bf16] {
+        let wanted = Wanted { batches: &[4], precision, learners: 3, arrivals: (0, 0) };
+        let crew = Crew::new(&network, wanted);
+        let mut device = emulator.open(crew.bytes, precision);
+        for (seed, learner) in crew.learners.iter().enumerate() {
+            let batch = Batch::invent(&network, 4, seed as u64);
+            let first = Batch::invent(&network, 4, 0);
+            let program = &learner[0];
+            // Between blocks of parameters is nothing, which must stay nothing.
+            for slot in program.state.iter().chain([&program.parameters, &program.gradients]) {
+                device.write(*slot, &vec![0; slot.bytes()]).expect("memory");
+            }
+            batch.copy(&mut device, program).expect("memory");
+            let blocks = &program.blocks;
+            place_parameters(&mut device, program.parameters, blocks, &first.parameters)
+                .expect("memory");
+            for calls in [&program.feed, &program.settle] {
+                device.run(calls).expect("a run");
+            }
+        }
+        device.run(&crew.gather()).expect("a run");
+        let model = |device: &mut Emulated, slot: Slot| {
+            numbers_of(device, slot, slot.bytes() / 4, Precision::Fp32).expect("numbers")
+        };
+        let centre = crew.centre().expect("several learners");
+        let mut last = model(&mut device, centre.model);
+        for round in 0..3 {
+            for learner in crew.learners.iter().chain(&crew.learners) {
+                let step: Vec<Call> = learner[0].step().cloned().collect();
+                device.run(&step).expect("a run");
+            }
+            let keep = if round == 2 { 0.0 } else { keep };
+            let before: Vec<Vec<f64>> =
+                crew.learners.iter().map(|of| model(&mut device, of[0].parameters)).collect();
+            let now = model(&mut device, centre.model);
+            device.run(&crew.agree(share, keep)).expect("a run");
+            let (replicas, moved) = agree(&before, &now, &last, f64::from(share), f64::from(keep));
+            for (learner, expected) in crew.learners.iter().zip(&replicas) {
+                let found = model(&mut device, learner[0].parameters);
+                assert!(relative_error(&found, expected) < 1e-6);
+            }
+            let found = model(&mut device, centre.model);
+            assert!(relative_error(&found, &moved) < 1e-6, "round {round}");
+            if keep == 0.0 {
+                let mean = |i: usize| before.iter().map(|of| of[i]).sum::<f64>() / 3.0;
+                let means: Vec<f64> = (0..now.len()).map(mean).collect();
+                assert!(relative_error(&found, &means) < 1e-6);
+            }
+            last = now;
+        }
+        let apart = |device: &mut Emulated, a: usize, b: usize| {
+            let of =
+                |device: &mut Emulated, i: usize| model(device, crew.learners[i][0].parameters);
+            relative_error(&of(device, a), &of(device, b))
+        };
+        assert!(apart(&mut device, 0, 1) > 1e-4, "learners with batches of their own differ");
+    }
+}
+
+/// Synchronous model averaging on cores: replicas and the central model afterwards.
+fn agree(
+    replicas: &[Vec<f64>],
+    central: &[f64],
+    last: &[f64],
+    share: f64,
+    keep: f64,
+) -> (Vec<Vec<f64>>, Vec<f64>) {
+    let correction = |replica: &[f64], i: usize| share * (replica[i] - central[i]);
+    let drawn = |replica: &Vec<f64>| {
+        (0..central.len()).map(|i| replica[i] - correction(replica, i)).collect()
+    };
+    let moved = |i: usize| {
+        let sum: f64 = replicas.iter().map(|replica| correction(replica, i)).sum();
+        central[i] + sum + keep * (central[i] - last[i])
+    };
+    (replicas.iter().map(drawn).collect(), (0..central.len()).map(moved).collect())
+}
+
+/// System: batches of more, as many and fewer bytes than networks take values. Expectation: evenly spaced ones,
+/// as values from -1 to 1 or as tokens.
+fn arrivals(emulator: &Emulator) {
+    for (name, precision) in [
+        ("lenet5", Precision::Fp32),
+        ("lenet5", Precision::Bf16),
+        ("transformer-small", Precision::Fp32),
+    ] {
+        let network = network::model(name).expect("a model");
+        let n = 2 * network.feed.sizes().0;
+        for count in [n / 3, n, 5 * n] {
+            let wanted = Wanted { batches: &[2], precision, learners: 1, arrivals: (2, count) };
+            let crew = Crew::new(&network, wanted);
+            let mut device = emulator.open(crew.bytes, precision);
+            let bytes: Vec<u8> = (0..count).map(|i| (i * 31 % 251) as u8).collect();
+            device.write(crew.arrivals[1], &bytes).expect("memory");
+            let program = &crew.learners[0][0];
+            device.run(&crew.feed(program, crew.arrivals[1], count)).expect("a run");
+            let whole = program.input.bytes() / 4;
+            let found = device.read(program.input, 4 * n).expect("memory");
+            for (i, four) in found.chunks_exact(4).enumerate() {
+                let byte = bytes[i * count / whole];
+                let four = [four[0], four[1], four[2], four[3]];
+                match network.feed {
+                    network::Feed::Image { .. } => {
+                        let wanted = f32::from(byte) / 127.5 - 1.0;
+                        assert!((f32::from_le_bytes(four) - wanted).abs() < 1e-6, "{name} {i}");
+                    }
+                    network::Feed::Tokens { kinds, .. } => {
+                        assert_eq!(i32::from_le_bytes(four), i32::from(byte) % kinds as i32);
+                    }
+                }
+            }
+        }
     }
 }

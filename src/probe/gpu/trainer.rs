@@ -1,25 +1,30 @@
 //! Networks in training on a GPU.
 
 use super::batch::{Batch, place_parameters};
-use super::call::{Cuda, Gpu, Stopwatch};
+use super::call::{Cuda, Gpu, Line, Recording, Stopwatch};
 use super::compile::compile;
 use super::numerics::{self, Device, Difference, numbers_of};
 use super::program::{Call, Program};
-use super::{Precision, Steps, Task, survey, whole};
+use super::survey::Pulse;
+use super::{Copied, Copies, Precision, Steps, Task, survey, whole};
 use crate::probe::{ProbeError, network};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
 /// A GPU that can be trained on.
 #[derive(Debug)]
 pub(in crate::probe) struct Board {
     gpu: Gpu,
+    pulse: Pulse,
 }
 
 impl Board {
     /// Opens the GPU of a number.
     pub(in crate::probe) fn open(number: usize) -> Result<Board, ProbeError> {
         survey::ready(number).map_err(ProbeError::Machine)?;
-        Ok(Board { gpu: Gpu::open(number)? })
+        Ok(Board { gpu: Gpu::open(number)?, pulse: Pulse::new(number) })
     }
 
     /// Memory that is free [B].
@@ -46,50 +51,79 @@ impl Board {
 
     /// Steps for about `length` seconds, three at least.
     pub(in crate::probe) fn train(&self, task: Task<'_>, length: f64) -> Result<Steps, ProbeError> {
-        let unknown = || ProbeError::Machine(format!("no model is called `{}`", task.model));
-        let network = network::model(task.model).ok_or_else(unknown)?;
-        let mut learners = (0..task.learners as u64)
-            .map(|i| Learner::new(&self.gpu, &network, task, task.seed.wrapping_add(i)))
-            .collect::<Result<Vec<_>, _>>()?;
+        let before = self.free()?;
+        let mut learners = self.learners(task)?;
         let each = warm_up(&mut learners, task.graph)?;
+        let memory_taken = before.saturating_sub(self.free()?);
         let rounds = (length / each).clamp(3.0, 10_000.0) as u64;
         let mut watch = Stopwatch::default();
+        let beat = self.pulse.look();
         let start = Instant::now();
         for _ in 0..rounds {
-            watch.mark(&learners[0].cuda)?;
+            watch.mark(learners[0].cuda.line())?;
             learners.iter_mut().try_for_each(Learner::step)?;
         }
-        watch.mark(&learners[0].cuda)?;
+        watch.mark(learners[0].cuda.line())?;
         learners.iter().try_for_each(|learner| learner.cuda.wait())?;
         let seconds = start.elapsed().as_secs_f64();
+        let beats = beat.zip(self.pulse.look());
         let (laps, loss) = (watch.laps()?, learners[0].loss()?);
-        Ok(Steps { rounds, seconds, laps, loss, memory: learners[0].program.bytes })
+        let memory = learners[0].program.bytes;
+        Ok(Steps { rounds, seconds, laps, loss, memory, memory_taken, beats })
     }
 
-    /// Copies `bytes` from the host to the GPU `times` times; wall time [s].
-    pub(in crate::probe) fn copy(
-        &self,
-        bytes: usize,
-        pinned: bool,
-        times: u64,
-    ) -> Result<f64, ProbeError> {
+    /// The networks of a task, each on a stream and with memory of its own.
+    fn learners(&self, task: Task<'_>) -> Result<Vec<Learner>, ProbeError> {
+        let unknown = || ProbeError::Machine(format!("no model is called `{}`", task.model));
+        let network = network::model(task.model).ok_or_else(unknown)?;
+        (0..task.learners as u64)
+            .map(|i| Learner::new(&self.gpu, &network, task, task.seed.wrapping_add(i)))
+            .collect()
+    }
+
+    /// Copies from the host to the GPU, alone or beside steps.
+    pub(in crate::probe) fn copy(&self, of: Copies<'_>) -> Result<Copied, ProbeError> {
+        let Some(task) = of.beside else {
+            return Ok(Copied { seconds: self.copies(of)?, ..Copied::default() });
+        };
+        let mut learners = self.learners(Task { learners: 1, ..task })?;
+        let step_alone = warm_up(&mut learners, task.graph)?;
+        let mut learner = learners.remove(0);
+        let over = AtomicBool::new(false);
+        thread::scope(|threads| {
+            let (over, learner) = (&over, &mut learner);
+            let steps = threads.spawn(move || learner.keep_busy(over));
+            let seconds = self.copies(of);
+            over.store(true, Ordering::Relaxed);
+            let lost = |_| ProbeError::Machine("the thread that trains has failed".to_owned());
+            Ok(Copied { seconds: seconds?, steps: steps.join().map_err(lost)??, step_alone })
+        })
+    }
+
+    /// Wall time of copies [s].
+    fn copies(&self, of: Copies<'_>) -> Result<f64, ProbeError> {
+        let Copies { bytes, pinned, times, .. } = of;
         let mut memory = super::program::Memory::default();
         let slot = memory.take(bytes);
-        let mut cuda = Cuda::new(&self.gpu, memory.bytes(), Precision::Fp32)?;
-        let mut fixed = self.gpu.pinned(if pinned { bytes } else { 1 })?;
-        let words = |error| ProbeError::Machine(format!("cannot fill pinned memory: {error:?}"));
-        fixed.as_mut_slice().map_err(words)?.fill(1);
-        let plain = vec![1_u8; if pinned { 0 } else { bytes }];
+        let line = Line::new(&self.gpu, memory.bytes())?;
+        let plain = vec![1_u8; bytes];
+        let fixed = if pinned { bytes } else { 1 };
+        let mut memory_of_gpu = self.gpu.pinned(fixed)?;
+        memory_of_gpu.fill(&plain[..fixed])?;
         let mut start = Instant::now();
         // Once before the clock counts.
         for turn in 0..=times {
             if turn == 1 {
-                cuda.wait()?;
+                line.wait()?;
                 start = Instant::now();
             }
-            if pinned { cuda.copy_pinned(slot, &fixed)? } else { cuda.write(slot, &plain)? }
+            if pinned {
+                line.copy_pinned(slot, &memory_of_gpu, bytes)?;
+            } else {
+                line.write(slot, &plain)?;
+            }
         }
-        cuda.wait()?;
+        line.wait()?;
         Ok(start.elapsed().as_secs_f64())
     }
 }
@@ -115,6 +149,7 @@ struct Learner {
     cuda: Cuda,
     program: Program,
     calls: Vec<Call>,
+    recording: Option<Recording>,
 }
 
 impl Learner {
@@ -132,17 +167,36 @@ impl Learner {
         cuda.run(&program.feed)?;
         cuda.run(&program.settle)?;
         let calls = program.step().cloned().collect();
-        Ok(Learner { cuda, program, calls })
+        Ok(Learner { cuda, program, calls, recording: None })
     }
 
     /// Records a step, to be repeated as a whole.
     fn record(&mut self) -> Result<(), ProbeError> {
-        self.cuda.record(&self.calls)
+        self.recording = Some(self.cuda.record(&self.calls)?);
+        Ok(())
     }
 
     /// Begins a step; whoever wants its end waits.
     fn step(&mut self) -> Result<(), ProbeError> {
-        if self.cuda.replay()? { Ok(()) } else { self.cuda.run(&self.calls) }
+        match &self.recording {
+            Some(recording) => self.cuda.replay(recording),
+            None => self.cuda.run(&self.calls),
+        }
+    }
+
+    /// Steps until `over` is raised, never more than two ahead; how many.
+    fn keep_busy(&mut self, over: &AtomicBool) -> Result<u64, ProbeError> {
+        let (mut steps, mut marks) = (0, VecDeque::new());
+        while !over.load(Ordering::Relaxed) {
+            self.step()?;
+            steps += 1;
+            marks.push_back(self.cuda.mark()?);
+            if let Some(mark) = marks.pop_front_if(|_| steps > 2) {
+                mark.wait()?;
+            }
+        }
+        self.cuda.wait()?;
+        Ok(steps)
     }
 
     fn loss(&mut self) -> Result<f64, ProbeError> {

@@ -1,9 +1,10 @@
 //! Devices on which steps are timed, and how GPUs are.
 
 use super::{Steps, process_core_seconds};
-use crate::probe::gpu::{Board, Precision, Task};
+use crate::probe::gpu::{Beat, Board, Precision, Task};
 use crate::probe::{Cell, Context, ProbeError, Trial};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Where to train.
@@ -116,20 +117,36 @@ pub(super) fn trial(
     let core = process_core_seconds();
     let ran = board.train(task(cell, context.seed), context.length.as_secs_f64())?;
     let on_gpu = Steps { seconds: ran.laps.clone(), ..Steps::default() };
+    let mut observed: BTreeMap<String, f64> = [
+        ("jitter".to_owned(), on_gpu.jitter()),
+        ("loss".to_owned(), ran.loss),
+        ("device_seconds".to_owned(), ran.laps.iter().sum()),
+        ("memory".to_owned(), ran.memory as f64),
+        ("memory_taken".to_owned(), ran.memory_taken as f64),
+    ]
+    .into();
+    observed.extend(clocks(&ran.beats));
+    let excluded = ran.beats.as_ref().and_then(|(before, after)| after.disturbed(before));
     Ok(Trial {
         operations: ran.rounds,
         seconds: ran.seconds,
         core_seconds: process_core_seconds() - core,
         threads: 1,
         waited: 0.0,
-        observed: [
-            ("jitter".to_owned(), on_gpu.jitter()),
-            ("loss".to_owned(), ran.loss),
-            ("device_seconds".to_owned(), ran.laps.iter().sum()),
-            ("memory".to_owned(), ran.memory as f64),
-        ]
-        .into(),
+        observed,
+        excluded,
     })
+}
+
+/// The clock before and after, and the highest that the GPU can have [Hz].
+fn clocks(beats: &Option<(Beat, Beat)>) -> Vec<(String, f64)> {
+    let Some((before, after)) = beats else { return Vec::new() };
+    let named = |name: &str, hertz| (name.to_owned(), hertz);
+    vec![
+        named("clock_before", before.clock),
+        named("clock_after", after.clock),
+        named("clock_most", after.most),
+    ]
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What must hold between a job and the machine that it runs on, and what to know about that.
 
-use super::model::step_fit;
+use super::model::{on, step_fit};
 use super::rules::Rules;
 use super::{Device, Job};
 use crate::scenario::document::NodeId;
@@ -64,9 +64,10 @@ impl Rules<'_> {
     /// What is beyond the profile's measurements, and what has no effect.
     pub(super) fn remark(&self, job: &Job, measured_step: bool) {
         if let (true, Some(model)) = (measured_step, job.catalogue)
-            && let Some(fit) = step_fit(self.check, model, job.device)
+            && let device = on(job.device, job.gpu)
+            && let Some(fit) = step_fit(self.check, model, &device)
         {
-            let part = format!("step.{}.{}", model.name(), job.device.name());
+            let part = format!("step.{}.{device}", model.name());
             let setting = format!("job.{}.batch", job.name);
             self.check.in_range(&part, fit, "batch", &setting, job.batch as f64);
         }

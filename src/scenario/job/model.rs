@@ -1,8 +1,9 @@
 //! How `[job.model]` is written.
 
 use super::device_memory::MemorySettings;
+use super::gpu::GpuSettings;
 use super::occupancy::OccupancySettings;
-use super::{Catalogue, Device, Launch, StepTime, launch};
+use super::{Catalogue, Device, Launch, RealGpu, StepTime, launch};
 use crate::catalogue::{self, Gpu, Precision};
 use crate::device_memory::Optimizer;
 use crate::law::StepLaw;
@@ -52,8 +53,8 @@ pub(in crate::scenario) struct ModelSettings {
     /// The model, of those that can be trained here, or that are known layer by layer (default: none, and
     /// its step takes the time that is written).
     catalogue: Field<ModelName>,
-    /// What the steps run on: "accelerator", or the node's cores: `{ cpu = { threads = 1 } }`
-    /// (default: "accelerator").
+    /// What the steps run on: "accelerator", an accelerator that a live run really has, `{ gpu = { number = 0 } }`,
+    /// or the node's cores: `{ cpu = { threads = 1 } }` (default: "accelerator").
     pub(super) device: Field<DeviceSettings>,
     /// Core-seconds that a thread of the trainer needs for each step, while the accelerator computes:
     /// launching kernels, the interpreter (default: none).
@@ -66,6 +67,8 @@ pub(in crate::scenario) struct ModelSettings {
 pub(in crate::scenario) enum DeviceSettings {
     /// A GPU of the node for each model copy.
     Accelerator,
+    /// The same, of which live runs know how to train on it.
+    Gpu(GpuSettings),
     /// The node's cores, shared with the loader.
     Cpu(CpuSettings),
 }
@@ -143,6 +146,7 @@ impl JsonSchema for ModelName {
 pub(in crate::scenario) struct ResolvedModel {
     pub(super) step: StepTime,
     pub(super) device: Device,
+    pub(super) gpu: Option<RealGpu>,
     pub(super) launch: Option<Launch>,
     pub(super) catalogue: Option<Catalogue>,
     /// Its gradients in the order in which backward makes them; none of a model that is not known.
@@ -162,7 +166,9 @@ impl ModelSettings {
         gpu: Option<&Gpu>,
     ) -> Option<ResolvedModel> {
         let device = match self.device.get() {
-            None | Some(DeviceSettings::Accelerator) => Device::Accelerator,
+            None | Some(DeviceSettings::Accelerator | DeviceSettings::Gpu(_)) => {
+                Device::Accelerator
+            }
             Some(DeviceSettings::Cpu(cpu)) => {
                 Device::Cpu { threads: cpu.threads.get().map_or(1, |threads| threads.small()) }
             }
@@ -172,20 +178,42 @@ impl ModelSettings {
             Some((at, jitter)) => Some(jitter.resolve(check, at)?),
             None => None,
         };
+        let gpu_used = self.real_gpu(check, at, catalogue);
         let launch = launch::resolve(&self.launch, check, device);
         let efficiency = self.efficiency(check, at);
         let measured = !self.step.is_written() && !self.efficiency.is_written();
         let step = match self.step.given() {
             _ if efficiency.is_some() => self.by_arithmetic(check, efficiency?, gpu, device)?,
             Some((at, step)) => step.resolve(check, at)?,
-            None if measured => self.measured(check, at, catalogue, device)?,
+            None if measured => self.measured(check, at, catalogue, on(device, gpu_used))?,
             None => return None,
         };
         let jitter = jitter.or(step.jitter.clone());
         let step = StepTime { jitter, ..step };
         let gradients = self.gradients();
         let peak = efficiency.map(|_| self.precision());
-        Some(ResolvedModel { step, device, launch, catalogue, gradients, measured, peak })
+        let gpu = gpu_used;
+        Some(ResolvedModel { step, device, gpu, launch, catalogue, gradients, measured, peak })
+    }
+
+    /// The GPU that a live run trains on, if one is written.
+    fn real_gpu(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        catalogue: Option<Catalogue>,
+    ) -> Option<RealGpu> {
+        let Some(DeviceSettings::Gpu(settings)) = self.device.get() else { return None };
+        if catalogue.is_none() && (!self.catalogue.is_written() || self.catalogue.get().is_some()) {
+            let what = "a GPU is to train, but no model is named that is there to be trained";
+            check.wrong(
+                at,
+                what,
+                "write `catalogue = \"resnet50\"`, or `device = \"accelerator\"`",
+            );
+            return None;
+        }
+        settings.resolve(check, self.device.at.unwrap_or(at), self.precision())
     }
 
     /// The catalogue's model, where it is one of that.
@@ -204,7 +232,7 @@ impl ModelSettings {
         check: Check<'_>,
         at: NodeId,
         catalogue: Option<Catalogue>,
-        device: Device,
+        device: String,
     ) -> Option<StepTime> {
         let Some(model) = catalogue else {
             if !self.catalogue.is_written() || self.catalogue.get().is_some() {
@@ -214,12 +242,12 @@ impl ModelSettings {
             }
             return None;
         };
-        let fit = step_fit(check, model, device);
+        let fit = step_fit(check, model, &device);
         if let Some(law) = fit.and_then(step_law) {
             let cv = fit.and_then(|fit| fit.value("jitter"));
             let StepLaw { floor, fixed, per_sample } = law;
             if floor + fixed + per_sample == 0.0 {
-                let (model, device) = (model.name(), device.name());
+                let model = model.name();
                 let what = format!(
                     "the profile's step of {model} on {device} takes no time, by its parameters or \
                      by one of its draws"
@@ -229,15 +257,20 @@ impl ModelSettings {
             }
             return Some(StepTime { fixed, per_sample, floor, jitter: cv.and_then(factor) });
         }
-        let part = format!("step.{}.{}", model.name(), device.name());
+        let part = format!("step.{}.{device}", model.name());
         check.unsaid(at, "step", "step = \"3 ms\"", &part)?;
         Some(StepTime { fixed: 0.0, per_sample: 0.0, floor: 0.0, jitter: None })
     }
 }
 
 /// What the profile knows of a model on a device.
-pub(super) fn step_fit<'c>(check: Check<'c>, model: Catalogue, device: Device) -> Option<&'c Fit> {
-    check.profile?.step.get(model.name())?.get(&device.name())
+pub(super) fn step_fit<'c>(check: Check<'c>, model: Catalogue, device: &str) -> Option<&'c Fit> {
+    check.profile?.step.get(model.name())?.get(device)
+}
+
+/// Name of what the steps run on in a profile's table of steps.
+pub(super) fn on(device: Device, gpu: Option<RealGpu>) -> String {
+    gpu.map_or_else(|| device.name(), |gpu| gpu.name())
 }
 
 impl StepSettings {

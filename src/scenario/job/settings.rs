@@ -33,6 +33,7 @@ use std::ops::Range;
 const NO_MODEL: ResolvedModel = ResolvedModel {
     step: StepTime { fixed: 0.0, per_sample: 0.0, floor: 0.0, jitter: None },
     device: Device::Accelerator,
+    gpu: None,
     launch: None,
     catalogue: None,
     gradients: Vec::new(),
@@ -223,6 +224,7 @@ impl JobSettings {
             step: model.step,
             peak: model.peak,
             device: model.device,
+            gpu: model.gpu,
             launch: model.launch,
             catalogue: model.catalogue,
             worker_memory: self.worker_memory.get().map_or(0.0, |memory| memory.0),

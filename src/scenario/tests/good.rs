@@ -124,6 +124,7 @@ fn fletcher_job() -> Job {
         step: StepTime { fixed: 2e-3, per_sample: 15.6e-6, floor: 0.0, jitter: None },
         peak: None,
         device: Device::Accelerator,
+        gpu: None,
         launch: None,
         catalogue: None,
         footprints: vec![],

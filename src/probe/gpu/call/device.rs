@@ -2,15 +2,15 @@
 
 use super::blas::Blas;
 use super::dnn::Dnn;
-use super::failed;
+use super::line::{Line, Mark};
+use super::{Pinned, failed};
 use crate::probe::ProbeError;
 use crate::probe::gpu::kernels;
 use crate::probe::gpu::numerics::Device;
 use crate::probe::gpu::program::{Call, Launch, Precision, Slot, Word};
-use cudarc::driver::sys::{CUevent_flags, CUgraphInstantiate_flags, CUstreamCaptureMode};
+use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{
-    CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DevicePtr,
-    LaunchConfig, PinnedHostSlice, PushKernelArg,
+    CudaContext, CudaFunction, CudaGraph, CudaModule, LaunchConfig, PushKernelArg,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,16 +18,14 @@ use std::sync::Arc;
 /// A GPU with our kernels.
 #[derive(Debug, Clone)]
 pub(in crate::probe::gpu) struct Gpu {
-    context: Arc<CudaContext>,
+    pub(super) context: Arc<CudaContext>,
     module: Arc<CudaModule>,
 }
 
 impl Gpu {
     /// Opens the GPU of a number; driver and libraries must have been found.
     pub(in crate::probe::gpu) fn open(number: usize) -> Result<Gpu, ProbeError> {
-        let context = CudaContext::new(number).map_err(failed("open the GPU"))?;
-        // SAFETY: nothing has been allocated. Each block of memory belongs to one stream, which orders all.
-        unsafe { context.disable_event_tracking() };
+        let context = Gpu::context(number)?;
         let (major, minor) =
             context.compute_capability().map_err(failed("ask the GPU what it can do"))?;
         let code = super::cubin(&kernels::source(), &format!("sm_{major}{minor}"))
@@ -35,6 +33,15 @@ impl Gpu {
         let code = cudarc::nvrtc::Ptx::from_binary(code);
         let module = context.load_module(code).map_err(failed("load kernels"))?;
         Ok(Gpu { context, module })
+    }
+
+    /// A context of the GPU of a number, without our kernels.
+    pub(super) fn context(number: usize) -> Result<Arc<CudaContext>, ProbeError> {
+        let context = CudaContext::new(number).map_err(failed("open the GPU"))?;
+        // SAFETY: nothing has been allocated. Each block of memory belongs to one stream, which orders all, or
+        // whoever shares it orders streams by marks.
+        unsafe { context.disable_event_tracking() };
+        Ok(context)
     }
 
     /// Free memory and all of it [B].
@@ -45,28 +52,26 @@ impl Gpu {
     }
 
     /// Memory of the host that the GPU reads itself, `bytes` long.
-    pub(in crate::probe::gpu) fn pinned(
-        &self,
-        bytes: usize,
-    ) -> Result<PinnedHostSlice<u8>, ProbeError> {
-        // SAFETY: filled before it is read. Without the flag that makes reading by the host slow.
-        unsafe { self.context.alloc_pinned_with_flags(bytes, 0) }
-            .map_err(failed("get memory that the GPU reads itself"))
+    pub(in crate::probe::gpu) fn pinned(&self, bytes: usize) -> Result<Pinned, ProbeError> {
+        Pinned::new(&self.context, bytes)
     }
 }
 
-/// A stream with a block of memory: carries out calls one after the other.
+/// A stream over a block of memory that carries out calls one after the other.
 pub(in crate::probe::gpu) struct Cuda {
     // Dropped in this order.
-    graph: Option<CudaGraph>,
     blas: Blas,
     dnn: Dnn,
     functions: BTreeMap<String, CudaFunction>,
-    memory: CudaSlice<u8>,
-    stream: Arc<CudaStream>,
+    line: Line,
     precision: Precision,
-    gpu: Gpu,
 }
+
+/// Calls that were recorded, to be repeated as one.
+pub(in crate::probe::gpu) struct Recording(CudaGraph);
+
+// SAFETY: a graph may be used by any thread, by one at a time; whoever has it repeats it.
+unsafe impl Send for Recording {}
 
 impl Cuda {
     /// A stream with `bytes` of memory, all zero.
@@ -75,31 +80,27 @@ impl Cuda {
         bytes: usize,
         precision: Precision,
     ) -> Result<Cuda, ProbeError> {
-        let (free, _) = gpu.memory()?;
-        if bytes > free {
-            let (needed, free) = (bytes as f64 / 1e9, free as f64 / 1e9);
-            return Err(ProbeError::Machine(format!(
-                "the step needs {needed:.2} GB of the GPU's memory, of which {free:.2} GB are free: \
-                 lower the batch"
-            )));
-        }
-        gpu.context.bind_to_thread().map_err(failed("use the GPU"))?;
-        let stream = gpu.context.new_stream().map_err(failed("make a stream"))?;
-        let memory =
-            stream.alloc_zeros::<u8>(bytes.max(1)).map_err(failed("get memory of the GPU"))?;
-        let (blas, dnn) = (Blas::new(&stream)?, Dnn::new(&stream, precision)?);
-        let (graph, functions, gpu) = (None, BTreeMap::new(), gpu.clone());
-        Ok(Cuda { graph, blas, dnn, functions, memory, stream, precision, gpu })
+        Cuda::on(Line::new(gpu, bytes)?, precision)
     }
 
-    /// Address of a place.
-    fn base(&self) -> u64 {
-        self.memory.device_ptr(&self.stream).0
+    /// Another stream over the same memory.
+    pub(in crate::probe::gpu) fn beside(&self) -> Result<Cuda, ProbeError> {
+        Cuda::on(self.line.beside()?, self.precision)
+    }
+
+    fn on(line: Line, precision: Precision) -> Result<Cuda, ProbeError> {
+        let (blas, dnn) = (Blas::new(&line.stream)?, Dnn::new(&line.stream, precision)?);
+        Ok(Cuda { blas, dnn, functions: BTreeMap::new(), line, precision })
+    }
+
+    /// The stream itself.
+    pub(in crate::probe::gpu) fn line(&self) -> &Line {
+        &self.line
     }
 
     fn launch(&mut self, of: &Launch, base: u64) -> Result<(), ProbeError> {
         if !self.functions.contains_key(&of.kernel) {
-            let function = self.gpu.module.load_function(&of.kernel);
+            let function = self.line.gpu.module.load_function(&of.kernel);
             let function = function.map_err(failed("find a kernel"))?;
             self.functions.insert(of.kernel.clone(), function);
         }
@@ -118,7 +119,7 @@ impl Cuda {
                 Word::Float(factor) => Given::Factor(factor),
             })
             .collect();
-        let mut builder = self.stream.launch_builder(function);
+        let mut builder = self.line.stream.launch_builder(function);
         for word in &given {
             match word {
                 Given::Whole(number) => builder.arg(number),
@@ -135,58 +136,49 @@ impl Cuda {
         unsafe { builder.launch(config) }.map(|_| ()).map_err(failed("launch a kernel"))
     }
 
-    /// Carries out calls, to be repeated by [`Cuda::replay`] as one. They must have been carried out before.
-    pub(in crate::probe::gpu) fn record(&mut self, calls: &[Call]) -> Result<(), ProbeError> {
+    /// Records calls, to be repeated by [`Cuda::replay`] as one. They must have been carried out before.
+    pub(in crate::probe::gpu) fn record(
+        &mut self,
+        calls: &[Call],
+    ) -> Result<Recording, ProbeError> {
         self.wait()?;
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        self.stream.begin_capture(mode).map_err(failed("record a step"))?;
+        self.line.stream.begin_capture(mode).map_err(failed("record a step"))?;
         let ran = self.run(calls);
-        let graph = self.stream.end_capture(CUgraphInstantiate_flags(0));
+        let graph = self.line.stream.end_capture(CUgraphInstantiate_flags(0));
         ran?;
-        self.graph = graph.map_err(failed("record a step"))?;
-        Ok(())
+        let nothing = || ProbeError::Machine("a step was recorded and has no calls".to_owned());
+        graph.map_err(failed("record a step"))?.map(Recording).ok_or_else(nothing)
     }
 
-    /// Repeats what was recorded; whether there is anything.
-    pub(in crate::probe::gpu) fn replay(&mut self) -> Result<bool, ProbeError> {
-        let Some(graph) = &self.graph else { return Ok(false) };
-        graph.launch().map_err(failed("repeat a step"))?;
-        Ok(true)
+    /// Repeats what was recorded.
+    pub(in crate::probe::gpu) fn replay(&mut self, of: &Recording) -> Result<(), ProbeError> {
+        of.0.launch().map_err(failed("repeat a step"))
     }
 
     /// Waits until all is done.
     pub(in crate::probe::gpu) fn wait(&self) -> Result<(), ProbeError> {
-        self.stream.synchronize().map_err(failed("wait for the GPU"))
+        self.line.wait()
     }
 
-    /// Copies to a place, without waiting where the source is pinned.
-    pub(in crate::probe::gpu) fn copy_pinned(
-        &mut self,
-        to: Slot,
-        from: &PinnedHostSlice<u8>,
-    ) -> Result<(), ProbeError> {
-        let end = to.offset() + from.len().min(to.bytes());
-        let mut place = self.memory.slice_mut(to.offset()..end);
-        self.stream.memcpy_htod(from, &mut place).map_err(failed("copy to the GPU"))
+    /// Where the stream is.
+    pub(in crate::probe::gpu) fn mark(&self) -> Result<Mark, ProbeError> {
+        self.line.mark()
     }
 }
 
 impl Device for Cuda {
     fn write(&mut self, to: Slot, bytes: &[u8]) -> Result<(), ProbeError> {
-        let mut place = self.memory.slice_mut(to.offset()..to.offset() + bytes.len());
-        self.stream.memcpy_htod(bytes, &mut place).map_err(failed("copy to the GPU"))
+        self.line.write(to, bytes)
     }
 
     fn read(&mut self, from: Slot, bytes: usize) -> Result<Vec<u8>, ProbeError> {
-        let place = self.memory.slice(from.offset()..from.offset() + bytes);
-        let read = self.stream.clone_dtoh(&place).map_err(failed("copy from the GPU"))?;
-        self.wait()?;
-        Ok(read)
+        self.line.read(from, bytes)
     }
 
     fn run(&mut self, calls: &[Call]) -> Result<(), ProbeError> {
-        self.gpu.context.bind_to_thread().map_err(failed("use the GPU"))?;
-        let base = self.base();
+        self.line.gpu.context.bind_to_thread().map_err(failed("use the GPU"))?;
+        let base = self.line.base();
         let at = |slot: Slot| base + slot.offset() as u64;
         for call in calls {
             match call {
@@ -203,26 +195,5 @@ impl Drop for Cuda {
     fn drop(&mut self) {
         // Nothing may be freed while it is used; an error of the wait says that nothing is used.
         self.wait().ok();
-    }
-}
-
-/// Times of a stream, by its own clock.
-#[derive(Default)]
-pub(in crate::probe::gpu) struct Stopwatch {
-    marks: Vec<CudaEvent>,
-}
-
-impl Stopwatch {
-    /// Marks where the stream is.
-    pub(in crate::probe::gpu) fn mark(&mut self, of: &Cuda) -> Result<(), ProbeError> {
-        let mark = of.stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
-        self.marks.push(mark.map_err(failed("mark a time"))?);
-        Ok(())
-    }
-
-    /// Times between marks, after all were passed [s].
-    pub(in crate::probe::gpu) fn laps(&self) -> Result<Vec<f64>, ProbeError> {
-        let lap = |pair: &[CudaEvent]| pair[0].elapsed_ms(&pair[1]).map(|ms| f64::from(ms) * 1e-3);
-        self.marks.windows(2).map(lap).collect::<Result<_, _>>().map_err(failed("read a time"))
     }
 }

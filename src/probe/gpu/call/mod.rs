@@ -8,10 +8,15 @@
 mod blas;
 mod device;
 mod dnn;
+mod line;
+mod nccl;
 mod nvrtc;
 mod open;
 
-pub(super) use device::{Cuda, Gpu, Stopwatch};
+pub(super) use device::{Cuda, Gpu, Recording};
+pub(super) use line::{Line, Mark, Pinned, Stopwatch};
+pub(in crate::probe) use nccl::Ranks;
+pub(super) use nccl::version as nccl;
 pub(super) use nvrtc::cubin;
 pub(super) use open::{driver, load, version};
 

@@ -1,0 +1,224 @@
+//! A crew of learners on a GPU: each gives steps to a stream of its own, and waits for none.
+
+use super::batch::{Batch, place_parameters};
+use super::call::{Cuda, Gpu, Mark, Recording};
+use super::crew::{Crew, Wanted};
+use super::numerics::{Device, numbers_of};
+use super::program::{Call, Precision};
+use super::{Lanes, Training, survey};
+use crate::probe::{ProbeError, network};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Learners of one network on one GPU, and the lanes by which batches come to them.
+pub struct Learners {
+    /// Each for a thread of its own.
+    pub learners: Vec<Learner>,
+    /// Where batches arrive.
+    pub lanes: Arc<Lanes>,
+}
+
+impl Learners {
+    /// Puts them on their GPU, ready to begin, all with the same parameters.
+    ///
+    /// # Errors
+    /// Driver, library or memory are missing, or something fails.
+    pub fn new(of: &Training<'_>) -> Result<Learners, ProbeError> {
+        survey::ready(of.gpu).map_err(ProbeError::Machine)?;
+        Learners::on(&Gpu::open(of.gpu)?, of)
+    }
+
+    pub(super) fn on(gpu: &Gpu, of: &Training<'_>) -> Result<Learners, ProbeError> {
+        let unknown = || ProbeError::Machine(format!("no model is called `{}`", of.model));
+        let network = network::model(of.model).ok_or_else(unknown)?;
+        let wanted = Wanted {
+            batches: of.batches,
+            precision: of.precision,
+            learners: of.learners.max(1),
+            arrivals: (of.lanes, of.bytes),
+        };
+        let crew = Arc::new(Crew::new(&network, wanted));
+        let mut first = Cuda::new(gpu, crew.bytes, of.precision)?;
+        for (number, programs) in crew.learners.iter().enumerate() {
+            for (program, &samples) in programs.iter().zip(of.batches) {
+                let seed = of.seed.wrapping_add(number as u64);
+                let batch = Batch::invent(&network, samples, seed);
+                batch.copy(&mut first, program)?;
+                let parameters = &Batch::invent(&network, 1, of.seed).parameters;
+                place_parameters(&mut first, program.parameters, &program.blocks, parameters)?;
+                first.run(&program.feed)?;
+                first.run(&program.settle)?;
+            }
+        }
+        first.run(&crew.gather())?;
+        first.wait()?;
+        let meeting = Arc::new(Meeting::new(&crew, of, first.beside()?));
+        let lanes = Arc::new(Lanes::new(gpu, first.line(), &crew.arrivals, of.bytes)?);
+        let mut learners = Vec::new();
+        for number in 0..crew.learners.len() {
+            let cuda = first.beside()?;
+            learners.push(Learner::new(cuda, &crew, number, of, &meeting, &lanes)?);
+        }
+        Ok(Learners { learners, lanes })
+    }
+}
+
+/// Where learners agree, on a stream of its own.
+struct Meeting {
+    every: u64,
+    calls: Vec<Call>,
+    present: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    cuda: Cuda,
+    /// Where those are who have been given the step.
+    marks: Vec<Mark>,
+    /// When all had agreed last.
+    agreed: Option<Mark>,
+}
+
+impl Meeting {
+    fn new(crew: &Crew, of: &Training<'_>, cuda: Cuda) -> Meeting {
+        let share = 1.0 / crew.learners.len().max(1) as f32;
+        let state = Mutex::new(State { cuda, marks: Vec::new(), agreed: None });
+        let calls = of.agree_every.map_or(Vec::new(), |_| crew.agree(share, of.keep));
+        let every = of.agree_every.unwrap_or(1).max(1);
+        Meeting { every, calls, present: crew.learners.len(), state }
+    }
+
+    /// A learner has been given a step that ends at `mark`. Whoever is last of all has them agree behind it.
+    fn come(&self, number: u64, mark: &Mark) -> Result<(), ProbeError> {
+        if self.calls.is_empty() || !(number + 1).is_multiple_of(self.every) {
+            return Ok(());
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.marks.push(mark.clone());
+        if state.marks.len() < self.present {
+            return Ok(());
+        }
+        let State { cuda, marks, agreed } = &mut *state;
+        for mark in marks.drain(..) {
+            cuda.line().after(&mark)?;
+        }
+        cuda.run(&self.calls)?;
+        *agreed = Some(cuda.mark()?);
+        Ok(())
+    }
+
+    /// When all had agreed last.
+    fn agreed(&self) -> Option<Mark> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).agreed.clone()
+    }
+}
+
+/// A learner on a stream of its own.
+pub struct Learner {
+    cuda: Cuda,
+    crew: Arc<Crew>,
+    number: usize,
+    /// By batch: samples, calls of a step, and the same as one where it is repeated so.
+    ways: Vec<(usize, Vec<Call>, Option<Recording>)>,
+    meeting: Arc<Meeting>,
+    lanes: Arc<Lanes>,
+    /// Whether nobody else brings batches.
+    brings: bool,
+    /// Ends of steps that were not waited for.
+    ends: VecDeque<(u64, Mark)>,
+    /// The last end that was waited for, by both clocks.
+    last: (Mark, Instant),
+}
+
+impl Learner {
+    fn new(
+        mut cuda: Cuda,
+        crew: &Arc<Crew>,
+        number: usize,
+        of: &Training<'_>,
+        meeting: &Arc<Meeting>,
+        lanes: &Arc<Lanes>,
+    ) -> Result<Learner, ProbeError> {
+        let mut ways = Vec::new();
+        for (program, &samples) in crew.learners[number].iter().zip(of.batches) {
+            let calls: Vec<Call> = program.step().cloned().collect();
+            // The first time chooses algorithms and gets memory.
+            cuda.run(&calls)?;
+            let recording = of.graph.then(|| cuda.record(&calls)).transpose()?;
+            ways.push((samples, calls, recording));
+        }
+        let mark = cuda.mark()?;
+        mark.wait()?;
+        let last = (mark, Instant::now());
+        let (crew, meeting, lanes) = (Arc::clone(crew), Arc::clone(meeting), Arc::clone(lanes));
+        let (brings, ends) = (of.brings, VecDeque::new());
+        Ok(Learner { cuda, crew, number, ways, meeting, lanes, brings, ends, last })
+    }
+
+    /// Gives the stream step number `step` over a batch of `samples`, another one than before if `fresh`.
+    ///
+    /// # Errors
+    /// Something fails on the GPU.
+    pub fn begin(&mut self, step: u64, samples: usize, fresh: bool) -> Result<(), ProbeError> {
+        let way = self.ways.iter().position(|(of, ..)| *of == samples).unwrap_or(0);
+        if let Some(agreed) = self.meeting.agreed() {
+            self.cuda.line().after(&agreed)?;
+        }
+        if fresh {
+            self.take(way)?;
+        }
+        let (_, calls, recording) = &self.ways[way];
+        match recording {
+            Some(recording) => self.cuda.replay(recording)?,
+            None => self.cuda.run(calls)?,
+        }
+        let end = self.cuda.mark()?;
+        self.meeting.come(step, &end)?;
+        self.ends.push_back((step, end));
+        Ok(())
+    }
+
+    /// Puts a batch that has arrived, or is on its way, before the network.
+    fn take(&mut self, way: usize) -> Result<(), ProbeError> {
+        if self.brings {
+            self.lanes.send()?;
+        }
+        let Some(batch) = self.lanes.take() else { return Ok(()) };
+        self.cuda.line().after(&batch.arrived)?;
+        let program = &self.crew.learners[self.number][way];
+        let place = self.crew.arrivals[batch.lane];
+        self.cuda.run(&self.crew.feed(program, place, self.lanes.bytes()))?;
+        self.lanes.give(batch.lane, self.cuda.mark()?);
+        Ok(())
+    }
+
+    /// Waits until the GPU has done step number `step`; when that was, by its own clock.
+    ///
+    /// # Errors
+    /// Something fails on the GPU.
+    pub fn end(&mut self, step: u64) -> Result<Instant, ProbeError> {
+        while let Some((number, end)) = self.ends.pop_front() {
+            if number > step {
+                self.ends.push_front((number, end));
+                break;
+            }
+            end.wait()?;
+            let later = Duration::from_secs_f64(end.since(&self.last.0)?.max(0.0));
+            // Clocks part by millionths: the host has seen the end by now.
+            let when = (self.last.1 + later).min(Instant::now());
+            self.last = (end, when);
+        }
+        Ok(self.last.1)
+    }
+
+    /// The last loss.
+    ///
+    /// # Errors
+    /// Something fails on the GPU.
+    pub fn loss(&mut self) -> Result<f64, ProbeError> {
+        let slot = self.crew.learners[self.number][0].loss;
+        let loss = numbers_of(&mut self.cuda, slot, 1, Precision::Fp32)?;
+        Ok(loss.first().copied().unwrap_or(f64::NAN))
+    }
+}
