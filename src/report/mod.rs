@@ -9,6 +9,7 @@ mod figures;
 mod fixture;
 pub mod format;
 pub mod json;
+mod locality;
 mod outcome;
 mod prediction;
 mod queue;

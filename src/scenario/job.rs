@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod alike;
+mod batch;
 mod convert;
 mod copies;
 mod cpu;
@@ -20,6 +21,7 @@ mod parallel;
 mod prefill;
 mod recovery;
 pub(super) mod remarks;
+mod replicas;
 mod rules;
 pub(super) mod settings;
 mod split;
@@ -39,6 +41,7 @@ pub use decoded::DecodedCache;
 pub use goal::{ENDLESS, Goal};
 pub use launch::Launch;
 pub use recovery::{Checkpoint, Every, FailureTimes, Failures, Resume, Writers};
+pub use replicas::Replicas;
 pub use staging::{Share, Staging};
 pub use workflow::Arrivals;
 
@@ -68,6 +71,8 @@ pub struct Job {
     pub storage: usize,
     /// How its loaders split each epoch.
     pub split: Split,
+    /// Nodes that have each file of the data set, where not all have all.
+    pub replicas: Option<u32>,
     /// How the data set is copied to the nodes first, if it is.
     pub staging: Option<Staging>,
     /// What each node keeps of decoded samples, if anything.
@@ -132,6 +137,9 @@ pub enum Split {
     /// own: WebDataset's `split_by_node`.
     #[serde(rename = "shard-split")]
     Shards,
+    /// Each node reads files that lie on it: of several nodes that have a file, one in an epoch and the next
+    /// one in the next epoch. A node's ranks share them out. Spark's and Hadoop's data locality.
+    Local,
 }
 
 /// What training steps run on.

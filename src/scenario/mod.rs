@@ -44,7 +44,7 @@ pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
     Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Convert, CountedBatch, CpuUse,
     DecodedCache, Device, ENDLESS, Every, FailureTimes, Failures, Goal, InnerThreads, Job, Launch,
-    Pipeline, QueueKind, Resume, Share, Split, Staging, StepTime, Writers,
+    Pipeline, QueueKind, Replicas, Resume, Share, Split, Staging, StepTime, Writers,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{
