@@ -76,7 +76,8 @@ impl Unit {
         all[below..].to_vec()
     }
 
-    /// `value` in the largest multiple of which it is a whole number, if it is one of any.
+    /// `value` for a tick: times in the largest multiple of which they are whole numbers, counts of up to four
+    /// digits in full.
     pub(super) fn write_whole(self, value: f64) -> String {
         let whole = |(factor, _): &&(f64, &str)| {
             let scaled = value / factor;
@@ -85,6 +86,9 @@ impl Unit {
         match self.multiples().iter().rev().find(whole) {
             Some((factor, name)) if self == Unit::Seconds => {
                 format!("{}{name}", (value / factor).round())
+            }
+            _ if self == Unit::Number && value.fract() == 0.0 && value.abs() < 1e4 => {
+                minus(&value.to_string())
             }
             _ => self.write(value),
         }

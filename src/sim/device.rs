@@ -32,6 +32,9 @@ pub(super) struct Device {
     pub(super) on_batch: u64,
     /// Which piece of a step it is at, where gradients are ready at several points.
     pub(super) piece: u32,
+    /// Where stages overlap and jobs may fail: batches taken for steps that are not over, each with its step and
+    /// samples, all and fresh ones.
+    pub(super) ahead: Vec<(u64, u64, u64)>,
     /// Samples by which the batch at hand is smaller than others.
     pub(super) missing: u64,
     /// Share of its speed that faults leave it.
@@ -58,8 +61,6 @@ pub(super) enum State {
     Uninformed,
     /// Computing.
     Busy,
-    /// At something that is lost, because its job failed.
-    Lost,
 }
 
 impl Device {
@@ -77,6 +78,7 @@ impl Device {
             launching: Launching::default(),
             on_batch: 0,
             piece: 0,
+            ahead: Vec::new(),
             missing: 0,
             pace: 1.0,
             waits: Vec::new(),

@@ -15,7 +15,7 @@
 //!   they take from a loader, `load`: on its way to them; `core_steps`: steps on the node's cores; `launch`: what trainers do there
 //!   beside their devices; `pipeline`: from stage to stage;
 //!   `waits`: what devices waited for beside batches,
-//! - `recovery`: failures and what begins again after them, `checkpoint`; `fault`: what is slower for a while,
+//! - `recovery`: failures and what begins again after them, `abort`: what they end, `checkpoint`; `fault`: what is slower for a while,
 //! - `communication`: collectives of model copies, on the same network,
 //! - `workflow`: jobs that begin when others have ended,
 //! - `background`, `station`, `barrier`,
@@ -24,6 +24,7 @@
 //! The last buffer, steps with their stalls, the timelines that stalls are explained from and the
 //! recorder are `crate::account`'s: the live world keeps the same books.
 
+mod abort;
 mod arm;
 mod background;
 mod barrier;

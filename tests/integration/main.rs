@@ -50,6 +50,7 @@ mod ranks;
 mod readahead;
 mod recovery;
 mod refusals;
+mod restarts;
 mod root;
 mod runs;
 mod samplers;
