@@ -32,6 +32,8 @@ pub(crate) struct HandOver<I> {
     pub(crate) blocked: VecDeque<u32>,
     /// Finished items that wait for those before them: their workers by sequence.
     held: BTreeMap<u64, u32>,
+    /// Whether the last item may be smaller.
+    rounds_up: bool,
 }
 
 impl<I> HandOver<I> {
@@ -47,9 +49,17 @@ impl<I> HandOver<I> {
             takes: job.items_taken(index) as usize,
             capacity: if requested { usize::MAX } else { stage.buffer as usize },
             kept: stage.kept as usize,
-            coming: job.items_of(index, quota),
+            rounds_up: !job.gathers(index),
             ..HandOver::of_samples()
         }
+        .coming(quota)
+    }
+
+    /// As many items come as so many samples are.
+    pub(crate) fn coming(mut self, samples: u64) -> HandOver<I> {
+        let of_item = u64::from(self.samples).max(1);
+        self.coming = if self.rounds_up { samples.div_ceil(of_item) } else { samples / of_item };
+        self
     }
 
     /// Of the only stage of a loader that makes samples one by one, in any order.
@@ -62,6 +72,7 @@ impl<I> HandOver<I> {
             takes: 1,
             kept: 0,
             coming: u64::MAX,
+            rounds_up: true,
             capacity: 0,
             buffer: VecDeque::new(),
             idle: VecDeque::new(),

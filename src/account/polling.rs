@@ -9,7 +9,7 @@ use crate::scenario::{Generator, Job};
 use std::collections::VecDeque;
 
 /// A loader's sleepers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Polling {
     period: Span,
     enough: u64,

@@ -26,7 +26,7 @@ pub(crate) struct Queue {
     /// Samples that are taken together next.
     batch: u64,
     level: u64,
-    /// Samples that stay as long as fewer than `last` have been put in.
+    /// Samples that stay as long as fewer than `last` have been put in: `stays`, then none.
     kept: u64,
     last: u64,
     /// Workers that wait for room.
@@ -41,6 +41,7 @@ pub(crate) struct Queue {
     next_snapshot: Time,
     contents: Contents,
     initial: u64,
+    stays: u64,
     /// Whether a model copy has been served at once since the last exhaustion.
     ready: bool,
     exhaustions: Vec<Exhaustion>,
@@ -52,7 +53,8 @@ pub(crate) struct Queue {
 /// been full and then was found empty (tf.data's `PrefetchAutotuner`).
 #[derive(Debug, Clone, Copy)]
 struct Growth {
-    /// Samples that it holds at most.
+    /// Samples that it holds at first, and at most.
+    least: u64,
     most: u64,
     /// Whether it has been full since it last grew.
     filled: bool,
@@ -86,11 +88,12 @@ impl Queue {
         let drop_last = job.loader.requests.is_none_or(|requests| requests.drop_last);
         let batches = Batches { full: job.batch, sizes: VecDeque::new() };
         let batches = (!drop_last).then(|| Box::new(batches));
-        let queue = Queue { kept: job.kept_in_queue(), last: quota, batches, ..queue };
+        let stays = job.kept_in_queue();
+        let queue = Queue { kept: stays, stays, last: quota, batches, ..queue };
         if !job.loader.stages.last().is_some_and(|last| last.grows) {
             return queue;
         }
-        let growth = Growth { most: queue.capacity, filled: false };
+        let growth = Growth { least: job.batch, most: queue.capacity, filled: false };
         Queue { capacity: job.batch, growth: Some(growth), ..queue }
     }
 
@@ -111,6 +114,7 @@ impl Queue {
             initial,
             level: initial,
             kept: 0,
+            stays: 0,
             last: u64::MAX,
             growth: None,
             batches: None,
@@ -139,15 +143,16 @@ impl Queue {
         let recorded = self.snapshots.is_some();
         let again = Queue::new(self.capacity, self.batch, circular, self.initial, now);
         let batches = self.batches.take();
-        *self = Queue { kept: self.kept, last: self.last, growth: self.growth, batches, ..again };
+        let Queue { stays, last, growth, .. } = *self;
+        *self = Queue { kept: stays, stays, last, growth, batches, ..again };
         if recorded {
             self.record(now);
         }
     }
 
     /// Throws away what is inside, of which nobody waits for room or batches any more; how many samples
-    /// that were. Bounded queues only.
-    pub(crate) fn clear(&mut self, now: Time) -> u64 {
+    /// that were. So many more will be put in. Bounded queues only.
+    pub(crate) fn clear(&mut self, now: Time, coming: u64) -> u64 {
         self.account(now);
         self.end_exhaustion(now);
         if let Some(batches) = &mut self.batches {
@@ -156,6 +161,12 @@ impl Queue {
         }
         self.contents = Contents::Bounded(Stamps::new(self.batch));
         (self.blocked, self.waiting, self.ready) = (0, 0, false);
+        self.kept = self.stays;
+        self.last = self.accounts.enqueued.saturating_add(coming);
+        if let Some(growth) = &mut self.growth {
+            growth.filled = false;
+            self.capacity = growth.least;
+        }
         std::mem::take(&mut self.level)
     }
 

@@ -135,6 +135,16 @@ impl Steps {
         self.last_end = self.ends.last().copied().unwrap_or(start);
     }
 
+    /// So many fresh samples of those that the last complete steps took were for steps that are lost.
+    pub(crate) fn take_back(&mut self, mut samples: u64) {
+        for step in self.complete.iter_mut().rev() {
+            let part = step.fresh.min(samples);
+            step.fresh -= part;
+            samples -= part;
+            self.fresh -= part;
+        }
+    }
+
     /// The complete steps and their stalls in order, mean over so many devices.
     pub(crate) fn finish(&mut self, devices: usize) -> (Vec<StepOutcome>, Vec<Stall>) {
         let devices = devices.max(1) as f64;
@@ -177,6 +187,20 @@ mod tests {
         none.complete(Time(2 * S), 8, QueueTotals::default());
         none.roll_back(0, Time(S));
         assert_eq!((none.completed(), none.last_end()), (0, Time(S)));
+    }
+
+    #[test]
+    fn what_lost_steps_took_is_taken_back_from_the_last_ones() {
+        // System: steps that took 24, 8 and 8 fresh samples, of which 12 were for steps that are lost.
+        let mut steps = Steps::new(Time(0));
+        for (end, fresh) in [(1, 24), (2, 8), (3, 8)] {
+            steps.add_fresh(fresh);
+            steps.complete(Time(end * S), 8, QueueTotals::default());
+        }
+        steps.take_back(12);
+        assert_eq!(steps.fresh(), 28);
+        let fresh: Vec<u64> = steps.finish(1).0.iter().map(|step| step.fresh).collect();
+        assert_eq!(fresh, [24, 4, 0]);
     }
 
     #[test]

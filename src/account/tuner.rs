@@ -18,7 +18,7 @@ const PERIODS: (f64, f64) = (0.01, 60.0);
 const AT_FIRST: u32 = 16;
 
 /// The tuned stages of one loader.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Tuner {
     pools: Vec<Pool>,
     batch: f64,
@@ -28,7 +28,7 @@ pub(crate) struct Tuner {
 }
 
 /// The workers of one stage.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Pool {
     name: String,
     tuned: bool,

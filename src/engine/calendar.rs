@@ -133,6 +133,26 @@ impl<E: Copy> Calendar<E> {
         Some(event)
     }
 
+    /// Takes back all events for which `is` holds, in no order; those that can be cancelled stay.
+    #[cold]
+    pub fn remove_all(&mut self, is: impl Fn(&E) -> bool) -> Vec<E> {
+        let mut removed = Vec::new();
+        let mut keep = |(_, event): &(Key, E)| {
+            let goes = is(event);
+            removed.extend(goes.then_some(*event));
+            !goes
+        };
+        self.heap.retain(&mut keep);
+        for lane in &mut self.lanes {
+            lane.events.retain(&mut keep);
+            lane.head = lane.events.front().map_or(NO_KEY, |entry| entry.0);
+        }
+        self.in_lanes = self.lanes.iter().map(|lane| lane.events.len()).sum();
+        self.find_first_lane();
+        self.find_next();
+        removed
+    }
+
     /// A new queue for events that are scheduled in order of time, such as those after one
     /// constant delay. Such an event costs no heap operation.
     pub fn lane(&mut self) -> LaneId {
@@ -217,13 +237,18 @@ impl<E: Copy> Calendar<E> {
         let (_, event) = lane.events.pop_front()?;
         self.in_lanes -= 1;
         lane.head = lane.events.front().map_or(NO_KEY, |entry| entry.0);
+        self.find_first_lane();
+        Some(event)
+    }
+
+    #[inline]
+    fn find_first_lane(&mut self) {
         self.lane_key = NO_KEY;
         for (number, lane) in self.lanes.iter().enumerate() {
             if lane.head < self.lane_key {
                 (self.lane_key, self.first_lane) = (lane.head, number);
             }
         }
-        Some(event)
     }
 
     #[cold]

@@ -8,6 +8,7 @@ enum Act {
     Schedule(u64),
     Timer(u64),
     Cancel(usize),
+    RemoveAll(u32),
     Lane(usize, u64),
     Pop,
 }
@@ -18,6 +19,7 @@ fn any_act() -> impl Strategy<Value = Act> {
         3 => (0u64..6).prop_map(Act::Schedule),
         3 => (0u64..6).prop_map(Act::Timer),
         2 => (0usize..50).prop_map(Act::Cancel),
+        1 => (0u32..3).prop_map(Act::RemoveAll),
         3 => (0usize..5, 0u64..6).prop_map(|(lane, wait)| Act::Lane(lane, wait)),
         4 => Just(Act::Pop),
     ]
@@ -74,6 +76,19 @@ proptest! {
                         let (timer, id) = timers[which % timers.len()];
                         prop_assert_eq!(calendar.cancel(timer), naive.cancel(id));
                     }
+                    continue;
+                }
+                Act::RemoveAll(third) => {
+                    let goes = |id: &u32| id % 3 == third;
+                    let is_timer = |id: &u32| timers.iter().any(|(_, timer)| timer == id);
+                    let mut removed = calendar.remove_all(goes);
+                    removed.sort_unstable();
+                    let goes = |id: &u32| goes(id) && !is_timer(id);
+                    let mut expected: Vec<u32> = naive.events.iter().map(|event| event.1).collect();
+                    expected.retain(goes);
+                    expected.sort_unstable();
+                    prop_assert_eq!(removed, expected);
+                    naive.events.retain(|(_, id)| !goes(id));
                     continue;
                 }
                 Act::Pop => {

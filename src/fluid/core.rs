@@ -308,6 +308,12 @@ impl Core {
         self.ripe.clear();
     }
 
+    /// All flows that have not been told to be done, in no order.
+    pub(super) fn flows(&self) -> impl Iterator<Item = FlowId> {
+        let live = self.slots.iter().zip(0..).filter(|(slot, _)| slot.sequence != 0);
+        live.map(|(of, slot)| FlowId { slot, generation: of.generation })
+    }
+
     /// Stops a flow; gives the work left.
     pub(super) fn cancel(&mut self, now: Time, flow: FlowId) -> Option<f64> {
         self.reach(now);

@@ -72,6 +72,15 @@ impl<T: Copy> Network<T> {
         self.core.cancel(now, flow)
     }
 
+    /// Stops all flows for whose token `is` holds; how many.
+    #[cold]
+    pub fn cancel_all(&mut self, now: Time, is: impl Fn(&T) -> bool) -> usize {
+        let tokens = &self.tokens;
+        let of: Vec<FlowId> =
+            self.core.flows().filter(|flow| is(&tokens[flow.slot as usize])).collect();
+        of.iter().filter(|flow| self.core.cancel(now, **flow).is_some()).count()
+    }
+
     /// What a link can carry.
     pub fn capacity(&self, link: LinkId) -> &Capacity {
         self.core.links[link.index()].capacity()

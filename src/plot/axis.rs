@@ -154,13 +154,18 @@ fn logarithmic(
     let low = if spec.range[0].is_none() { low / room } else { low };
     let high = if spec.range[1].is_none() { high * room } else { high };
     let mut axis = Axis { scale: Scale::Log, low, high, ticks: Vec::new(), minor: Vec::new() };
-    let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
-    let at = |factors: &'static [f64]| {
-        powers.clone().flat_map(move |power| factors.iter().map(move |f| f * 10f64.powi(power)))
+    let decades = spec.unit.decades(low, high);
+    // What would lie too close to the next decade is left out.
+    let between = |factors: &'static [f64], room: f64| {
+        decades.windows(2).flat_map(move |pair| {
+            let of = factors.iter().map(move |factor| factor * pair[0]);
+            of.filter(move |at| at * room <= pair[1])
+        })
     };
+    let at = |factors: &'static [f64]| between(factors, 1.3);
     let within = |at: &f64| axis.holds(*at);
     let distinct = distinct(values);
-    let tens: Vec<f64> = at(&[1.0]).filter(within).collect();
+    let tens: Vec<f64> = decades.iter().copied().filter(within).collect();
     let chosen =
         if tight && (2..=ticks + 2).contains(&distinct.len()) && spread(&distinct, low, high) {
             distinct
@@ -175,8 +180,10 @@ fn logarithmic(
                 at(&[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]).filter(within).collect()
             }
         };
-    let minor = at(&[2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]).filter(within).take(100).collect();
-    axis.ticks = chosen.into_iter().map(|at| Tick { at, label: spec.unit.write(at) }).collect();
+    let minor = between(&[2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], 1.0 + 1e-9);
+    let minor = minor.filter(within).take(100).collect();
+    axis.ticks =
+        chosen.into_iter().map(|at| Tick { at, label: spec.unit.write_whole(at) }).collect();
     axis.minor = minor;
     axis
 }
@@ -224,6 +231,17 @@ mod tests {
         assert_eq!(labels(spec, &[0.001, 1.0], false), ["1 ms", "10 ms", "100 ms", "1 s"]);
         let spec = AxisSpec { scale: Scale::Log, ..AxisSpec::default() };
         assert_eq!(labels(spec, &[1.0, 2.0, 4.0, 8.0], true), ["1", "2", "4", "8"]);
+    }
+
+    #[test]
+    fn logarithmic_times_are_whole_seconds_minutes_and_hours() {
+        let spec = AxisSpec { unit: Unit::Seconds, scale: Scale::Log, ..AxisSpec::default() };
+        let all = labels(spec.clone(), &[0.5, 5000.0], false);
+        assert_eq!(all, ["1 s", "10 s", "1 min", "10 min", "1 h"]);
+        let all = labels(spec.clone(), &[200.0, 4000.0], false);
+        assert_eq!(all, ["5 min", "10 min", "20 min", "1 h"]);
+        let far = labels(spec, &[1.0, 1e7], false);
+        assert_eq!(far, ["1 s", "1 min", "1 h", "100 h"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use toml::Spanned;
 
 /// Draws the columns that `recipe` names from the rows of `table`.
 pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
+    check_labels(recipe, table)?;
     let mut table = table.clone();
     for (column, wanted) in &recipe.filter {
         let column = find(recipe, &table, column)?;
@@ -63,7 +64,7 @@ impl Below {
             names.iter().position(|name| *name == text).map(|place| place as f64)
         };
         let places = (0..table.len()).map(place).collect();
-        let categories = shown(&names);
+        let categories = shown(recipe, &names);
         Ok(Below { spec, places, categories })
     }
 }
@@ -153,7 +154,7 @@ fn groups(recipe: &Recipe, table: &Table) -> Result<Vec<(String, Vec<usize>)>, P
         rows.entry(table.text(row, column)).or_default().push(row);
     }
     let names = table.distinct(column);
-    let labels = shown(&names).into_iter();
+    let labels = shown(recipe, &names).into_iter();
     Ok(labels
         .zip(names)
         .map(|(label, name)| (label, rows.remove(name).unwrap_or_default()))
@@ -165,13 +166,51 @@ fn kind(name: &str) -> Option<&str> {
     Some(name.strip_prefix("{ \"")?.split_once('"')?.0)
 }
 
-/// Names as labels: of a sweep's tables, which are kinds (`{ "pytorch" = { … } }`), the kinds alone, where
-/// these differ.
-fn shown(names: &[&str]) -> Vec<String> {
-    let kinds: Option<Vec<String>> =
-        names.iter().map(|name| kind(name).map(str::to_owned)).collect();
-    let differ = |kinds: &Vec<String>| kinds.iter().collect::<BTreeSet<_>>().len() == kinds.len();
-    kinds.filter(differ).unwrap_or_else(|| names.iter().map(|name| (*name).to_owned()).collect())
+/// Names as labels: what the recipe calls them; of a sweep's tables, which are kinds (`{ "pytorch" = { … } }`),
+/// the kinds alone, where these differ.
+fn shown(recipe: &Recipe, names: &[&str]) -> Vec<String> {
+    let kinds: Option<Vec<&str>> = names.iter().map(|name| kind(name)).collect();
+    let differ = |kinds: &Vec<&str>| kinds.iter().collect::<BTreeSet<_>>().len() == kinds.len();
+    let short = kinds.filter(differ).unwrap_or_else(|| names.to_vec());
+    let label = |(name, short): (&&str, &str)| called(recipe, name).unwrap_or(short).to_owned();
+    names.iter().zip(short).map(label).collect()
+}
+
+/// What the recipe calls a value: by its text, or by its kind.
+fn called<'r>(recipe: &'r Recipe, name: &str) -> Option<&'r str> {
+    let find = |wanted: &str| {
+        let found = recipe.labels.iter().find(|(of, _)| plain(of.get_ref()) == plain(wanted));
+        found.map(|(_, label)| label.as_str())
+    };
+    find(name).or_else(|| find(kind(name)?))
+}
+
+/// A value's text, however it is spaced and quoted.
+fn plain(text: &str) -> String {
+    text.replace([' ', '"'], "")
+}
+
+/// Every label is that of a value which there is.
+fn check_labels(recipe: &Recipe, table: &Table) -> Result<(), PlotError> {
+    let mut names = Vec::new();
+    for column in recipe.group.iter().chain([&recipe.x]) {
+        names.extend(table.distinct(find(recipe, table, column)?));
+    }
+    let known = |of: &str| {
+        let is = |text: &str| plain(text) == plain(of);
+        names.iter().any(|name| is(name) || kind(name).is_some_and(is))
+    };
+    match recipe.labels.keys().find(|of| !known(of.get_ref())) {
+        None => Ok(()),
+        Some(of) => {
+            let what = format!(
+                "there is no value \"{}\" to call so; there are {}",
+                of.get_ref(),
+                names.join(", ")
+            );
+            Err(recipe.problem(of.span(), &what))
+        }
+    }
 }
 
 /// Reference lines of a panel.

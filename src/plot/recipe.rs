@@ -35,6 +35,10 @@ pub struct Recipe {
     pub y_label: Option<String>,
     /// Title of the legend.
     pub group_label: Option<String>,
+    /// What values of `group`, or of `x` where these are names, are called: by the value as the sweep has it, or by
+    /// its kind.
+    #[serde(default)]
+    pub labels: BTreeMap<Spanned<String>, String>,
     /// How values below become places.
     #[serde(default)]
     pub x_scale: Scale,

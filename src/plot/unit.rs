@@ -60,6 +60,40 @@ impl Unit {
         if plain { (1.0, "") } else { found.copied().unwrap_or(least) }
     }
 
+    /// Places of a logarithmic axis that share a unit with their neighbours, from below `low` to above `high`:
+    /// powers of ten, of times those of seconds, minutes and hours.
+    pub(super) fn decades(self, low: f64, high: f64) -> Vec<f64> {
+        let power = |of: f64| move |power: i32| of * 10f64.powi(power);
+        let tens = |low: f64, high: f64| low.log10().floor() as i32..=high.log10().ceil() as i32;
+        if self != Unit::Seconds || high <= 60.0 {
+            return tens(low, high).map(power(1.0)).collect();
+        }
+        let seconds = tens(low.min(1.0), 10.0).map(power(1.0));
+        let minutes = [60.0, 600.0].into_iter();
+        let hours = (0..=(high / 3600.0).max(1.0).log10().ceil() as i32).map(power(3600.0));
+        let all: Vec<f64> = seconds.chain(minutes).chain(hours).collect();
+        let below = all.partition_point(|at| *at <= low).saturating_sub(1);
+        all[below..].to_vec()
+    }
+
+    /// `value` for a tick: times in the largest multiple of which they are whole numbers, counts of up to four
+    /// digits in full.
+    pub(super) fn write_whole(self, value: f64) -> String {
+        let whole = |(factor, _): &&(f64, &str)| {
+            let scaled = value / factor;
+            scaled > 0.5 && (scaled - scaled.round()).abs() < 1e-9 * scaled
+        };
+        match self.multiples().iter().rev().find(whole) {
+            Some((factor, name)) if self == Unit::Seconds => {
+                format!("{}{name}", (value / factor).round())
+            }
+            _ if self == Unit::Number && value.fract() == 0.0 && value.abs() < 1e4 => {
+                minus(&value.to_string())
+            }
+            _ => self.write(value),
+        }
+    }
+
     /// `value` in words, such as `2.5 ms`, with as many decimals as it needs, up to three digits.
     pub fn write(self, value: f64) -> String {
         if value == 0.0 {

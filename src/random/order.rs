@@ -2,7 +2,7 @@
 //! both worlds, so that they read the same samples in the same order.
 
 use super::{Permutation, Purpose, Streams};
-use crate::scenario::{Dataset, SampleOrder, Split};
+use crate::scenario::{Dataset, Replicas, SampleOrder, Split};
 
 /// The order of a rank's files, and the epoch that was asked for last.
 #[derive(Debug, Clone)]
@@ -27,6 +27,29 @@ struct Own {
     first: u64,
     stride: u64,
     number: u64,
+    /// Where these are others in the next epoch, of which that depends.
+    local: Option<Local>,
+}
+
+/// A rank that reads what lies on its node, as one of the node's ranks.
+#[derive(Debug, Clone, Copy)]
+struct Local {
+    of: Replicas,
+    node: u64,
+    rank: u64,
+    ranks: u64,
+}
+
+impl Local {
+    /// What it reads in an epoch, of so many files.
+    fn own(self, epoch: u64, files: u64) -> Own {
+        let Replicas { nodes, each } = self.of;
+        // Whose turn it is among those that have a file changes from epoch to epoch.
+        let first = (self.node + nodes - epoch % each) % nodes + nodes * self.rank;
+        let stride = nodes * self.ranks;
+        let number = files.saturating_sub(first).div_ceil(stride);
+        Own { first, stride, number, local: Some(self) }
+    }
 }
 
 impl Own {
@@ -34,13 +57,15 @@ impl Own {
     fn new(split: Split, files: u64, rank: u64, ranks: u64) -> Option<Own> {
         let part = |rank: u64| (u128::from(rank) * u128::from(files) / u128::from(ranks)) as u64;
         match split {
-            Split::Strided => None,
+            // Who has what is not known here.
+            Split::Strided | Split::Local => None,
             Split::Contiguous => {
-                Some(Own { first: part(rank), stride: 1, number: part(rank + 1) - part(rank) })
+                let number = part(rank + 1) - part(rank);
+                Some(Own { first: part(rank), stride: 1, number, local: None })
             }
             Split::Shards => {
                 let number = files.saturating_sub(rank).div_ceil(ranks);
-                Some(Own { first: rank, stride: ranks, number })
+                Some(Own { first: rank, stride: ranks, number, local: None })
             }
         }
     }
@@ -52,6 +77,22 @@ impl FileOrder {
     pub fn new(dataset: &Dataset, split: Split, rank: u32, ranks: u32) -> FileOrder {
         let (files, rank, ranks) = (dataset.places(), u64::from(rank), u64::from(ranks.max(1)));
         let own = Own::new(split, files, rank, ranks).filter(|own| own.number > 0);
+        FileOrder::of(dataset, own, rank, ranks)
+    }
+
+    /// The order of one of `ranks` that read what lies on their own nodes, as many on each, of a data set that
+    /// is on the nodes so.
+    #[must_use]
+    pub fn local(dataset: &Dataset, of: Replicas, rank: u32, ranks: u32) -> FileOrder {
+        let (files, rank, ranks) = (dataset.places(), u64::from(rank), u64::from(ranks.max(1)));
+        let each = (ranks / of.nodes).max(1);
+        let local = Local { of, node: rank / each, rank: rank % each, ranks: each };
+        let own = Some(local.own(0, files)).filter(|own| own.number > 0);
+        FileOrder::of(dataset, own, rank, ranks)
+    }
+
+    fn of(dataset: &Dataset, own: Option<Own>, rank: u64, ranks: u64) -> FileOrder {
+        let files = dataset.places();
         FileOrder {
             shuffled: dataset.order == SampleOrder::Shuffled,
             ranks,
@@ -113,6 +154,11 @@ impl FileOrder {
     #[cold]
     fn enter(&mut self, epoch: u64) {
         (self.epoch, self.epoch_start) = (epoch, epoch * self.files);
+        if let Some(own) = &mut self.own
+            && let Some(local) = own.local
+        {
+            **own = local.own(epoch, self.files);
+        }
         self.permutation = None;
     }
 }
@@ -170,6 +216,33 @@ mod tests {
         let shards: Vec<u64> =
             (0..25).map(|i| order(Split::Shards, 1, 4).at(i, 0, &streams)).collect();
         assert!(shards.iter().all(|file| file % 4 == 1), "{shards:?}");
+    }
+
+    #[test]
+    fn ranks_that_read_what_lies_on_their_nodes_share_each_epoch_out() {
+        // System: 96 files on 4 nodes, each on one to three of them, for one rank a node or two. Expectation:
+        // every file is read once an epoch, by a node that has it; where several have one, by another one in
+        // the next epoch.
+        let (streams, of) = (Streams::new(1, 0), Dataset { samples: 96, ..dataset() });
+        for (each, per_node) in [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)] {
+            let (replicas, ranks) = (Replicas { nodes: 4, each }, 4 * per_node);
+            let read = |rank: u32, epoch: u64| {
+                let mut order = FileOrder::local(&of, replicas, rank, ranks);
+                let places = 96 / u64::from(ranks);
+                let places = epoch * places..(epoch + 1) * places;
+                places.map(|place| order.at(place, 0, &streams)).collect::<BTreeSet<u64>>()
+            };
+            for epoch in 0..4 {
+                let all: BTreeSet<u64> = (0..ranks).flat_map(|rank| read(rank, epoch)).collect();
+                assert_eq!(all.len(), 96, "{replicas:?}");
+            }
+            for rank in 0..ranks {
+                let node = u64::from(rank / per_node);
+                let [first, second] = [read(rank, 0), read(rank, 1)];
+                assert!(first.iter().chain(&second).all(|file| replicas.holds(node, *file)));
+                assert_eq!(first == second, each == 1);
+            }
+        }
     }
 
     #[test]

@@ -91,6 +91,9 @@ pub struct JobReport {
     /// replications together; empty where none went to a tier.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierShares>,
+    /// Share of the bytes that nodes found on their own storage, where each has a part of the data set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_share: Option<Figure>,
     /// The copying of the data set to the nodes before the first step, where that is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staging: Option<StagingReport>,

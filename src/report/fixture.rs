@@ -32,6 +32,7 @@ pub(super) fn scenario() -> Scenario {
         decoded_cache: None,
         batch: 10,
         split: Split::Strided,
+        replicas: None,
         batch_interval: BatchInterval::Every(1.0),
         loader: StageGraph::of(vec![stage]),
         queue: QueueKind::Bounded,

@@ -10,6 +10,7 @@ mod fixture;
 pub mod format;
 pub mod json;
 mod learners;
+mod locality;
 mod outcome;
 mod prediction;
 mod queue;

@@ -64,6 +64,8 @@ pub struct JobOutcome {
     pub cache: Vec<CacheRequests>,
     /// The same of requests to tiers that the page cache did not answer.
     pub tiers: Vec<TierRequests>,
+    /// What was read of a data set of which each node has a part, all nodes together.
+    pub local: LocalReads,
     /// The same of requests for samples that may have been kept decoded.
     pub decoded: Vec<CacheRequests>,
     /// Counts that must balance.
@@ -133,6 +135,22 @@ pub struct TierRequests {
     pub peers: u64,
     /// Those that went on to the storage.
     pub misses: u64,
+}
+
+/// Bytes that were asked for where each node has a part of the data set.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct LocalReads {
+    /// From the node's own storage [B].
+    pub own: f64,
+    /// From other nodes' [B].
+    pub peers: f64,
+}
+
+impl std::ops::AddAssign for LocalReads {
+    fn add_assign(&mut self, other: LocalReads) {
+        self.own += other.own;
+        self.peers += other.peers;
+    }
 }
 
 /// A batch that a loader made on request.

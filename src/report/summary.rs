@@ -5,6 +5,7 @@ use super::bottleneck::bottleneck;
 use super::device_memory::device_memory;
 use super::figures::{JobReport, Report, ResourceReport, Spread};
 use super::learners::learners;
+use super::locality::local_share;
 use super::queue::{queue, series};
 use super::recovery::recovery;
 use super::sample::{Sample, Stretch, over_replications};
@@ -76,6 +77,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         tuned: start.map_or(Vec::new(), |copy| copy.tuned.clone()),
         decoded_miss_share: miss_shares(copies.iter().flatten().map(|copy| &copy.decoded[..])),
         tiers: tier_shares(copies.iter().flatten().map(|copy| &copy.tiers[..])),
+        local_share: local_share(&copies),
         staging: staging(&scenario.storage[described.reads_from()].name, &copies),
         device_memory: device_memory(described, &weakest.node),
         time_to_accuracy: accuracy(scenario, described, world(outcomes), &copies),

@@ -36,6 +36,11 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
         if let Some(line) = tier_line(&job.name, &job.tiers) {
             page.paragraph(&line, "  ", Style::Plain);
         }
+        if let Some(local) = job.local_share {
+            let local = shown(local.mean, share);
+            let line = format!("Nodes of `{}` had {local} of the bytes that they read.", job.name);
+            page.paragraph(&line, "  ", Style::Plain);
+        }
         if let Some(held) = &job.device_memory {
             page.paragraph(&device_memory::line(&clean(&job.name), held), "  ", Style::Plain);
         }

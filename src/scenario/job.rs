@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod alike;
+mod batch;
 mod convert;
 mod copies;
 mod cpu;
@@ -23,6 +24,7 @@ mod parallel;
 mod prefill;
 mod recovery;
 pub(super) mod remarks;
+mod replicas;
 mod rules;
 pub(super) mod settings;
 mod split;
@@ -45,6 +47,7 @@ pub use launch::Launch;
 pub use learners::{Learners, Tuning};
 pub use occupancy::Kernels;
 pub use recovery::{Checkpoint, Every, FailureTimes, Failures, Resume, Writers};
+pub use replicas::Replicas;
 pub use staging::{Share, Staging};
 pub use workflow::Arrivals;
 
@@ -74,6 +77,8 @@ pub struct Job {
     pub storage: usize,
     /// How its loaders split each epoch.
     pub split: Split,
+    /// Nodes that have each file of the data set, where not all have all.
+    pub replicas: Option<u32>,
     /// How the data set is copied to the nodes first, if it is.
     pub staging: Option<Staging>,
     /// What each node keeps of decoded samples, if anything.
@@ -145,6 +150,9 @@ pub enum Split {
     /// own: WebDataset's `split_by_node`.
     #[serde(rename = "shard-split")]
     Shards,
+    /// Each node reads files that lie on it: of several nodes that have a file, one in an epoch and the next
+    /// one in the next epoch. A node's ranks share them out. Spark's and Hadoop's data locality.
+    Local,
 }
 
 /// What training steps run on.

@@ -101,6 +101,17 @@ impl RowGroups {
     pub fn samples_per_file(&self) -> u64 {
         self.samples.saturating_mul(u64::from(self.per_file))
     }
+
+    /// Which row group of its file `sample` is in, and the samples of that, in a data set of so many.
+    #[must_use]
+    pub fn group_of(&self, sample: u64, samples: u64) -> (u64, std::ops::Range<u64>) {
+        let of_file = self.samples_per_file();
+        let first = sample / of_file * of_file;
+        let group = (sample - first) / self.samples;
+        let start = first + group * self.samples;
+        let end = start.saturating_add(self.samples);
+        (group, start..end.min(first.saturating_add(of_file)).min(samples))
+    }
 }
 
 impl Layout {

@@ -43,7 +43,7 @@ impl ScenarioSettings {
         let of_node = parts.cluster.map(|cluster| cluster.weakest(0..cluster.nodes).node.memory);
         let of_node = of_node.filter(|_| matches!(storage.kind, StorageKind::Memory { .. }));
         match tier.capacity.or(of_node) {
-            None if staged > 0.0 && !storage.kind.is_remote() => {
+            None if parts.is_copied(index) && !storage.kind.is_remote() => {
                 let what = format!("how much {:?} holds is not said", storage.name);
                 check.wrong(at, what, "write its `capacity = \"1 TB\"`");
             }
@@ -127,13 +127,17 @@ fn remark(check: Check<'_>, at: NodeId) {
 }
 
 impl Parts<'_> {
-    /// Bytes that jobs stage to tier `index`, of one node or of all [B].
+    /// Whether a job copies its data set to tier `index`.
+    fn is_copied(&self, index: usize) -> bool {
+        let staged = |job: &Job| job.staging.as_ref().is_some_and(|staging| staging.to == index);
+        self.jobs.iter().flatten().any(staged)
+    }
+
+    /// Bytes that jobs stage to tier `index`, or have their parts of a data set on, of one node or of all [B].
     fn staged(&self, index: usize) -> f64 {
-        let there = self
-            .jobs
-            .iter()
-            .flatten()
-            .filter(|job| job.staging.as_ref().is_some_and(|s| s.to == index));
+        let there = self.jobs.iter().flatten().filter(|job| {
+            job.reads_from() == index && (job.staging.is_some() || job.reads_parts())
+        });
         let each = there.filter_map(|job| {
             let dataset = self.datasets.get(job.dataset)?.as_ref()?;
             Some((job, job.resident(dataset)))

@@ -73,6 +73,19 @@ impl Arm {
         self.usage
     }
 
+    /// Visits for whose customer `is` holds are off; the one that is served goes on for nobody.
+    pub(super) fn forget(&mut self, now: Time, is: impl Fn(&Customer) -> bool) {
+        self.usage(now);
+        let first = self.visits.pop_front();
+        self.visits.retain(|visit| !is(&visit.customer));
+        if let Some(mut first) = first {
+            if is(&first.customer) {
+                first.customer = Customer::Endless;
+            }
+            self.visits.push_front(first);
+        }
+    }
+
     /// Time that the first of its visits takes [s].
     fn service(&mut self) -> Option<f64> {
         let visit = self.visits.front()?;

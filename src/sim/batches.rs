@@ -36,16 +36,20 @@ impl World<'_> {
         let loader = &mut self.loaders[l];
         let missing = job.batch - loader.queue.batch();
         let taken = loader.queue.take(clock.now);
-        let fresh = match (&mut loader.polling, &job.recovery) {
-            (Some(polling), _) => polling.fresh(taken),
-            (None, Some(recovery)) => {
+        let new = match &job.recovery {
+            Some(recovery) => {
                 let dequeued = loader.queue.totals(clock.now).dequeued;
                 recovery.fresh(l as u32 - job.loaders.start, dequeued, taken)
             }
-            (None, None) => taken,
+            None => taken,
         };
+        let fresh = loader.polling.as_mut().map_or(new, |polling| polling.fresh(new));
         job.steps.add_fresh(fresh);
-        self.devices[d as usize].missing = missing;
+        let device = &mut self.devices[d as usize];
+        device.missing = missing;
+        if job.window > 1 && job.recovery.is_some() {
+            device.ahead.push((device.next, taken, fresh));
+        }
         self.hold_input(d);
         self.trace_level(clock.now, l as u32);
         if self.loaders[l].requests.is_some() {

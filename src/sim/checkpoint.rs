@@ -7,6 +7,7 @@ use crate::fluid::{FlowId, GroupId};
 use crate::report::{Cause, StallCause};
 use crate::scenario::Every;
 
+use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
 use super::world::World;
 
@@ -19,6 +20,8 @@ pub(super) struct Saved {
     pub(super) taken: Vec<(u64, u64)>,
     /// When training went on from there.
     pub(super) ready: Time,
+    /// Fresh samples that the next ones have taken already.
+    pub(super) ahead: u64,
     /// Steps among them that did again what had been done.
     pub(super) replayed: u64,
     /// Batches of a loader's epoch, where it counts them, and samples of a batch.
@@ -76,6 +79,11 @@ impl CheckpointRun {
             left: 0,
             waits: false,
         }
+    }
+
+    /// Whether the job waits for one.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.waits
     }
 
     /// The next one comes when it is due from now on, after so many steps.
@@ -137,14 +145,14 @@ impl World<'_> {
         let first = &self.loaders[job.loaders.start as usize];
         let epoch = first.requests.as_ref().map_or(1, |requests| requests.epoch());
         let replayed = job.recovery.as_ref().map_or(0, |recovery| recovery.replayed());
-        Saved { steps, taken, ready: now, replayed, epoch, batch: job.batch }
+        let ahead = self.ahead(j);
+        Saved { steps, taken, ready: now, ahead, replayed, epoch, batch: job.batch }
     }
 
     /// The state of job copy `j` is copied aside.
     pub(super) fn checkpoint_paused(&mut self, clock: &mut Clock, j: u32) {
         let Some(checkpoint) = self.checkpoint(j) else { return };
-        if checkpoint.writing.is_none() || checkpoint.since + checkpoint.pause.span != clock.now {
-            // The job failed meanwhile.
+        if checkpoint.writing.is_none() {
             return;
         }
         self.write_checkpoint(clock, j);
@@ -210,19 +218,40 @@ impl World<'_> {
         let job = &mut self.jobs[j as usize];
         let Some(recovery) = &mut job.recovery else { return };
         let Some(checkpoint) = &recovery.checkpoint else { return };
-        let cause = StallCause::own(Cause::Checkpoint);
-        for _ in job.devices.clone() {
-            let wait = Segment { start: checkpoint.since, end: clock.now, cause };
-            job.steps.add_stall(wait);
+        let since = checkpoint.since;
+        if job.finished {
+            return;
+        }
+        for d in job.devices.clone() {
+            self.end_saving(clock.now, d, since);
         }
         self.next_step(clock, j as usize);
+    }
+
+    /// Device `d` has waited for a checkpoint that was begun at `since`; where stages overlap, from when it had
+    /// done what it was at.
+    fn end_saving(&mut self, now: Time, d: u32, since: Time) {
+        let device = &self.devices[d as usize];
+        let (j, idle, from) = (device.job as usize, device.state == State::Idle, device.since);
+        let start = if self.jobs[j].window == 1 { since } else { from.max(since) };
+        if self.jobs[j].window > 1 {
+            if !idle {
+                return;
+            }
+            if from < since {
+                self.end_wait_in_pipeline(since, d);
+            }
+            self.devices[d as usize].since = now;
+        }
+        let cause = StallCause::own(Cause::Checkpoint);
+        self.jobs[j].steps.add_stall(Segment { start, end: now, cause });
     }
 
     /// What job copy `j` is writing will not be there.
     pub(super) fn abandon_checkpoint(&mut self, now: Time, j: u32) {
         let Some(recovery) = self.jobs[j as usize].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
-        checkpoint.writing = None;
+        (checkpoint.writing, checkpoint.waits) = (None, false);
         for flow in checkpoint.flows.drain(..) {
             self.network.cancel(now, flow);
         }

@@ -116,6 +116,7 @@ impl World<'_> {
         }
         if let Some(tiers) = &loader.tiers {
             add_tiers(&mut outcome.tiers, &tiers.requests);
+            outcome.local += tiers.read;
         }
         let counts: &mut SampleCounts = &mut outcome.samples;
         counts.started += loader.started;

@@ -39,6 +39,9 @@ pub(super) struct Device {
     /// Time of the step at hand on a GPU for itself [s], and which sort of its kernels it is at.
     pub(super) alone: f64,
     pub(super) kernels: u32,
+    /// Where stages overlap and jobs may fail: batches taken for steps that are not over, each with its step and
+    /// samples, all and fresh ones.
+    pub(super) ahead: Vec<(u64, u64, u64)>,
     /// Samples by which the batch at hand is smaller than others.
     pub(super) missing: u64,
     /// Share of its speed that faults leave it.
@@ -67,8 +70,6 @@ pub(super) enum State {
     Busy,
     /// Drawing its model towards its GPU's reference model, or waiting to.
     Averaging,
-    /// At something that is lost, because its job failed.
-    Lost,
 }
 
 impl Device {
@@ -90,6 +91,7 @@ impl Device {
             piece: 0,
             alone: 0.0,
             kernels: 0,
+            ahead: Vec::new(),
             missing: 0,
             pace: 1.0,
             waits: Vec::new(),

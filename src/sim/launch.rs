@@ -30,13 +30,6 @@ pub(super) struct Launching {
     open: bool,
 }
 
-impl Launching {
-    /// Whether its threads are still at it.
-    pub(super) fn is_open(&self) -> bool {
-        self.open
-    }
-}
-
 impl World<'_> {
     /// Begins a step of device `d` with its trainer's own work; true if the device computes
     /// meanwhile.
@@ -71,19 +64,27 @@ impl World<'_> {
         overlap
     }
 
+    /// Slots of the trainer of device `d` are free again.
+    pub(super) fn leave_launch(&mut self, now: Time, d: u32) {
+        let device = &self.devices[d as usize];
+        let launch = self.jobs[device.job as usize].launch.as_ref();
+        let threads = launch.map_or(0, |launch| launch.threads);
+        if let Cores::Fifo(station) = self.loaders[device.loader as usize].trainer {
+            for _ in 0..threads {
+                self.stations[station as usize].queue.leave(now);
+            }
+        }
+    }
+
     /// The threads of the trainer of device `d` are done with its step.
     pub(super) fn launched(&mut self, clock: &mut Clock, d: u32) {
         let device = &mut self.devices[d as usize];
         device.launching.open = false;
-        let (state, l) = (device.state, device.loader);
+        let state = device.state;
         let (job, Launching { since, work, .. }) = (device.job as usize, device.launching);
         let Some(launch) = &self.jobs[job].launch else { return };
-        let (threads, overlap) = (launch.threads, launch.overlap);
-        if let Cores::Fifo(station) = self.loaders[l as usize].trainer {
-            for _ in 0..threads {
-                self.stations[station as usize].queue.leave(clock.now);
-            }
-        }
+        let overlap = launch.overlap;
+        self.leave_launch(clock.now, d);
         if state != State::Launching {
             return;
         }

@@ -27,8 +27,7 @@ impl World<'_> {
     pub(super) fn loaded(&mut self, clock: &mut Clock, d: u32) {
         let device = &self.devices[d as usize];
         if device.state != State::Loading {
-            // Its job ended meanwhile, or failed.
-            self.devices[d as usize].runs_out();
+            // Its job ended meanwhile.
             return;
         }
         let cause = StallCause::own(Cause::Copy);

@@ -15,9 +15,10 @@
 //!   they take from a loader, `load`: on its way to them; `core_steps`: steps on the node's cores; `launch`: what trainers do there
 //!   beside their devices; `pipeline`: from stage to stage;
 //!   `waits`: what devices waited for beside batches,
-//! - `gpus`: GPUs that several use at once; `occupied`: how much; `buffers`: what learners leave to each other; `learners`: how many learners there are; `averaging`:
-//!   how they agree,
-//! - `recovery`: failures and what begins again after them, `checkpoint`; `fault`: what is slower for a while,
+//! - `gpus`: GPUs that several use at once; `occupied`: how much; `buffers`: what learners leave to each other;
+//!   `learners`: how many learners there are; `averaging`: how they agree,
+//! - `recovery`: failures and what begins again after them, `abort`: what they end, `checkpoint`;
+//!   `fault`: what is slower for a while,
 //! - `communication`: collectives of model copies, on the same network,
 //! - `workflow`: jobs that begin when others have ended,
 //! - `background`, `station`, `barrier`,
@@ -26,6 +27,7 @@
 //! The last buffer, steps with their stalls, the timelines that stalls are explained from and the
 //! recorder are `crate::account`'s: the live world keeps the same books.
 
+mod abort;
 mod arm;
 mod averaging;
 mod background;

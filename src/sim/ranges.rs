@@ -1,5 +1,7 @@
 //! Files and samples that are fetched in several requests, some of them ahead of the others.
 
+use std::collections::BTreeSet;
+
 use crate::report::Cause;
 use crate::scenario::Ranges;
 
@@ -64,6 +66,24 @@ impl Fetches {
         }
         self.ranges.push(range);
         self.ranges.len() as u32 - 1
+    }
+
+    /// The worker that range `r` is for.
+    pub(super) fn worker(&self, r: u32) -> u32 {
+        self.ranges[r as usize].worker
+    }
+
+    /// Nothing is fetched any more for these workers.
+    pub(super) fn forget(&mut self, workers: std::ops::Range<u32>) {
+        let free: BTreeSet<u32> = self.free.iter().copied().collect();
+        let of = |r: &u32| !free.contains(r) && workers.contains(&self.worker(*r));
+        let forgotten: Vec<u32> = (0..self.ranges.len() as u32).filter(of).collect();
+        self.free.extend(forgotten);
+        for fetch in
+            self.of.get_mut(workers.start as usize..workers.end as usize).into_iter().flatten()
+        {
+            *fetch = Fetch::default();
+        }
     }
 }
 

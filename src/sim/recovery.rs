@@ -1,9 +1,9 @@
 //! Failures of nodes: a job copy stops at once, and begins again with the state of its last checkpoint.
 //!
-//! What was in flight runs out without effect. The steps since the checkpoint are taken out of the books, and
-//! their time is a wait for the fault: so each sample is trained on as often as if nothing had failed.
+//! What was in flight ends with it. The steps since the checkpoint are taken out of the books, and their time is a
+//! wait for the fault: so each sample is trained on as often as if nothing had failed.
 
-use crate::account::{Activity, HandOver, NOBODY, Requests, Segment};
+use crate::account::{Activity, HandOver, NOBODY, Polling, Requests, Segment, Tuner};
 use crate::engine::Time;
 use crate::random::{Purpose, time_to_failure};
 use crate::report::{Cause, RecoveryOutcome, SampleCounts, StallCause};
@@ -12,15 +12,13 @@ use crate::scenario::{FailureTimes, Resume};
 use super::checkpoint::{CheckpointRun, Saved};
 use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
+use super::launch::Launching;
 use super::workers::{Item, Phase, Worker};
-use super::world::World;
+use super::world::{LoaderRun, World};
 use std::ops::Range;
 
 /// Failures in a row without a new checkpoint, or an end, after which a job will never end.
 const HOPELESS: u32 = 10_000;
-/// When it is looked again whether what was in flight has run out, at the least [s], and as a share of how long
-/// that takes already.
-const LOOK_AGAIN: (f64, f64) = (1e-3, 0.1);
 
 /// What a job copy has against failures, and how they come.
 #[derive(Debug)]
@@ -72,6 +70,8 @@ pub(super) struct EpochRun {
 pub(super) struct Restored {
     stages: Vec<HandOver<Item>>,
     requests: Option<Box<Requests>>,
+    polling: Option<Box<Polling>>,
+    tuner: Option<Box<Tuner>>,
     quota: u64,
     /// Samples taken out of the queue that were not the reading's first so many.
     base: u64,
@@ -82,13 +82,17 @@ pub(super) struct Restored {
 
 impl Restored {
     /// Of a loader with these stages.
-    pub(super) fn new(
-        stages: Vec<HandOver<Item>>,
-        requests: Option<Box<Requests>>,
-        quota: u64,
-    ) -> Restored {
-        let counts = SampleCounts::default();
-        Restored { stages, requests, quota, base: 0, known: 0, counts }
+    pub(super) fn new(stages: Vec<HandOver<Item>>, loader: &LoaderRun) -> Restored {
+        Restored {
+            stages,
+            requests: loader.requests.clone(),
+            polling: loader.polling.clone(),
+            tuner: loader.tuner.clone(),
+            quota: loader.quota,
+            base: 0,
+            known: 0,
+            counts: SampleCounts::default(),
+        }
     }
 }
 
@@ -112,6 +116,11 @@ impl RecoveryRun {
     /// Steps so far that did again what had been done, and will have.
     pub(super) fn replayed(&self) -> u64 {
         self.replayed
+    }
+
+    /// Whether the job waits for its state to be saved.
+    pub(super) fn is_saving(&self) -> bool {
+        self.checkpoint.as_ref().is_some_and(CheckpointRun::is_waited_for)
     }
 
     /// Something is saved now that was not before. Within an epoch that would begin again, and counts, that is
@@ -207,67 +216,55 @@ impl World<'_> {
         clock.after(restart, Event::Waited(Customer::Restart(j)));
     }
 
-    /// All of job copy `j` stops; what is in flight runs out.
+    /// All of job copy `j` stops, and what it had in flight.
     fn stop_job(&mut self, clock: &mut Clock, j: u32) {
         self.abandon_checkpoint(clock.now, j);
+        self.close_until(j as usize, clock.now);
+        self.abort(clock, j);
         for d in self.jobs[j as usize].devices.clone() {
             self.stop_device(clock.now, d);
         }
         let job = &mut self.jobs[j as usize];
         job.smaller.clear();
         job.barrier.reset();
-        if let Some(sync) = &mut job.sync {
-            sync.abandon();
-        }
         for l in job.loaders.clone() {
-            self.empty_stages(j, l);
+            let loader = &mut self.loaders[l as usize];
+            loader.waiters.clear();
+            for w in loader.workers.clone() {
+                self.stop_worker(clock.now, w);
+            }
         }
     }
 
     fn stop_device(&mut self, now: Time, d: u32) {
         let device = &mut self.devices[d as usize];
         if device.state == State::Starving {
-            let loader = &mut self.loaders[device.loader as usize];
-            loader.waiters.retain(|waiter| *waiter != d);
-            loader.queue.end_wait(now);
+            self.loaders[device.loader as usize].queue.end_wait(now);
         }
-        device.state = match device.state {
-            State::Busy | State::Loading | State::Lost => State::Lost,
-            State::Off
-            | State::Idle
-            | State::Starving
-            | State::Launching
-            | State::Uninformed
-            | State::Averaging => State::Off,
-        };
+        let device = &mut self.devices[d as usize];
+        device.state = State::Off;
+        device.launching = Launching::default();
         (device.piece, device.missing, device.on_batch) = (0, 0, u64::MAX / 2);
         device.waits.clear();
+        device.sent.clear();
+        device.ahead.clear();
         self.trace_device(now, d, Cause::Fault.name());
     }
 
-    /// Nothing more is begun for loader `l` of job copy `j`, and what it has is not worked on any more.
-    fn empty_stages(&mut self, j: u32, l: u32) {
-        let Some(recovery) = &self.jobs[j as usize].recovery else { return };
-        let first = self.jobs[j as usize].loaders.start;
-        let of = &recovery.loaders[(l - first) as usize];
-        let loader = &mut self.loaders[l as usize];
-        loader.quota = loader.started;
-        loader.requests.clone_from(&of.requests);
-        for (s, stage) in loader.stages.clone().zip(&of.stages) {
-            self.stages[s as usize].hand_over.clone_from(stage);
-        }
+    fn stop_worker(&mut self, now: Time, w: u32) {
+        self.note(now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
+        self.shards[w as usize] = Default::default();
+        let worker = &mut self.workers[w as usize];
+        let timeline = std::mem::take(&mut worker.timeline);
+        let (stage, loader) = (worker.stage, worker.loader);
+        *worker = Worker { stage, loader, timeline, ..Worker::default() };
     }
 
     /// It is time for job copy `j` to begin again, unless it failed again meanwhile.
     pub(super) fn restart(&mut self, clock: &mut Clock, j: u32) {
         let Some(recovery) = &self.jobs[j as usize].recovery else { return };
         let Some(failures) = &recovery.failures else { return };
-        let Some((since, at)) = failures.down.filter(|(_, at)| *at <= clock.now) else { return };
-        if !self.is_quiet(j) {
-            let late = clock.now.since(at).seconds();
-            let again = Delay::once(LOOK_AGAIN.0.max(LOOK_AGAIN.1 * late));
-            return clock.after(again, Event::Waited(Customer::Restart(j)));
-        }
+        let Some((since, _)) = failures.down.filter(|(_, at)| *at <= clock.now) else { return };
         self.roll_back(clock.now, j, since);
         for l in self.jobs[j as usize].loaders.clone() {
             self.restore_loader(clock.now, j, l);
@@ -275,30 +272,15 @@ impl World<'_> {
         self.set_going(clock, j);
     }
 
-    /// Whether nothing of job copy `j` is in flight any more.
-    fn is_quiet(&self, j: u32) -> bool {
-        let job = &self.jobs[j as usize];
-        let device = |d: u32| {
-            let device = &self.devices[d as usize];
-            device.state == State::Off && !device.launching.is_open()
-        };
-        let waits = |w: u32| {
-            let phase = self.workers[w as usize].phase;
-            matches!(phase, Phase::Idle | Phase::Blocked | Phase::Held)
-        };
-        let workers = |l: u32| self.loaders[l as usize].workers.clone();
-        job.devices.clone().all(device)
-            && job.loaders.clone().flat_map(workers).all(waits)
-            && job.sync.as_ref().is_none_or(|sync| sync.is_quiet())
-    }
-
     /// The books of job copy `j`, down since then, are those of its last checkpoint; all time since then was
     /// lost.
     fn roll_back(&mut self, now: Time, j: u32, since: Time) {
         let job = &mut self.jobs[j as usize];
         let Some(recovery) = &mut job.recovery else { return };
+        job.steps.roll_back(recovery.saved.steps, job.start);
+        // Once: what is saved may be gone back to again.
+        job.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
         let saved = &recovery.saved;
-        job.steps.roll_back(saved.steps, job.start);
         let (from, ready) = (job.steps.last_end(), saved.ready);
         for d in job.devices.clone() {
             let cause = StallCause::own(Cause::Checkpoint);
@@ -313,9 +295,6 @@ impl World<'_> {
         recovery.books.down_seconds += now.since(since).seconds();
         if let Some(checkpoint) = &mut recovery.checkpoint {
             checkpoint.schedule(now, saved.steps);
-        }
-        if let Some(sync) = &mut job.sync {
-            sync.restart();
         }
         let Some(failures) = &mut recovery.failures else { return };
         failures.down = None;
@@ -334,6 +313,7 @@ impl World<'_> {
             let down = recovery.failures.as_ref().and_then(|of| of.down);
             let Some((since, _)) = down.filter(|_| !job.finished) else { continue };
             job.steps.roll_back(recovery.saved.steps, job.start);
+            job.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
             let ready = recovery.saved.ready.max(recovery.resumed);
             recovery.books.lost_seconds += since.since(ready).seconds();
             recovery.books.down_seconds += end.since(since).seconds();
@@ -342,7 +322,6 @@ impl World<'_> {
 
     /// Loader `l` of job copy `j` is as it was when what is saved was, with nothing in it.
     fn restore_loader(&mut self, now: Time, j: u32, l: u32) {
-        self.empty_stages(j, l);
         let job = &mut self.jobs[j as usize];
         let (first, Some(recovery)) = (job.loaders.start, &mut job.recovery) else { return };
         let Some(failures) = &recovery.failures else { return };
@@ -358,40 +337,53 @@ impl World<'_> {
         let of = &mut recovery.loaders[index];
         of.counts.dropped += std::mem::take(&mut loader.in_progress);
         of.counts.started += loader.started - position;
-        of.counts.cleared += loader.queue.clear(now);
-        of.base = loader.queue.totals(now).dequeued - position;
-        of.known = of.known.max(trained);
         let needed = position.saturating_add(more.saturating_mul(job.batch));
         (loader.started, loader.quota) = (position, of.quota.max(needed));
+        let coming = loader.quota - position;
+        of.counts.cleared += loader.queue.clear(now, coming);
+        of.base = loader.queue.totals(now).dequeued - position;
+        of.known = of.known.max(trained);
+        loader.requests.clone_from(&of.requests);
+        loader.polling.clone_from(&of.polling);
+        loader.tuner.clone_from(&of.tuner);
         loader.source.restart(position, loader.nodes.into());
         if let Some(requests) = &mut loader.requests {
             requests.skip(batches);
             requests.extend(batches.saturating_add(more));
         }
-        for w in loader.workers.clone() {
-            self.restore_worker(now, w);
+        for (s, stage) in loader.stages.clone().zip(&of.stages) {
+            self.stages[s as usize].hand_over = stage.clone().coming(coming);
         }
     }
 
-    fn restore_worker(&mut self, now: Time, w: u32) {
-        self.note(now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
-        self.shards[w as usize] = Default::default();
-        let worker = &mut self.workers[w as usize];
-        let timeline = std::mem::take(&mut worker.timeline);
-        let (stage, loader) = (worker.stage, worker.loader);
-        *worker = Worker { stage, loader, timeline, ..Worker::default() };
-    }
-
-    /// What job copy `j` has trained on: samples and batches that each loader has handed out.
+    /// What job copy `j` has trained on: samples and batches that each loader has handed out, but for those of
+    /// steps that are not over.
     pub(super) fn taken(&mut self, now: Time, j: u32) -> Vec<(u64, u64)> {
         let job = &self.jobs[j as usize];
-        let Some(recovery) = &job.recovery else { return Vec::new() };
+        let (steps, Some(recovery)) = (job.steps.completed(), &job.recovery) else {
+            return Vec::new();
+        };
         let of = |(l, restored): (u32, &Restored)| {
             let loader = &mut self.loaders[l as usize];
             let batches = loader.requests.as_ref().map_or(0, |requests| requests.taken());
             (loader.queue.totals(now).dequeued - restored.base, batches)
         };
-        job.loaders.clone().zip(&recovery.loaders).map(of).collect()
+        let mut taken: Vec<(u64, u64)> =
+            job.loaders.clone().zip(&recovery.loaders).map(of).collect();
+        for device in &mut self.devices[job.devices.start as usize..job.devices.end as usize] {
+            device.ahead.retain(|(step, ..)| *step >= steps);
+            let (samples, batches) = &mut taken[(device.loader - job.loaders.start) as usize];
+            *samples -= device.ahead.iter().map(|(_, samples, _)| samples).sum::<u64>();
+            *batches = batches.saturating_sub(device.ahead.len() as u64);
+        }
+        taken
+    }
+
+    /// Fresh samples that steps of job copy `j` have taken which are not over.
+    pub(super) fn ahead(&self, j: u32) -> u64 {
+        let devices = self.jobs[j as usize].devices.clone();
+        let of = |d: u32| self.devices[d as usize].ahead.iter();
+        devices.flat_map(of).map(|(_, _, fresh)| fresh).sum()
     }
 }
 
@@ -432,16 +424,5 @@ impl EpochRun {
             None => 0,
         };
         until(steps.end).saturating_sub(until(steps.start)).saturating_mul(self.copies)
-    }
-}
-
-impl super::device::Device {
-    /// Whether it is at nothing any more, whatever comes: what it was at is lost.
-    pub(super) fn runs_out(&mut self) -> bool {
-        let over = matches!(self.state, State::Off | State::Lost);
-        if over {
-            self.state = State::Off;
-        }
-        over
     }
 }

@@ -6,7 +6,7 @@ use crate::account::Steps;
 use crate::engine::Time;
 use crate::fluid::GroupId;
 use crate::random::{Purpose, Sampler};
-use crate::scenario::Framing;
+use crate::scenario::{Framing, Replicas};
 
 use super::event::{Clock, Customer, Delay, Event};
 use super::read::{Mount, RequestLatency};
@@ -54,8 +54,9 @@ pub(super) struct Conversion {
 pub(super) struct Files {
     pub(super) dataset: u32,
     pub(super) next: u64,
-    /// From one to the next.
-    pub(super) every: u64,
+    /// Who copies what, and which node this is.
+    pub(super) of: Replicas,
+    pub(super) node: u64,
     pub(super) end: u64,
     pub(super) samples_per_file: u64,
     pub(super) samples: u64,
@@ -168,11 +169,11 @@ impl World<'_> {
     fn next_file(&mut self, c: u32) -> bool {
         let copying = &mut self.copies[c as usize];
         let files = &mut self.stagings[copying.staging as usize].files;
-        if files.next >= files.end {
+        let file = files.of.next_held(files.node, files.next);
+        if file >= files.end {
             return false;
         }
-        let file = files.next;
-        files.next += files.every;
+        files.next = file + 1;
         let sizes = &mut self.sizes[files.dataset as usize];
         let samples = files.samples_of(file);
         copying.bytes = sizes.sum(0, 0, samples, files.record, &self.streams);
@@ -312,9 +313,9 @@ impl World<'_> {
 }
 
 impl Files {
-    /// How many are left.
+    /// How many there are.
     fn number(&self) -> u64 {
-        self.end.saturating_sub(self.next).div_ceil(self.every)
+        self.of.held(self.node, self.end)
     }
 
     fn samples_of(&self, file: u64) -> std::ops::Range<u64> {

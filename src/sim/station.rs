@@ -64,6 +64,12 @@ impl<C: Copy> Station<C> {
         next
     }
 
+    /// Customers for whom `is` holds wait no longer; those in service stay.
+    pub fn forget(&mut self, now: Time, is: impl Fn(&C) -> bool) {
+        self.account(now);
+        self.waiting.retain(|customer| !is(customer));
+    }
+
     #[inline]
     fn account(&mut self, now: Time) {
         let dt = now.since(self.last).0;
@@ -115,6 +121,11 @@ mod tests {
         assert_eq!(station.leave(Time(30)), None);
         assert_eq!(station.leave(Time(40)), None);
         assert_eq!(station.served(), 4);
+        // Who is forgotten is not served.
+        let mut other = Station::new(1);
+        assert_eq!(['e', 'f', 'g'].map(|c| other.arrive(Time(0), c)), [true, false, false]);
+        other.forget(Time(5), |c| *c == 'f' || *c == 'e');
+        assert_eq!((other.leave(Time(10)), other.leave(Time(20))), (Some('g'), None));
         // Two servers to 30 ps, one to 40: 70 server·ps; four present to 10, two to 30, one to 40.
         assert!((station.busy_seconds(Time(50)) - 70e-12).abs() < 1e-24);
         assert!((station.present_seconds(Time(50)) - 90e-12).abs() < 1e-24);

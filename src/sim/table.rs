@@ -86,6 +86,16 @@ impl Table {
         Some(customer)
     }
 
+    /// Requests to it, table `t`, for whose customer `is` holds are served no longer.
+    pub(super) fn forget(&mut self, clock: &mut Clock, t: u32, is: impl Fn(&Customer) -> bool) {
+        if self.requests.iter().any(|request| is(&request.customer)) {
+            self.serve(clock.now);
+            self.requests.retain(|request| !is(&request.customer));
+            self.share();
+            self.plan(clock, t);
+        }
+    }
+
     /// Shares the storage's time out.
     fn share(&mut self) {
         let count = self.requests.len() as f64;
@@ -105,6 +115,17 @@ impl Table {
         let soonest = self.requests.iter().map(|r| r.left / r.rate).min_by(f64::total_cmp)?;
         // Rounded up, so that it is done by then.
         Some(Time(self.now.0.saturating_add(Span::from_seconds(soonest).0).saturating_add(1)))
+    }
+
+    /// Plans when the next request to it, table `t`, will be done.
+    fn plan(&mut self, clock: &mut Clock, t: u32) {
+        let next = self.next().unwrap_or(Time::NEVER);
+        if next != self.planned {
+            self.planned = next;
+            if next != Time::NEVER {
+                clock.calendar.schedule(next, Event::Served(t));
+            }
+        }
     }
 
     /// What it has done up to `now`.
@@ -141,13 +162,6 @@ impl World<'_> {
     }
 
     fn plan_table(&mut self, clock: &mut Clock, t: u32) {
-        let table = &mut self.tables[t as usize];
-        let next = table.next().unwrap_or(Time::NEVER);
-        if next != table.planned {
-            table.planned = next;
-            if next != Time::NEVER {
-                clock.calendar.schedule(next, Event::Served(t));
-            }
-        }
+        self.tables[t as usize].plan(clock, t);
     }
 }

@@ -2,7 +2,8 @@
 //! hold.
 
 use crate::cache::Cache;
-use crate::report::TierRequests;
+use crate::report::{LocalReads, TierRequests};
+use crate::scenario::Replicas;
 
 use super::cached::{Units, bytes_of};
 use super::read::Mount;
@@ -42,6 +43,10 @@ pub(super) struct Tiers {
     pub(super) peers: Vec<Option<Mount>>,
     /// The node's cache; without one each node holds its part of the data set.
     pub(super) cache: Option<CacheWays>,
+    /// Who has what, where each node has its part.
+    pub(super) parts: Replicas,
+    /// What was asked for then.
+    pub(super) read: LocalReads,
     /// By epoch of the reading.
     pub(super) requests: Vec<TierRequests>,
 }
@@ -138,7 +143,7 @@ impl World<'_> {
             return Found { origin: Origin::Storage, way: 0 };
         };
         let found = match &tiers.cache {
-            None => tiers.part_with(file),
+            None => tiers.part_with(file, bytes),
             Some(ways) => {
                 ways.look_up(&mut self.node_caches, &self.holders, ways.unit(file, number), bytes)
             }
@@ -185,10 +190,11 @@ impl Tiers {
         }
     }
 
-    /// Which node has `file`, where each has its part.
-    fn part_with(&self, file: u64) -> Found {
-        let way = (file % self.peers.len().max(1) as u64) as u32;
+    /// Which node gives so many bytes of `file`, where each has its part; they are counted.
+    fn part_with(&mut self, file: u64, bytes: f64) -> Found {
+        let way = self.parts.source(self.rank.into(), file) as u32;
         let own = way == self.rank;
+        *(if own { &mut self.read.own } else { &mut self.read.peers }) += bytes;
         Found { origin: if own { Origin::Storage } else { Origin::Peer }, way }
     }
 

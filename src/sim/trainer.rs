@@ -76,6 +76,11 @@ pub(super) struct SmallerBatch {
 }
 
 impl JobRun {
+    /// Whether nothing of it begins, because its state is being saved.
+    fn is_held(&self) -> bool {
+        self.recovery.as_ref().is_some_and(|recovery| recovery.is_saving())
+    }
+
     /// Samples that the batch of `model` lacks in `step`.
     fn missing(&self, model: u32, step: u64) -> u64 {
         let of = |smaller: &&SmallerBatch| smaller.model == model && smaller.step == step;
@@ -145,7 +150,7 @@ impl World<'_> {
     pub(super) fn try_start(&mut self, clock: &mut Clock, d: u32) {
         let device = &self.devices[d as usize];
         let job = &self.jobs[device.job as usize];
-        if device.state != State::Idle || device.next == job.goal.steps {
+        if device.state != State::Idle || device.next == job.goal.steps || job.is_held() {
             return;
         }
         if device.stage > 0 {
@@ -227,8 +232,8 @@ impl World<'_> {
     pub(super) fn stepped(&mut self, clock: &mut Clock, d: u32) {
         self.leave_cores(clock, d);
         let device = &mut self.devices[d as usize];
-        if device.runs_out() {
-            // Its job ended while it was at a step beyond the last one, or failed.
+        if device.state == State::Off {
+            // Its job ended while it was at a step beyond the last one.
             return;
         }
         let job = device.job;

@@ -57,6 +57,14 @@ impl World<'_> {
         self.end_wait_for_stage(sent, d);
     }
 
+    /// What idle device `d` of stages that overlap waited for up to `now`, whatever it waits for then.
+    pub(super) fn end_wait_in_pipeline(&mut self, now: Time, d: u32) {
+        match self.devices[d as usize].stage {
+            0 => self.end_gate_wait(now, d),
+            _ => self.end_wait_for_stage(now, d),
+        }
+    }
+
     fn end_wait_for_stage(&mut self, now: Time, d: u32) {
         let device = &self.devices[d as usize];
         let (from, step, j) = (device.since, device.next, device.job as usize);
@@ -88,14 +96,22 @@ impl World<'_> {
             return;
         }
         let end = self.jobs[j].steps.last_end();
+        self.close_until(j, end);
+    }
+
+    /// The same of all that they were at up to `end`.
+    pub(super) fn close_until(&mut self, j: usize, end: Time) {
+        if self.jobs[j].window == 1 {
+            return;
+        }
         for d in self.jobs[j].devices.clone() {
             let (start, state) = (self.devices[d as usize].since, self.devices[d as usize].state);
             if start >= end {
                 continue;
             }
             match state {
-                // No root and no failures where steps overlap.
-                State::Off | State::Uninformed | State::Lost => {}
+                // No root where steps overlap.
+                State::Off | State::Uninformed => {}
                 State::Launching | State::Averaging => {
                     let launching = state == State::Launching;
                     let cause = if launching { Cause::Launch } else { Cause::Communication };

@@ -21,7 +21,7 @@ const BEFORE: [Column; 9] = [
 ];
 
 /// Figures after them.
-const AFTER: [Column; 18] = [
+const AFTER: [Column; 19] = [
     ("queue_occupancy", |_, job| job.queue.occupancy),
     ("exhaustions", |_, job| job.queue.exhaustions),
     ("time_empty", |_, job| job.queue.time_empty),
@@ -33,6 +33,7 @@ const AFTER: [Column; 18] = [
     ("time_to_exhaustion", |_, job| job.queue.time_to_exhaustion),
     ("exhausted_copies", |_, job| job.queue.exhausted_copies),
     ("cache_miss_share", |_, job| last_misses(job)),
+    ("local_share", |_, job| job.local_share.unwrap_or_default()),
     ("time_to_accuracy", |_, job| of_accuracy(job, |of| of.time)),
     ("epochs_to_accuracy", |_, job| of_accuracy(job, |of| of_mean(Some(of.epochs)))),
     ("statistical_efficiency", |_, job| of_accuracy(job, |of| of.statistical_efficiency)),

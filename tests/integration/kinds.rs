@@ -374,6 +374,27 @@ fn copies_of_a_job_on_other_kinds_of_nodes_are_refused_where_they_would_need_oth
 }
 
 #[test]
+fn calls_by_cores_are_refused_where_nodes_have_other_numbers_of_them() {
+    // System: nodes of 8 cores and one of 4, in one copy of a job or in several. Expectation: as many calls as there
+    // are cores would be others there; a number of calls is not, and neither are nodes that have as many.
+    let of = |cores: u32, nodes: u32, copies: u32, calls: &str| {
+        let group = format!("[cluster.group.old]\nnodes = 1\nnode = {{ cores = {cores} }}\n");
+        let loader = format!("loader.tf-data = {{ parallel_calls = {calls} }}");
+        let copies = format!("copies = {copies}");
+        let text = text(&group, nodes, &copies).replace("loader.in-memory = {}", &loader);
+        let file = ScenarioFile::parse("test.toml", text).expect("TOML");
+        file.resolve(&[]).err().map(|problems| problems.to_string())
+    };
+    for (nodes, copies) in [(3, 1), (1, 3)] {
+        let said = of(4, nodes, copies, "\"auto\"").expect("a problem");
+        assert!(said.contains("nodes of this job have 8 and 4"), "{said}");
+        assert_eq!(of(8, nodes, copies, "\"auto\""), None);
+        assert_eq!(of(4, nodes, copies, "6"), None);
+    }
+    assert_eq!(of(4, 2, 1, "\"auto\""), None);
+}
+
+#[test]
 fn what_does_not_fit_on_some_node_is_refused_with_a_remedy() {
     let wrong = |text: String| {
         let file = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));

@@ -89,6 +89,11 @@ fn swept_tables_are_named_by_their_kind() {
     let pytorch = "{ \"pytorch\" = { \"workers\" = 24 } }";
     let both = drawn(rows(pytorch), "");
     assert!(both.contains("\nkeras\n") && both.contains("\npytorch\n"), "{both}");
+    let named = drawn(
+        rows(pytorch),
+        "[labels]\nkeras = \"slow\"\n\"{ pytorch = { workers = 24 } }\" = \"fast\"\n",
+    );
+    assert!(named.contains("\nslow\n") && named.contains("\nfast\n"), "{named}");
     let one = drawn(rows(pytorch), "[filter]\nloader = \"pytorch\"\n");
     assert!(!one.contains("keras") && one != both, "{one}");
     let alike = drawn(rows("{ \"keras\" = { \"workers\" = 2 } }"), "");
@@ -124,6 +129,13 @@ fn what_cannot_be_drawn_is_said() {
     assert!(message.contains("[[panel]]"), "{message}");
     let message = refused("label = \"knee\"", "y = 3");
     assert!(message.contains("[[line]]"), "{message}");
+}
+
+#[test]
+fn labels_of_values_that_there_are_not_are_refused() {
+    let message = refused("[data]", "labels = { 2 = \"two\", 3 = \"three\" }\n[data]");
+    assert!(message.starts_with("forebay: cannot use r.toml:8:"), "{message}");
+    assert!(message.contains("no value \"3\" to call so; there are 1, 2"), "{message}");
 }
 
 #[test]

@@ -271,7 +271,7 @@ fn an_epoch_that_begins_again_trains_on_samples_twice() {
 }
 
 #[test]
-fn gradients_in_flight_run_out() {
+fn gradients_in_flight_are_lost_too() {
     // System: two nodes that add up gradients, or bring them to a root and parameters back, for a good part of
     // each step, and fail in the midst of it time and again. Expectation: all steps are done, at the same
     // pace as before between failures.
@@ -300,7 +300,7 @@ fn gradients_in_flight_run_out() {
             let recovery = failing.recovery.expect("failures");
             let expected = end(&plain) + recovery.lost_seconds + recovery.down_seconds;
             assert_near(end(&failing), expected, 1e-3);
-            assert!(recovery.down_seconds < 3.0 * 2.5, "{sync}: {recovery:?}");
+            assert_near(recovery.down_seconds, 0.03, 1e-6);
             assert_whole(&failing);
         }
     }
@@ -441,9 +441,9 @@ fn a_run_that_ends_while_the_job_is_down_counts_what_is_saved() {
 }
 
 #[test]
-fn a_restart_waits_until_what_was_in_flight_is_over() {
-    // System: steps of 10 s; a failure at 12 s, restarted at once. Expectation: the step in progress runs out
-    // until 20 s before it begins again, within the tenth of the wait by which that is noticed late.
+fn a_failure_ends_what_is_being_computed() {
+    // System: steps of 10 s; a failure at 12 s, restarted at once. Expectation: the step in progress begins again
+    // there, and what would have ended at 20 s ends nothing.
     let failures = r#"{ at = ["12 s"], restart = "0 s" }"#;
     let changes = [
         ("job.model.step", "\"10 s\""),
@@ -453,8 +453,8 @@ fn a_restart_waits_until_what_was_in_flight_is_over() {
     ];
     let found = job(&fed(&changes));
     let down = found.recovery.expect("failures").down_seconds;
-    assert!((8.0..8.9).contains(&down), "{down}");
-    assert_near(end(&found), 30.0 + 2.0 + down, 1e-4);
+    assert_eq!(down, 0.0);
+    assert_near(end(&found), 30.0 + 2.0, 1e-6);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 enum Act {
     Start { group: usize, work: f64, count: u32 },
     Cancel { flow: usize },
+    CancelAll { third: u32 },
     SetCapacity { link: usize, capacity: Capacity },
     AddGroup(Demand),
     AddLink(Capacity),
@@ -36,6 +37,7 @@ fn any_act() -> impl Strategy<Value = Act> {
         12 => (0..100usize, work, 1u32..4)
             .prop_map(|(group, work, count)| Act::Start { group, work, count }),
         2 => (0..100usize).prop_map(|flow| Act::Cancel { flow }),
+        1 => (0..3u32).prop_map(|third| Act::CancelAll { third }),
         2 => (0..100usize, any_capacity())
             .prop_map(|(link, capacity)| Act::SetCapacity { link, capacity }),
         1 => any_demand(2).prop_map(Act::AddGroup),
@@ -133,6 +135,12 @@ impl Pair {
                     (Some(a), Some(b)) => assert!(a == b || (a - b).abs() < 1e-9, "{a} {b}"),
                     (a, b) => assert_eq!(a, b),
                 }
+            }
+            Act::CancelAll { third } => {
+                let number = self.fast.cancel_all(now, |token| token % 3 == *third);
+                let of = self.flows.iter().zip(0..).filter(|(_, token)| token % 3 == *third);
+                let slow = of.filter(|((_, b), _)| self.slow.cancel(now, *b).is_some()).count();
+                assert_eq!(number, slow);
             }
             Act::SetCapacity { link, capacity } => {
                 let link = LinkId::new(link % self.links);

@@ -229,7 +229,7 @@ impl Rules<'_> {
             return;
         }
         let table = self.settings.accuracy.get().and_then(|settings| settings.table.at);
-        let at = self.check.blame(&[self.settings.batch.at, table], self.at);
+        let at = self.check.blame(&[self.settings.batch_at(), table], self.at);
         let what = format!(
             "how many epochs a batch of {batch} needs is not said: the table is from {} to {}",
             first.0, last.0

@@ -13,6 +13,7 @@ const REMEDY: &str = "write a job for each kind of node";
 impl Rules<'_> {
     /// Nothing that is found from the nodes of the first copy would be other on those of others.
     pub(super) fn check_alike(&self, job: &Job, cluster: &Cluster) {
+        self.check_cores(job, cluster);
         let nodes = self.nodes(job);
         if nodes.len() <= job.nodes as usize || cluster.alike(nodes).len() < 2 {
             return;
@@ -21,6 +22,23 @@ impl Rules<'_> {
         if let Some(sync) = &job.sync {
             self.check_latencies(job, cluster, sync);
             self.check_cycles(job, cluster, sync);
+        }
+    }
+
+    /// Calls by cores.
+    fn check_cores(&self, job: &Job, cluster: &Cluster) {
+        let alike = cluster.alike(self.nodes(job)).into_iter();
+        let mut cores = alike.map(|alike| cluster.node_at(alike.start).cores);
+        let first = cores.next();
+        if job.loader.stages.iter().any(|stage| stage.tuned)
+            && let Some(other) = cores.find(|other| Some(*other) != first)
+        {
+            let at = self.check.blame(&[self.settings.loader.at], self.at);
+            let what = format!(
+                "\"auto\" makes at most as many calls as a node has cores, and nodes of this job have {} and {other}",
+                first.unwrap_or(0)
+            );
+            self.check.wrong(at, what, "write the number of calls, or a job for each kind of node");
         }
     }
 

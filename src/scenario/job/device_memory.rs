@@ -112,7 +112,7 @@ impl Rules<'_> {
         }
         let memory = self.check.find(&["cluster", "node", "gpu_memory"]);
         let gpu = self.check.find(&["cluster", "node", "gpu"]);
-        let at = self.check.blame(&[self.settings.batch.at, memory, gpu], self.at);
+        let at = self.check.blame(&[self.settings.batch_at(), memory, gpu], self.at);
         let what = format!(
             "`{}` takes {:.1} GiB of a GPU's memory, {:.1} GiB of them activations, and a GPU has {:.1} GiB",
             job.name,

@@ -6,11 +6,11 @@ use super::rules::Rules;
 use super::settings::Around;
 use super::{BatchInterval, QueueKind};
 use crate::device_memory::Footprint;
+use crate::scenario::StorageKind;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
 use crate::scenario::number::{Amount, Count, Factor, Positive};
-use crate::scenario::{Layout, StorageKind};
 use crate::units::{Size, Time};
 use schemars::JsonSchema;
 
@@ -61,7 +61,7 @@ pub enum Writers {
 pub struct Failures {
     /// When they do.
     pub when: FailureTimes,
-    /// From a failure until the job trains again [s]; at least as long as what was in flight needs to end.
+    /// From a failure until the job trains again [s].
     pub restart: f64,
     /// Where it goes on to read.
     pub resume: Resume,
@@ -242,29 +242,16 @@ impl Rules<'_> {
         if job.failures.is_none() && job.checkpoint.is_none() {
             return;
         }
-        let stages = &job.loader.stages;
-        let dataset = self.around.datasets.get(job.dataset).and_then(Option::as_ref);
-        let rows = dataset.is_some_and(|of| matches!(of.layout, Layout::RowGroups(_)));
         let requests = job.loader.requests.as_ref();
         let unlike = [
-            (job.pipeline.is_some(), "its model is split into a pipeline"),
             (job.queue == QueueKind::Circular, "its queue is circular"),
             (job.prefill > 0, "its queue is full at the start"),
-            (stages.iter().any(|s| s.kept > 0), "samples stay in its shuffle buffer"),
-            (stages.iter().any(|s| s.grows), "its prefetch finds its size by itself"),
             (requests.is_some_and(|r| r.iterable), "its workers have files of their own"),
-            (job.loader.generator.is_some(), "its loader sleeps and looks again"),
-            (stages.iter().any(|s| s.tuned), "its parallelism is tuned"),
-            (rows, "its data come in row groups"),
         ];
         let why = unlike.iter().find(|(is, _)| *is).map(|(_, why)| why);
         if let (Some(why), true) = (why, job.failures.is_some()) {
             let what = format!("a job that fails is not simulated where {why}");
             self.check.wrong(self.check.blame(&written, self.at), what, "remove `failures`");
-        }
-        if let (Some(_), true) = (&job.checkpoint, job.pipeline.is_some()) {
-            let what = "checkpoints of a model that is split into a pipeline are not simulated";
-            self.check.wrong(self.check.blame(&written, self.at), what, "remove `checkpoint`");
         }
         let replays = job.failures.as_ref().is_some_and(|f| f.resume == Resume::Epoch);
         if replays && matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {

@@ -44,6 +44,7 @@ impl Rules<'_> {
         self.check_recovery(job);
         self.check_targets(job);
         self.check_peers(job);
+        self.check_replicas(job);
         let weakest = self.around.cluster.map(|cluster| cluster.weakest(self.nodes(job)));
         if let (Some(cluster), Some(weakest)) = (self.around.cluster, &weakest) {
             self.check_gpus(job, cluster);
@@ -103,7 +104,7 @@ impl Rules<'_> {
         let kept = job.kept_in_queue();
         let least = kept.saturating_add(job.batch);
         if capacity < least {
-            let at = self.check.blame(&[self.buffer_at(), self.settings.batch.at], self.at);
+            let at = self.check.blame(&[self.buffer_at(), self.settings.batch_at()], self.at);
             let stay =
                 if kept > 0 { format!(", of which {kept} stay in it") } else { String::new() };
             let what = format!(
@@ -150,7 +151,7 @@ impl Rules<'_> {
             let what = format!("the queue never holds {level} samples: its capacity is {capacity}");
             self.check.wrong(at, what, "write a lower `level`, or a larger queue");
         } else if level < job.batch {
-            let at = self.check.blame(&[written, self.settings.batch.at], self.at);
+            let at = self.check.blame(&[written, self.settings.batch_at()], self.at);
             let what = format!("{level} samples are less than one batch of {}", job.batch);
             self.check.wrong(at, what, format!("write at least \"{} samples\"", job.batch));
         }
@@ -194,7 +195,7 @@ impl Rules<'_> {
         let none = |of: &&Dataset| job.batches_of_epoch(of) == 0 && loaders > 1;
         if let Some(dataset) = dataset.filter(none) {
             let samples = self.check.find(&["dataset", &dataset.name, "samples"]);
-            let at = self.check.blame(&[self.settings.batch.at, samples], self.at);
+            let at = self.check.blame(&[self.settings.batch_at(), samples], self.at);
             let what = format!(
                 "an epoch of {} samples has no batch of {} for each of {loaders} loaders",
                 dataset.samples, job.batch
@@ -260,14 +261,14 @@ impl Rules<'_> {
         if idle < own.len() {
             return self.check.remark(format!("In an epoch of `{}`, {what}.", job.name));
         }
-        let at = self.check.blame(&[self.buffer_at(), self.settings.batch.at], self.at);
+        let at = self.check.blame(&[self.buffer_at(), self.settings.batch_at()], self.at);
         self.check.wrong(at, what, "write fewer workers, a smaller batch, or larger files");
     }
 
     fn check_dataset(&self, job: &Job, dataset: &Dataset) {
         if job.batch > dataset.samples {
             let samples = self.check.find(&["dataset", &dataset.name, "samples"]);
-            let at = self.check.blame(&[self.settings.batch.at, samples], self.at);
+            let at = self.check.blame(&[self.settings.batch_at(), samples], self.at);
             let what = format!(
                 "a batch of {} is larger than the data set {:?} of {} samples",
                 job.batch, dataset.name, dataset.samples

@@ -73,14 +73,18 @@ pub(in crate::scenario) struct JobSettings {
     storage: Field<String>,
     /// How nodes, or ranks with loaders of their own, split each epoch (default: "strided").
     pub(super) sampler: Field<Split>,
+    /// Nodes that each file of the data set lies on, where it is on their own storage: the others read it from
+    /// those, over both NICs (default: all have all).
+    pub(super) replicas: Field<Count<1, 1_000_000>>,
     /// Copy the data set to the nodes first: `{ to = "nvme", streams = 8 }` (default: read where it
     /// is).
     pub(super) stage: Field<StagingSettings>,
     /// Keep samples in memory as they are after decoding: `{ capacity = "100 GB" }` (default: none).
     pub(super) decoded_cache: Field<DecodedSettings>,
-    /// Samples per model copy and step.
-    #[schemars(required)]
+    /// Samples per model copy and step; or `global_batch`.
     pub(super) batch: Field<Count<1, 1_000_000_000>>,
+    /// Samples per step of all model copies of a job copy together, as many of each.
+    pub(super) global_batch: Field<Count<1, 1_000_000_000>>,
     /// How often a model copy takes a fresh batch: every so many steps, which may be a fraction of
     /// at least 1, or adaptive (default: 1).
     pub(super) batch_interval: Field<IntervalSettings>,
@@ -169,21 +173,23 @@ impl JobSettings {
         check.required(at, &self.name, "name", "write `name = \"lenet\"`");
         check.required(at, &self.dataset, "dataset", "name a data set");
         check.required(at, &self.storage, "storage", "name the storage that the data set is on");
-        check.required(at, &self.batch, "batch", "write `batch = 64`");
         check.required(at, &self.loader, "loader", "write `[job.loader.tf-queue]`");
         check.required(at, &self.model, "model", "write `[job.model]` with `step = \"3 ms\"`");
+        let batch = self.checked_batch(check, at, around);
+        // Without a batch other problems are still worth finding.
+        let some = batch.unwrap_or(1);
         let dataset = check.reference(&self.dataset, "dataset", around.dataset_names);
         let storage = check.reference(&self.storage, "storage", around.storage_names);
         let of = dataset.and_then(|dataset| around.datasets.get(dataset)?.as_ref());
-        let loader = self.loader(check, around, of);
+        let loader = self.loader(check, around, some, of);
         let gpu = around.cluster.and_then(|cluster| cluster.node.gpu);
         let model = self.model.given().and_then(|(at, model)| model.resolve(check, at, gpu));
         let rules = Rules { settings: self, check, at, around, loader: loader.as_ref() };
         let measured = model.as_ref().is_some_and(|model| model.measured);
         let model = model.unwrap_or(NO_MODEL);
         let pipeline = self.pipeline(check);
-        let footprints = self.footprints(check, &model, pipeline.as_ref());
-        let sync = self.sync(check, around, &model);
+        let footprints = self.footprints(check, some, &model, pipeline.as_ref());
+        let sync = self.sync(check, around, some, &model);
         let memory = self.gpu_memory(around);
         let learners = self.learners(footprints.first().copied(), sync.as_ref(), memory);
         let averages = sync.as_ref().is_some_and(|sync| sync.averaging.is_some());
@@ -201,13 +207,14 @@ impl JobSettings {
             dataset: dataset.unwrap_or(usize::MAX),
             storage: storage.unwrap_or(usize::MAX),
             split: self.sampler.get().copied().unwrap_or(Split::Strided),
+            replicas: self.replicas(around),
             staging: self.staging(check, around),
             decoded_cache: self.decoded_cache.given().and_then(|(at, c)| c.resolve(check, at)),
-            batch: self.batch.get()?.0,
+            batch: batch?,
             batch_interval: self.interval(check),
             loader: rules.graph(),
             queue: self.queue.get().copied().unwrap_or(QueueKind::Bounded),
-            prefill: rules.prefill(self.batch.get()?.0),
+            prefill: rules.prefill(batch?),
             copies_per_node,
             copies_each,
             loader_per_copy: self.loaders() == Some(Loaders::PerRank),
@@ -218,7 +225,7 @@ impl JobSettings {
                 .iter()
                 .map(|of| of.of_learners(learners.most, averages))
                 .collect(),
-            kernels: self.kernels(check, &model, self.batch.get()?.0, learners),
+            kernels: self.kernels(check, &model, batch?, learners),
             learners,
             failures: self.failures.given().and_then(|(at, f)| f.resolve(check, at)),
             step: model.step,
@@ -250,11 +257,10 @@ impl JobSettings {
         &self,
         check: Check<'_>,
         around: Around<'_>,
+        batch: u64,
         dataset: Option<&Dataset>,
     ) -> Option<ResolvedLoader> {
         let (at, loader) = self.loader.given()?;
-        // Without a batch other problems of the loader are still worth finding.
-        let batch = self.batch.get().map_or(1, |batch| batch.0);
         let devices = match self.loaders() {
             Some(Loaders::PerRank) => 1,
             _ => self.copies(around).0,
@@ -268,9 +274,14 @@ impl JobSettings {
         stage.resolve(check, at, around)
     }
 
-    fn sync(&self, check: Check<'_>, around: Around<'_>, model: &ResolvedModel) -> Option<Sync> {
+    fn sync(
+        &self,
+        check: Check<'_>,
+        around: Around<'_>,
+        batch: u64,
+        model: &ResolvedModel,
+    ) -> Option<Sync> {
         let (at, sync) = self.sync.given()?;
-        let batch = self.batch.get().map_or(1, |batch| batch.0);
         let cluster = around.cluster?.weakest(self.nodes_of(around));
         let latencies = Latencies { inside: cluster.node.intra.latency, across: cluster.latency };
         let all = around.cluster?;
@@ -285,13 +296,12 @@ impl JobSettings {
     fn footprints(
         &self,
         check: Check<'_>,
+        batch: u64,
         model: &ResolvedModel,
         pipeline: Option<&Pipeline>,
     ) -> Vec<Footprint> {
-        let (Some(settings), Some(batch)) = (self.model.get(), self.batch.get()) else {
-            return Vec::new();
-        };
-        settings.footprints(check, model.device, batch.0, pipeline)
+        let Some(settings) = self.model.get() else { return Vec::new() };
+        settings.footprints(check, model.device, batch, pipeline)
     }
 
     fn checkpoint(

@@ -98,12 +98,17 @@ impl Job {
         if gathers { self.batch } else { 1 }
     }
 
+    /// Whether stage number `index` makes items of several of the ones that were read: then all are full.
+    #[must_use]
+    pub fn gathers(&self, index: usize) -> bool {
+        (1..=index).any(|index| self.items_taken(index) > 1)
+    }
+
     /// Items that stage number `index` makes of `samples` samples, of which the last may be smaller.
     #[must_use]
     pub fn items_of(&self, index: usize, samples: u64) -> u64 {
-        let gathers = (1..=index).any(|index| self.items_taken(index) > 1);
         let of_item = self.samples_of(&self.loader.stages[index]);
-        if gathers { samples / of_item } else { samples.div_ceil(of_item) }
+        if self.gathers(index) { samples / of_item } else { samples.div_ceil(of_item) }
     }
 
     /// Samples that fit into the last buffer.

@@ -47,7 +47,8 @@ pub enum Share {
     /// All of it.
     All,
     /// One of as many equal parts as the job has nodes: of `n`, node `i` has every `n`-th file from
-    /// number `i` on. It reads the others from the nodes that have them, over both NICs.
+    /// number `i` on; with `job.replicas`, those of so many nodes up to itself. It reads the others from the
+    /// nodes that have them, over both NICs.
     Part,
 }
 
@@ -63,7 +64,7 @@ pub(super) struct StagingSettings {
     streams: Field<Count<1, 10_000>>,
     /// What each node copies: "all", or its "part" of it, and reads the rest from the nodes that have
     /// it (default: "all").
-    share: Field<Share>,
+    pub(super) share: Field<Share>,
     /// Make the data set from another one on the way: `{ from = "jpegs", compute = "5 ms" }` (default:
     /// copy it as it is).
     convert: Field<ConvertSettings>,
@@ -103,23 +104,6 @@ impl Job {
     #[must_use]
     pub fn reads_from(&self) -> usize {
         self.staging.as_ref().map_or(self.storage, |staging| staging.to)
-    }
-
-    /// Whether each node has only a part of what its loaders read.
-    #[must_use]
-    pub fn reads_parts(&self) -> bool {
-        let part = |staging: &Staging| staging.share == Share::Part && !staging.shared;
-        self.nodes > 1 && self.staging.as_ref().is_some_and(part)
-    }
-
-    /// Bytes of the data set that each node has, of those that hold most [B].
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
-    pub(in crate::scenario) fn resident(&self, dataset: &Dataset) -> f64 {
-        let all = dataset.samples as f64 * dataset.mean_size();
-        let files = dataset.files().max(1);
-        let each = if self.reads_parts() { files.div_ceil(u64::from(self.nodes)) } else { files };
-        all * (each as f64 / files as f64)
     }
 }
 
@@ -186,7 +170,11 @@ impl Rules<'_> {
             let remedy = format!("write fewer `streams` or nodes: at most {MOST_STREAMS} in all");
             self.check.wrong(at, what, remedy);
         }
-        let times = if job.reads_parts() || staging.shared { u64::from(job.copies) } else { nodes };
+        let times = match job.parts() {
+            Some(parts) => u64::from(job.copies).saturating_mul(parts.each),
+            None if staging.shared => u64::from(job.copies),
+            None => nodes,
+        };
         let written = if staging.shared { made.files() } else { 0 };
         let files = dataset.files().max(written).saturating_mul(times);
         if files > MOST_FILES {

@@ -96,6 +96,7 @@ fn fletcher_job() -> Job {
         decoded_cache: None,
         batch: 64,
         split: Split::Strided,
+        replicas: None,
         batch_interval: BatchInterval::Every(1.0),
         loader: StageGraph {
             stages: vec![Stage {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::account::{HandOver, Polling, Queue, Requests, Tuner};
 use crate::fluid::Use;
 use crate::random::FileOrder;
-use crate::scenario::{Dataset, Job, Layout};
+use crate::scenario::{Dataset, Job, Layout, Split};
 use crate::sim::read::{Mount, ShardCursor, Source};
 use crate::sim::stages::StageRun;
 use crate::sim::workers::{Cores, Worker};
@@ -33,7 +33,10 @@ impl Builder<'_, '_> {
         let (first_stage, first) =
             (self.parts.stages.len() as u32, self.parts.workers.len() as u32);
         let first_worker = self.stages(copy, &cores, process);
-        let order = FileOrder::new(dataset, job.split, rank, job.loaders());
+        let order = match job.parts().filter(|_| job.split == Split::Local) {
+            Some(of) => FileOrder::local(dataset, of, rank, job.loaders()),
+            None => FileOrder::new(dataset, job.split, rank, job.loaders()),
+        };
         let (cached, decoded) = (self.cached(job), self.decoded(copy));
         let polling = Polling::of(job).map(Box::new);
         let tuner = Tuner::of(job).map(Box::new);

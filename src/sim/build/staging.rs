@@ -3,7 +3,7 @@
 use crate::engine::Time;
 use crate::fluid::Use;
 use crate::random::Sampler;
-use crate::scenario::{Convert, Distribution, Share};
+use crate::scenario::{Convert, Distribution, Replicas};
 use crate::sim::read::Mount;
 use crate::sim::staging::{Conversion, Files, Staging};
 use crate::sim::workers::Cores;
@@ -31,14 +31,16 @@ impl Builder<'_, '_> {
         let (mount, ..) = self.mount(copy.job.storage, Client::Copy, beyond);
         let index = staging.convert.as_ref().map_or(copy.job.dataset, |convert| convert.from);
         let dataset = &self.scenario.datasets[index];
-        let (next, every) = match staging.share {
-            Share::All if !staging.shared => (0, 1),
-            Share::All | Share::Part => (u64::from(rank), u64::from(copy.job.nodes)),
+        let of = match staging.shared {
+            // Each brings its part to where all have it.
+            true => Replicas { nodes: u64::from(copy.job.nodes), each: 1 },
+            false => copy.job.parts().unwrap_or(Replicas::EVERYWHERE),
         };
         let files = Files {
             dataset: index as u32,
-            next,
-            every,
+            next: 0,
+            of,
+            node: u64::from(rank),
             end: dataset.files(),
             samples_per_file: dataset.samples_per_file(),
             record: dataset.layout.record(),

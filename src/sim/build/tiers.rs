@@ -4,7 +4,8 @@ use crate::cache::Cache;
 use crate::fluid::Use;
 use crate::law::CachePolicy;
 use crate::random::{Purpose, Streams};
-use crate::scenario::{CacheUnit, Job, ReadCpu, TierCache};
+use crate::report::LocalReads;
+use crate::scenario::{CacheUnit, Job, ReadCpu, Replicas, TierCache};
 use crate::sim::decoded::Decoded;
 use crate::sim::read::Mount;
 use crate::sim::tiers::{CacheWays, Tiers};
@@ -34,7 +35,9 @@ impl Builder<'_, '_> {
             let nodes = if asks { first..first + job.nodes } else { self.node..self.node + 1 };
             self.cache_ways(job, cache, nodes, cores)
         });
-        Some(Box::new(Tiers { rank, peers, cache, requests: Vec::new() }))
+        let parts = job.parts().unwrap_or(Replicas::EVERYWHERE);
+        let read = LocalReads::default();
+        Some(Box::new(Tiers { rank, peers, cache, parts, read, requests: Vec::new() }))
     }
 
     /// How a loader of `job` uses the `cache` of its node, and of others where there are several

@@ -63,6 +63,12 @@ impl Exchange {
         self.schedule.is_none()
     }
 
+    /// Nothing is on its way any more.
+    pub(super) fn abort(&mut self) {
+        self.schedule = None;
+        self.arrived.clear();
+    }
+
     /// Begins a collective, all ranks at once; the one before must be over.
     pub(super) fn begin(&mut self, around: &mut Around<'_, '_>, schedule: &Arc<Schedule>) {
         let parties = schedule.ranks() + schedule.switches();

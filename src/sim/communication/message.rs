@@ -1,5 +1,7 @@
 //! Transfers in progress.
 
+use std::collections::BTreeSet;
+
 use crate::collective::{Hop, Kind};
 
 /// A transfer of an exchange.
@@ -13,6 +15,13 @@ pub(in crate::sim) struct Message {
     /// Whether its receiver adds the bytes to its own.
     pub(super) reduces: bool,
     pub(super) stage: Stage,
+}
+
+impl Message {
+    /// Whether it has, or waits for, a core.
+    pub(super) fn is_on_core(self) -> bool {
+        matches!(self.stage, Stage::Sending | Stage::Receiving)
+    }
 }
 
 /// What a transfer waits for, in this order.
@@ -62,6 +71,14 @@ impl Messages {
 
     pub(super) fn get(&mut self, m: u32) -> &mut Message {
         &mut self.all[m as usize]
+    }
+
+    /// Nothing of job copy `job` is on its way any more.
+    pub(in crate::sim) fn forget(&mut self, job: u32) {
+        let free: BTreeSet<u32> = self.free.iter().copied().collect();
+        let of = |m: &u32| !free.contains(m) && self.job(*m) == job;
+        let forgotten: Vec<u32> = (0..self.all.len() as u32).filter(of).collect();
+        self.free.extend(forgotten);
     }
 
     /// Message `m` has arrived.

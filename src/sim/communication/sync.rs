@@ -6,6 +6,7 @@ use crate::collective::Operation;
 use crate::engine::{Span, Time};
 use crate::report::{ActivityName, Cause, StallCause};
 use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::workers::Cores;
 use crate::sim::world::World;
 
 use super::exchange::{Around, Exchange};
@@ -201,14 +202,10 @@ impl SyncRun {
         self.buckets[self.begun as usize - 1].operation
     }
 
-    /// Nobody waits any more for what is being reduced.
-    pub(in crate::sim) fn abandon(&mut self) {
-        self.computed = None;
-    }
-
-    /// Whether nothing is being reduced.
-    pub(in crate::sim) fn is_quiet(&self) -> bool {
-        matches!(self.stage, Stage::Idle | Stage::Over)
+    /// Nothing is being reduced any more.
+    pub(in crate::sim) fn abort(&mut self) {
+        self.exchange.abort();
+        self.restart();
     }
 
     /// A new step begins, for which a root has all parameters.
@@ -288,6 +285,13 @@ impl World<'_> {
         }
     }
 
+    /// The cores of a node that message `m` is at work on, if it is.
+    pub(in crate::sim) fn cores_of_message(&mut self, m: u32) -> Option<Cores> {
+        let message = *self.messages.get(m);
+        let sync = self.jobs[message.job as usize].sync.as_ref()?;
+        sync.ways.core_seconds(&message).map(|(cores, _)| cores).filter(|_| message.is_on_core())
+    }
+
     /// Message `m` has waited.
     #[inline(never)]
     pub(in crate::sim) fn message_waited(&mut self, clock: &mut Clock, m: u32) {
@@ -339,11 +343,7 @@ impl World<'_> {
     pub(super) fn end_communication(&mut self, clock: &mut Clock, j: u32) {
         let job = &mut self.jobs[j as usize];
         let Some(sync) = &mut job.sync else { return };
-        let Some(since) = sync.computed else {
-            // The job failed meanwhile.
-            sync.stage = Stage::Over;
-            return;
-        };
+        let Some(since) = sync.computed else { return };
         let update = sync.updating.unwrap_or(clock.now);
         let cause = StallCause::own(Cause::Communication);
         for _ in job.devices.clone() {

@@ -14,7 +14,7 @@ pub(in crate::sim) struct SyncTracks {
 
 impl World<'_> {
     /// The timeline says how many gradients of job copy `j` wait.
-    pub(super) fn trace_gradients(&mut self, now: Time, j: u32) {
+    pub(in crate::sim) fn trace_gradients(&mut self, now: Time, j: u32) {
         let Some(sync) = &self.jobs[j as usize].sync else { return };
         if let (Some(recorder), Some(tracks)) = (&mut self.recorder, sync.tracks) {
             recorder.count(tracks.waiting, now, sync.waiting() as f64);
@@ -22,7 +22,7 @@ impl World<'_> {
     }
 
     /// The timeline says what is done with the bucket at hand of job copy `j` from now on.
-    pub(super) fn trace_reduction(&mut self, now: Time, j: u32) {
+    pub(in crate::sim) fn trace_reduction(&mut self, now: Time, j: u32) {
         let Some(sync) = &self.jobs[j as usize].sync else { return };
         if let (Some(recorder), Some(tracks)) = (&mut self.recorder, sync.tracks) {
             match sync.at_work() {

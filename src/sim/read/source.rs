@@ -87,10 +87,15 @@ impl Source {
 
     /// As if so many samples had been read.
     pub(in crate::sim) fn restart(&mut self, position: u64, ranks: u64) {
-        if let Layout::Shards { samples_per_shard, .. } = self.layout {
+        let per_file = match self.layout {
+            Layout::Shards { samples_per_shard, .. } => Some(samples_per_shard),
+            Layout::RowGroups(of) => Some(of.samples_per_file()),
+            Layout::FilePerSample | Layout::OneFile { .. } => None,
+        };
+        if let Some(per_file) = per_file {
             // Which files hold them follows from their order, and whose turn the smaller one is.
             let epochs = if ranks == 1 { position / self.samples } else { 0 };
-            self.next_file = epochs * self.samples.div_ceil(samples_per_shard);
+            self.next_file = epochs * self.samples.div_ceil(per_file);
             self.skipped = position - epochs * self.samples;
         }
     }
@@ -101,13 +106,28 @@ impl Source {
             let file = self.order.at(self.next_file, job, streams);
             self.next_file += 1;
             let mut shard = self.shard(file);
-            let samples = shard.end - shard.next;
+            let samples = self.samples_of(file);
             if self.skipped < samples {
                 shard.next += std::mem::take(&mut self.skipped);
+                if let Layout::RowGroups(of) = self.layout {
+                    let (group, samples) = of.group_of(shard.next, self.samples);
+                    shard.end = samples.end;
+                    shard.requests = group as u32 * of.columns;
+                }
                 return shard;
             }
             self.skipped -= samples;
         }
+    }
+
+    /// Samples of file number `file`.
+    fn samples_of(&self, file: u64) -> u64 {
+        let of_file = match self.layout {
+            Layout::Shards { samples_per_shard, .. } => samples_per_shard,
+            Layout::RowGroups(of) => of.samples_per_file(),
+            Layout::FilePerSample | Layout::OneFile { .. } => 1,
+        };
+        of_file.min(self.samples - file * of_file)
     }
 
     /// File number `file` of the current epoch, of which nothing has been read.
@@ -163,7 +183,12 @@ impl World<'_> {
                         *current = source.next_shard(job, &self.streams);
                     }
                     let base = current.epoch * source.samples;
-                    let (samples, record) = (current.next..current.end, source.layout.record());
+                    // A row group is read as a whole, whatever of it was used before.
+                    let from = match source.layout {
+                        Layout::RowGroups(of) => of.group_of(current.next, source.samples).1.start,
+                        _ => current.next,
+                    };
+                    let (samples, record) = (from..current.end, source.layout.record());
                     current.unread = sizes.sum(job, base, samples, record, &self.streams);
                 }
                 let sample = current.next;
