@@ -44,6 +44,9 @@ pub(super) fn bottleneck(
     Some(Bottleneck { job: job.name.clone(), cause: of.to_string(), resource, share: part, text })
 }
 
+/// What is idle of a GPU that a learner more would not gain by.
+const NEARLY_FULL: f64 = 0.1;
+
 /// The model copies of a job copy, which start each step together.
 fn ranks(job: &Job) -> f64 {
     f64::from(job.models())
@@ -61,11 +64,22 @@ fn by_compute(job: &JobReport) -> Bottleneck {
         share: part,
         text: format!(
             "The {trainers} of `{}` compute {} of the time: only faster or more {faster} would \
-             speed it up.",
+             speed it up{}.",
             job.name,
-            share(part)
+            share(part),
+            idle_part(job)
         ),
     }
+}
+
+/// What more learners would find, where GPUs that compute are not full.
+fn idle_part(job: &JobReport) -> String {
+    let learners = job.learners.as_ref();
+    let idle = learners.and_then(|of| Some((of.per_gpu, 1.0 - of.occupancy.mean?)));
+    let hint = |(number, idle)| {
+        format!(", or more learners (now {number}): {} of each GPU is idle", share(idle))
+    };
+    idle.filter(|(_, idle)| *idle > NEARLY_FULL).map(hint).unwrap_or_default()
 }
 
 /// What carries the computing of a job's steps.

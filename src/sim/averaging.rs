@@ -80,14 +80,14 @@ impl World<'_> {
             return;
         }
         device.since = clock.now;
-        let next = device.next;
-        let Some(run) = &mut self.jobs[device.job as usize].averaging else { return };
+        let (next, job) = (device.next, device.job as usize);
+        self.trace_device(clock.now, d, "averaging");
+        let Some(run) = &mut self.jobs[job].averaging else { return };
         if next / run.period - 1 > run.over {
             run.waiting.push_back(d);
         } else {
             self.draw_model(clock, d);
         }
-        self.trace_device(clock.now, d, "averaging");
     }
 
     /// The reference model of device `d` is up to date.

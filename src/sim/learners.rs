@@ -111,6 +111,11 @@ impl World<'_> {
         if job.finished || !still {
             return;
         }
+        for d in self.jobs[j as usize].devices.clone() {
+            if self.devices[d as usize].state == State::Idle {
+                self.end_gate_wait(clock.now, d);
+            }
+        }
         self.change_learners(clock.now, j as usize);
         for d in self.jobs[j as usize].devices.clone() {
             self.try_start(clock, d);

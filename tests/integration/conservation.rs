@@ -54,12 +54,14 @@ fn is_random(scenario: &Scenario, outcome: &Outcome) -> bool {
 }
 
 fn models(job: &Job) -> u64 {
-    u64::from(job.copies_per_node) * u64::from(job.nodes)
+    u64::from(job.models())
 }
 
 /// Steps that a job copy may have in progress at once.
 fn window(job: &Job) -> u64 {
-    job.pipeline.as_ref().map_or(1, |p| if p.overlap { p.shares.len() as u64 } else { 1 })
+    let stages =
+        job.pipeline.as_ref().map_or(1, |p| if p.overlap { p.shares.len() as u64 } else { 1 });
+    job.averaging().map_or(stages, |of| 2 * of.period)
 }
 
 /// JSON knows no infinity and no NaN; a report must not need them.

@@ -258,3 +258,33 @@ fn buffers_are_made_as_learners_need_them_and_left_to_others() {
     let one = learners(&[(OCCUPANCY, "0.1")]).buffers;
     assert_eq!((one.inputs, one.activations, one.bytes), (1, 1, None));
 }
+
+#[test]
+fn batches_of_learners_share_the_way_to_their_gpu() {
+    // System: batches of 1.6 MB over 1 GB/s, copied by the trainer before a step of 1 ms. Expectation: two learners copy
+    // beside each other, in 3.2 ms, on two GPUs each by itself in 1.6 ms.
+    let keys = [
+        FED[0],
+        ("job.loader", "{ pytorch = { workers = 4, prefetch_factor = 8, to_device = true } }"),
+        ("dataset.d.samples", "100000"),
+        ("cluster.node.pcie", "\"1 GB/s\""),
+        (OCCUPANCY, "0.1"),
+    ];
+    let of = |change: (&str, &str)| {
+        let steps = &outcome(&[&keys[..], &[change]].concat()).jobs[0].steps;
+        (steps[50].end - steps[10].end) / 40.0
+    };
+    near(of((NUMBER, "1")), 2.6e-3, "one");
+    near(of((NUMBER, "2")), 4.2e-3, "two on a GPU");
+    near(of(("job.parallel.data.copies_per_node", "2")), 2.6e-3, "two GPUs");
+}
+
+#[test]
+fn where_gpus_are_not_full_more_learners_are_advised() {
+    let advice =
+        |number| report(&[(NUMBER, number), (OCCUPANCY, "0.3")]).bottleneck.expect("one").text;
+    assert!(advice("1").contains("or more learners (now 1): 70"), "{}", advice("1"));
+    assert!(!advice("4").contains("more learners"), "{}", advice("4"));
+    let remarks = changed(&[("cluster.node.gpu_memory_bandwidth", "\"1 GB/s\"")]).remarks;
+    assert!(remarks.iter().any(|of| of.contains("it averages no models")), "{remarks:?}");
+}

@@ -15,6 +15,7 @@ mod closed;
 mod conformance;
 mod conservation;
 mod cpu;
+mod crossbow;
 mod dali;
 mod degraded;
 mod device_memory;

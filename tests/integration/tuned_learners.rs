@@ -138,3 +138,32 @@ fn the_keys_of_the_policy_do_what_they_say() {
     // A run that ends before the policy does.
     assert_eq!(of("window = 300").per_gpu, 2);
 }
+
+#[test]
+fn learners_that_average_stand_still_for_a_change_and_lose_no_time_or_sample() {
+    // System: the same with averaging every third step. Expectation: the policy ends where it did, all time is accounted
+    // for, and each model averaged as often as its steps say.
+    let auto = "{ auto = { window = 12 } }";
+    let job = outcome(&[
+        ("storage.s", "{ memory = {} }"),
+        ("job.loader.tf-queue.decode", "\"0 s\""),
+        ("job.loader.tf-queue.capacity", "\"100000 samples\""),
+        ("job.model.occupancy", "0.2"),
+        ("job.model.jitter", "{ lognormal = { cv = 0.05 } }"),
+        ("run.steps", "400"),
+        ("job.sync.model-averaging", "{ period = 3, parameters = \"100 kB\" }"),
+        ("cluster.node.gpu_memory_bandwidth", "\"100 GB/s\""),
+        ("job.parallel.data.learners", auto),
+    ])
+    .jobs
+    .remove(0);
+    assert_eq!((tuned(&job).per_gpu, tuned(&job).tried.len()), (5, 6));
+    let stalls: f64 = job.stalls.iter().map(|of| of.seconds).sum();
+    let compute: f64 = job.steps.iter().map(|of| of.compute).sum();
+    near(stalls + compute, job.steps[399].end - job.start, "all of the time");
+    let samples: u64 = job.steps.iter().map(|step| step.samples).sum();
+    assert_eq!(
+        (job.samples.dequeued, job.samples.started),
+        (samples, job.samples.enqueued + job.samples.in_progress)
+    );
+}

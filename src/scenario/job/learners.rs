@@ -193,6 +193,16 @@ impl Rules<'_> {
             refuse([self.settings.interval_at(), written], what, "leave out `batch_interval`");
         }
     }
+
+    /// Bandwidth that nobody averages models by.
+    pub(super) fn remark_gpu_memory(&self, job: &Job) {
+        let at = self.check.find(&["cluster", "node", "gpu_memory_bandwidth"]);
+        if let (Some(at), None) = (at, job.averaging()) {
+            let key = self.check.document.path(at);
+            let name = &job.name;
+            self.check.remark(format!("`{key}` has no effect on `{name}`: it averages no models."));
+        }
+    }
 }
 
 impl JsonSchema for LearnersSettings {

@@ -80,6 +80,7 @@ impl Rules<'_> {
         self.remark_lock(job);
         if let Some(cluster) = self.around.cluster {
             self.remark_cpu(job, &cluster.node);
+            self.remark_gpu_memory(job);
         }
     }
 

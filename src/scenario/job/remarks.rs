@@ -9,7 +9,8 @@ impl Job {
     /// Most of the interpreter's lock that the threads of one loader and its trainers can need
     /// together; of more than 1 some wait for it.
     fn lock_needed(&self) -> f64 {
-        let trainers = if self.loader_per_copy { 1 } else { self.copies_per_node };
+        let copies = if self.loader_per_copy { 1 } else { self.copies_per_node };
+        let trainers = f64::from(copies) * f64::from(self.learners.most);
         let launch = self.launch.as_ref().map_or(0.0, |of| of.lock * f64::from(of.threads));
         let inner = self.cpu.inner.map_or(1, |inner| inner.threads);
         let alone = self.loader.requests.is_some_and(|requests| requests.ahead == 0);
@@ -24,7 +25,7 @@ impl Job {
                 others += needed;
             }
         }
-        trainer * f64::from(trainers) + others
+        trainer * trainers + others
     }
 }
 

@@ -234,5 +234,6 @@ fn threads_of(job: &Job) -> u32 {
         Processor::Accelerator => job.launch.as_ref().map_or(0, |launch| launch.threads),
         Processor::Cpu { threads } => threads,
     };
-    workers.saturating_add(threads.saturating_mul(job.copies_per_node))
+    let trainers = job.copies_per_node.saturating_mul(job.learners.most);
+    workers.saturating_add(threads.saturating_mul(trainers))
 }

@@ -163,20 +163,84 @@ fn scenarios() -> impl Strategy<Value = String> {
     )
 }
 
-#[test]
-fn everything_balances_in_random_scenarios() {
+/// The same with learners in place of pipelines: so many or a policy, in step or averaged.
+fn with_learners() -> impl Strategy<Value = String> {
+    let learners = prop_oneof![
+        3 => (1..5_u32).prop_map(|number| number.to_string()),
+        1 => (1..8_u32, 1..5_u32).prop_map(|(window, most)| {
+            format!("{{ auto = {{ window = {window}, most = {most} }} }}")
+        }),
+    ];
+    let averaging = prop_oneof![
+        1 => Just(String::new()),
+        3 => (1..5_u32, 1..2000_u32).prop_map(|(period, kb)| {
+            // Links are then for data alone, whose bytes are counted.
+            let keys = format!("period = {period}, parameters = \"{kb} kB\"");
+            format!("sync.model-averaging = {{ {keys}, fidelity = \"analytic\" }}\n")
+        }),
+    ];
+    let occupancy = prop_oneof![
+        (1..11_u32).prop_map(|tenths| format!("{}", f64::from(tenths) / 10.0)),
+        (1..10_u32).prop_map(|tenths| {
+            let share = f64::from(tenths) / 10.0;
+            let other = 1.0 - share;
+            format!(
+                "{{ kernels = [{{ share = {share}, occupancy = 0.3 }}, {{ share = {other}, \
+                 occupancy = 0.9 }}] }}"
+            )
+        }),
+    ];
+    let launch = prop_oneof![
+        2 => Just(String::new()),
+        1 => any::<bool>().prop_map(|overlap| {
+            format!("model.launch = {{ work = \"300 us\", overlap = {overlap} }}\n")
+        }),
+    ];
+    let memory = prop_oneof![Just(""), Just("gpu_memory_bandwidth = \"1 GB/s\"\n")];
+    (scenarios(), learners, averaging, occupancy, launch, memory).prop_map(
+        |(text, learners, averaging, occupancy, launch, memory)| {
+            let lines = text.lines().filter(|line| !line.starts_with("parallel.pipeline"));
+            let tuned = learners.contains("auto");
+            let lines = lines.map(|line| match line {
+                line if tuned && line.starts_with("batch_interval") => "batch_interval = 1".into(),
+                "gpus = 6" => format!("gpus = 6\n{memory}").trim_end().to_owned(),
+                line => line.to_owned(),
+            });
+            // How much is launched depends on how many learners a policy finds.
+            let none = tuned || text.contains("fifo");
+            let launch = if none { String::new() } else { launch };
+            let text = lines.collect::<Vec<String>>().join("\n");
+            format!(
+                "{text}\nparallel.data.learners = {learners}\nmodel.occupancy = {occupancy}\n\
+                 {launch}{averaging}"
+            )
+        },
+    )
+}
+
+fn balances(strategy: &impl Strategy<Value = String>, cases: u32) {
     let config = Config {
-        cases: 400,
+        cases,
         failure_persistence: None,
         rng_algorithm: RngAlgorithm::ChaCha,
         rng_seed: RngSeed::Fixed(7),
         ..Config::default()
     };
-    let result = TestRunner::new(config).run(&scenarios(), |text| {
+    let result = TestRunner::new(config).run(strategy, |text| {
         audit("random", &written(&text, &[]));
         Ok(())
     });
     if let Err(error) = result {
         panic!("{error}");
     }
+}
+
+#[test]
+fn everything_balances_in_random_scenarios() {
+    balances(&scenarios(), 400);
+}
+
+#[test]
+fn everything_balances_with_learners() {
+    balances(&with_learners(), 300);
 }

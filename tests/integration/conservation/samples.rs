@@ -27,7 +27,9 @@ pub(super) fn audit_samples(name: &str, scenario: &Scenario, job: &Job, copy: &J
     assert!(fresh <= counts.dequeued, "{name}: {fresh} fresh");
     let open = window(job) * models(job) * job.batch;
     assert!(counts.dequeued - fresh <= open, "{name}: {} of {fresh}", counts.dequeued);
-    let least = smaller.first().unwrap_or(&job.batch) * models(job);
+    // A policy begins with one learner on each GPU.
+    let fewest = if job.learners.tuning.is_some() { u64::from(job.ranks()) } else { models(job) };
+    let least = smaller.first().unwrap_or(&job.batch) * fewest;
     let sizes = least..=job.batch * models(job);
     assert!(copy.steps.iter().all(|step| sizes.contains(&step.samples)), "{name}");
     let epochs = fresh as f64 / scenario.datasets[job.dataset].samples as f64;
@@ -38,7 +40,8 @@ pub(super) fn audit_samples(name: &str, scenario: &Scenario, job: &Job, copy: &J
             assert!(copy.steps.iter().all(|step| step.end <= seconds), "{name}");
         }
     }
-    if let (BatchInterval::Every(k), QueueKind::Bounded) = (job.batch_interval, job.queue) {
+    let predictable = job.queue == QueueKind::Bounded && job.learners.tuning.is_none();
+    if let (BatchInterval::Every(k), true) = (job.batch_interval, predictable) {
         let batches = ((copy.steps.len() as f64 - 1.0).max(0.0) / k).floor() as u64 + 1;
         let expected = batches * job.batch * models(job);
         if window(job) == 1 && k == 1.0 {
