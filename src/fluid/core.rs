@@ -128,7 +128,7 @@ impl Core {
         self.links.len() as u32 - 1
     }
 
-    fn clock(&mut self, rate: f64) -> u32 {
+    pub(super) fn clock(&mut self, rate: f64) -> u32 {
         self.clocks.push(Clock::new(rate));
         self.due_places.push(NONE);
         self.clocks.len() as u32 - 1

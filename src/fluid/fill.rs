@@ -20,6 +20,10 @@ impl Core {
         roots.append(&mut self.queue);
         let (links, groups) = self.component(roots);
         for &link in &links {
+            self.part(link);
+        }
+        self.queue.clear();
+        for &link in &links {
             self.links[link as usize].queued = false;
         }
         for &group in &groups {

@@ -5,6 +5,7 @@
 //! (`low`) are limited elsewhere, the others (`high`) here. While λ stays between the two,
 //! a change costs O(1): λ = (capacity - Σ low load · elsewhere) ÷ Σ high load.
 
+use super::follow::Cohort;
 use super::{Capacity, LinkUse};
 use crate::engine::{PS_PER_SECOND, Span, Time};
 
@@ -34,6 +35,12 @@ pub(super) struct Link {
     pub(super) level: f64,
     pub(super) members: Vec<Member>,
     pub(super) clock: u32,
+    /// Its own one, where it follows another link and that of its cohort is its clock.
+    pub(super) own_clock: u32,
+    /// Which link it follows, in which of its cohorts.
+    pub(super) leader: Option<(u32, u32)>,
+    /// Those who follow it.
+    pub(super) cohorts: Vec<Cohort>,
     /// Uses whose group has another link with several members: they carry changes there.
     pub(super) coupled: Vec<u32>,
     /// Uses whose group is limited here and elsewhere alike, up to rounding.
@@ -94,6 +101,9 @@ impl Link {
             level: f64::INFINITY,
             members: Vec::new(),
             clock,
+            own_clock: clock,
+            leader: None,
+            cohorts: Vec::new(),
             coupled: Vec::new(),
             tied: Vec::new(),
             contended: false,
@@ -203,6 +213,7 @@ impl Link {
             && level > low.bound * (1.0 + SAME)
             && (level == self.level || self.coupled.is_empty())
             && self.tied.is_empty()
+            && self.leader.is_none()
             && self.edits <= 64 + 4 * self.members.len();
         if simple {
             self.edits += 1;
@@ -256,6 +267,34 @@ impl Link {
         self.take(old);
         self.add(new);
         new.high
+    }
+
+    /// As what it could follow the link that limits the member at a place: all others are limited here,
+    /// whatever that link's level is. `rides` tells whether a use's group rides the clock.
+    #[inline]
+    pub(super) fn as_follower(&self, place: u32, rides: impl Fn(u32) -> bool) -> Option<Cohort> {
+        let alone = self.leader.is_none() && self.cohorts.iter().all(Cohort::is_empty);
+        let quiet = !self.queued && self.tied.is_empty() && self.coupled.len() == 1;
+        let sides =
+            self.low.count == 1 && !self.members[place as usize].high && self.high.count > 0;
+        if !(alone && quiet && sides && self.is_fixed()) {
+            return None;
+        }
+        let others = || self.members.iter().filter(|member| member.high);
+        let load: f64 = others().map(|member| member.load).sum();
+        let stay = others().all(|m| m.elsewhere >= self.limit / load && rides(m.of));
+        stay.then(|| Cohort::new(self.limit, self.members[place as usize].load, load))
+    }
+
+    /// It has followed a link up to here: its sums are those at the level that it shows. Gives the place of the
+    /// member that the other link limits.
+    pub(super) fn stop_following(&mut self) -> u32 {
+        let place = self.members.iter().position(|member| !member.high);
+        let place = place.expect("one member is limited by the leader");
+        let member = &mut self.members[place];
+        member.elsewhere = self.level;
+        self.low = NO_LOW.with(member.load * self.level, self.level);
+        place as u32
     }
 
     /// Sums are not kept while nobody competes: they are to be made anew.

@@ -8,6 +8,7 @@ mod clock;
 mod core;
 mod demand;
 mod fill;
+mod follow;
 mod group;
 mod link;
 mod max_min;

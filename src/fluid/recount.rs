@@ -57,7 +57,8 @@ impl Core {
             }
             if here {
                 level = link.level;
-            } else if link.level != before {
+            }
+            if link.level != before && !(here && link.cohorts.is_empty()) {
                 moved = u.link;
             }
         }

@@ -49,7 +49,7 @@ impl Core {
     }
 
     #[inline]
-    fn enqueue(&mut self, link: u32) {
+    pub(super) fn enqueue(&mut self, link: u32) {
         let l = &mut self.links[link as usize];
         if !l.queued {
             l.queued = true;
@@ -58,6 +58,7 @@ impl Core {
     }
 
     pub(super) fn set_capacity(&mut self, link: u32, capacity: Capacity) {
+        self.part(link);
         self.freshen_members(link);
         let mut flows = 0;
         for &(group, _) in &self.links[link as usize].users {
@@ -82,6 +83,7 @@ impl Core {
         if before == after {
             return self.refresh_head(group);
         }
+        self.part_all(group);
         self.freshen(group);
         let g = &mut self.groups[group as usize];
         g.settled = after;
@@ -197,6 +199,7 @@ impl Core {
 
     /// Enters the group where its levels must be passed on, and only there.
     fn recouple(&mut self, group: u32) {
+        self.part_all(group);
         let g = &mut self.groups[group as usize];
         g.path.known = false;
         let contended = g.contended;
@@ -258,9 +261,10 @@ impl Core {
     /// Takes over what a member reaches elsewhere; its link is solved again if that matters.
     #[inline]
     fn refresh_member(&mut self, at: u32) {
-        self.freshen(self.uses[at as usize].group);
-        let elsewhere = self.elsewhere(at);
         let u = self.uses[at as usize];
+        self.part(u.link);
+        self.freshen(u.group);
+        let elsewhere = self.elsewhere(at);
         let link = &mut self.links[u.link as usize];
         let old = link.members[u.member as usize];
         if old.elsewhere == elsewhere {
@@ -297,7 +301,9 @@ impl Core {
         let l = &mut self.links[link as usize];
         let changed = l.relevel(&mut self.crossed);
         while let Some(at) = self.crossed.pop() {
-            self.touch_group(self.uses[at as usize].group);
+            let group = self.uses[at as usize].group;
+            self.part_all(group);
+            self.touch_group(group);
         }
         if changed {
             while let Some(at) = self.links[link as usize].tied.pop() {
@@ -319,17 +325,25 @@ impl Core {
         if !c.riders.is_empty() {
             self.touch_clock(clock);
         }
+        self.lead(link);
     }
 
     /// Tells the other links of the members' routes.
     #[inline]
     fn propagate(&mut self, link: u32) {
-        for place in 0..self.links[link as usize].coupled.len() {
-            let at = self.links[link as usize].coupled[place];
+        let mut place = 0;
+        while let Some(&at) = self.links[link as usize].coupled.get(place) {
             let group = self.uses[at as usize].group;
+            place += 1;
             for other in self.groups[group as usize].uses.clone() {
                 let through = self.uses[other as usize].link;
-                if other != at && self.links[through as usize].contended {
+                if other == at || !self.links[through as usize].contended {
+                    continue;
+                }
+                if self.follow(at, other) {
+                    // The last one has its place now.
+                    place -= 1;
+                } else {
                     self.refresh_member(other);
                 }
             }

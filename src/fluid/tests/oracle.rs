@@ -180,6 +180,27 @@ impl Pair {
     }
 }
 
+/// Both do the same through these acts, and to the end.
+fn agree(mut pair: Pair, acts: &[(u64, Act)]) {
+    let mut now = Time(0);
+    for (wait, act) in acts {
+        // Some things happen at one instant.
+        now = Time(now.0 + if wait % 3 == 0 { 0 } else { *wait });
+        pair.drain(now);
+        for nudge in 0.. {
+            if pair.alike() {
+                break;
+            }
+            assert!(nudge < 3, "other flows are active");
+            now = Time(now.0 + 3);
+            pair.drain(now);
+        }
+        pair.act(now, act);
+        pair.compare();
+    }
+    pair.finish(now);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
 
@@ -193,23 +214,26 @@ proptest! {
     ) {
         let fits = |d: &&Demand| d.route.iter().all(|u| u.link.index() < capacities.len());
         let demands: Vec<Demand> = demands.iter().chain(&wide).filter(fits).cloned().collect();
-        let mut pair = Pair::new(&capacities, &demands, patience);
-        let mut now = Time(0);
-        for (wait, act) in &acts {
-            // Some things happen at one instant.
-            now = Time(now.0 + if wait % 3 == 0 { 0 } else { *wait });
-            pair.drain(now);
-            for nudge in 0.. {
-                if pair.alike() {
-                    break;
-                }
-                assert!(nudge < 3, "other flows are active");
-                now = Time(now.0 + 3);
-                pair.drain(now);
-            }
-            pair.act(now, act);
-            pair.compare();
-        }
-        pair.finish(now);
+        agree(Pair::new(&capacities, &demands, patience), &acts);
+    }
+
+    #[test]
+    fn so_they_do_where_nodes_read_from_one_server_and_send_to_each_other(
+        nodes in 2usize..7,
+        server in any_capacity(),
+        nics in (5.0f64..20.0, prop::collection::vec((0..12usize, any_capacity()), 0..3)),
+        beside in prop::collection::vec(any_demand(5), 0..2),
+        acts in prop::collection::vec((0u64..SECOND, any_act()), 20..80),
+        patience in prop_oneof![Just(2), Just(64)],
+    ) {
+        let (nic, others) = nics;
+        let mut capacities = vec![Capacity::Fixed(nic); 2 * nodes + 1];
+        others.into_iter().for_each(|(link, capacity)| capacities[1 + link % (2 * nodes)] = capacity);
+        capacities[0] = server;
+        let (into, out) = (|node: usize| LinkId::new(1 + node % nodes), |node| LinkId::new(1 + nodes + node));
+        let reads = (0..nodes).map(|node| plain(&[LinkId::new(0), into(node)]));
+        let sends = (0..nodes).map(|node| plain(&[out(node), into(node + 1)]));
+        let demands: Vec<Demand> = reads.chain(sends).chain(beside).collect();
+        agree(Pair::new(&capacities, &demands, patience), &acts);
     }
 }

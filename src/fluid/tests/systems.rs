@@ -176,3 +176,45 @@ fn a_tie_between_ceiling_and_link_is_left_when_the_link_falls_behind() {
     net.next();
     assert!((net.rate(a) - 4.0 / 3.0).abs() < 1e-12, "{}", net.rate(a));
 }
+
+#[test]
+fn what_a_server_leaves_of_nics_follows_its_level_together() {
+    // System: server 4, four NICs of 4 with a read each beside a transfer, then three reads of the server alone.
+    // Expectation: reads at 1 leave transfers 3; at 4/7 they leave 4 - 4/7. A NIC with two reads is not like the others:
+    // at 1/2 each, these leave 3 there and 3.5 elsewhere. Beside a fast server every NIC is shared evenly.
+    let mut net = Network::new();
+    let server = net.link(Capacity::Fixed(4.0));
+    let nics: Vec<_> = (0..4).map(|_| net.link(Capacity::Fixed(4.0))).collect();
+    let reads: Vec<_> = nics.iter().map(|nic| net.group(plain(&[server, *nic]))).collect();
+    let sends: Vec<_> =
+        nics.iter().map(|nic| net.group(demand(&[(*nic, 1.0)], 1.0, 1e9))).collect();
+    let alone = net.group(plain(&[server]));
+    let endless = |net: &mut Network<u32>, g| net.start(Time(0), g, f64::INFINITY, 0);
+    let assert_sent = |net: &mut Network<u32>, first: f64, others: f64| {
+        assert_eq!(net.next(), None, "endless flows never finish");
+        for (g, rate) in sends.iter().zip([first, others, others, others]) {
+            assert!((net.rate(*g) - rate).abs() < 1e-12, "{g:?}: {} not {rate}", net.rate(*g));
+        }
+    };
+    let cohorts = |net: &mut Network<u32>| {
+        let cohorts = &net.core_for_test().links[server.index()].cohorts;
+        cohorts.iter().map(|cohort| cohort.links).collect::<Vec<u32>>()
+    };
+    for g in reads.iter().chain(&sends) {
+        endless(&mut net, *g);
+    }
+    assert_sent(&mut net, 3.0, 3.0);
+    let more = [0; 3].map(|_| endless(&mut net, alone));
+    assert_sent(&mut net, 4.0 - 4.0 / 7.0, 4.0 - 4.0 / 7.0);
+    assert_eq!(cohorts(&mut net), [4]);
+    endless(&mut net, reads[0]);
+    assert_sent(&mut net, 3.0, 3.5);
+    net.cancel(Time(0), more[0]);
+    assert_sent(&mut net, 4.0 - 8.0 / 7.0, 4.0 - 4.0 / 7.0);
+    assert_eq!(cohorts(&mut net), [3, 1]);
+    net.set_capacity(Time(0), server, Capacity::Fixed(40.0));
+    assert_sent(&mut net, 4.0 / 3.0, 2.0);
+    assert_eq!(cohorts(&mut net), [0, 0]);
+    net.set_capacity(Time(0), server, Capacity::Fixed(7.0));
+    assert_sent(&mut net, 2.0, 3.0);
+}
