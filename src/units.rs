@@ -85,6 +85,11 @@ dimension!(
     ["/s" 1.0 / 1.0, "/ms" 1e3 / 1.0, "/us" 1e6 / 1.0, "/min" 1.0 / 60.0, "/h" 1.0 / 3600.0]
 );
 dimension!(
+    /// Power [W].
+    Power, "a power", "300 W", 1e-6 ..= 1e9,
+    ["mW" 1.0 / 1e3, "W" 1.0 / 1.0, "kW" 1e3 / 1.0, "MW" 1e6 / 1.0]
+);
+dimension!(
     /// Number of samples.
     Samples, "a number of samples", "2000 samples", 1.0 ..= 1e12,
     ["samples" 1.0 / 1.0, "sample" 1.0 / 1.0], true
@@ -96,11 +101,12 @@ dimension!(
 );
 
 /// All families of units, to name the one that a misplaced unit belongs to.
-const FAMILIES: [(&str, &[Unit]); 6] = [
+const FAMILIES: [(&str, &[Unit]); 7] = [
     (Time::WHAT, Time::UNITS),
     (Size::WHAT, Size::UNITS),
     (Bandwidth::WHAT, Bandwidth::UNITS),
     (Rate::WHAT, Rate::UNITS),
+    (Power::WHAT, Power::UNITS),
     (Samples::WHAT, Samples::UNITS),
     (Batches::WHAT, Batches::UNITS),
 ];

@@ -24,6 +24,9 @@ pub struct Report {
     pub bottleneck: Option<Bottleneck>,
     /// Time of the last step of all jobs [s].
     pub makespan: Figure,
+    /// What all nodes took out of the wall, where it is said what they draw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<EnergyReport>,
     /// Calendar events and flow completions handled, all replications together.
     pub events: u64,
     /// Flows completed, all replications together.
@@ -207,6 +210,25 @@ pub struct RecoveryReport {
     /// The interval that J. T. Daly (2006) takes for best, where failures come at any time alike [s].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_interval: Option<f64>,
+}
+
+/// What all nodes took out of the wall in the whole run, warm-up included.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct EnergyReport {
+    /// All of it [J].
+    pub total: Figure,
+    /// By being there [J].
+    pub idle: Figure,
+    /// By computing on GPUs, beside [J].
+    pub gpus: Figure,
+    /// By busy cores, beside [J].
+    pub cores: Figure,
+    /// On the average [W].
+    pub power: Figure,
+    /// For each step of a job copy, where there are several all of them counted [J].
+    pub per_step: Figure,
+    /// For each sample that was trained on [J].
+    pub per_sample: Figure,
 }
 
 /// Where requests of an epoch found their bytes: shares of all that went to tiers.

@@ -79,6 +79,7 @@ pub(super) fn scenario() -> Scenario {
         },
         nics: 1,
         page_cache: None,
+        power: None,
     };
     Scenario {
         name: "by hand".into(),

@@ -49,7 +49,8 @@ pub fn prefixed(value: f64, unit: &str) -> String {
     let scales = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let scale = scales.into_iter().find(|(factor, _)| value.abs() >= 0.9999 * factor);
     let (factor, prefix) = scale.unwrap_or((1.0, ""));
-    let gap = if prefix.is_empty() || unit.starts_with('B') { "" } else { " " };
+    let symbol = unit.starts_with(['B', 'J', 'W']);
+    let gap = if prefix.is_empty() || symbol { "" } else { " " };
     format!("{} {prefix}{gap}{unit}", number(value / factor)).trim_end().to_owned()
 }
 

@@ -4,6 +4,7 @@ mod accuracy;
 mod bottleneck;
 mod cause;
 mod device_memory;
+mod energy;
 mod figures;
 #[cfg(test)]
 mod fixture;

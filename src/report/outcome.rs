@@ -33,10 +33,33 @@ pub struct Outcome {
     pub events: u64,
     /// Flows completed.
     pub flows: u64,
+    /// What its nodes took out of the wall, where that is said.
+    pub energy: Option<EnergyOutcome>,
     /// Timeline, where it was asked for.
     pub trace: Option<Trace>,
     /// Why it is not whole, though nobody interrupted it; `None` of runs for a duration.
     pub unfinished: Option<Unfinished>,
+}
+
+/// What all nodes took out of the wall, from the start to the end.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct EnergyOutcome {
+    /// How long that was [s].
+    pub seconds: f64,
+    /// By being there [J].
+    pub idle: f64,
+    /// By computing on GPUs, beside [J].
+    pub gpus: f64,
+    /// By busy cores, beside [J].
+    pub cores: f64,
+}
+
+impl EnergyOutcome {
+    /// All of it [J].
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.idle + self.gpus + self.cores
+    }
 }
 
 /// One copy of one job.

@@ -3,6 +3,7 @@
 use super::accuracy::accuracy;
 use super::bottleneck::bottleneck;
 use super::device_memory::device_memory;
+use super::energy::energy;
 use super::figures::{JobReport, Report, ResourceReport, Spread};
 use super::learners::learners;
 use super::locality::local_share;
@@ -32,6 +33,7 @@ pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> R
         jobs,
         resources,
         makespan: over_replications(&outcomes.iter().map(|o| o.makespan).collect::<Vec<_>>()),
+        energy: energy(outcomes),
         events: outcomes.iter().map(|outcome| outcome.events).sum(),
         flows: outcomes.iter().map(|outcome| outcome.flows).sum(),
         wall_time,

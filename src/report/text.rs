@@ -2,8 +2,8 @@
 
 use super::device_memory;
 use super::figures::{
-    AccuracyReport, Figure, JobReport, QueueReport, RecoveryReport, Report, ResourceReport,
-    StagingReport, TierShares,
+    AccuracyReport, EnergyReport, Figure, JobReport, QueueReport, RecoveryReport, Report,
+    ResourceReport, StagingReport, TierShares,
 };
 use super::format::{number, prefixed, rate, seconds, share};
 use super::learners;
@@ -63,6 +63,10 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
         if let Some(line) = tuned_line(&job.name, &job.tuned) {
             page.paragraph(&line, "  ", Style::Plain);
         }
+    }
+    if let Some(energy) = &report.energy {
+        page.blank();
+        page.paragraph(&energy_line(energy), "", Style::Plain);
     }
     if !report.resources.is_empty() {
         page.blank();
@@ -215,6 +219,25 @@ fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Option<String>
         line += &format!("; Daly's estimate of the best interval is {}", seconds(best));
     }
     Some(line + ".")
+}
+
+/// What a run took out of the wall.
+fn energy_line(of: &EnergyReport) -> String {
+    let all = of.total.mean.unwrap_or(0.0);
+    let joules = |figure: Figure| shown(figure.mean, |joules| prefixed(joules, "J"));
+    let part = |figure: Figure| {
+        shown(figure.mean, |joules| share(if all > 0.0 { joules / all } else { 0.0 }))
+    };
+    format!(
+        "Energy: {} at {} on average, {} of it idle, {} by GPUs at work, {} by cores; {} a step, {} a sample.",
+        joules(of.total),
+        shown(of.power.mean, |watts| prefixed(watts, "W")),
+        part(of.idle),
+        part(of.gpus),
+        part(of.cores),
+        joules(of.per_step),
+        joules(of.per_sample),
+    )
 }
 
 /// Where a job's requests found their bytes, epoch by epoch.

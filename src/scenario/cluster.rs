@@ -3,6 +3,7 @@
 mod gpu;
 mod groups;
 mod intra;
+mod power;
 mod smt;
 
 use super::check::Check;
@@ -16,12 +17,14 @@ use crate::units::{Bandwidth, Size, Time};
 use gpu::GpuName;
 use groups::GroupSettings;
 use intra::IntraSettings;
+use power::PowerSettings;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use smt::SmtSettings;
 
 pub use groups::Group;
-pub use intra::{Intra, IntraKind, Tree};
+pub use intra::{Intra, IntraKind, NicsAt, Tree};
+pub use power::Power;
 pub use smt::Smt;
 
 /// Most threads of all cores whose speed depends on how many there are.
@@ -102,6 +105,8 @@ pub struct Node {
     pub nics: u32,
     /// What the node keeps of the files that it reads; `None`: nothing.
     pub page_cache: Option<PageCache>,
+    /// What it draws, if that is said.
+    pub power: Option<Power>,
 }
 
 /// What a node keeps of the files that its jobs read, in units of files or, of shards, of requests.
@@ -186,6 +191,8 @@ struct NodeSettings {
     nics: Field<Count<1, 1_000>>,
     /// What the node keeps of the files that it reads (default: nothing).
     page_cache: Field<PageCacheSettings>,
+    /// What it draws: `{ idle = "300 W", gpu = "250 W", core = "8 W" }` (default: not said).
+    power: Field<PowerSettings>,
 }
 
 /// What a node keeps of the files that its jobs read.
@@ -343,6 +350,7 @@ impl NodeSettings {
             intra: both(&self.intra, &base.intra, IntraSettings::over),
             nics: self.nics.or(&base.nics),
             page_cache: both(&self.page_cache, &base.page_cache, PageCacheSettings::over),
+            power: both(&self.power, &base.power, PowerSettings::over),
         }
     }
 
@@ -372,6 +380,10 @@ impl NodeSettings {
             },
             page_cache: match self.page_cache.given() {
                 Some((at, cache)) => Some(cache.resolve(check, at, &self.memory)?),
+                None => None,
+            },
+            power: match self.power.given() {
+                Some((at, power)) => Some(power.resolve(check, at)?),
                 None => None,
             },
         })

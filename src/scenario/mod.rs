@@ -35,7 +35,7 @@ mod tiers;
 mod value;
 
 pub use cluster::{
-    Cluster, Group, Intra, IntraKind, Node, PageCache, Racks, Scheduling, Smt, Tree,
+    Cluster, Group, Intra, IntraKind, NicsAt, Node, PageCache, Power, Racks, Scheduling, Smt, Tree,
 };
 pub use dataset::{Dataset, Image, SampleOrder, SampleSizes};
 pub use distribution::Distribution;

@@ -20,6 +20,11 @@ impl Buffers {
         self.used -= 1;
     }
 
+    /// All are free.
+    pub(super) fn clear(&mut self) {
+        self.used = 0;
+    }
+
     /// How many there are, used or free: the most that ever were used at once.
     pub(super) fn made(&self) -> u32 {
         self.made

@@ -200,7 +200,17 @@ impl<'s, 'c> Builder<'s, 'c> {
     /// All of it.
     fn world<'a>(self, streams: Streams) -> World<'a> {
         let faults = self.faults();
-        let Builder { scenario, network, stations, resources, parts, units, files, .. } = self;
+        let Builder {
+            scenario,
+            network,
+            stations,
+            resources,
+            parts,
+            units,
+            files,
+            device_nodes,
+            ..
+        } = self;
         let datasets = scenario.datasets.iter().zip(0..);
         let mut fetches = Fetches::default();
         if scenario.datasets.iter().any(|dataset| dataset.ranges.is_some()) {
@@ -231,6 +241,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             fetches,
             tracks: parts.tracks,
             devices: parts.devices,
+            device_nodes,
             loads: parts.loads,
             requests: Vec::new(),
             free_requests: Vec::new(),

@@ -7,6 +7,7 @@ use crate::report::{
     CacheRequests, JobOutcome, LearnersOutcome, Outcome, QueueOutcome, ResourceOutcome,
     SampleCounts, Series, StagingOutcome, TierRequests,
 };
+use crate::scenario::Scenario;
 use crate::stats::LogHistogram;
 
 use super::staging::Staging;
@@ -15,8 +16,9 @@ use super::world::{Member, Resource, World};
 
 impl World<'_> {
     /// What the run showed.
-    pub(super) fn collect(mut self) -> Outcome {
+    pub(super) fn collect(mut self, scenario: &Scenario) -> Outcome {
         let now = self.now;
+        let energy = self.energy(scenario, now);
         for j in 0..self.jobs.len() {
             if !self.jobs[j].finished {
                 self.close_open(j);
@@ -32,6 +34,7 @@ impl World<'_> {
             resources: resources.into_iter().map(|r| self.resource(now, r)).collect(),
             events: self.events + self.flows,
             flows: self.flows,
+            energy,
             trace: self.recorder.take().map(|recorder| recorder.finish(now)),
             ..Outcome::default()
         }
@@ -131,22 +134,33 @@ impl World<'_> {
         }
     }
 
-    fn resource(&mut self, now: Time, resource: Resource) -> ResourceOutcome {
-        let elapsed = now.seconds().max(f64::MIN_POSITIVE);
-        let mut use_of = |(member, relative): &(Member, f64)| match member {
-            Member::Link(link) => self.network.usage(now, *link),
-            Member::Limiter(limiter) => self.limiters[*limiter as usize].usage(),
-            Member::Arm(arm) => self.arms[*arm as usize].usage(now),
-            Member::Table(table) => self.tables[*table as usize].usage(now),
+    /// What one of like resources has done up to `now`, with its capacity relative to `capacity`, the first's.
+    pub(super) fn use_of(
+        &mut self,
+        now: Time,
+        (member, relative): (Member, f64),
+        capacity: f64,
+    ) -> LinkUse {
+        match member {
+            Member::Link(link) => self.network.usage(now, link),
+            Member::Limiter(limiter) => self.limiters[limiter as usize].usage(),
+            Member::Arm(arm) => self.arms[arm as usize].usage(now),
+            Member::Table(table) => self.tables[table as usize].usage(now),
             Member::Station(station) => {
-                let queue = &mut self.stations[*station as usize].queue;
+                let queue = &mut self.stations[station as usize].queue;
                 let busy = queue.busy_seconds(now);
                 // A server serves its part of the capacity while it is busy.
-                let served = busy * resource.capacity * relative / f64::from(queue.servers());
+                let served = busy * capacity * relative / f64::from(queue.servers());
                 LinkUse { busy, served, flow_seconds: queue.present_seconds(now) }
             }
-        };
-        let uses: Vec<LinkUse> = resource.members.iter().map(&mut use_of).collect();
+        }
+    }
+
+    fn resource(&mut self, now: Time, resource: Resource) -> ResourceOutcome {
+        let elapsed = now.seconds().max(f64::MIN_POSITIVE);
+        let capacity = resource.capacity;
+        let use_of = |member: &(Member, f64)| self.use_of(now, *member, capacity);
+        let uses: Vec<LinkUse> = resource.members.iter().map(use_of).collect();
         let count = uses.len().max(1) as f64;
         let utilisation = |served: f64| served / (resource.capacity * elapsed);
         // As much as one with the first's capacity would have served.

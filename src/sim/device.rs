@@ -28,6 +28,8 @@ pub(super) struct Device {
     /// Since when it has done what it does.
     pub(super) since: Time,
     pub(super) state: State,
+    /// For how long it has computed [s].
+    pub(super) busy: f64,
     /// What its trainer does on cores for the step, where it does anything.
     pub(super) launching: Launching,
     /// Whether its batch is in a buffer of a GPU that is looked at.
@@ -85,6 +87,7 @@ impl Device {
             next: 0,
             since: Time::ZERO,
             state: State::Off,
+            busy: 0.0,
             launching: Launching::default(),
             holds_input: false,
             on_batch: 0,

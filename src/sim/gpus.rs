@@ -39,6 +39,15 @@ pub(super) struct Sort {
     pub(super) group: GroupId,
 }
 
+impl Gpu {
+    /// Nobody is at it, or has anything on it, any more.
+    pub(super) fn clear(&mut self, now: Time) {
+        self.occupied.clear(now);
+        self.inputs.clear();
+        self.activations.clear();
+    }
+}
+
 impl World<'_> {
     /// Worker `w` needs the GPU of its item for so long for each sample; true if for no time.
     pub(super) fn begin_kernel(&mut self, clock: &mut Clock, w: u32, per_sample: f64) -> bool {

@@ -22,7 +22,8 @@
 //! - `communication`: collectives of model copies, on the same network,
 //! - `workflow`: jobs that begin when others have ended,
 //! - `background`, `station`, `barrier`,
-//! - `build` and its folder: from the scenario to the start; `collect`: from the end to the outcome.
+//! - `build` and its folder: from the scenario to the start; `collect`: from the end to the outcome;
+//!   `energy`: what the nodes drew.
 //!
 //! The last buffer, steps with their stalls, the timelines that stalls are explained from and the
 //! recorder are `crate::account`'s: the live world keeps the same books.
@@ -42,6 +43,7 @@ mod communication;
 mod core_steps;
 mod decoded;
 mod device;
+mod energy;
 mod event;
 mod fault;
 mod gpus;

@@ -50,6 +50,13 @@ impl Occupied {
         self.loader.1 -= 1;
     }
 
+    /// Whatever was at it is off.
+    pub(super) fn clear(&mut self, now: Time) {
+        self.pass(now);
+        self.loader.1 = 0;
+        self.sorts.iter_mut().for_each(|(_, number)| *number = 0);
+    }
+
     fn pass(&mut self, now: Time) {
         let since = self.since.replace(now).unwrap_or(now);
         let all = self.sorts.iter().chain([&self.loader]);

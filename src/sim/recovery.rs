@@ -230,6 +230,7 @@ impl World<'_> {
         for l in job.loaders.clone() {
             let loader = &mut self.loaders[l as usize];
             loader.waiters.clear();
+            loader.gpus.iter_mut().for_each(|gpu| gpu.clear(clock.now));
             for w in loader.workers.clone() {
                 self.stop_worker(clock.now, w);
             }
@@ -242,8 +243,12 @@ impl World<'_> {
             self.loaders[device.loader as usize].queue.end_wait(now);
         }
         let device = &mut self.devices[d as usize];
+        if device.state == State::Busy {
+            device.busy += now.since(device.since).seconds();
+        }
         device.state = State::Off;
         device.launching = Launching::default();
+        (device.holds_input, device.kernels) = (false, 0);
         (device.piece, device.missing, device.on_batch) = (0, 0, u64::MAX / 2);
         device.waits.clear();
         device.sent.clear();

@@ -237,6 +237,7 @@ impl World<'_> {
             return;
         }
         let job = device.job;
+        device.busy += clock.now.since(device.since).seconds();
         self.jobs[job as usize].steps.add_compute(device.since, clock.now);
         let run = &self.jobs[job as usize];
         if run.sync.is_some() && run.averaging.is_none() && !self.end_piece(clock, d) {
@@ -356,6 +357,9 @@ impl World<'_> {
                 let loader = &mut self.loaders[device.loader as usize];
                 loader.waiters.retain(|waiter| *waiter != d);
                 loader.queue.end_wait(now);
+            }
+            if device.state == State::Busy {
+                device.busy += now.since(device.since).seconds();
             }
             let idle = device.learner >= self.jobs[j].learners.number;
             device.state = State::Off;

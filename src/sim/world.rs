@@ -57,7 +57,7 @@ pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome 
     world.end_down(if ends { until } else { world.now });
     let unfinished =
         if ends && world.hopeless.is_none() { None } else { world.left_over(scenario) };
-    Outcome { unfinished, ..world.collect() }
+    Outcome { unfinished, ..world.collect(scenario) }
 }
 
 /// The components of one run.
@@ -95,6 +95,8 @@ pub(super) struct World<'a> {
     /// By worker, where a timeline is recorded.
     pub(super) tracks: Vec<u32>,
     pub(super) devices: Vec<Device>,
+    /// By device, its node.
+    pub(super) device_nodes: Vec<u32>,
     pub(super) loads: Vec<Load>,
     pub(super) requests: Vec<Request>,
     pub(super) free_requests: Vec<u32>,

@@ -20,6 +20,7 @@ mod dali;
 mod degraded;
 mod device_memory;
 mod endless;
+mod energy;
 mod exposed;
 mod faults;
 mod fletcher;

@@ -96,10 +96,64 @@ fn a_tree_says_its_switches_and_others_have_none() {
     let file = ScenarioFile::parse("x.toml", text("latency = \"0 s\"", ""));
     let problems = file.and_then(|file| file.resolve(&[])).expect_err("no switch").to_string();
     assert!(problems.contains("the key `switch` is missing"), "{problems}");
-    let other = text("switch = 2, uplink = \"1 GB/s\", root = \"1 GB/s\"", "");
+    let keys = "switch = 2, uplink = \"1 GB/s\", root = \"1 GB/s\", nics = \"root\"";
+    let other = text(keys, "");
     let remarks = written(&other.replace("\"tree\"", "\"switch\""), &[]).remarks.join("\n");
-    for key in ["switch", "uplink", "root"] {
+    for key in ["switch", "uplink", "root", "nics"] {
         assert!(remarks.contains(&format!("intra.{key}` has no effect")), "{key}: {remarks}");
+    }
+}
+
+#[test]
+fn what_goes_to_other_nodes_passes_the_tree_where_nics_are_in_it() {
+    // System: two nodes of a GPU that exchange 100 MB by recursive doubling over NICs of 10 GB/s, ports of 10 GB/s,
+    // uplinks of 5 GB/s, and a root of 4 GB/s for both ways. Expectation: 10 ms beside the tree and from
+    // switches; at the root 20 ms by uplinks, or 50 ms by the root. So with two GPUs on each node of which only
+    // one sends across, but for what they add up before and after.
+    let two = |keys: &str, copies: u32, sync: &str| {
+        let text = text(keys, sync)
+            .replace("nodes = 1\n", "nodes = 2\nnetwork.nic = \"10 GB/s\"\n")
+            .replace("name = \"j\"", "name = \"j\"\nnodes = 2")
+            .replace("copies_per_node = 4", &format!("copies_per_node = {copies}"));
+        let outcome = simulate(&written(&text, &[]));
+        let steps = &outcome.jobs[0].steps;
+        ((steps[3].end - steps[0].end) / 3.0 - 0.1, outcome)
+    };
+    let uplink = "switch = 2, uplink = \"5 GB/s\", nics = ";
+    let root = "switch = 2, uplink = \"20 GB/s\", root = \"4 GB/s\", nics = ";
+    for fidelity in ["flow", "analytic"] {
+        let sync = format!("algorithm = \"recursive-doubling\"\nfidelity = \"{fidelity}\"");
+        for (keys, nics, expected) in [
+            (uplink, "apart", 0.01),
+            (uplink, "switches", 0.01),
+            (uplink, "root", 0.02),
+            (root, "switches", 0.01),
+            (root, "root", 0.05),
+        ] {
+            let (found, _) = two(&format!("{keys}\"{nics}\""), 1, &sync);
+            near(found, expected, &format!("{fidelity}: {keys}{nics}"));
+        }
+    }
+    // A switch's port is a GPU's own: thin ones bind.
+    let thin = |nics: &str| {
+        let keys = format!("switch = 2, nics = \"{nics}\"");
+        let text = text(&keys, "algorithm = \"ring\"").replace("\"10 GB/s\"", "\"2 GB/s\"");
+        let text = text
+            .replace("nodes = 1\n", "nodes = 2\nnetwork.nic = \"10 GB/s\"\n")
+            .replace("name = \"j\"", "name = \"j\"\nnodes = 2")
+            .replace("copies_per_node = 4", "copies_per_node = 1");
+        let steps = simulate(&written(&text, &[])).jobs.remove(0).steps;
+        (steps[3].end - steps[0].end) / 3.0 - 0.1
+    };
+    near(thin("apart"), 0.01, "ring of two, apart");
+    near(thin("switches"), 0.05, "ring of two, through thin ports");
+    // All that nodes send out goes up once, and down at the other.
+    let (_, found) = two(&format!("{uplink}\"root\""), 1, "algorithm = \"recursive-doubling\"");
+    let served = |name: &str| {
+        found.resources.iter().filter(|r| r.name == name).map(|r| r.served).sum::<f64>()
+    };
+    for name in ["node.intra", "node.intra.up", "node.intra.down", "node.intra.in"] {
+        near(served(name), 2.0 * 4.0 * 100e6, name);
     }
 }
 

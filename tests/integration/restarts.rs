@@ -255,6 +255,24 @@ fn failures_at_any_instant_leave_nothing_behind() {
     }
 }
 
+#[test]
+fn gpus_that_loaders_use_too_are_empty_while_a_job_is_down() {
+    // System: kernels that decode beside steps, and two failures with a second of restart each. Expectation: what
+    // was in use of the GPU, over time, is what its link served, aborted kernels and steps included; as many
+    // buffers as without failures.
+    let dali = r#"{ dali = { threads = 2, gpu = { decode = "100 us", occupancy = 0.5 } } }"#;
+    let power = ("cluster.node.power", r#"{ idle = "0 W", gpu = "1 W" }"#);
+    let kind = [("job.loader", dali), power];
+    let outcome = simulate(&failing(&kind, r#""31.7 ms", "1090.3 ms""#, "1 s"));
+    let (energy, job) = (outcome.energy.expect("power"), &outcome.jobs[0]);
+    let found = job.learners.as_ref().expect("it is looked at");
+    let mean = found.occupancy.mean().expect("time");
+    assert_near(mean * outcome.makespan, energy.gpus, 0.01);
+    let plain = simulate(&changed(&[&EPOCHS[..], &kind].concat()));
+    let plain = plain.jobs[0].learners.as_ref().expect("it is looked at");
+    assert_eq!((found.inputs, found.activations), (plain.inputs, plain.activations));
+}
+
 /// A second job that only reads, from what the first one reads from too.
 const OTHER: &str = r#"
 [[job]]

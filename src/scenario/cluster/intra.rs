@@ -29,13 +29,28 @@ pub struct Tree {
     pub switch: u32,
     /// Bandwidth between a switch and the root in each direction [B/s]; may be infinite.
     pub uplink: f64,
-    /// What the root carries from switches to switches, all together [B/s]; may be infinite.
+    /// What the root carries, all together [B/s]; may be infinite.
     pub root: f64,
+    /// Where the NICs are.
+    pub nics: NicsAt,
+}
+
+/// Where the NICs of a node are whose GPUs are joined by a tree: what gradients pass on their way there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NicsAt {
+    /// Beside the tree: nothing of it is on the way.
+    Apart,
+    /// At each switch: a GPU's own port.
+    Switches,
+    /// At the root: its port, its switch's uplink, and the root.
+    Root,
 }
 
 impl Tree {
     /// None, where GPUs are joined otherwise.
-    pub const NONE: Tree = Tree { switch: u32::MAX, uplink: f64::INFINITY, root: f64::INFINITY };
+    pub const NONE: Tree =
+        Tree { switch: u32::MAX, uplink: f64::INFINITY, root: f64::INFINITY, nics: NicsAt::Apart };
 }
 
 /// How the GPUs of a node are connected.
@@ -76,8 +91,11 @@ pub(super) struct IntraSettings {
     switch: Field<Count<1, 10_000>>,
     /// Of "tree", bandwidth from a switch to the root in each direction (default: `bandwidth`).
     uplink: Field<Positive<Bandwidth>>,
-    /// Of "tree", what the root carries from switches to others, all together (default: infinite).
+    /// Of "tree", what the root carries, all together (default: infinite).
     root: Field<Positive<Bandwidth>>,
+    /// Of "tree", where NICs are: "root", "switches", one at each, or "apart", so that gradients for other nodes
+    /// do not pass the tree (default: "apart").
+    nics: Field<NicsAt>,
 }
 
 impl IntraSettings {
@@ -94,6 +112,7 @@ impl IntraSettings {
             switch: self.switch.or(&tree.switch),
             uplink: self.uplink.or(&tree.uplink),
             root: self.root.or(&tree.root),
+            nics: self.nics.or(&tree.nics),
         }
     }
 
@@ -115,11 +134,13 @@ impl IntraSettings {
             check.no_effect(&self.switch, why);
             check.no_effect(&self.uplink, why);
             check.no_effect(&self.root, why);
+            check.no_effect(&self.nics, why);
             return Some(Tree::NONE);
         }
         let remedy = "write `switch = 2`: GPUs below each switch";
         let switch = check.required(at, &self.switch, "switch", remedy)?;
         let uplink = self.uplink.get().map_or(each, |uplink| uplink.0);
-        Some(Tree { switch: switch.small(), uplink, root: or_infinite(&self.root) })
+        let nics = self.nics.get().copied().unwrap_or(NicsAt::Apart);
+        Some(Tree { switch: switch.small(), uplink, root: or_infinite(&self.root), nics })
     }
 }

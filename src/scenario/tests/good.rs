@@ -36,6 +36,7 @@ fn the_example_of_the_design_is_read() {
                 },
                 nics: 1,
                 page_cache: None,
+                power: None,
             },
             groups: vec![],
             nic: 1.25e9,

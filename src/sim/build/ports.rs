@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::fluid::LinkId;
-use crate::scenario::{Intra, IntraKind, Job, Sync};
+use crate::scenario::{Intra, IntraKind, Job, NicsAt, Sync};
 use crate::sim::communication::{Port, Ways};
 
 use super::Builder;
@@ -59,8 +59,28 @@ impl Links<'_, '_, '_> {
         let pcie = if sync.transport.through_host { of.pcie } else { f64::INFINITY };
         let mut outside = self.both(["node.pcie.out", "node.pcie"], own, node, pcie);
         let wires = self.both(["node.nic.out", "node.nic"], gpu % of.nics, node, nic);
-        outside.iter_mut().zip(wires).for_each(|(links, wire)| links.extend(wire));
+        let tree = self.to_nics(&of.intra, own, node);
+        let more = tree.into_iter().zip(wires);
+        outside.iter_mut().zip(more).for_each(|(links, (tree, wire))| {
+            links.extend(tree);
+            links.extend(wire);
+        });
         outside
+    }
+
+    /// Those of a tree between GPU number `own` of a node and its NICs, and back.
+    fn to_nics(&mut self, intra: &Intra, own: u32, node: u32) -> [Vec<LinkId>; 2] {
+        if intra.tree.nics == NicsAt::Apart {
+            return Default::default();
+        }
+        let mut ways = self.inside(intra, own, node);
+        if intra.tree.nics == NicsAt::Root {
+            let [up, mut down] = self.above(intra, own / intra.tree.switch, node);
+            // Both ways cross it.
+            down.extend(self.at("node.intra.root", 0, node, intra.tree.root));
+            ways.iter_mut().zip([up, down]).for_each(|(links, above)| links.extend(above));
+        }
+        ways
     }
 
     /// The links of the ranks on one node, so many.

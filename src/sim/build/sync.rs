@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::collective::Cost;
 use crate::engine::Span;
 use crate::fluid::LinkId;
-use crate::scenario::{Cluster, IntraKind, Job, Node, Sync};
+use crate::scenario::{Cluster, IntraKind, Job, NicsAt, Node, Sync};
 use crate::sim::averaging::AveragingRun;
 use crate::sim::communication::{Plan, SyncRun, SyncTracks};
 
@@ -119,7 +119,8 @@ fn is_uniform(job: &Job, sync: &Sync, cluster: &Cluster) -> bool {
     let even = job.copies_per_node.is_multiple_of(cluster.node.nics) || job.copies_per_node == 1;
     let own_cores = sync.transport.cpu.is_none() || has_cores(&cluster.node, job);
     let alike = job.copies_each.is_empty() && cluster.racks.is_none();
-    let apart = cluster.node.intra.kind == IntraKind::Switch || job.copies_per_node == 1;
+    let one = job.copies_per_node == 1 && cluster.node.intra.tree.nics == NicsAt::Apart;
+    let apart = cluster.node.intra.kind == IntraKind::Switch || one;
     apart && alike && own_cores && !host && even
 }
 
@@ -133,7 +134,13 @@ fn costs(job: &Job, sync: &Sync, cluster: &Cluster) -> [Cost; 3] {
         beta: 1.0 / rate + 2.0 * cpu.per_byte,
         gamma,
     };
-    let wire = cluster.nic * transport.efficiency;
+    let intra = &cluster.node.intra;
+    let to_nic = match intra.tree.nics {
+        NicsAt::Apart => f64::INFINITY,
+        NicsAt::Switches => intra.bandwidth,
+        NicsAt::Root => intra.least(),
+    };
+    let wire = cluster.nic.min(to_nic) * transport.efficiency;
     let on_nic = f64::from(job.copies_per_node.div_ceil(cluster.node.nics));
     let inside = cluster.node.intra.least().min(transport.per_stream_inside);
     [

@@ -56,6 +56,7 @@ impl World<'_> {
         if start == now {
             return;
         }
+        self.devices[job.devices.start as usize].busy += now.since(start).seconds();
         job.steps.add_compute(start, now);
         let cause = StallCause::peer(Cause::Compute);
         for _ in job.devices.clone().skip(1) {

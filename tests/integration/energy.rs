@@ -1,0 +1,134 @@
+//! What runs take out of the wall: by the pencil, and more with what is at work for longer.
+
+use forebay::report::{EnergyOutcome, Outcome, summarise, text};
+use forebay::scenario::ScenarioFile;
+
+use super::base::{base, changed};
+use super::runs::{near, simulate};
+
+const POWER: (&str, &str) =
+    ("cluster.node.power", r#"{ idle = "100 W", gpu = "200 W", core = "10 W" }"#);
+
+/// Eight nodes, 50 steps of 10 ms on one GPU of one of them, data that are there.
+const FED: [(&str, &str); 5] = [
+    ("storage.s", "{ memory = {} }"),
+    ("job.loader", "{ in-memory = {} }"),
+    ("job.model.step", "\"10 ms\""),
+    ("run.steps", "50"),
+    POWER,
+];
+
+fn outcome(changes: &[(&str, &str)]) -> Outcome {
+    simulate(&changed(&[&FED[..], changes].concat()))
+}
+
+fn energy(changes: &[(&str, &str)]) -> EnergyOutcome {
+    outcome(changes).energy.expect("all is said")
+}
+
+#[test]
+fn nodes_draw_while_they_are_there_and_gpus_while_they_compute() {
+    // Expectation: eight nodes of 100 W for 0.5 s; 200 W for each GPU that computes throughout.
+    for (changes, gpus) in [
+        (&[][..], 1.0),
+        (&[("job.nodes", "4")], 4.0),
+        (&[("job.parallel.data.copies_per_node", "4")], 4.0),
+    ] {
+        let found = energy(changes);
+        near(found.seconds, 0.5, "time");
+        near(found.idle, 8.0 * 100.0 * 0.5, "idle");
+        near(found.gpus, gpus * 200.0 * 0.5, "GPUs");
+        assert_eq!(found.cores, 0.0);
+    }
+    // Stages that overlap: three of 10 ÷ 3 ms each, so much at work in all.
+    let pipeline = energy(&[("job.parallel", "{ pipeline = { stages = 3 } }")]);
+    near(pipeline.gpus, 50.0 * 0.01 * 200.0, "stages");
+    // A step that is half as long draws half as much by GPUs, and by idling.
+    let fast = energy(&[("cluster.node.gpu_speed", "2")]);
+    near(fast.gpus, 50.0, "fast GPUs");
+    near(fast.idle, 200.0, "and soon over");
+}
+
+#[test]
+fn cores_draw_while_they_decode_or_train() {
+    // System: 800 samples of 5 ms of decoding, a batch more or so that is read ahead; then steps of 10 ms on two
+    // threads. Expectation: 10 W for each core-second.
+    let loader = r#"{ tf-queue = { threads = 4, capacity = "32 samples", decode = "5 ms" } }"#;
+    for scheduling in ["\"shared\"", "\"fifo\""] {
+        let found = energy(&[("job.loader", loader), ("cluster.node.scheduling", scheduling)]);
+        assert!((40.0..43.0).contains(&found.cores), "{scheduling}: {found:?}");
+        near(found.gpus, 100.0, scheduling);
+    }
+    let trained = energy(&[("job.model.device", "{ cpu = { threads = 2 } }")]);
+    near(trained.cores, 2.0 * 0.5 * 10.0, "training");
+    assert_eq!(trained.gpus, 0.0);
+}
+
+#[test]
+fn waiting_costs_idle_power_and_lost_work_all_of_it() {
+    // System: a loader that makes steps twice as long; then a failure in the midst of the 41st step, of which
+    // nothing is saved. Expectation: GPUs draw as before, nodes twice as long; work that is lost was paid for.
+    let slow = r#"{ tf-queue = { threads = 1, capacity = "32 samples", decode = "1.25 ms" } }"#;
+    let waits = energy(&[("job.loader", slow)]);
+    near(waits.gpus, 100.0, "GPUs");
+    assert!((790.0..830.0).contains(&waits.idle), "{waits:?}");
+    let failure = ("job.failures", r#"{ at = ["405 ms"], restart = "100 ms" }"#);
+    let failed = energy(&[failure]);
+    near(failed.gpus, 200.0 * (0.5 + 0.405), "work done and lost");
+    near(failed.idle, 800.0 * (0.5 + 0.405 + 0.1), "time");
+}
+
+#[test]
+fn nodes_of_other_kinds_draw_what_they_say() {
+    // System: two nodes more, with 50 W at rest and GPUs of 400 W, which train too.
+    let group = r#"{ old = { nodes = 2, node = { power = { idle = "50 W", gpu = "400 W" } } } }"#;
+    let found = energy(&[("cluster.group", group), ("job.nodes", "10")]);
+    near(found.idle, (8.0 * 100.0 + 2.0 * 50.0) * 0.5, "idle");
+    near(found.gpus, (8.0 * 200.0 + 2.0 * 400.0) * 0.5, "GPUs");
+    // What they do not say is as in the others.
+    let group = r#"{ old = { nodes = 2, node = { power = { gpu = "400 W" } } } }"#;
+    let found = energy(&[("cluster.group", group), ("job.nodes", "10")]);
+    near(found.idle, 10.0 * 100.0 * 0.5, "idle");
+}
+
+#[test]
+fn kernels_that_decode_count_as_gpus_at_work() {
+    // System: 16 samples of 0.1 ms on the GPU beside each step of 10 ms.
+    let dali = r#"{ dali = { threads = 2, gpu = { decode = "100 us" } } }"#;
+    let found = energy(&[("job.loader", dali), ("run.steps", "200")]);
+    let both = 200.0 * 200.0 * 11.6e-3;
+    assert!((0.99 * both..1.02 * both).contains(&found.gpus), "{found:?} {both}");
+}
+
+#[test]
+fn reports_say_what_a_sample_took() {
+    let scenario = changed(&FED);
+    let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+    let of = report.energy.as_ref().expect("energy");
+    let mean = |figure: forebay::report::Figure| figure.mean.expect("a value");
+    near(mean(of.total), 500.0, "all");
+    near(mean(of.power), 1000.0, "watts");
+    near(mean(of.per_step), 10.0, "a step");
+    near(mean(of.per_sample), 10.0 / 16.0, "a sample");
+    let page = text::render(&report, 200, false);
+    let expected = "Energy: 500 J at 1 kW on average, 80.0 % of it idle, 20.0 % by GPUs at work";
+    assert!(page.contains(expected), "{page}");
+    // Not where what some draw is not said.
+    let group = "{ old = { nodes = 2, node = { cores = 4 } } }";
+    let without = [&FED[..4], &[("cluster.group", group)]].concat();
+    assert!(simulate(&changed(&without)).energy.is_none());
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
+    for (set, says) in [
+        ("cluster.node.power={ gpu = \"1 W\" }", "`idle` is missing"),
+        ("cluster.node.power={ idle = \"3 s\" }", "where a power is expected"),
+        ("cluster.node.power={ idle = \"-3 W\" }", "power"),
+        ("cluster.node.power={ idle = \"3 W\", gpus = \"1 W\" }", "did you mean `gpu`"),
+    ] {
+        let problems = file.resolve(&[set.parse().expect("an override")]).expect_err(set);
+        assert!(problems.to_string().contains(says), "{set}: {problems}");
+    }
+}
