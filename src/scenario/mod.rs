@@ -58,7 +58,10 @@ pub use storage::{
     Access, CacheUnit, ReadCpu, RequestLimit, Storage, StorageKind, Targets, Tier, TierCache,
     Written,
 };
-pub use sync::{Bucket, Fidelity, MessageCpu, Parameters, Reduction, Root, Sync, Transport};
+pub use sync::{
+    Bucket, Fidelity, MessageCpu, Parameters, Part, Reduction, Root, ServerPlace, Servers, Sync,
+    Transport,
+};
 pub use value::{Axis, Override, Value};
 
 /// Everything a run needs, already checked.

@@ -44,7 +44,10 @@ impl World<'_> {
             }
             (None, None) => taken,
         };
-        job.steps.add_fresh(fresh);
+        match &mut job.servers {
+            Some(servers) => servers.add_fresh(device.model, device.next, fresh),
+            None => job.steps.add_fresh(fresh),
+        }
         self.devices[d as usize].missing = missing;
         self.trace_level(clock.now, l as u32);
         if self.loaders[l].requests.is_some() {
@@ -127,8 +130,11 @@ impl World<'_> {
         if self.jobs[j].devices.len() > 1 {
             let chain = d..d + self.jobs[j].stage_times.len() as u32;
             let oldest = chain.map(|d| self.devices[d as usize].since).min().unwrap_or(now);
-            let waits = &mut self.devices[d as usize].waits;
-            waits.retain(|(_, wait)| wait.end > oldest);
+            let (waits, period) = (&mut self.devices[d as usize].waits, self.jobs[j].period);
+            // Those of the exchange before may still be asked for.
+            let known = |of: u64| of / period + 1 >= step / period;
+            let loose = self.jobs[j].is_loose();
+            waits.retain(|(of, wait)| wait.end > oldest || loose && known(*of));
             waits.extend(segments.iter().rev().map(|segment| (step, *segment)));
         }
         self.segments = segments;

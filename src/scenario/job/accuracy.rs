@@ -23,13 +23,16 @@ pub struct Accuracy {
     pub factor: f64,
     /// What a sample that was trained on before, in the same reading, is worth of a fresh one: 0 to 1.
     pub usefulness: f64,
+    /// Share by which each update that a model copy had not seen when it made its own adds to the epochs.
+    pub staleness: f64,
 }
 
 /// Which batch decides how many epochs are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountedBatch {
-    /// That of all model copies of a step together, whose gradients are averaged.
+    /// That of all model copies of an update together, whose gradients are averaged; where each updates by
+    /// itself, those of as many updates on about the same parameters.
     Global,
     /// That of one model copy, where each goes its own way and models are averaged: Crossbow (Koliousis et
     /// al., VLDB 2019) finds that the number of copies then matters little.
@@ -54,7 +57,10 @@ impl Accuracy {
     #[must_use]
     pub fn batch_of(&self, job: &Job) -> u64 {
         match self.batch {
-            CountedBatch::Global => job.batch * u64::from(job.ranks()),
+            CountedBatch::Global => {
+                let batch = job.batch.saturating_mul(job.accumulation);
+                batch.saturating_mul(u64::from(job.ranks()))
+            }
             CountedBatch::ModelCopy => job.batch,
         }
     }
@@ -91,6 +97,11 @@ pub(super) struct AccuracySettings {
     /// Epochs are so many times as many, for what else costs some: learners, the period of averaging
     /// (default: 1).
     factor: Field<Factor>,
+    /// What each update of others that a model copy had not seen, when it made its own, adds to the epochs:
+    /// they are 1 + `staleness` · mean staleness times as many (default: 0, where model copies update by
+    /// themselves; W. Dai et al., *Toward Understanding the Impact of Staleness in Distributed Machine
+    /// Learning*, ICLR 2019, find them to grow about so).
+    staleness: Field<Factor>,
     /// What a sample of a repeated batch is worth of a fresh one, from 0 to 1; needed where batches are
     /// repeated, or epochs begin again after failures.
     usefulness: Field<Share>,
@@ -136,7 +147,13 @@ impl AccuracySettings {
             batch: self.batch.get().copied().unwrap_or(CountedBatch::Global),
             factor: self.factor.get().map_or(1.0, |factor| factor.0),
             usefulness: self.usefulness.get().map_or(1.0, |share| share.0),
+            staleness: self.staleness.get().map_or(0.0, |factor| factor.0),
         })
+    }
+
+    /// Whether it is written what staleness costs.
+    pub(super) fn says_staleness(&self) -> bool {
+        self.staleness.is_written()
     }
 
     fn critical(&self, check: Check<'_>, at: NodeId) -> Option<EpochsLaw> {
@@ -184,6 +201,9 @@ impl Rules<'_> {
             let what = "the key `usefulness` is missing, and the job trains on samples repeatedly";
             let remedy = "write `usefulness = 0.5`: what a repeated sample is worth of a fresh one";
             self.check.wrong(at, what, remedy);
+        }
+        if !job.is_uneven() {
+            self.check.no_effect(&settings.staleness, "all model copies update together");
         }
         self.check_range(accuracy, accuracy.batch_of(job));
     }

@@ -35,7 +35,9 @@ impl Scenario {
     pub fn goal(&self, job: &Job) -> Goal {
         let models = u64::from(job.ranks());
         let predictable = match job.batch_interval {
-            BatchInterval::Every(k) if job.queue == QueueKind::Bounded => Some(k),
+            BatchInterval::Every(k) if job.queue == QueueKind::Bounded && !job.is_uneven() => {
+                Some(k)
+            }
             _ => None,
         };
         let quota = |batches: u64| {

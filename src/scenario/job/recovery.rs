@@ -248,6 +248,7 @@ impl Rules<'_> {
         let requests = job.loader.requests.as_ref();
         let unlike = [
             (job.pipeline.is_some(), "its model is split into a pipeline"),
+            (job.is_loose(), "its model copies are at different steps"),
             (job.queue == QueueKind::Circular, "its queue is circular"),
             (job.prefill > 0, "its queue is full at the start"),
             (stages.iter().any(|s| s.kept > 0), "samples stay in its shuffle buffer"),
@@ -265,6 +266,11 @@ impl Rules<'_> {
         if let (Some(_), true) = (&job.checkpoint, job.pipeline.is_some()) {
             let what = "checkpoints of a model that is split into a pipeline are not simulated";
             self.check.wrong(self.check.blame(&written, self.at), what, "remove `checkpoint`");
+        }
+        if let (Some(_), true) = (&job.checkpoint, job.is_loose()) {
+            let what = "checkpoints of model copies that are at different steps are not simulated";
+            let remedy = "remove `checkpoint`, or write `[job.sync.allreduce]` without `period`, and no `accumulation`";
+            self.check.wrong(self.check.blame(&written, self.at), what, remedy);
         }
         let replays = job.failures.as_ref().is_some_and(|f| f.resume == Resume::Epoch);
         if replays && matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {

@@ -60,6 +60,7 @@ impl Builder<'_, '_> {
         }
         run.recovery = self.recovery(&of, node, loader);
         run.sync = self.sync(&of, copy, node);
+        run.servers = self.servers(&of, copy, node);
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;
@@ -112,6 +113,7 @@ impl Builder<'_, '_> {
             stage_times,
             jitter: job.step.jitter.as_ref().map(Sampler::new),
             sync: None,
+            servers: None,
             recovery: None,
             smaller: Vec::new(),
             threads,
@@ -120,7 +122,8 @@ impl Builder<'_, '_> {
             hand_over: latency.map_or(Delay::once(0.0), |seconds| self.recurring(seconds)),
             goal: of.goal,
             window,
-            barrier: Barrier::new(job.ranks(), window as u32),
+            period: job.interval(),
+            barrier: Barrier::new(job.ranks(), window.max(job.interval()) as u32),
             finished: false,
             steps: Steps::new(of.start),
         }
