@@ -21,7 +21,7 @@ const BEFORE: [Column; 9] = [
 ];
 
 /// Figures after them.
-const AFTER: [Column; 15] = [
+const AFTER: [Column; 16] = [
     ("queue_occupancy", |_, job| job.queue.occupancy),
     ("exhaustions", |_, job| job.queue.exhaustions),
     ("time_empty", |_, job| job.queue.time_empty),
@@ -35,6 +35,7 @@ const AFTER: [Column; 15] = [
     ("cache_miss_share", |_, job| last_misses(job)),
     ("time_to_accuracy", |_, job| of_accuracy(job, |of| of.time)),
     ("epochs_to_accuracy", |_, job| of_accuracy(job, |of| of_mean(Some(of.epochs)))),
+    ("staleness", |_, job| staleness(job)),
     ("statistical_efficiency", |_, job| of_accuracy(job, |of| of.statistical_efficiency)),
     ("makespan", |report, _| report.makespan),
 ];
@@ -72,6 +73,12 @@ fn last_misses(job: &JobReport) -> Figure {
 /// A figure on the way to the target, where there is one.
 fn of_accuracy(job: &JobReport, of: impl Fn(&AccuracyReport) -> Figure) -> Figure {
     job.time_to_accuracy.as_ref().map(of).unwrap_or_default()
+}
+
+/// Updates that an update missed, where servers have the parameters.
+fn staleness(job: &JobReport) -> Figure {
+    let found = job.sync.as_ref().and_then(|sync| sync.staleness.as_ref());
+    found.map(|of| of.mean).unwrap_or_default()
 }
 
 fn of_mean(mean: Option<f64>) -> Figure {

@@ -1,6 +1,6 @@
 //! Fewer bytes by allreduces: averaging every few steps, gradients of several steps together, and smaller ones.
 
-use super::runs::{near, simulate, step, written};
+use super::runs::{near, shipped, simulate, step, written};
 use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
 use forebay::report::{Cause, JobOutcome, Outcome, StallCause, summarise};
 use forebay::scenario::ScenarioFile;
@@ -277,4 +277,38 @@ fn what_cannot_be_is_refused_and_what_is_idle_told() {
     assert!(remarks(&ring(2, "period = 2\noverlap = true")).contains("overlap` has no effect"));
     assert!(remarks(&accumulated(&ring(1, ""), 3)).contains("accumulation` has no effect"));
     assert_eq!(remarks(&accumulated(&ring(2, "period = 2"), 3)), "");
+}
+
+#[test]
+fn the_shipped_figure_says_what_its_title_does() {
+    // System: `scenarios/local-sgd.toml`. Expectation: sparse gradients are fastest at 1 Gbit/s, rare averages at 10, and at
+    // 25 compression is slower than nothing.
+    let of = |nic: &str, keys: &str| {
+        let sync = format!("{{ buckets = \"25 MiB\"{keys} }}");
+        let changes =
+            [("cluster.network.nic", nic), ("job.sync.allreduce", &sync), ("run.steps", "64")];
+        let scenario = shipped("local-sgd", &changes);
+        let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+        report.jobs[0].figures.samples_per_second.mean.expect("steps")
+    };
+    let (none, rare) = ("", ", period = 8");
+    let quantised = ", compression = { quantised = { ratio = 0.25, compress = \"10 GB/s\" } }";
+    let sparse = ", compression = { sparse = { ratio = 0.02, compress = \"10 GB/s\" } }";
+    let at = |nic: &str| [none, rare, quantised, sparse].map(|keys| of(nic, keys));
+    let [none, rare, quantised, sparse] = at("\"1 Gbit/s\"");
+    assert!(sparse > 1.1 * rare && rare > quantised && quantised > 2.0 * none, "at 1 Gbit/s");
+    let [none, rare, quantised, sparse] = at("\"10 Gbit/s\"");
+    assert!(rare > 1.05 * sparse.max(quantised).max(none), "at 10 Gbit/s");
+    let [none, _, quantised, sparse] = at("\"25 Gbit/s\"");
+    assert!(none > quantised.max(sparse), "at 25 Gbit/s");
+}
+
+#[test]
+fn a_run_that_is_too_short_for_an_exchange_is_told() {
+    let warned = |period: u32| {
+        let scenario = written(&ring(2, &format!("period = {period}")), &[]);
+        let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+        report.warnings.iter().any(|of| of.contains("exchange something every"))
+    };
+    assert!(warned(100) && !warned(10));
 }

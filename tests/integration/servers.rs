@@ -1,7 +1,7 @@
 //! Servers that have the parameters: incast at their NICs and cores, who waits for whom, and how old what is learnt is.
 
-use super::runs::{near, simulate, step, written};
-use forebay::report::{Cause, JobOutcome, Outcome, StallCause, summarise};
+use super::runs::{near, shipped, simulate, step, written};
+use forebay::report::{Cause, JobOutcome, Outcome, Report, StallCause, summarise};
 use forebay::scenario::ScenarioFile;
 use forebay::sim::{self, Options};
 
@@ -481,6 +481,78 @@ fn a_trace_shows_what_is_on_its_way_and_how_far_model_copies_are_apart() {
     assert!(trace.spans.iter().any(|span| span.name == "communication"));
     // Looking changes nothing.
     assert_eq!(traced.jobs, simulate(&scenario).jobs);
-    let report = summarise(&scenario, &[traced], 0.0);
-    assert_eq!(report.jobs.len(), 1);
+}
+
+/// The report of four model copies whose steps vary.
+fn report(keys: &str, more: &str) -> Report {
+    let text = varying(&servers(4, 1, keys), 0.5).replace("steps = 8", "steps = 60");
+    let job = "loader.in-memory = {}";
+    let scenario = written(&text.replace(job, &format!("{job}\n{more}")), &[]);
+    summarise(&scenario, &[simulate(&scenario)], 0.0)
+}
+
+#[test]
+fn reports_say_what_a_step_is_and_how_stale_updates_are() {
+    let asynchronous = report("consistency = \"asynchronous\"", "accumulation = 3");
+    let sync = asynchronous.jobs[0].sync.clone().expect("servers");
+    assert_eq!((sync.steps_per_exchange, sync.bytes_per_exchange), (3, 100_000_000));
+    let staleness = sync.staleness.expect("observed");
+    let mean = staleness.mean.mean.expect("observed");
+    assert!(mean > 2.0 && mean < 3.5 && staleness.max > 3, "{staleness:?}");
+    let all: f64 = staleness.distribution.iter().map(|of| of.share).sum();
+    assert!((all - 1.0).abs() < 1e-9 && staleness.distribution.len() > 2, "{staleness:?}");
+    let text = forebay::report::text::render(&asynchronous, 400, false);
+    assert!(
+        text.contains("a step is 4 batches, whichever of 4 model copies has done them"),
+        "{text}"
+    );
+    assert!(
+        text.contains("after every 3 of its own a model copy has 100 MB to exchange with 1 server"),
+        "{text}"
+    );
+    assert!(text.contains("of the others'"), "{text}");
+    let json = serde_json::to_value(&asynchronous).expect("JSON");
+    assert_eq!(json["jobs"][0]["sync"]["staleness"]["max"], staleness.max);
+    let together =
+        report("", "").jobs[0].sync.clone().and_then(|of| of.staleness).expect("observed");
+    assert_eq!((together.mean.mean, together.max), (Some(0.0), 0));
+}
+
+#[test]
+fn what_staleness_costs_is_said() {
+    // System: 10 epochs, and a tenth more for each update that was missed; about three of four model copies.
+    let epochs = |keys: &str, staleness: &str| {
+        let of = report(keys, &format!("accuracy = {{ epochs = 10{staleness} }}"));
+        let accuracy = of.jobs[0].time_to_accuracy.clone().expect("said");
+        (accuracy.epochs, accuracy.assumed)
+    };
+    let keys = "consistency = \"asynchronous\"";
+    let (free, said) = epochs(keys, "");
+    assert_eq!(free, 10.0);
+    assert!(said.contains("stale updates as good as others"), "{said}");
+    let (costly, said) = epochs(keys, ", staleness = 0.1");
+    assert!((costly - 13.0).abs() < 0.4, "{costly}");
+    assert!(said.contains("for updates that were not seen"), "{said}");
+    assert_eq!(epochs("", ", staleness = 0.1").0, 10.0);
+}
+
+#[test]
+fn the_shipped_figure_says_what_its_title_does() {
+    // System: `scenarios/parameter-server.toml`. Expectation: with one server 32 nodes are as fast as its NIC lets them, 64
+    // images for 102 MB, whoever waits; with eight synchronous ones wait for a third of the time and others do not.
+    let rate = |sync: &str| {
+        let scenario = shipped(
+            "parameter-server",
+            &[("job.nodes", "32"), ("job.sync.parameter-server", sync)],
+        );
+        let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+        let figures = &report.jobs[0].figures;
+        (figures.samples_per_second.mean.expect("steps"), figures.stall.total.mean.expect("steps"))
+    };
+    let most = 64.0 * 3.125e9 / (4.0 * 25_557_032.0);
+    let (one, _) = rate("{ buckets = \"25 MiB\", servers = 1, consistency = \"asynchronous\" }");
+    assert!(one > 0.97 * most && one < 1.01 * most, "{one} of {most}");
+    let (_, together) = rate("{ buckets = \"25 MiB\", servers = 8 }");
+    let (_, apart) = rate("{ buckets = \"25 MiB\", servers = 8, consistency = \"asynchronous\" }");
+    assert!(together > 0.3 && apart < 0.06, "{together} {apart}");
 }
