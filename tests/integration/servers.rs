@@ -434,6 +434,7 @@ fn what_servers_cannot_do_is_refused_and_what_is_idle_told() {
             "at different steps are not simulated",
         ),
         ("tensors = 100000\nbuckets = \"1 B\"\nservers = 100", "", "", "fewer `servers`"),
+        ("", "100 MB", "900 PB", "write at most 9007199254740992 B"),
     ] {
         let found = wrong(keys, from, to);
         assert!(found.contains(what), "{keys} {to}: {found}");

@@ -131,10 +131,11 @@ impl Rules<'_> {
     fn check_servers(&self, job: &Job, servers: &Servers) {
         let used = |part: &&Part| part.push.max(part.pull) > 0;
         let parts = servers.parts.iter().flatten().filter(used).count();
-        let all = parts as f64 * f64::from(job.ranks());
+        let all = parts.max(servers.number() as usize) as f64 * f64::from(job.ranks());
         if all > MOST_PARTS {
             let at = self.check.blame(&[self.settings.sync_at()], self.at);
-            let what = format!("{} model copies exchange {parts} parts each", job.ranks());
+            let what =
+                format!("{} model copies exchange {parts} parts of buckets each", job.ranks());
             self.check.wrong(at, what, "write larger `buckets`, or fewer `servers`");
         }
         if let (Some(accuracy), true) = (self.settings.accuracy.get(), job.is_uneven())

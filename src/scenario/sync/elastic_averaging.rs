@@ -66,7 +66,7 @@ impl ElasticAveragingSettings {
             consistency: &self.consistency,
             slack: None,
         };
-        let servers = servers.resolve(check, of, &buckets, &buckets)?;
+        let servers = servers.resolve(check, at, of, &buckets, &buckets)?;
         Some(Sync {
             buckets,
             buffer: 0,

@@ -63,7 +63,7 @@ impl ParameterServerSettings {
             consistency: &self.consistency,
             slack: Some(0),
         };
-        let servers = servers.resolve(check, of, &buckets, &pulled)?;
+        let servers = servers.resolve(check, at, of, &buckets, &pulled)?;
         Some(Sync {
             buckets,
             buffer: 0,

@@ -2,6 +2,7 @@
 
 use super::gradients::{Bucket, OfModel};
 use crate::scenario::check::Check;
+use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::number::{Count, Positive};
 use crate::units::Bandwidth;
@@ -10,6 +11,10 @@ use serde::Deserialize;
 
 /// Most servers.
 const MOST_SERVERS: u64 = 10_000;
+/// Most parts of buckets at all servers.
+const MOST_PARTS: usize = 1_000_000;
+/// Most bytes of all parameters.
+const MOST_BYTES: u64 = 1 << 53;
 /// Most steps that a model copy may be ahead.
 const MOST_AHEAD: u64 = 1_000_000_000;
 
@@ -137,10 +142,12 @@ pub(super) struct Written<'s> {
 pub(super) type Number = Count<1, MOST_SERVERS>;
 
 impl Written<'_> {
-    /// The servers of buckets that are pushed as `pushed` and pulled as `pulled`; `None` if that is wrong.
+    /// The servers of buckets that are pushed as `pushed` and pulled as `pulled`, of the table at node `at`; `None` if
+    /// that is wrong.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
+        at: NodeId,
         of: &OfModel,
         pushed: &[Bucket],
         pulled: &[Bucket],
@@ -160,6 +167,7 @@ impl Written<'_> {
             check.no_effect(self.consistency, "there is one model copy");
         }
         let place = server.place(check, of);
+        self.check_amount(check, at, pulled)?;
         let number = self.number.get().map_or(1, |number| number.small()) as usize;
         let split = server.split.get().copied().unwrap_or(Split::Even);
         let parts = parts(split, number, pushed, pulled);
@@ -171,6 +179,24 @@ impl Written<'_> {
         }
         let update = server.update.get().map_or(f64::INFINITY, |rate| rate.0);
         Some(Servers { place, update, slack, parts })
+    }
+
+    /// There are not more parts, or bytes, than can be followed.
+    fn check_amount(&self, check: Check<'_>, at: NodeId, buckets: &[Bucket]) -> Option<()> {
+        let parts =
+            buckets.len().saturating_mul(self.number.get().map_or(1, |n| n.small()) as usize);
+        if parts > MOST_PARTS {
+            let what = format!("there are {parts} parts of buckets at servers");
+            check.wrong(at, what, "write larger `buckets`, or fewer `servers`");
+            return None;
+        }
+        let bytes = buckets.iter().fold(0, |sum: u64, bucket| sum.saturating_add(bucket.bytes));
+        if bytes > MOST_BYTES {
+            let what = format!("there are {bytes} bytes of parameters");
+            check.wrong(at, what, format!("write at most {MOST_BYTES} B"));
+            return None;
+        }
+        Some(())
     }
 }
 

@@ -4,7 +4,8 @@
 //! when it is there and a core has done the work; from then on the model copy that pushed it may pull that part again,
 //! once the slowest is no more behind than the slack allows. It goes on when it has pulled all.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::collective::{Hop, Kind};
 use crate::engine::{Span, Time};
@@ -15,6 +16,7 @@ use super::lines::Lines;
 use super::pieces::Pieces;
 use super::shard::Shard;
 use super::ways::Ways;
+use super::worker::{Held, WorkerRun};
 
 /// What the model copies of a job copy, and its servers, are at.
 #[derive(Debug)]
@@ -60,40 +62,6 @@ pub(super) struct Parcel {
     pub(super) moving: bool,
 }
 
-/// A model copy and the servers.
-#[derive(Debug, Clone, Default)]
-struct WorkerRun {
-    /// How often it has pulled all parameters.
-    informed: u64,
-    /// Exchanges that are over: all that it pushed is added.
-    added: u64,
-    /// Parts of this exchange that are not pulled, not on their way here, and not added.
-    unpulled: u32,
-    unsent: u32,
-    unadded: u32,
-    /// Updates before the last of its parameters were sent.
-    read: u64,
-    /// When it began to compute for this exchange, and when it was done with that.
-    began: Time,
-    computed: Option<Time>,
-    /// Whom it waited for last.
-    held: Option<Held>,
-    /// Fresh samples by step of those in progress.
-    fresh: VecDeque<(u64, u64)>,
-    /// Buckets that wait to be pushed.
-    made: VecDeque<u32>,
-    /// Buckets that it has made for this exchange.
-    next_bucket: u32,
-}
-
-/// What held up others: the computing of a model copy for an exchange.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::sim) struct Held {
-    pub(in crate::sim) by: u32,
-    pub(in crate::sim) began: Time,
-    pub(in crate::sim) until: Time,
-}
-
 impl ServerRun {
     /// Of so many model copies of job copy `job` and servers, and the shards of each bucket.
     pub(in crate::sim) fn new(
@@ -110,8 +78,7 @@ impl ServerRun {
             shards.extend(parts);
             first.push(shards.len() as u32);
         }
-        let all = shards.len() as u32;
-        let worker = WorkerRun { unpulled: all, unsent: all, unadded: all, ..WorkerRun::default() };
+        let worker = WorkerRun::new(shards.len() as u32);
         ServerRun {
             pieces,
             slack,
@@ -141,12 +108,12 @@ impl ServerRun {
     }
 
     /// All shards.
-    pub(super) fn all(&self) -> std::ops::Range<u32> {
+    pub(super) fn all(&self) -> Range<u32> {
         0..self.shards.len() as u32
     }
 
     /// The shards of a bucket.
-    pub(super) fn of_bucket(&self, bucket: u32) -> std::ops::Range<u32> {
+    pub(super) fn of_bucket(&self, bucket: u32) -> Range<u32> {
         self.first[bucket as usize]..self.first[bucket as usize + 1]
     }
 
@@ -155,54 +122,47 @@ impl ServerRun {
         &self.shards[shard as usize]
     }
 
+    fn worker(&mut self, worker: u32) -> &mut WorkerRun {
+        &mut self.workers[worker as usize]
+    }
+
     /// Whether `worker` has the parameters for `step`.
     pub(super) fn may_begin(&self, worker: u32, step: u64) -> bool {
-        self.pieces.round(step) < self.workers[worker as usize].informed
+        self.workers[worker as usize].may_begin(self.pieces.round(step))
     }
 
     /// `worker` begins to compute for `step`.
     pub(in crate::sim) fn begin(&mut self, now: Time, worker: u32, step: u64) {
         // Of several steps before an exchange the first one counts.
         if self.pieces.opens(step) {
-            let worker = &mut self.workers[worker as usize];
+            let worker = self.worker(worker);
             (worker.began, worker.computed) = (now, None);
         }
     }
 
     /// `worker` has computed a piece of `step`; buckets that it has made by that.
-    pub(super) fn did(
-        &mut self,
-        now: Time,
-        worker: u32,
-        step: u64,
-        piece: u32,
-    ) -> std::ops::Range<u32> {
-        let (made, last) = (self.pieces.at(step, piece).made, self.pieces.is_last(step, piece));
-        let worker = &mut self.workers[worker as usize];
-        if last && self.pieces.exchanges(step) {
+    pub(super) fn did(&mut self, now: Time, worker: u32, step: u64, piece: u32) -> Range<u32> {
+        let (made, buckets) = (self.pieces.at(step, piece).made, self.overhead.len() as u32);
+        let ends = self.pieces.exchanges(step) && self.pieces.is_last(step, piece);
+        let worker = self.worker(worker);
+        if ends {
             worker.computed = Some(now);
         }
-        let from = worker.next_bucket;
-        worker.next_bucket += made;
-        let buckets = from..worker.next_bucket;
-        if worker.next_bucket as usize == self.overhead.len() {
-            worker.next_bucket = 0;
-        }
-        buckets
+        worker.makes(made, buckets)
     }
 
     /// `worker` has one more bucket to push: how long that takes before, where nothing is before it.
     pub(super) fn queue(&mut self, worker: u32, bucket: u32) -> Option<Span> {
-        let made = &mut self.workers[worker as usize].made;
-        made.push_back(bucket);
-        (made.len() == 1).then(|| self.overhead[bucket as usize])
+        let queue = &mut self.workers[worker as usize].queue;
+        queue.push_back(bucket);
+        (queue.len() == 1).then(|| self.overhead[bucket as usize])
     }
 
     /// The bucket of `worker` that is pushed now, and what the next one takes before.
     pub(super) fn unqueue(&mut self, worker: u32) -> Option<(u32, Option<Span>)> {
-        let made = &mut self.workers[worker as usize].made;
-        let bucket = made.pop_front()?;
-        Some((bucket, made.front().map(|next| self.overhead[*next as usize])))
+        let queue = &mut self.workers[worker as usize].queue;
+        let bucket = queue.pop_front()?;
+        Some((bucket, queue.front().map(|next| self.overhead[*next as usize])))
     }
 
     /// What `worker` pushed to `shard` is added: who may pull it now, and whether its exchange is over by that.
@@ -223,17 +183,13 @@ impl ServerRun {
 
     /// One more part of what `worker` pushed is added; whether it was the last one.
     fn count(&mut self, worker: u32) -> bool {
-        let all = self.shards.len() as u32;
-        let synchronous = self.is_synchronous();
-        let worker = &mut self.workers[worker as usize];
-        worker.unadded -= 1;
-        if worker.unadded > 0 {
+        let updates = self.books.updates;
+        let worker = self.worker(worker);
+        if !worker.adds() {
             return false;
         }
-        worker.unadded = all;
-        worker.added += 1;
-        let missed = self.books.updates - worker.read;
-        let staleness = if synchronous { 0 } else { missed };
+        let missed = updates - worker.read;
+        let staleness = if self.is_synchronous() { 0 } else { missed };
         self.books.updates += 1;
         *self.books.staleness.entry(staleness).or_default() += 1;
         true
@@ -250,16 +206,12 @@ impl ServerRun {
         let Shard { server, part, .. } = &self.shards[shard as usize];
         let (server, part) = (*server, *part);
         if !pulled {
-            self.books.pushed += part.push;
+            self.books.pushed = self.books.pushed.saturating_add(part.push);
             return Hop { from: worker, to: server, bytes: part.push, kind: Kind::Copy };
         }
-        self.books.pulled += part.pull;
-        let all = self.shards.len() as u32;
-        let of = &mut self.workers[worker as usize];
-        of.unsent -= 1;
-        if of.unsent == 0 {
-            (of.unsent, of.read) = (all, self.books.updates);
-        }
+        self.books.pulled = self.books.pulled.saturating_add(part.pull);
+        let updates = self.books.updates;
+        self.worker(worker).sends(updates);
         Hop { from: server, to: worker, bytes: part.pull, kind: Kind::Copy }
     }
 
@@ -276,15 +228,7 @@ impl ServerRun {
 
     /// One more part is there; whether `worker` has all now.
     pub(super) fn pulled(&mut self, worker: u32) -> bool {
-        let all = self.shards.len() as u32;
-        let worker = &mut self.workers[worker as usize];
-        worker.unpulled -= 1;
-        if worker.unpulled > 0 {
-            return false;
-        }
-        worker.unpulled = all;
-        worker.informed += 1;
-        true
+        self.worker(worker).pulls()
     }
 
     /// Whom `worker` waited for last.
@@ -294,18 +238,14 @@ impl ServerRun {
 
     /// `worker` has taken fresh samples for `step`.
     pub(in crate::sim) fn add_fresh(&mut self, worker: u32, step: u64, samples: u64) {
-        self.workers[worker as usize].fresh.push_back((step, samples));
+        self.worker(worker).add_fresh(step, samples);
     }
 
     /// `worker` has done `step` with so many samples: the fresh ones of them.
     pub(super) fn finish(&mut self, worker: u32, step: u64, samples: u64) -> u64 {
         self.done += 1;
         self.samples += samples;
-        let (fresh, mut sum) = (&mut self.workers[worker as usize].fresh, 0);
-        while let Some((_, samples)) = fresh.pop_front_if(|(of, _)| *of <= step) {
-            sum += samples;
-        }
-        sum
+        self.worker(worker).finish(step)
     }
 
     /// The samples of a step of all, if as many model copies' steps are done as there are.
@@ -326,6 +266,6 @@ impl ServerRun {
             let part = self.shards[parcel.shard as usize].part;
             if parcel.pulled { part.pull } else { part.push }
         };
-        self.parcels.values().map(bytes).sum()
+        self.parcels.values().map(bytes).fold(0, u64::saturating_add)
     }
 }
