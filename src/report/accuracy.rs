@@ -2,6 +2,7 @@
 
 use super::figures::{AccuracyReport, Figure};
 use super::sample::{Sample, over_replications};
+use super::sync::mean_staleness;
 use super::window::{Window, first_epoch, ratio, warm_up};
 use super::{JobOutcome, World};
 use crate::law::EpochsLaw;
@@ -18,7 +19,9 @@ pub(super) fn accuracy(
 ) -> Option<AccuracyReport> {
     let accuracy = job.accuracy.as_ref()?;
     let dataset = scenario.datasets[job.dataset].samples;
-    let way = Way { accuracy, needed: accuracy.epochs(job) * dataset as f64 };
+    let staleness = mean_staleness(copies);
+    let epochs = accuracy.epochs(job) * (1.0 + accuracy.staleness * staleness);
+    let way = Way { accuracy, needed: epochs * dataset as f64 };
     let behind = |copy: &JobOutcome| {
         let (from, epoch) = (warm_up(copy, scenario.run.warm_up).0, first_epoch(copy, dataset));
         let from = if epoch < copy.steps.len() { from.max(epoch) } else { from };
@@ -40,9 +43,9 @@ pub(super) fn accuracy(
     let (ahead, observed) = (figure(|course| course.ahead), figure(|course| course.observed));
     let worth = sample.figure(|w| ratio(way.useful(w), w.samples));
     let time = as_wide(figure(|course| course.time), ahead.mean?, &rate);
-    let efficiency = accuracy.law.least() / accuracy.epochs(job);
+    let efficiency = accuracy.law.least() / epochs;
     Some(AccuracyReport {
-        epochs: accuracy.epochs(job),
+        epochs,
         batch: accuracy.batch_of(job),
         fresh_samples: way.needed,
         samples: figure(|course| course.samples),
@@ -50,7 +53,7 @@ pub(super) fn accuracy(
         statistical_efficiency: scaled(worth, efficiency),
         time,
         observed: observed.mean?.min(1.0),
-        assumed: assumed(accuracy, job),
+        assumed: assumed(accuracy, job, staleness),
         measured: measured(world, observed.mean?),
     })
 }
@@ -130,7 +133,7 @@ fn scaled(figure: Figure, factor: f64) -> Figure {
 }
 
 /// In words, what the scenario says of accuracy.
-fn assumed(accuracy: &Accuracy, job: &Job) -> String {
+fn assumed(accuracy: &Accuracy, job: &Job, staleness: f64) -> String {
     let number = super::format::number;
     let mut text = match &accuracy.law {
         EpochsLaw::Fixed(epochs) => format!("{} epochs whatever the batch", number(*epochs)),
@@ -153,6 +156,12 @@ fn assumed(accuracy: &Accuracy, job: &Job) -> String {
     }
     if accuracy.factor != 1.0 {
         text += &format!(", × {} for what else costs some", number(accuracy.factor));
+    }
+    if job.is_uneven() && accuracy.staleness > 0.0 {
+        let (each, mean) = (number(accuracy.staleness), number(staleness));
+        text += &format!(", × (1 + {each} × {mean}) for updates that were not seen");
+    } else if job.is_uneven() {
+        text += ", stale updates as good as others";
     }
     if job.repeats() {
         text += &format!(", repeated samples worth {} of fresh ones", number(accuracy.usefulness));

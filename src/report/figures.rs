@@ -109,6 +109,9 @@ pub struct JobReport {
     /// How long it trains until it reaches its target, where the scenario says how much training that takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_to_accuracy: Option<AccuracyReport>,
+    /// How its model copies agreed, where they exchanged anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync: Option<SyncReport>,
     /// Failures and checkpoints, where they are simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoveryReport>,
@@ -190,6 +193,40 @@ pub struct AccuracyReport {
     pub assumed: String,
     /// What was observed, in words.
     pub measured: String,
+}
+
+/// How the model copies of a job agreed.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct SyncReport {
+    /// Steps of a model copy, each of one batch, from one exchange to the next.
+    pub steps_per_exchange: u64,
+    /// What it then has to exchange [B].
+    pub bytes_per_exchange: u64,
+    /// What a step is, and how they exchanged, in words.
+    pub text: String,
+    /// How old what they had learnt from was, where servers had the parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staleness: Option<StalenessReport>,
+}
+
+/// Updates of others that came between the parameters that an update was made from and the update.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct StalenessReport {
+    /// Mean over updates.
+    pub mean: Figure,
+    /// The most of any.
+    pub max: u64,
+    /// Shares of updates, over all copies and replications.
+    pub distribution: Vec<StalenessShare>,
+}
+
+/// Share of updates that missed at least `from` others, and fewer than twice as many.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct StalenessShare {
+    /// The fewest.
+    pub from: u64,
+    /// Of all updates.
+    pub share: f64,
 }
 
 /// Failures and checkpoints of a copy of a job, over the whole run.

@@ -21,6 +21,7 @@ mod staging;
 mod summary;
 #[cfg(test)]
 mod summary_tests;
+mod sync;
 pub mod text;
 pub mod trace;
 mod unfinished;

@@ -4,6 +4,7 @@
 use super::{LearnersOutcome, StallCause, Unfinished};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Which world an outcome is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -97,6 +98,8 @@ pub struct JobOutcome {
     pub recovery: Option<RecoveryOutcome>,
     /// What learners did with GPUs, where that was looked at.
     pub learners: Option<LearnersOutcome>,
+    /// What its model copies exchanged with servers, if they did.
+    pub sync: Option<SyncOutcome>,
     /// Where a timeline is recorded: the batches that the loader of the first node made on request, in
     /// the order in which they were finished.
     pub deliveries: Vec<Delivery>,
@@ -120,6 +123,20 @@ pub struct RecoveryOutcome {
     pub written: f64,
     /// Time from the end of their steps until they were written [s].
     pub writing_seconds: f64,
+}
+
+/// What model copies and servers exchanged.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SyncOutcome {
+    /// Updates: whole exchanges of single model copies.
+    pub updates: u64,
+    /// Bytes that set out to servers [B].
+    pub pushed: u64,
+    /// Bytes that set out from them [B].
+    pub pulled: u64,
+    /// Updates by staleness: how many others came after their model copy's parameters had been sent to it, and
+    /// before theirs; 0 of all that make one update together.
+    pub staleness: BTreeMap<u64, u64>,
 }
 
 /// A stage whose parallelism is tuned.

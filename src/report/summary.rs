@@ -11,6 +11,7 @@ use super::queue::{queue, series};
 use super::recovery::recovery;
 use super::sample::{Sample, Stretch, over_replications};
 use super::staging::{staging, tier_shares};
+use super::sync::sync;
 use super::warnings::warnings;
 use super::window::{durations, first_epoch, ratio, warm_up};
 use super::{CacheRequests, JobOutcome, Outcome, ResourceOutcome, World};
@@ -83,6 +84,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         staging: staging(&scenario.storage[described.reads_from()].name, &copies),
         device_memory: device_memory(described, &weakest.node),
         time_to_accuracy: accuracy(scenario, described, world(outcomes), &copies),
+        sync: sync(described, &copies),
         recovery: recovery(described, &copies),
         queue: queue(&copies, &behind, described.queue),
         series: start

@@ -3,7 +3,7 @@
 use super::device_memory;
 use super::figures::{
     AccuracyReport, EnergyReport, Figure, JobReport, QueueReport, RecoveryReport, Report,
-    ResourceReport, StagingReport, TierShares,
+    ResourceReport, StagingReport, SyncReport, TierShares,
 };
 use super::format::{number, prefixed, rate, seconds, share};
 use super::learners;
@@ -48,6 +48,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
             page.paragraph(&learners::line(&clean(&job.name), of), "  ", Style::Plain);
         }
         if let Some(line) = accuracy_line(&job.name, job.time_to_accuracy.as_ref()) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(line) = sync_line(&job.name, job.sync.as_ref()) {
             page.paragraph(&line, "  ", Style::Plain);
         }
         if let Some(line) = recovery_line(&job.name, job.recovery.as_ref()) {
@@ -199,6 +202,17 @@ fn accuracy_line(job: &str, accuracy: Option<&AccuracyReport>) -> Option<String>
         accuracy.assumed,
         accuracy.measured
     ))
+}
+
+/// What a step is where model copies do not agree after each, and how old what they learn from is.
+fn sync_line(job: &str, sync: Option<&SyncReport>) -> Option<String> {
+    let sync = sync.filter(|of| of.steps_per_exchange > 1 || of.staleness.is_some())?;
+    let mut line = format!("Synchronisation of `{job}`: {}", sync.text);
+    if let Some(staleness) = sync.staleness.as_ref().filter(|of| of.max > 0) {
+        let mean = shown(staleness.mean.mean, number);
+        line += &format!("; an update misses {mean} of the others', {} at most", staleness.max);
+    }
+    Some(line + ".")
 }
 
 /// What failures and checkpoints of a job cost.

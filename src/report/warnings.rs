@@ -3,8 +3,8 @@
 use super::window::warm_up;
 use super::{JobOutcome, Outcome, World};
 use crate::scenario::{
-    Background, BackgroundLoad, Distribution, Job, Operation, SampleSizes, Scenario, Storage,
-    StorageKind, WarmUp,
+    Background, BackgroundLoad, Distribution, Job, Operation, SampleSizes, Scenario, ServerPlace,
+    Servers, Storage, StorageKind, WarmUp,
 };
 
 /// Fewest steps behind the warm-up from which figures are worth something.
@@ -42,6 +42,7 @@ pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String>
         let copies = outcomes.iter().flat_map(|outcome| &outcome.jobs);
         let copies: Vec<&JobOutcome> = copies.filter(|copy| copy.job == index).collect();
         found.extend(length_warning(job, &copies, scenario.run.warm_up));
+        found.extend(exchange_warning(job, &copies, scenario.run.warm_up));
     }
     found
 }
@@ -64,10 +65,25 @@ fn length_warning(job: &Job, copies: &[&JobOutcome], rule: WarmUp) -> Option<Str
     }
 }
 
+/// That what is behind the warm-up is too short to hold an exchange between model copies, if it is.
+fn exchange_warning(job: &Job, copies: &[&JobOutcome], rule: WarmUp) -> Option<String> {
+    let left = |copy: &&JobOutcome| (copy.steps.len() - warm_up(copy, rule).0) as u64;
+    let (steps, interval) = (copies.iter().map(left).min()?, job.interval());
+    (steps < interval).then(|| {
+        format!(
+            "Model copies of `{}` exchange something every {interval} steps, and {steps} are left behind the \
+             warm-up: its figures may leave that out.",
+            job.name
+        )
+    })
+}
+
 /// Whether samples or gradients of a job move over PCIe.
 fn uses_pcie(job: &Job) -> bool {
     let staged = job.sync.as_ref().is_some_and(|sync| sync.transport.through_host);
-    job.copies_to_devices() || staged && job.ranks() > 1
+    let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
+    let served = job.servers().is_some_and(|servers| staged || beside(servers));
+    job.copies_to_devices() || served || staged && job.ranks() > 1
 }
 
 /// Whether several workers all do the same at the same time.

@@ -103,8 +103,10 @@ pub struct Job {
     pub loader_per_copy: bool,
     /// Split of the model over stages, if any.
     pub pipeline: Option<Pipeline>,
-    /// How model copies agree after each step; `None`: they need no time for it.
+    /// How model copies agree after each step, or every few; `None`: they need no time for it.
     pub sync: Option<Sync>,
+    /// Steps of a model copy whose gradients are added up before an update.
+    pub accumulation: u64,
     /// Time of one step of one model copy, forward, backward and update.
     pub step: StepTime,
     /// What kernels fill of a GPU, one sort after the other in a step; empty where that is not said, and a step has its

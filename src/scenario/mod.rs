@@ -60,7 +60,8 @@ pub use storage::{
     Written,
 };
 pub use sync::{
-    Averaging, Bucket, Fidelity, MessageCpu, Parameters, Reduction, Root, Sync, Transport,
+    Averaging, Bucket, Fidelity, MessageCpu, Parameters, Part, Reduction, Root, ServerPlace,
+    Servers, Sync, Transport,
 };
 pub use value::{Axis, Override, Value};
 

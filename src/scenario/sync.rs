@@ -2,13 +2,17 @@
 
 mod algorithm;
 mod allreduce;
+mod compression;
 mod cpu;
+mod elastic_averaging;
 mod gradients;
 mod measured;
 mod model_averaging;
 mod named;
+mod parameter_server;
 mod reduce_broadcast;
 mod sent;
+mod servers;
 mod transport;
 
 use super::check::Check;
@@ -17,7 +21,9 @@ use super::field::Field;
 use crate::collective::{Across, Algorithm, Choice, Collective, Fabric, Library, Operation};
 use crate::law::TransportLaw;
 use allreduce::AllreduceSettings;
+use elastic_averaging::ElasticAveragingSettings;
 use model_averaging::AveragingSettings;
+use parameter_server::ParameterServerSettings;
 use reduce_broadcast::ReduceBroadcastSettings;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,11 +31,13 @@ use serde::Deserialize;
 pub use cpu::MessageCpu;
 pub use gradients::{Bucket, Parameters};
 pub(super) use gradients::{Gradient, OfModel};
+pub use servers::{Part, ServerPlace, Servers};
 pub(super) use transport::Latencies;
 pub use transport::Transport;
 
 /// How model copies of a job agree after each step: synchronous stochastic gradient descent, by an allreduce
-/// of buckets of gradients as backward makes them, or by a root, which alone has their sum.
+/// of buckets of gradients as backward makes them, or by a root, which alone has their sum; or by servers, with
+/// which each may exchange by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sync {
     /// In the order in which they are ready and reduced.
@@ -49,6 +57,14 @@ pub struct Sync {
     pub averaging: Option<Averaging>,
     /// What the first rank does as a root, which buckets are reduced to; `None`: every rank gets their sum.
     pub root: Option<Root>,
+    /// Servers that they exchange with instead, each by itself; then `reduction` does not matter.
+    pub servers: Option<Servers>,
+    /// Steps from one exchange to the next: between, each model copy trains by itself.
+    pub interval: u64,
+    /// Whether each gets what all have compressed, which cannot be added up on its way.
+    pub sparse: bool,
+    /// Time of each GPU to take apart what has come of a step, compressed [s].
+    pub decompress: f64,
 }
 
 /// Models that are averaged.
@@ -57,6 +73,9 @@ pub struct Averaging {
     /// Steps from one averaging to the next.
     pub period: u64,
 }
+
+/// Of those who exchange with servers.
+const NO_COLLECTIVE: Reduction = Reduction::Auto(Library::Nccl);
 
 /// A root: parameters come from there before each step, gradients go there, and are applied there (Awan,
 /// Hamidouche, Hashmi and Panda, *S-Caffe*, PPoPP 2017).
@@ -74,7 +93,11 @@ impl Sync {
     /// What is done with each bucket.
     #[must_use]
     pub fn operation(&self) -> Operation {
-        if self.root.is_some() { Operation::Reduce } else { Operation::Allreduce }
+        match (&self.root, self.sparse) {
+            (Some(_), _) => Operation::Reduce,
+            (None, true) => Operation::Allgather,
+            (None, false) => Operation::Allreduce,
+        }
     }
 
     /// Most that is reduced together: a bucket, or as many as wait together and fit into the buffer [B].
@@ -130,8 +153,8 @@ impl Reduction {
             }
             Reduction::By { algorithm, levels: (inner, outer), chunk } => {
                 // As Horovod and NCCL do: each part goes across by the ranks that have it; from a root, or where
-                // nodes differ, by one of each.
-                let alike = fabric.is_even() && !operation.has_root();
+                // nodes differ, or nothing is added up, by one of each.
+                let alike = fabric.is_even() && operation == Operation::Allreduce;
                 let across = if alike { Across::SameIndex } else { Across::Leaders };
                 let levels = (inner, outer, across);
                 let levels = (algorithm == Algorithm::Hierarchical).then_some(levels);
@@ -152,6 +175,10 @@ pub(super) enum SyncSettings {
     ReduceBroadcast(Field<ReduceBroadcastSettings>),
     /// Learners train models of their own, which are averaged every so many steps.
     ModelAveraging(Field<AveragingSettings>),
+    /// Servers have the parameters: each model copy pushes its gradients, and pulls parameters.
+    ParameterServer(Field<ParameterServerSettings>),
+    /// Each model copy trains by itself, and every few steps exchanges parameters with a centre.
+    ElasticAveraging(Field<ElasticAveragingSettings>),
 }
 
 impl SyncSettings {
@@ -164,6 +191,12 @@ impl SyncSettings {
                 settings.given()?.1.resolve(check, inside, of)
             }
             SyncSettings::ModelAveraging(settings) => {
+                settings.given()?.1.resolve(check, inside, of)
+            }
+            SyncSettings::ParameterServer(settings) => {
+                settings.given()?.1.resolve(check, inside, of)
+            }
+            SyncSettings::ElasticAveraging(settings) => {
                 settings.given()?.1.resolve(check, inside, of)
             }
         }

@@ -119,13 +119,13 @@ impl World<'_> {
         run.drawn += 1;
         if run.drawn == parties {
             run.all_drawn = clock.now;
-            self.begin_exchange(clock, j);
+            self.average_among_gpus(clock, j);
         }
         self.try_start(clock, d);
     }
 
     /// All learners of job copy `j` were drawn: what they corrected is added up among GPUs, if there are several.
-    fn begin_exchange(&mut self, clock: &mut Clock, j: u32) {
+    fn average_among_gpus(&mut self, clock: &mut Clock, j: u32) {
         match &mut self.jobs[j as usize].sync {
             None => self.exchanged(clock, j),
             Some(sync) => {

@@ -44,8 +44,11 @@ impl World<'_> {
             None => taken,
         };
         let fresh = loader.polling.as_mut().map_or(new, |polling| polling.fresh(new));
-        job.steps.add_fresh(fresh);
         let device = &mut self.devices[d as usize];
+        match &mut job.servers {
+            Some(servers) => servers.add_fresh(device.model, device.next, fresh),
+            None => job.steps.add_fresh(fresh),
+        }
         device.missing = missing;
         if job.window > 1 && job.recovery.is_some() {
             device.ahead.push((device.next, taken, fresh));
@@ -132,8 +135,11 @@ impl World<'_> {
         if self.jobs[j].devices.len() > 1 {
             let chain = d..d + self.jobs[j].stage_times.len() as u32;
             let oldest = chain.map(|d| self.devices[d as usize].since).min().unwrap_or(now);
-            let waits = &mut self.devices[d as usize].waits;
-            waits.retain(|(_, wait)| wait.end > oldest);
+            let (waits, period) = (&mut self.devices[d as usize].waits, self.jobs[j].period);
+            // Those of the exchange before may still be asked for.
+            let known = |of: u64| of / period + 1 >= step / period;
+            let loose = self.jobs[j].is_loose();
+            waits.retain(|(of, wait)| wait.end > oldest || loose && known(*of));
             waits.extend(segments.iter().rev().map(|segment| (step, *segment)));
         }
         self.segments = segments;

@@ -31,6 +31,8 @@ pub(super) enum Customer {
     Message(u32),
     /// The gradients of a job copy, at the bucket at hand.
     Reduction(u32),
+    /// A device that has gradients to push, before their transfer.
+    Push(u32),
     /// A job copy's state on its way to a storage.
     Checkpoint(u32),
     /// A job copy that failed.

@@ -13,9 +13,9 @@ use crate::scenario::{BatchInterval, Goal};
 
 use super::averaging::AveragingRun;
 use super::barrier::Barrier;
-use super::communication::SyncRun;
+use super::communication::{Pieces, ServerRun, SyncRun};
 use super::core_steps::CpuThreads;
-use super::device::State;
+use super::device::{Device, State};
 use super::event::{Clock, Delay, Event};
 use super::launch::LaunchRun;
 use super::learners::LearnersRun;
@@ -47,6 +47,8 @@ pub(super) struct JobRun {
     pub(super) averaging: Option<Box<AveragingRun>>,
     /// Its learners on each GPU, and the policy that finds how many there are.
     pub(super) learners: LearnersRun,
+    /// The same with servers.
+    pub(super) servers: Option<Box<ServerRun>>,
     /// What it has against failures, if they are simulated.
     pub(super) recovery: Option<Box<RecoveryRun>>,
     /// Steps in progress on smaller batches.
@@ -61,6 +63,8 @@ pub(super) struct JobRun {
     pub(super) goal: Goal,
     /// Steps that may be in progress at once.
     pub(super) window: u64,
+    /// Steps from one exchange between model copies to the next; they are in step there.
+    pub(super) period: u64,
     pub(super) barrier: Barrier,
     pub(super) finished: bool,
     pub(super) steps: Steps,
@@ -97,8 +101,50 @@ impl JobRun {
         Delay::once(full.span.seconds() * part)
     }
 
+    /// Whether its model copies are at different steps at times.
+    pub(super) fn is_loose(&self) -> bool {
+        self.period > 1 || self.servers.is_some()
+    }
+
+    /// The pieces of its steps, if these are cut.
+    fn pieces(&self) -> Option<&Pieces> {
+        let servers = self.servers.as_ref().map(|servers| &servers.pieces);
+        self.sync.as_ref().map(|sync| &sync.pieces).or(servers)
+    }
+
+    /// Whether a model copy may begin `step`, as far as others are.
+    fn may_begin(&self, step: u64) -> bool {
+        let round = step - step % self.period;
+        let others = self.servers.is_some() || round < self.steps.completed() + self.window;
+        others && step < self.learners.held_at
+    }
+
+    /// Whether all model copies wait for each other when so many steps are complete.
+    fn meets_after(&self, steps: u64) -> bool {
+        self.window == 1 && (steps.is_multiple_of(self.period) || steps == self.goal.steps)
+    }
+
+    /// Whether none of its model copies has begun the step after those that are complete.
+    fn is_in_step(&self) -> bool {
+        self.servers.is_none() && self.meets_after(self.steps.completed())
+    }
+
+    /// Whether `step` is none of a model copy's.
+    fn is_beyond(&self, step: u64) -> bool {
+        let together = self.servers.as_ref().is_none_or(|servers| servers.is_synchronous());
+        together && step == self.goal.steps
+    }
+
+    /// Samples of `step` of `model`, which has done it.
+    pub(super) fn take_samples(&mut self, model: u32, step: u64) -> u64 {
+        let missing = self.missing(model, step);
+        self.smaller.retain(|smaller| smaller.model != model || smaller.step != step);
+        self.batch - missing
+    }
+
     /// Samples of a step that all model copies have done.
-    fn samples_of_step(&mut self, step: u64) -> u64 {
+    fn samples_of_step(&mut self) -> u64 {
+        let step = self.steps.completed();
         let full = self.batch * self.barrier.parties() as u64;
         let missing = self.smaller.iter().filter(|smaller| smaller.step == step);
         let missing: u64 = missing.map(|smaller| smaller.missing).sum();
@@ -141,6 +187,7 @@ impl World<'_> {
             }
         }
         self.reduce_next(clock, j);
+        self.pull_all(clock, j);
         for d in self.jobs[j as usize].devices.clone() {
             self.try_start(clock, d);
         }
@@ -150,7 +197,7 @@ impl World<'_> {
     pub(super) fn try_start(&mut self, clock: &mut Clock, d: u32) {
         let device = &self.devices[d as usize];
         let job = &self.jobs[device.job as usize];
-        if device.state != State::Idle || device.next == job.goal.steps || job.is_held() {
+        if device.state != State::Idle || job.is_beyond(device.next) || job.is_held() {
             return;
         }
         if device.stage > 0 {
@@ -160,7 +207,7 @@ impl World<'_> {
             }
             return;
         }
-        if device.next >= (job.steps.completed() + job.window).min(job.learners.held_at) {
+        if !job.may_begin(device.next) {
             return;
         }
         let queue = &self.loaders[device.loader as usize].queue;
@@ -194,6 +241,7 @@ impl World<'_> {
         if self.awaits_parameters(clock.now, d) {
             return;
         }
+        self.begin_exchange(clock.now, d);
         let device = &mut self.devices[d as usize];
         let job = &self.jobs[device.job as usize];
         let mut delay = job.stage_times[device.stage as usize];
@@ -204,8 +252,9 @@ impl World<'_> {
         if slowness != 1.0 {
             delay = Delay::once(delay.span.seconds() * slowness);
         }
-        if let Some(sync) = &job.sync {
-            delay = Delay::once(delay.span.seconds() * sync.share(device.piece as usize));
+        if let Some(pieces) = job.pieces() {
+            let piece = pieces.at(device.next, device.piece);
+            delay = Delay::once(delay.span.seconds() * piece.share + piece.compress);
         }
         if let Some(jitter) = &job.jitter {
             let (owner, entity) = (device.job as u64, device.model as u64);
@@ -239,8 +288,9 @@ impl World<'_> {
         let job = device.job;
         device.busy += clock.now.since(device.since).seconds();
         self.jobs[job as usize].steps.add_compute(device.since, clock.now);
+        device.since = clock.now;
         let run = &self.jobs[job as usize];
-        if run.sync.is_some() && run.averaging.is_none() && !self.end_piece(clock, d) {
+        if run.pieces().is_some() && run.averaging.is_none() && !self.end_piece(clock, d) {
             return;
         }
         if !self.awaits_launch(clock.now, d) {
@@ -253,14 +303,27 @@ impl World<'_> {
     fn end_piece(&mut self, clock: &mut Clock, d: u32) -> bool {
         self.made_gradients(clock, d);
         let device = &mut self.devices[d as usize];
-        let sync = self.jobs[device.job as usize].sync.as_ref();
-        if sync.is_none_or(|sync| sync.is_last(device.piece as usize)) {
+        if device.state == State::Off {
+            // What it pushed was there at once, and its job ended by that.
+            return false;
+        }
+        let pieces = self.jobs[device.job as usize].pieces();
+        if pieces.is_none_or(|pieces| pieces.is_last(device.next, device.piece)) {
             device.piece = 0;
             return true;
         }
         device.piece += 1;
         self.compute_on_device(clock, d);
         false
+    }
+
+    /// Device `d` begins a piece of a step, the first one perhaps of those for an exchange with servers.
+    fn begin_exchange(&mut self, now: Time, d: u32) {
+        let Device { job, model, next, piece, .. } = self.devices[d as usize];
+        let servers = self.jobs[job as usize].servers.as_mut();
+        if let Some(servers) = servers.filter(|_| piece == 0) {
+            servers.begin(now, model, next);
+        }
     }
 
     /// All that device `d` and its trainer do for a step is done.
@@ -277,7 +340,9 @@ impl World<'_> {
             device.state = State::Averaging;
         }
         self.trace_device(clock.now, d, "waiting");
-        if !last_stage {
+        if self.jobs[j].servers.is_some() {
+            self.end_step_by_itself(clock, d, step);
+        } else if !last_stage {
             self.hand_over(clock, d + 1);
             self.try_start(clock, d);
         } else if self.jobs[j].barrier.arrive(step) {
@@ -290,27 +355,43 @@ impl World<'_> {
         }
     }
 
+    /// Device `d`, which exchanges with servers, has computed `step`; what it pushes after that may still be on its way.
+    fn end_step_by_itself(&mut self, clock: &mut Clock, d: u32, step: u64) {
+        let Device { job, model, .. } = self.devices[d as usize];
+        let servers = self.jobs[job as usize].servers.as_ref();
+        let pushes = servers.is_some_and(|servers| servers.pieces.exchanges(step));
+        if pushes || !self.end_own_step(clock, job, model, step) {
+            self.try_start(clock, d);
+        }
+    }
+
     /// Device `last` was the last to finish the step.
     fn complete_step(&mut self, clock: &mut Clock, j: usize, last: u32) {
-        if self.jobs[j].window == 1 {
+        let job = &self.jobs[j];
+        let done = job.steps.completed() + 1;
+        if job.meets_after(done) {
             self.blame_peers(clock.now, j, last);
         }
-        if self.jobs[j].averaging.is_some() || !self.awaits_gradients(clock, j) {
+        let over = self.jobs[j].averaging.is_some() || !done.is_multiple_of(self.jobs[j].period);
+        if over || !self.awaits_gradients(clock, j) {
             self.end_of_step(clock, j);
         }
     }
 
     /// All devices have done the step, and have the same model again.
     pub(super) fn end_of_step(&mut self, clock: &mut Clock, j: usize) {
-        self.record_step(clock.now, j);
-        let job = &mut self.jobs[j];
-        if job.steps.completed() == job.goal.steps || job.steps.fresh() >= job.goal.fresh {
-            self.finish_job(clock.now, j);
-            if !self.waiting.is_empty() {
-                self.release_jobs(clock);
+        let samples = self.jobs[j].samples_of_step();
+        self.record_samples(clock.now, j, samples);
+        if self.jobs[j].is_in_step() {
+            // All is told of what came before.
+            for d in self.jobs[j].devices.clone() {
+                self.devices[d as usize].since = clock.now;
             }
+        }
+        if self.ends(clock, j) {
             return;
         }
+        let job = &self.jobs[j];
         if job.learners.is_due(job.steps.completed()) {
             self.look_at_throughput(clock.now, j);
         }
@@ -321,9 +402,22 @@ impl World<'_> {
         self.next_step(clock, j);
     }
 
+    /// Job copy `j` has done a step; true if it is over by that.
+    pub(super) fn ends(&mut self, clock: &mut Clock, j: usize) -> bool {
+        let job = &self.jobs[j];
+        let over = job.steps.completed() == job.goal.steps || job.steps.fresh() >= job.goal.fresh;
+        if over {
+            self.finish_job(clock.now, j);
+            if !self.waiting.is_empty() {
+                self.release_jobs(clock);
+            }
+        }
+        over
+    }
+
     /// All devices of job copy `j` go on to the next step as soon as they can.
     pub(super) fn next_step(&mut self, clock: &mut Clock, j: usize) {
-        let in_step = self.jobs[j].window == 1;
+        let in_step = self.jobs[j].is_in_step();
         self.reduce_next(clock, j as u32);
         for d in self.jobs[j].devices.clone() {
             if in_step {
@@ -333,13 +427,13 @@ impl World<'_> {
         }
     }
 
-    fn record_step(&mut self, now: Time, j: usize) {
+    /// Job copy `j` has done a step on so many samples.
+    pub(super) fn record_samples(&mut self, now: Time, j: usize, samples: u64) {
         let job = &mut self.jobs[j];
         let mut queue = QueueTotals::default();
         for loader in &mut self.loaders[job.loaders.start as usize..job.loaders.end as usize] {
             queue += loader.queue.totals(now);
         }
-        let samples = job.samples_of_step(job.steps.completed());
         job.steps.complete(now, samples, queue);
     }
 

@@ -1,20 +1,21 @@
 //! What devices waited for, other than a batch: other model copies, and the pipeline.
 
-use crate::account::Segment;
+use crate::account::{Segment, blame};
 use crate::engine::Time;
 use crate::report::{Cause, StallCause};
 
-use super::device::State;
+use super::communication::Held;
+use super::device::{Device, State};
 use super::world::World;
 
 impl World<'_> {
     /// Everyone who was done earlier waited for `last`: for what it waited, or its computation.
     pub(super) fn blame_peers(&mut self, now: Time, j: usize, last: u32) {
-        let (first_stage, busy) = self.chain_of(last);
+        let first_stage = self.chain_of(last);
         let mut pieces: Vec<Segment> = Vec::new();
         for d in self.jobs[j].devices.clone() {
             let device = &self.devices[d as usize];
-            let own = self.chain_of(d).0 == first_stage;
+            let own = self.chain_of(d) == first_stage;
             if device.since == now || device.state != State::Idle {
                 continue;
             }
@@ -25,22 +26,68 @@ impl World<'_> {
                 let cause = StallCause::own(Cause::Bubble);
                 pieces.push(Segment { start: from, end: now, cause });
             } else {
-                let waits = self.devices[first_stage as usize].waits.iter();
-                pieces.extend(waits.filter_map(|(_, wait)| clip(wait, from, now)));
-                let start = from.max(busy);
-                let cause = StallCause::peer(Cause::Compute);
-                pieces.push(Segment { start, end: now.max(start), cause });
+                self.wait_for_peer(first_stage, from, from, now, &mut pieces);
             }
             pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
             self.trace_causes(d, &pieces);
         }
     }
 
-    /// The first device of the model copy to which `d` belongs, and when that began to compute.
-    fn chain_of(&self, d: u32) -> (u32, Time) {
-        let first = d - self.devices[d as usize].stage;
-        let ended = self.devices[first as usize].waits.last().map_or(Time::ZERO, |(_, w)| w.end);
-        (first, ended)
+    /// The first device of the model copy to which `d` belongs.
+    fn chain_of(&self, d: u32) -> u32 {
+        d - self.devices[d as usize].stage
+    }
+
+    /// What others waited for from `from` to `to` while `peer` trained: its own waits for input, and otherwise that it
+    /// computed, if it had `began` by then, or its communication before.
+    fn wait_for_peer(
+        &self,
+        peer: u32,
+        began: Time,
+        from: Time,
+        to: Time,
+        pieces: &mut Vec<Segment>,
+    ) {
+        let mut at = from;
+        let waits = self.devices[peer as usize].waits.iter();
+        let mut waits: Vec<Segment> = waits.filter_map(|(_, wait)| clip(wait, from, to)).collect();
+        waits.push(Segment { start: to, end: to, cause: StallCause::peer(Cause::Compute) });
+        for wait in waits {
+            let middle = began.clamp(at, wait.start.max(at));
+            let cause = StallCause::own(Cause::Communication);
+            pieces.push(Segment { start: at, end: middle, cause });
+            let cause = StallCause::peer(Cause::Compute);
+            pieces.push(Segment { start: middle, end: wait.start.max(middle), cause });
+            pieces.push(wait);
+            at = wait.end;
+        }
+        pieces.retain(|piece| piece.start < piece.end);
+    }
+
+    /// What device `d` waited for from `from` to `to`, when it wanted parameters from servers: for the model copy that
+    /// held it up as long as that computed, and for bytes on their way.
+    fn wait_for_parameters(&self, d: u32, from: Time, to: Time) -> Vec<Segment> {
+        let Device { job, model, .. } = self.devices[d as usize];
+        let job = &self.jobs[job as usize];
+        let mut pieces = Vec::new();
+        let held = job.servers.as_ref().and_then(|servers| servers.held(model));
+        let held = held.filter(|held| held.until > from);
+        if let Some(Held { by, began, until }) = held {
+            let peer = job.devices.start + by;
+            self.wait_for_peer(peer, began, from, until.min(to), &mut pieces);
+        }
+        let start = held.map_or(from, |held| held.until.min(to));
+        let cause = StallCause::own(Cause::Communication);
+        pieces.push(Segment { start, end: to, cause });
+        pieces
+    }
+
+    /// Device `d` has the parameters that it waited for.
+    pub(super) fn end_parameter_wait(&mut self, now: Time, d: u32) {
+        let Device { job, since, .. } = self.devices[d as usize];
+        let pieces = self.wait_for_parameters(d, since, now);
+        pieces.iter().for_each(|piece| self.jobs[job as usize].steps.add_stall(*piece));
+        self.trace_causes(d, &pieces);
     }
 
     /// A later pipeline stage has got its input: while the first stage starved for this batch, that
@@ -89,19 +136,17 @@ impl World<'_> {
         self.jobs[device.job as usize].steps.add_stall(segment);
     }
 
-    /// Accounts for what overlapping pipeline stages of job copy `j` were at when its last complete
-    /// step ended: those that begin the next steps are cut off, early ones have nothing left to do.
+    /// Accounts for what overlapping pipeline stages, or model copies at different steps, of job copy `j` were at when
+    /// its last complete step ended: those that begin the next steps are cut off, early ones have nothing left to do.
     pub(super) fn close_open(&mut self, j: usize) {
-        if self.jobs[j].window == 1 {
-            return;
-        }
         let end = self.jobs[j].steps.last_end();
         self.close_until(j, end);
     }
 
     /// The same of all that they were at up to `end`.
     pub(super) fn close_until(&mut self, j: usize, end: Time) {
-        if self.jobs[j].window == 1 {
+        let loose = self.jobs[j].is_loose();
+        if self.jobs[j].window == 1 && !loose {
             return;
         }
         for d in self.jobs[j].devices.clone() {
@@ -110,25 +155,46 @@ impl World<'_> {
                 continue;
             }
             match state {
-                // No root where steps overlap.
-                State::Off | State::Uninformed => {}
+                State::Off => {}
                 State::Launching | State::Averaging => {
                     let launching = state == State::Launching;
                     let cause = if launching { Cause::Launch } else { Cause::Communication };
                     let cause = StallCause::own(cause);
                     self.jobs[j].steps.add_stall(Segment { start, end, cause });
                 }
+                State::Idle | State::Uninformed if self.jobs[j].servers.is_some() => {
+                    let pieces = self.wait_for_parameters(d, start, end);
+                    pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
+                }
+                State::Idle | State::Uninformed if loose => {
+                    let cause = StallCause::peer(Cause::Compute);
+                    self.jobs[j].steps.add_stall(Segment { start, end, cause });
+                }
+                State::Starving if loose => self.close_starving(d, start, end),
                 State::Loading => {
                     let cause = StallCause::own(Cause::Copy);
                     self.jobs[j].steps.add_stall(Segment { start, end, cause });
                 }
                 State::Busy => self.jobs[j].steps.add_compute(start, end),
-                State::Idle | State::Starving => {
+                State::Idle | State::Uninformed | State::Starving => {
                     let cause = StallCause::own(Cause::Bubble);
                     self.jobs[j].steps.add_stall(Segment { start, end, cause });
                 }
             }
         }
+    }
+}
+
+impl World<'_> {
+    /// Device `d` starved from `start` to `end`, and beyond: for what a worker of its loader was at meanwhile.
+    fn close_starving(&mut self, d: u32, start: Time, end: Time) {
+        let device = &self.devices[d as usize];
+        let loader = &self.loaders[device.loader as usize];
+        let worker = loader.workers_of(loader.stages.end - 1).start;
+        let mut segments = Vec::new();
+        blame(|w| &self.workers[w as usize].timeline, worker, start, end, &mut segments);
+        let steps = &mut self.jobs[device.job as usize].steps;
+        segments.iter().rev().for_each(|segment| steps.add_stall(*segment));
     }
 }
 

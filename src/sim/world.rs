@@ -246,6 +246,7 @@ impl Model for World<'_> {
                 Customer::Averaged(_)
                 | Customer::Sleeper(_)
                 | Customer::Reduction(_)
+                | Customer::Push(_)
                 | Customer::Restart(_)
                 | Customer::Endless => {}
             }
@@ -278,6 +279,7 @@ impl Model for World<'_> {
             Event::Waited(Customer::Averaged(j)) => self.averaged(&mut clock, j),
             Event::Waited(Customer::Message(m)) => self.message_waited(&mut clock, m),
             Event::Waited(Customer::Reduction(j)) => self.reduction_waited(&mut clock, j),
+            Event::Waited(Customer::Push(d)) => self.push_next(&mut clock, d),
             Event::Waited(Customer::Checkpoint(j)) => self.checkpoint_paused(&mut clock, j),
             Event::Waited(Customer::Restart(j)) => self.restart(&mut clock, j),
             Event::Turned(fault) => self.turn(&mut clock, fault),

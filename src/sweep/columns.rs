@@ -21,7 +21,7 @@ const BEFORE: [Column; 9] = [
 ];
 
 /// Figures after them.
-const AFTER: [Column; 20] = [
+const AFTER: [Column; 21] = [
     ("queue_occupancy", |_, job| job.queue.occupancy),
     ("exhaustions", |_, job| job.queue.exhaustions),
     ("time_empty", |_, job| job.queue.time_empty),
@@ -36,6 +36,7 @@ const AFTER: [Column; 20] = [
     ("local_share", |_, job| job.local_share.unwrap_or_default()),
     ("time_to_accuracy", |_, job| of_accuracy(job, |of| of.time)),
     ("epochs_to_accuracy", |_, job| of_accuracy(job, |of| of_mean(Some(of.epochs)))),
+    ("staleness", |_, job| staleness(job)),
     ("statistical_efficiency", |_, job| of_accuracy(job, |of| of.statistical_efficiency)),
     ("learners", |_, job| of_learners(job, |of| of_mean(Some(f64::from(of.per_gpu))))),
     ("learners_gain", |_, job| of_learners(job, |of| of_mean(of.gain))),
@@ -82,6 +83,12 @@ fn of_accuracy(job: &JobReport, of: impl Fn(&AccuracyReport) -> Figure) -> Figur
 /// A figure of learners, where something is said of their kernels.
 fn of_learners(job: &JobReport, of: impl Fn(&LearnersReport) -> Figure) -> Figure {
     job.learners.as_ref().map(of).unwrap_or_default()
+}
+
+/// Updates that an update missed, where servers have the parameters.
+fn staleness(job: &JobReport) -> Figure {
+    let found = job.sync.as_ref().and_then(|sync| sync.staleness.as_ref());
+    found.map(|of| of.mean).unwrap_or_default()
 }
 
 fn of_mean(mean: Option<f64>) -> Figure {

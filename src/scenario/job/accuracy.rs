@@ -27,13 +27,16 @@ pub struct Accuracy {
     pub per_step: f64,
     /// What a sample that was trained on before, in the same reading, is worth of a fresh one: 0 to 1.
     pub usefulness: f64,
+    /// Share by which each update that a model copy had not seen when it made its own adds to the epochs.
+    pub staleness: f64,
 }
 
 /// Which batch decides how many epochs are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountedBatch {
-    /// That of all model copies of a step together, whose gradients are averaged.
+    /// That of all model copies of an update together, whose gradients are averaged; where each updates by
+    /// itself, those of as many updates on about the same parameters.
     Global,
     /// That of one model copy, where each goes its own way and models are averaged: Crossbow (Koliousis et
     /// al., VLDB 2019) finds that the number of copies then matters little.
@@ -68,7 +71,10 @@ impl Accuracy {
     #[must_use]
     pub fn batch_of(&self, job: &Job) -> u64 {
         match self.batch {
-            CountedBatch::Global => job.batch * u64::from(job.models()),
+            CountedBatch::Global => {
+                let batch = job.batch.saturating_mul(job.accumulation);
+                batch.saturating_mul(u64::from(job.models()))
+            }
             CountedBatch::ModelCopy => job.batch,
         }
     }
@@ -108,6 +114,11 @@ pub(super) struct AccuracySettings {
     per_learner: Field<Share>,
     /// The same with each step more of its `period` (default: 0).
     per_step: Field<Share>,
+    /// What each update of others that a model copy had not seen, when it made its own, adds to the epochs:
+    /// they are 1 + `staleness` · mean staleness times as many (default: 0, where model copies update by
+    /// themselves; W. Dai et al., *Toward Understanding the Impact of Staleness in Distributed Machine
+    /// Learning*, ICLR 2019, find them to grow about so).
+    staleness: Field<Factor>,
     /// What a sample of a repeated batch is worth of a fresh one, from 0 to 1; needed where batches are
     /// repeated, or epochs begin again after failures.
     usefulness: Field<Share>,
@@ -161,7 +172,13 @@ impl AccuracySettings {
             per_step: self.per_step.get().map_or(0.0, |share| share.0),
             factor: self.factor.get().map_or(1.0, |factor| factor.0),
             usefulness: self.usefulness.get().map_or(1.0, |share| share.0),
+            staleness: self.staleness.get().map_or(0.0, |factor| factor.0),
         })
+    }
+
+    /// Whether it is written what staleness costs.
+    pub(super) fn says_staleness(&self) -> bool {
+        self.staleness.is_written()
     }
 
     fn critical(&self, check: Check<'_>, at: NodeId) -> Option<EpochsLaw> {
@@ -216,6 +233,9 @@ impl Rules<'_> {
             let remedy =
                 "write `batch = \"model-copy\"` without `per_learner`, or a number of learners";
             self.check.wrong(at, what, remedy);
+        }
+        if !job.is_uneven() {
+            self.check.no_effect(&settings.staleness, "all model copies update together");
         }
         self.check_range(accuracy, accuracy.batch_of(job));
     }

@@ -37,7 +37,9 @@ impl Scenario {
         let predictable = match job.batch_interval {
             // How many samples a step has changes with the number of learners.
             _ if job.learners.tuning.is_some() => None,
-            BatchInterval::Every(k) if job.queue == QueueKind::Bounded => Some(k),
+            BatchInterval::Every(k) if job.queue == QueueKind::Bounded && !job.is_uneven() => {
+                Some(k)
+            }
             _ => None,
         };
         let quota = |batches: u64| {

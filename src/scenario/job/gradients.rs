@@ -1,17 +1,44 @@
 //! Gradients and the ranks that add them up.
 
-use super::Job;
 use super::model::ModelSettings;
 use super::rules::Rules;
+use super::{CountedBatch, Job};
 use crate::collective::{Fabric, Generation};
 use crate::law::TransportLaw;
 use crate::scenario::sync::Gradient;
-use crate::scenario::{Cluster, Fidelity, IntraKind, Sync};
+use crate::scenario::{Cluster, Fidelity, IntraKind, Part, Servers, Sync};
 
 /// Most messages of a step that is followed transfer by transfer.
 const MOST_MESSAGES: f64 = 2e8;
+/// Most parts of buckets at servers, each of which keeps count of each model copy.
+const MOST_PARTS: f64 = 1e7;
 
 impl Job {
+    /// The servers that its model copies exchange with, if they do.
+    #[must_use]
+    pub fn servers(&self) -> Option<&Servers> {
+        self.sync.as_ref()?.servers.as_ref()
+    }
+
+    /// Steps from one exchange between its model copies to the next.
+    #[must_use]
+    pub fn interval(&self) -> u64 {
+        let sync = self.sync.as_ref().filter(|sync| self.ranks() > 1 || sync.servers.is_some());
+        sync.map_or(1, |sync| sync.interval)
+    }
+
+    /// Whether its model copies are at different steps at times: they exchange every few, or with servers.
+    #[must_use]
+    pub fn is_loose(&self) -> bool {
+        self.interval() > 1 || self.servers().is_some()
+    }
+
+    /// Whether some of its model copies may have done more steps than others when it ends.
+    #[must_use]
+    pub fn is_uneven(&self) -> bool {
+        self.servers().is_some_and(|servers| !servers.is_synchronous())
+    }
+
     /// The ranks of a job copy as libraries see them, on a cluster of equal nodes.
     #[must_use]
     pub fn fabric(&self, cluster: &Cluster) -> Fabric {
@@ -100,6 +127,37 @@ impl Rules<'_> {
         first.any(|first| first / racks.nodes != first.saturating_add(job.nodes - 1) / racks.nodes)
     }
 
+    /// What model copies and servers send each other can be followed.
+    fn check_servers(&self, job: &Job, servers: &Servers) {
+        let used = |part: &&Part| part.push.max(part.pull) > 0;
+        let parts = servers.parts.iter().flatten().filter(used).count();
+        let all = parts.max(servers.number() as usize) as f64 * f64::from(job.ranks());
+        if all > MOST_PARTS {
+            let at = self.check.blame(&[self.settings.sync_at()], self.at);
+            let what =
+                format!("{} model copies exchange {parts} parts of buckets each", job.ranks());
+            self.check.wrong(at, what, "write larger `buckets`, or fewer `servers`");
+        }
+        if let (Some(accuracy), true) = (self.settings.accuracy.get(), job.is_uneven())
+            && !accuracy.says_staleness()
+        {
+            self.check.remark(format!(
+                "`accuracy` of `{}` takes stale updates for as good as others: write `staleness = 0.02`, by what \
+                 each update that a model copy has not seen adds to the epochs.",
+                job.name
+            ));
+        }
+    }
+
+    /// Steps that are added up are where they make a difference.
+    pub(super) fn remark_accumulation(&self, job: &Job) {
+        let counts = job.accuracy.as_ref().is_some_and(|of| of.batch == CountedBatch::Global);
+        if job.interval() == 1 && !counts {
+            let why = "model copies do not exchange anything, and no accuracy counts batches";
+            self.check.no_effect(&self.settings.accumulation, why);
+        }
+    }
+
     /// Gradients can be added up as is written.
     pub(super) fn check_sync(&self, job: &Job, cluster: &Cluster) {
         let Some(sync) = &job.sync else { return };
@@ -110,6 +168,9 @@ impl Rules<'_> {
         }
         if job.averaging().is_some() && job.ranks() < 2 {
             return;
+        }
+        if let Some(servers) = &sync.servers {
+            return self.check_servers(job, servers);
         }
         if job.ranks() < 2 {
             let what = format!("`{}` has one model copy", job.name);

@@ -180,6 +180,7 @@ impl Rules<'_> {
             (job.pipeline.is_some(), "the model is split over stages"),
             (job.failures.is_some(), "nodes fail"),
             (job.checkpoint.is_some(), "checkpoints are written"),
+            (job.accumulation > 1, "gradients of several steps are added up"),
         ];
         for (_, why) in unlike.into_iter().filter(|(is, _)| *is) {
             refuse(at, format!("a job in which {named} is not simulated where {why}"), remedy);

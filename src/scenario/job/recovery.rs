@@ -244,6 +244,7 @@ impl Rules<'_> {
         }
         let requests = job.loader.requests.as_ref();
         let unlike = [
+            (job.is_loose(), "its model copies are at different steps"),
             (job.queue == QueueKind::Circular, "its queue is circular"),
             (job.prefill > 0, "its queue is full at the start"),
             (requests.is_some_and(|r| r.iterable), "its workers have files of their own"),
@@ -252,6 +253,11 @@ impl Rules<'_> {
         if let (Some(why), true) = (why, job.failures.is_some()) {
             let what = format!("a job that fails is not simulated where {why}");
             self.check.wrong(self.check.blame(&written, self.at), what, "remove `failures`");
+        }
+        if let (Some(_), true) = (&job.checkpoint, job.is_loose()) {
+            let what = "checkpoints of model copies that are at different steps are not simulated";
+            let remedy = "remove `checkpoint`, or write `[job.sync.allreduce]` without `period`, and no `accumulation`";
+            self.check.wrong(self.check.blame(&written, self.at), what, remedy);
         }
         let replays = job.failures.as_ref().is_some_and(|f| f.resume == Resume::Epoch);
         if replays && matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {

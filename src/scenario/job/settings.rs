@@ -102,6 +102,9 @@ pub(in crate::scenario) struct JobSettings {
     pub(super) parallel: Field<ParallelSettings>,
     /// How model copies agree after each step (default: in no time).
     pub(super) sync: Field<SyncSettings>,
+    /// Steps of a model copy whose gradients are added up before an update: what it sends comes after the last
+    /// of them (default: 1).
+    pub(super) accumulation: Field<Count<1, 1_000_000>>,
     /// Memory that each worker of its loaders takes: with full buffers, what the node's page cache
     /// does not have (default: 0 B).
     pub(super) worker_memory: Field<Amount<Size>>,
@@ -220,6 +223,7 @@ impl JobSettings {
             loader_per_copy: self.loaders() == Some(Loaders::PerRank),
             pipeline,
             sync,
+            accumulation: self.accumulation(),
             checkpoint: self.checkpoint(check, around, storage, &footprints),
             footprints: footprints
                 .iter()
@@ -248,6 +252,7 @@ impl JobSettings {
         rules.check_cpu(&job);
         if !check.lenient {
             rules.remark(&job, measured);
+            rules.remark_accumulation(&job);
             self.remark_arrivals(check, &job);
         }
         Some(job)
@@ -290,7 +295,14 @@ impl JobSettings {
         let precision = self.model.get().map_or(Precision::Fp32, ModelSettings::precision);
         let gradients = model.gradients.clone();
         let ranks = self.ranks(around);
-        sync.resolve(check, at, &OfModel { gradients, precision, step, latencies, ranks })
+        let (nic, cores, accumulation) = (cluster.nic, cluster.node.cores, self.accumulation());
+        let of = OfModel { gradients, precision, step, latencies, ranks, accumulation, nic, cores };
+        sync.resolve(check, at, &of)
+    }
+
+    /// Steps of a model copy whose gradients are added up before an update.
+    fn accumulation(&self) -> u64 {
+        self.accumulation.get().map_or(1, |steps| steps.0)
     }
 
     fn footprints(

@@ -1,6 +1,8 @@
 //! How `[job.sync.allreduce]` is written.
 
 use super::algorithm::{self, Chosen};
+use super::compression::{self, Coding, CompressionSettings};
+use super::elastic_averaging::MOST_STEPS;
 use super::gradients::{self, Gradient, OfModel, filled, fused};
 use super::measured::{self, Wanted};
 use super::named::{AlgorithmName, LibraryName};
@@ -37,6 +39,11 @@ pub(in crate::scenario) struct AllreduceSettings {
     fusion: Field<FusionSettings>,
     /// Reduce while backward goes on (default: true).
     overlap: Field<bool>,
+    /// Average parameters every so many updates, and send nothing between: local SGD (S. U. Stich, *Local SGD
+    /// Converges Fast and Communicates Little*, ICLR 2019; default: 1, add gradients up for each).
+    period: Field<Count<1, MOST_STEPS>>,
+    /// Make gradients smaller before they are sent (default: not so).
+    compression: Field<CompressionSettings>,
     /// How: "ring", "binomial-tree", "recursive-doubling", "halving-doubling", "double-binary-tree",
     /// "hierarchical", "flat", "in-switch", or "auto" (default: "auto").
     algorithm: Field<AlgorithmName>,
@@ -70,18 +77,45 @@ impl AllreduceSettings {
         self.remark(check, of);
         let gradients = self.sent().gradients(check, at, of)?;
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
-        let buckets = self.buckets(check, &gradients, of);
+        let coding = compression::resolve(&self.compression, check)?;
+        let mut buckets = self.buckets(check, &gradients, of);
+        if let Some(coding) = &coding {
+            self.refuse_sparse(check, at, coding);
+            coding.compress(&mut buckets);
+            coding.gather(&mut buckets, of.ranks);
+        }
         let measured = self.measured(check, &buckets, of.ranks)?;
+        let sparse = coding.is_some_and(|coding| coding.sparse);
+        let decompress = coding.map_or(0.0, |coding| coding.decompress(&buckets));
         Some(Sync {
             buckets,
             buffer: self.buffer(),
-            reduction: self.chosen().reduction(check)?,
+            reduction: self.chosen(sparse).reduction(check)?,
             transport,
             measured,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Flow),
             root: None,
             averaging: None,
+            servers: None,
+            interval: of.interval(check, at, self.period())?,
+            sparse,
+            decompress,
         })
+    }
+
+    /// Updates from one exchange to the next.
+    fn period(&self) -> u64 {
+        self.period.get().map_or(1, |period| period.0)
+    }
+
+    fn refuse_sparse(&self, check: Check<'_>, at: NodeId, coding: &Coding) {
+        let profile = self.transport.get().and_then(TransportSettings::profile);
+        if let (true, Some(profile)) = (coding.sparse, profile) {
+            let what = "the profile has allreduces, and sparse gradients are gathered";
+            let remedy =
+                "write `compression.quantised`, or what a transfer costs instead of `profile`";
+            check.wrong(profile.at.unwrap_or(at), what, remedy);
+        }
     }
 
     fn sent(&self) -> Sent<'_> {
@@ -107,8 +141,12 @@ impl AllreduceSettings {
     /// What is written beside something that makes it idle.
     fn remark(&self, check: Check<'_>, of: &OfModel) {
         self.sent().remark(check, of);
+        if self.period() > 1 {
+            check.no_effect(&self.overlap, "parameters are averaged when the step is over");
+        }
         let Some(measured) = self.transport.get().filter(|kind| kind.profile().is_some()) else {
-            return algorithm::remark(check, &[self.chosen()]);
+            let sparse = matches!(self.compression.get(), Some(CompressionSettings::Sparse(_)));
+            return algorithm::remark(check, &[self.chosen(sparse)]);
         };
         let why = "the profile says how long a collective takes";
         measured.remark(check);
@@ -119,10 +157,11 @@ impl AllreduceSettings {
         check.no_effect(&self.chunk, why);
     }
 
-    fn chosen(&self) -> Chosen<'_> {
+    fn chosen(&self, sparse: bool) -> Chosen<'_> {
         let Self { algorithm, inner, outer, library, chunk, .. } = self;
         let level = Algorithm::Ring;
-        Chosen { operation: Operation::Allreduce, algorithm, inner, outer, library, chunk, level }
+        let operation = if sparse { Operation::Allgather } else { Operation::Allreduce };
+        Chosen { operation, algorithm, inner, outer, library, chunk, level }
     }
 
     /// What is reduced together at most [B].
@@ -147,7 +186,8 @@ impl AllreduceSettings {
             }
             None => filled(gradients, self.buckets.get().map_or(f64::INFINITY, |size| size.0)),
         };
-        if self.overlap.get() == Some(&false) {
+        // What a step made of all parameters is there at its end.
+        if self.overlap.get() == Some(&false) || self.period() > 1 {
             buckets.iter_mut().for_each(|bucket| bucket.ready = bucket.ready.max(1.0));
         }
         buckets

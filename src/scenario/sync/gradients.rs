@@ -2,6 +2,11 @@
 
 use super::transport::Latencies;
 use crate::catalogue::Precision;
+use crate::scenario::check::Check;
+use crate::scenario::document::NodeId;
+
+/// Most steps from one exchange to the next.
+const MOST_APART: u64 = 1_000_000;
 
 /// Gradients that are reduced together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,6 +17,8 @@ pub struct Bucket {
     pub tensors: u32,
     /// Share of a step's time after which they are there.
     pub ready: f64,
+    /// Time of a GPU to compress them then [s].
+    pub compress: f64,
 }
 
 /// Parameters that are broadcast together.
@@ -72,6 +79,28 @@ pub(in crate::scenario) struct OfModel {
     pub(in crate::scenario) latencies: Latencies,
     /// Model copies of a job copy.
     pub(in crate::scenario) ranks: u32,
+    /// Steps whose gradients are added up before an update.
+    pub(in crate::scenario) accumulation: u64,
+    /// Bandwidth of a node's NIC [B/s], and its cores.
+    pub(in crate::scenario) nic: f64,
+    pub(in crate::scenario) cores: u32,
+}
+
+impl OfModel {
+    /// Steps from one exchange to the next, of `period` updates; `None` where that is too long, as is said of node
+    /// `at`.
+    pub(super) fn interval(&self, check: Check<'_>, at: NodeId, period: u64) -> Option<u64> {
+        let steps = self.accumulation.saturating_mul(period);
+        if steps > MOST_APART {
+            let what = format!("{steps} steps lie between two exchanges");
+            let remedy = format!(
+                "write a smaller `period` or `accumulation`: at most {MOST_APART} steps in all"
+            );
+            check.wrong(at, what, remedy);
+            return None;
+        }
+        Some(steps)
+    }
 }
 
 /// Gradients of `bytes` in `tensors` equal tensors that a backward pass, the share `backward` of a step, makes
@@ -137,7 +166,8 @@ pub(super) fn most_together(buckets: &[Bucket], buffer: u64) -> u64 {
 }
 
 fn closed(open: Gradient) -> Bucket {
-    Bucket { bytes: open.bytes.round() as u64, tensors: open.tensors, ready: open.ready }
+    let Gradient { bytes, tensors, ready, .. } = open;
+    Bucket { bytes: bytes.round() as u64, tensors, ready, compress: 0.0 }
 }
 
 #[cfg(test)]
@@ -159,7 +189,7 @@ mod tests {
     #[test]
     fn a_bucket_is_closed_by_the_gradient_that_fills_it() {
         // System: the same, buckets of 40 B. Expectation: two of two tensors, each there with its second.
-        let bucket = |bytes, tensors, ready| Bucket { bytes, tensors, ready };
+        let bucket = |bytes, tensors, ready| Bucket { bytes, tensors, ready, compress: 0.0 };
         let gradients = even(100.0, 4, 0.5);
         assert_eq!(filled(&gradients, 40.0), [bucket(50, 2, 0.75), bucket(50, 2, 1.0)]);
         assert_eq!(filled(&gradients, 60.0), [bucket(75, 3, 0.875), bucket(25, 1, 1.0)]);
@@ -171,7 +201,7 @@ mod tests {
     fn what_is_there_in_a_cycle_is_fused_up_to_the_buffer() {
         // System: the same, cycles of a quarter of a step. Expectation: 0.625 and 0.75 at 0.75, the others at
         // 1; buffers of 30 B hold one tensor each.
-        let bucket = |bytes, tensors, ready| Bucket { bytes, tensors, ready };
+        let bucket = |bytes, tensors, ready| Bucket { bytes, tensors, ready, compress: 0.0 };
         let gradients = even(100.0, 4, 0.5);
         let fused_all = fused(&gradients, 1e9, 0.25);
         assert_eq!(fused_all, [bucket(50, 2, 0.75), bucket(50, 2, 1.0)]);

@@ -71,7 +71,8 @@ impl ReduceBroadcastSettings {
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
         self.remark(check, of);
         let gradients = self.sent().gradients(check, at, of)?;
-        self.refuse_profile(check);
+        transport::refuse_profile(&self.transport, check);
+        self.refuse_accumulation(check, at, of);
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
         let reduction = self.chosen(Operation::Reduce, &self.reduce).reduction(check);
         let broadcast = self.chosen(Operation::Broadcast, &self.broadcast).reduction(check)?;
@@ -86,16 +87,17 @@ impl ReduceBroadcastSettings {
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Flow),
             root: Some(Root { parameters, broadcast, update }),
             averaging: None,
+            servers: None,
+            interval: 1,
+            sparse: false,
+            decompress: 0.0,
         })
     }
 
-    fn refuse_profile(&self, check: Check<'_>) {
-        let profile = self.transport.get().and_then(TransportSettings::profile);
-        if let Some(at) = profile.and_then(|profile| profile.at) {
-            let what = "what a root sends and gets is not taken from profiles";
-            let remedy =
-                "write what a transfer costs: `latency`, `per_stream`; or `[job.sync.allreduce]`";
-            check.wrong(at, what, remedy);
+    fn refuse_accumulation(&self, check: Check<'_>, at: NodeId, of: &OfModel) {
+        if of.accumulation > 1 {
+            let what = "a root that gets gradients of several steps at once is not simulated";
+            check.wrong(at, what, "remove `accumulation`, or write `[job.sync.allreduce]`");
         }
     }
 

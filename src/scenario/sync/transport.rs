@@ -115,6 +115,17 @@ impl TransportSettings {
     }
 }
 
+/// Refuses times of whole collectives where each transfer counts.
+pub(super) fn refuse_profile(settings: &Field<TransportSettings>, check: Check<'_>) {
+    let profile = settings.get().and_then(TransportSettings::profile);
+    if let Some(at) = profile.and_then(|profile| profile.at) {
+        let what = "what a root or servers send and get is not taken from profiles";
+        let remedy =
+            "write what a transfer costs: `latency`, `per_stream`; or `[job.sync.allreduce]`";
+        check.wrong(at, what, remedy);
+    }
+}
+
 /// The checked transport of `settings`.
 pub(super) fn resolve(
     settings: &Field<TransportSettings>,

@@ -123,6 +123,7 @@ fn fletcher_job() -> Job {
         loader_per_copy: false,
         pipeline: None,
         sync: None,
+        accumulation: 1,
         step: StepTime { fixed: 2e-3, per_sample: 15.6e-6, floor: 0.0, jitter: None },
         peak: None,
         device: Device::Accelerator,

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::fluid::{Capacity, Demand, GroupId, LinkId, Use};
-use crate::scenario::{Device as Processor, Faulty, Job, Node, Scheduling, Stage};
+use crate::scenario::{
+    Device as Processor, Faulty, Job, Node, Scheduling, ServerPlace, Servers, Stage,
+};
 use crate::sim::communication::{IdleCores, Overhead};
 use crate::sim::event::Delay;
 use crate::sim::station::Station;
@@ -70,10 +72,15 @@ impl Builder<'_, '_> {
 
     /// Cores that are taken one by one.
     fn core_slots(&mut self, node: &Node) -> Cores {
+        self.slots("node.cores", node.cores)
+    }
+
+    /// So many cores by the name of a resource, which are taken likewise.
+    fn slots(&mut self, name: &str, cores: u32) -> Cores {
         // Each visit brings its own service time.
         let service = Delay::once(0.0);
-        let station = self.station(Service { queue: Station::new(node.cores), service });
-        self.resource("node.cores", "cores", f64::from(node.cores), Member::Station(station));
+        let station = self.station(Service { queue: Station::new(cores), service });
+        self.resource(name, "cores", f64::from(cores), Member::Station(station));
         Cores::Fifo(station)
     }
 
@@ -105,17 +112,41 @@ impl Builder<'_, '_> {
     /// What messages of a job copy on nodes from `first` on cost its cores, which loaders use too; none if nothing.
     pub(super) fn overhead(&mut self, job: &Job, copy: u32, first: u32) -> Option<Overhead> {
         let cost = job.sync.as_ref().map(|sync| sync.transport.cpu)?;
-        if cost.is_none() {
+        let update = job.servers().map_or(0.0, |servers| 1.0 / servers.update);
+        if cost.is_none() && update == 0.0 {
             return None;
         }
         let (mut cores, mut idle) = (Vec::new(), BTreeMap::new());
         for (node, ranks) in (first..).zip(job.copies_by_node()) {
             self.node = node;
-            let own = self.message_cores(job, copy);
+            let own = (!cost.is_none()).then(|| self.message_cores(job, copy));
             cores.extend(std::iter::repeat_n(own, ranks as usize));
-            idle.insert(own, idle_cores(self.here(), job));
+            idle.extend(own.map(|own| (own, idle_cores(self.here(), job))));
         }
-        Some(Overhead { cost, cores, idle })
+        if let Some(servers) = job.servers() {
+            cores.extend(self.server_cores(job, servers, (copy, first)));
+        }
+        Some(Overhead { cost, update, servers: job.ranks(), cores, idle })
+    }
+
+    /// The cores of the servers of a job copy on nodes from `first` on.
+    fn server_cores(
+        &mut self,
+        job: &Job,
+        servers: &Servers,
+        (copy, first): (u32, u32),
+    ) -> Vec<Option<Cores>> {
+        let mut of = |number: u32| match servers.place {
+            ServerPlace::Own { cores, .. } => {
+                self.node = first;
+                self.slots("server.cores", cores)
+            }
+            ServerPlace::WithWorkers => {
+                self.node = first + number % job.nodes;
+                self.message_cores(job, copy)
+            }
+        };
+        (0..servers.number()).map(|number| Some(of(number))).collect()
     }
 
     /// How messages of a job copy get cores of the node being built.
@@ -219,7 +250,10 @@ pub(super) fn speed_alone(node: &Node, threads: u32) -> f64 {
 
 /// Whether what carries the gradients of a job works on cores.
 fn messages_use_cores(job: &Job) -> bool {
+    let beside =
+        |servers: &Servers| servers.place == ServerPlace::WithWorkers && servers.update.is_finite();
     job.sync.as_ref().is_some_and(|sync| !sync.transport.cpu.is_none())
+        || job.servers().is_some_and(beside)
 }
 
 /// Threads of a job's loaders and trainers on one node; any number where messages are at work too.

@@ -62,6 +62,7 @@ impl Builder<'_, '_> {
         run.recovery = self.recovery(&of, node, loader);
         run.sync = self.sync(&of, copy, node);
         run.averaging = self.averaging(job, node);
+        run.servers = self.servers(&of, copy, node);
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;
@@ -118,6 +119,7 @@ impl Builder<'_, '_> {
             sync: None,
             averaging: None,
             learners: LearnersRun::new(job.learners),
+            servers: None,
             recovery: None,
             smaller: Vec::new(),
             threads,
@@ -126,7 +128,11 @@ impl Builder<'_, '_> {
             hand_over: latency.map_or(Delay::once(0.0), |seconds| self.recurring(seconds)),
             goal: of.goal,
             window,
-            barrier: Barrier::new(job.ranks().saturating_mul(job.learners.first()), window as u32),
+            period: job.interval(),
+            barrier: Barrier::new(
+                job.ranks().saturating_mul(job.learners.first()),
+                window.max(job.interval()) as u32,
+            ),
             finished: false,
             steps: steps_of(job, of.start),
         }

@@ -3,7 +3,7 @@
 use crate::collective::Operation;
 use crate::engine::Span;
 use crate::scenario::Sync;
-use crate::sim::communication::{BucketRun, Piece};
+use crate::sim::communication::{BucketRun, Piece, Pieces};
 
 /// What a step of so long sends: parameters, then gradients.
 pub(super) fn buckets(sync: &Sync, step: f64) -> Vec<BucketRun> {
@@ -20,8 +20,8 @@ pub(super) fn buckets(sync: &Sync, step: f64) -> Vec<BucketRun> {
     out.chain(back).collect()
 }
 
-/// The pieces of a step: their shares sum to 1.
-pub(super) fn pieces(sync: &Sync) -> Vec<Piece> {
+/// The pieces of a step that ends with an exchange: their shares sum to 1.
+pub(super) fn pieces(sync: &Sync) -> Pieces {
     let parameters = sync.root.iter().flat_map(|root| &root.parameters);
     let needed = until(parameters.map(|of| of.needed).collect());
     let ready = from_then(sync.buckets.iter().map(|of| of.ready.min(1.0)).collect());
@@ -33,11 +33,12 @@ pub(super) fn pieces(sync: &Sync) -> Vec<Piece> {
     for end in ends {
         let needs = needed.partition_point(|at| *at <= start);
         let by_then = ready.partition_point(|at| *at <= end);
-        let share = end - start;
-        pieces.push(Piece { share, needs: needs as u32, made: (by_then - made) as u32 });
+        let compress = sync.buckets[made..by_then].iter().map(|bucket| bucket.compress).sum();
+        let (needs, ready) = (needs as u32, (by_then - made) as u32);
+        pieces.push(Piece { share: end - start, compress, needs, made: ready });
         (start, made) = (end, by_then);
     }
-    pieces
+    Pieces::new(pieces, sync.interval)
 }
 
 /// When parameters are needed: who waits for some waits for all that are sent before.

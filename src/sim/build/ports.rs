@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::fluid::LinkId;
-use crate::scenario::{Intra, IntraKind, Job, NicsAt, Sync};
+use crate::scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Sync};
 use crate::sim::communication::{Port, Ways};
 
 use super::Builder;
@@ -83,6 +83,44 @@ impl Links<'_, '_, '_> {
         ways
     }
 
+    /// Those of GPU number `own` of a node to what servers have in its memory, if they do.
+    fn host(&mut self, sync: &Sync, own: u32, node: u32) -> [Vec<LinkId>; 2] {
+        let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
+        if !sync.servers.as_ref().is_some_and(beside) {
+            return [const { Vec::new() }; 2];
+        }
+        let pcie = self.builder.scenario.cluster.node_at(node).pcie;
+        self.both(["node.pcie.out", "node.pcie"], own, node, pcie)
+    }
+
+    /// Those of server number `number` of `job` on nodes from `first` on.
+    fn server(&mut self, (job, of): (&Job, &Servers), number: u32, first: u32) -> Port {
+        let none = Port { server: true, ..Port::default() };
+        match of.place {
+            ServerPlace::Own { nic, .. } => {
+                self.builder.node = first;
+                let names = ["server.nic.out", "server.nic"];
+                let mut new = |name: &str| self.builder.own_link(name, nic);
+                let outside = names.map(|name| nic.is_finite().then(|| new(name)));
+                let outside = outside.map(|link| link.into_iter().collect());
+                // On the switch of all racks.
+                Port { node: u32::MAX - number, rack: u32::MAX, outside, ..none }
+            }
+            ServerPlace::WithWorkers => {
+                let node = first + number % job.nodes;
+                let cluster = &self.builder.scenario.cluster;
+                let (nic, racks) = (cluster.nic_at(node), cluster.racks);
+                let nics = cluster.node_at(node).nics;
+                let rack = racks.map_or(0, |racks| node / racks.nodes);
+                let rate = racks.map_or(f64::INFINITY, |racks| racks.uplink);
+                let nic_of = number / job.nodes % nics;
+                let outside = self.both(["node.nic.out", "node.nic"], nic_of, node, nic);
+                let uplink = self.both(["rack.uplink", "rack.downlink"], 0, rack, rate);
+                Port { node, rack, outside, uplink, ..none }
+            }
+        }
+    }
+
     /// The links of the ranks on one node, so many.
     fn ports(&mut self, (job, sync): (&Job, &Sync), node: u32, ranks: u32) -> Vec<Port> {
         let cluster = &self.builder.scenario.cluster;
@@ -98,7 +136,22 @@ impl Links<'_, '_, '_> {
             let outside = self.outside(sync, own, gpu, node);
             let uplink = self.both(["rack.uplink", "rack.downlink"], 0, rack, rate);
             let ring = intra.kind == IntraKind::Ring;
-            Port { node, rack, gpu, ranks, ring, switch, inside, above, outside, uplink }
+            let host = self.host(sync, own, node);
+            let server = false;
+            Port {
+                node,
+                rack,
+                gpu,
+                ranks,
+                ring,
+                switch,
+                inside,
+                above,
+                outside,
+                uplink,
+                host,
+                server,
+            }
         };
         (0..ranks).map(port).collect()
     }
@@ -112,7 +165,12 @@ impl Builder<'_, '_> {
         let latency = latency.map(|seconds| self.recurring(seconds));
         let mut links = Links { builder: self, capacities: BTreeMap::new() };
         let nodes = (first..).zip(job.copies_by_node());
-        let ports = nodes.flat_map(|(node, ranks)| links.ports((job, sync), node, ranks)).collect();
+        let mut ports: Vec<Port> =
+            nodes.flat_map(|(node, ranks)| links.ports((job, sync), node, ranks)).collect();
+        if let Some(servers) = &sync.servers {
+            let server = |number| links.server((job, servers), number, first);
+            ports.extend((0..servers.number()).map(server));
+        }
         let capacities = links.capacities;
         let overhead = self.overhead(job, of.number, first);
         Ways::new(ports, sync.transport, latency, capacities, overhead)

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::collective::Cost;
 use crate::engine::Span;
 use crate::fluid::LinkId;
-use crate::scenario::{Cluster, IntraKind, Job, NicsAt, Node, Sync};
+use crate::scenario::{Bucket, Cluster, IntraKind, Job, NicsAt, Node, Part, Sync};
 use crate::sim::averaging::AveragingRun;
-use crate::sim::communication::{Plan, SyncRun, SyncTracks};
+use crate::sim::communication::{Plan, ServerRun, ServerTracks, Shard, SyncRun, SyncTracks};
 
 use super::Builder;
 use super::job::JobCopy;
@@ -40,7 +40,7 @@ impl Builder<'_, '_> {
     pub(super) fn sync(&mut self, of: &JobCopy, copy: u32, node: u32) -> Option<Box<SyncRun>> {
         let job = of.job;
         let sync = job.sync.as_ref()?;
-        if job.ranks() < 2 {
+        if job.ranks() < 2 || sync.servers.is_some() {
             return None;
         }
         let ways = self.ways(of, sync, node);
@@ -64,7 +64,9 @@ impl Builder<'_, '_> {
             known: BTreeMap::new(),
         };
         let (pieces, buckets) = (pieces::pieces(sync), pieces::buckets(sync, step));
-        let update = Span::from_seconds(sync.root.as_ref().map_or(0.0, |root| root.update));
+        // A root updates, everyone takes apart.
+        let update = sync.root.as_ref().map_or(sync.decompress, |root| root.update);
+        let update = Span::from_seconds(update);
         let mut run = SyncRun::new(of.number, pieces, buckets, update, sync.buffer, plan, ways);
         run.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
         Some(Box::new(run))
@@ -78,6 +80,37 @@ impl Builder<'_, '_> {
         let weakest = self.scenario.cluster.weakest(node..node + job.nodes);
         let bandwidth = weakest.node.gpu_memory_bandwidth;
         Some(Box::new(AveragingRun::new(averaging.period, bytes, bandwidth)))
+    }
+
+    /// What the model copies of a job copy, on nodes from `node` on, exchange with servers, if they do.
+    pub(super) fn servers(&mut self, of: &JobCopy, copy: u32, node: u32) -> Option<Box<ServerRun>> {
+        let (job, sync) = (of.job, of.job.sync.as_ref()?);
+        let servers = sync.servers.as_ref()?;
+        let (ways, workers) = (self.ways(of, sync, node), job.ranks());
+        let shard = |(number, part): (u32, &Part)| {
+            // A bucket of no bytes is pushed to the first server.
+            let used = number == 0 || part.push > 0 || part.pull > 0;
+            used.then(|| Shard::new(workers + number, *part, workers))
+        };
+        let bucket = |(bucket, parts): (&Bucket, &Vec<Part>)| {
+            let before = sync.transport.per_tensor * f64::from(bucket.tensors);
+            (Span::from_seconds(before), (0..).zip(parts).filter_map(shard).collect())
+        };
+        let buckets = sync.buckets.iter().zip(&servers.parts).map(bucket).collect();
+        let slack = servers.slack.unwrap_or(u64::MAX);
+        let pieces = pieces::pieces(sync);
+        let mut run =
+            ServerRun::new(of.number, pieces, slack, [workers, servers.number()], buckets, ways);
+        run.tracks = self.server_tracks(&format!("{}[{copy}] servers", job.name));
+        Some(Box::new(run))
+    }
+
+    /// Tracks of what is on its way, and of how far model copies are apart, where a timeline is recorded.
+    fn server_tracks(&mut self, process: &str) -> Option<ServerTracks> {
+        let process = self.parts.recorder.as_mut()?.process(process.to_owned());
+        let moving = self.track(Some(process), || "on the way [B]".to_owned())?;
+        let ahead = self.track(Some(process), || "lead [exchanges]".to_owned())?;
+        Some(ServerTracks { moving, ahead })
     }
 
     /// Tracks of what is done with gradients, and of those that wait for that, where a timeline is recorded.

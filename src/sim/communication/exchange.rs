@@ -82,6 +82,18 @@ impl Exchange {
         self.settle(around);
     }
 
+    /// Begins a transfer that belongs to no collective; its message. Nothing of a collective may be on its way.
+    pub(super) fn carry(&mut self, around: &mut Around<'_, '_>, hop: Hop) -> u32 {
+        self.start(around, hop)
+    }
+
+    /// Such a transfer that has arrived, if one has; its message is no more.
+    pub(super) fn take_arrived(&mut self, messages: &mut Messages) -> Option<u32> {
+        let m = self.arrived.pop()?;
+        messages.remove(m);
+        Some(m)
+    }
+
     /// Message `m` has waited for its latency, a core has done its work, or its receiver has its sum.
     pub(super) fn waited(&mut self, around: &mut Around<'_, '_>, m: u32) {
         match around.messages.get(m).stage {
@@ -146,9 +158,10 @@ impl Exchange {
         self.own = own;
     }
 
-    fn start(&mut self, around: &mut Around<'_, '_>, hop: Hop) {
+    fn start(&mut self, around: &mut Around<'_, '_>, hop: Hop) -> u32 {
         let m = around.messages.add(self.job, hop);
         self.pay(around, m, Stage::Sending);
+        m
     }
 
     /// Message `m` needs a core of its sender's or its receiver's node, if it costs them any time.

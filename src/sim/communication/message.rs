@@ -25,7 +25,7 @@ impl Message {
 }
 
 /// What a transfer waits for, in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// A core of its sender's node.
     Sending,

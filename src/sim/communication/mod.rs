@@ -1,5 +1,8 @@
 //! Model copies that agree on their gradients: collectives on the same network as the data.
 //!
+//! - `pieces`: steps cut where gradients are ready,
+//! - `servers`: servers that have the parameters; `worker`: where a model copy is with them; `shard`: one server's part of
+//!   a bucket; `push`: the way there and back, `lines`: one part after the other,
 //! - `sync`: buckets of gradients as backward makes them, one after the other on the network; `root`: parameters
 //!   from a root before that, and its update,
 //! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for; `overhead`: what
@@ -11,18 +14,28 @@
 
 mod exchange;
 mod idle;
+mod lines;
 mod measured;
 mod message;
 mod overhead;
+mod pieces;
 mod plan;
+mod push;
 mod root;
+mod servers;
+mod shard;
 mod sync;
 mod timeline;
 mod ways;
+mod worker;
 
 pub(super) use message::Messages;
 pub(super) use overhead::{IdleCores, Overhead};
+pub(super) use pieces::{Piece, Pieces};
 pub(super) use plan::Plan;
-pub(super) use sync::{BucketRun, Piece, SyncRun};
+pub(super) use servers::{ServerRun, ServerTracks};
+pub(super) use shard::Shard;
+pub(super) use sync::{BucketRun, SyncRun};
 pub(super) use timeline::SyncTracks;
 pub(super) use ways::{Port, Ways};
+pub(super) use worker::Held;

@@ -14,8 +14,11 @@ use crate::sim::world::Service;
 #[derive(Debug, Clone)]
 pub(in crate::sim) struct Overhead {
     pub(in crate::sim) cost: MessageCpu,
-    /// By rank.
-    pub(in crate::sim) cores: Vec<Cores>,
+    /// What a server's core does for each byte that it gets, from which rank on servers are [core-s/B].
+    pub(in crate::sim) update: f64,
+    pub(in crate::sim) servers: u32,
+    /// By rank, where messages cost any.
+    pub(in crate::sim) cores: Vec<Option<Cores>>,
     /// What these are where nothing else is at work.
     pub(in crate::sim) idle: BTreeMap<Cores, IdleCores>,
 }
@@ -54,12 +57,14 @@ impl Slots<'_> {
 }
 
 impl Overhead {
-    /// How `rank` gets a core for a message of so many bytes, and for how long [core-s]; `None` where it needs
-    /// none: switches have their own.
-    pub(super) fn of(&self, rank: u32, bytes: u64) -> Option<(Cores, f64)> {
-        let seconds = self.cost.seconds(bytes as f64);
-        let cores = self.cores.get(rank as usize).filter(|_| seconds > 0.0)?;
-        Some((*cores, seconds))
+    /// How `rank` gets a core for a message of so many bytes that it sends, or `gets`, and for how long [core-s];
+    /// `None` where it needs none: switches have their own.
+    pub(super) fn of(&self, rank: u32, bytes: u64, gets: bool) -> Option<(Cores, f64)> {
+        let adds = gets && rank >= self.servers;
+        let update = if adds { self.update * bytes as f64 } else { 0.0 };
+        let seconds = self.cost.seconds(bytes as f64) + update;
+        let cores = self.cores.get(rank as usize).copied().flatten()?;
+        (seconds > 0.0).then_some((cores, seconds))
     }
 
     /// The same on nodes where nothing else is at work.
@@ -70,8 +75,8 @@ impl Overhead {
     ) -> Overhead {
         let idle = self.idle.iter().map(|(cores, idle)| (*cores, idle.make(network, stations)));
         let idle: BTreeMap<Cores, Cores> = idle.collect();
-        let cores = self.cores.iter().map(|cores| idle[cores]).collect();
-        Overhead { cost: self.cost, cores, idle: BTreeMap::new() }
+        let cores = self.cores.iter().map(|cores| idle.get(cores.as_ref()?).copied()).collect();
+        Overhead { cores, idle: BTreeMap::new(), ..*self }
     }
 }
 

@@ -13,8 +13,13 @@ impl World<'_> {
     /// Whether device `d` must wait for parameters before its piece of a step; it does.
     pub(in crate::sim) fn awaits_parameters(&mut self, now: Time, d: u32) -> bool {
         let device = &mut self.devices[d as usize];
-        let Some(sync) = &self.jobs[device.job as usize].sync else { return false };
-        if sync.may_begin(device.piece as usize) {
+        let job = &self.jobs[device.job as usize];
+        let informed = match (&job.sync, &job.servers) {
+            (Some(sync), _) => sync.may_begin(device.next, device.piece),
+            (None, Some(servers)) => servers.may_begin(device.model, device.next),
+            (None, None) => true,
+        };
+        if informed {
             return false;
         }
         (device.state, device.since) = (State::Uninformed, now);
@@ -27,7 +32,7 @@ impl World<'_> {
         for d in self.jobs[j as usize].devices.clone() {
             let device = &self.devices[d as usize];
             let (since, job) = (device.since, &mut self.jobs[j as usize]);
-            let begins = |sync: &super::SyncRun| sync.may_begin(device.piece as usize);
+            let begins = |sync: &super::SyncRun| sync.may_begin(device.next, device.piece);
             if device.state == State::Uninformed && job.sync.as_deref().is_some_and(begins) {
                 let cause = StallCause::own(Cause::Communication);
                 job.steps.add_stall(Segment { start: since, end: clock.now, cause });
@@ -36,7 +41,7 @@ impl World<'_> {
         }
     }
 
-    /// All gradients of job copy `j` are reduced: its root applies them, once all have computed.
+    /// All gradients of job copy `j` are reduced: its root applies them, or all take them apart, once all have computed.
     pub(super) fn begin_update(&mut self, clock: &mut Clock, j: u32) {
         let job = &mut self.jobs[j as usize];
         let root = job.devices.start;
@@ -46,14 +51,24 @@ impl World<'_> {
         }
         (sync.stage, sync.updating) = (Stage::Updating, Some(clock.now));
         let delay = Delay { span: sync.update, lane: None };
+        let everyone = if sync.root { root..root + 1 } else { job.devices.clone() };
         clock.after(delay, Event::Waited(Customer::Reduction(j)));
-        self.trace_device(clock.now, root, "compute");
+        for d in everyone {
+            self.trace_device(clock.now, d, "compute");
+        }
     }
 
-    /// The root of job copy `j` has computed since `start`, and the others waited for it.
+    /// All of job copy `j` have computed since `start`, or its root has, and the others waited for it.
     pub(super) fn account_for_update(&mut self, now: Time, j: u32, start: Time) {
         let job = &mut self.jobs[j as usize];
         if start == now {
+            return;
+        }
+        if job.sync.as_ref().is_some_and(|sync| !sync.root) {
+            for d in job.devices.clone() {
+                self.devices[d as usize].busy += now.since(start).seconds();
+                job.steps.add_compute(start, now);
+            }
             return;
         }
         self.devices[job.devices.start as usize].busy += now.since(start).seconds();

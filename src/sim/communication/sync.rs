@@ -11,6 +11,7 @@ use crate::sim::world::World;
 
 use super::exchange::{Around, Exchange};
 use super::overhead::Slots;
+use super::pieces::Pieces;
 use super::plan::{Plan, Reduction};
 use super::timeline::SyncTracks;
 use super::ways::Ways;
@@ -18,11 +19,13 @@ use super::ways::Ways;
 /// What the model copies of a job copy do with their gradients.
 #[derive(Debug)]
 pub(in crate::sim) struct SyncRun {
-    pieces: Vec<Piece>,
+    pub(in crate::sim) pieces: Pieces,
     /// Parameters from a root first, if there is one, then gradients.
     buckets: Vec<BucketRun>,
-    /// Time of the update at a root.
+    /// Time of the update at a root, or of everyone to take apart what has come.
     pub(super) update: Span,
+    /// Whether that is a root's.
+    pub(super) root: bool,
     /// Most bytes of buckets that are reduced together because they wait together [B].
     buffer: u64,
     plan: Plan,
@@ -46,17 +49,6 @@ pub(in crate::sim) struct SyncRun {
     ways: Ways,
     /// Where a timeline is recorded.
     pub(in crate::sim) tracks: Option<SyncTracks>,
-}
-
-/// A piece of a step.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::sim) struct Piece {
-    /// Of the step's time.
-    pub(in crate::sim) share: f64,
-    /// Buckets that must be broadcast before it.
-    pub(in crate::sim) needs: u32,
-    /// Buckets that are ready after it.
-    pub(in crate::sim) made: u32,
 }
 
 /// A bucket of gradients, or of parameters.
@@ -87,7 +79,7 @@ impl SyncRun {
     /// Of all model copies of job copy `job`, whose root, if it has one, takes `update` to update.
     pub(in crate::sim) fn new(
         job: u32,
-        pieces: Vec<Piece>,
+        pieces: Pieces,
         buckets: Vec<BucketRun>,
         update: Span,
         buffer: u64,
@@ -95,7 +87,8 @@ impl SyncRun {
         ways: Ways,
     ) -> SyncRun {
         let mut sync = SyncRun {
-            done: vec![0; pieces.len()],
+            done: vec![0; pieces.number()],
+            root: buckets.iter().any(|bucket| bucket.operation == Operation::Broadcast),
             pieces,
             buckets,
             update,
@@ -118,19 +111,9 @@ impl SyncRun {
         sync
     }
 
-    /// Share of a step's time that piece number `piece` takes.
-    pub(in crate::sim) fn share(&self, piece: usize) -> f64 {
-        self.pieces[piece].share
-    }
-
-    /// Whether a model copy has the parameters for piece number `piece`.
-    pub(super) fn may_begin(&self, piece: usize) -> bool {
-        self.over >= self.pieces[piece].needs
-    }
-
-    /// Whether no piece comes after number `piece`.
-    pub(in crate::sim) fn is_last(&self, piece: usize) -> bool {
-        piece + 1 == self.pieces.len()
+    /// Whether a model copy has the parameters for piece number `piece` of `step`.
+    pub(super) fn may_begin(&self, step: u64, piece: u32) -> bool {
+        self.over >= self.pieces.at(step, piece).needs
     }
 
     /// Reference models are there to be averaged, all at once.
@@ -139,12 +122,16 @@ impl SyncRun {
         (self.made, self.made_at) = (self.buckets.len() as u32, now);
     }
 
-    /// A model copy has done piece number `piece`; true if all have.
-    fn did(&mut self, now: Time, piece: usize) -> bool {
-        self.done[piece] += 1;
-        let all = self.done[piece] == self.ranks;
+    /// A model copy has done piece number `piece` of `step`; true if all have, and it ends with an exchange.
+    fn did(&mut self, now: Time, step: u64, piece: u32) -> bool {
+        if !self.pieces.exchanges(step) {
+            return false;
+        }
+        let done = &mut self.done[piece as usize];
+        *done += 1;
+        let all = *done == self.ranks;
         if all {
-            self.made += self.pieces[piece].made;
+            self.made += self.pieces.at(step, piece).made;
             self.made_at = now;
         }
         all
@@ -222,9 +209,11 @@ impl World<'_> {
     /// Device `d` has done a piece of a step, and has what gradients come with it.
     pub(in crate::sim) fn made_gradients(&mut self, clock: &mut Clock, d: u32) {
         let device = &self.devices[d as usize];
-        let (j, piece) = (device.job, device.piece);
-        let Some(sync) = &mut self.jobs[j as usize].sync else { return };
-        if sync.did(clock.now, piece as usize) {
+        let (j, step, piece) = (device.job, device.next, device.piece);
+        let Some(sync) = &mut self.jobs[j as usize].sync else {
+            return self.push_made(clock, d);
+        };
+        if sync.did(clock.now, step, piece) {
             self.trace_gradients(clock.now, j);
             self.reduce_next(clock, j);
         }
@@ -296,6 +285,9 @@ impl World<'_> {
     #[inline(never)]
     pub(in crate::sim) fn message_waited(&mut self, clock: &mut Clock, m: u32) {
         let j = self.messages.job(m);
+        if self.jobs[j as usize].servers.is_some() {
+            return self.parcel_got_on(clock, m, |exchange, around| exchange.waited(around, m));
+        }
         self.exchange(clock, j, |exchange, around| exchange.waited(around, m));
     }
 
@@ -303,6 +295,9 @@ impl World<'_> {
     #[inline(never)]
     pub(in crate::sim) fn message_moved(&mut self, clock: &mut Clock, m: u32) {
         let j = self.messages.job(m);
+        if self.jobs[j as usize].servers.is_some() {
+            return self.parcel_got_on(clock, m, |exchange, around| exchange.moved(around, m));
+        }
         self.exchange(clock, j, |exchange, around| exchange.moved(around, m));
     }
 

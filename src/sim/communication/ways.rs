@@ -31,6 +31,9 @@ pub(in crate::sim) struct Port {
     pub(in crate::sim) outside: [Vec<LinkId>; 2],
     /// Towards ranks of other racks, beside.
     pub(in crate::sim) uplink: [Vec<LinkId>; 2],
+    /// Towards servers in the memory of its node; whether it is one of these itself.
+    pub(in crate::sim) host: [Vec<LinkId>; 2],
+    pub(in crate::sim) server: bool,
 }
 
 /// Sender, receiver, and the bits of the pace's cap.
@@ -98,6 +101,7 @@ impl Ways {
             above: of(&port.above),
             outside: of(&port.outside),
             uplink: of(&port.uplink),
+            host: of(&port.host),
             ..*port
         };
         let ports = self.ports.iter().map(alone).collect();
@@ -117,8 +121,9 @@ impl Ways {
 
     /// How a message gets a core at the end where it is, and for how long [core-s]; `None` if it needs none.
     pub(super) fn core_seconds(&self, message: &Message) -> Option<(Cores, f64)> {
-        let rank = if message.stage == Stage::Sending { message.from } else { message.to };
-        self.overhead.as_ref()?.of(rank, message.bytes)
+        let gets = message.stage != Stage::Sending;
+        let rank = if gets { message.to } else { message.from };
+        self.overhead.as_ref()?.of(rank, message.bytes, gets)
     }
 
     /// Time to add so many bytes up [s].
@@ -189,6 +194,9 @@ impl Ways {
                 route.extend(out.uplink[0].iter().chain(&into.uplink[1]));
             }
             return route;
+        }
+        if out.server || into.server {
+            return [&out.host[0][..], &into.host[1][..]].concat();
         }
         match out.ring {
             false if out.switch != into.switch => {

@@ -1,0 +1,66 @@
+//! A step in pieces, between which parameters are needed and gradients ready.
+
+/// A piece of a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::sim) struct Piece {
+    /// Of the step's time.
+    pub(in crate::sim) share: f64,
+    /// Time for compressing gradients after that [s].
+    pub(in crate::sim) compress: f64,
+    /// Buckets that must be broadcast before it.
+    pub(in crate::sim) needs: u32,
+    /// Buckets that are ready after it.
+    pub(in crate::sim) made: u32,
+}
+
+/// All of a step that sends nothing.
+const WHOLE: Piece = Piece { share: 1.0, compress: 0.0, needs: 0, made: 0 };
+
+/// The pieces of the steps that end with an exchange, one in so many; the others are whole.
+#[derive(Debug)]
+pub(in crate::sim) struct Pieces {
+    all: Vec<Piece>,
+    interval: u64,
+}
+
+impl Pieces {
+    /// Those of each step whose number, counted from 1, is a multiple of `interval`.
+    pub(in crate::sim) fn new(all: Vec<Piece>, interval: u64) -> Pieces {
+        Pieces { all, interval }
+    }
+
+    /// How many pieces such a step has.
+    pub(super) fn number(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether `step` ends with an exchange.
+    pub(in crate::sim) fn exchanges(&self, step: u64) -> bool {
+        (step + 1).is_multiple_of(self.interval)
+    }
+
+    /// Whether `step` is the first one after an exchange.
+    pub(super) fn opens(&self, step: u64) -> bool {
+        step.is_multiple_of(self.interval)
+    }
+
+    /// Exchanges before `step` is over.
+    pub(super) fn round(&self, step: u64) -> u64 {
+        step / self.interval
+    }
+
+    /// The last step before exchange number `round`.
+    pub(super) fn last_of(&self, round: u64) -> u64 {
+        (round + 1) * self.interval - 1
+    }
+
+    /// Piece number `piece` of `step`.
+    pub(in crate::sim) fn at(&self, step: u64, piece: u32) -> Piece {
+        if self.exchanges(step) { self.all[piece as usize] } else { WHOLE }
+    }
+
+    /// Whether it is the last one.
+    pub(in crate::sim) fn is_last(&self, step: u64, piece: u32) -> bool {
+        !self.exchanges(step) || piece as usize + 1 == self.all.len()
+    }
+}

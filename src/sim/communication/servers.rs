@@ -1,0 +1,271 @@
+//! Servers that have the parameters, and where each model copy is with them.
+//!
+//! A model copy pushes each bucket in parts, one to each server, as its backward pass makes them. A server adds a part
+//! when it is there and a core has done the work; from then on the model copy that pushed it may pull that part again,
+//! once the slowest is no more behind than the slack allows. It goes on when it has pulled all.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::collective::{Hop, Kind};
+use crate::engine::{Span, Time};
+use crate::report::SyncOutcome;
+
+use super::exchange::Exchange;
+use super::lines::Lines;
+use super::pieces::Pieces;
+use super::shard::Shard;
+use super::ways::Ways;
+use super::worker::{Held, WorkerRun};
+
+/// What the model copies of a job copy, and its servers, are at.
+#[derive(Debug)]
+pub(in crate::sim) struct ServerRun {
+    pub(in crate::sim) pieces: Pieces,
+    /// Exchanges that a model copy may be ahead of the slowest.
+    slack: u64,
+    workers: Vec<WorkerRun>,
+    shards: Vec<Shard>,
+    /// The first shard of each bucket, and one beyond the last.
+    first: Vec<u32>,
+    /// Time before each bucket is pushed, for its tensors.
+    overhead: Vec<Span>,
+    pub(super) exchange: Exchange,
+    pub(super) ways: Ways,
+    pub(super) lines: Lines,
+    /// What messages carry.
+    pub(super) parcels: BTreeMap<u32, Parcel>,
+    /// Steps of single model copies that are done, and samples of those since the last step of all.
+    done: u64,
+    samples: u64,
+    pub(in crate::sim) books: SyncOutcome,
+    pub(in crate::sim) tracks: Option<ServerTracks>,
+}
+
+/// Tracks of a job copy's exchanges.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::sim) struct ServerTracks {
+    /// Bytes on their way to servers, and from them [B].
+    pub(in crate::sim) moving: u32,
+    /// Steps by which the fastest model copy is ahead of the slowest.
+    pub(in crate::sim) ahead: u32,
+}
+
+/// A message: a part of a bucket on its way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parcel {
+    pub(super) worker: u32,
+    pub(super) shard: u32,
+    /// From its server.
+    pub(super) pulled: bool,
+    /// Whether its bytes are still to come.
+    pub(super) moving: bool,
+}
+
+impl ServerRun {
+    /// Of so many model copies of job copy `job` and servers, and the shards of each bucket.
+    pub(in crate::sim) fn new(
+        job: u32,
+        pieces: Pieces,
+        slack: u64,
+        [workers, servers]: [u32; 2],
+        buckets: Vec<(Span, Vec<Shard>)>,
+        ways: Ways,
+    ) -> ServerRun {
+        let (mut first, mut shards, mut overhead) = (vec![0], Vec::new(), Vec::new());
+        for (before, parts) in buckets {
+            overhead.push(before);
+            shards.extend(parts);
+            first.push(shards.len() as u32);
+        }
+        let worker = WorkerRun::new(shards.len() as u32);
+        ServerRun {
+            pieces,
+            slack,
+            workers: vec![worker; workers as usize],
+            shards,
+            first,
+            overhead,
+            exchange: Exchange::new(job),
+            lines: Lines::new(workers, servers),
+            ways,
+            parcels: BTreeMap::new(),
+            done: 0,
+            samples: 0,
+            books: SyncOutcome::default(),
+            tracks: None,
+        }
+    }
+
+    /// Whether all gradients of a step make one update.
+    pub(in crate::sim) fn is_synchronous(&self) -> bool {
+        self.slack == 0
+    }
+
+    /// How many model copies.
+    pub(super) fn workers(&self) -> u32 {
+        self.workers.len() as u32
+    }
+
+    /// All shards.
+    pub(super) fn all(&self) -> Range<u32> {
+        0..self.shards.len() as u32
+    }
+
+    /// The shards of a bucket.
+    pub(super) fn of_bucket(&self, bucket: u32) -> Range<u32> {
+        self.first[bucket as usize]..self.first[bucket as usize + 1]
+    }
+
+    /// One of them.
+    pub(super) fn shard(&self, shard: u32) -> &Shard {
+        &self.shards[shard as usize]
+    }
+
+    fn worker(&mut self, worker: u32) -> &mut WorkerRun {
+        &mut self.workers[worker as usize]
+    }
+
+    /// Whether `worker` has the parameters for `step`.
+    pub(super) fn may_begin(&self, worker: u32, step: u64) -> bool {
+        self.workers[worker as usize].may_begin(self.pieces.round(step))
+    }
+
+    /// `worker` begins to compute for `step`.
+    pub(in crate::sim) fn begin(&mut self, now: Time, worker: u32, step: u64) {
+        // Of several steps before an exchange the first one counts.
+        if self.pieces.opens(step) {
+            let worker = self.worker(worker);
+            (worker.began, worker.computed) = (now, None);
+        }
+    }
+
+    /// `worker` has computed a piece of `step`; buckets that it has made by that.
+    pub(super) fn did(&mut self, now: Time, worker: u32, step: u64, piece: u32) -> Range<u32> {
+        let (made, buckets) = (self.pieces.at(step, piece).made, self.overhead.len() as u32);
+        let ends = self.pieces.exchanges(step) && self.pieces.is_last(step, piece);
+        let worker = self.worker(worker);
+        if ends {
+            worker.computed = Some(now);
+        }
+        worker.makes(made, buckets)
+    }
+
+    /// `worker` has one more bucket to push: how long that takes before, where nothing is before it.
+    pub(super) fn queue(&mut self, worker: u32, bucket: u32) -> Option<Span> {
+        let queue = &mut self.workers[worker as usize].queue;
+        queue.push_back(bucket);
+        (queue.len() == 1).then(|| self.overhead[bucket as usize])
+    }
+
+    /// The bucket of `worker` that is pushed now, and what the next one takes before.
+    pub(super) fn unqueue(&mut self, worker: u32) -> Option<(u32, Option<Span>)> {
+        let queue = &mut self.workers[worker as usize].queue;
+        let bucket = queue.pop_front()?;
+        Some((bucket, queue.front().map(|next| self.overhead[*next as usize])))
+    }
+
+    /// What `worker` pushed to `shard` is added: who may pull it now, and whether its exchange is over by that.
+    pub(super) fn add(&mut self, now: Time, shard: u32, worker: u32) -> (Vec<u32>, bool) {
+        let over = self.count(worker);
+        let of = &mut self.shards[shard as usize];
+        let freed = of.add(worker);
+        let released = of.release(self.slack);
+        if freed {
+            let WorkerRun { began, computed, .. } = self.workers[worker as usize];
+            let held = Held { by: worker, began, until: computed.unwrap_or(now) };
+            for other in released.iter().filter(|other| **other != worker) {
+                self.workers[*other as usize].held = Some(held);
+            }
+        }
+        (released, over)
+    }
+
+    /// One more part of what `worker` pushed is added; whether it was the last one.
+    fn count(&mut self, worker: u32) -> bool {
+        let updates = self.books.updates;
+        let worker = self.worker(worker);
+        if !worker.adds() {
+            return false;
+        }
+        let missed = updates - worker.read;
+        let staleness = if self.is_synchronous() { 0 } else { missed };
+        self.books.updates += 1;
+        *self.books.staleness.entry(staleness).or_default() += 1;
+        true
+    }
+
+    /// The step of `worker` that its last whole exchange ended.
+    pub(super) fn exchanged(&self, worker: u32) -> u64 {
+        self.pieces.last_of(self.workers[worker as usize].added - 1)
+    }
+
+    /// `parcel` sets out: its transfer.
+    pub(super) fn set_out(&mut self, parcel: Parcel) -> Hop {
+        let Parcel { worker, shard, pulled, .. } = parcel;
+        let Shard { server, part, .. } = &self.shards[shard as usize];
+        let (server, part) = (*server, *part);
+        if !pulled {
+            self.books.pushed = self.books.pushed.saturating_add(part.push);
+            return Hop { from: worker, to: server, bytes: part.push, kind: Kind::Copy };
+        }
+        self.books.pulled = self.books.pulled.saturating_add(part.pull);
+        let updates = self.books.updates;
+        self.worker(worker).sends(updates);
+        Hop { from: server, to: worker, bytes: part.pull, kind: Kind::Copy }
+    }
+
+    /// The bytes of message `m` are there: which parcel sets out behind it, unless that was so before.
+    pub(super) fn arrives(&mut self, m: u32) -> Option<Parcel> {
+        let parcel = self.parcels.get_mut(&m)?;
+        if !std::mem::replace(&mut parcel.moving, false) {
+            return None;
+        }
+        let parcel = *parcel;
+        let server = self.shards[parcel.shard as usize].server;
+        self.lines.leave(parcel, server)
+    }
+
+    /// One more part is there; whether `worker` has all now.
+    pub(super) fn pulled(&mut self, worker: u32) -> bool {
+        self.worker(worker).pulls()
+    }
+
+    /// Whom `worker` waited for last.
+    pub(in crate::sim) fn held(&self, worker: u32) -> Option<Held> {
+        self.workers[worker as usize].held
+    }
+
+    /// `worker` has taken fresh samples for `step`.
+    pub(in crate::sim) fn add_fresh(&mut self, worker: u32, step: u64, samples: u64) {
+        self.worker(worker).add_fresh(step, samples);
+    }
+
+    /// `worker` has done `step` with so many samples: the fresh ones of them.
+    pub(super) fn finish(&mut self, worker: u32, step: u64, samples: u64) -> u64 {
+        self.done += 1;
+        self.samples += samples;
+        self.worker(worker).finish(step)
+    }
+
+    /// The samples of a step of all, if as many model copies' steps are done as there are.
+    pub(super) fn whole(&mut self) -> Option<u64> {
+        let whole = self.done.is_multiple_of(self.workers.len() as u64);
+        whole.then(|| std::mem::take(&mut self.samples))
+    }
+
+    /// Exchanges by which the fastest model copy is ahead of the slowest.
+    pub(super) fn lead(&self) -> u64 {
+        let added = self.workers.iter().map(|worker| worker.added);
+        added.clone().max().unwrap_or(0) - added.min().unwrap_or(0)
+    }
+
+    /// Bytes on their way.
+    pub(super) fn moving(&self) -> u64 {
+        let bytes = |parcel: &Parcel| {
+            let part = self.shards[parcel.shard as usize].part;
+            if parcel.pulled { part.pull } else { part.push }
+        };
+        self.parcels.values().map(bytes).fold(0, u64::saturating_add)
+    }
+}
