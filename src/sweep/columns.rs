@@ -21,7 +21,7 @@ const BEFORE: [Column; 9] = [
 ];
 
 /// Figures after them.
-const AFTER: [Column; 19] = [
+const AFTER: [Column; 20] = [
     ("queue_occupancy", |_, job| job.queue.occupancy),
     ("exhaustions", |_, job| job.queue.exhaustions),
     ("time_empty", |_, job| job.queue.time_empty),
@@ -40,6 +40,7 @@ const AFTER: [Column; 19] = [
     ("learners", |_, job| of_learners(job, |of| of_mean(Some(f64::from(of.per_gpu))))),
     ("learners_gain", |_, job| of_learners(job, |of| of_mean(of.gain))),
     ("gpu_occupancy", |_, job| of_learners(job, |of| of.occupancy)),
+    ("device_memory", |_, job| of_mean(job.device_memory.map(|held| held.total))),
     ("makespan", |report, _| report.makespan),
 ];
 

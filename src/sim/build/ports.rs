@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::fluid::LinkId;
-use crate::scenario::{Intra, IntraKind, Job, Sync};
+use crate::scenario::{Intra, IntraKind, Job, Sync, Transport};
 use crate::sim::communication::{Port, Ways};
 
 use super::Builder;
@@ -53,29 +53,30 @@ impl Links<'_, '_, '_> {
     }
 
     /// Those of GPU number `own` of a node towards other nodes; its rank number `gpu` has a part of the NICs.
-    fn outside(&mut self, sync: &Sync, own: u32, gpu: u32, node: u32) -> [Vec<LinkId>; 2] {
+    fn outside(&mut self, host: bool, own: u32, gpu: u32, node: u32) -> [Vec<LinkId>; 2] {
         let cluster = &self.builder.scenario.cluster;
         let (of, nic) = (cluster.node_at(node), cluster.nic_at(node));
-        let pcie = if sync.transport.through_host { of.pcie } else { f64::INFINITY };
+        let pcie = if host { of.pcie } else { f64::INFINITY };
         let mut outside = self.both(["node.pcie.out", "node.pcie"], own, node, pcie);
         let wires = self.both(["node.nic.out", "node.nic"], gpu % of.nics, node, nic);
         outside.iter_mut().zip(wires).for_each(|(links, wire)| links.extend(wire));
         outside
     }
 
-    /// The links of the ranks on one node, so many.
-    fn ports(&mut self, (job, sync): (&Job, &Sync), node: u32, ranks: u32) -> Vec<Port> {
+    /// The links of the ranks on one node, so many, whose GPUs are so far apart; of a transport that goes through
+    /// the `host` or does not.
+    fn ports(&mut self, (each, host): (u64, bool), node: u32, ranks: u32) -> Vec<Port> {
         let cluster = &self.builder.scenario.cluster;
         let (intra, racks) = (cluster.node_at(node).intra, cluster.racks);
         let rack = racks.map_or(0, |racks| node / racks.nodes);
         let rate = racks.map_or(f64::INFINITY, |racks| racks.uplink);
         self.builder.node = node;
         let port = |gpu: u32| {
-            let own = self.builder.gpu_of(job, gpu);
+            let own = self.builder.gpu_at(u64::from(gpu) * each);
             let switch = own / intra.tree.switch;
             let inside = self.inside(&intra, own, node);
             let above = self.above(&intra, switch, node);
-            let outside = self.outside(sync, own, gpu, node);
+            let outside = self.outside(host, own, gpu, node);
             let uplink = self.both(["rack.uplink", "rack.downlink"], 0, rack, rate);
             let ring = intra.kind == IntraKind::Ring;
             Port { node, rack, gpu, ranks, ring, switch, inside, above, outside, uplink }
@@ -92,9 +93,22 @@ impl Builder<'_, '_> {
         let latency = latency.map(|seconds| self.recurring(seconds));
         let mut links = Links { builder: self, capacities: BTreeMap::new() };
         let nodes = (first..).zip(job.copies_by_node());
-        let ports = nodes.flat_map(|(node, ranks)| links.ports((job, sync), node, ranks)).collect();
+        let apart = (job.gpus_per_copy(), sync.transport.through_host);
+        let ports = nodes.flat_map(|(node, ranks)| links.ports(apart, node, ranks)).collect();
         let capacities = links.capacities;
         let overhead = self.overhead(job, of.number, first);
         Ways::new(ports, sync.transport, latency, capacities, overhead)
+    }
+
+    /// The links of all GPUs of `job` on nodes from `first` on.
+    pub(super) fn ways_of_gpus(&mut self, job: &Job, transport: Transport, first: u32) -> Ways {
+        let latency = [transport.latency_inside, transport.latency];
+        let latency = latency.map(|seconds| self.recurring(seconds));
+        let mut links = Links { builder: self, capacities: BTreeMap::new() };
+        let nodes = (0..job.nodes).map(|node| (first + node, job.gpus_on(node) as u32));
+        let apart = (1, transport.through_host);
+        let ports = nodes.flat_map(|(node, ranks)| links.ports(apart, node, ranks)).collect();
+        let capacities = links.capacities;
+        Ways::new(ports, transport, latency, capacities, None)
     }
 }

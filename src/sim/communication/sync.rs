@@ -5,11 +5,13 @@ use crate::account::Segment;
 use crate::collective::Operation;
 use crate::engine::{Span, Time};
 use crate::report::{ActivityName, Cause, StallCause};
+use crate::scenario::Members;
 use crate::sim::event::{Clock, Customer, Delay, Event};
 use crate::sim::workers::Cores;
 use crate::sim::world::World;
 
 use super::exchange::{Around, Exchange};
+use super::message::ALL;
 use super::overhead::Slots;
 use super::plan::{Plan, Reduction};
 use super::timeline::SyncTracks;
@@ -94,6 +96,7 @@ impl SyncRun {
         plan: Plan,
         ways: Ways,
     ) -> SyncRun {
+        let all = Members { first: 0, stride: 1, ranks: plan.fabric.ranks };
         let mut sync = SyncRun {
             done: vec![0; pieces.len()],
             pieces,
@@ -110,7 +113,7 @@ impl SyncRun {
             stage: Stage::Idle,
             computed: None,
             updating: None,
-            exchange: Exchange::new(job),
+            exchange: Exchange::new((job, ALL), all),
             ways,
             tracks: None,
         };
@@ -295,15 +298,19 @@ impl World<'_> {
     /// Message `m` has waited.
     #[inline(never)]
     pub(in crate::sim) fn message_waited(&mut self, clock: &mut Clock, m: u32) {
-        let j = self.messages.job(m);
-        self.exchange(clock, j, |exchange, around| exchange.waited(around, m));
+        match self.messages.whose(m) {
+            (j, ALL) => self.exchange(clock, j, |exchange, around| exchange.waited(around, m)),
+            (_, g) => self.group_exchange(clock, g, |exchange, around| exchange.waited(around, m)),
+        }
     }
 
     /// The bytes of message `m` are there.
     #[inline(never)]
     pub(in crate::sim) fn message_moved(&mut self, clock: &mut Clock, m: u32) {
-        let j = self.messages.job(m);
-        self.exchange(clock, j, |exchange, around| exchange.moved(around, m));
+        match self.messages.whose(m) {
+            (j, ALL) => self.exchange(clock, j, |exchange, around| exchange.moved(around, m)),
+            (_, g) => self.group_exchange(clock, g, |exchange, around| exchange.moved(around, m)),
+        }
     }
 
     fn reduced(&mut self, clock: &mut Clock, j: u32) {
