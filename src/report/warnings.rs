@@ -67,7 +67,7 @@ fn length_warning(job: &Job, copies: &[&JobOutcome], rule: WarmUp) -> Option<Str
 /// Whether samples or gradients of a job move over PCIe.
 fn uses_pcie(job: &Job) -> bool {
     let staged = job.sync.as_ref().is_some_and(|sync| sync.transport.through_host);
-    job.copies_to_devices() || staged && job.ranks() > 1
+    job.copies_to_devices() || staged && job.ranks() > 1 || job.swapped() > 0.0
 }
 
 /// Whether several workers all do the same at the same time.

@@ -103,6 +103,8 @@ fn reports_say_what_was_swapped() {
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
     let page = text::render(&report, 200, false);
     assert!(page.contains("A GPU sends 24 GB to and from its node's memory in a step."), "{page}");
-    assert!(page.contains("swap"), "{page}");
+    assert!(page.contains("holds 24 GB of 24 GB, and 12 GB of what follows"), "{page}");
+    assert!(page.contains("into swapping over PCIe: a smaller batch or model"), "{page}");
+    assert!(!page.contains("no effect"), "{page}");
     assert_eq!(report.jobs[0].parallel.and_then(|of| of.swap_bytes), Some(24e9));
 }

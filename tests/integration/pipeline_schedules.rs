@@ -164,6 +164,23 @@ fn schedules_are_asked_for_as_a_whole() {
             "`micro_batches` is missing",
         ),
         (scheduled(4, 8, "2f2b", ""), "1f1b"),
+        (
+            spread(
+                "",
+                "batch = 100000\nmodel.step = \"1 s\"\nparallel.pipeline = { stages = 10000, \
+                        schedule = \"1f1b\", micro_batches = 100000 }",
+            )
+            .replace("batch = 240", ""),
+            "a step has 1.0e9 pieces",
+        ),
+        (
+            spread(
+                "",
+                "model.step = \"1 s\"\nparallel.tensor = { ranks = 10000, allreduces = 1, \
+                        activations = \"1 B\" }\nparallel.data.copies_per_node = 10000",
+            ),
+            "the model copies have 1.0e8 GPUs",
+        ),
         (scheduled(17, 8, "1f1b", ""), "need 17 GPUs, and a node has 16"),
         (scheduled(4, 8, "1f1b", ", stages_per_node = 2"), "do not fill 1 nodes"),
         (

@@ -10,6 +10,8 @@ use crate::scenario::{Cluster, Fidelity, Node, Reduction, Sync};
 /// Most messages of a step that is followed transfer by transfer, and most pieces of one.
 const MOST_MESSAGES: f64 = 2e8;
 const MOST_PIECES: f64 = 1e7;
+/// Most GPUs of a job copy whose model copies are spread over several.
+const MOST_GPUS: f64 = 1e6;
 
 impl Rules<'_> {
     /// A step that is followed piece by piece can be.
@@ -34,7 +36,9 @@ impl Rules<'_> {
             self.check.wrong(at, what, "leave out `copies_per_node`, or `stages_per_node`");
         }
         self.check_zero(job);
-        self.check_pieces(job);
+        if !self.check_pieces(job) {
+            return;
+        }
         if job.ranks() > 1
             && let Some(sync) = &job.sync
         {
@@ -147,16 +151,26 @@ impl Rules<'_> {
         }
     }
 
-    fn check_pieces(&self, job: &Job) {
-        let Some(of) = &job.parallelism else { return };
+    /// Whether its GPUs and the pieces of its steps can be kept apart.
+    fn check_pieces(&self, job: &Job) -> bool {
+        let Some(of) = &job.parallelism else { return true };
+        let stages = job.shares().len() as f64;
+        let gpus = f64::from(job.ranks()) * stages * f64::from(of.tensor_ranks());
+        if gpus > MOST_GPUS {
+            let what = format!("the model copies have {gpus:.1e} GPUs");
+            self.wrong_at("pipeline", what, "write fewer copies, stages or ranks");
+        }
         let sums = of.tensor.as_ref().map_or(0.0, |tensor| {
             tensor.reductions.iter().map(|sums| f64::from(*sums)).sum::<f64>()
         });
-        let pieces = f64::from(of.micro_batches) * (job.shares().len() as f64 + 2.0 * sums);
+        let buckets = job.sync.as_ref().map_or(0.0, |sync| sync.buckets.len() as f64);
+        let passes = f64::from(of.micro_batches) * (stages + 2.0 * sums);
+        let pieces = passes + stages * buckets;
         if pieces > MOST_PIECES {
             let what = format!("a step has {pieces:.1e} pieces");
-            self.wrong_at("pipeline", what, "write fewer `micro_batches` or stages");
+            self.wrong_at("pipeline", what, "write fewer `micro_batches`, stages or buckets");
         }
+        pieces <= MOST_PIECES && gpus <= MOST_GPUS
     }
 
     /// What is beyond the memory of GPUs goes to that of their nodes, where that is written.
