@@ -12,8 +12,15 @@
 //!
 //! Activations are the elements that the catalogue counts, with the sample itself, for each sample of a
 //! batch. Of a pipeline whose stages overlap, stage i of s holds those of s − i batches, counted from 0
-//! (Narayanan et al., *PipeDream*, 2019, section 3.3). What backward needs only for a moment, and what an
+//! (Narayanan et al., *PipeDream*, 2019, section 3.3). Of one whose micro-batches follow a schedule, it holds those of
+//! all m with GPipe, and of min(s − i, m) with 1F1B (Narayanan et al., *Efficient Large-Scale Language Model
+//! Training on GPU Clusters*, 2021, section 2.2). What backward needs only for a moment, and what an
 //! allocator loses between blocks, is left out.
+//!
+//! t ranks that split tensors have a t-th of all of that each, but for activations that all of them keep
+//! (Korthikanti et al., 2022, section 4.2); norms' few parameters, which all keep too, are counted as split. Data
+//! parallel ranks that shard states have an equal part each of the optimizer's from stage 1 on, of gradients from
+//! stage 2 on, and of parameters at stage 3 (Rajbhandari et al., section 5).
 
 use crate::catalogue::{Model, Precision};
 
@@ -51,6 +58,33 @@ pub struct Portion {
     pub parameters: f64,
     /// Elements that forward leaves of each sample for backward.
     pub activations: f64,
+    /// Those of them that every rank keeps where tensors are split.
+    pub whole: f64,
+    /// Those of the layer that leaves most.
+    pub largest: f64,
+    /// Results that ranks that split tensors add up in forward.
+    pub reductions: u32,
+}
+
+/// Over how many GPUs a part of a model is spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spread {
+    /// Ranks that split tensors.
+    pub tensor: u32,
+    /// Data parallel ranks, and which of their states they shard: ZeRO's stage, 0 for none.
+    pub ranks: u32,
+    /// See above.
+    pub zero: u32,
+}
+
+impl Spread {
+    /// One GPU has all of it.
+    pub const NONE: Spread = Spread { tensor: 1, ranks: 1, zero: 0 };
+
+    /// Of what data parallel ranks share from `stage` on, the part that one has.
+    fn part(&self, stage: u32) -> f64 {
+        if self.zero >= stage { 1.0 / f64::from(self.ranks) } else { 1.0 }
+    }
 }
 
 /// How it is trained.
@@ -119,18 +153,20 @@ impl Footprint {
 }
 
 impl Training {
-    /// What a GPU with `portion` holds while `batches` are in progress.
+    /// What a GPU with `portion` over `spread` holds while so many batches are in progress.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
-    pub fn footprint(&self, portion: &Portion, batches: u32) -> Footprint {
-        let Portion { parameters, activations } = *portion;
+    pub fn footprint(&self, portion: &Portion, batches: f64, spread: &Spread) -> Footprint {
+        let ranks = f64::from(spread.tensor);
+        let parameters = portion.parameters / ranks;
+        let activations = portion.whole + (portion.activations - portion.whole) / ranks;
         let bytes = self.precision.bytes();
         let weights = if bytes < 4.0 { 1.0 } else { 0.0 };
         Footprint {
-            parameters: bytes * parameters,
-            gradients: bytes * parameters,
-            optimizer: 4.0 * (weights + self.optimizer.values()) * parameters,
-            activations: bytes * activations * self.batch as f64 * f64::from(batches),
+            parameters: bytes * parameters * spread.part(3),
+            gradients: bytes * parameters * spread.part(2),
+            optimizer: 4.0 * (weights + self.optimizer.values()) * parameters * spread.part(1),
+            activations: bytes * activations * self.batch as f64 * batches,
             averaging: 0.0,
             workspace: self.workspace,
         }
@@ -151,8 +187,12 @@ pub fn portions(model: &Model, shares: &[f64]) -> Vec<Portion> {
         let flops = layer.flops as f64;
         let middle = (done + 0.5 * flops) / total;
         let stage = ends.iter().take_while(|end| **end <= middle).count().min(portions.len() - 1);
-        portions[stage].parameters += layer.parameters as f64;
-        portions[stage].activations += layer.activations as f64;
+        let (part, activations) = (&mut portions[stage], layer.activations as f64);
+        part.parameters += layer.parameters as f64;
+        part.activations += activations;
+        part.whole += layer.whole as f64;
+        part.largest = part.largest.max(activations);
+        part.reductions += u32::from(layer.reduced > 0);
         done += flops;
     }
     portions
@@ -171,7 +211,7 @@ mod tests {
 
     fn whole(name: &str, training: &Training) -> Footprint {
         let model = model(name).expect("known");
-        training.footprint(&portions(&model, &[1.0])[0], 1)
+        training.footprint(&portions(&model, &[1.0])[0], 1.0, &Spread::NONE)
     }
 
     #[test]
@@ -204,15 +244,50 @@ mod tests {
 
     #[test]
     fn each_part_is_what_the_table_says() {
-        let portion = Portion { parameters: 10.0, activations: 6.0 };
+        let portion = Portion { parameters: 10.0, activations: 6.0, ..Portion::default() };
         let of = |precision, optimizer| {
-            let made = training(precision, optimizer, 3).footprint(&portion, 2);
+            let training = training(precision, optimizer, 3);
+            let made = training.footprint(&portion, 2.0, &Spread::NONE);
             [made.parameters, made.gradients, made.optimizer, made.activations]
         };
         assert_eq!(of(Precision::Fp32, Optimizer::Sgd), [40.0, 40.0, 0.0, 144.0]);
         assert_eq!(of(Precision::Tf32, Optimizer::Momentum), [40.0, 40.0, 40.0, 144.0]);
         assert_eq!(of(Precision::Bf16, Optimizer::Sgd), [20.0, 20.0, 40.0, 72.0]);
         assert_eq!(of(Precision::Fp16, Optimizer::Adam), [20.0, 20.0, 120.0, 72.0]);
+    }
+
+    #[test]
+    fn shards_of_states_are_the_published_ones() {
+        // ZeRO, figure 1: 7.5 G parameters on 64 ranks, Adam in mixed precision: 120, 31.4, 16.6 and 1.9 GB.
+        let portion = Portion { parameters: 7.5e9, ..Portion::default() };
+        let training = training(Precision::Fp16, Optimizer::Adam, 1);
+        for (zero, published) in [(0, 120.0), (1, 31.4), (2, 16.6), (3, 1.9)] {
+            let spread = Spread { tensor: 1, ranks: 64, zero };
+            let found = training.footprint(&portion, 1.0, &spread).total() / 1e9;
+            assert!((found - published).abs() < 0.05, "stage {zero}: {found}, not {published} GB");
+        }
+    }
+
+    #[test]
+    fn ranks_that_split_tensors_share_what_they_do_not_all_keep() {
+        // Korthikanti et al., section 4.2: s·b·h·(10 + 24/t + 5·a·s/(h·t)) bytes of a block, less dropout's masks,
+        // 2·s·h + a·s²/t. GPT-3: 96 blocks of 12,288 values and 96 heads, 2048 tokens; t = 8.
+        let model = model("gpt3-175b").expect("known");
+        let (s, h, a, t) = (2048.0, 12_288.0, 96.0, 8.0);
+        let block = s * h * (10.0 + 24.0 / t + 5.0 * a * s / (h * t)) - 2.0 * s * h - a * s * s / t;
+        let portion = portions(&model, &[1.0])[0];
+        let spread = Spread { tensor: 8, ..Spread::NONE };
+        let training = training(Precision::Bf16, Optimizer::Adam, 1);
+        let found = training.footprint(&portion, 1.0, &spread);
+        let off = found.activations / (96.0 * block) - 1.0;
+        assert!(
+            (0.0..0.01).contains(&off),
+            "{off}: beside blocks there are little more than logits"
+        );
+        assert_eq!(portion.reductions, 2 * 96);
+        let one = training.footprint(&portion, 1.0, &Spread::NONE);
+        assert_eq!(found.parameters, one.parameters / 8.0);
+        assert_eq!(found.optimizer, one.optimizer / 8.0);
     }
 
     #[test]

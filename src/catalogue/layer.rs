@@ -40,6 +40,10 @@ pub struct Layer {
     pub flops: u64,
     /// Elements kept for the backward pass.
     pub activations: u64,
+    /// Those of them that every rank keeps where tensors are split over ranks.
+    pub whole: u64,
+    /// Elements of its result that such ranks have in parts, and add up.
+    pub reduced: u64,
 }
 
 impl Layer {
@@ -107,6 +111,8 @@ mod tests {
             parameters,
             flops,
             activations,
+            whole: 0,
+            reduced: 0,
         };
         let layers = vec![layer("a", 10, 40, 3), layer("pool", 0, 0, 1), layer("b", 5, 10, 2)];
         let model = Model { name: "m", input: Input::Tokens(7), layers, source: "" };

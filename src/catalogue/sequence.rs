@@ -1,7 +1,8 @@
 //! Layers of transformers, by their width and the length of a sequence.
 //!
 //! Kept activations are those of V. Korthikanti et al., *Reducing Activation Recomputation in Large
-//! Transformer Models* (2022), section 4, without masks of dropout.
+//! Transformer Models* (2022), section 4, without masks of dropout. What ranks that split a block add up is as
+//! M. Shoeybi et al., *Megatron-LM* (2019), section 3, have it.
 
 use super::layer::Layer;
 
@@ -24,18 +25,26 @@ impl Width {
 
     /// A table of `entries` from which each token takes a row; rows are added to others' at once.
     pub(super) fn embedding(self, name: &str, entries: u64) -> Layer {
-        Layer { name: name.to_owned(), parameters: entries * self.hidden, flops: 0, activations: 0 }
+        plain(name.to_owned(), entries * self.hidden, 0, 0)
     }
 
     /// Layer norm: scale and shift of each value of a token.
     pub(super) fn norm(self, name: String) -> Layer {
-        Layer { name, parameters: 2 * self.hidden, flops: 0, activations: self.values() }
+        let layer = plain(name, 2 * self.hidden, 0, self.values());
+        Layer { whole: self.values(), ..layer }
     }
 
     /// Each token's `from` values to `to` others with a bias; `kept` of the results are needed again.
     pub(super) fn linear(self, name: String, from: u64, to: u64, kept: u64) -> Layer {
         let flops = 2 * self.length * from * to;
-        Layer { name, parameters: from * to + to, flops, activations: kept }
+        plain(name, from * to + to, flops, kept)
+    }
+
+    /// The same of what ranks that split a block have in parts: its result is added up, and all have it.
+    fn joined(self, name: String, from: u64) -> Layer {
+        let values = self.values();
+        let layer = self.linear(name, from, self.hidden, values);
+        Layer { whole: values, reduced: values, ..layer }
     }
 
     /// Every token looks at every other: two products in each head, the shares before and after
@@ -43,14 +52,14 @@ impl Width {
     fn attention(self, name: String) -> Layer {
         let pairs = self.length * self.length;
         let activations = 2 * self.heads * pairs + self.values();
-        Layer { name, parameters: 0, flops: 2 * 2 * pairs * self.hidden, activations }
+        plain(name, 0, 2 * 2 * pairs * self.hidden, activations)
     }
 
     /// Logits of `entries` tokens, by the table of the embedding.
     pub(super) fn tied_head(self, name: &str, entries: u64) -> Layer {
         let flops = 2 * self.values() * entries;
         let activations = self.length * entries;
-        Layer { name: name.to_owned(), parameters: 0, flops, activations }
+        plain(name.to_owned(), 0, flops, activations)
     }
 
     /// A block: attention, then two linear layers four times as wide, each with a norm. Where norms
@@ -61,12 +70,12 @@ impl Width {
         let attend = vec![
             self.linear(of("attention.qkv"), hidden, 3 * hidden, 3 * values),
             self.attention(of("attention.scores")),
-            self.linear(of("attention.output"), hidden, hidden, values),
+            self.joined(of("attention.output"), hidden),
         ];
         let think = vec![
             // Before and after the activation function.
             self.linear(of("mlp.in"), hidden, 4 * hidden, 2 * 4 * values),
-            self.linear(of("mlp.out"), 4 * hidden, hidden, values),
+            self.joined(of("mlp.out"), 4 * hidden),
         ];
         let (first, second) = (vec![self.norm(of("norm1"))], vec![self.norm(of("norm2"))]);
         if after {
@@ -75,6 +84,11 @@ impl Width {
             [first, attend, second, think].concat()
         }
     }
+}
+
+/// A layer of which ranks that split tensors have parts.
+fn plain(name: String, parameters: u64, flops: u64, activations: u64) -> Layer {
+    Layer { name, parameters, flops, activations, whole: 0, reduced: 0 }
 }
 
 #[cfg(test)]
@@ -95,6 +109,12 @@ mod tests {
             assert_eq!(sum(|layer| layer.flops), 24 * s * h * h + 4 * s * s * h);
             assert_eq!(sum(|layer| layer.parameters), 12 * h * h + 13 * h);
             assert_eq!(block[0].name == "h.0.norm1", !after);
+            // Section 4.2: over t ranks s·b·h·(10 + 24/t + 5·a·s/(h·t)), of which masks are 2·s·h + a·s²/t. Two sums of
+            // s·h elements each (Shoeybi et al., section 3).
+            let whole = 2 * sum(|layer| layer.whole);
+            assert_eq!(whole + 2 * s * h, 10 * s * h);
+            assert_eq!(sum(|layer| layer.reduced), 2 * s * h);
+            assert_eq!(block.iter().filter(|layer| layer.reduced > 0).count(), 2);
         }
     }
 }

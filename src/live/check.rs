@@ -259,10 +259,10 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
              `loader.dali.gpu`"
         ));
     }
-    if job.pipeline.is_some() {
+    if job.is_split() {
         return refuse(format!(
             "`{name}` splits its model over GPUs, which this machine does not have and a live run \
-             does not emulate: leave out `parallel.pipeline`"
+             does not emulate: leave out `parallel.pipeline`, `tensor`, `zero` and `out_of_core`"
         ));
     }
     if matches!(job.device, Device::Cpu { .. }) && job.catalogue.is_none() {

@@ -235,8 +235,13 @@ impl Context<'_> {
             Cause::Launch => "faster cores, larger batches or fewer launches a step help".into(),
             Cause::Copy => "a faster host link or smaller decoded samples help".into(),
             Cause::Communication => "a faster network or fewer bytes per step help".into(),
+            Cause::Bubble if self.described.parallelism.is_some() => {
+                "more micro-batches, or fewer or more even stages, help".into()
+            }
             Cause::Bubble => "balance the stages or let them overlap".into(),
-            Cause::Swap => "a smaller model or more device memory helps".into(),
+            Cause::Swap => {
+                "a smaller batch or model, more device memory or a faster host link helps".into()
+            }
             Cause::Fault => {
                 "fewer failures help, or checkpoints that are written more often or faster".into()
             }

@@ -2,14 +2,17 @@
 
 use super::format::bytes;
 use crate::device_memory::Footprint;
-use crate::scenario::{Job, Node};
+use crate::scenario::{Job, Node, Swap};
 use serde::Serialize;
 
-/// What the GPU of a job that holds most of its model holds [B].
+/// What the GPU of a job that has most of its model holds [B], parts of which may be in its node's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DeviceMemoryReport {
-    /// All of it.
+    /// All that is on the GPU.
     pub total: f64,
+    /// What does not fit there, and is in its node's memory.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub outside: f64,
     /// What it has, where that is known.
     pub capacity: Option<f64>,
     /// Parameters that are computed with.
@@ -37,9 +40,12 @@ pub(super) fn device_memory(job: &Job, node: &Node) -> Option<DeviceMemoryReport
     let held = job.footprint()?;
     let Footprint { parameters, gradients, optimizer, activations, averaging, workspace } = held;
     let capacity = node.gpu_memory.is_finite().then_some(node.gpu_memory);
-    let total = held.total();
+    let swap = job.parallelism.iter().flat_map(|of| &of.swap);
+    let outside = swap.map(Swap::total).fold(0.0, f64::max);
+    let total = held.total() - outside;
     Some(DeviceMemoryReport {
         total,
+        outside,
         capacity,
         parameters,
         gradients,
@@ -48,6 +54,11 @@ pub(super) fn device_memory(job: &Job, node: &Node) -> Option<DeviceMemoryReport
         averaging,
         workspace,
     })
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_nothing(bytes: &f64) -> bool {
+    *bytes == 0.0
 }
 
 /// It in a sentence.
@@ -63,5 +74,9 @@ pub(super) fn line(job: &str, held: &DeviceMemoryReport) -> String {
     ];
     let there = parts.iter().filter(|(_, size)| *size > 0.0);
     let parts: Vec<String> = there.map(|(what, size)| format!("{what} {}", bytes(*size))).collect();
-    format!("A GPU of `{job}` holds {}{of}: {}.", bytes(held.total), parts.join(", "))
+    let outside = match held.outside {
+        0.0 => String::new(),
+        size => format!(", and {} of what follows are in its node's memory", bytes(size)),
+    };
+    format!("A GPU of `{job}` holds {}{of}{outside}: {}.", bytes(held.total), parts.join(", "))
 }

@@ -1,6 +1,6 @@
 //! The report: times in seconds, sizes in bytes, rates per second, shares 0–1.
 
-use super::{Cause, DeviceMemoryReport, LearnersReport, StallCause, Tuned, World};
+use super::{Cause, DeviceMemoryReport, LearnersReport, ParallelReport, StallCause, Tuned, World};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What a run showed.
@@ -106,6 +106,9 @@ pub struct JobReport {
     /// What learners did with GPUs, where something is said of their kernels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learners: Option<LearnersReport>,
+    /// How each model copy is spread over GPUs, where its steps are followed piece by piece.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel: Option<ParallelReport>,
     /// How long it trains until it reaches its target, where the scenario says how much training that takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_to_accuracy: Option<AccuracyReport>,

@@ -41,6 +41,7 @@ pub(super) fn scenario() -> Scenario {
         copies_each: vec![],
         loader_per_copy: false,
         pipeline: None,
+        parallelism: None,
         sync: None,
         accumulation: 1,
         step: StepTime { fixed: 0.02, per_sample: 0.0, floor: 0.0, jitter: None },

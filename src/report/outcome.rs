@@ -94,6 +94,8 @@ pub struct JobOutcome {
     pub decoded: Vec<CacheRequests>,
     /// Counts that must balance.
     pub samples: SampleCounts,
+    /// What its GPUs sent, where a model copy is spread over several and followed piece by piece.
+    pub parallel: Option<ParallelOutcome>,
     /// Failures and checkpoints, where they are simulated.
     pub recovery: Option<RecoveryOutcome>,
     /// What learners did with GPUs, where that was looked at.
@@ -106,6 +108,22 @@ pub struct JobOutcome {
     /// Where parallelism is tuned while the job runs: what it came to, by stage of the first node's
     /// loader.
     pub tuned: Vec<Tuned>,
+}
+
+/// What the GPUs of a job copy sent in all of its steps, all together [B].
+///
+/// Of collectives what each rank sends at least: of n bytes among r ranks 2 (r − 1) ÷ r of an allreduce's, half of that of
+/// a reduce-scatter's or an allgather's.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct ParallelOutcome {
+    /// Activations to next stages, and their gradients back.
+    pub activations: f64,
+    /// Results that ranks that split layers added up.
+    pub sums: f64,
+    /// Gradients, and parameters that are sharded.
+    pub gradients: f64,
+    /// What does not fit on a GPU, to its node's memory and back.
+    pub swapped: f64,
 }
 
 /// Failures and checkpoints of a job copy.

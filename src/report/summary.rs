@@ -7,6 +7,7 @@ use super::energy::energy;
 use super::figures::{JobReport, Report, ResourceReport, Spread};
 use super::learners::learners;
 use super::locality::local_share;
+use super::parallel::parallel;
 use super::queue::{queue, series};
 use super::recovery::recovery;
 use super::sample::{Sample, Stretch, over_replications};
@@ -83,6 +84,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         local_share: local_share(&copies),
         staging: staging(&scenario.storage[described.reads_from()].name, &copies),
         device_memory: device_memory(described, &weakest.node),
+        parallel: parallel(described, &copies),
         time_to_accuracy: accuracy(scenario, described, world(outcomes), &copies),
         sync: sync(described, &copies),
         recovery: recovery(described, &copies),

@@ -7,6 +7,7 @@ use super::figures::{
 };
 use super::format::{number, prefixed, rate, seconds, share};
 use super::learners;
+use super::parallel;
 use super::{Tuned, World};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
@@ -46,6 +47,9 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
         }
         if let Some(of) = &job.learners {
             page.paragraph(&learners::line(&clean(&job.name), of), "  ", Style::Plain);
+        }
+        if let Some(of) = &job.parallel {
+            page.paragraph(&parallel::line(&clean(&job.name), of), "  ", Style::Plain);
         }
         if let Some(line) = accuracy_line(&job.name, job.time_to_accuracy.as_ref()) {
             page.paragraph(&line, "  ", Style::Plain);

@@ -83,7 +83,7 @@ fn uses_pcie(job: &Job) -> bool {
     let staged = job.sync.as_ref().is_some_and(|sync| sync.transport.through_host);
     let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
     let served = job.servers().is_some_and(|servers| staged || beside(servers));
-    job.copies_to_devices() || served || staged && job.ranks() > 1
+    job.copies_to_devices() || served || staged && job.ranks() > 1 || job.swapped() > 0.0
 }
 
 /// Whether several workers all do the same at the same time.

@@ -46,6 +46,7 @@ pub use gpu::RealGpu;
 pub use launch::Launch;
 pub use learners::{Learners, Tuning};
 pub use occupancy::Kernels;
+pub use parallel::{Members, Parallelism, Schedule, StageBucket, Swap, Tensor};
 pub use recovery::{Checkpoint, Every, FailureTimes, Failures, Resume, Writers};
 pub use replicas::Replicas;
 pub use staging::{Share, Staging};
@@ -103,6 +104,8 @@ pub struct Job {
     pub loader_per_copy: bool,
     /// Split of the model over stages, if any.
     pub pipeline: Option<Pipeline>,
+    /// How a step is spread over GPUs, where forward and backward are followed piece by piece.
+    pub parallelism: Option<Parallelism>,
     /// How model copies agree after each step, or every few; `None`: they need no time for it.
     pub sync: Option<Sync>,
     /// Steps of a model copy whose gradients are added up before an update.

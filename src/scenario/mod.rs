@@ -44,8 +44,8 @@ pub use file::{ScenarioFile, is_descriptor};
 pub use job::{
     Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Convert, CountedBatch, CpuUse,
     DecodedCache, Device, ENDLESS, Every, FailureTimes, Failures, Goal, InnerThreads, Job, Kernels,
-    Launch, Learners, Pipeline, QueueKind, RealGpu, Replicas, Resume, Share, Split, Staging,
-    StepTime, Tuning, Writers,
+    Launch, Learners, Members, Parallelism, Pipeline, QueueKind, RealGpu, Replicas, Resume,
+    Schedule, Share, Split, StageBucket, Staging, StepTime, Swap, Tensor, Tuning, Writers,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{

@@ -31,6 +31,7 @@ use serde::Deserialize;
 pub use cpu::MessageCpu;
 pub use gradients::{Bucket, Parameters};
 pub(super) use gradients::{Gradient, OfModel};
+pub(super) use named::AlgorithmName;
 pub use servers::{Part, ServerPlace, Servers};
 pub(super) use transport::Latencies;
 pub use transport::Transport;
@@ -144,6 +145,17 @@ pub enum Fidelity {
 }
 
 impl Reduction {
+    /// The one of a name that may be written; NCCL's choice otherwise, and rings at both levels of a hierarchy.
+    pub(super) fn named(name: Option<&AlgorithmName>) -> Reduction {
+        match name.and_then(|name| name.0) {
+            None => Reduction::Auto(Library::Nccl),
+            Some(algorithm) => {
+                let levels = (Algorithm::Ring, Algorithm::Ring);
+                Reduction::By { algorithm, levels, chunk: None }
+            }
+        }
+    }
+
     /// The collective that does `operation` with `bytes` on `fabric`; a root is the first rank.
     #[must_use]
     pub fn collective(&self, operation: Operation, bytes: u64, fabric: &Fabric) -> Collective {

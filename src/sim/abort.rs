@@ -32,6 +32,8 @@ impl Owner {
             Customer::Reduction(j) | Customer::Checkpoint(j) | Customer::Averaged(j) => {
                 j == self.job
             }
+            // No job whose model is spread over GPUs fails.
+            Customer::Handed { .. } | Customer::Swap(_) | Customer::Group(_) => false,
             // It was copied before, and begins again later.
             Customer::Copy(_) | Customer::Restart(_) | Customer::Request(_) | Customer::Endless => {
                 false

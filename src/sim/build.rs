@@ -11,7 +11,8 @@
 //!   is copied there before,
 //! - `sync`: what model copies do with their gradients,
 //! - `recovery`: what it has against failures; `fault`: what faults slow,
-//! - `sync`: what model copies do with their gradients; `ports`: the links between them,
+//! - `sync`: what model copies do with their gradients; `ports`: the links between them; `parallel`: what the GPUs of
+//!   a model copy do,
 //! - `background`: loads that are not ours.
 
 mod background;
@@ -23,6 +24,7 @@ mod loader;
 mod medium;
 mod mount;
 mod node;
+mod parallel;
 mod pieces;
 mod ports;
 mod recovery;
@@ -43,7 +45,7 @@ use crate::scenario::{Node, Scenario};
 use super::arm::Arm;
 use super::background::{Endless, Load};
 use super::cached::{PageCache, Units};
-use super::communication::Messages;
+use super::communication::{Group, Messages};
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event, Lanes};
 use super::limiter::Limiter;
@@ -102,6 +104,7 @@ struct Parts {
     shards: Vec<ShardCursor>,
     tracks: Vec<u32>,
     devices: Vec<Device>,
+    groups: Vec<Group>,
     loads: Vec<Load>,
     caches: Vec<PageCache>,
     node_caches: Vec<Cache>,
@@ -246,6 +249,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             requests: Vec::new(),
             free_requests: Vec::new(),
             messages: Messages::default(),
+            groups: parts.groups,
             resources,
             faults,
             waiting: parts.waiting,

@@ -56,6 +56,7 @@ impl World<'_> {
         for l in job.loaders.clone() {
             self.loader(now, l, &mut outcome, &mut ages);
         }
+        outcome.parallel = job.parallel.as_ref().map(|parallel| parallel.books);
         if let Some(recovery) = &job.recovery {
             recovery.count(&mut outcome.samples);
             outcome.recovery = Some(recovery.books);

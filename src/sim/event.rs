@@ -33,6 +33,12 @@ pub(super) enum Customer {
     Reduction(u32),
     /// A device that has gradients to push, before their transfer.
     Push(u32),
+    /// Activations or their gradients, on their way from a part of a model to the next or the one before.
+    Handed { device: u32, back: bool },
+    /// What a device keeps in its node's memory, on its way there or back.
+    Swap(u32),
+    /// A collective of a group of GPUs.
+    Group(u32),
     /// A job copy's state on its way to a storage.
     Checkpoint(u32),
     /// A job copy that failed.

@@ -13,7 +13,7 @@
 //!   asked for,
 //! - `trainer`: steps, and the barrier between model copies; `device`: accelerators; `batches`: what
 //!   they take from a loader, `load`: on its way to them; `core_steps`: steps on the node's cores; `launch`: what trainers do there
-//!   beside their devices; `pipeline`: from stage to stage;
+//!   beside their devices; `pipeline`: from stage to stage; `parallel`: models spread over GPUs, piece by piece;
 //!   `waits`: what devices waited for beside batches,
 //! - `gpus`: GPUs that several use at once; `occupied`: how much; `buffers`: what learners leave to each other;
 //!   `learners`: how many learners there are; `averaging`: how they agree,
@@ -52,6 +52,7 @@ mod learners;
 mod limiter;
 mod load;
 mod occupied;
+mod parallel;
 mod pipeline;
 mod polling;
 mod ranges;

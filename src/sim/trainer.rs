@@ -19,6 +19,7 @@ use super::device::{Device, State};
 use super::event::{Clock, Delay, Event};
 use super::launch::LaunchRun;
 use super::learners::LearnersRun;
+use super::parallel::ParallelRun;
 use super::recovery::RecoveryRun;
 use super::world::World;
 
@@ -49,6 +50,8 @@ pub(super) struct JobRun {
     pub(super) learners: LearnersRun,
     /// The same with servers.
     pub(super) servers: Option<Box<ServerRun>>,
+    /// What its GPUs do, where a model copy is spread over several and followed piece by piece.
+    pub(super) parallel: Option<Box<ParallelRun>>,
     /// What it has against failures, if they are simulated.
     pub(super) recovery: Option<Box<RecoveryRun>>,
     /// Steps in progress on smaller batches.
@@ -86,7 +89,7 @@ impl JobRun {
     }
 
     /// Samples that the batch of `model` lacks in `step`.
-    fn missing(&self, model: u32, step: u64) -> u64 {
+    pub(super) fn missing(&self, model: u32, step: u64) -> u64 {
         let of = |smaller: &&SmallerBatch| smaller.model == model && smaller.step == step;
         self.smaller.iter().find(of).map_or(0, |smaller| smaller.missing)
     }
@@ -200,6 +203,9 @@ impl World<'_> {
         if device.state != State::Idle || job.is_beyond(device.next) || job.is_held() {
             return;
         }
+        if job.parallel.is_some() && device.stage > 0 {
+            return self.begin_part(clock, d);
+        }
         if device.stage > 0 {
             if device.received > device.next {
                 self.end_stage_wait(clock.now, d);
@@ -244,6 +250,9 @@ impl World<'_> {
         self.begin_exchange(clock.now, d);
         let device = &mut self.devices[d as usize];
         let job = &self.jobs[device.job as usize];
+        if job.parallel.is_some() {
+            return self.begin_part(clock, d);
+        }
         let mut delay = job.stage_times[device.stage as usize];
         if !job.smaller.is_empty() {
             delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
@@ -256,6 +265,19 @@ impl World<'_> {
             let piece = pieces.at(device.next, device.piece);
             delay = Delay::once(delay.span.seconds() * piece.share + piece.compress);
         }
+        self.compute_for(clock, d, delay, "compute");
+    }
+
+    /// Device `d` computes for so long, but for jitter and faults; a timeline says `name`.
+    pub(super) fn compute_for(
+        &mut self,
+        clock: &mut Clock,
+        d: u32,
+        mut delay: Delay,
+        name: &'static str,
+    ) {
+        let device = &self.devices[d as usize];
+        let job = &self.jobs[device.job as usize];
         if let Some(jitter) = &job.jitter {
             let (owner, entity) = (device.job as u64, device.model as u64);
             let mut generator = self.streams.at(Purpose::Jitter, owner, entity, device.next);
@@ -274,7 +296,7 @@ impl World<'_> {
             None => clock.after(delay, Event::Stepped(d)),
             Some(threads) => self.compute_on_cores(clock, d, threads, delay),
         }
-        self.trace_device(clock.now, d, "compute");
+        self.trace_device(clock.now, d, name);
     }
 
     /// Device `d` has done its part of a step.
@@ -289,6 +311,9 @@ impl World<'_> {
         device.busy += clock.now.since(device.since).seconds();
         self.jobs[job as usize].steps.add_compute(device.since, clock.now);
         device.since = clock.now;
+        if self.jobs[job as usize].parallel.is_some() {
+            return self.computed_part(clock, d);
+        }
         let run = &self.jobs[job as usize];
         if run.pieces().is_some() && run.averaging.is_none() && !self.end_piece(clock, d) {
             return;

@@ -112,7 +112,7 @@ impl World<'_> {
         }
     }
 
-    fn end_wait_for_stage(&mut self, now: Time, d: u32) {
+    pub(super) fn end_wait_for_stage(&mut self, now: Time, d: u32) {
         let device = &self.devices[d as usize];
         let (from, step, j) = (device.since, device.next, device.job as usize);
         let bubble = StallCause::own(Cause::Bubble);
@@ -199,7 +199,7 @@ impl World<'_> {
 }
 
 /// The part of a peer's wait within `[from, to)`, as the wait of those who waited for it.
-fn clip(wait: &Segment, from: Time, to: Time) -> Option<Segment> {
+pub(super) fn clip(wait: &Segment, from: Time, to: Time) -> Option<Segment> {
     let (start, end) = (wait.start.max(from), wait.end.min(to));
     let cause = StallCause::peer(wait.cause.cause);
     (start < end).then_some(Segment { start, end, cause })

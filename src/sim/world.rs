@@ -14,7 +14,7 @@ use crate::scenario::{Scenario, Stop};
 use super::arm::Arm;
 use super::background::{Load, Request};
 use super::cached::{CacheUse, PageCache, Units};
-use super::communication::Messages;
+use super::communication::{Group, Messages};
 use super::decoded::Decoded;
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event};
@@ -101,6 +101,8 @@ pub(super) struct World<'a> {
     pub(super) requests: Vec<Request>,
     pub(super) free_requests: Vec<u32>,
     pub(super) messages: Messages,
+    /// Groups of GPUs that models are spread over.
+    pub(super) groups: Vec<Group>,
     pub(super) resources: Vec<Resource>,
     pub(super) faults: Vec<FaultRun>,
     /// Job copies that wait for others to end.
@@ -242,12 +244,15 @@ impl Model for World<'_> {
                 Customer::Launch(d) => self.launched(&mut clock, d),
                 Customer::Load(d) => self.loaded(&mut clock, d),
                 Customer::Message(m) => self.message_moved(&mut clock, m),
+                Customer::Handed { device, back } => self.handed_part(&mut clock, device, back),
+                Customer::Swap(d) => self.swapped(&mut clock, d),
                 Customer::Checkpoint(j) => self.checkpoint_moved(&mut clock, j),
                 Customer::Averaged(_)
                 | Customer::Sleeper(_)
                 | Customer::Reduction(_)
                 | Customer::Push(_)
                 | Customer::Restart(_)
+                | Customer::Group(_)
                 | Customer::Endless => {}
             }
             self.settle(&mut clock);
@@ -280,6 +285,10 @@ impl Model for World<'_> {
             Event::Waited(Customer::Message(m)) => self.message_waited(&mut clock, m),
             Event::Waited(Customer::Reduction(j)) => self.reduction_waited(&mut clock, j),
             Event::Waited(Customer::Push(d)) => self.push_next(&mut clock, d),
+            Event::Waited(Customer::Handed { device, back }) => {
+                self.hand_part(&mut clock, device, back);
+            }
+            Event::Waited(Customer::Group(g)) => self.group_waited(&mut clock, g),
             Event::Waited(Customer::Checkpoint(j)) => self.checkpoint_paused(&mut clock, j),
             Event::Waited(Customer::Restart(j)) => self.restart(&mut clock, j),
             Event::Turned(fault) => self.turn(&mut clock, fault),

@@ -21,7 +21,7 @@ const BEFORE: [Column; 9] = [
 ];
 
 /// Figures after them.
-const AFTER: [Column; 21] = [
+const AFTER: [Column; 22] = [
     ("queue_occupancy", |_, job| job.queue.occupancy),
     ("exhaustions", |_, job| job.queue.exhaustions),
     ("time_empty", |_, job| job.queue.time_empty),
@@ -42,6 +42,7 @@ const AFTER: [Column; 21] = [
     ("learners_gain", |_, job| of_learners(job, |of| of_mean(of.gain))),
     ("gpu_occupancy", |_, job| of_learners(job, |of| of.occupancy)),
     ("energy_per_sample", |report, _| report.energy.map_or(Figure::default(), |of| of.per_sample)),
+    ("device_memory", |_, job| of_mean(job.device_memory.map(|held| held.total))),
     ("makespan", |report, _| report.makespan),
 ];
 

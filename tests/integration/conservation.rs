@@ -115,6 +115,11 @@ fn everything_balances_in_scenarios_of_every_kind() {
     );
     const MEMORY: (&str, &str) = ("storage.s", r#"{ memory = { bandwidth = "5 GB/s" } }"#);
     const PIPELINE: (&str, &str) = ("job.parallel", "{ pipeline = { shares = [0.5, 0.3, 0.2] } }");
+    const SYNC: (&str, &str) = (
+        "job.sync",
+        r#"{ allreduce = { gradients = "10 MB", tensors = 5, buckets = "3 MB", algorithm = "ring" } }"#,
+    );
+    const INTERVAL: (&str, &str) = ("job.batch_interval", "1.5");
     const PCIE: (&str, &str) = ("cluster.node.pcie", "\"1 GB/s\"");
     const FIFO: (&str, &str) = ("cluster.node.scheduling", "\"fifo\"");
     const TWO_JOBS: &str = r#"[[job]]
@@ -162,6 +167,22 @@ parallel.data.copies_per_node = 2
             let both = "{ data = { copies_per_node = 2 }, pipeline = { stages = 2 } }";
             let jitter = ("job.model.jitter", "{ gamma = { cv = 0.4 } }");
             vec![MEMORY, ("job.parallel", both), ("job.nodes", "2"), jitter]
+        }),
+        ("micro-batches through stages on several nodes", {
+            let pipeline = r#"{ pipeline = { stages = 3, stages_per_node = 2, schedule = "1f1b",
+                micro_batches = 4, activations = "1 MB" } }"#;
+            let jitter = ("job.model.jitter", "{ gamma = { cv = 0.4 } }");
+            vec![LATENCY, ("job.parallel", pipeline), ("job.nodes", "4"), SYNC, jitter]
+        }),
+        ("stages of split layers, side by side", {
+            let all = r#"{ data.copies_per_node = 2, tensor = { ranks = 2, allreduces = 4,
+                activations = "100 kB" }, zero.stage = 1, pipeline = { shares = [1.0], schedule = "gpipe",
+                micro_batches = 2 } }"#;
+            vec![LATENCY, ("job.parallel", all), ("job.nodes", "2"), SYNC, INTERVAL]
+        }),
+        ("sharded parameters and smaller batches", {
+            let all = "{ data.copies_per_node = 2, zero.stage = 3 }";
+            vec![LATENCY, (LOADER, PROCESSES), ("job.parallel", all), SYNC, PCIE]
         }),
         ("interval of 4", vec![("job.batch_interval", "4")]),
         ("interval of 1.5", vec![LATENCY, ("job.batch_interval", "1.5")]),

@@ -62,8 +62,14 @@ fn in_all(nodes: u32, most: u32, each: &[u32]) -> u32 {
 impl JobSettings {
     /// Most model copies on any node; and those on one node after the other, none where all have as many.
     pub(super) fn copies(&self, around: Around<'_>) -> (u32, Vec<u32>) {
+        let span = self.nodes_per_copy();
+        if span > 1 {
+            // Each begins where the one before it ends.
+            let nodes = 0..self.nodes.get().map_or(1, |nodes| nodes.small());
+            return (1, nodes.map(|node| u32::from(node.is_multiple_of(span))).collect());
+        }
         let Some((_, copies)) = self.copies_at() else { return (1, Vec::new()) };
-        let stages = self.stages();
+        let stages = self.stages().saturating_mul(self.tensor_ranks());
         let gpus = |node| around.cluster.map_or(1, |cluster| cluster.node_at(node).gpus);
         let models = |node| (gpus(node) / stages).clamp(1, 10_000);
         copies.resolve(|| self.nodes_of(around).map(models).collect())
@@ -128,7 +134,7 @@ impl Rules<'_> {
             }
             return;
         }
-        let stages = job.pipeline.as_ref().map_or(1, |pipeline| pipeline.shares.len() as u64);
+        let each = job.gpus_per_copy();
         let nodes = self.nodes(job);
         for alike in cluster.alike(nodes.clone()) {
             let gpus = cluster.node_at(alike.start).gpus;
@@ -137,8 +143,10 @@ impl Rules<'_> {
                 true => alike.map(|node| job.copies_on(place(node))).max().unwrap_or(0),
                 false => job.copies_per_node,
             };
-            if u64::from(most) * stages > u64::from(gpus) {
-                return self.too_few_gpus(most.into(), stages, gpus);
+            // Where a model copy is on several nodes, these have it alone.
+            let most = if job.nodes_per_copy() > 1 { 1 } else { u64::from(most) };
+            if most * each > u64::from(gpus) {
+                return self.too_few_gpus(most, job, gpus);
             }
         }
     }
@@ -154,18 +162,31 @@ impl Rules<'_> {
         }
     }
 
-    fn too_few_gpus(&self, copies: u64, stages: u64, gpus: u32) {
+    fn too_few_gpus(&self, copies: u64, job: &Job, gpus: u32) {
         let parallel = self.settings.parallel.get();
         let pipeline = parallel.and_then(|parallel| parallel.pipeline.at);
+        let pipeline = pipeline.or(parallel.and_then(|parallel| parallel.tensor.at));
         let data = self.settings.copies_at().map(|(at, _)| at);
         let of_node = self.check.find(&["cluster", "node", "gpus"]);
         let at = self.check.blame(&[data, pipeline, of_node], self.at);
         let what = format!(
-            "{copies} model copies of {stages} stages need {} GPUs, and a node has {gpus}",
-            copies * stages
+            "{copies} model copies of {} need {} GPUs, and a node has {gpus}",
+            pieces(job),
+            copies * job.gpus_per_copy()
         );
-        self.check.wrong(at, what, "write fewer copies or stages, or more `cluster.node.gpus`");
+        let fewer = "write fewer copies or stages, or more `cluster.node.gpus`";
+        let apart =
+            "write fewer `ranks`, copies or stages, `stages_per_node`, or more `cluster.node.gpus`";
+        self.check.wrong(at, what, if job.parallelism.is_some() { apart } else { fewer });
     }
+}
+
+/// What a model copy has on a node, in words.
+fn pieces(job: &Job) -> String {
+    let ranks = u64::from(job.tensor_ranks());
+    let stages = job.gpus_per_copy() / ranks.max(1);
+    let of = if ranks > 1 { format!(" of {ranks} ranks") } else { String::new() };
+    format!("{stages} stages{of}")
 }
 
 impl<'de> Deserialize<'de> for CopiesSettings {

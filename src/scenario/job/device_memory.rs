@@ -2,8 +2,8 @@
 
 use super::model::ModelSettings;
 use super::rules::Rules;
-use super::{Device, Job, Pipeline};
-use crate::device_memory::{Footprint, Optimizer, Portion, Training, portions};
+use super::{Device, Job, Parallelism, Pipeline};
+use crate::device_memory::{Footprint, Optimizer, Portion, Spread, Training, portions};
 use crate::scenario::Node;
 use crate::scenario::check::Check;
 use crate::scenario::field::Field;
@@ -41,7 +41,7 @@ impl ModelSettings {
         check: Check<'_>,
         device: Device,
         batch: u64,
-        pipeline: Option<&Pipeline>,
+        ((pipeline, parallelism), ranks): ((Option<&Pipeline>, Option<&Parallelism>), u32),
     ) -> Vec<Footprint> {
         if device != Device::Accelerator {
             self.remark_memory(check, "the steps run on cores");
@@ -59,8 +59,14 @@ impl ModelSettings {
             workspace: memory.workspace.get().map_or(0.0, |size| size.0),
         };
         let stages = portions.len() as u32;
-        let batches = |stage: u32| if overlap { stages - stage } else { 1 };
-        (0..).zip(&portions).map(|(i, part)| training.footprint(part, batches(i))).collect()
+        let batches = |stage: u32| match parallelism {
+            Some(of) => of.in_progress(stage, stages),
+            None if overlap => f64::from(stages - stage),
+            None => 1.0,
+        };
+        let spread = parallelism.map_or(Spread::NONE, |of| of.spread(ranks));
+        let of = |(i, part): (u32, &Portion)| training.footprint(part, batches(i), &spread);
+        (0..).zip(&portions).map(of).collect()
     }
 
     /// What each stage has of the model.
@@ -103,11 +109,19 @@ fn gib(bytes: f64) -> f64 {
 }
 
 impl Rules<'_> {
+    /// What does not fit is kept in the nodes' memory, where that is written.
+    pub(super) fn keep_outside(&self, job: &mut Job) {
+        let Some(cluster) = self.around.cluster else { return };
+        let node = cluster.weakest(self.nodes(job)).node;
+        self.swap(job, &node);
+    }
+
     /// What each GPU of the job holds fits into its memory.
     pub(super) fn check_device_memory(&self, job: &Job, node: &Node) {
         let capacity = node.gpu_memory;
         let Some(full) = job.footprint() else { return self.remark_gpu(job) };
-        if full.total() <= capacity {
+        let swapped = job.parallelism.as_ref().is_some_and(|of| !of.swap.is_empty());
+        if full.total() <= capacity || (swapped && full.workspace < capacity) {
             return;
         }
         let memory = self.check.find(&["cluster", "node", "gpu_memory"]);
@@ -129,7 +143,8 @@ impl Rules<'_> {
             batch => format!("a batch of at most {batch}, "),
         };
         let remedy = format!(
-            "write {fewer}{smaller}`model.precision = \"fp16\"`, more stages in `parallel.pipeline`, or more \
+            "write {fewer}{smaller}`model.precision = \"fp16\"`, more stages in `parallel.pipeline`, ranks in \
+             `parallel.tensor`, `parallel.zero.stage`, `model.out_of_core = true`, or more \
              `cluster.node.gpu_memory`"
         );
         self.check.wrong(at, what, remedy);

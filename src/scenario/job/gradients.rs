@@ -162,9 +162,11 @@ impl Rules<'_> {
     pub(super) fn check_sync(&self, job: &Job, cluster: &Cluster) {
         let Some(sync) = &job.sync else { return };
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
-        if job.pipeline.is_some() && sync.averaging.is_none() {
-            let what = "gradients of a model that is split over stages are not simulated";
-            self.check.wrong(at, what, "leave out `sync`, or `parallel.pipeline`");
+        if job.pipeline.is_some() && job.parallelism.is_none() && sync.averaging.is_none() {
+            let what = "gradients of a model that is split over stages are simulated where its micro-batches are followed";
+            let remedy = "write `schedule = \"1f1b\"` and `micro_batches = 8` in `parallel.pipeline`, or \
+                          leave out `sync`, or `parallel.pipeline`";
+            self.check.wrong(at, what, remedy);
         }
         if job.averaging().is_some() && job.ranks() < 2 {
             return;
@@ -177,6 +179,9 @@ impl Rules<'_> {
             self.check.remark(format!(
                 "`sync` has no effect: {what}, whose gradients stay where they are."
             ));
+            return;
+        }
+        if job.parallelism.is_some() {
             return;
         }
         if let Some(law) = &sync.measured {

@@ -177,7 +177,7 @@ impl Rules<'_> {
         let at = [written, self.settings.sync_at()];
         let unlike = [
             (job.device != Device::Accelerator, "the steps run on cores"),
-            (job.pipeline.is_some(), "the model is split over stages"),
+            (job.is_split(), "the model is split over stages or GPUs"),
             (job.failures.is_some(), "nodes fail"),
             (job.checkpoint.is_some(), "checkpoints are written"),
             (job.accumulation > 1, "gradients of several steps are added up"),

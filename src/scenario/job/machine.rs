@@ -13,7 +13,7 @@ impl Rules<'_> {
         let Device::Cpu { .. } = job.device else { return };
         let device = self.settings.model.get().and_then(|model| model.device.at);
         let pipeline = self.settings.parallel.get().and_then(|parallel| parallel.pipeline.at);
-        if job.pipeline.is_some() {
+        if job.is_split() {
             let at = self.check.blame(&[pipeline, device], self.at);
             let what = "a model is split over accelerators, not over cores";
             self.check.wrong(at, what, "remove `pipeline`, or write `device = \"accelerator\"`");
@@ -36,7 +36,7 @@ impl Rules<'_> {
         let launch = self.settings.model.get().and_then(|model| model.launch.at);
         let (Some(launch), Some(_)) = (launch, &job.launch) else { return };
         let pipeline = self.settings.parallel.get().and_then(|parallel| parallel.pipeline.at);
-        if job.pipeline.is_some() {
+        if job.is_split() {
             let at = self.check.blame(&[Some(launch), pipeline], self.at);
             let what = "launches of a model that is split over accelerators are not simulated";
             self.check.wrong(at, what, "remove `launch` or `pipeline`");

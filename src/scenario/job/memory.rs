@@ -6,7 +6,7 @@ use crate::scenario::{Dataset, Node, Scenario, StorageKind, Unit};
 
 impl Job {
     /// Bytes that the workers and the full buffers of its loaders take of each node's memory, with what
-    /// it keeps of decoded samples [B]; of a buffer that grows what it begins with.
+    /// it keeps of decoded samples and for its GPUs [B]; of a buffer that grows what it begins with.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
     pub fn memory(&self, dataset: &Dataset) -> f64 {
@@ -23,7 +23,7 @@ impl Job {
         let workers: u64 = stages.iter().map(|stage| u64::from(stage.workers)).sum();
         let each = buffered * decoded + workers as f64 * self.worker_memory;
         let kept = self.decoded_cache.map_or(0.0, |cache| cache.capacity);
-        each * f64::from(self.loaders_per_node()) + kept
+        each * f64::from(self.loaders_per_node()) + kept + self.swapped()
     }
 }
 

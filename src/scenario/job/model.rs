@@ -46,6 +46,9 @@ pub(in crate::scenario) struct ModelSettings {
     /// What a GPU holds for it: `{ parameters = "102 MB", activations = "89 MB", workspace = "1 GB" }`
     /// (default: as the catalogue says).
     pub(super) memory: Field<MemorySettings>,
+    /// Keep what does not fit into the GPU's memory in the node's, and fetch it over `cluster.node.pcie` for each
+    /// use (default: false, and it is refused).
+    pub(super) out_of_core: Field<bool>,
     /// Factor drawn anew for each step and model copy, with mean 1: the slowest sets the pace of all that
     /// train together (default: as the profile says
     /// where it says the step time, otherwise none).
@@ -219,6 +222,23 @@ impl ModelSettings {
     /// The catalogue's model, where it is one of that.
     pub(super) fn known(&self) -> Option<catalogue::Model> {
         self.catalogue.get().and_then(|model| model.known).and_then(catalogue::model)
+    }
+
+    /// Bytes of the hidden values of a sample, of a transformer of the catalogue.
+    pub(super) fn hidden_bytes(&self) -> Option<f64> {
+        let model = self.known()?;
+        let elements =
+            model.layers.iter().map(|layer| layer.reduced).max().filter(|all| *all > 0)?;
+        Some(self.precision().bytes() * elements as f64)
+    }
+
+    /// Share of a step's time that is forward: by FLOPs, or a third.
+    pub(super) fn forward(&self) -> f64 {
+        let of = |model: catalogue::Model| {
+            let (forward, backward) = (model.flops() as f64, model.backward_flops() as f64);
+            (forward > 0.0).then(|| forward / (forward + backward))
+        };
+        self.known().and_then(of).unwrap_or(1.0 / 3.0)
     }
 
     /// In which floats it computes.

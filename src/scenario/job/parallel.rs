@@ -1,4 +1,16 @@
-//! How `[job.parallel]` is written.
+//! How `[job.parallel]` is written: over how many GPUs a model is copied and split.
+//!
+//! - `tensor`: ranks that split each layer, `zero`: ranks that shard what they would all have,
+//! - `parallelism`: what all of that comes to where a step is followed piece by piece, `placement`: which GPU has which
+//!   piece, `buckets`: the gradients of a stage, `swap`: what does not fit on a GPU; `rules`: what must hold.
+
+mod buckets;
+mod parallelism;
+mod placement;
+mod rules;
+mod swap;
+mod tensor;
+mod zero;
 
 use super::Pipeline;
 use super::copies::CopiesSettings;
@@ -9,15 +21,27 @@ use crate::scenario::field::{Field, List};
 use crate::scenario::number::{Amount, Count, Factor};
 use crate::units::Size;
 use schemars::JsonSchema;
+use tensor::TensorSettings;
+use zero::ZeroSettings;
+
+pub use buckets::StageBucket;
+pub use parallelism::{Parallelism, Schedule};
+pub use placement::Members;
+pub use swap::Swap;
+pub use tensor::Tensor;
 
 /// How the model is spread over the GPUs of a node.
-#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct ParallelSettings {
     /// Data parallel: copies of the model.
     pub(super) data: Field<DataSettings>,
     /// Pipeline parallel: the model split over GPUs (default: not split).
     pub(super) pipeline: Field<PipelineSettings>,
+    /// Tensor parallel: each layer split over GPUs of a node (default: not split).
+    pub(super) tensor: Field<TensorSettings>,
+    /// Data parallel ranks shard states that they would all have, as ZeRO does (default: not so).
+    pub(super) zero: Field<ZeroSettings>,
 }
 
 /// Copies of the model.
@@ -55,8 +79,16 @@ pub(in crate::scenario) struct PipelineSettings {
     shares: Field<List<Factor>>,
     /// Whether stages work on different batches at once (default: true).
     overlap: Field<bool>,
-    /// What a stage hands to the next one for each batch, over `cluster.node.intra` (default: 0 B).
+    /// What a stage hands to the next one for each batch, over `cluster.node.intra` or, between nodes, NICs
+    /// (default: 0 B; with a `schedule` and a transformer of the catalogue, its hidden values).
     activations: Field<Amount<Size>>,
+    /// Follow forward and backward of each micro-batch: "gpipe", all of forward first, or "1f1b", one backward
+    /// after each forward as soon as there is one (default: a batch is one piece in each stage).
+    schedule: Field<Schedule>,
+    /// Of a `schedule`: micro-batches that each batch is cut into.
+    micro_batches: Field<Count<1, 100_000>>,
+    /// Of a `schedule`: stages on each node (default: all of a model copy are on one).
+    stages_per_node: Field<Count<1, 10_000>>,
 }
 
 impl PipelineSettings {
@@ -68,9 +100,10 @@ impl PipelineSettings {
 
     /// The checked split of the table at node `at`.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Pipeline> {
+        self.remark(check, at);
         let choices = [("stages", self.stages.at), ("shares", self.shares.at)];
         let remedy = "write `stages = 4` or `shares = [0.5, 0.5]`";
-        let overlap = self.overlap.get().copied().unwrap_or(true);
+        let overlap = !self.schedule.is_written() && self.overlap.get().copied().unwrap_or(true);
         let activations = self.activations.get().map_or(0.0, |size| size.0);
         if check.one_of(at, &choices, remedy)? == 0 {
             let stages = self.stages.get()?.small();
@@ -91,5 +124,24 @@ impl PipelineSettings {
         }
         let shares = shares.iter().map(|share| share / sum).collect();
         Some(Pipeline { shares, overlap, activations })
+    }
+
+    /// What is written beside something that makes it idle, and what a schedule needs.
+    fn remark(&self, check: Check<'_>, at: NodeId) {
+        if self.schedule.is_written() {
+            let remedy = "write `micro_batches = 8`";
+            check.required(at, &self.micro_batches, "micro_batches", remedy);
+            check.no_effect(&self.overlap, "`schedule` says what stages work on at once");
+        } else {
+            let why = "no `schedule` is written, which follows micro-batches";
+            check.no_effect(&self.micro_batches, why);
+            check.no_effect(&self.stages_per_node, why);
+        }
+    }
+
+    /// Nodes that a model copy is on.
+    pub(super) fn nodes(&self) -> u32 {
+        let each = self.stages_per_node.get().filter(|_| self.schedule.is_written());
+        each.map_or(1, |each| self.number().div_ceil(each.small()))
     }
 }

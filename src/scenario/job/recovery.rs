@@ -245,6 +245,7 @@ impl Rules<'_> {
         let requests = job.loader.requests.as_ref();
         let unlike = [
             (job.is_loose(), "its model copies are at different steps"),
+            (job.parallelism.is_some(), "a step is followed piece by piece on several GPUs"),
             (job.queue == QueueKind::Circular, "its queue is circular"),
             (job.prefill > 0, "its queue is full at the start"),
             (requests.is_some_and(|r| r.iterable), "its workers have files of their own"),
@@ -258,6 +259,10 @@ impl Rules<'_> {
             let what = "checkpoints of model copies that are at different steps are not simulated";
             let remedy = "remove `checkpoint`, or write `[job.sync.allreduce]` without `period`, and no `accumulation`";
             self.check.wrong(self.check.blame(&written, self.at), what, remedy);
+        }
+        if let (Some(_), true) = (&job.checkpoint, job.parallelism.is_some()) {
+            let what = "checkpoints of a model whose micro-batches are followed are not simulated";
+            self.check.wrong(self.check.blame(&written, self.at), what, "remove `checkpoint`");
         }
         let replays = job.failures.as_ref().is_some_and(|f| f.resume == Resume::Epoch);
         if replays && matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {

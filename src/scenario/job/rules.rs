@@ -51,6 +51,7 @@ impl Rules<'_> {
             self.check_alike(job, cluster);
             self.check_traffic(job, &weakest.node);
             self.check_sync(job, weakest);
+            self.check_parallelism(job, weakest);
             self.check_device_memory(job, &weakest.node);
             self.check_peaks(job, cluster);
         }

@@ -13,7 +13,9 @@ use super::recovery::{CheckpointSettings, FailureSettings};
 use super::rules::Rules;
 use super::staging::{Staging, StagingSettings};
 use super::workflow::Arrivals;
-use super::{BatchInterval, Checkpoint, Device, Job, Pipeline, QueueKind, Split, StepTime};
+use super::{
+    BatchInterval, Checkpoint, Device, Job, Parallelism, Pipeline, QueueKind, Split, StepTime,
+};
 use crate::catalogue::Precision;
 use crate::device_memory::Footprint;
 use crate::scenario::check::Check;
@@ -191,14 +193,16 @@ impl JobSettings {
         let measured = model.as_ref().is_some_and(|model| model.measured);
         let model = model.unwrap_or(NO_MODEL);
         let pipeline = self.pipeline(check);
-        let footprints = self.footprints(check, some, &model, pipeline.as_ref());
+        let parallelism = self.parallelism(check, pipeline.as_ref(), some);
+        let spread = ((pipeline.as_ref(), parallelism.as_ref()), self.ranks(around));
+        let footprints = self.footprints(check, some, &model, spread);
         let sync = self.sync(check, around, some, &model);
         let memory = self.gpu_memory(around);
         let learners = self.learners(footprints.first().copied(), sync.as_ref(), memory);
         let averages = sync.as_ref().is_some_and(|sync| sync.averaging.is_some());
         let (copies_per_node, copies_each) = self.copies(around);
         // What is wrong has been recorded; with something in its place the rest can be checked.
-        let job = Job {
+        let mut job = Job {
             name: self.name.get().cloned().unwrap_or_default(),
             copies: self.copies.get().map_or(1, |copies| copies.small()),
             nodes: self.nodes.get().map_or(1, |nodes| nodes.small()),
@@ -220,8 +224,9 @@ impl JobSettings {
             prefill: rules.prefill(batch?),
             copies_per_node,
             copies_each,
-            loader_per_copy: self.loaders() == Some(Loaders::PerRank),
+            loader_per_copy: self.loaders() == Some(Loaders::PerRank) || self.nodes_per_copy() > 1,
             pipeline,
+            parallelism,
             sync,
             accumulation: self.accumulation(),
             checkpoint: self.checkpoint(check, around, storage, &footprints),
@@ -244,6 +249,7 @@ impl JobSettings {
             accuracy: self.accuracy.given().and_then(|(at, a)| a.resolve(check, at, averages)),
         };
         self.check_stop(check, at);
+        rules.keep_outside(&mut job);
         rules.check_copies(&job);
         rules.check_learners(&job);
         rules.check(&job);
@@ -310,10 +316,10 @@ impl JobSettings {
         check: Check<'_>,
         batch: u64,
         model: &ResolvedModel,
-        pipeline: Option<&Pipeline>,
+        spread: ((Option<&Pipeline>, Option<&Parallelism>), u32),
     ) -> Vec<Footprint> {
         let Some(settings) = self.model.get() else { return Vec::new() };
-        settings.footprints(check, model.device, batch, pipeline)
+        settings.footprints(check, model.device, batch, spread)
     }
 
     fn checkpoint(

@@ -9,7 +9,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// Something that goes by one of some names.
-pub(super) trait Called: Copy {
+pub(in crate::scenario) trait Called: Copy {
     /// What it is, in words.
     const WHAT: &'static str;
 
@@ -22,10 +22,10 @@ pub(super) trait Called: Copy {
 
 /// Such a thing by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Name<T>(pub(super) T);
+pub(in crate::scenario) struct Name<T>(pub(super) T);
 
 /// An algorithm, or none where a library chooses.
-pub(super) type AlgorithmName = Name<Option<Algorithm>>;
+pub(in crate::scenario) type AlgorithmName = Name<Option<Algorithm>>;
 
 /// A library.
 pub(super) type LibraryName = Name<Library>;

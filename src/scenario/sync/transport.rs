@@ -84,6 +84,24 @@ pub(in crate::scenario) struct Latencies {
     pub(in crate::scenario) across: f64,
 }
 
+impl Transport {
+    /// Nothing but the links, with these latencies inside nodes and across [s].
+    #[must_use]
+    pub fn of_links(latency_inside: f64, latency: f64) -> Transport {
+        Transport {
+            latency_inside,
+            latency,
+            per_stream_inside: f64::INFINITY,
+            per_stream: f64::INFINITY,
+            efficiency: 1.0,
+            per_tensor: 0.0,
+            sum: f64::INFINITY,
+            cpu: MessageCpu::default(),
+            through_host: false,
+        }
+    }
+}
+
 impl TransportSettings {
     fn parts(&self) -> (&Field<Costs>, bool) {
         match self {

@@ -122,6 +122,7 @@ fn fletcher_job() -> Job {
         copies_each: vec![],
         loader_per_copy: false,
         pipeline: None,
+        parallelism: None,
         sync: None,
         accumulation: 1,
         step: StepTime { fixed: 2e-3, per_sample: 15.6e-6, floor: 0.0, jitter: None },

@@ -63,6 +63,7 @@ impl Builder<'_, '_> {
         run.sync = self.sync(&of, copy, node);
         run.averaging = self.averaging(job, node);
         run.servers = self.servers(&of, copy, node);
+        run.parallel = self.parallel(&of, node, device);
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;
@@ -120,6 +121,7 @@ impl Builder<'_, '_> {
             averaging: None,
             learners: LearnersRun::new(job.learners),
             servers: None,
+            parallel: None,
             recovery: None,
             smaller: Vec::new(),
             threads,
@@ -149,7 +151,7 @@ impl Builder<'_, '_> {
     /// Time of each pipeline stage before jitter, on devices of this speed.
     fn stage_times(&mut self, job: &Job, speed: f64) -> Vec<Delay> {
         let seconds = |share| job.step.seconds(job.batch as f64) * share / speed;
-        shares(job).iter().map(|share| self.recurring(seconds(*share))).collect()
+        job.shares().iter().map(|share| self.recurring(seconds(*share))).collect()
     }
 
     /// Adds the devices of the last loader, number `rank`.
@@ -160,14 +162,14 @@ impl Builder<'_, '_> {
             let gpu = rank * own + copy;
             // The first learners of all GPUs have the numbers, and the draws, that they have without others.
             let model = learner * of.job.ranks() + gpu;
-            for stage in 0..shares(of.job).len() as u32 {
+            for stage in 0..of.job.shares().len() as u32 {
                 let mut device = Device { learner, ..Device::new(of.number, l, model, stage) };
                 device.track = self.track(process, || match learners {
                     1 => format!("gpu {gpu}.{stage}"),
                     _ => format!("gpu {gpu} learner {learner}"),
                 });
                 self.parts.devices.push(device);
-                self.device_nodes.push(self.node);
+                self.device_nodes.push(self.node + of.job.node_of_stage(stage));
             }
         }
     }
@@ -183,9 +185,4 @@ fn steps_of(job: &Job, start: Time) -> Steps {
 fn launch_run(launch: &Launch) -> LaunchRun {
     let Launch { work, threads, overlap, .. } = launch;
     LaunchRun { work: Sampler::new(work), threads: *threads, overlap: *overlap }
-}
-
-/// Share of the step that each pipeline stage takes.
-fn shares(job: &Job) -> &[f64] {
-    job.pipeline.as_ref().map_or(&[1.0], |pipeline| &pipeline.shares)
 }

@@ -93,7 +93,8 @@ impl Builder<'_, '_> {
     /// The way between the GPUs of one more node, where anything goes that way.
     pub(super) fn intra(&mut self, job: &Job) -> Option<GroupId> {
         let bandwidth = self.here().intra.bandwidth;
-        let used = job.pipeline.as_ref().is_some_and(|pipeline| pipeline.activations > 0.0);
+        let whole = job.pipeline.as_ref().filter(|_| job.parallelism.is_none());
+        let used = whole.is_some_and(|pipeline| pipeline.activations > 0.0);
         (used && bandwidth.is_finite()).then(|| {
             let link = self.own_link("node.intra", bandwidth);
             self.group(&[link], f64::INFINITY)
@@ -121,8 +122,13 @@ impl Builder<'_, '_> {
 
     /// The first GPU of model copy number `copy` of a node's of the job copy being built, on the node being built.
     pub(super) fn gpu_of(&self, job: &Job, copy: u32) -> u32 {
+        self.gpu_at(u64::from(copy) * job.gpus_per_copy())
+    }
+
+    /// GPU number `place` of those of the job copy being built on the node being built.
+    pub(super) fn gpu_at(&self, place: u64) -> u32 {
         let (first, all) = self.on_nodes.get(&self.node).map_or((0, 1), |node| node.own_gpus);
-        ((first + u64::from(copy) * stages(job)) % all.max(1)) as u32
+        ((first + place) % all.max(1)) as u32
     }
 
     /// The model copies of a copy of job `index` on nodes from `first` on, and all their stages, have GPUs of their
@@ -131,8 +137,8 @@ impl Builder<'_, '_> {
     pub(super) fn take_gpus(&mut self, index: usize, first: u32) {
         let job = &self.scenario.jobs[index];
         let over = self.over_before(job);
-        for (node, copies) in (first..).zip(job.copies_by_node()) {
-            let number = stages(job) * u64::from(copies);
+        for place in 0..job.nodes {
+            let (node, number) = (first + place, job.gpus_on(place));
             let all = u64::from(self.scenario.cluster.node_at(node).gpus).max(number);
             let on_node = self.on_nodes.entry(node).or_default();
             let beside = on_node.gpus.iter().filter(|taken| !over.contains(&taken.job));
@@ -203,11 +209,6 @@ impl Builder<'_, '_> {
         self.resource(name, "B/s", bandwidth, Member::Link(link));
         link
     }
-}
-
-/// GPUs of a model copy.
-fn stages(job: &Job) -> u64 {
-    job.pipeline.as_ref().map_or(1, |pipeline| pipeline.shares.len() as u64)
 }
 
 /// The first of so many GPUs in a row that are not taken, on a node of `all`; if there are none, those after as many as

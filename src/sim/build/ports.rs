@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::fluid::LinkId;
-use crate::scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Sync};
+use crate::scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Sync, Transport};
 use crate::sim::communication::{Port, Ways};
 
 use super::Builder;
@@ -14,6 +14,17 @@ use super::sync::Place;
 struct Links<'b, 's, 'c> {
     builder: &'b mut Builder<'s, 'c>,
     capacities: BTreeMap<LinkId, f64>,
+}
+
+/// What is the same of all ranks.
+#[derive(Debug, Clone, Copy)]
+struct Rank {
+    /// GPUs that it has, the first of which sends and receives.
+    gpus: u64,
+    /// Whether what it sends to other nodes goes through its node's memory.
+    through_host: bool,
+    /// Whether that has a server's part of the parameters.
+    beside_servers: bool,
 }
 
 impl Links<'_, '_, '_> {
@@ -53,10 +64,10 @@ impl Links<'_, '_, '_> {
     }
 
     /// Those of GPU number `own` of a node towards other nodes; its rank number `gpu` has a part of the NICs.
-    fn outside(&mut self, sync: &Sync, own: u32, gpu: u32, node: u32) -> [Vec<LinkId>; 2] {
+    fn outside(&mut self, host: bool, own: u32, gpu: u32, node: u32) -> [Vec<LinkId>; 2] {
         let cluster = &self.builder.scenario.cluster;
         let (of, nic) = (cluster.node_at(node), cluster.nic_at(node));
-        let pcie = if sync.transport.through_host { of.pcie } else { f64::INFINITY };
+        let pcie = if host { of.pcie } else { f64::INFINITY };
         let mut outside = self.both(["node.pcie.out", "node.pcie"], own, node, pcie);
         let wires = self.both(["node.nic.out", "node.nic"], gpu % of.nics, node, nic);
         let tree = self.to_nics(&of.intra, own, node);
@@ -84,9 +95,8 @@ impl Links<'_, '_, '_> {
     }
 
     /// Those of GPU number `own` of a node to what servers have in its memory, if they do.
-    fn host(&mut self, sync: &Sync, own: u32, node: u32) -> [Vec<LinkId>; 2] {
-        let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
-        if !sync.servers.as_ref().is_some_and(beside) {
+    fn host(&mut self, rank: Rank, own: u32, node: u32) -> [Vec<LinkId>; 2] {
+        if !rank.beside_servers {
             return [const { Vec::new() }; 2];
         }
         let pcie = self.builder.scenario.cluster.node_at(node).pcie;
@@ -122,21 +132,21 @@ impl Links<'_, '_, '_> {
     }
 
     /// The links of the ranks on one node, so many.
-    fn ports(&mut self, (job, sync): (&Job, &Sync), node: u32, ranks: u32) -> Vec<Port> {
+    fn ports(&mut self, rank: Rank, node: u32, ranks: u32) -> Vec<Port> {
         let cluster = &self.builder.scenario.cluster;
         let (intra, racks) = (cluster.node_at(node).intra, cluster.racks);
         let rack = racks.map_or(0, |racks| node / racks.nodes);
         let rate = racks.map_or(f64::INFINITY, |racks| racks.uplink);
         self.builder.node = node;
         let port = |gpu: u32| {
-            let own = self.builder.gpu_of(job, gpu);
+            let own = self.builder.gpu_at(u64::from(gpu) * rank.gpus);
             let switch = own / intra.tree.switch;
             let inside = self.inside(&intra, own, node);
             let above = self.above(&intra, switch, node);
-            let outside = self.outside(sync, own, gpu, node);
+            let outside = self.outside(rank.through_host, own, gpu, node);
             let uplink = self.both(["rack.uplink", "rack.downlink"], 0, rack, rate);
             let ring = intra.kind == IntraKind::Ring;
-            let host = self.host(sync, own, node);
+            let host = self.host(rank, own, node);
             let server = false;
             Port {
                 node,
@@ -165,8 +175,14 @@ impl Builder<'_, '_> {
         let latency = latency.map(|seconds| self.recurring(seconds));
         let mut links = Links { builder: self, capacities: BTreeMap::new() };
         let nodes = (first..).zip(job.copies_by_node());
+        let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
+        let rank = Rank {
+            gpus: job.gpus_per_copy(),
+            through_host: sync.transport.through_host,
+            beside_servers: sync.servers.as_ref().is_some_and(beside),
+        };
         let mut ports: Vec<Port> =
-            nodes.flat_map(|(node, ranks)| links.ports((job, sync), node, ranks)).collect();
+            nodes.flat_map(|(node, ranks)| links.ports(rank, node, ranks)).collect();
         if let Some(servers) = &sync.servers {
             let server = |number| links.server((job, servers), number, first);
             ports.extend((0..servers.number()).map(server));
@@ -174,5 +190,17 @@ impl Builder<'_, '_> {
         let capacities = links.capacities;
         let overhead = self.overhead(job, of.number, first);
         Ways::new(ports, sync.transport, latency, capacities, overhead)
+    }
+
+    /// The links of all GPUs of `job` on nodes from `first` on.
+    pub(super) fn ways_of_gpus(&mut self, job: &Job, transport: Transport, first: u32) -> Ways {
+        let latency = [transport.latency_inside, transport.latency];
+        let latency = latency.map(|seconds| self.recurring(seconds));
+        let mut links = Links { builder: self, capacities: BTreeMap::new() };
+        let nodes = (0..job.nodes).map(|node| (first + node, job.gpus_on(node) as u32));
+        let rank = Rank { gpus: 1, through_host: transport.through_host, beside_servers: false };
+        let ports = nodes.flat_map(|(node, ranks)| links.ports(rank, node, ranks)).collect();
+        let capacities = links.capacities;
+        Ways::new(ports, transport, latency, capacities, None)
     }
 }

@@ -40,7 +40,7 @@ impl Builder<'_, '_> {
     pub(super) fn sync(&mut self, of: &JobCopy, copy: u32, node: u32) -> Option<Box<SyncRun>> {
         let job = of.job;
         let sync = job.sync.as_ref()?;
-        if job.ranks() < 2 || sync.servers.is_some() {
+        if job.ranks() < 2 || sync.servers.is_some() || job.parallelism.is_some() {
             return None;
         }
         let ways = self.ways(of, sync, node);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::collective::{Hop, Schedule};
 use crate::fluid::Network;
+use crate::scenario::Members;
 use crate::sim::event::{Clock, Customer, Delay, Event};
 use crate::sim::workers::{Cores, Waiting};
 
@@ -14,11 +15,17 @@ use super::ways::Ways;
 /// Not at any phase yet.
 const NOWHERE: u64 = u64::MAX;
 
-/// A collective of the ranks of a job copy, and the rules of [`crate::collective`]: a transfer of phase p
+/// From here on down: switches, by their number.
+const SWITCHES: u32 = u32::MAX;
+
+/// A collective of some ranks of a job copy, and the rules of [`crate::collective`]: a transfer of phase p
 /// starts when its sender and its receiver have finished all their own transfers of earlier phases.
 #[derive(Debug)]
-pub(super) struct Exchange {
-    job: u32,
+pub(in crate::sim) struct Exchange {
+    /// The job copy and its group.
+    whose: (u32, u32),
+    /// Its ranks among the ports of the ways.
+    members: Members,
     schedule: Option<Arc<Schedule>>,
     /// By rank, then switch: the phase that it is at, and its own transfers there that are open.
     parties: Vec<Party>,
@@ -46,16 +53,33 @@ pub(super) struct Around<'a, 'c> {
 }
 
 impl Exchange {
-    /// None yet, of job copy `job`.
-    pub(super) fn new(job: u32) -> Exchange {
+    /// None yet, of group `group` of job copy `job`.
+    pub(super) fn new(whose: (u32, u32), members: Members) -> Exchange {
         Exchange {
-            job,
+            whose,
+            members,
             schedule: None,
             parties: Vec::new(),
             unfinished: 0,
             arrived: Vec::new(),
             own: Vec::new(),
         }
+    }
+
+    /// Which port a party of a schedule has.
+    fn port(&self, party: u32) -> u32 {
+        let Members { first, stride, ranks } = self.members;
+        match party.checked_sub(ranks) {
+            None => first + party * stride,
+            Some(switch) => SWITCHES - switch,
+        }
+    }
+
+    /// The party that has a port.
+    fn party(&self, port: u32) -> u32 {
+        let Members { first, stride, ranks } = self.members;
+        let rank = port.wrapping_sub(first) / stride.max(1);
+        if rank < ranks { rank } else { ranks + (SWITCHES - port) }
     }
 
     /// Whether nothing is on its way.
@@ -121,7 +145,7 @@ impl Exchange {
         let Some(schedule) = self.schedule.clone() else { return };
         while let Some(m) = self.arrived.pop() {
             let message = around.messages.remove(m);
-            for id in [message.from, message.to] {
+            for id in [message.from, message.to].map(|port| self.party(port)) {
                 let party = &mut self.parties[id as usize];
                 party.open -= 1;
                 if party.open == 0 {
@@ -159,7 +183,8 @@ impl Exchange {
     }
 
     fn start(&mut self, around: &mut Around<'_, '_>, hop: Hop) -> u32 {
-        let m = around.messages.add(self.job, hop);
+        let hop = Hop { from: self.port(hop.from), to: self.port(hop.to), ..hop };
+        let m = around.messages.add(self.whose, hop);
         self.pay(around, m, Stage::Sending);
         m
     }

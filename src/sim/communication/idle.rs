@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::collective::Schedule;
 use crate::engine::{self, Calendar, Model, Time};
 use crate::fluid::Network;
+use crate::scenario::Members;
 use crate::sim::event::{Clock, Customer, Event};
 use crate::sim::world::Service;
 
@@ -18,18 +19,28 @@ struct Idle {
     stations: Vec<Service>,
     messages: Messages,
     ways: Ways,
-    exchange: Exchange,
+    exchanges: Vec<Exchange>,
     end: Time,
 }
 
-/// Time of a collective between ranks whose links carry nothing else [s].
-pub(in crate::sim) fn idle_seconds(ways: &Ways, schedule: &Arc<Schedule>) -> f64 {
+/// Time of collectives that groups of ranks do side by side, whose links carry nothing else [s].
+pub(in crate::sim) fn idle_seconds(
+    ways: &Ways,
+    schedule: &Arc<Schedule>,
+    groups: &[Members],
+) -> f64 {
     let (mut network, mut stations) = (Network::new(), Vec::new());
     let ways = ways.alone(&mut network, &mut stations);
-    let (messages, exchange) = (Messages::default(), Exchange::new(0));
-    let mut idle = Idle { network, stations, messages, ways, exchange, end: Time::ZERO };
+    let exchanges = (0..).zip(groups).map(|(group, of)| Exchange::new((0, group), *of)).collect();
+    let messages = Messages::default();
+    let mut idle = Idle { network, stations, messages, ways, exchanges, end: Time::ZERO };
     let mut calendar = Calendar::new();
-    idle.act(Time::ZERO, &mut calendar, |exchange, around| exchange.begin(around, schedule));
+    for group in 0..groups.len() as u32 {
+        let begin = |exchange: &mut Exchange, around: &mut Around<'_, '_>| {
+            exchange.begin(around, schedule);
+        };
+        idle.act(Time::ZERO, &mut calendar, group, begin);
+    }
     engine::run(&mut idle, &mut calendar, Time::NEVER);
     idle.end.seconds()
 }
@@ -39,12 +50,13 @@ impl Idle {
         &mut self,
         now: Time,
         calendar: &mut Calendar<Event>,
+        group: u32,
         act: impl FnOnce(&mut Exchange, &mut Around<'_, '_>),
     ) {
-        let Idle { network, stations, messages, ways, exchange, end } = self;
+        let Idle { network, stations, messages, ways, exchanges, end } = self;
         let (mut clock, slots) = (Clock { now, calendar }, Slots::of(stations));
         let mut around = Around { clock: &mut clock, network, messages, ways, slots };
-        act(exchange, &mut around);
+        act(&mut exchanges[group as usize], &mut around);
         for next in around.slots.admitted {
             clock.after(next.delay, Event::Waited(next.customer));
         }
@@ -62,18 +74,20 @@ impl Model for Idle {
     fn advance(&mut self, now: Time, calendar: &mut Calendar<Event>) {
         while let Some(finished) = self.network.finish(now) {
             if let Customer::Message(m) = finished.token {
-                self.act(now, calendar, |exchange, around| exchange.moved(around, m));
+                let (_, group) = self.messages.whose(m);
+                self.act(now, calendar, group, |exchange, around| exchange.moved(around, m));
             }
         }
     }
 
     fn handle(&mut self, now: Time, event: Event, calendar: &mut Calendar<Event>) {
         if let Event::Waited(Customer::Message(m)) = event {
-            self.act(now, calendar, |exchange, around| exchange.waited(around, m));
+            let (_, group) = self.messages.whose(m);
+            self.act(now, calendar, group, |exchange, around| exchange.waited(around, m));
         }
     }
 
     fn is_over(&self) -> bool {
-        self.exchange.is_over()
+        self.exchanges.iter().all(Exchange::is_over)
     }
 }

@@ -9,10 +9,12 @@
 //!   it costs the nodes' cores,
 //! - `measured`: one of which only its time is known,
 //! - `plan`: by which collective gradients of some size are reduced; `ways`: the links between ranks,
+//! - `group`: collectives of some GPUs of a job copy whose models are spread over several,
 //! - `timeline`: what a trace shows of them,
 //! - `idle`: how long a collective takes when nothing else is on its way.
 
 mod exchange;
+mod group;
 mod idle;
 mod lines;
 mod measured;
@@ -29,10 +31,11 @@ mod timeline;
 mod ways;
 mod worker;
 
+pub(super) use group::{Group, Planned, planned};
 pub(super) use message::Messages;
 pub(super) use overhead::{IdleCores, Overhead};
 pub(super) use pieces::{Piece, Pieces};
-pub(super) use plan::Plan;
+pub(super) use plan::{Plan, Reduction};
 pub(super) use servers::{ServerRun, ServerTracks};
 pub(super) use shard::Shard;
 pub(super) use sync::{BucketRun, SyncRun};

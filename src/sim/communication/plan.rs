@@ -8,7 +8,7 @@ use crate::collective::{
 };
 use crate::law::TransportLaw;
 use crate::report::format;
-use crate::scenario::{self, Fidelity};
+use crate::scenario::{self, Fidelity, Members};
 use crate::sim::event::Delay;
 
 use super::idle::idle_seconds;
@@ -16,7 +16,7 @@ use super::measured::{self, Pace};
 use super::ways::Ways;
 
 /// Most transfers that are followed one by one to find the time of a collective on an idle network.
-const MOST_FOLLOWED: u64 = 4_000_000;
+pub(super) const MOST_FOLLOWED: u64 = 4_000_000;
 
 /// How gradients are reduced.
 #[derive(Debug, Clone)]
@@ -96,7 +96,8 @@ impl Plan {
     fn followed(&self, collective: &Collective, schedule: &Arc<Schedule>, ways: &Ways) -> f64 {
         let transfers = schedule.phases().saturating_mul(u64::from(self.fabric.ranks));
         if transfers <= MOST_FOLLOWED {
-            return idle_seconds(ways, schedule);
+            let all = Members { first: 0, stride: 1, ranks: self.fabric.ranks };
+            return idle_seconds(ways, schedule, &[all]);
         }
         closed_form(collective, &self.inside, &self.shared).unwrap_or(0.0)
     }

@@ -10,9 +10,11 @@ use std::ops::Range;
 use crate::collective::{Hop, Kind};
 use crate::engine::{Span, Time};
 use crate::report::SyncOutcome;
+use crate::scenario::Members;
 
 use super::exchange::Exchange;
 use super::lines::Lines;
+use super::message::ALL;
 use super::pieces::Pieces;
 use super::shard::Shard;
 use super::ways::Ways;
@@ -78,6 +80,7 @@ impl ServerRun {
             shards.extend(parts);
             first.push(shards.len() as u32);
         }
+        let all = Members { first: 0, stride: 1, ranks: workers + servers };
         let worker = WorkerRun::new(shards.len() as u32);
         ServerRun {
             pieces,
@@ -86,7 +89,7 @@ impl ServerRun {
             shards,
             first,
             overhead,
-            exchange: Exchange::new(job),
+            exchange: Exchange::new((job, ALL), all),
             lines: Lines::new(workers, servers),
             ways,
             parcels: BTreeMap::new(),

@@ -5,11 +5,13 @@ use crate::account::Segment;
 use crate::collective::Operation;
 use crate::engine::{Span, Time};
 use crate::report::{ActivityName, Cause, StallCause};
+use crate::scenario::Members;
 use crate::sim::event::{Clock, Customer, Delay, Event};
 use crate::sim::workers::Cores;
 use crate::sim::world::World;
 
 use super::exchange::{Around, Exchange};
+use super::message::ALL;
 use super::overhead::Slots;
 use super::pieces::Pieces;
 use super::plan::{Plan, Reduction};
@@ -86,6 +88,7 @@ impl SyncRun {
         plan: Plan,
         ways: Ways,
     ) -> SyncRun {
+        let all = Members { first: 0, stride: 1, ranks: plan.fabric.ranks };
         let mut sync = SyncRun {
             done: vec![0; pieces.number()],
             root: buckets.iter().any(|bucket| bucket.operation == Operation::Broadcast),
@@ -103,7 +106,7 @@ impl SyncRun {
             stage: Stage::Idle,
             computed: None,
             updating: None,
-            exchange: Exchange::new(job),
+            exchange: Exchange::new((job, ALL), all),
             ways,
             tracks: None,
         };
@@ -284,7 +287,11 @@ impl World<'_> {
     /// Message `m` has waited.
     #[inline(never)]
     pub(in crate::sim) fn message_waited(&mut self, clock: &mut Clock, m: u32) {
-        let j = self.messages.job(m);
+        let (j, group) = self.messages.whose(m);
+        if group != ALL {
+            return self
+                .group_exchange(clock, group, |exchange, around| exchange.waited(around, m));
+        }
         if self.jobs[j as usize].servers.is_some() {
             return self.parcel_got_on(clock, m, |exchange, around| exchange.waited(around, m));
         }
@@ -294,7 +301,10 @@ impl World<'_> {
     /// The bytes of message `m` are there.
     #[inline(never)]
     pub(in crate::sim) fn message_moved(&mut self, clock: &mut Clock, m: u32) {
-        let j = self.messages.job(m);
+        let (j, group) = self.messages.whose(m);
+        if group != ALL {
+            return self.group_exchange(clock, group, |exchange, around| exchange.moved(around, m));
+        }
         if self.jobs[j as usize].servers.is_some() {
             return self.parcel_got_on(clock, m, |exchange, around| exchange.moved(around, m));
         }

@@ -41,11 +41,11 @@ type Pair = (u32, u32, u64);
 
 /// How transfers go from one rank to another.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Way {
+pub(in crate::sim) struct Way {
     pair: Pair,
-    pub(super) latency: Delay,
+    pub(in crate::sim) latency: Delay,
     /// What their flows use; `None` where nothing limits them.
-    pub(super) group: Option<GroupId>,
+    pub(in crate::sim) group: Option<GroupId>,
 }
 
 /// Nobody sends to itself.
@@ -148,7 +148,12 @@ impl Ways {
     }
 
     /// How transfers go from one rank to another.
-    pub(super) fn way(&mut self, network: &mut Network<Customer>, from: u32, to: u32) -> Way {
+    pub(in crate::sim) fn way(
+        &mut self,
+        network: &mut Network<Customer>,
+        from: u32,
+        to: u32,
+    ) -> Way {
         let pair = (from, to, self.pace.map_or(0, |pace| pace.cap.to_bits()));
         let latest = self.latest.get(from as usize);
         if let Some(way) = latest.filter(|way| way.pair == pair) {

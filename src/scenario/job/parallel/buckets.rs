@@ -1,0 +1,44 @@
+//! The gradients of a stage.
+
+use super::parallelism::Parallelism;
+use crate::scenario::sync::{Bucket, Sync};
+
+/// Gradients of a stage that are reduced together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StageBucket {
+    /// Share of the stage's last backward pass after which they are there.
+    pub at: f64,
+    /// How many on each of its GPUs [B].
+    pub bytes: u64,
+    /// Tensors among them.
+    pub tensors: u32,
+}
+
+impl Parallelism {
+    /// What of the model's gradients are those of stage number `stage` of stages with these shares of the time:
+    /// backward goes through the last stage first, and each has gradients as it has parameters.
+    #[must_use]
+    pub fn buckets(&self, sync: &Sync, shares: &[f64], stage: usize) -> Vec<StageBucket> {
+        let after = |all: &[f64]| all[stage + 1..].iter().sum::<f64>();
+        let (begin, first) = (after(shares), after(&self.weights));
+        let last = first + self.weights[stage];
+        let total: f64 = sync.buckets.iter().map(|bucket| bucket.bytes as f64).sum();
+        let mut end = 0.0;
+        let part = |bucket: &Bucket| {
+            let from = f64::max(end, first);
+            end += bucket.bytes as f64 / total;
+            let bytes = (end.min(last) - from).max(0.0) * total / f64::from(self.tensor_ranks());
+            let at =
+                (self.into_backward(bucket.ready) - begin) / shares[stage].max(f64::MIN_POSITIVE);
+            let at = if at > 1.0 - 1e-9 { 1.0 } else { at.max(0.0) };
+            StageBucket { at, bytes: bytes.round() as u64, tensors: bucket.tensors }
+        };
+        let all: Vec<StageBucket> = sync.buckets.iter().map(part).collect();
+        all.into_iter().filter(|bucket| bucket.bytes > 0).collect()
+    }
+
+    /// Share of backward after a share of the step.
+    fn into_backward(&self, ready: f64) -> f64 {
+        ((ready - self.forward) / (1.0 - self.forward)).clamp(0.0, 1.0)
+    }
+}

@@ -1,0 +1,193 @@
+//! A step that is followed piece by piece.
+
+use super::swap::Swap;
+use super::tensor::Tensor;
+use super::{ParallelSettings, PipelineSettings};
+use crate::device_memory::{Spread, portions};
+use crate::scenario::check::Check;
+use crate::scenario::document::NodeId;
+use crate::scenario::job::model::ModelSettings;
+use crate::scenario::job::settings::JobSettings;
+use crate::scenario::job::{Job, Pipeline};
+use schemars::JsonSchema;
+
+/// In which order a stage works on the micro-batches of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+pub enum Schedule {
+    /// Forward of all, then backward of all (Huang et al., *GPipe*, 2019).
+    #[serde(rename = "gpipe")]
+    Gpipe,
+    /// Stage i of p begins with forward of p − i, then one backward and one forward in turn (Narayanan et al.,
+    /// *PipeDream*, 2019; with a flush at the end of each batch, 2021, section 2.2).
+    #[serde(rename = "1f1b")]
+    OneForwardOneBackward,
+}
+
+impl Schedule {
+    /// Its name in scenarios.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gpipe => "gpipe",
+            Self::OneForwardOneBackward => "1f1b",
+        }
+    }
+
+    /// Micro-batches of `all` whose activations stage number `stage` of `stages` has at once, at most.
+    #[must_use]
+    pub fn in_progress(self, stage: u32, stages: u32, all: u32) -> u32 {
+        match self {
+            Self::Gpipe => all,
+            Self::OneForwardOneBackward => all.min(stages - stage),
+        }
+    }
+}
+
+/// How a step of a model copy is spread over GPUs, where it is followed piece by piece.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parallelism {
+    /// Order of micro-batches.
+    pub schedule: Schedule,
+    /// Micro-batches of each batch.
+    pub micro_batches: u32,
+    /// Share of a step's time that is forward.
+    pub forward: f64,
+    /// Bytes that a stage hands to the next one for each batch, and back as gradients [B].
+    pub activations: f64,
+    /// Stages on each node.
+    pub stages_per_node: u32,
+    /// Ranks that split each layer, if any.
+    pub tensor: Option<Tensor>,
+    /// What data parallel ranks shard: ZeRO's stage, 0 for none.
+    pub zero: u32,
+    /// By stage, share of the parameters.
+    pub weights: Vec<f64>,
+    /// By stage, what does not fit on a GPU and is kept in the host's memory; empty where all fits.
+    pub swap: Vec<Swap>,
+}
+
+impl Parallelism {
+    /// Ranks that split each layer.
+    #[must_use]
+    pub fn tensor_ranks(&self) -> u32 {
+        self.tensor.as_ref().map_or(1, |tensor| tensor.ranks)
+    }
+
+    /// Share of the batch whose activations stage number `stage` has at once.
+    pub(in crate::scenario) fn in_progress(&self, stage: u32, stages: u32) -> f64 {
+        let most = self.schedule.in_progress(stage, stages, self.micro_batches);
+        f64::from(most) / f64::from(self.micro_batches)
+    }
+
+    /// Over how many GPUs each stage is spread, of so many model copies.
+    pub(in crate::scenario) fn spread(&self, ranks: u32) -> Spread {
+        Spread { tensor: self.tensor_ranks(), ranks: ranks.max(1), zero: self.zero }
+    }
+
+    /// Share of time that stages wait for each other where nothing else holds them up: (p − 1) ÷ (m + p − 1)
+    /// (Huang et al., 2019, section 2.3; Narayanan et al., 2021, section 2.2, who divide by m).
+    #[must_use]
+    pub fn bubble(&self) -> f64 {
+        let (stages, micro) = (self.weights.len() as f64, f64::from(self.micro_batches));
+        (stages - 1.0) / (micro + stages - 1.0)
+    }
+}
+
+impl Job {
+    /// Whether more than one GPU has a model copy, or a GPU less than all of it.
+    #[must_use]
+    pub fn is_split(&self) -> bool {
+        self.pipeline.is_some() || self.parallelism.is_some()
+    }
+
+    /// Share of a step's time that each stage takes.
+    #[must_use]
+    pub fn shares(&self) -> &[f64] {
+        self.pipeline.as_ref().map_or(&[1.0], |pipeline| &pipeline.shares)
+    }
+}
+
+impl JobSettings {
+    /// How a step is spread over GPUs, where that is followed.
+    pub(in crate::scenario) fn parallelism(
+        &self,
+        check: Check<'_>,
+        pipeline: Option<&Pipeline>,
+        batch: u64,
+    ) -> Option<Parallelism> {
+        let none = ParallelSettings::default();
+        let parallel = self.parallel.get().unwrap_or(&none);
+        let model = self.model.get();
+        let out_of_core = model.is_some_and(|model| model.out_of_core.get() == Some(&true));
+        let scheduled = parallel.pipeline.given().filter(|(_, of)| of.schedule.is_written());
+        let others = [parallel.tensor.at, parallel.zero.at];
+        if scheduled.is_none() && others.iter().all(Option::is_none) && !out_of_core {
+            return None;
+        }
+        if let (None, Some((at, _))) = (scheduled, parallel.pipeline.given()) {
+            refuse_unscheduled(check, at);
+        }
+        let shares = pipeline.map_or(&[1.0][..], |pipeline| &pipeline.shares);
+        let batch = batch as f64;
+        let tensor = match parallel.tensor.given() {
+            Some((at, tensor)) => Some(tensor.resolve(check, at, model, (shares, batch))?),
+            None => None,
+        };
+        let hidden = model.and_then(ModelSettings::hidden_bytes).unwrap_or(0.0) * batch;
+        let settings = scheduled.map(|(_, settings)| settings);
+        let written = settings.and_then(|of| of.activations.get());
+        Some(Parallelism {
+            schedule: settings.and_then(|of| of.schedule.get()).copied().unwrap_or(Schedule::Gpipe),
+            micro_batches: settings.and_then(|of| of.micro_batches.get()).map_or(1, |m| m.small()),
+            forward: model.map_or(1.0 / 3.0, ModelSettings::forward),
+            activations: written.map_or(hidden, |size| size.0),
+            stages_per_node: settings
+                .and_then(|of| of.stages_per_node.get())
+                .map_or(shares.len() as u32, |each| each.small()),
+            tensor,
+            zero: parallel.zero.get().and_then(|zero| zero.stage.get()).map_or(0, |s| s.small()),
+            weights: weights(model, shares),
+            swap: Vec::new(),
+        })
+    }
+
+    /// Nodes that a model copy is on.
+    pub(in crate::scenario) fn nodes_per_copy(&self) -> u32 {
+        let pipeline = self.parallel.get().and_then(|parallel| parallel.pipeline.get());
+        pipeline.map_or(1, PipelineSettings::nodes)
+    }
+
+    /// GPUs that each stage of a model copy is split over.
+    pub(in crate::scenario) fn tensor_ranks(&self) -> u32 {
+        let tensor = self.parallel.get().and_then(|parallel| parallel.tensor.get());
+        tensor.and_then(|tensor| tensor.ranks.get()).map_or(1, |ranks| ranks.small())
+    }
+}
+
+fn refuse_unscheduled(check: Check<'_>, at: NodeId) {
+    let what = "stages whose micro-batches are not followed are not simulated beside `tensor`, `zero` and \
+                `out_of_core`";
+    check.wrong(at, what, "write `schedule = \"1f1b\"` and `micro_batches = 8`");
+}
+
+/// By stage, share of the parameters: of the time where they are not known.
+fn weights(model: Option<&ModelSettings>, shares: &[f64]) -> Vec<f64> {
+    let Some(model) = model.and_then(ModelSettings::known) else { return shares.to_vec() };
+    let all = (model.parameters() as f64).max(1.0);
+    portions(&model, shares).iter().map(|part| part.parameters / all).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_hold_what_their_schedule_leaves_in_progress() {
+        let of = |schedule: Schedule, all| {
+            (0..4).map(|stage| schedule.in_progress(stage, 4, all)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Schedule::Gpipe, 8), [8; 4]);
+        assert_eq!(of(Schedule::OneForwardOneBackward, 8), [4, 3, 2, 1]);
+        assert_eq!(of(Schedule::OneForwardOneBackward, 2), [2, 2, 2, 1]);
+    }
+}

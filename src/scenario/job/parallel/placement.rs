@@ -1,0 +1,98 @@
+//! Which GPU has which piece of which model copy: ranks that split layers next to each other, then stages, then model
+//! copies (Narayanan et al., *Efficient Large-Scale Language Model Training on GPU Clusters*, 2021, section 3).
+
+use crate::collective::Fabric;
+use crate::scenario::{Cluster, Job};
+
+/// GPUs of a job copy that are `stride` apart, so many, from number `first` on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Members {
+    /// The first one.
+    pub first: u32,
+    /// From one to the next.
+    pub stride: u32,
+    /// How many.
+    pub ranks: u32,
+}
+
+impl Job {
+    /// Ranks that split each layer.
+    #[must_use]
+    pub fn tensor_ranks(&self) -> u32 {
+        self.parallelism.as_ref().map_or(1, |of| of.tensor_ranks())
+    }
+
+    /// Nodes that a model copy is on.
+    #[must_use]
+    pub fn nodes_per_copy(&self) -> u32 {
+        let stages = self.shares().len() as u32;
+        self.parallelism.as_ref().map_or(1, |of| stages.div_ceil(of.stages_per_node.max(1)))
+    }
+
+    /// How many nodes after the first one of its model copy stage number `stage` is.
+    #[must_use]
+    pub fn node_of_stage(&self, stage: u32) -> u32 {
+        self.parallelism.as_ref().map_or(0, |of| stage / of.stages_per_node.max(1))
+    }
+
+    /// GPUs that a model copy has on a node, at most.
+    #[must_use]
+    pub fn gpus_per_copy(&self) -> u64 {
+        let stages = self.shares().len() as u32;
+        let here = self.parallelism.as_ref().map_or(stages, |of| stages.min(of.stages_per_node));
+        u64::from(here) * u64::from(self.tensor_ranks())
+    }
+
+    /// GPUs that it has on node number `node` of a job copy.
+    #[must_use]
+    pub fn gpus_on(&self, node: u32) -> u64 {
+        let span = self.nodes_per_copy();
+        if span == 1 {
+            return u64::from(self.copies_on(node)) * self.gpus_per_copy();
+        }
+        let stages = self.shares().len() as u32;
+        let each = self.parallelism.as_ref().map_or(stages, |of| of.stages_per_node);
+        let left = stages - (node % span) * each;
+        u64::from(left.min(each)) * u64::from(self.tensor_ranks())
+    }
+
+    /// Of all GPUs of a job copy, on which node of it each is, in order.
+    #[must_use]
+    pub fn nodes_of_gpus(&self) -> Vec<u32> {
+        let on = |node| std::iter::repeat_n(node, self.gpus_on(node) as usize);
+        (0..self.nodes).flat_map(on).collect()
+    }
+
+    /// GPUs that split stage number `stage` of model copy `model`.
+    #[must_use]
+    pub fn tensor_group(&self, model: u32, stage: u32) -> Members {
+        let (stages, ranks) = (self.shares().len() as u32, self.tensor_ranks());
+        Members { first: (model * stages + stage) * ranks, stride: 1, ranks }
+    }
+
+    /// Those of all model copies that have part `rank` of stage number `stage`.
+    #[must_use]
+    pub fn data_group(&self, stage: u32, rank: u32) -> Members {
+        let (stages, ranks) = (self.shares().len() as u32, self.tensor_ranks());
+        Members { first: stage * ranks + rank, stride: stages * ranks, ranks: self.ranks() }
+    }
+
+    /// `members` as libraries see them, of GPUs on these nodes.
+    #[must_use]
+    pub fn fabric_of(&self, members: Members, nodes: &[u32], cluster: &Cluster) -> Fabric {
+        let Members { first, stride, ranks } = members;
+        let mut each: Vec<(u32, u32)> = Vec::new();
+        for rank in 0..ranks {
+            let node = nodes.get((first + rank * stride) as usize).copied().unwrap_or(0);
+            match each.last_mut() {
+                Some((last, number)) if *last == node => *number += 1,
+                _ => each.push((node, 1)),
+            }
+        }
+        let each: Vec<u32> = each.into_iter().map(|(_, number)| number).collect();
+        let most = each.iter().copied().max().unwrap_or(1);
+        let alike = each.iter().all(|number| *number == most);
+        let unequal = if alike { Vec::new() } else { each };
+        Fabric { ranks, ranks_per_node: most, unequal, ..self.fabric(cluster) }
+    }
+}

@@ -1,0 +1,209 @@
+//! What must hold for a model that is spread over GPUs.
+
+use super::swap::Swap;
+use crate::collective::{Fabric, Operation};
+use crate::scenario::document::NodeId;
+use crate::scenario::job::Job;
+use crate::scenario::job::rules::Rules;
+use crate::scenario::{Cluster, Fidelity, Node, Reduction, Sync};
+
+/// Most messages of a step that is followed transfer by transfer, and most pieces of one.
+const MOST_MESSAGES: f64 = 2e8;
+const MOST_PIECES: f64 = 1e7;
+/// Most GPUs of a job copy whose model copies are spread over several.
+const MOST_GPUS: f64 = 1e6;
+
+impl Rules<'_> {
+    /// A step that is followed piece by piece can be.
+    pub(in crate::scenario) fn check_parallelism(&self, job: &Job, cluster: &Cluster) {
+        let Some(of) = &job.parallelism else { return };
+        let (micro, batch) = (u64::from(of.micro_batches), job.batch);
+        if !batch.is_multiple_of(micro) {
+            let what = format!("a batch of {batch} is not {micro} equal micro-batches");
+            self.wrong_at(
+                "pipeline",
+                what,
+                "write a `batch` that is a multiple of `micro_batches`",
+            );
+        }
+        let span = job.nodes_per_copy();
+        if span > 1 && !job.nodes.is_multiple_of(span) {
+            let what = format!("model copies on {span} nodes each do not fill {} nodes", job.nodes);
+            self.wrong_at("pipeline", what, "write `nodes` that are a multiple of that");
+        }
+        if let (Some((at, _)), true) = (self.settings.copies_at(), span > 1) {
+            let what = "a model copy that is on several nodes has them for itself";
+            self.check.wrong(at, what, "leave out `copies_per_node`, or `stages_per_node`");
+        }
+        self.check_zero(job);
+        if !self.check_pieces(job) {
+            return;
+        }
+        if job.ranks() > 1
+            && let Some(sync) = &job.sync
+        {
+            self.check_stage_sync(job, cluster, sync);
+        }
+        self.check_tensor(job, cluster);
+    }
+
+    /// Something is wrong with a table of `parallel`.
+    fn wrong_at(&self, table: &str, what: String, remedy: &str) {
+        self.check.wrong(self.table(table), what, remedy);
+    }
+
+    fn table(&self, table: &str) -> NodeId {
+        let parallel = self.settings.parallel.get();
+        let at = parallel.and_then(|parallel| match table {
+            "pipeline" => parallel.pipeline.at,
+            "tensor" => parallel.tensor.at,
+            _ => parallel.zero.at,
+        });
+        let model = self.settings.model_at();
+        self.check.blame(&[at, model], self.at)
+    }
+
+    fn check_zero(&self, job: &Job) {
+        let Some(of) = job.parallelism.as_ref().filter(|of| of.zero > 0) else { return };
+        if job.ranks() < 2 {
+            self.check.remark(format!(
+                "`parallel.zero` has no effect: `{}` has one model copy, which has no one to share with.",
+                job.name
+            ));
+        } else if job.sync.is_none() {
+            let what = "how ranks that shard states exchange them is not written".to_owned();
+            self.wrong_at("zero", what, "write `sync.allreduce = {}`");
+        }
+        if of.zero > 1 && job.shares().len() > 1 {
+            let what = "gradients of several micro-batches in progress are not sharded".to_owned();
+            self.wrong_at("zero", what, "write `stage = 1`, or leave out `parallel.pipeline`");
+        }
+    }
+
+    /// What is done with gradients beside is not simulated.
+    fn check_stage_sync(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
+        let at = self.check.blame(&[self.settings.sync_at()], self.at);
+        let unlike = [
+            (sync.root.is_some(), "a root", "write `sync.allreduce`"),
+            (sync.measured.is_some(), "a measured collective", "leave out `transport.….profile`"),
+            (
+                !sync.transport.cpu.is_none(),
+                "messages that cost cores",
+                "leave out `transport.….cpu`",
+            ),
+            (sync.buffer > 0, "`fusion`", "write `buckets = \"25 MB\"`"),
+        ];
+        for (_, what, remedy) in unlike.iter().filter(|(is, ..)| *is) {
+            let what = format!("{what} is not simulated where a model is spread over GPUs");
+            self.check.wrong(at, what, remedy);
+        }
+        let Some(of) = &job.parallelism else { return };
+        let nodes = job.nodes_of_gpus();
+        let mut messages = 0.0;
+        for stage in 0..job.shares().len() {
+            let members = job.data_group(stage as u32, 0);
+            let fabric = job.fabric_of(members, &nodes, cluster);
+            for bucket in of.buckets(sync, job.shares(), stage) {
+                for operation in operations(of.zero) {
+                    let way = (operation, bucket.bytes, sync.reduction);
+                    let Some(each) = self.messages(way, &fabric, at) else { return };
+                    messages += each * f64::from(of.tensor_ranks());
+                }
+            }
+        }
+        self.check_messages(messages, sync.fidelity, at);
+    }
+
+    fn check_tensor(&self, job: &Job, cluster: &Cluster) {
+        let Some(of) = &job.parallelism else { return };
+        let Some(tensor) = of.tensor.as_ref().filter(|tensor| tensor.ranks > 1) else { return };
+        let at = self.table("tensor");
+        let fabric = job.fabric_of(job.tensor_group(0, 0), &job.nodes_of_gpus(), cluster);
+        let bytes = (tensor.bytes / f64::from(of.micro_batches)).round() as u64;
+        let way = (Operation::Allreduce, bytes, tensor.reduction);
+        let Some(each) = self.messages(way, &fabric, at) else { return };
+        let sums = tensor.reductions.iter().map(|sums| f64::from(*sums)).sum::<f64>();
+        let times = 2.0 * sums * f64::from(of.micro_batches) * f64::from(job.ranks());
+        self.check_messages(each * times, tensor.fidelity, at);
+    }
+
+    /// Transfers of a collective, if it can be.
+    fn messages(
+        &self,
+        (operation, bytes, way): (Operation, u64, Reduction),
+        fabric: &Fabric,
+        at: NodeId,
+    ) -> Option<f64> {
+        match way.collective(operation, bytes, fabric).schedule() {
+            Ok(schedule) => Some(schedule.phases() as f64 * f64::from(fabric.ranks)),
+            Err(error) => {
+                let remedy = "write `algorithm = \"ring\"`, or other nodes and copies";
+                self.check.wrong(at, error.to_string(), remedy);
+                None
+            }
+        }
+    }
+
+    fn check_messages(&self, messages: f64, fidelity: Fidelity, at: NodeId) {
+        if fidelity == Fidelity::Flow && messages > MOST_MESSAGES {
+            let what = format!("a step takes {messages:.1e} transfers");
+            self.check.wrong(at, what, "write `fidelity = \"analytic\"`");
+        }
+    }
+
+    /// Whether its GPUs and the pieces of its steps can be kept apart.
+    fn check_pieces(&self, job: &Job) -> bool {
+        let Some(of) = &job.parallelism else { return true };
+        let stages = job.shares().len() as f64;
+        let gpus = f64::from(job.ranks()) * stages * f64::from(of.tensor_ranks());
+        if gpus > MOST_GPUS {
+            let what = format!("the model copies have {gpus:.1e} GPUs");
+            self.wrong_at("pipeline", what, "write fewer copies, stages or ranks");
+        }
+        let sums = of.tensor.as_ref().map_or(0.0, |tensor| {
+            tensor.reductions.iter().map(|sums| f64::from(*sums)).sum::<f64>()
+        });
+        let buckets = job.sync.as_ref().map_or(0.0, |sync| sync.buckets.len() as f64);
+        let passes = f64::from(of.micro_batches) * (stages + 2.0 * sums);
+        let pieces = passes + stages * buckets;
+        if pieces > MOST_PIECES {
+            let what = format!("a step has {pieces:.1e} pieces");
+            self.wrong_at("pipeline", what, "write fewer `micro_batches`, stages or buckets");
+        }
+        pieces <= MOST_PIECES && gpus <= MOST_GPUS
+    }
+
+    /// What is beyond the memory of GPUs goes to that of their nodes, where that is written.
+    pub(in crate::scenario) fn swap(&self, job: &mut Job, node: &Node) {
+        let model = self.settings.model.get();
+        let Some((at, true)) = model.and_then(|model| model.out_of_core.given()) else { return };
+        let capacity = node.gpu_memory;
+        let beyond = job.footprint().is_some_and(|full| full.total() > capacity);
+        if !beyond {
+            let why = if job.footprints.is_empty() {
+                "what the model takes of a GPU's memory is not known"
+            } else {
+                "all of it fits into the GPU's memory"
+            };
+            let key = self.check.document.path(at);
+            return self.check.remark(format!("`{key}` has no effect: {why}."));
+        }
+        if node.pcie.is_infinite() {
+            let what = "how fast bytes come and go is not known";
+            self.check.wrong(at, what, "write `cluster.node.pcie = \"12 GB/s\"`");
+        }
+        let swap: Vec<Swap> =
+            job.footprints.iter().map(|held| Swap::beyond(held, capacity)).collect();
+        if let Some(parallelism) = &mut job.parallelism {
+            parallelism.swap = swap;
+        }
+    }
+}
+
+/// What is done with a bucket of gradients at ZeRO's stage `zero`.
+fn operations(zero: u32) -> Vec<Operation> {
+    match zero {
+        0 => vec![Operation::Allreduce],
+        _ => vec![Operation::ReduceScatter, Operation::Allgather],
+    }
+}

@@ -1,0 +1,222 @@
+//! Collectives of some GPUs of a job copy: those that split a layer, or those of all model copies that have the same part
+//! of a stage. One after the other, in the order in which all ask for them.
+
+use crate::collective::{Cost, Fabric, Operation, closed_form};
+use crate::engine::{Span, Time};
+use crate::scenario::{self, Fidelity, Members};
+use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::world::World;
+use std::sync::Arc;
+
+use super::exchange::{Around, Exchange};
+use super::idle::idle_seconds;
+use super::overhead::Slots;
+use super::plan::{MOST_FOLLOWED, Reduction};
+use super::ways::Ways;
+
+/// A group's collectives.
+#[derive(Debug)]
+pub(in crate::sim) struct Group {
+    job: u32,
+    /// Devices that ask.
+    devices: Vec<u32>,
+    ranks: u32,
+    /// What is done in a step, in order; again and again the only one where there is one.
+    sequence: Vec<Planned>,
+    /// By number, how many have asked for it in this step; by number, when the last did, and who.
+    asked: Vec<u32>,
+    last: Vec<(Time, u32)>,
+    /// By device, for how many it has asked.
+    of_device: Vec<u32>,
+    begun: u32,
+    over: u32,
+    stage: Stage,
+    exchange: Exchange,
+}
+
+/// A collective as it will be done.
+#[derive(Debug, Clone)]
+pub(in crate::sim) struct Planned {
+    pub(in crate::sim) operation: Operation,
+    pub(in crate::sim) bytes: u64,
+    /// Before it, for its tensors.
+    pub(in crate::sim) overhead: Span,
+    pub(in crate::sim) way: Reduction,
+}
+
+/// What is done with the collective at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// There is none.
+    Idle,
+    Overhead,
+    Busy,
+}
+
+impl Planned {
+    /// Bytes that each of so many ranks sends at least: 2 (n − 1) ÷ n of an allreduce's, half of that of others.
+    fn volume(&self, ranks: u32) -> f64 {
+        let part = 1.0 - 1.0 / f64::from(ranks.max(1));
+        let twice = if self.operation == Operation::Allreduce { 2.0 } else { 1.0 };
+        twice * part * self.bytes as f64
+    }
+}
+
+/// How `operation` is done with `bytes` by `groups` side by side, that all are as `fabric` says.
+pub(in crate::sim) fn planned(
+    (operation, bytes): (Operation, u64),
+    (reduction, fidelity): (scenario::Reduction, Fidelity),
+    (fabric, cost): (&Fabric, &Cost),
+    ways: &Ways,
+    groups: &[Members],
+) -> Reduction {
+    let collective = reduction.collective(operation, bytes, fabric);
+    // What cannot be is refused when the scenario is read.
+    let Ok(schedule) = collective.schedule().map(Arc::new) else {
+        return Reduction::Analytic(Delay::once(0.0));
+    };
+    if fidelity == Fidelity::Flow {
+        return Reduction::Flow(schedule, None);
+    }
+    let transfers = schedule.phases().saturating_mul(u64::from(fabric.ranks));
+    let seconds = match transfers.saturating_mul(groups.len() as u64) {
+        0..=MOST_FOLLOWED => idle_seconds(ways, &schedule, groups),
+        _ => closed_form(&collective, cost, cost).unwrap_or(0.0),
+    };
+    Reduction::Analytic(Delay::once(seconds))
+}
+
+impl Group {
+    /// Number `number` of all, of `members` of job copy `job`, for which these devices ask.
+    pub(in crate::sim) fn new(
+        (job, number): (u32, u32),
+        members: Members,
+        devices: Vec<u32>,
+        sequence: Vec<Planned>,
+    ) -> Group {
+        Group {
+            job,
+            ranks: members.ranks,
+            of_device: vec![0; devices.len()],
+            devices,
+            sequence,
+            asked: Vec::new(),
+            last: Vec::new(),
+            begun: 0,
+            over: 0,
+            stage: Stage::Idle,
+            exchange: Exchange::new((job, number), members),
+        }
+    }
+
+    /// Collectives that are over in this step.
+    pub(in crate::sim) fn over(&self) -> u32 {
+        self.over
+    }
+
+    /// When the last asked for the collective after which so many are over, and who.
+    pub(in crate::sim) fn asked_last(&self, over: u32) -> Option<(Time, u32)> {
+        self.last.get((over as usize).checked_sub(1)?).copied()
+    }
+
+    /// A new step begins.
+    pub(in crate::sim) fn restart(&mut self) {
+        (self.begun, self.over) = (0, 0);
+        self.asked.clear();
+        self.last.clear();
+        self.of_device.fill(0);
+    }
+
+    /// The collective at hand.
+    fn at_hand(&self) -> Option<&Planned> {
+        let number = (self.begun as usize).checked_sub(1)?;
+        self.sequence.get(number % self.sequence.len().max(1))
+    }
+}
+
+impl World<'_> {
+    /// Device `d`, which is number `place` of group `g`, asks for the next collective.
+    pub(in crate::sim) fn ask_for(&mut self, clock: &mut Clock, g: u32, (place, d): (u32, u32)) {
+        let group = &mut self.groups[g as usize];
+        let number = group.of_device[place as usize] as usize;
+        group.of_device[place as usize] += 1;
+        if group.asked.len() <= number {
+            group.asked.resize(number + 1, 0);
+        }
+        group.asked[number] += 1;
+        if group.asked[number] as usize == group.devices.len() {
+            group.last.push((clock.now, d));
+            self.next_collective(clock, g);
+        }
+    }
+
+    /// The next collective of group `g` begins, if all have asked for it.
+    fn next_collective(&mut self, clock: &mut Clock, g: u32) {
+        let group = &mut self.groups[g as usize];
+        if group.stage != Stage::Idle || group.begun as usize == group.last.len() {
+            return;
+        }
+        group.begun += 1;
+        group.stage = Stage::Overhead;
+        let overhead = group.at_hand().map_or(Span::ZERO, |planned| planned.overhead);
+        if overhead == Span::ZERO {
+            return self.group_waited(clock, g);
+        }
+        let delay = Delay { span: overhead, lane: None };
+        clock.after(delay, Event::Waited(Customer::Group(g)));
+    }
+
+    /// What group `g` waited for is over.
+    #[inline(never)]
+    pub(in crate::sim) fn group_waited(&mut self, clock: &mut Clock, g: u32) {
+        let group = &mut self.groups[g as usize];
+        if group.stage == Stage::Busy {
+            return self.collective_over(clock, g);
+        }
+        group.stage = Stage::Busy;
+        match group.at_hand().map(|planned| planned.way.clone()) {
+            None => self.collective_over(clock, g),
+            Some(Reduction::Analytic(delay)) => {
+                clock.after(delay, Event::Waited(Customer::Group(g)));
+            }
+            Some(Reduction::Flow(schedule, _)) => {
+                self.group_exchange(clock, g, |exchange, around| exchange.begin(around, &schedule));
+            }
+        }
+    }
+
+    /// Lets a transfer of group `g` go on; the collective may be over by that.
+    pub(super) fn group_exchange(
+        &mut self,
+        clock: &mut Clock,
+        g: u32,
+        act: impl FnOnce(&mut Exchange, &mut Around<'_, '_>),
+    ) {
+        let group = &mut self.groups[g as usize];
+        let Some(parallel) = &mut self.jobs[group.job as usize].parallel else { return };
+        let (network, messages) = (&mut self.network, &mut self.messages);
+        let (ways, slots) = (&mut parallel.ways, Slots::of(&mut self.stations));
+        let mut around = Around { clock, network, messages, ways, slots };
+        act(&mut group.exchange, &mut around);
+        if group.exchange.is_over() {
+            self.collective_over(clock, g);
+        }
+    }
+
+    fn collective_over(&mut self, clock: &mut Clock, g: u32) {
+        let group = &mut self.groups[g as usize];
+        let volume = group.at_hand().map_or(0.0, |planned| planned.volume(group.ranks));
+        let all = volume * f64::from(group.ranks);
+        (group.over, group.stage) = (group.over + 1, Stage::Idle);
+        let sums = group.devices.len() == 1;
+        if let Some(parallel) = &mut self.jobs[group.job as usize].parallel {
+            let books = &mut parallel.books;
+            *(if sums { &mut books.sums } else { &mut books.gradients }) += all;
+        }
+        self.next_collective(clock, g);
+        for place in 0..self.groups[g as usize].devices.len() {
+            let d = self.groups[g as usize].devices[place];
+            self.wake_part(clock, d);
+        }
+    }
+}

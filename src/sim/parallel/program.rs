@@ -1,0 +1,389 @@
+//! What a stage does in a step, act by act.
+
+use crate::collective::Operation;
+use crate::scenario::{Parallelism, Schedule, StageBucket, Swap};
+
+/// Which way through the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sim) enum Pass {
+    Forward,
+    Backward,
+}
+
+impl Pass {
+    pub(super) fn is_back(self) -> bool {
+        self == Pass::Backward
+    }
+
+    /// As timelines name it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Pass::Forward => "forward",
+            Pass::Backward => "backward",
+        }
+    }
+}
+
+/// Something that a device does, or waits for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::sim) enum Act {
+    /// Waits for activations from the stage before, or their gradients from the one after.
+    Receive(Pass),
+    /// Computes for a share of what a micro-batch takes in all.
+    Compute(Pass, f64),
+    /// Adds results up with the ranks that split its layers, and waits for that.
+    Sum,
+    /// Is ready for the next collective of its stage's model copies.
+    Ask,
+    /// Waits until so many of these are over in this step.
+    Await(u32),
+    /// Bytes begin to go to its node's memory, and to come from there.
+    Fetch { out: f64, into: f64 },
+    /// Waits until they are there.
+    Settle,
+    /// Hands activations on, or their gradients back.
+    Send(Pass),
+}
+
+/// A stage's step.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct Program {
+    pub(in crate::sim) acts: Vec<Act>,
+    /// Collectives of model copies, in order: what, bytes, tensors.
+    pub(in crate::sim) collectives: Vec<(Operation, u64, u32)>,
+}
+
+/// What a program is made of.
+pub(in crate::sim) struct OfStage<'a> {
+    pub(in crate::sim) parallelism: &'a Parallelism,
+    pub(in crate::sim) stage: usize,
+    /// Share of the step of each stage.
+    pub(in crate::sim) shares: &'a [f64],
+    /// Its gradients, where there is someone to reduce them with.
+    pub(in crate::sim) buckets: Vec<StageBucket>,
+}
+
+/// The step of a stage.
+pub(in crate::sim) fn program(of: &OfStage<'_>) -> Program {
+    let order = order(of.parallelism.schedule, of.stage, of.shares.len(), of.micro_batches());
+    let last = order.len().saturating_sub(1);
+    let mut program = Program::default();
+    let mut backwards = 0;
+    for (place, pass) in order.into_iter().enumerate() {
+        program.pass(of, pass, (backwards == 0, place == last));
+        backwards += u32::from(pass.is_back());
+    }
+    program.finish(of);
+    program
+}
+
+/// The passes of a stage, in order.
+fn order(schedule: Schedule, stage: usize, stages: usize, all: usize) -> Vec<Pass> {
+    let ahead = match schedule {
+        Schedule::Gpipe => all,
+        Schedule::OneForwardOneBackward => (stages - 1 - stage).min(all),
+    };
+    let (first, rest) = (vec![Pass::Forward; ahead], all - ahead);
+    let turns = [Pass::Forward, Pass::Backward].repeat(rest);
+    [first, turns, vec![Pass::Backward; ahead]].concat()
+}
+
+impl OfStage<'_> {
+    fn micro_batches(&self) -> usize {
+        self.parallelism.micro_batches as usize
+    }
+
+    /// Whether another stage is on that side.
+    fn has_next(&self, pass: Pass) -> bool {
+        match pass {
+            Pass::Forward => self.stage + 1 < self.shares.len(),
+            Pass::Backward => self.stage > 0,
+        }
+    }
+
+    fn receives(&self, pass: Pass) -> bool {
+        match pass {
+            Pass::Forward => self.stage > 0,
+            Pass::Backward => self.stage + 1 < self.shares.len(),
+        }
+    }
+
+    /// Share of a micro-batch's time that a pass takes here.
+    fn share(&self, pass: Pass) -> f64 {
+        let forward = self.parallelism.forward;
+        let part = if pass.is_back() { 1.0 - forward } else { forward };
+        part * self.shares[self.stage] / f64::from(self.parallelism.tensor_ranks())
+    }
+
+    /// What ends in a pass, by its share: sums, and in the `last` backward pass gradients.
+    fn ends(&self, pass: Pass, last: bool) -> Vec<(f64, Act)> {
+        let tensor = self.parallelism.tensor.as_ref().filter(|tensor| tensor.ranks > 1);
+        let sums = tensor.map_or(0, |tensor| tensor.reductions[self.stage]);
+        let mut ends: Vec<(f64, Act)> =
+            (1..=sums).map(|i| (f64::from(i) / f64::from(sums), Act::Sum)).collect();
+        if pass.is_back() && last {
+            ends.extend(self.buckets.iter().map(|bucket| (bucket.at, Act::Ask)));
+            ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        ends
+    }
+
+    /// Where parameters are needed that other ranks have, as shares of a pass, with their bytes.
+    fn gathers(&self, pass: Pass) -> Vec<(f64, StageBucket)> {
+        if self.parallelism.zero < 3 {
+            return Vec::new();
+        }
+        match pass {
+            Pass::Backward => {
+                let begins = [0.0].into_iter().chain(self.buckets.iter().map(|bucket| bucket.at));
+                begins.zip(self.buckets.iter().copied()).collect()
+            }
+            // Forward begins where backward ends.
+            Pass::Forward => self.buckets.iter().rev().map(|b| (1.0 - b.at, *b)).collect(),
+        }
+    }
+
+    /// Bytes that a pass sends to the node's memory, and needs from there.
+    fn moved(&self, pass: Pass, first: bool) -> (f64, f64) {
+        let Some(swap) = self.parallelism.swap.get(self.stage) else { return (0.0, 0.0) };
+        let (stage, stages) = (self.stage as u32, self.shares.len() as u32);
+        let of = self.parallelism;
+        let each =
+            swap.activations / f64::from(of.schedule.in_progress(stage, stages, of.micro_batches));
+        match pass {
+            Pass::Forward => (each, swap.parameters),
+            Pass::Backward => {
+                let before = if first { 0.0 } else { swap.gradients };
+                (swap.gradients, each + swap.parameters + before)
+            }
+        }
+    }
+}
+
+impl Program {
+    fn pass(&mut self, of: &OfStage<'_>, pass: Pass, (first, last): (bool, bool)) {
+        if of.receives(pass) {
+            self.acts.push(Act::Receive(pass));
+        }
+        let (out, into) = of.moved(pass, first);
+        let moves = out > 0.0 || into > 0.0;
+        if moves {
+            self.acts.push(Act::Fetch { out, into });
+        }
+        self.compute(of, pass, last);
+        if moves {
+            self.acts.push(Act::Settle);
+        }
+        if of.has_next(pass) {
+            self.acts.push(Act::Send(pass));
+        }
+    }
+
+    /// Arithmetic up to each point at which something is needed or there.
+    fn compute(&mut self, of: &OfStage<'_>, pass: Pass, last: bool) {
+        let (share, ends, gathers) = (of.share(pass), of.ends(pass, last), of.gathers(pass));
+        let (mut at, mut ends) = (0.0, ends.into_iter().peekable());
+        let mut until = |program: &mut Program, to: f64| {
+            while let Some((end, act)) = ends.next_if(|(end, _)| *end <= to) {
+                program.work(pass, share * (end - at));
+                at = end.max(at);
+                program.end(of, act);
+            }
+            program.work(pass, share * (to - at));
+            at = to.max(at);
+        };
+        // The next ones come while what is there is computed with.
+        let base = self.asked();
+        if let Some((_, first)) = gathers.first() {
+            self.gather(first);
+        }
+        for (number, (begin, _)) in gathers.iter().enumerate() {
+            until(self, *begin);
+            self.acts.push(Act::Await(self.place_of(base, number)));
+            if let Some((_, next)) = gathers.get(number + 1) {
+                self.gather(next);
+            }
+        }
+        until(self, 1.0);
+    }
+
+    /// What comes at the end of some arithmetic.
+    fn end(&mut self, of: &OfStage<'_>, act: Act) {
+        if act == Act::Ask {
+            let zero = of.parallelism.zero;
+            let operation = if zero > 0 { Operation::ReduceScatter } else { Operation::Allreduce };
+            if let Some(bucket) = of.buckets.get(self.reduced()) {
+                self.collectives.push((operation, bucket.bytes, bucket.tensors));
+            }
+        }
+        self.acts.push(act);
+    }
+
+    /// Buckets of gradients that were asked for.
+    fn reduced(&self) -> usize {
+        self.collectives.iter().filter(|(operation, ..)| *operation != Operation::Allgather).count()
+    }
+
+    fn asked(&self) -> usize {
+        self.collectives.len()
+    }
+
+    /// How many collectives are over when gather number `number` of those since `base` is.
+    fn place_of(&self, base: usize, number: usize) -> u32 {
+        let gathers = self.collectives[base..].iter().enumerate();
+        let mut gathers = gathers.filter(|(_, (operation, ..))| *operation == Operation::Allgather);
+        gathers.nth(number).map_or(self.asked() as u32, |(place, _)| (base + place + 1) as u32)
+    }
+
+    fn gather(&mut self, bucket: &StageBucket) {
+        self.collectives.push((Operation::Allgather, bucket.bytes, 0));
+        self.acts.push(Act::Ask);
+    }
+
+    fn work(&mut self, pass: Pass, share: f64) {
+        if share > 0.0 {
+            self.acts.push(Act::Compute(pass, share));
+        }
+    }
+
+    /// Gradients are reduced, and parameters updated.
+    fn finish(&mut self, of: &OfStage<'_>) {
+        self.await_all();
+        if let Some(Swap { optimizer, gradients, parameters, .. }) =
+            of.parallelism.swap.get(of.stage).filter(|swap| swap.optimizer + swap.gradients > 0.0)
+        {
+            self.acts.push(Act::Fetch { out: optimizer + parameters, into: optimizer + gradients });
+            self.acts.push(Act::Settle);
+        }
+        if (1..3).contains(&of.parallelism.zero) {
+            of.buckets.iter().for_each(|bucket| self.gather(bucket));
+            self.await_all();
+        }
+    }
+
+    fn await_all(&mut self) {
+        if self.asked() > 0 {
+            self.acts.push(Act::Await(self.asked() as u32));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Pass::{Backward, Forward};
+
+    fn parallelism(schedule: Schedule, micro_batches: u32, zero: u32) -> Parallelism {
+        Parallelism {
+            schedule,
+            micro_batches,
+            forward: 0.25,
+            activations: 0.0,
+            stages_per_node: 1,
+            tensor: None,
+            zero,
+            weights: vec![1.0],
+            swap: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn schedules_are_the_published_ones() {
+        // Narayanan et al. (2021), figures 3 and 4: four stages, the first of which has three forward passes ahead.
+        let of = |stage| order(Schedule::OneForwardOneBackward, stage, 4, 5);
+        assert_eq!(of(3), [Forward, Backward].repeat(5));
+        let first = [vec![Forward; 3], [Forward, Backward].repeat(2), vec![Backward; 3]].concat();
+        assert_eq!(of(0), first);
+        let gpipe = order(Schedule::Gpipe, 2, 4, 3);
+        assert_eq!(gpipe, [vec![Forward; 3], vec![Backward; 3]].concat());
+        // Fewer micro-batches than stages.
+        assert_eq!(order(Schedule::OneForwardOneBackward, 0, 4, 1), [Forward, Backward]);
+    }
+
+    fn buckets() -> Vec<StageBucket> {
+        let bucket = |at, bytes| StageBucket { at, bytes, tensors: 1 };
+        vec![bucket(0.5, 10), bucket(1.0, 30)]
+    }
+
+    fn made(zero: u32, micro: u32) -> Program {
+        let parallelism = parallelism(Schedule::Gpipe, micro, zero);
+        program(&OfStage {
+            parallelism: &parallelism,
+            stage: 0,
+            shares: &[1.0],
+            buckets: buckets(),
+        })
+    }
+
+    #[test]
+    fn gradients_are_asked_for_when_they_are_there() {
+        let acts = made(0, 2).acts;
+        let expected = [
+            Act::Compute(Forward, 0.25),
+            Act::Compute(Forward, 0.25),
+            Act::Compute(Backward, 0.75),
+            Act::Compute(Backward, 0.375),
+            Act::Ask,
+            Act::Compute(Backward, 0.375),
+            Act::Ask,
+            Act::Await(2),
+        ];
+        assert_eq!(acts, expected);
+    }
+
+    #[test]
+    fn shards_are_exchanged_as_often_as_their_stage_says() {
+        // Rajbhandari et al., section 7: as many bytes as an allreduce's two halves, and half as many more at stage 3.
+        let bytes = |zero| made(zero, 1).collectives.iter().map(|(_, bytes, _)| bytes).sum::<u64>();
+        assert_eq!([bytes(0), bytes(1), bytes(2), bytes(3)], [40, 80, 80, 120]);
+        use Operation::{Allgather, ReduceScatter};
+        let operations = |zero| -> Vec<(Operation, u64)> {
+            made(zero, 1).collectives.iter().map(|(what, bytes, _)| (*what, *bytes)).collect()
+        };
+        let scattered = [(ReduceScatter, 10), (ReduceScatter, 30)];
+        assert_eq!(operations(1), [&scattered[..], &[(Allgather, 10), (Allgather, 30)]].concat());
+        // Forward needs first what backward makes last; the next is fetched while one is used.
+        let expected = [
+            (Allgather, 30),
+            (Allgather, 10),
+            (Allgather, 10),
+            (Allgather, 30),
+            (ReduceScatter, 10),
+            (ReduceScatter, 30),
+        ];
+        assert_eq!(operations(3), expected);
+        let waits: Vec<u32> = made(3, 1)
+            .acts
+            .iter()
+            .filter_map(|act| if let Act::Await(n) = act { Some(*n) } else { None })
+            .collect();
+        assert_eq!(waits, [1, 2, 3, 4, 6]);
+    }
+
+    #[test]
+    fn all_of_a_step_is_computed_once() {
+        for (zero, micro) in [(0, 1), (1, 3), (3, 2)] {
+            let of = |act: &Act| if let Act::Compute(_, share) = act { *share } else { 0.0 };
+            let sum: f64 = made(zero, micro).acts.iter().map(of).sum();
+            assert!((sum - f64::from(micro)).abs() < 1e-12, "{zero} {micro}: {sum}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_comes_and_goes_with_its_use() {
+        let mut parallelism = parallelism(Schedule::Gpipe, 2, 0);
+        let swap =
+            Swap { activations: 8.0, optimizer: 5.0, gradients: 3.0, parameters: 2.0, share: 1.0 };
+        parallelism.swap = vec![swap];
+        let of = OfStage { parallelism: &parallelism, stage: 0, shares: &[1.0], buckets: vec![] };
+        let moves: Vec<(f64, f64)> = program(&of)
+            .acts
+            .iter()
+            .filter_map(|act| match act {
+                Act::Fetch { out, into } => Some((*out, *into)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(moves, [(4.0, 2.0), (4.0, 2.0), (3.0, 6.0), (3.0, 9.0), (7.0, 8.0)]);
+    }
+}

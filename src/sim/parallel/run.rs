@@ -1,0 +1,91 @@
+//! What a job copy keeps of a model that is spread over GPUs.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::engine::Time;
+use crate::fluid::GroupId;
+use crate::report::ParallelOutcome;
+use crate::sim::communication::Ways;
+
+use super::program::Act;
+
+/// A job copy's model copies, each in stages, each on some GPUs.
+#[derive(Debug)]
+pub(in crate::sim) struct ParallelRun {
+    /// By stage, what it does in a step.
+    pub(in crate::sim) programs: Vec<Vec<Act>>,
+    /// Micro-batches of a batch.
+    pub(in crate::sim) micro_batches: f64,
+    /// Speed of the GPUs that step times are of.
+    pub(in crate::sim) speed: f64,
+    /// By device of the job copy, of which this is the first.
+    pub(in crate::sim) parts: Vec<Part>,
+    pub(in crate::sim) first: u32,
+    /// How GPUs reach each other.
+    pub(in crate::sim) ways: Ways,
+    /// GPUs of each device.
+    pub(in crate::sim) ranks: u32,
+    /// What each of them hands to the next stage for a micro-batch [B].
+    pub(in crate::sim) bytes: f64,
+    /// Groups of GPUs that have collectives.
+    pub(in crate::sim) groups: Range<u32>,
+    /// Devices that have done the step at hand.
+    pub(in crate::sim) done: u32,
+    pub(in crate::sim) books: ParallelOutcome,
+}
+
+/// A device: a stage of a model copy.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct Part {
+    /// Number of its first GPU in the job copy.
+    pub(in crate::sim) gpu: u32,
+    /// How much longer than on the cluster's first nodes it takes there.
+    pub(in crate::sim) slowness: f64,
+    /// The group in which it adds results up, and those in which it does with its gradients what is to be done.
+    pub(in crate::sim) sums: Option<u32>,
+    pub(in crate::sim) data: Range<u32>,
+    /// By GPU, ways from the node's memory and back there, where they are limited.
+    pub(in crate::sim) pcie: Vec<[Option<GroupId>; 2]>,
+    /// The act that it is at, and whether it waits there.
+    pub(in crate::sim) at: usize,
+    pub(in crate::sim) running: bool,
+    pub(in crate::sim) waits: bool,
+    /// Sums that it has asked for in this step.
+    pub(in crate::sim) asked: u32,
+    /// Whether it has asked for that at which it is.
+    pub(in crate::sim) open: bool,
+    /// By pass, when each that has come and was not taken was sent.
+    pub(in crate::sim) received: [VecDeque<Time>; 2],
+    /// By pass, what it sends.
+    pub(in crate::sim) sending: [Sending; 2],
+    /// Flows from and to the node's memory.
+    pub(in crate::sim) swapping: u32,
+    /// When its last arithmetic of the step ended, and when all of it did.
+    pub(in crate::sim) computed: Time,
+    pub(in crate::sim) ended: Time,
+}
+
+/// What a device sends to a neighbour: one after the other.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct Sending {
+    /// When each was there to be sent; the first is on its way.
+    pub(in crate::sim) waiting: VecDeque<Time>,
+    /// Flows of that.
+    pub(in crate::sim) flows: u32,
+}
+
+impl ParallelRun {
+    /// What it keeps of device `d`.
+    pub(in crate::sim) fn part(&mut self, d: u32) -> &mut Part {
+        &mut self.parts[(d - self.first) as usize]
+    }
+
+    /// A new step begins.
+    pub(super) fn restart(&mut self) {
+        self.done = 0;
+        for part in &mut self.parts {
+            (part.at, part.asked, part.open) = (0, 0, false);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What does not fit on a GPU: from its node's memory, and back there.
+
+use crate::sim::event::{Clock, Customer};
+use crate::sim::world::World;
+
+impl World<'_> {
+    /// Each GPU of device `d` begins to fetch and to send away so many bytes.
+    pub(super) fn fetch_part(&mut self, clock: &mut Clock, d: u32, bytes: [f64; 2]) -> bool {
+        let Some(parallel) = self.parallel(d) else { return true };
+        let (ranks, part) = (f64::from(parallel.ranks), parallel.part(d));
+        let ways: Vec<_> = part.pcie.iter().flat_map(|ways| ways.iter().zip(bytes)).collect();
+        let flows = ways.iter().filter_map(|(group, bytes)| group.zip(Some(*bytes)));
+        let flows: Vec<_> = flows.filter(|(_, bytes)| *bytes > 0.0).collect();
+        part.swapping += flows.len() as u32;
+        parallel.books.swapped += ranks * (bytes[0] + bytes[1]);
+        for (group, bytes) in flows {
+            self.network.start(clock.now, group, bytes, Customer::Swap(d));
+        }
+        true
+    }
+
+    /// Bytes of device `d` have come or gone.
+    pub(in crate::sim) fn swapped(&mut self, clock: &mut Clock, d: u32) {
+        let Some(part) = self.part(d) else { return };
+        part.swapping -= 1;
+        if part.swapping == 0 {
+            self.wake_part(clock, d);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the parts of a model waited for.
+
+use crate::account::Segment;
+use crate::engine::Time;
+use crate::report::{Cause, StallCause};
+use crate::sim::waits::clip;
+use crate::sim::world::World;
+
+use super::program::Act;
+
+impl World<'_> {
+    /// Device `d` has what its act needs; if it waited for that, it is said why.
+    pub(super) fn end_wait(&mut self, now: Time, d: u32, act: Act) {
+        let Some(part) = self.part(d) else { return };
+        let waited = std::mem::take(&mut part.waits);
+        let sent = match act {
+            Act::Receive(pass) => part.received[usize::from(pass.is_back())].pop_front(),
+            _ => None,
+        };
+        if !waited {
+            return;
+        }
+        let since = self.devices[d as usize].since;
+        match act {
+            Act::Receive(_) => self.end_bubble(d, sent.unwrap_or(now).max(since), now),
+            Act::Settle => self.say(d, (since, now), StallCause::own(Cause::Swap)),
+            Act::Await(number) => self.end_collective(d, number, (since, now)),
+            _ => self.say(d, (since, now), StallCause::own(Cause::Communication)),
+        }
+        self.devices[d as usize].since = now;
+    }
+
+    /// What came to device `d` was `sent` by its neighbour, and was on its way since then.
+    fn end_bubble(&mut self, d: u32, sent: Time, now: Time) {
+        self.say(d, (sent, now), StallCause::own(Cause::Communication));
+        self.end_wait_for_stage(sent, d);
+    }
+
+    /// Collective number `number` of device `d` is over: until all had asked for it, it waited for the last one.
+    fn end_collective(&mut self, d: u32, number: u32, (since, now): (Time, Time)) {
+        let data = self.part(d).map_or(0..0, |part| part.data.clone());
+        let of = |g: u32| self.groups[g as usize].asked_last(number);
+        let last = data.into_iter().filter_map(of).max();
+        let asked = last.map_or(since, |(asked, _)| asked.clamp(since, now));
+        if let Some((_, peer)) = last {
+            self.blame_peer(d, peer, (since, asked));
+        }
+        self.say(d, (asked, now), StallCause::own(Cause::Communication));
+    }
+
+    /// Device `d` waited for `peer`: for what that waited, or its computation.
+    fn blame_peer(&mut self, d: u32, peer: u32, (from, until): (Time, Time)) {
+        let first = peer - self.devices[peer as usize].stage;
+        let own = d - self.devices[d as usize].stage == first;
+        let rest =
+            if own { StallCause::own(Cause::Bubble) } else { StallCause::peer(Cause::Compute) };
+        let waits = &self.devices[first as usize].waits;
+        let waits: Vec<Segment> = waits.iter().filter_map(|(_, w)| clip(w, from, until)).collect();
+        let mut at = from;
+        for wait in waits.into_iter().filter(|_| !own) {
+            self.say(d, (at, wait.start.max(at)), rest);
+            self.say(d, (wait.start.max(at), wait.end), wait.cause);
+            at = wait.end.max(at);
+        }
+        self.say(d, (at, until), rest);
+    }
+
+    /// The step of job copy `j` is over, for whose last parts the others waited: those of its own model copy, whose
+    /// arithmetic went on; that of others; and then what came after all arithmetic.
+    pub(super) fn account_for_ends(&mut self, now: Time, j: usize) {
+        let devices = self.jobs[j].devices.clone();
+        let ends: Vec<(Time, Time)> = match &self.jobs[j].parallel {
+            Some(parallel) => {
+                parallel.parts.iter().map(|part| (part.computed, part.ended)).collect()
+            }
+            None => return,
+        };
+        let stages = self.jobs[j].stage_times.len();
+        let swaps = self.jobs[j].sync.is_none() && ends.len() == stages;
+        let chains: Vec<Time> = ends
+            .chunks(stages.max(1))
+            .map(|chain| chain.iter().map(|(computed, _)| *computed).max().unwrap_or(now))
+            .collect();
+        let last = chains.iter().zip(0..).max().map_or(0, |(_, chain)| chain);
+        let computed = chains.iter().copied().max().unwrap_or(now);
+        for (d, (_, ended)) in devices.clone().zip(&ends) {
+            let chain = (d - devices.start) as usize / stages.max(1);
+            let own = chains[chain].clamp(*ended, now);
+            let all = computed.clamp(own, now);
+            self.say(d, (*ended, own), StallCause::own(Cause::Bubble));
+            self.blame_peer(d, devices.start + last * stages as u32, (own, all));
+            let cause = if swaps { Cause::Swap } else { Cause::Communication };
+            self.say(d, (all, now), StallCause::own(cause));
+        }
+    }
+
+    /// Device `d` waited from one instant to another.
+    fn say(&mut self, d: u32, (start, end): (Time, Time), cause: StallCause) {
+        if start < end {
+            let j = self.devices[d as usize].job as usize;
+            let segment = Segment { start, end, cause };
+            self.jobs[j].steps.add_stall(segment);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Models that do not fit on a GPU, kept in its node's memory.
+
+use super::pipeline_schedules::{adds_up, spread, waits};
+use super::runs::{near, run, simulate, step, written};
+use forebay::report::{Cause, JobOutcome, summarise, text};
+use forebay::scenario::ScenarioFile;
+
+/// Steps of 1 s, a third of it forward. The model takes 4 GB each of parameters, gradients and momentum, and 24 GB of
+/// activations.
+fn model(capacity: &str, pcie: &str, rest: &str) -> String {
+    let node = format!("gpu_memory = \"{capacity}\", pcie = \"{pcie}\"");
+    let model = format!(
+        "model = {{ step = {{ per_sample = \"{} s\" }}, memory = {{ parameters = \"4 GB\", activations = \"100 MB\" }}, \
+         out_of_core = true }}\n{rest}",
+        1.0 / 240.0
+    );
+    spread(&node, &model)
+}
+
+fn of(text: &str) -> JobOutcome {
+    let job = run(text);
+    adds_up(&job);
+    job
+}
+
+fn refused(text: &str) -> String {
+    let file = ScenarioFile::parse("x.toml", text.to_owned()).and_then(|file| file.resolve(&[]));
+    file.map(|_| ()).expect_err(text).to_string()
+}
+
+#[test]
+fn a_step_takes_the_longer_of_arithmetic_and_swapping() {
+    // System: S GB of activations out during forward (1/3 s) and back during backward (2/3 s) over an idle link.
+    // Expectation: max(1/3, S/B) + max(2/3, S/B).
+    for (capacity, pcie, swapped, bandwidth) in [
+        ("24 GB", "12 GB/s", 12e9, 12e9),
+        ("24 GB", "24 GB/s", 12e9, 24e9),
+        ("24 GB", "48 GB/s", 12e9, 48e9),
+        ("30 GB", "12 GB/s", 6e9, 12e9),
+        ("12 GB", "48 GB/s", 24e9, 48e9),
+    ] {
+        let text = model(capacity, pcie, "");
+        let job = of(&text);
+        let time = swapped / bandwidth;
+        let expected = f64::max(1.0 / 3.0, time) + f64::max(2.0 / 3.0, time);
+        near(step(&job), expected, &format!("{capacity}, {pcie}"));
+        let exposed = waits(&job, Cause::Swap) * step(&job);
+        assert!((exposed - (expected - 1.0)).abs() < 1e-6, "{capacity}, {pcie}: {exposed}");
+        near(job.parallel.expect("books").swapped, 4.0 * 2.0 * swapped, "bytes of four steps");
+    }
+}
+
+#[test]
+fn states_go_after_activations_and_come_for_each_use() {
+    // System: 12 GB/s both ways. Expectation, at 8 GB: all activations, 2 s each way, and 4 GB of momentum, which come
+    // and go at the update, 1/3 s. At 2 GB: gradients too and half of the parameters; forward needs 2 GB beside what goes,
+    // backward 2 GB after 24, the update 8 GB there and 6 GB back.
+    near(step(&of(&model("8 GB", "12 GB/s", ""))), 4.0 + 1.0 / 3.0, "momentum");
+    near(step(&of(&model("2 GB", "12 GB/s", ""))), 2.0 + 26.0 / 12.0 + 8.0 / 12.0, "parameters");
+    // Micro-batches add to gradients that must come first.
+    let micro = "parallel.pipeline = { stages = 1, schedule = \"1f1b\", micro_batches = 2 }";
+    let held = written(&model("8 GB", "12 GB/s", micro), &[]).jobs[0].footprint().expect("known");
+    near(held.activations, 12e9, "1f1b has one of two in progress");
+}
+
+#[test]
+fn less_swapping_is_less_time() {
+    let time = |capacity: &str, pcie: &str, rest: &str| step(&of(&model(capacity, pcie, rest)));
+    let slow = time("16 GB", "12 GB/s", "");
+    assert!(time("20 GB", "12 GB/s", "") < slow, "more memory");
+    assert!(time("16 GB", "16 GB/s", "") < slow, "a faster link");
+    let stages = "parallel.pipeline = { stages = 4, schedule = \"1f1b\", micro_batches = 8 }";
+    assert!(time("16 GB", "12 GB/s", stages) < slow, "fewer layers on each GPU");
+    // What is read comes over the same link.
+    let bulky = model("16 GB", "12 GB/s", "").replace("\"100 B\"", "\"100 MB\"").replace(
+        "loader.in-memory = {}",
+        "loader.stages = [{ name = \"copy\", workers = 1, unit = \"batch\", per_sample = [\"read\"], per_item = [\"copy\"], buffer = 1 }]",
+    );
+    assert!(time("16 GB", "12 GB/s", "") + 0.1 < step(&of(&bulky)), "batches on the same link");
+}
+
+#[test]
+fn what_fits_is_left_alone_and_what_cannot_be_is_refused() {
+    let fits = written(&model("40 GB", "12 GB/s", ""), &[]);
+    assert!(fits.remarks.join("\n").contains("out_of_core` has no effect: all of it fits"));
+    near(step(&of(&model("40 GB", "12 GB/s", ""))), 1.0, "all of it fits");
+    let not = refused(
+        &model("24 GB", "12 GB/s", "").replace("out_of_core = true", "out_of_core = false"),
+    );
+    assert!(not.contains("`model.out_of_core = true`"), "{not}");
+    let unknown = refused(&model("24 GB", "12 GB/s", "").replace(", pcie = \"12 GB/s\"", ""));
+    assert!(unknown.contains("write `cluster.node.pcie = \"12 GB/s\"`"), "{unknown}");
+    let full = refused(&model("24 GB", "12 GB/s\", memory = \"8 GB", ""));
+    assert!(full.contains("GiB"), "{full}");
+    let large =
+        model("1 GB", "12 GB/s", "").replace("\"100 MB\" }", "\"100 MB\", workspace = \"2 GB\" }");
+    assert!(refused(&large).contains("GPU's memory"));
+}
+
+#[test]
+fn reports_say_what_was_swapped() {
+    let scenario = written(&model("24 GB", "12 GB/s", ""), &[]);
+    let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+    let page = text::render(&report, 200, false);
+    assert!(page.contains("A GPU sends 24 GB to and from its node's memory in a step."), "{page}");
+    assert!(page.contains("holds 24 GB of 24 GB, and 12 GB of what follows"), "{page}");
+    assert!(page.contains("into swapping over PCIe: a smaller batch or model"), "{page}");
+    assert!(!page.contains("no effect"), "{page}");
+    assert_eq!(report.jobs[0].parallel.and_then(|of| of.swap_bytes), Some(24e9));
+}

@@ -1,0 +1,262 @@
+//! Models spread over GPUs: split layers, sharded states, and all of that together.
+
+use super::pipeline_schedules::{adds_up, spread, waits};
+use super::runs::{near, run, simulate, step, written};
+use forebay::report::{Cause, JobOutcome, ParallelReport, summarise};
+use forebay::scenario::ScenarioFile;
+
+/// GPUs of a node at ports of 10 GB/s.
+const SWITCH: &str = "intra = { kind = \"switch\", bandwidth = \"10 GB/s\", latency = \"50 us\" }";
+/// Steps of 1 s.
+const STEP: &str = "model.step = { per_sample = \"4166666667 ps\" }";
+/// The same, exactly.
+const SECOND: f64 = 240.0 * 4_166_666_667e-12;
+
+fn text(rest: &str) -> String {
+    spread(SWITCH, &format!("{STEP}\n{rest}"))
+}
+
+fn on_nodes(nodes: u32, rest: &str) -> String {
+    text(rest).replace("batch = 240", &format!("nodes = {nodes}\nbatch = 240"))
+}
+
+fn of(text: &str) -> JobOutcome {
+    let job = run(text);
+    adds_up(&job);
+    job
+}
+
+fn told(text: &str) -> ParallelReport {
+    let scenario = written(text, &[]);
+    let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+    report.jobs[0].parallel.expect("spread over GPUs")
+}
+
+fn refused(text: &str) -> String {
+    let file = ScenarioFile::parse("x.toml", text.to_owned()).and_then(|file| file.resolve(&[]));
+    file.map(|_| ()).expect_err(text).to_string()
+}
+
+#[test]
+fn split_layers_take_their_part_and_add_results_up() {
+    // System: t ranks, 8 sums in forward and 8 in backward of 240 × 1 MB around rings. Expectation: a t-th of the second,
+    // and 16 times 2 (t − 1) phases of the latency and a t-th of the bytes.
+    let tensor = |ranks: u32, rest: &str| {
+        text(&format!(
+            "parallel.tensor = {{ ranks = {ranks}, allreduces = 8, activations = \"1 MB\", \
+             algorithm = \"ring\" {rest} }}"
+        ))
+    };
+    for ranks in [1, 2, 4, 8] {
+        let t = f64::from(ranks);
+        let sum = 2.0 * (t - 1.0) * (50e-6 + 240e6 / t / 10e9);
+        let expected = SECOND / t + 16.0 * sum;
+        for fidelity in ["flow", "analytic"] {
+            let job = of(&tensor(ranks, &format!(", fidelity = \"{fidelity}\"")));
+            near(step(&job), expected, &format!("{ranks} ranks, {fidelity}"));
+            let waited = waits(&job, Cause::Communication) * step(&job);
+            assert!((waited - 16.0 * sum).abs() < 1e-6, "{ranks}: {waited}");
+        }
+        let sent = told(&tensor(ranks, "")).sum_bytes.expect("known");
+        assert!((sent - 16.0 * 2.0 * (t - 1.0) / t * 240e6).abs() < 1.0, "{ranks}: {sent}");
+    }
+    // Micro-batches send the same bytes in more sums.
+    let micro = tensor(4, "")
+        + "parallel.pipeline = { stages = 1, schedule = \"gpipe\", micro_batches = 10 }\n";
+    let sum = 2.0 * 3.0 * (50e-6 + 24e6 / 4.0 / 10e9);
+    near(step(&of(&micro)), SECOND / 4.0 + 160.0 * sum, "ten micro-batches");
+}
+
+#[test]
+fn more_and_larger_sums_and_other_algorithms_take_longer() {
+    let time = |keys: &str| step(&of(&text(&format!("parallel.tensor = {{ ranks = 8, {keys} }}"))));
+    let usual = time("allreduces = 8, activations = \"1 MB\", algorithm = \"ring\"");
+    assert!(time("allreduces = 16, activations = \"1 MB\", algorithm = \"ring\"") > usual + 0.1);
+    assert!(time("allreduces = 8, activations = \"2 MB\", algorithm = \"ring\"") > usual + 0.1);
+    assert!(time("allreduces = 8, activations = \"1 MB\", algorithm = \"flat\"") > usual + 0.1);
+    let auto = time("allreduces = 8, activations = \"1 MB\"");
+    assert!(auto < 1.5 * usual, "NCCL chooses what is near the best: {auto}, {usual}");
+}
+
+#[test]
+fn transformers_know_what_they_add_up() {
+    // System: GPT-2, twelve blocks of 768 values, 1024 tokens, 24 sequences. Expectation: two sums in each, forward and
+    // backward, of all hidden values; and they are what stages hand on.
+    let of = |keys: &str, rest: &str| {
+        let text = spread(
+            SWITCH,
+            &format!("model = {{ catalogue = \"gpt2\", step = \"1 s\"{keys} }}\n{rest}"),
+        );
+        told(&text.replace("batch = 240", "batch = 24"))
+    };
+    let hidden = 24.0 * 1024.0 * 768.0 * 4.0;
+    let split = of("", "parallel.tensor.ranks = 4");
+    near(split.sum_bytes.expect("known"), 48.0 * 2.0 * 0.75 * hidden, "32 bits");
+    let mixed = of(", precision = \"bf16\"", "parallel.tensor.ranks = 4");
+    near(mixed.sum_bytes.expect("known"), 48.0 * 2.0 * 0.75 * hidden / 2.0, "16 bits");
+    let stages =
+        of("", "parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 4 }");
+    near(stages.activation_bytes.expect("known"), hidden, "there and back, over two GPUs");
+}
+
+#[test]
+fn one_stage_is_what_is_not_split() {
+    // System: four nodes add 1 GB of gradients up, in buckets as backward makes them. Expectation: as long, and as
+    // exposed, whether a step is one piece, or followed piece by piece as one stage of one micro-batch.
+    for sync in [
+        "buckets = \"250 MB\"",
+        "buckets = \"100 MB\", overlap = false",
+        "algorithm = \"halving-doubling\"",
+    ] {
+        let sync = format!("sync.allreduce = {{ gradients = \"1 GB\", tensors = 20, {sync} }}");
+        let whole = of(&on_nodes(4, &sync));
+        let one = "parallel.pipeline = { stages = 1, schedule = \"1f1b\", micro_batches = 1 }";
+        let parts = of(&on_nodes(4, &format!("{sync}\n{one}")));
+        near(step(&parts), step(&whole), &sync);
+        let [found, expected] = [&parts, &whole].map(|job| waits(job, Cause::Communication));
+        assert!((found - expected).abs() < 1e-6, "{sync}: {found}, not {expected}");
+    }
+}
+
+#[test]
+fn each_stage_adds_its_own_gradients_up() {
+    // System: two stages, one micro-batch, model copies on two nodes, 1 GB of gradients over NICs of 10 GB/s and 10 µs.
+    // Expectation: the last stage's half goes while the first one computes; the first one's takes 2 × (10 µs + 25 ms).
+    let pipeline = "parallel.pipeline = { stages = 2, schedule = \"gpipe\", micro_batches = 1 }";
+    let sync = "sync.allreduce = { gradients = \"1 GB\", algorithm = \"ring\" }";
+    let job = of(&on_nodes(2, &format!("{pipeline}\n{sync}")));
+    near(step(&job), SECOND + 2.0 * (10e-6 + 0.025), "half of them exposed");
+    let bubbles = (SECOND - 2.0 * (10e-6 + 0.025)) / 2.0;
+    near(waits(&job, Cause::Bubble) * step(&job), bubbles, "the first half is hidden in a bubble");
+    let told = told(&on_nodes(2, &format!("{pipeline}\n{sync}")));
+    near(told.gradient_bytes.expect("known"), 0.5e9, "a stage's on each of two ranks");
+}
+
+#[test]
+fn shards_send_what_they_say() {
+    // System: four nodes, 1 GB of gradients in one piece after backward, over a ring. Expectation: at stages 1 and 2 as
+    // long as an allreduce; at stage 3 half as long again, for parameters are fetched twice (Rajbhandari et al., 7).
+    let sync = "sync.allreduce = { gradients = \"1 GB\", algorithm = \"ring\" }";
+    let of = |zero: &str| of(&on_nodes(4, &format!("{sync}\n{zero}")));
+    let half = 3.0 * (10e-6 + 0.025);
+    let plain = "parallel.pipeline = { stages = 1, schedule = \"1f1b\", micro_batches = 1 }";
+    near(step(&of(plain)), SECOND + 2.0 * half, "allreduce");
+    for (stage, halves) in [(1, 2.0), (2, 2.0), (3, 3.0)] {
+        let zero = format!("parallel.zero.stage = {stage}");
+        let job = of(&zero);
+        near(step(&job), SECOND + halves * half, &zero);
+        let sent = told(&on_nodes(4, &format!("{sync}\n{zero}"))).gradient_bytes.expect("known");
+        near(sent, halves * 0.75e9, &zero);
+    }
+    // In buckets most of that is hidden.
+    let buckets = sync.replace("\"1 GB\"", "\"1 GB\", tensors = 20, buckets = \"50 MB\"");
+    let hidden = step(&run(&on_nodes(4, &format!("{buckets}\nparallel.zero.stage = 3"))));
+    assert!(hidden < SECOND + 0.5 * half && hidden > SECOND, "{hidden}");
+}
+
+#[test]
+fn shards_take_less_memory_stage_by_stage() {
+    // System: GPT-2 XL in mixed precision with Adam on four ranks. Expectation: 4, 2 and 12 bytes for each parameter, of
+    // which one stage after the other is divided by four.
+    let of = |stage: u32| {
+        let zero = if stage > 0 {
+            format!("parallel.zero.stage = {stage}\nsync.allreduce = {{}}")
+        } else {
+            String::new()
+        };
+        let model = "model = { catalogue = \"gpt2-xl\", step = \"1 s\", precision = \"fp16\", optimizer = \"adam\" }";
+        let text = spread(SWITCH, &format!("parallel.data.copies_per_node = 4\n{model}\n{zero}"));
+        let held = written(&text, &[]).jobs[0].footprint().expect("known");
+        [held.parameters, held.gradients, held.optimizer].map(|bytes| bytes / 1_557_611_200.0)
+    };
+    assert_eq!(of(0), [2.0, 2.0, 12.0]);
+    assert_eq!(of(1), [2.0, 2.0, 3.0]);
+    assert_eq!(of(2), [2.0, 0.5, 3.0]);
+    assert_eq!(of(3), [0.5, 0.5, 3.0]);
+}
+
+#[test]
+fn all_ways_to_split_go_together() {
+    // System: two model copies of two stages of two ranks on one node, one micro-batch. Expectation: a quarter of the second
+    // in each pass's stages: half of it in all; eight sums of 2.4 GB in two phases of 120 ms; activations of 1 GB there
+    // (100 ms) and, beside the last stage's gradients from the same ports, back: 200 MB more; then the first stage's
+    // gradients, two phases of 10 ms; latencies of 50 µs.
+    let all = |fidelity: &str| {
+        format!(
+            "parallel.data.copies_per_node = 2\n\
+             parallel.tensor = {{ ranks = 2, allreduces = 4, activations = \"10 MB\", algorithm = \"ring\", \
+             fidelity = \"{fidelity}\" }}\n\
+             parallel.pipeline = {{ stages = 2, schedule = \"1f1b\", micro_batches = 1, activations = \"1 GB\" }}\n\
+             sync.allreduce = {{ gradients = \"800 MB\", algorithm = \"ring\" }}"
+        )
+    };
+    let expected = SECOND / 2.0 + 8.0 * 2.0 * (0.12 + 50e-6) + 0.1 + 0.12 + 0.02 + 4.0 * 50e-6;
+    for fidelity in ["flow", "analytic"] {
+        let job = of(&text(&all(fidelity)));
+        near(step(&job), expected, fidelity);
+        assert_eq!(job.steps[0].samples, 480);
+    }
+    let told = told(&text(&all("flow")));
+    assert_eq!((told.data, told.pipeline, told.tensor, told.gpus), (2, 2, 2, 4));
+}
+
+#[test]
+fn ranks_that_split_layers_are_next_to_each_other() {
+    // System: a model copy of four stages of four ranks over two nodes. Expectation: layers' sums stay inside nodes, and
+    // only activations between the second and the third stage use NICs.
+    let rest = "parallel.tensor = { ranks = 4, allreduces = 16, activations = \"1 MB\" }\n\
+                parallel.pipeline = { stages = 4, stages_per_node = 2, schedule = \"1f1b\", micro_batches = 8, \
+                activations = \"80 MB\" }";
+    let scenario = written(&on_nodes(2, rest), &[]);
+    let outcome = simulate(&scenario);
+    let nic = outcome.resources.iter().find(|resource| resource.name == "node.nic").expect("a NIC");
+    // Four ranks' 80 MB into each node in each step: forward into one, backward into the other.
+    near(nic.utilisation * step(&outcome.jobs[0]), 4.0 * 80e6 / 10e9, "NIC");
+    let whole = rest.replace("stages_per_node = 2, ", "");
+    let one = simulate(&written(&text(&whole), &[]));
+    assert!(
+        one.resources
+            .iter()
+            .all(|resource| !resource.name.contains("nic") || resource.utilisation == 0.0)
+    );
+}
+
+#[test]
+fn what_cannot_be_split_so_is_refused_with_a_remedy() {
+    let tensor = "parallel.tensor = { ranks = 2, allreduces = 4, activations = \"1 MB\" }";
+    let two = "parallel.data.copies_per_node = 2\n";
+    for (rest, what) in [
+        ("parallel.tensor.ranks = 2".to_owned(), "`allreduces = 96`: two for each block"),
+        (format!("{tensor}\nparallel.pipeline.stages = 2"), "write `schedule = \"1f1b\"`"),
+        (
+            "parallel.tensor = { ranks = 17, allreduces = 1, activations = \"1 B\" }".to_owned(),
+            "fewer `ranks`",
+        ),
+        (format!("{two}parallel.zero.stage = 1"), "write `sync.allreduce = {}`"),
+        (
+            format!(
+                "{two}sync.allreduce.gradients = \"1 GB\"\nparallel.zero.stage = 2\n\
+                 parallel.pipeline = {{ stages = 2, schedule = \"1f1b\", micro_batches = 4 }}"
+            ),
+            "write `stage = 1`",
+        ),
+        (
+            format!("{two}sync.reduce-broadcast.parameters = \"1 GB\"\n{tensor}"),
+            "write `sync.allreduce`",
+        ),
+        (
+            format!("{two}sync.allreduce = {{ gradients = \"1 GB\", fusion = {{}} }}\n{tensor}"),
+            "write `buckets = \"25 MB\"`",
+        ),
+        (
+            format!("{tensor}\nmodel.device = {{ cpu = {{}} }}"),
+            "split over accelerators, not over cores",
+        ),
+    ] {
+        let found = refused(&text(&rest));
+        assert!(found.contains(what), "{rest}: {found}");
+    }
+    let alone = text("parallel.zero.stage = 2");
+    let remarks = written(&alone, &[]).remarks.join("\n");
+    assert!(remarks.contains("`parallel.zero` has no effect"), "{remarks}");
+}
