@@ -248,6 +248,12 @@ fn what_cannot_be_split_so_is_refused_with_a_remedy() {
             format!("{two}sync.allreduce = {{ gradients = \"1 GB\", fusion = {{}} }}\n{tensor}"),
             "write `buckets = \"25 MB\"`",
         ),
+        (format!("{tensor}\nmodel.occupancy.constant = 0.5"), "leave out `model.occupancy`"),
+        (
+            "parallel.zero.stage = 1\nparallel.data = { copies_per_node = 2, learners = 2 }"
+                .to_owned(),
+            "split over stages or GPUs",
+        ),
         (
             format!("{tensor}\nmodel.device = {{ cpu = {{}} }}"),
             "split over accelerators, not over cores",

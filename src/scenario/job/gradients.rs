@@ -163,7 +163,8 @@ impl Rules<'_> {
         let Some(sync) = &job.sync else { return };
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
         if job.pipeline.is_some() && job.parallelism.is_none() && sync.averaging.is_none() {
-            let what = "gradients of a model that is split over stages are simulated where its micro-batches are followed";
+            let what = "gradients of a model that is split over stages are simulated where its micro-batches are \
+                        followed";
             let remedy = "write `schedule = \"1f1b\"` and `micro_batches = 8` in `parallel.pipeline`, or \
                           leave out `sync`, or `parallel.pipeline`";
             self.check.wrong(at, what, remedy);

@@ -35,6 +35,7 @@ impl Rules<'_> {
             let what = "a model copy that is on several nodes has them for itself";
             self.check.wrong(at, what, "leave out `copies_per_node`, or `stages_per_node`");
         }
+        self.check_kernels(job);
         self.check_zero(job);
         if !self.check_pieces(job) {
             return;
@@ -63,6 +64,18 @@ impl Rules<'_> {
         self.check.blame(&[at, model], self.at)
     }
 
+    /// GPUs that several use at once are not followed beside.
+    fn check_kernels(&self, job: &Job) {
+        let unlike = [
+            (!job.kernels.is_empty(), "`model.occupancy`", "leave out `model.occupancy`"),
+            (job.kernel().is_some(), "decoding on GPUs", "leave out `loader.dali.gpu`"),
+        ];
+        for (_, what, remedy) in unlike.iter().filter(|(is, ..)| *is) {
+            let what = format!("{what} is not simulated where a model is spread over GPUs");
+            self.wrong_at("pipeline", what, remedy);
+        }
+    }
+
     fn check_zero(&self, job: &Job) {
         let Some(of) = job.parallelism.as_ref().filter(|of| of.zero > 0) else { return };
         if job.ranks() < 2 {
@@ -84,6 +97,7 @@ impl Rules<'_> {
     fn check_stage_sync(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
         let unlike = [
+            (sync.averaging.is_some(), "averaging of models", "write `sync.allreduce`"),
             (sync.root.is_some(), "a root", "write `sync.allreduce`"),
             (sync.measured.is_some(), "a measured collective", "leave out `transport.….profile`"),
             (
