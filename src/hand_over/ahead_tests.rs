@@ -25,8 +25,10 @@ fn read(state: &mut State, since: u64, at: u64) {
     state.finish(Time(at * MS), 0, item, &[(Time(since * MS), Activity::Doing(Cause::Transfer))]);
 }
 
-/// By step: end, computation and stalls with their causes, in milliseconds.
-fn steps(state: &mut State) -> Vec<(f64, f64, Vec<(StallCause, f64)>)> {
+/// Of a step: end, computation and stalls with their causes, in milliseconds.
+type Told = (f64, f64, Vec<(StallCause, f64)>);
+
+fn steps(state: &mut State) -> Vec<Told> {
     let devices = state.training.devices.len();
     let (steps, stalls) = state.training.steps.finish(devices);
     let round = |seconds: f64| (seconds * 1e6).round() / 1e3;

@@ -79,7 +79,7 @@ impl World<'_> {
         let to = if back { d - 1 } else { d + 1 };
         let Some(part) = self.part(d) else { return };
         let waiting = &mut part.sending[usize::from(back)].waiting;
-        let (sent, more) = (waiting.pop_front(), waiting.len() > 0);
+        let (sent, more) = (waiting.pop_front(), !waiting.is_empty());
         if let (Some(sent), Some(part)) = (sent, self.part(to)) {
             part.received[usize::from(back)].push_back(sent);
         }

@@ -29,7 +29,7 @@ impl Parallelism {
             end += bucket.bytes as f64 / total;
             let bytes = (end.min(last) - from).max(0.0) * total / f64::from(self.tensor_ranks());
             let at =
-                (self.into_backward(bucket.ready) - begin) / shares[stage].max(f64::MIN_POSITIVE);
+                (self.share_of_backward(bucket.ready) - begin) / shares[stage].max(f64::MIN_POSITIVE);
             let at = if at > 1.0 - 1e-9 { 1.0 } else { at.max(0.0) };
             StageBucket { at, bytes: bytes.round() as u64, tensors: bucket.tensors }
         };
@@ -38,7 +38,7 @@ impl Parallelism {
     }
 
     /// Share of backward after a share of the step.
-    fn into_backward(&self, ready: f64) -> f64 {
+    fn share_of_backward(&self, ready: f64) -> f64 {
         ((ready - self.forward) / (1.0 - self.forward)).clamp(0.0, 1.0)
     }
 }

@@ -40,8 +40,9 @@ impl Rules<'_> {
         if !self.check_pieces(job) {
             return;
         }
-        if job.ranks() > 1
-            && let Some(sync) = &job.sync
+        if let Some(sync) = &job.sync
+            && !self.check_way(sync)
+            && job.ranks() > 1
         {
             self.check_stage_sync(job, cluster, sync);
         }
@@ -91,6 +92,31 @@ impl Rules<'_> {
             let what = "gradients of several micro-batches in progress are not sharded".to_owned();
             self.wrong_at("zero", what, "write `stage = 1`, or leave out `parallel.pipeline`");
         }
+    }
+
+    /// Only gradients that each step adds up are simulated; true if others are written.
+    fn check_way(&self, sync: &Sync) -> bool {
+        let at = self.check.blame(&[self.settings.sync_at()], self.at);
+        let compressed = sync.sparse || sync.buckets.iter().any(|bucket| bucket.compress > 0.0);
+        let unlike = [
+            (sync.servers.is_some(), "an exchange with servers", "write `[job.sync.allreduce]`"),
+            (sync.averaging.is_some(), "an average of models", "write `[job.sync.allreduce]`"),
+            (
+                sync.interval > 1 && sync.servers.is_none(),
+                "an exchange after several steps",
+                "leave out `accumulation` and `period`, or write `micro_batches`",
+            ),
+            (
+                compressed || sync.decompress > 0.0,
+                "what gradients cost to compress",
+                "leave out `compression`",
+            ),
+        ];
+        for (_, what, remedy) in unlike.iter().filter(|(is, ..)| *is) {
+            let what = format!("{what} is not simulated where a model is spread over GPUs");
+            self.check.wrong(at, what, remedy);
+        }
+        unlike.iter().any(|(is, ..)| *is)
     }
 
     /// What is done with gradients beside is not simulated.
