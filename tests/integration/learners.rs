@@ -288,3 +288,38 @@ fn where_gpus_are_not_full_more_learners_are_advised() {
     let remarks = changed(&[("cluster.node.gpu_memory_bandwidth", "\"1 GB/s\"")]).remarks;
     assert!(remarks.iter().any(|of| of.contains("it averages no models")), "{remarks:?}");
 }
+
+#[test]
+fn the_profile_says_what_learners_of_a_measured_model_fill() {
+    // System: LeNet-5 of which a profile says that 16 samples fill half of this GPU. Expectation: two learners of 16 do
+    // not slow each other, three take half as long again; another GPU's fit says nothing.
+    let base =
+        super::base::base().replace("name = \"base\"", "name = \"base\"\nprofile = \"p.toml\"");
+    let example =
+        std::fs::read_to_string(super::runs::repository("calibrate/profiles/example.toml"));
+    let example = example.expect("a shipped profile");
+    let place = super::support::Place::new();
+    place.write("s.toml", &base);
+    let fit = |gpu: &str| {
+        let half = "half_batch = { value = 16.0, unit = \"1\" }";
+        let table = format!("learners.lenet5.{gpu}");
+        format!("[{table}]\nsamples = 40\nresidual = 0.02\n[{table}.parameters]\n{half}\n")
+    };
+    let gpu = "{ catalogue = \"lenet5\", device = { gpu = {} }, step = \"1 ms\" }";
+    let of = |number: &str, fit: &str| {
+        place.write("p.toml", &format!("{example}\n{fit}"));
+        let file = ScenarioFile::open(&place.path("s.toml"))
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        let changes = fed(&[("job.model", gpu), (NUMBER, number)]);
+        let changes: Vec<_> = changes
+            .iter()
+            .map(|(key, value)| format!("{key}={value}").parse().expect("an override"))
+            .collect();
+        file.resolve(&changes).map(|scenario| step(&simulate(&scenario).jobs[0]))
+    };
+    let own = fit("cuda-0-fp32-graph");
+    near(of("2", &own).unwrap_or_else(|problems| panic!("{problems}")), 1e-3, "two");
+    near(of("3", &own).unwrap_or_else(|problems| panic!("{problems}")), 1.5e-3, "three");
+    let found = of("2", &fit("cuda-1-fp32-graph")).expect_err("refused").to_string();
+    assert!(found.contains("the key `occupancy` is missing"), "{found}");
+}

@@ -149,7 +149,7 @@ impl JobSettings {
             return occupancy.resolve(check, at, batch).unwrap_or_default();
         }
         let unsaid = !settings.occupancy.is_written() && !learners.is_one();
-        let found = if unsaid { occupancy::by_step(&model.step, batch) } else { None };
+        let found = if unsaid { occupancy::unsaid(check, model, batch) } else { None };
         if let (true, None, Some(at)) = (unsaid, &found, self.model_at()) {
             let remedy = "write `occupancy = 0.4`, `occupancy = { half = \"24 samples\" }`, or a `step` with \
                           `fixed` and `per_sample`";

@@ -38,7 +38,7 @@ pub(in crate::scenario) struct ModelSettings {
     pub(super) precision: Field<Precision>,
     /// Part of a GPU that a learner's kernels fill while they run: `0.4`, by its batch: `{ half = "24 samples" }`,
     /// or sort by sort: `{ kernels = [{ share = 0.3, occupancy = 0.2 }, …] }` (default: the whole; with several
-    /// learners, what `step` has beside its fixed part).
+    /// learners, as the profile says, or what `step` has beside its fixed part).
     pub(super) occupancy: Field<OccupancySettings>,
     /// What updates parameters: "sgd", "momentum" or "adam", which keep more and more in the GPU's memory
     /// (default: "momentum").

@@ -1,7 +1,9 @@
 //! How `model.occupancy` is written: what a learner's kernels fill of a GPU.
 
-use super::StepTime;
+use super::model::{ResolvedModel, on};
+use super::{Catalogue, StepTime};
 use crate::law::OccupancyLaw;
+use crate::profile::Fit;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
@@ -95,9 +97,23 @@ fn one_of(check: Check<'_>, one: &Field<KernelsSettings>) -> Option<Kernels> {
     Some(Kernels { share: share?.0, occupancy: whole(check, at, occupancy.0)? })
 }
 
+/// As the profile says of learners of this model on this GPU, or as the parts of its step do; `None` where neither does.
+#[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
+pub(super) fn unsaid(check: Check<'_>, model: &ResolvedModel, batch: u64) -> Option<Vec<Kernels>> {
+    let of_model = |model: Catalogue| check.profile?.learners.get(model.name());
+    let fits = model.catalogue.and_then(of_model);
+    let fit = fits.and_then(|fits| fits.get(&on(model.device, model.gpu)));
+    let occupancy = fit.and_then(Fit::occupancy).map(|law| law.of(batch as f64));
+    let sane = |occupancy: &f64| (1e-9..=1.0).contains(occupancy);
+    match occupancy.filter(sane) {
+        Some(occupancy) => Some(vec![Kernels { share: 1.0, occupancy }]),
+        None => by_step(&model.step, batch),
+    }
+}
+
 /// What a step leaves idle in its fixed part, others can fill; `None` where it has no such parts.
 #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
-pub(super) fn by_step(step: &StepTime, batch: u64) -> Option<Vec<Kernels>> {
+fn by_step(step: &StepTime, batch: u64) -> Option<Vec<Kernels>> {
     let half = step.fixed / step.per_sample;
     let law = OccupancyLaw::Saturating { half };
     let parts = step.fixed > 0.0 && step.per_sample > 0.0 && half.is_finite();
