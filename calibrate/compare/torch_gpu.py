@@ -1,11 +1,12 @@
-"""Times the training steps of `forebay calibrate --plan gpu` in PyTorch on the same GPU.
+"""Times the training steps of `calibrate/plans/gpu-eager.toml` in PyTorch on the same GPU.
 
-    python torch_gpu.py [--models lenet5,resnet50,gpt-small] [--batches 1,4,16,64] [--steps 50]
-                        [--samples calibration-gpu/samples.jsonl]
+    python torch_gpu.py [--models lenet5,resnet50,gpt-small] [--batches 1,8,64,256] [--steps 50]
+                        [--samples calibration-eager/samples.jsonl]
 
 Eager PyTorch, channels first, attention unfused as forebay has it, bf16 by autocast with parameters of 4
 bytes. Prints model, precision, batch and the median of a step by CUDA events; with --samples also forebay's
-median without a graph (`graph = [false]` in the plan) and its ratio to PyTorch's. Needs PyTorch with CUDA.
+median without a graph (`forebay calibrate --plan calibrate/plans/gpu-eager.toml --output calibration-eager`) and its
+ratio to PyTorch's. Needs PyTorch with CUDA.
 """
 import argparse
 import contextlib
@@ -152,7 +153,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--precisions", default="fp32,tf32,bf16")
-    parser.add_argument("--batches", default="1,4,16,64")
+    parser.add_argument("--batches", default="1,8,64,256")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--samples")
     given = parser.parse_args()

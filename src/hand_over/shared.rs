@@ -170,6 +170,26 @@ impl<W: Watch> Shared<W> {
         })
     }
 
+    /// The next step of device `d`, if it comes within `wait`. `None`: the job is over.
+    pub(crate) fn step_within(&self, d: u32, wait: Duration) -> Option<Option<Step>> {
+        let mut state = self.lock();
+        for turn in 0..2 {
+            if state.ended.is_some() {
+                return None;
+            }
+            let place = state.workers.len() + d as usize;
+            let device = &mut state.training.devices[d as usize];
+            device.parked = turn == 0;
+            let step = device.next_step();
+            if step.is_some() || turn > 0 {
+                return Some(step);
+            }
+            let woken = self.sleepers[place].wait_timeout(state, wait);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Some(None)
+    }
+
     /// Device `d` has had nothing to do since `end`; gives its next step, when it is there.
     pub(crate) fn ran_dry(&self, d: u32, end: Time) -> Option<Step> {
         self.act(&mut Vec::new(), |state, now| state.ran_dry(now, d, end));

@@ -10,8 +10,10 @@ use crate::hand_over::{Shared, Step};
 use crate::probe::gpu::{Lanes, Learner, Learners, Precision, Training};
 use crate::scenario::{self, Job, RealGpu, Scenario};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// How often somebody who waits for a batch looks whether the GPU still has something to do.
+const LOOK: Duration = Duration::from_micros(100);
 /// Most batches that wait on a GPU.
 const MOST_LANES: u64 = 64;
 
@@ -22,6 +24,9 @@ pub(super) trait Accelerator {
 
     /// Waits until the step of a number has ended; when that was.
     fn end(&mut self, number: u64) -> Result<Instant, String>;
+
+    /// When the step of a number ended, if it has.
+    fn ended(&mut self, number: u64) -> Result<Option<Instant>, String>;
 }
 
 /// The life of a device that is given up to `ahead` steps beside the one that it is at; of the step number
@@ -61,13 +66,14 @@ fn carry_out(
     if let Some(before) = number.checked_sub(ahead) {
         device.end(before)?;
     }
-    match shared.given(d, woken) {
-        Some(None) => {
-            let end = device.end(number)?;
-            Ok(shared.ran_dry(d, shared.clock().at(end)))
+    let mut next = shared.given(d, woken);
+    while let Some(None) = next {
+        if let Some(end) = device.ended(number)? {
+            return Ok(shared.ran_dry(d, shared.clock().at(end)));
         }
-        next => Ok(next.flatten()),
+        next = shared.step_within(d, LOOK);
     }
+    Ok(next.flatten())
 }
 
 impl Accelerator for Learner {
@@ -78,6 +84,10 @@ impl Accelerator for Learner {
 
     fn end(&mut self, number: u64) -> Result<Instant, String> {
         Learner::end(self, number).map_err(|error| error.to_string())
+    }
+
+    fn ended(&mut self, number: u64) -> Result<Option<Instant>, String> {
+        Learner::ended(self, number).map_err(|error| error.to_string())
     }
 }
 
@@ -154,6 +164,7 @@ mod tests {
         ended: u64,
         /// Most steps that had been given and not been waited for.
         most: u64,
+        looks: u64,
         /// Fails at this step.
         fails: Option<u64>,
     }
@@ -172,6 +183,12 @@ mod tests {
             assert!(number < self.begun.len() as u64, "only what was given can end");
             self.ended = self.ended.max(number + 1);
             Ok(Instant::now())
+        }
+
+        fn ended(&mut self, number: u64) -> Result<Option<Instant>, String> {
+            // Not at once: a batch that comes meanwhile is given.
+            self.looks += 1;
+            if self.looks.is_multiple_of(3) { self.end(number).map(Some) } else { Ok(None) }
         }
     }
 

@@ -47,6 +47,19 @@ pub enum HostMemory {
     Pinned,
     /// The driver copies it first.
     Pageable,
+    /// This thread copies it to pinned memory first, as live runs do with batches.
+    Staged,
+}
+
+impl HostMemory {
+    /// Its name in plans, samples and profiles.
+    fn name(self) -> &'static str {
+        match self {
+            HostMemory::Pinned => "pinned",
+            HostMemory::Pageable => "pageable",
+            HostMemory::Staged => "staged",
+        }
+    }
 }
 
 /// The probe `copy`: operations are copies.
@@ -73,7 +86,7 @@ impl Probe for CopyProbe {
         let device = self.settings.device.to_string().replace(':', "-");
         let mut cells = Vec::new();
         for memory in &self.settings.memory {
-            let memory = if *memory == HostMemory::Pinned { "pinned" } else { "pageable" };
+            let memory = memory.name();
             for size in &self.settings.size {
                 let (labels, size) =
                     ([("memory", memory), ("device", device.as_str())], size.0 as f64);
@@ -106,8 +119,10 @@ impl Probe for CopyProbe {
         let Some(board) = &self.board else { return Err(ProbeError::Time) };
         let beside = self.settings.beside.as_ref().filter(|_| cell.label("beside") == "step");
         let beside = beside.map(|of| of.task(context.seed));
-        let (bytes, pinned) = (cell.count("size"), cell.label("memory") == "pinned");
-        let copies = |times| Copies { bytes, pinned, times, beside };
+        let named = |of: &&HostMemory| of.name() == cell.label("memory");
+        let memory = self.settings.memory.iter().find(named).copied().unwrap_or(HostMemory::Pinned);
+        let bytes = cell.count("size");
+        let copies = |times| Copies { bytes, memory, times, beside };
         let once = board.copy(Copies { beside: None, ..copies(3) })?.seconds / 3.0;
         let times = (context.length.as_secs_f64() / once).clamp(1.0, 1e6) as u64;
         let core = process_core_seconds();
@@ -138,7 +153,7 @@ mod tests {
 
     #[test]
     fn copies_beside_steps_are_kinds_of_their_own() {
-        let text = "size = [\"4 KiB\", \"1 MiB\"]\nmemory = [\"pinned\", \"pageable\"]";
+        let text = "size = [\"4 KiB\", \"1 MiB\"]\nmemory = [\"pinned\", \"staged\"]";
         let plain = CopyProbe::new(&toml::from_str(text).unwrap()).cells();
         assert_eq!(plain.len(), 4);
         assert!(plain.iter().all(|cell| !cell.labels.contains_key("beside")));

@@ -36,7 +36,7 @@ mod workspace;
 pub use cache::{CacheProbe, CacheSettings};
 pub use clock::{ClockProbe, ClockSettings};
 pub use collective::{CollectiveProbe, CollectiveSettings};
-pub use copy::{BesideSettings, CopyProbe, CopySettings};
+pub use copy::{BesideSettings, CopyProbe, CopySettings, HostMemory};
 pub use decode::{DecodeProbe, DecodeSettings};
 pub use error::ProbeError;
 pub use hand_off::{QueueProbe, QueueSettings};

@@ -47,7 +47,7 @@ pub struct Profile {
     /// Memory of a GPU that a learner takes by model and device: `fixed` and `per_sample` [B].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory: BTreeMap<String, BTreeMap<String, Fit>>,
-    /// Copies from the host to a GPU by that and by the host's memory: `cuda-0`, `pinned`, `pageable`,
+    /// Copies from the host to a GPU by that and by the host's memory: `cuda-0`, `pinned`, `pageable`, `staged`,
     /// `pinned-beside-step`; `latency` [s] and `bandwidth` [B/s].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub copy: BTreeMap<String, BTreeMap<String, Fit>>,
@@ -199,6 +199,17 @@ impl Profile {
             size.unidentified.is_none().then_some((*policy, size.value))
         };
         CachePolicy::TOLD.iter().find_map(told)
+    }
+}
+
+impl Profile {
+    /// Bandwidth by which batches come to the first GPU that was measured, through pinned memory as loaders copy
+    /// them, or from it where only that was measured [B/s].
+    #[must_use]
+    pub fn copy_bandwidth(&self) -> Option<f64> {
+        let of_gpu = self.copy.values().next()?;
+        let found = ["staged", "pinned"].iter().find_map(|name| of_gpu.get(*name))?;
+        found.value("bandwidth").filter(|bandwidth| *bandwidth > 0.0)
     }
 }
 

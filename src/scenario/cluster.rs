@@ -183,7 +183,7 @@ struct NodeSettings {
     /// Bytes that cores at work for loaders, by their jobs' `memory_traffic`, and copies to devices move
     /// to and from memory, together (default: infinite).
     memory_bandwidth: Field<Positive<Bandwidth>>,
-    /// Host-to-device bandwidth of each GPU (default: infinite).
+    /// Host-to-device bandwidth of each GPU (default: as the profile says, or infinite).
     pcie: Field<Positive<Bandwidth>>,
     /// Link between the GPUs of a node (default: infinitely fast).
     intra: Field<IntraSettings>,
@@ -372,7 +372,7 @@ impl NodeSettings {
             gpu_memory_bandwidth: self.gpu_memory_bandwidth(),
             memory: or_infinite(&self.memory),
             memory_bandwidth: or_infinite(&self.memory_bandwidth),
-            pcie: or_infinite(&self.pcie),
+            pcie: self.pcie(check),
             nics: self.nics.get().map_or(1, |nics| nics.small()),
             intra: match self.intra.given() {
                 Some((at, intra)) => intra.resolve(check, at)?,
@@ -437,6 +437,11 @@ impl PageCacheSettings {
 }
 
 impl NodeSettings {
+    fn pcie(&self, check: Check<'_>) -> f64 {
+        let measured = || check.profile.and_then(Profile::copy_bandwidth).unwrap_or(f64::INFINITY);
+        self.pcie.get().map_or_else(measured, |bandwidth| bandwidth.0)
+    }
+
     fn gpu_memory(&self) -> f64 {
         let of_gpu = self.gpu.get().map_or(f64::INFINITY, |name| name.0.memory);
         self.gpu_memory.get().map_or(of_gpu, |memory| memory.0)

@@ -130,6 +130,12 @@ static std::map<std::string, Launch> kernels = {
 #include "table.inc"
 };
 
+// Whether products see 10 bits behind the point of what they multiply, as tensor cores do in TF32.
+static bool tf32;
+static float seen(float x) {
+    unsigned bits = __float_as_uint(x);
+    return tf32 && std::isfinite(x) ? __uint_as_float((bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu) : x;
+}
 static float get(long long at, long long i, int bytes) {
     return bytes == 4 ? read((float*)(memory + at) + i) : read((bf16*)(memory + at) + i);
 }
@@ -148,7 +154,7 @@ static void product(std::istream& in, int bytes) {
             for (long long c = 0; c < n; ++c) {
                 double sum = 0;
                 for (long long j = 0; j < k; ++j)
-                    sum += (double)get(at[0], place(0, b, r, j), bytes) * get(at[1], place(1, b, j, c), bytes);
+                    sum += (double)seen(get(at[0], place(0, b, r, j), bytes)) * seen(get(at[1], place(1, b, j, c), bytes));
                 put(at[2], place(2, b, r, c), wide ? 4 : bytes, sum);
             }
 }
@@ -166,9 +172,9 @@ static void convolution(std::istream& in, int bytes) {
                         long long row = p / out * stride + q / kernel - padding, column = p % out * stride + q % kernel - padding;
                         if (row < 0 || row >= side || column < 0 || column >= side) continue;
                         long long i = ((s * from + c) * side + row) * side + column, f = (o * from + c) * kernel * kernel + q, j = (s * to + o) * out * out + p;
-                        if (way == "forward") sums[j] += (double)get(x, i, bytes) * get(w, f, bytes);
-                        else if (way == "data") sums[i] += (double)get(y, j, bytes) * get(w, f, bytes);
-                        else sums[f] += (double)get(y, j, bytes) * get(x, i, bytes);
+                        if (way == "forward") sums[j] += (double)seen(get(x, i, bytes)) * seen(get(w, f, bytes));
+                        else if (way == "data") sums[i] += (double)seen(get(y, j, bytes)) * seen(get(w, f, bytes));
+                        else sums[f] += (double)seen(get(y, j, bytes)) * seen(get(x, i, bytes));
                     }
     for (size_t i = 0; i < sums.size(); ++i) put(way == "forward" ? y : way == "data" ? x : w, i, bytes, sums[i]);
 }
@@ -178,7 +184,7 @@ int main(int, char** names) {
     memory = bytes.data();
     std::ifstream calls(names[1]);
     int width;
-    calls >> width;
+    calls >> width >> tf32;
     for (std::string kind; calls >> kind;) {
         if (kind == "product") product(calls, width);
         else if (kind == "convolution") convolution(calls, width);

@@ -27,6 +27,7 @@ mod fletcher;
 mod generator;
 mod global_batch;
 mod gpu;
+mod gpu_training;
 mod import;
 mod jitter;
 mod kept;

@@ -75,6 +75,14 @@ impl Learner {
     pub fn end(&mut self, _: u64) -> Result<Instant, ProbeError> {
         match *self {}
     }
+
+    /// Cannot be asked.
+    ///
+    /// # Errors
+    /// None.
+    pub fn ended(&mut self, _: u64) -> Result<Option<Instant>, ProbeError> {
+        match *self {}
+    }
 }
 
 /// There are none.

@@ -198,18 +198,30 @@ impl Learner {
     /// # Errors
     /// Something fails on the GPU.
     pub fn end(&mut self, step: u64) -> Result<Instant, ProbeError> {
-        while let Some((number, end)) = self.ends.pop_front() {
-            if number > step {
-                self.ends.push_front((number, end));
-                break;
-            }
+        while let Some((_, end)) = self.ends.pop_front_if(|(number, _)| *number <= step) {
             end.wait()?;
-            let later = Duration::from_secs_f64(end.since(&self.last.0)?.max(0.0));
-            // Clocks part by millionths: the host has seen the end by now.
-            let when = (self.last.1 + later).min(Instant::now());
-            self.last = (end, when);
+            self.passed(end)?;
         }
         Ok(self.last.1)
+    }
+
+    /// When the GPU did step number `step`, if it has.
+    ///
+    /// # Errors
+    /// Something fails on the GPU.
+    pub fn ended(&mut self, step: u64) -> Result<Option<Instant>, ProbeError> {
+        let of_step = self.ends.iter().rev().find(|(number, _)| *number <= step);
+        let passed = of_step.map_or(Ok(true), |(_, end)| end.is_passed())?;
+        if passed { self.end(step).map(Some) } else { Ok(None) }
+    }
+
+    /// The GPU has come to an end.
+    fn passed(&mut self, end: Mark) -> Result<(), ProbeError> {
+        let later = Duration::from_secs_f64(end.since(&self.last.0)?.max(0.0));
+        // Clocks part by millionths: the host has seen the end by now.
+        let when = (self.last.1 + later).min(Instant::now());
+        self.last = (end, when);
+        Ok(())
     }
 
     /// The last loss.

@@ -50,7 +50,7 @@ pub use survey::ready;
 pub use survey::{Card, Found, Survey};
 pub(super) use survey::{count, nccl};
 pub(super) use task::{Copied, Copies, Steps, Task};
-pub use task::{Exchange, Training};
+pub use task::{Exchange, Training, block};
 #[cfg(feature = "cuda")]
 pub(super) use trainer::Board;
 

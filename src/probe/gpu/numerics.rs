@@ -19,6 +19,12 @@ pub(super) trait Device {
 
     /// Carries out calls, in order.
     fn run(&mut self, calls: &[Call]) -> Result<(), ProbeError>;
+
+    /// Carries out the same calls so many times; where that can be, they are recorded once and repeated as one.
+    /// They must have been carried out before.
+    fn repeat(&mut self, calls: &[Call], times: usize) -> Result<(), ProbeError> {
+        (0..times).try_for_each(|_| self.run(calls))
+    }
 }
 
 /// Gets a device with a block of so many bytes for a precision.

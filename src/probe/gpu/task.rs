@@ -3,7 +3,7 @@
 use super::Precision;
 use super::compile::compile;
 use super::survey::Beat;
-use crate::probe::network;
+use crate::probe::{HostMemory, network};
 use serde::Deserialize;
 
 /// What is trained, and how.
@@ -27,10 +27,16 @@ impl Task<'_> {
     pub(in crate::probe) fn memory(&self) -> usize {
         /// Room that cuBLAS and cuDNN are given.
         const ROOM: usize = 96 << 20;
-        let network = network::model(self.model);
-        let bytes = network.map_or(0, |of| compile(&of, self.batch, self.precision).bytes);
+        let bytes = block(self.model, self.batch, self.precision).unwrap_or(0);
         self.learners.saturating_mul(bytes.saturating_add(ROOM))
     }
+}
+
+/// Memory of the block that a learner of a network works in: parameters, gradients, what its optimiser keeps,
+/// values between operators [B]; none of a name that is no network's.
+#[must_use]
+pub fn block(model: &str, batch: usize, precision: Precision) -> Option<usize> {
+    network::model(model).map(|of| compile(&of, batch, precision).bytes)
 }
 
 /// Training that goes on beside what feeds it.
@@ -86,8 +92,8 @@ pub(in crate::probe) struct Steps {
 pub(in crate::probe) struct Copies<'t> {
     /// Bytes of each.
     pub(in crate::probe) bytes: usize,
-    /// Whether the GPU reads the host's memory itself; otherwise the driver copies that first.
-    pub(in crate::probe) pinned: bool,
+    /// From which kind of the host's memory.
+    pub(in crate::probe) memory: HostMemory,
     /// How many.
     pub(in crate::probe) times: u64,
     /// What is trained meanwhile on another stream, if anything.

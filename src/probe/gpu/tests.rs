@@ -112,7 +112,8 @@ impl Device for Emulated {
 
     fn run(&mut self, calls: &[Call]) -> Result<(), ProbeError> {
         let lines: Vec<String> = calls.iter().map(line).collect();
-        let text = format!("{}\n{}\n", self.precision.bytes(), lines.join("\n"));
+        let (bytes, tf32) = (self.precision.bytes(), self.precision == Precision::Tf32);
+        let text = format!("{bytes} {}\n{}\n", u8::from(tf32), lines.join("\n"));
         fs::write(self.device.path().join("calls"), text).expect("a file");
         let ran = Command::new(&self.program)
             .args(["calls", "memory"])
@@ -144,13 +145,20 @@ fn small(differences: &[Difference]) {
     assert!(!differences.is_empty());
 }
 
-/// Each operator, forward and backward.
+/// Each operator, forward and backward. Rounding is seen: what multiplies in TF32 or keeps 2 bytes is further
+/// off than 4 bytes explain.
 fn operators(emulator: &Emulator) {
-    for precision in [Precision::Fp32, Precision::Bf16] {
+    for precision in Precision::ALL {
         let mut open = |bytes, precision| -> Result<Box<dyn Device>, ProbeError> {
             Ok(Box::new(emulator.open(bytes, precision)))
         };
-        small(&numerics::operators(&mut open, precision, 11).expect("a check"));
+        let found = numerics::operators(&mut open, precision, 11).expect("a check");
+        small(&found);
+        let rounded = |of: &&Difference| of.error > Precision::Fp32.tolerance();
+        let products =
+            found.iter().filter(|of| of.what.starts_with("conv") || of.what.starts_with("linear"));
+        let far = products.filter(rounded).count();
+        assert_eq!(far > 0, precision != Precision::Fp32, "{precision:?}: {far}");
     }
 }
 
@@ -176,6 +184,10 @@ fn steps(emulator: &Emulator) {
         for precision in [Precision::Fp32, Precision::Bf16] {
             let found = whole::training(&mut open, name, &network, (5, steps), precision, 5);
             small(&found.expect("a check"));
+        }
+        if name == "lenet5" {
+            let same = whole::repeated(&mut open, name, &network, (3, 2), Precision::Fp32, 5);
+            small(&[same.expect("a check")]);
         }
     }
 }
@@ -271,69 +283,68 @@ fn slots(call: &Call) -> Vec<Slot> {
     }
 }
 
-/// System: three learners with batches of their own that agree after every second step, by shares of a third
+/// System: three learners with batches of their own that agree after every step, by shares of a third
 /// and keeping 0.9 of the last move. Expectation: what the same averaging makes of the same replicas in 8
 /// bytes on cores; and without keeping, the mean of the replicas.
 fn agreement(emulator: &Emulator) {
     let network = network::model("lenet5").expect("a model");
     let (share, keep) = (1.0 / 3.0, 0.9);
-    for precision in [Precision::Fp32, Precision::Bf16] {
-        let wanted = Wanted { batches: &[4], precision, learners: 3, arrivals: (0, 0) };
-        let crew = Crew::new(&network, wanted);
-        let mut device = emulator.open(crew.bytes, precision);
-        for (seed, learner) in crew.learners.iter().enumerate() {
-            let batch = Batch::invent(&network, 4, seed as u64);
-            let first = Batch::invent(&network, 4, 0);
-            let program = &learner[0];
-            // Between blocks of parameters is nothing, which must stay nothing.
-            for slot in program.state.iter().chain([&program.parameters, &program.gradients]) {
-                device.write(*slot, &vec![0; slot.bytes()]).expect("memory");
-            }
-            batch.copy(&mut device, program).expect("memory");
-            let blocks = &program.blocks;
-            place_parameters(&mut device, program.parameters, blocks, &first.parameters)
-                .expect("memory");
-            for calls in [&program.feed, &program.settle] {
-                device.run(calls).expect("a run");
-            }
+    // Averages have 4 bytes in every precision; what products take of them has 2 here.
+    let precision = Precision::Bf16;
+    let wanted = Wanted { batches: &[4], precision, learners: 3, arrivals: (0, 0) };
+    let crew = Crew::new(&network, wanted);
+    let mut device = emulator.open(crew.bytes, precision);
+    for (seed, learner) in crew.learners.iter().enumerate() {
+        let batch = Batch::invent(&network, 4, seed as u64);
+        let first = Batch::invent(&network, 4, 0);
+        let program = &learner[0];
+        // Between blocks of parameters is nothing, which must stay nothing.
+        for slot in program.state.iter().chain([&program.parameters, &program.gradients]) {
+            device.write(*slot, &vec![0; slot.bytes()]).expect("memory");
         }
-        device.run(&crew.gather()).expect("a run");
-        let model = |device: &mut Emulated, slot: Slot| {
-            numbers_of(device, slot, slot.bytes() / 4, Precision::Fp32).expect("numbers")
-        };
-        let centre = crew.centre().expect("several learners");
-        let mut last = model(&mut device, centre.model);
-        for round in 0..3 {
-            for learner in crew.learners.iter().chain(&crew.learners) {
-                let step: Vec<Call> = learner[0].step().cloned().collect();
-                device.run(&step).expect("a run");
-            }
-            let keep = if round == 2 { 0.0 } else { keep };
-            let before: Vec<Vec<f64>> =
-                crew.learners.iter().map(|of| model(&mut device, of[0].parameters)).collect();
-            let now = model(&mut device, centre.model);
-            device.run(&crew.agree(share, keep)).expect("a run");
-            let (replicas, moved) = agree(&before, &now, &last, f64::from(share), f64::from(keep));
-            for (learner, expected) in crew.learners.iter().zip(&replicas) {
-                let found = model(&mut device, learner[0].parameters);
-                assert!(relative_error(&found, expected) < 1e-6);
-            }
-            let found = model(&mut device, centre.model);
-            assert!(relative_error(&found, &moved) < 1e-6, "round {round}");
-            if keep == 0.0 {
-                let mean = |i: usize| before.iter().map(|of| of[i]).sum::<f64>() / 3.0;
-                let means: Vec<f64> = (0..now.len()).map(mean).collect();
-                assert!(relative_error(&found, &means) < 1e-6);
-            }
-            last = now;
+        batch.copy(&mut device, program).expect("memory");
+        let blocks = &program.blocks;
+        place_parameters(&mut device, program.parameters, blocks, &first.parameters)
+            .expect("memory");
+        for calls in [&program.feed, &program.settle] {
+            device.run(calls).expect("a run");
         }
-        let apart = |device: &mut Emulated, a: usize, b: usize| {
-            let of =
-                |device: &mut Emulated, i: usize| model(device, crew.learners[i][0].parameters);
-            relative_error(&of(device, a), &of(device, b))
-        };
-        assert!(apart(&mut device, 0, 1) > 1e-4, "learners with batches of their own differ");
     }
+    device.run(&crew.gather()).expect("a run");
+    let model = |device: &mut Emulated, slot: Slot| {
+        numbers_of(device, slot, slot.bytes() / 4, Precision::Fp32).expect("numbers")
+    };
+    let centre = crew.centre().expect("several learners");
+    let mut last = model(&mut device, centre.model);
+    for round in 0..2 {
+        for learner in &crew.learners {
+            let step: Vec<Call> = learner[0].step().cloned().collect();
+            device.run(&step).expect("a run");
+        }
+        let keep = if round == 1 { 0.0 } else { keep };
+        let before: Vec<Vec<f64>> =
+            crew.learners.iter().map(|of| model(&mut device, of[0].parameters)).collect();
+        let now = model(&mut device, centre.model);
+        device.run(&crew.agree(share, keep)).expect("a run");
+        let (replicas, moved) = agree(&before, &now, &last, f64::from(share), f64::from(keep));
+        for (learner, expected) in crew.learners.iter().zip(&replicas) {
+            let found = model(&mut device, learner[0].parameters);
+            assert!(relative_error(&found, expected) < 1e-6);
+        }
+        let found = model(&mut device, centre.model);
+        assert!(relative_error(&found, &moved) < 1e-6, "round {round}");
+        if keep == 0.0 {
+            let mean = |i: usize| before.iter().map(|of| of[i]).sum::<f64>() / 3.0;
+            let means: Vec<f64> = (0..now.len()).map(mean).collect();
+            assert!(relative_error(&found, &means) < 1e-6);
+        }
+        last = now;
+    }
+    let apart = |device: &mut Emulated, a: usize, b: usize| {
+        let of = |device: &mut Emulated, i: usize| model(device, crew.learners[i][0].parameters);
+        relative_error(&of(device, a), &of(device, b))
+    };
+    assert!(apart(&mut device, 0, 1) > 1e-4, "learners with batches of their own differ");
 }
 
 /// Synchronous model averaging on cores: replicas and the central model afterwards.

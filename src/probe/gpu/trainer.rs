@@ -7,8 +7,10 @@ use super::numerics::{self, Device, Difference, numbers_of};
 use super::program::{Call, Program};
 use super::survey::Pulse;
 use super::{Copied, Copies, Precision, Steps, Task, survey, whole};
-use crate::probe::{ProbeError, network};
-use std::collections::VecDeque;
+use crate::probe::{HostMemory, ProbeError, network};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -18,13 +20,44 @@ use std::time::Instant;
 pub(in crate::probe) struct Board {
     gpu: Gpu,
     pulse: Pulse,
+    begun: Begun,
+}
+
+/// What training begins with, drawn once: that takes longer than many a trial.
+#[derive(Default)]
+struct Begun {
+    /// By network.
+    parameters: RefCell<BTreeMap<String, Rc<Vec<f32>>>>,
+    /// By network and batch, without parameters.
+    batches: RefCell<BTreeMap<(String, usize), Rc<Batch>>>,
+}
+
+impl std::fmt::Debug for Begun {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "{} networks", self.parameters.borrow().len())
+    }
+}
+
+impl Begun {
+    /// Parameters and a batch.
+    fn of(&self, network: &network::Network, task: Task<'_>) -> (Rc<Vec<f32>>, Rc<Batch>) {
+        let mut batches = self.batches.borrow_mut();
+        let mut parameters = self.parameters.borrow_mut();
+        let batch = batches.entry((task.model.to_owned(), task.batch)).or_insert_with(|| {
+            let mut batch = Batch::invent(network, task.batch, task.seed);
+            let drawn = std::mem::take(&mut batch.parameters);
+            parameters.entry(task.model.to_owned()).or_insert_with(|| Rc::new(drawn));
+            Rc::new(batch)
+        });
+        (parameters.get(task.model).cloned().unwrap_or_default(), Rc::clone(batch))
+    }
 }
 
 impl Board {
     /// Opens the GPU of a number.
     pub(in crate::probe) fn open(number: usize) -> Result<Board, ProbeError> {
         survey::ready(number).map_err(ProbeError::Machine)?;
-        Ok(Board { gpu: Gpu::open(number)?, pulse: Pulse::new(number) })
+        Ok(Board { gpu: Gpu::open(number)?, pulse: Pulse::new(number), begun: Begun::default() })
     }
 
     /// Memory that is free [B].
@@ -45,6 +78,7 @@ impl Board {
         for (name, of) in whole::networks() {
             found.extend(whole::network(&mut open, name, &of, 16, precision, seed)?);
             found.extend(whole::training(&mut open, name, &of, (16, 10), precision, seed)?);
+            found.push(whole::repeated(&mut open, name, &of, (16, 10), precision, seed)?);
         }
         Ok(found)
     }
@@ -76,9 +110,8 @@ impl Board {
     fn learners(&self, task: Task<'_>) -> Result<Vec<Learner>, ProbeError> {
         let unknown = || ProbeError::Machine(format!("no model is called `{}`", task.model));
         let network = network::model(task.model).ok_or_else(unknown)?;
-        (0..task.learners as u64)
-            .map(|i| Learner::new(&self.gpu, &network, task, task.seed.wrapping_add(i)))
-            .collect()
+        let begun = self.begun.of(&network, task);
+        (0..task.learners).map(|_| Learner::new(&self.gpu, &network, task, &begun)).collect()
     }
 
     /// Copies from the host to the GPU, alone or beside steps.
@@ -102,14 +135,14 @@ impl Board {
 
     /// Wall time of copies [s].
     fn copies(&self, of: Copies<'_>) -> Result<f64, ProbeError> {
-        let Copies { bytes, pinned, times, .. } = of;
-        let mut memory = super::program::Memory::default();
-        let slot = memory.take(bytes);
-        let line = Line::new(&self.gpu, memory.bytes())?;
+        let Copies { bytes, memory, times, .. } = of;
+        let mut places = super::program::Memory::default();
+        let slot = places.take(bytes);
+        let line = Line::new(&self.gpu, places.bytes())?;
         let plain = vec![1_u8; bytes];
-        let fixed = if pinned { bytes } else { 1 };
-        let mut memory_of_gpu = self.gpu.pinned(fixed)?;
-        memory_of_gpu.fill(&plain[..fixed])?;
+        let fixed = if memory == HostMemory::Pageable { 1 } else { bytes };
+        let mut pinned = self.gpu.pinned(fixed)?;
+        pinned.fill(&plain[..fixed])?;
         let mut start = Instant::now();
         // Once before the clock counts.
         for turn in 0..=times {
@@ -117,10 +150,13 @@ impl Board {
                 line.wait()?;
                 start = Instant::now();
             }
-            if pinned {
-                line.copy_pinned(slot, &memory_of_gpu, bytes)?;
-            } else {
-                line.write(slot, &plain)?;
+            match memory {
+                HostMemory::Pageable => line.write(slot, &plain)?,
+                HostMemory::Pinned => line.copy_pinned(slot, &pinned, bytes)?,
+                HostMemory::Staged => {
+                    pinned.fill(&plain)?;
+                    line.copy_pinned(slot, &pinned, bytes)?;
+                }
             }
         }
         line.wait()?;
@@ -157,13 +193,12 @@ impl Learner {
         gpu: &Gpu,
         of: &network::Network,
         task: Task<'_>,
-        seed: u64,
+        (parameters, batch): &(Rc<Vec<f32>>, Rc<Batch>),
     ) -> Result<Learner, ProbeError> {
         let program = compile(of, task.batch, task.precision);
         let mut cuda = Cuda::new(gpu, program.bytes, task.precision)?;
-        let batch = Batch::invent(of, task.batch, seed);
         batch.copy(&mut cuda, &program)?;
-        place_parameters(&mut cuda, program.parameters, &program.blocks, &batch.parameters)?;
+        place_parameters(&mut cuda, program.parameters, &program.blocks, parameters)?;
         cuda.run(&program.feed)?;
         cuda.run(&program.settle)?;
         let calls = program.step().cloned().collect();

@@ -74,13 +74,7 @@ pub(super) fn training(
 ) -> Result<Vec<Difference>, ProbeError> {
     let program = compile(of, samples, precision);
     let mut device = open(program.bytes, precision)?;
-    let batch = Batch::invent(of, samples, seed);
-    zero(device.as_mut(), &program)?;
-    batch.copy(device.as_mut(), &program)?;
-    place_parameters(device.as_mut(), program.parameters, &program.blocks, &batch.parameters)?;
-    for calls in [&program.feed, &program.settle] {
-        device.run(calls)?;
-    }
+    begin(device.as_mut(), &program, of, samples, seed)?;
     let mut losses = Vec::new();
     for _ in 0..steps {
         device.run(&program.step().cloned().collect::<Vec<_>>())?;
@@ -99,6 +93,51 @@ pub(super) fn training(
         difference("losses of steps", relative_error(&losses, &wanted), limit),
         difference("last loss over first", fall, 0.9),
     ])
+}
+
+/// Steps that are repeated as one, as CUDA graphs are, against the same ones call by call: the loss of the last.
+pub(super) fn repeated(
+    open: Open<'_>,
+    name: &str,
+    of: &network::Network,
+    (samples, steps): (usize, usize),
+    precision: Precision,
+    seed: u64,
+) -> Result<Difference, ProbeError> {
+    let program = compile(of, samples, precision);
+    let calls: Vec<_> = program.step().cloned().collect();
+    let mut last = [0.0; 2];
+    for (turn, last) in last.iter_mut().enumerate() {
+        let mut device = open(program.bytes, precision)?;
+        begin(device.as_mut(), &program, of, samples, seed)?;
+        device.run(&calls)?;
+        match turn {
+            0 => (1..steps).try_for_each(|_| device.run(&calls))?,
+            _ => device.repeat(&calls, steps - 1)?,
+        }
+        let loss = numbers_of(device.as_mut(), program.loss, 1, Precision::Fp32)?;
+        *last = loss.first().copied().unwrap_or(f64::NAN);
+    }
+    // Sums come in any order, of atomic additions and of libraries' algorithms.
+    let error = (last[1] / last[0] - 1.0).abs();
+    let what = format!("{name}: steps repeated as one");
+    Ok(Difference { what, precision, error, limit: (10.0 * precision.tolerance()).max(1e-4) })
+}
+
+/// Puts parameters and a batch where a program wants them; nothing is kept from before.
+fn begin(
+    device: &mut dyn Device,
+    program: &Program,
+    of: &network::Network,
+    samples: usize,
+    seed: u64,
+) -> Result<(), ProbeError> {
+    let batch = Batch::invent(of, samples, seed);
+    zero(device, program)?;
+    batch.copy(device, program)?;
+    place_parameters(device, program.parameters, &program.blocks, &batch.parameters)?;
+    device.run(&program.feed)?;
+    device.run(&program.settle)
 }
 
 /// Sets what an optimiser keeps, and all else, to zero.

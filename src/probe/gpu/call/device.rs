@@ -189,6 +189,20 @@ impl Device for Cuda {
         }
         Ok(())
     }
+
+    fn repeat(&mut self, calls: &[Call], times: usize) -> Result<(), ProbeError> {
+        self.record_and_replay(calls, times)
+    }
+}
+
+impl Cuda {
+    /// Records calls and repeats them.
+    fn record_and_replay(&mut self, calls: &[Call], times: usize) -> Result<(), ProbeError> {
+        let recording = self.record(calls)?;
+        (0..times).try_for_each(|_| self.replay(&recording))?;
+        // The recording must live until it has been repeated.
+        self.wait()
+    }
 }
 
 impl Drop for Cuda {

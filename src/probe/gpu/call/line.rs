@@ -136,6 +136,11 @@ impl Mark {
         self.0.synchronize().map_err(failed("wait for the GPU"))
     }
 
+    /// Whether the GPU has come to it.
+    pub(in crate::probe::gpu) fn is_passed(&self) -> Result<bool, ProbeError> {
+        self.0.try_is_complete().map_err(failed("ask the GPU"))
+    }
+
     /// Time from an earlier mark to this one, by the GPU's clock, once it has come to both [s].
     pub(in crate::probe::gpu) fn since(&self, earlier: &Mark) -> Result<f64, ProbeError> {
         let ms = earlier.0.elapsed_ms(&self.0).map_err(failed("read a time"))?;

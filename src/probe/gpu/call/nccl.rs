@@ -175,6 +175,8 @@ impl Ranks {
     /// So many ranks that exchange up to `bytes`.
     pub(in crate::probe) fn open(count: usize, bytes: usize) -> Result<Ranks, ProbeError> {
         let functions = Functions::open().map_err(ProbeError::Machine)?;
+        // A part of the smallest exchange is a number for each rank.
+        let bytes = bytes.max(4 * count);
         let ranks = (0..count).map(|number| Rank::new(number, bytes)).collect::<Result<_, _>>()?;
         let mut communicators = vec![ptr::null_mut(); count];
         let numbers: Vec<c_int> = (0..count as c_int).collect();

@@ -1,0 +1,249 @@
+//! Scenarios that train on a real GPU: what is simulated of them, what a machine without one says, what a plan
+//! asks for. Only what needs no GPU.
+
+use super::support::Place;
+use forebay::catalogue::{self, model};
+use forebay::device_memory::{Optimizer, Training, portions};
+use forebay::probe::gpu::{Precision, block};
+use serde_json::Value;
+
+/// LeNet-5 on a GPU, which the profile `p.toml` knows.
+const GPU: &str = r#"# Does LeNet starve on this GPU?
+name = "gpu"
+profile = "p.toml"
+[run]
+steps = 200
+warm_up = "off"
+[cluster]
+nodes = 1
+share_nodes = true
+node = { cores = 1 }
+[storage.disk.local-disk]
+bandwidth = "1 GB/s"
+access = "warm"
+[dataset.d]
+samples = 4000
+sample_size = "4 kB"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "disk"
+batch = 20
+model = { catalogue = "lenet5", device = { gpu = { number = 0 } } }
+loader.pytorch = { workers = 2, pin_memory = "0 s", to_device = true }
+"#;
+
+/// 1 ms and 0.1 ms a sample, recorded, in 32 bits; half of that in bf16, and three times as much unrecorded.
+/// Batches come at 4 MB/s.
+const PROFILE: &str = r#"
+[provenance]
+machine = "m"
+forebay = "0"
+date = "2026-11-22"
+plan = "gpu"
+samples = "samples.jsonl"
+[step.lenet5.cuda-0-fp32-graph]
+samples = 9
+residual = 0.0
+parameters = { fixed = { value = 1e-3, unit = "s" }, per_sample = { value = 1e-4, unit = "s" } }
+[step.lenet5.cuda-0-bf16-graph]
+samples = 9
+residual = 0.0
+parameters = { fixed = { value = 5e-4, unit = "s" }, per_sample = { value = 5e-5, unit = "s" } }
+[step.lenet5.cuda-1-fp32]
+samples = 9
+residual = 0.0
+parameters = { fixed = { value = 3e-3, unit = "s" }, per_sample = { value = 3e-4, unit = "s" } }
+[copy.cuda-0.pinned]
+samples = 9
+residual = 0.0
+parameters = { latency = { value = 1e-5, unit = "s" }, bandwidth = { value = 8e6, unit = "B/s" } }
+"#;
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write("gpu.toml", GPU);
+    place.write("p.toml", PROFILE);
+    place
+}
+
+/// Time of a step in the simulation with these changes [s].
+fn step(place: &Place, changes: &[&str]) -> f64 {
+    let mut arguments = vec!["run", "gpu.toml", "--format", "json"];
+    changes.iter().for_each(|change| arguments.extend(["--set", change]));
+    let output = place.forebay(&arguments).assert().success().get_output().stdout.clone();
+    let report: Value = serde_json::from_slice(&output).expect("JSON");
+    report["jobs"][0]["step_time"]["p50"].as_f64().expect("a time")
+}
+
+/// What a refusal says.
+fn refused(place: &Place, arguments: &[&str], code: i32) -> String {
+    let ended = place.forebay(arguments).assert().code(code);
+    String::from_utf8_lossy(&ended.get_output().stderr).into_owned()
+}
+
+/// System: the profile has the network on two GPUs, in two precisions, recorded or not. Expectation: the step
+/// that is simulated is that of what is written, here bound by the step alone.
+#[test]
+fn the_step_is_the_profiles_by_gpu_precision_and_recording() {
+    let place = place();
+    let fast = "cluster.node.pcie=\"1 GB/s\"";
+    let model = |rest: &str| format!("job.model={{ catalogue = \"lenet5\", {rest} }}");
+    for (rest, expected) in [
+        ("device = { gpu = {} }", 3e-3),
+        ("device = { gpu = {} }, precision = \"bf16\"", 1.5e-3),
+        ("device = { gpu = { number = 1, graph = false } }", 9e-3),
+    ] {
+        let found = step(&place, &[fast, &model(rest)]);
+        assert!((found / expected - 1.0).abs() < 1e-6, "{rest}: {found}");
+    }
+    let said = refused(
+        &place,
+        &["run", "gpu.toml", "--set", &model("device = { gpu = { number = 2 } }")],
+        2,
+    );
+    assert!(said.contains("step.lenet5.cuda-2-fp32-graph"), "{said}");
+}
+
+/// System: batches of 80 kB at 8 MB/s take 10 ms, steps 3 ms. Expectation: 10 ms a step where the scenario says
+/// nothing of the link, and what it says where it does; copies through pinned memory count before others.
+#[test]
+fn batches_come_as_fast_as_the_profile_says() {
+    let place = place();
+    let found = step(&place, &[]);
+    assert!((found / 0.01 - 1.0).abs() < 1e-3, "{found}");
+    let found = step(&place, &["cluster.node.pcie=\"16 MB/s\""]);
+    assert!((found / 0.005 - 1.0).abs() < 1e-3, "{found}");
+    let staged = PROFILE.replace("[copy.cuda-0.pinned]", "[copy.cuda-0.staged]");
+    let pinned = PROFILE.split_once("[copy").expect("copies").1.replace("8e6", "8e8");
+    place.write("p.toml", &format!("{staged}[copy{pinned}"));
+    let found = step(&place, &[]);
+    assert!((found / 0.01 - 1.0).abs() < 1e-3, "{found}");
+}
+
+#[test]
+fn what_a_gpu_cannot_do_is_refused_with_a_remedy() {
+    let place = place();
+    for (change, expected) in [
+        ("job.model.precision=\"fp16\"", "fp32, tf32 or bf16"),
+        ("job.model={ step = \"1 ms\", device = { gpu = {} } }", "no model is named"),
+        ("job.model.device={ gpu = { ahead = 65 } }", "64"),
+        ("job.model.device={ gpu = { streams = 2 } }", "streams"),
+    ] {
+        let said = refused(&place, &["run", "gpu.toml", "--set", change], 2);
+        assert!(said.contains(expected), "{change}: {said}");
+    }
+}
+
+/// Whether steps could be trained on a GPU here.
+fn has_gpu() -> bool {
+    forebay::probe::gpu::ready(0).is_ok()
+}
+
+/// Without a driver a live run on a GPU is refused before anything starts: exit code 3, in words, and nothing
+/// is left behind.
+#[test]
+#[expect(clippy::print_stderr, reason = "whoever reads the test's output is told")]
+fn a_live_run_without_a_driver_ends_as_designed() {
+    if has_gpu() {
+        eprintln!("skipped: there is a GPU");
+        return;
+    }
+    let place = place();
+    let before = place.files();
+    let said = refused(&place, &["live", "gpu.toml"], 3);
+    for part in ["`j` trains on the GPU 0", "driver", "forebay doctor", "accelerator"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("panicked"), "{said}");
+    assert_eq!(place.files(), before);
+    let emulated =
+        ["live", "gpu.toml", "--set", "job.model={ step = \"1 ms\" }", "--set", "run.steps=3"];
+    place.forebay(&emulated).assert().success();
+}
+
+/// What a live run on a GPU does not do is refused whatever the machine has.
+#[test]
+fn what_a_live_run_on_gpus_cannot_do_is_refused() {
+    let place = place();
+    let stage = "job.loader={ stages = [{ name = \"all\", workers = 1, per_sample = [\"read\", \"copy\"], \
+                 buffer = 64 }] }";
+    for (changes, expected) in [
+        (vec![stage], "copies single samples"),
+        (vec!["job.model.launch=\"1 ms\""], "leave out `model.launch`"),
+        (
+            vec!["cluster.node.gpus=2", "job.parallel.data.copies_per_node=2"],
+            "`parallel.data.loaders = \"per-rank\"`",
+        ),
+    ] {
+        let mut arguments = vec!["live", "gpu.toml"];
+        changes.iter().for_each(|change| arguments.extend(["--set", change]));
+        let said = refused(&place, &arguments, 3);
+        assert!(said.contains(expected), "{changes:?}: {said}");
+    }
+}
+
+/// The shipped plan of live points on a GPU can be predicted by a profile of one, and holds out as many points
+/// as it says, over every dimension.
+#[test]
+fn the_plan_of_live_points_is_ready_to_run() {
+    let place = Place::new();
+    let mut profile = PROFILE.split_once("[step").expect("steps").0.to_owned();
+    for model in ["lenet5", "resnet50", "gpt-small"] {
+        for precision in ["fp32", "tf32", "bf16"] {
+            profile += &format!(
+                "[step.{model}.cuda-0-{precision}-graph]\nsamples = 9\nresidual = 0.0\nparameters = {{ \
+                 fixed = {{ value = 1e-3, unit = \"s\" }}, per_sample = {{ value = 2e-4, unit = \"s\" }} }}\n"
+            );
+        }
+    }
+    profile += "[copy.cuda-0.staged]\nsamples = 9\nresidual = 0.0\nparameters = { latency = { value = 1e-5, \
+                unit = \"s\" }, bandwidth = { value = 8e9, unit = \"B/s\" } }\n[decode.jpeg]\nsamples = 9\n\
+                residual = 0.0\nparameters = { fixed = { value = 1e-4, unit = \"core-s\" }, per_byte = { \
+                value = 1e-8, unit = \"core-s/B\" }, per_pixel = { value = 4e-9, unit = \"core-s\" } }\n\
+                [read.warm]\nsamples = 9\nresidual = 0.0\nparameters = { latency = { value = 1e-5, unit = \
+                \"s\" }, bandwidth = { value = 4e9, unit = \"B/s\" } }\n[host]\ncores = 16\nmemory = 1e11\n";
+    place.write("gpu-profile.toml", &profile);
+    let root = env!("CARGO_MANIFEST_DIR");
+    let text = std::fs::read_to_string(format!("{root}/calibrate/plans/validate-gpu.toml"));
+    let text = text.expect("the plan");
+    // A few simulations of each point tell as well that all can be predicted.
+    let fewer = text.replace("predictions = 60", "predictions = 2").replace("../..", root);
+    place.write("plan.toml", &fewer);
+    let mut arguments = vec!["validate", "plan.toml", "--profile", "gpu-profile.toml"];
+    arguments.extend(["--predict-only", "--format", "json"]);
+    let output = place.forebay(&arguments).assert().success().get_output().stdout.clone();
+    let found: Value = serde_json::from_slice(&output).expect("JSON");
+    let points = found["points"].as_array().expect("points");
+    let held_out = points.iter().filter(|point| point["held_out"] == true).count();
+    assert!(held_out >= 16 && points.len() > held_out, "{held_out} of {}", points.len());
+    for part in
+        ["resnet50", "gpt-small", "lenet5", "tf32", "bf16", "batch_interval", "workers", "resize"]
+    {
+        assert!(text.contains(part), "{part}");
+    }
+}
+
+/// System: the blocks of memory that steps of ResNet-50 are compiled to. Expectation: a line in the batch, and
+/// what the catalogue counts for parameters, gradients, momentum and activations, which leaves out what backward
+/// needs for a moment: between that and half as much again.
+#[test]
+fn compiled_steps_take_the_memory_that_the_catalogue_counts() {
+    let bytes = |batch: usize| block("resnet50", batch, Precision::Fp32).expect("known") as f64;
+    let slope = (bytes(64) - bytes(16)) / 48.0;
+    let line = bytes(16) + 16.0 * slope;
+    assert!((bytes(32) / line - 1.0).abs() < 0.01, "{} and {line}", bytes(32));
+    let of = model("resnet50").expect("known");
+    for batch in [16, 64] {
+        let training = Training {
+            precision: catalogue::Precision::Fp32,
+            optimizer: Optimizer::Momentum,
+            batch,
+            workspace: 0.0,
+        };
+        let counted = training.footprint(&portions(&of, &[1.0])[0], 1).total();
+        let ratio = bytes(batch as usize) / counted;
+        assert!((0.95..1.5).contains(&ratio), "{batch}: {ratio}");
+    }
+    assert_eq!(block("vgg", 1, Precision::Fp32), None);
+}
