@@ -241,7 +241,7 @@ fn compiled_steps_take_the_memory_that_the_catalogue_counts() {
             batch,
             workspace: 0.0,
         };
-        let counted = training.footprint(&portions(&of, &[1.0])[0], 1).total();
+        let counted = training.footprint(&portions(&of, &[1.0])[0], 1.0, &Spread::NONE).total();
         let ratio = bytes(batch as usize) / counted;
         assert!((0.95..1.5).contains(&ratio), "{batch}: {ratio}");
     }

@@ -28,8 +28,8 @@ impl Parallelism {
             let from = f64::max(end, first);
             end += bucket.bytes as f64 / total;
             let bytes = (end.min(last) - from).max(0.0) * total / f64::from(self.tensor_ranks());
-            let at =
-                (self.share_of_backward(bucket.ready) - begin) / shares[stage].max(f64::MIN_POSITIVE);
+            let at = (self.share_of_backward(bucket.ready) - begin)
+                / shares[stage].max(f64::MIN_POSITIVE);
             let at = if at > 1.0 - 1e-9 { 1.0 } else { at.max(0.0) };
             StageBucket { at, bytes: bytes.round() as u64, tensors: bucket.tensors }
         };
