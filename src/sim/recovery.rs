@@ -3,6 +3,8 @@
 //! What was in flight ends with it. The steps since the checkpoint are taken out of the books, and their time is a
 //! wait for the fault: so each sample is trained on as often as if nothing had failed.
 
+mod epoch;
+
 use crate::account::{Activity, HandOver, NOBODY, Polling, Requests, Segment, Tuner};
 use crate::engine::Time;
 use crate::random::{Purpose, time_to_failure};
@@ -15,7 +17,8 @@ use super::event::{Clock, Customer, Delay, Event};
 use super::launch::Launching;
 use super::workers::{Item, Phase, Worker};
 use super::world::{LoaderRun, World};
-use std::ops::Range;
+
+pub(super) use epoch::EpochRun;
 
 /// Failures in a row without a new checkpoint, or an end, after which a job will never end.
 const HOPELESS: u32 = 10_000;
@@ -51,18 +54,6 @@ pub(super) struct FailureRun {
     pub(super) begun: u64,
     /// Samples of an epoch, batches and steps as the goal has them, where it is one of epochs.
     pub(super) epoch: EpochRun,
-}
-
-/// What an epoch is made of.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct EpochRun {
-    /// Samples of all loaders.
-    pub(super) samples: u64,
-    /// Whether the goal is one of epochs: steps on what comes again are more steps.
-    pub(super) goal: bool,
-    /// Steps on each batch, and model copies that a loader feeds.
-    pub(super) interval: f64,
-    pub(super) copies: u64,
 }
 
 /// A loader as it was before anything had happened, and what was thrown away of its work.
@@ -389,45 +380,5 @@ impl World<'_> {
         let devices = self.jobs[j as usize].devices.clone();
         let of = |d: u32| self.devices[d as usize].ahead.iter();
         devices.flat_map(of).map(|(_, _, fresh)| fresh).sum()
-    }
-}
-
-impl EpochRun {
-    /// Samples and batches that loader number `index` of `loaders` had handed out when the epoch began in
-    /// which the state was saved.
-    fn start_of(&self, saved: &Saved, index: usize, loaders: u64) -> (u64, u64) {
-        let (taken, batches) = saved.taken[index];
-        if batches > 0 {
-            let first = batches / saved.epoch * saved.epoch;
-            // As many samples fewer as the batches since then had.
-            return (taken - self.samples_of(batches - first, saved), first);
-        }
-        let epochs = u128::from(taken) * u128::from(loaders) / u128::from(self.samples.max(1));
-        let first = (epochs * u128::from(self.samples)).div_ceil(u128::from(loaders));
-        (u64::try_from(first).unwrap_or(u64::MAX).min(taken), 0)
-    }
-
-    /// Samples of so many of the first batches of an epoch, which are all full.
-    fn samples_of(&self, batches: u64, saved: &Saved) -> u64 {
-        batches * saved.batch
-    }
-
-    /// Steps on what comes again if the job goes on with what is saved.
-    fn steps_again(&self, saved: &Saved, resume: Resume) -> u64 {
-        if resume == Resume::Position || saved.taken.is_empty() {
-            return 0;
-        }
-        let (first, _) = self.start_of(saved, 0, saved.taken.len() as u64);
-        let of_step = saved.batch.max(1) * self.copies.max(1);
-        ((saved.taken[0].0 - first).div_ceil(of_step) as f64 * self.interval).ceil() as u64
-    }
-
-    /// Batches that all model copies of a loader take in these steps.
-    fn batches(&self, steps: Range<u64>) -> u64 {
-        let until = |steps: u64| match steps.checked_sub(1) {
-            Some(last) => ((last as f64 / self.interval).floor() as u64).saturating_add(1),
-            None => 0,
-        };
-        until(steps.end).saturating_sub(until(steps.start)).saturating_mul(self.copies)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::support::Place;
 use forebay::catalogue::{self, model};
-use forebay::device_memory::{Optimizer, Training, portions};
+use forebay::device_memory::{Optimizer, Spread, Training, portions};
 use forebay::probe::gpu::{Precision, block};
 use serde_json::Value;
 

@@ -70,7 +70,7 @@ impl Links<'_, '_, '_> {
         let pcie = if host { of.pcie } else { f64::INFINITY };
         let mut outside = self.both(["node.pcie.out", "node.pcie"], own, node, pcie);
         let wires = self.both(["node.nic.out", "node.nic"], gpu % of.nics, node, nic);
-        let tree = self.tree_to_nics(&of.intra, own, node);
+        let tree = self.towards_nics(&of.intra, own, node);
         let more = tree.into_iter().zip(wires);
         outside.iter_mut().zip(more).for_each(|(links, (tree, wire))| {
             links.extend(tree);
@@ -80,7 +80,7 @@ impl Links<'_, '_, '_> {
     }
 
     /// Those of a tree between GPU number `own` of a node and its NICs, and back.
-    fn tree_to_nics(&mut self, intra: &Intra, own: u32, node: u32) -> [Vec<LinkId>; 2] {
+    fn towards_nics(&mut self, intra: &Intra, own: u32, node: u32) -> [Vec<LinkId>; 2] {
         if intra.tree.nics == NicsAt::Apart {
             return Default::default();
         }

@@ -1,0 +1,57 @@
+//! What comes again of an epoch that begins again after a failure.
+
+use crate::scenario::Resume;
+use crate::sim::checkpoint::Saved;
+use std::ops::Range;
+
+/// What an epoch is made of.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::sim) struct EpochRun {
+    /// Samples of all loaders.
+    pub(in crate::sim) samples: u64,
+    /// Whether the goal is one of epochs: steps on what comes again are more steps.
+    pub(in crate::sim) goal: bool,
+    /// Steps on each batch, and model copies that a loader feeds.
+    pub(in crate::sim) interval: f64,
+    pub(in crate::sim) copies: u64,
+}
+
+impl EpochRun {
+    /// Samples and batches that loader number `index` of `loaders` had handed out when the epoch began in
+    /// which the state was saved.
+    pub(super) fn start_of(&self, saved: &Saved, index: usize, loaders: u64) -> (u64, u64) {
+        let (taken, batches) = saved.taken[index];
+        if batches > 0 {
+            let first = batches / saved.epoch * saved.epoch;
+            // As many samples fewer as the batches since then had.
+            return (taken - self.samples_of(batches - first, saved), first);
+        }
+        let epochs = u128::from(taken) * u128::from(loaders) / u128::from(self.samples.max(1));
+        let first = (epochs * u128::from(self.samples)).div_ceil(u128::from(loaders));
+        (u64::try_from(first).unwrap_or(u64::MAX).min(taken), 0)
+    }
+
+    /// Samples of so many of the first batches of an epoch, which are all full.
+    fn samples_of(&self, batches: u64, saved: &Saved) -> u64 {
+        batches * saved.batch
+    }
+
+    /// Steps on what comes again if the job goes on with what is saved.
+    pub(super) fn steps_again(&self, saved: &Saved, resume: Resume) -> u64 {
+        if resume == Resume::Position || saved.taken.is_empty() {
+            return 0;
+        }
+        let (first, _) = self.start_of(saved, 0, saved.taken.len() as u64);
+        let of_step = saved.batch.max(1) * self.copies.max(1);
+        ((saved.taken[0].0 - first).div_ceil(of_step) as f64 * self.interval).ceil() as u64
+    }
+
+    /// Batches that all model copies of a loader take in these steps.
+    pub(super) fn batches(&self, steps: Range<u64>) -> u64 {
+        let until = |steps: u64| match steps.checked_sub(1) {
+            Some(last) => ((last as f64 / self.interval).floor() as u64).saturating_add(1),
+            None => 0,
+        };
+        until(steps.end).saturating_sub(until(steps.start)).saturating_mul(self.copies)
+    }
+}
