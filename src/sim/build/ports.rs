@@ -1,7 +1,5 @@
 //! The links of ranks: inside their nodes, to other nodes, to other racks.
 
-use std::collections::BTreeMap;
-
 use crate::fluid::LinkId;
 use crate::scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Sync};
 use crate::sim::communication::{Port, Ways};
@@ -13,7 +11,7 @@ use super::sync::Place;
 /// Links as they are made for ranks, with what each carries [B/s].
 struct Links<'b, 's, 'c> {
     builder: &'b mut Builder<'s, 'c>,
-    capacities: BTreeMap<LinkId, f64>,
+    capacities: Vec<(LinkId, f64)>,
 }
 
 impl Links<'_, '_, '_> {
@@ -122,13 +120,18 @@ impl Links<'_, '_, '_> {
     }
 
     /// The links of the ranks on one node, so many.
-    fn ports(&mut self, (job, sync): (&Job, &Sync), node: u32, ranks: u32) -> Vec<Port> {
+    fn ports(
+        &mut self,
+        (job, sync): (&Job, &Sync),
+        node: u32,
+        ranks: u32,
+    ) -> impl Iterator<Item = Port> {
         let cluster = &self.builder.scenario.cluster;
         let (intra, racks) = (cluster.node_at(node).intra, cluster.racks);
         let rack = racks.map_or(0, |racks| node / racks.nodes);
         let rate = racks.map_or(f64::INFINITY, |racks| racks.uplink);
         self.builder.node = node;
-        let port = |gpu: u32| {
+        (0..ranks).map(move |gpu| {
             let own = self.builder.gpu_of(job, gpu);
             let switch = own / intra.tree.switch;
             let inside = self.inside(&intra, own, node);
@@ -152,8 +155,7 @@ impl Links<'_, '_, '_> {
                 host,
                 server,
             }
-        };
-        (0..ranks).map(port).collect()
+        })
     }
 }
 
@@ -163,10 +165,11 @@ impl Builder<'_, '_> {
         let job = of.job;
         let latency = [sync.transport.latency_inside, sync.transport.latency];
         let latency = latency.map(|seconds| self.recurring(seconds));
-        let mut links = Links { builder: self, capacities: BTreeMap::new() };
-        let nodes = (first..).zip(job.copies_by_node());
-        let mut ports: Vec<Port> =
-            nodes.flat_map(|(node, ranks)| links.ports((job, sync), node, ranks)).collect();
+        let mut links = Links { builder: self, capacities: Vec::new() };
+        let mut ports = Vec::with_capacity(job.ranks() as usize);
+        for (node, ranks) in (first..).zip(job.copies_by_node()) {
+            ports.extend(links.ports((job, sync), node, ranks));
+        }
         if let Some(servers) = &sync.servers {
             let server = |number| links.server((job, servers), number, first);
             ports.extend((0..servers.number()).map(server));
