@@ -17,6 +17,8 @@ pub(crate) struct Snapshots {
 impl Snapshots {
     const MOST: usize = 512;
     const FIRST_WIDTH: f64 = 1e-3;
+    /// Room is made for so many at once: there are thousands of queues.
+    const FIRST: usize = 64;
 
     pub(crate) fn new(start: Time) -> Snapshots {
         let width = Span::from_seconds(Self::FIRST_WIDTH);
@@ -29,6 +31,9 @@ impl Snapshots {
     }
 
     pub(crate) fn take(&mut self, totals: QueueTotals) {
+        if self.totals.is_empty() {
+            self.totals.reserve(Self::FIRST);
+        }
         self.totals.push(totals);
         if self.totals.len() == Self::MOST {
             let mut index = 0;

@@ -2,7 +2,7 @@
 
 use super::pattern::{Move, Pattern, around, chunk_at, steady};
 use super::shards::{Shards, chunks, piece};
-use super::transfer::Span;
+use super::transfer::{Kind, Span};
 use std::ops::Range;
 
 /// In each phase every rank passes on the part that it got last: an allgather.
@@ -18,6 +18,12 @@ impl Ring {
         let ranks = self.ends();
         around(if up { rank + 1 } else { rank + ranks - 1 }, ranks)
     }
+
+    /// What `rank` passes on.
+    fn part(&self, phase: u64, rank: u64) -> u64 {
+        let back = if self.down { phase } else { self.ends() - phase };
+        around(rank + back, self.ends())
+    }
 }
 
 impl Pattern for Ring {
@@ -30,9 +36,13 @@ impl Pattern for Ring {
     }
 
     fn send(&self, phase: u64, rank: u64, _slot: u64) -> Option<Move> {
-        let back = if self.down { phase } else { self.ends() - phase };
-        let part = around(rank + back, self.ends());
+        let part = self.part(phase, rank);
         Some(Move::copy(self.beside(rank, !self.down), self.shards.span(part, part + 1)))
+    }
+
+    fn hop(&self, phase: u64, rank: u64, _slot: u64) -> Option<(u64, u64, Kind)> {
+        let bytes = self.shards.len(self.part(phase, rank));
+        Some((self.beside(rank, !self.down), bytes, Kind::Copy))
     }
 
     fn source(&self, _phase: u64, rank: u64, _slot: u64) -> Option<(u64, u64)> {

@@ -383,14 +383,6 @@ fn whatever_trains_and_loads_every_instant_has_its_cause() {
             ("steps = 8", "epochs = 0.0003"),
         ] {
             let text = base.replace(from, to);
-            let text = if to.contains("per-rank") {
-                text.replace(
-                    "parallel.data.copies_per_node = 2\n",
-                    "parallel.data.copies_per_node = 2\n",
-                )
-            } else {
-                text
-            };
             let first = outcome(&text);
             assert_eq!(first, outcome(&text), "{consistency} {to}");
             let job = &first.jobs[0];

@@ -1,7 +1,5 @@
 //! The links of ranks: inside their nodes, to other nodes, to other racks.
 
-use std::collections::BTreeMap;
-
 use crate::fluid::LinkId;
 use crate::scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Sync, Transport};
 use crate::sim::communication::{Port, Ways};
@@ -13,7 +11,7 @@ use super::sync::Place;
 /// Links as they are made for ranks, with what each carries [B/s].
 struct Links<'b, 's, 'c> {
     builder: &'b mut Builder<'s, 'c>,
-    capacities: BTreeMap<LinkId, f64>,
+    capacities: Vec<(LinkId, f64)>,
 }
 
 /// What is the same of all ranks.
@@ -132,13 +130,13 @@ impl Links<'_, '_, '_> {
     }
 
     /// The links of the ranks on one node, so many.
-    fn ports(&mut self, rank: Rank, node: u32, ranks: u32) -> Vec<Port> {
+    fn ports(&mut self, rank: Rank, node: u32, ranks: u32) -> impl Iterator<Item = Port> {
         let cluster = &self.builder.scenario.cluster;
         let (intra, racks) = (cluster.node_at(node).intra, cluster.racks);
         let rack = racks.map_or(0, |racks| node / racks.nodes);
         let rate = racks.map_or(f64::INFINITY, |racks| racks.uplink);
         self.builder.node = node;
-        let port = |gpu: u32| {
+        (0..ranks).map(move |gpu| {
             let own = self.builder.gpu_at(u64::from(gpu) * rank.gpus);
             let switch = own / intra.tree.switch;
             let inside = self.inside(&intra, own, node);
@@ -162,8 +160,7 @@ impl Links<'_, '_, '_> {
                 host,
                 server,
             }
-        };
-        (0..ranks).map(port).collect()
+        })
     }
 }
 
@@ -173,16 +170,17 @@ impl Builder<'_, '_> {
         let job = of.job;
         let latency = [sync.transport.latency_inside, sync.transport.latency];
         let latency = latency.map(|seconds| self.recurring(seconds));
-        let mut links = Links { builder: self, capacities: BTreeMap::new() };
-        let nodes = (first..).zip(job.copies_by_node());
+        let mut links = Links { builder: self, capacities: Vec::new() };
         let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
         let rank = Rank {
             gpus: job.gpus_per_copy(),
             through_host: sync.transport.through_host,
             beside_servers: sync.servers.as_ref().is_some_and(beside),
         };
-        let mut ports: Vec<Port> =
-            nodes.flat_map(|(node, ranks)| links.ports(rank, node, ranks)).collect();
+        let mut ports = Vec::with_capacity(job.ranks() as usize);
+        for (node, ranks) in (first..).zip(job.copies_by_node()) {
+            ports.extend(links.ports(rank, node, ranks));
+        }
         if let Some(servers) = &sync.servers {
             let server = |number| links.server((job, servers), number, first);
             ports.extend((0..servers.number()).map(server));
@@ -196,10 +194,13 @@ impl Builder<'_, '_> {
     pub(super) fn ways_of_gpus(&mut self, job: &Job, transport: Transport, first: u32) -> Ways {
         let latency = [transport.latency_inside, transport.latency];
         let latency = latency.map(|seconds| self.recurring(seconds));
-        let mut links = Links { builder: self, capacities: BTreeMap::new() };
+        let mut links = Links { builder: self, capacities: Vec::new() };
         let nodes = (0..job.nodes).map(|node| (first + node, job.gpus_on(node) as u32));
         let rank = Rank { gpus: 1, through_host: transport.through_host, beside_servers: false };
-        let ports = nodes.flat_map(|(node, ranks)| links.ports(rank, node, ranks)).collect();
+        let mut ports = Vec::new();
+        for (node, ranks) in nodes {
+            ports.extend(links.ports(rank, node, ranks));
+        }
         let capacities = links.capacities;
         Ways::new(ports, transport, latency, capacities, None)
     }

@@ -142,7 +142,7 @@ impl Exchange {
 
     /// Lets everyone go on whose transfers have arrived.
     fn settle(&mut self, around: &mut Around<'_, '_>) {
-        let Some(schedule) = self.schedule.clone() else { return };
+        let Some(schedule) = self.schedule.take() else { return };
         while let Some(m) = self.arrived.pop() {
             let message = around.messages.remove(m);
             for id in [message.from, message.to].map(|port| self.party(port)) {
@@ -154,8 +154,8 @@ impl Exchange {
                 }
             }
         }
-        if self.unfinished == 0 {
-            self.schedule = None;
+        if self.unfinished > 0 {
+            self.schedule = Some(schedule);
         }
     }
 

@@ -63,8 +63,8 @@ pub(in crate::sim) struct Ways {
     latest: Vec<Way>,
     /// How transfers go now, where not as the transport says.
     pace: Option<Pace>,
-    /// What its links carry [B/s].
-    capacities: BTreeMap<LinkId, f64>,
+    /// What its links carry [B/s]; those of several ranks are named by each.
+    capacities: Vec<(LinkId, f64)>,
     /// What messages cost cores, if anything.
     overhead: Option<Overhead>,
 }
@@ -75,7 +75,7 @@ impl Ways {
         ports: Vec<Port>,
         transport: Transport,
         latency: [Delay; 2],
-        capacities: BTreeMap<LinkId, f64>,
+        capacities: Vec<(LinkId, f64)>,
         overhead: Option<Overhead>,
     ) -> Ways {
         let none = Way { pair: NO_PAIR, latency: latency[0], group: None };
@@ -89,9 +89,10 @@ impl Ways {
         network: &mut Network<Customer>,
         stations: &mut Vec<Service>,
     ) -> Ways {
-        let own = self.capacities.iter();
+        let own: BTreeMap<LinkId, f64> = self.capacities.iter().copied().collect();
         let own: BTreeMap<LinkId, LinkId> = own
-            .map(|(link, bandwidth)| (*link, network.link(Capacity::Fixed(*bandwidth))))
+            .into_iter()
+            .map(|(link, bandwidth)| (link, network.link(Capacity::Fixed(bandwidth))))
             .collect();
         let of = |links: &[Vec<LinkId>; 2]| {
             links.each_ref().map(|links| links.iter().map(|link| own[link]).collect::<Vec<_>>())
@@ -107,7 +108,7 @@ impl Ways {
         let ports = self.ports.iter().map(alone).collect();
         let latency = self.latency.map(|delay| Delay { lane: None, ..delay });
         let overhead = self.overhead.as_ref().map(|own| own.alone(network, stations));
-        Ways::new(ports, self.transport, latency, BTreeMap::new(), overhead)
+        Ways::new(ports, self.transport, latency, Vec::new(), overhead)
     }
 
     /// From now on transfers go at this pace, or as the transport says.
