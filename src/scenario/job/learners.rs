@@ -212,7 +212,12 @@ impl JsonSchema for LearnersSettings {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let number = generator.subschema_for::<Count<1, MOST>>();
+        let number = json_schema!({
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MOST,
+            "description": "Learners on each GPU.",
+        });
         let auto = generator.subschema_for::<TuningSettings>();
         json_schema!({
             "anyOf": [number, {

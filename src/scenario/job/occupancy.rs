@@ -126,9 +126,18 @@ impl JsonSchema for OccupancySettings {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let part = json_schema!({ "type": "number", "exclusiveMinimum": 0, "maximum": 1 });
+        let part = json_schema!({
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "maximum": 1,
+            "description": "The same part of a GPU in any batch.",
+        });
         let half = generator.subschema_for::<Positive<Samples>>();
-        let kernels = generator.subschema_for::<List<KernelsSettings>>();
+        let kernels = json_schema!({
+            "type": "array",
+            "items": generator.subschema_for::<KernelsSettings>(),
+            "description": "Kernels as a profiler tells them apart, sort by sort.",
+        });
         json_schema!({
             "anyOf": [part, {
                 "type": "object",
