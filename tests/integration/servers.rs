@@ -549,3 +549,36 @@ fn the_shipped_figure_says_what_its_title_does() {
     let (_, apart) = rate("{ buckets = \"25 MiB\", servers = 8, consistency = \"asynchronous\" }");
     assert!(together > 0.3 && apart < 0.06, "{together} {apart}");
 }
+
+#[test]
+fn what_is_sent_and_where_moves_the_answer_its_way() {
+    // System: ResNet-50 with its 25,557,032 parameters at one server. Expectation: there and back by NIC; in 16 bits half of it;
+    // compression at 1 GB/s takes the bytes of gradients once more, and saves the way there.
+    let model = "model = { catalogue = \"resnet50\", step = \"100 ms\" }";
+    let known = |keys: &str| {
+        let text = servers(1, 1, keys).replace("parameters = \"100 MB\"\n", "");
+        beside(&text.replace("model.step = \"100 ms\"", model))
+    };
+    let bytes = 4.0 * 25_557_032.0 / 1e9;
+    near(known(""), 2.0 * bytes, "32 bits");
+    near(known("precision = \"fp16\""), bytes, "16 bits");
+    let coding = "compression.quantised = { ratio = 0.25, compress = \"1 GB/s\" }";
+    near(known(coding), bytes + 0.25 * bytes + bytes, "compressed");
+    near(known("compression.sparse.ratio = 0.01"), 0.01 * bytes + bytes, "sparse");
+    // A rack's uplink is on the way to a server of its own, and to one in another rack; not inside a rack.
+    let racks = |nodes: u32, keys: &str| {
+        let network =
+            format!("nic = \"1 GB/s\", racks = {{ nodes = {nodes}, uplink = \"0.5 GB/s\" }}");
+        beside(&servers(2, 1, keys).replace("nic = \"1 GB/s\"", &network))
+    };
+    near(racks(1, "server.nic = \"9 GB/s\""), 0.4, "each node by its uplink");
+    near(racks(2, "server.nic = \"9 GB/s\""), 0.8, "both by one");
+    near(racks(1, "server.placement = \"with-workers\""), 0.4, "in the other rack");
+    near(racks(2, "server.placement = \"with-workers\""), 0.2, "in the same rack");
+    // Messages cost cores at both ends, of servers too: 1 ms at each for each way.
+    let messages = "transport.tcp.cpu.per_message = \"1 ms\"";
+    near(beside(&servers(1, 1, messages)), 0.204, "messages");
+    let cores = |keys: &str| written(&servers(1, 2, keys), &[]).remarks.join("\n");
+    assert_eq!(cores(&format!("{messages}\nserver.cores = 1")), "");
+    assert!(cores("server.cores = 1").contains("cores` has no effect"));
+}

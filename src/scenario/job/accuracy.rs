@@ -117,7 +117,7 @@ pub(super) struct AccuracySettings {
     /// What each update of others that a model copy had not seen, when it made its own, adds to the epochs:
     /// they are 1 + `staleness` · mean staleness times as many (default: 0, where model copies update by
     /// themselves; W. Dai et al., *Toward Understanding the Impact of Staleness in Distributed Machine
-    /// Learning*, ICLR 2019, find them to grow about so).
+    /// Learning*, ICLR 2019, measure how many more steps it takes).
     staleness: Field<Factor>,
     /// What a sample of a repeated batch is worth of a fresh one, from 0 to 1; needed where batches are
     /// repeated, or epochs begin again after failures.

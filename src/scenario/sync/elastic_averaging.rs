@@ -65,6 +65,7 @@ impl ElasticAveragingSettings {
             server: &self.server,
             consistency: &self.consistency,
             slack: None,
+            costly: !transport.cpu.is_none(),
         };
         let servers = servers.resolve(check, at, of, &buckets, &buckets)?;
         Some(Sync {

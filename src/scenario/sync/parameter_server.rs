@@ -62,6 +62,7 @@ impl ParameterServerSettings {
             server: &self.server,
             consistency: &self.consistency,
             slack: Some(0),
+            costly: !transport.cpu.is_none(),
         };
         let servers = servers.resolve(check, at, of, &buckets, &pulled)?;
         Some(Sync {

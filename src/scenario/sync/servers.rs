@@ -136,6 +136,8 @@ pub(super) struct Written<'s> {
     pub(super) consistency: &'s Field<Consistency>,
     /// What is meant where no consistency is written.
     pub(super) slack: Option<u64>,
+    /// Whether messages cost cores.
+    pub(super) costly: bool,
 }
 
 /// How many servers there are.
@@ -166,7 +168,7 @@ impl Written<'_> {
         if of.ranks == 1 {
             check.no_effect(self.consistency, "there is one model copy");
         }
-        let place = server.place(check, of);
+        let place = server.place(check, of, self.costly);
         self.check_amount(check, at, pulled)?;
         let number = self.number.get().map_or(1, |number| number.small()) as usize;
         let split = server.split.get().copied().unwrap_or(Split::Even);
@@ -201,15 +203,18 @@ impl Written<'_> {
 }
 
 impl ServerSettings {
-    fn place(&self, check: Check<'_>, of: &OfModel) -> ServerPlace {
+    fn place(&self, check: Check<'_>, of: &OfModel, costly: bool) -> ServerPlace {
         if self.placement.get() == Some(&Placement::WithWorkers) {
             let why = "servers are on the nodes of the job, and use what these have";
             check.no_effect(&self.nic, why);
             check.no_effect(&self.cores, why);
             return ServerPlace::WithWorkers;
         }
-        if !self.update.is_written() {
-            check.no_effect(&self.cores, "servers add in no time without `update`");
+        if !self.update.is_written() && !costly {
+            check.no_effect(
+                &self.cores,
+                "servers add in no time without `update`, and messages cost no core",
+            );
         }
         ServerPlace::Own {
             nic: self.nic.get().map_or(of.nic, |nic| nic.0),
