@@ -4,6 +4,7 @@ use super::pipeline_schedules::{adds_up, spread, waits};
 use super::runs::{near, run, simulate, step, written};
 use forebay::report::{Cause, JobOutcome, ParallelReport, summarise};
 use forebay::scenario::ScenarioFile;
+use forebay::sim::Options;
 
 /// GPUs of a node at ports of 10 GB/s.
 const SWITCH: &str = "intra = { kind = \"switch\", bandwidth = \"10 GB/s\", latency = \"50 us\" }";
@@ -219,6 +220,29 @@ fn ranks_that_split_layers_are_next_to_each_other() {
             .iter()
             .all(|resource| !resource.name.contains("nic") || resource.utilisation == 0.0)
     );
+}
+
+#[test]
+fn as_many_model_copies_as_gpus_allow() {
+    // System: nodes of sixteen GPUs, model copies of two stages of four ranks. Expectation: two on each node.
+    let rest = "parallel.data.copies_per_node = \"gpus\"\n\
+                parallel.tensor = { ranks = 4, allreduces = 4, activations = \"1 MB\" }\n\
+                parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 4 }";
+    let told = told(&on_nodes(3, rest));
+    assert_eq!((told.data, told.gpus), (6, 8));
+}
+
+#[test]
+fn timelines_show_passes_and_waits() {
+    let rest = "parallel.tensor = { ranks = 2, allreduces = 4, activations = \"1 MB\" }\n\
+                parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 4 }";
+    let options = Options { trace: true, ..Options::default() };
+    let outcome = forebay::sim::run(&written(&text(rest), &[]), 0, &options);
+    let trace = outcome.trace.expect("it was asked for");
+    let shown = format!("{trace:?}");
+    for name in ["forward", "backward", "bubble", "communication"] {
+        assert!(shown.contains(&format!("\"{name}\"")), "{name}");
+    }
 }
 
 #[test]

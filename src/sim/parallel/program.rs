@@ -372,8 +372,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_comes_and_goes_with_its_use() {
         let mut parallelism = parallelism(Schedule::Gpipe, 2, 0);
-        let swap =
-            Swap { activations: 8.0, optimizer: 5.0, gradients: 3.0, parameters: 2.0, share: 1.0 };
+        let swap = Swap { activations: 8.0, optimizer: 5.0, gradients: 3.0, parameters: 2.0 };
         parallelism.swap = vec![swap];
         let of = OfStage { parallelism: &parallelism, stage: 0, shares: &[1.0], buckets: vec![] };
         let moves: Vec<(f64, f64)> = program(&of)

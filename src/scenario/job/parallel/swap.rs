@@ -18,8 +18,6 @@ pub struct Swap {
     pub gradients: f64,
     /// Of parameters.
     pub parameters: f64,
-    /// Share of the activations of each micro-batch that goes.
-    pub share: f64,
 }
 
 impl Swap {
@@ -31,10 +29,9 @@ impl Swap {
             left -= taken;
             taken
         };
-        let activations = take(held.activations);
-        let share = if held.activations > 0.0 { activations / held.activations } else { 0.0 };
-        let (optimizer, gradients) = (take(held.optimizer), take(held.gradients));
-        Swap { activations, optimizer, gradients, parameters: take(held.parameters), share }
+        let (activations, optimizer) = (take(held.activations), take(held.optimizer));
+        let (gradients, parameters) = (take(held.gradients), take(held.parameters));
+        Swap { activations, optimizer, gradients, parameters }
     }
 
     /// All that is in the node's memory [B].
@@ -76,13 +73,13 @@ mod tests {
             ..Footprint::default()
         };
         let of = |capacity| {
-            let Swap { activations, optimizer, gradients, parameters, share } =
+            let Swap { activations, optimizer, gradients, parameters } =
                 Swap::beyond(&held, capacity);
-            [activations, optimizer, gradients, parameters, share]
+            [activations, optimizer, gradients, parameters]
         };
-        assert_eq!(of(30.0), [0.0; 5]);
-        assert_eq!(of(21.0), [4.0, 0.0, 0.0, 0.0, 0.5]);
-        assert_eq!(of(10.0), [8.0, 7.0, 0.0, 0.0, 1.0]);
-        assert_eq!(of(2.0), [8.0, 12.0, 2.0, 1.0, 1.0]);
+        assert_eq!(of(30.0), [0.0; 4]);
+        assert_eq!(of(21.0), [4.0, 0.0, 0.0, 0.0]);
+        assert_eq!(of(10.0), [8.0, 7.0, 0.0, 0.0]);
+        assert_eq!(of(2.0), [8.0, 12.0, 2.0, 1.0]);
     }
 }
