@@ -135,7 +135,7 @@ fn a_gpu_that_does_not_follow_the_law_is_seen() {
         let half = &fit.parameters["half_batch"];
         half.ci95.map(|[low, high]| (high - low) / half.value).expect("an interval")
     };
-    assert!(width(&fit) > 3.0 * width(&plain), "{} {}", width(&fit), width(&plain));
+    assert!(width(&fit) > 30.0 * width(&plain), "{} {}", width(&fit), width(&plain));
 }
 
 /// System: copies of 4 KiB to 256 MiB, 8 us and 25 GB/s alone, 12 us and 18 GB/s beside a step, which differ

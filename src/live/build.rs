@@ -15,7 +15,7 @@ pub(super) fn state(scenario: &Scenario, part: &Part) -> State {
         let stage = |index| HandOver::new(job, index, goal.quota);
         let stages = job.loader.stages.iter().enumerate();
         let stages = stages.map(|(index, of)| (stage(index), of.workers));
-        let loader = state.add_loader(goal.quota, stages, job.copies_per_loader());
+        let loader = state.add_loader(goal.quota, stages, job.models_per_loader());
         loader.tuner = Tuner::of(job);
         loader.polling = Polling::of(job);
         loader.requests = Requests::of(job, &scenario.datasets[job.dataset], goal.quota);

@@ -107,7 +107,7 @@ fn threads(job: &Job) -> u64 {
     let workers: u64 = job.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum();
     let launching = job.launch.as_ref().map_or(0, |launch| u64::from(launch.threads) - 1);
     let workers = u64::from(job.loaders_per_node()) * workers;
-    u64::from(job.copies) * (workers + u64::from(job.copies_per_node) * (1 + launching))
+    u64::from(job.copies) * (workers + u64::from(job.models()) * (1 + launching))
 }
 
 /// What this machine has by itself, or not at all, is not emulated.
@@ -136,6 +136,31 @@ fn check_cores(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
             Err(Failure::Lacking(format!("a live run of `{}` does not emulate {what}", job.name)))
         }
     }
+}
+
+/// Learners need a real GPU, and a number.
+fn check_learners(job: &Job) -> Result<(), Failure> {
+    let name = &job.name;
+    let refuse = |what: String| Err(Failure::Lacking(what));
+    if !job.learners.is_one() && job.gpu.is_none() {
+        return refuse(format!(
+            "a live run has one model on each emulated device, and `{name}` has several learners: leave out \
+             `parallel.data.learners`, or write `model.device = {{ gpu = {{ number = 0 }} }}`"
+        ));
+    }
+    if job.learners.tuning.is_some() {
+        return refuse(format!(
+            "a live run of `{name}` does not try how many learners are worth it: write a number for \
+             `parallel.data.learners`"
+        ));
+    }
+    if job.averaging().is_some() && job.copies_per_node > 1 {
+        return refuse(format!(
+            "a live run averages the models on one GPU, and those of `{name}` are on several: write \
+             `parallel.data.copies_per_node = 1`"
+        ));
+    }
+    Ok(())
 }
 
 /// What training on real GPUs needs.
@@ -188,13 +213,8 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
             job.nodes
         ));
     }
-    if !job.learners.is_one() {
-        return refuse(format!(
-            "a live run has one model on each device, and `{name}` has several learners: leave out \
-             `parallel.data.learners`"
-        ));
-    }
-    if job.sync.is_some() {
+    check_learners(job)?;
+    if job.sync.is_some() && (job.gpu.is_none() || job.averaging().is_none()) {
         return refuse(format!(
             "a live run adds no gradients up, as `{name}` does: leave out `sync`"
         ));

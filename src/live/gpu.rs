@@ -91,8 +91,8 @@ impl Accelerator for Learner {
     }
 }
 
-/// The learner of each model copy, and the lanes to its GPU.
-pub(super) type Opened = Vec<(Learner, Arc<Lanes>)>;
+/// By model copy, its GPU's learners and the lanes to it.
+pub(super) type Opened = Vec<(Vec<Learner>, Arc<Lanes>)>;
 
 /// Puts the model copies of a job copy on their GPUs; none where they are emulated or on cores.
 pub(super) fn open(scenario: &Scenario, part: &Part) -> Result<Opened, Failure> {
@@ -109,18 +109,18 @@ pub(super) fn open(scenario: &Scenario, part: &Part) -> Result<Opened, Failure> 
             gpu: number(gpu, job, part.copy, d) as usize,
             batches: &batches,
             precision: precision(gpu),
-            learners: 1,
+            learners: job.learners.most as usize,
             graph: gpu.graph,
             lanes: lanes(job, gpu),
             bytes: (bytes as usize).max(1),
             brings: !job.copies_to_devices(),
-            agree_every: None,
+            agree_every: job.averaging().map(|of| of.period),
             keep: 0.9,
             seed: part.owner + u64::from(d),
         };
         let failed = |error: crate::probe::ProbeError| Failure::Lacking(error.to_string());
         let Learners { learners, lanes } = Learners::new(&training).map_err(failed)?;
-        opened.extend(learners.into_iter().map(|learner| (learner, Arc::clone(&lanes))));
+        opened.push((learners, lanes));
     }
     Ok(opened)
 }

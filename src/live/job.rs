@@ -77,8 +77,7 @@ pub fn run_part(
         Stop::Steps(_) | Stop::Epochs(_) => Time::NEVER,
     };
     let shared = Shared::new(build::state(scenario, part), until);
-    let learners = gpu::open(scenario, part)?;
-    let lanes: Vec<_> = learners.iter().map(|(_, lanes)| lanes.clone()).collect();
+    let (learners, lanes): (Vec<_>, Vec<_>) = gpu::open(scenario, part)?.into_iter().unzip();
     let team = team(scenario, part, &shared.over, &lanes)?;
     thread::scope(|threads| {
         let mut hands = Vec::new();
@@ -95,7 +94,7 @@ pub fn run_part(
         }
         let streams = Streams::new(scenario.run.seed, part.replication);
         let on_gpus = !learners.is_empty();
-        for (d, (learner, _)) in (0..).zip(learners) {
+        for (d, learner) in (0..).zip(learners.into_iter().flatten()) {
             let shared = &shared;
             threads.spawn(move || train_on_gpu(shared, d, learner, scenario, job));
         }

@@ -93,9 +93,9 @@ fn device(job: &Job) -> Option<String> {
     if let (Some(gpu), Some(model)) = (job.gpu, job.catalogue) {
         let (model, precision, ahead) = (model.name(), gpu.precision.name(), gpu.ahead);
         return Some(format!(
-            "`{name}` really trains {model} in {precision} on GPUs from number {} on, with {ahead} steps \
-             given ahead; stalls are what the GPU's clock tells.",
-            gpu.number
+            "`{name}` really trains {model} in {precision} on GPUs from number {} on, learners on each: {}, which \
+             begin each step together, with {ahead} steps given ahead; stalls are what the GPU's clock tells.",
+            gpu.number, job.learners.most
         ));
     }
     Some(match (job.device, job.catalogue) {

@@ -162,6 +162,29 @@ fn a_live_run_without_a_driver_ends_as_designed() {
     place.forebay(&emulated).assert().success();
 }
 
+/// System: two learners with batches of 20, of which one alone takes 3 ms, without waiting for batches; the
+/// profile says that 2,000 samples or 0.001 fill half of the GPU, or that it could not tell. Expectation: nobody
+/// slows the other, both share a full GPU, and what the fixed part of the step leaves idle: 2 of 3 ms are work.
+#[test]
+fn learners_share_the_gpu_as_the_profile_says() {
+    let place = place();
+    let learners = |half: &str, rest: &str| {
+        let fit = format!(
+            "[learners.lenet5.cuda-0-fp32-graph]\nsamples = 9\nresidual = 0.0\nparameters = {{ half_batch = {{ \
+             value = {half}, unit = \"1\"{rest} }} }}\n"
+        );
+        place.write("p.toml", &format!("{PROFILE}{fit}"));
+        let fast = "cluster.node.pcie=\"1 GB/s\"";
+        step(&place, &[fast, "job.parallel.data.learners=2"])
+    };
+    for (half, rest, expected) in
+        [("2000.0", "", 3e-3), ("1e-3", "", 6e-3), ("1e-3", ", unidentified = \"no\"", 4e-3)]
+    {
+        let found = learners(half, rest);
+        assert!((found / expected - 1.0).abs() < 1e-3, "{half}{rest}: {found}");
+    }
+}
+
 /// What a live run on a GPU does not do is refused whatever the machine has.
 #[test]
 fn what_a_live_run_on_gpus_cannot_do_is_refused() {
@@ -171,6 +194,14 @@ fn what_a_live_run_on_gpus_cannot_do_is_refused() {
     for (changes, expected) in [
         (vec![stage], "copies single samples"),
         (vec!["job.model.launch=\"1 ms\""], "leave out `model.launch`"),
+        (
+            vec![
+                "job.model={ step = { fixed = \"1 ms\", per_sample = \"1 us\" } }",
+                "job.parallel.data.learners=2",
+            ],
+            "gpu = { number = 0 }",
+        ),
+        (vec!["job.parallel.data.learners={ auto = {} }"], "write a number"),
         (
             vec!["cluster.node.gpus=2", "job.parallel.data.copies_per_node=2"],
             "`parallel.data.loaders = \"per-rank\"`",
@@ -217,9 +248,17 @@ fn the_plan_of_live_points_is_ready_to_run() {
     let points = found["points"].as_array().expect("points");
     let held_out = points.iter().filter(|point| point["held_out"] == true).count();
     assert!(held_out >= 16 && points.len() > held_out, "{held_out} of {}", points.len());
-    for part in
-        ["resnet50", "gpt-small", "lenet5", "tf32", "bf16", "batch_interval", "workers", "resize"]
-    {
+    for part in [
+        "resnet50",
+        "gpt-small",
+        "lenet5",
+        "tf32",
+        "bf16",
+        "batch_interval",
+        "workers",
+        "resize",
+        "learners",
+    ] {
         assert!(text.contains(part), "{part}");
     }
 }

@@ -103,7 +103,9 @@ pub(super) fn unsaid(check: Check<'_>, model: &ResolvedModel, batch: u64) -> Opt
     let of_model = |model: Catalogue| check.profile?.learners.get(model.name());
     let fits = model.catalogue.and_then(of_model);
     let fit = fits.and_then(|fits| fits.get(&on(model.device, model.gpu)));
-    let occupancy = fit.and_then(Fit::occupancy).map(|law| law.of(batch as f64));
+    // What trials could not tell is no measurement.
+    let told = |fit: &&Fit| fit.parameters.values().all(|of| of.unidentified.is_none());
+    let occupancy = fit.filter(told).and_then(Fit::occupancy).map(|law| law.of(batch as f64));
     let sane = |occupancy: &f64| (1e-9..=1.0).contains(occupancy);
     match occupancy.filter(sane) {
         Some(occupancy) => Some(vec![Kernels { share: 1.0, occupancy }]),
