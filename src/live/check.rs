@@ -204,6 +204,7 @@ fn check_gpu(job: &Job) -> Result<(), Failure> {
 
 fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
     check_cores(scenario, job)?;
+    check_learners(job)?;
     check_gpu(job)?;
     let (name, dataset) = (&job.name, &scenario.datasets[job.dataset]);
     let refuse = |what: String| Err(Failure::Lacking(what));
@@ -213,7 +214,6 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
             job.nodes
         ));
     }
-    check_learners(job)?;
     if job.sync.is_some() && (job.gpu.is_none() || job.averaging().is_none()) {
         return refuse(format!(
             "a live run adds no gradients up, as `{name}` does: leave out `sync`"
