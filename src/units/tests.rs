@@ -7,7 +7,7 @@ fn time(text: &str) -> Result<f64, UnitError> {
 
 #[test]
 fn every_unit_has_its_size() {
-    let table: [(&str, f64); 42] = [
+    let table: [(&str, f64); 46] = [
         ("1 ps", 1e-12),
         ("1 ns", 1e-9),
         ("1 us", 1e-6),
@@ -47,6 +47,10 @@ fn every_unit_has_its_size() {
         ("1 /us", 1e6),
         ("60 /min", 1.0),
         ("3600 /h", 1.0),
+        ("1 mW", 1e-3),
+        ("1 W", 1.0),
+        ("1 kW", 1e3),
+        ("1 MW", 1e6),
         ("7 samples", 7.0),
         ("1 sample", 1.0),
         ("4 batches", 4.0),

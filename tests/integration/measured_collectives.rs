@@ -264,7 +264,10 @@ fn what_was_not_measured_is_refused_with_a_remedy() {
         ("overlap = false\n", ""),
     ];
     let error = resolved(&place, &root).expect_err("a root");
-    assert!(error.contains("what a root sends and gets is not taken from profiles"), "{error}");
+    assert!(
+        error.contains("what a root or servers send and get is not taken from profiles"),
+        "{error}"
+    );
     let idle = "profile = \"nccl\"\nalgorithm = \"ring\"\nchunk = \"1 MB\"\ntransport.nccl.latency = \"1 us\"\n\
                 transport.nccl.cpu = {}";
     let idle = format!("transport.nccl.{idle}");

@@ -278,7 +278,11 @@ impl ModelSettings {
             return Some(StepTime { fixed, per_sample, floor, jitter: cv.and_then(factor) });
         }
         let part = format!("step.{}.{device}", model.name());
-        check.unsaid(at, "step", "step = \"3 ms\"", &part)?;
+        let example = match self.known() {
+            Some(_) => "step = \"3 ms\"`, `efficiency = 0.4` on a `cluster.node.gpu",
+            None => "step = \"3 ms\"",
+        };
+        check.unsaid(at, "step", example, &part)?;
         Some(StepTime { fixed: 0.0, per_sample: 0.0, floor: 0.0, jitter: None })
     }
 }
