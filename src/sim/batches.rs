@@ -47,7 +47,7 @@ impl World<'_> {
         let device = &mut self.devices[d as usize];
         match &mut job.servers {
             Some(servers) => servers.add_fresh(device.model, device.next, fresh),
-            None => job.steps.add_fresh(fresh),
+            None => job.add_fresh(device.next, fresh),
         }
         device.missing = missing;
         if job.window > 1 && job.recovery.is_some() {

@@ -17,6 +17,8 @@ pub(super) struct FaultRun {
     /// Stations with their service otherwise.
     pub(super) stations: Vec<(u32, Delay)>,
     pub(super) devices: Vec<u32>,
+    /// Loaders whose kernels run on slower GPUs.
+    pub(super) loaders: Vec<u32>,
     pub(super) active: bool,
 }
 
@@ -39,6 +41,10 @@ impl World<'_> {
         }
         for device in &fault.devices {
             self.devices[*device as usize].pace = self.left(|other| other.devices.contains(device));
+        }
+        for loader in &fault.loaders {
+            let left = self.left(|other| other.loaders.contains(loader));
+            self.loaders[*loader as usize].kernel_pace = left;
         }
     }
 

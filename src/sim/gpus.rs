@@ -54,7 +54,8 @@ impl World<'_> {
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
         let gpus = &loader.gpus;
-        let seconds = per_sample * loader.kernel_slowness * f64::from(worker.item.samples);
+        let each = per_sample * loader.kernel_slowness / loader.kernel_pace;
+        let seconds = each * f64::from(worker.item.samples);
         if gpus.is_empty() || seconds <= 0.0 {
             return true;
         }

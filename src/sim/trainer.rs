@@ -4,6 +4,8 @@
 //! train in step: the first device of each may begin step `s` once step `s − window` is complete
 //! everywhere, where the window is the number of stages if they overlap and 1 if not.
 
+use std::collections::BTreeMap;
+
 use crate::account::Steps;
 use crate::engine::Time;
 use crate::law::StepLaw;
@@ -54,6 +56,8 @@ pub(super) struct JobRun {
     pub(super) parallel: Option<Box<ParallelRun>>,
     /// What it has against failures, if they are simulated.
     pub(super) recovery: Option<Box<RecoveryRun>>,
+    /// Where model copies are at different steps: fresh samples of those that are not over, by step.
+    pub(super) fresh_ahead: BTreeMap<u64, u64>,
     /// Steps in progress on smaller batches.
     pub(super) smaller: Vec<SmallerBatch>,
     /// Threads of each model copy on the node's cores, where it trains there.
@@ -107,6 +111,14 @@ impl JobRun {
     /// Whether its model copies are at different steps at times.
     pub(super) fn is_loose(&self) -> bool {
         self.period > 1 || self.servers.is_some()
+    }
+
+    /// A model copy takes so many fresh samples for `step`.
+    pub(super) fn add_fresh(&mut self, step: u64, samples: u64) {
+        match self.period > 1 || self.averaging.is_some() {
+            true => *self.fresh_ahead.entry(step).or_default() += samples,
+            false => self.steps.add_fresh(samples),
+        }
     }
 
     /// The pieces of its steps, if these are cut.
@@ -405,7 +417,10 @@ impl World<'_> {
 
     /// All devices have done the step, and have the same model again.
     pub(super) fn end_of_step(&mut self, clock: &mut Clock, j: usize) {
-        let samples = self.jobs[j].samples_of_step();
+        let job = &mut self.jobs[j];
+        let samples = job.samples_of_step();
+        let fresh = job.fresh_ahead.remove(&job.steps.completed()).unwrap_or_default();
+        job.steps.add_fresh(fresh);
         self.record_samples(clock.now, j, samples);
         if self.jobs[j].is_in_step() {
             // All is told of what came before.

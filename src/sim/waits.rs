@@ -127,13 +127,17 @@ impl World<'_> {
         self.jobs[j].steps.add_stall(Segment { start: at, end: now, cause: bubble });
     }
 
-    /// The first stage may begin a step again because an earlier one has left the pipeline.
+    /// The first stage may begin a step again because an earlier one has left the pipeline, or a learner because others
+    /// have come as far.
     pub(super) fn end_gate_wait(&mut self, now: Time, d: u32) {
         let device = &mut self.devices[d as usize];
-        let segment =
-            Segment { start: device.since, end: now, cause: StallCause::own(Cause::Bubble) };
+        let job = &mut self.jobs[device.job as usize];
+        let cause = match job.averaging {
+            None => StallCause::own(Cause::Bubble),
+            Some(_) => StallCause::peer(Cause::Compute),
+        };
+        job.steps.add_stall(Segment { start: device.since, end: now, cause });
         device.since = now;
-        self.jobs[device.job as usize].steps.add_stall(segment);
     }
 
     /// Accounts for what overlapping pipeline stages, or model copies at different steps, of job copy `j` were at when
@@ -145,7 +149,7 @@ impl World<'_> {
 
     /// The same of all that they were at up to `end`.
     pub(super) fn close_until(&mut self, j: usize, end: Time) {
-        let loose = self.jobs[j].is_loose();
+        let loose = self.jobs[j].is_loose() || self.jobs[j].averaging.is_some();
         if self.jobs[j].window == 1 && !loose {
             return;
         }

@@ -175,6 +175,8 @@ pub(super) struct LoaderRun {
     pub(super) gpus: Vec<Gpu>,
     /// How much longer than on the cluster's first nodes its own kernels take there.
     pub(super) kernel_slowness: f64,
+    /// Share of their speed that faults leave these kernels.
+    pub(super) kernel_pace: f64,
     pub(super) decoded_size: Option<f64>,
     /// Its stages and workers, as ranges of the world's.
     pub(super) stages: std::ops::Range<u32>,

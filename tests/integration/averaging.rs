@@ -167,3 +167,32 @@ fn epochs_grow_with_what_averaging_costs_and_not_with_the_number_of_models() {
     let said = epochs(&[(PERIOD, "5"), ("job.accuracy.per_step", "0.05")]).assumed;
     assert!(said.contains("× 1.2 for 4 models that are averaged"), "{said}");
 }
+
+#[test]
+fn learners_that_are_ahead_end_no_run_early_and_wait_for_no_stages() {
+    // System: GPUs of two speeds, whose learners are averaged every 50 steps, an epoch of data, and a policy that never
+    // looks. Expectation: the epoch is trained on to its last whole step, as when they are averaged each step; what the
+    // fast ones wait for is the slow ones' computing.
+    let run = |period: &str| {
+        run(&[
+            ("cluster.nodes", "1"),
+            ("cluster.group.slow", "{ nodes = 1, node = { gpu_speed = 0.25 } }"),
+            ("job.nodes", "2"),
+            ("dataset.d.samples", "5000"),
+            ("run.epochs", "1"),
+            (NUMBER, "{ auto = { window = 100000 } }"),
+            (PERIOD, period),
+        ])
+    };
+    let trained = |outcome: &Outcome| -> u64 {
+        let job = &outcome.jobs[0];
+        assert_eq!(waited(job, StallCause::own(Cause::Bubble)), 0.0);
+        let fresh: u64 = job.steps.iter().map(|step| step.fresh).sum();
+        let samples: u64 = job.steps.iter().map(|step| step.samples).sum();
+        assert_eq!(fresh, samples);
+        samples
+    };
+    let (often, seldom) = (run("1"), run("50"));
+    assert_eq!(trained(&often), trained(&seldom));
+    assert!(waited(&seldom.jobs[0], StallCause::peer(Cause::Compute)) > 0.0);
+}

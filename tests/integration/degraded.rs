@@ -210,3 +210,39 @@ fn what_is_wrong_with_a_fault_is_said() {
     let remark = |fault: &str| changed(&[("fault", fault)]).remarks.join("\n");
     assert!(remark("[{ link = \"pcie\", factor = 0.5 }]").contains("has no effect"));
 }
+
+#[test]
+fn kernels_that_leave_room_on_a_slow_gpu_are_slow_too() {
+    // System: nothing but steps, of one learner or two, that fill part of a GPU at half its speed. Expectation: twice
+    // as long, whatever they fill.
+    let fed = [("storage.s", "{ memory = {} }"), ("job.loader", "{ in-memory = {} }")];
+    for part in ["0.2", "0.4", "0.8", "1.0"] {
+        for learners in ["1", "2"] {
+            let of = |fault: &str| {
+                let kernels =
+                    [("job.model.occupancy", part), ("job.parallel.data.learners", learners)];
+                ends(&[&fed[..], &kernels].concat(), fault).pop().expect("a step")
+            };
+            let usual = of("{ node = \"gpus\", factor = 1.0 }");
+            assert_near(of("{ node = \"gpus\", factor = 0.5 }") / usual, 2.0, 1e-9);
+        }
+    }
+}
+
+#[test]
+fn gradients_are_taken_apart_by_a_slow_gpu() {
+    // System: 20 MB at a quarter, taken apart at 0.1 GB/s: 50 ms, beside a step. Expectation: twice both at half the
+    // speed, since nothing else takes time.
+    let changes = [
+        ("storage.s", "{ memory = {} }"),
+        ("job.loader", "{ in-memory = {} }"),
+        ("job.nodes", "2"),
+        (
+            "job.sync.allreduce",
+            "{ gradients = \"20 MB\", compression = { quantised = { ratio = 0.25, decompress = \"0.1 GB/s\" } } }",
+        ),
+    ];
+    let of = |fault: &str| ends(&changes, fault).pop().expect("a step");
+    let usual = of("{ node = \"gpus\", factor = 1.0 }");
+    assert_near(of("{ node = \"gpus\", factor = 0.5 }") / usual, 2.0, 1e-6);
+}

@@ -88,6 +88,7 @@ fn what_cannot_be_shared_out_is_refused() {
         (&text, &["job.nodes=5"], "256 samples are not the same number for each of 5 model copies"),
         (&text, &["job.nodes=2", unequal, "job.global_batch=100"], "write 102 or 96"),
         (&text, &["job.nodes=8", "job.global_batch=4"], "write 8, or fewer nodes"),
+        (&text, &["job.parallel.data.learners={ auto = {} }"], "the learners that a policy tries"),
         (&both, &[], "`batch` and `global_batch` contradict each other"),
         (&none, &[], "one of the keys `batch`, `global_batch` is missing"),
     ] {
@@ -100,4 +101,16 @@ fn what_cannot_be_shared_out_is_refused() {
     let file = ScenarioFile::parse("test.toml", text).expect("a scenario");
     let set = "job.batch=8".parse().expect("an override");
     assert_eq!(file.resolve(&[set]).expect("a scenario").jobs[0].batch, 8);
+}
+
+#[test]
+fn learners_share_it_too() {
+    // Expectation: as many samples a step as are written, whatever the learners.
+    let of = |learners| {
+        let changes = [("job.parallel.data.learners", learners), ("job.model.occupancy", "0.2")];
+        job(&[&changes[..], &[("job.nodes", "2"), GLOBAL]].concat())
+    };
+    for learners in ["1", "2", "4"] {
+        assert!(of(learners).steps.iter().all(|step| step.samples == 256), "{learners}");
+    }
 }

@@ -18,16 +18,21 @@ impl JobSettings {
         if check.one_of(at, &choices, remedy)? == 0 {
             return Some(self.batch.get()?.0);
         }
-        let ((at, all), ranks) = (self.global_batch.given()?, u64::from(self.ranks(around)));
-        if !all.0.is_multiple_of(ranks) {
-            let what = format!(
-                "{} samples are not the same number for each of {ranks} model copies",
-                all.0
-            );
-            check.wrong(at, what, format!("write {}", nearest(all.0, ranks)));
+        let (at, all) = self.global_batch.given()?;
+        let Some(learners) = self.number_of_learners() else {
+            let what = "how many models share it changes with the learners that a policy tries";
+            check.wrong(at, what, "write `batch`, of each learner, or a number of `learners`");
+            return None;
+        };
+        let models = u64::from(self.ranks(around)) * u64::from(learners);
+        if !all.0.is_multiple_of(models) {
+            let each = if learners > 1 { "learners" } else { "model copies" };
+            let what =
+                format!("{} samples are not the same number for each of {models} {each}", all.0);
+            check.wrong(at, what, format!("write {}", nearest(all.0, models)));
             return None;
         }
-        Some(all.0 / ranks)
+        Some(all.0 / models)
     }
 
     /// Where the batch is written, if it is.

@@ -115,6 +115,12 @@ impl LearnersSettings {
 }
 
 impl JobSettings {
+    /// Learners on each GPU, unless a policy finds how many.
+    pub(super) fn number_of_learners(&self) -> Option<u32> {
+        let learners = self.learners_at().map_or(Learners::ONE, |(_, written)| written.resolve());
+        learners.tuning.is_none().then_some(learners.most)
+    }
+
     /// Learners on each GPU, of which each holds `footprint`, on GPUs of `memory`: a policy tries those that fit.
     pub(super) fn learners(
         &self,

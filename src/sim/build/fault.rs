@@ -21,6 +21,7 @@ impl Builder<'_, '_> {
             links: Vec::new(),
             stations: Vec::new(),
             devices: Vec::new(),
+            loaders: Vec::new(),
             active: false,
         };
         for resource in self.resources.iter().filter(|resource| self.slows(fault.what, resource)) {
@@ -32,6 +33,9 @@ impl Builder<'_, '_> {
         }
         if fault.what == Faulty::Gpus {
             run.devices = self.gpus_of(&fault.nodes);
+            let loader = |device: &u32| self.parts.devices[*device as usize].loader;
+            run.loaders = run.devices.iter().map(loader).collect();
+            run.loaders.dedup();
         }
         run
     }
@@ -57,18 +61,17 @@ impl Builder<'_, '_> {
             }
             Faulty::Link(link) => link.resources().contains(&name),
             Faulty::Cores => name == "node.cores",
-            // Steps beside kernels of the loader are flows over it.
-            Faulty::Gpus => name == "node.gpu",
+            // What runs there takes longer: a link that carries less would not slow kernels that leave room.
+            Faulty::Gpus => false,
         }
     }
 
-    /// Devices on these nodes, or all, whose steps take their time by themselves.
+    /// Accelerators on these nodes, or all.
     fn gpus_of(&self, nodes: &[u32]) -> Vec<u32> {
         let devices = self.parts.devices.iter().zip(0..).zip(&self.device_nodes);
         let slowed = devices.filter(|((device, _), node)| {
-            let loader = &self.parts.loaders[device.loader as usize];
             let job = &self.scenario.jobs[self.parts.jobs[device.job as usize].job];
-            let accelerator = job.device == Processor::Accelerator && loader.gpus.is_empty();
+            let accelerator = job.device == Processor::Accelerator;
             accelerator && (nodes.is_empty() || nodes.contains(node))
         });
         slowed.map(|((_, number), _)| number).collect()

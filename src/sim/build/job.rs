@@ -1,5 +1,7 @@
 //! Job copies and their devices.
 
+use std::collections::BTreeMap;
+
 use crate::account::Steps;
 use crate::engine::Time;
 use crate::random::{Purpose, Sampler, Streams};
@@ -123,6 +125,7 @@ impl Builder<'_, '_> {
             servers: None,
             parallel: None,
             recovery: None,
+            fresh_ahead: BTreeMap::new(),
             smaller: Vec::new(),
             threads,
             launch: job.launch.as_ref().map(|launch| Box::new(launch_run(launch))),

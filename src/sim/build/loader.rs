@@ -58,6 +58,7 @@ impl Builder<'_, '_> {
             slowness: self.slowness(job),
             // What a step's precision gains says nothing of kernels that decode.
             kernel_slowness: self.scenario.cluster.slowness(self.here(), None),
+            kernel_pace: 1.0,
             intra: self.intra(job),
             decoded_size: dataset.decoded_size,
             load: loads(job, dataset),

@@ -50,8 +50,13 @@ impl World<'_> {
             return self.end_communication(clock, j);
         }
         (sync.stage, sync.updating) = (Stage::Updating, Some(clock.now));
-        let delay = Delay { span: sync.update, lane: None };
         let everyone = if sync.root { root..root + 1 } else { job.devices.clone() };
+        let all = &self.devices[everyone.start as usize..everyone.end as usize];
+        let slowest = all.iter().map(|device| device.pace).fold(1.0, f64::min);
+        let delay = match slowest < 1.0 {
+            true => Delay::once(sync.update.seconds() / slowest),
+            false => Delay { span: sync.update, lane: None },
+        };
         clock.after(delay, Event::Waited(Customer::Reduction(j)));
         for d in everyone {
             self.trace_device(clock.now, d, "compute");
