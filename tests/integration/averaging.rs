@@ -2,7 +2,7 @@
 
 use super::base::{changed, outcome};
 use super::runs::{near, simulate, step};
-use forebay::report::{Cause, JobOutcome, Outcome, StallCause, summarise};
+use forebay::report::{Cause, JobOutcome, Outcome, Report, StallCause, summarise, text};
 
 /// Four GPUs of a node, models of 10 MB, data that nobody waits for, steps of 1 ms that fill a tenth of a GPU.
 const BASE: [(&str, &str); 7] = [
@@ -166,4 +166,46 @@ fn epochs_grow_with_what_averaging_costs_and_not_with_the_number_of_models() {
     near(epochs(&[(PERIOD, "5"), ("job.accuracy.per_step", "0.05")]).epochs, 24.0, "4 steps more");
     let said = epochs(&[(PERIOD, "5"), ("job.accuracy.per_step", "0.05")]).assumed;
     assert!(said.contains("× 1.2 for 4 models that are averaged"), "{said}");
+}
+
+/// The report of the scenario with these changes.
+fn report(changes: &[(&str, &str)]) -> Report {
+    let scenario = changed(&[&BASE[..], changes].concat());
+    summarise(&scenario, &[simulate(&scenario)], 0.0)
+}
+
+#[test]
+fn reports_say_how_often_models_are_averaged_and_how_many() {
+    let of = |changes: &[(&str, &str)]| report(changes);
+    let seldom = of(&[(NUMBER, "2"), (PERIOD, "3")]);
+    let sync = seldom.jobs[0].sync.clone().expect("averages");
+    assert_eq!((sync.steps_per_exchange, sync.bytes_per_exchange), (3, 10_000_000));
+    let says =
+        "a step is one batch of each of 8 model copies; after every 3 of its own a GPU has 10 MB";
+    let page = text::render(&seldom, 400, false);
+    assert!(sync.text.starts_with(says) && page.contains(says), "{}", sync.text);
+    let policy = of(&[("job.parallel.data.learners.auto", "{ most = 2 }")]);
+    let sync = policy.jobs[0].sync.clone().expect("averages");
+    assert!(sync.text.contains("each of at most 8 model copies"), "{}", sync.text);
+    // Nothing is exchanged between GPUs where there is one.
+    let one = of(&[(NUMBER, "2"), ("job.parallel.data.copies_per_node", "1")]);
+    assert_eq!(one.jobs[0].sync, None);
+}
+
+#[test]
+fn what_holds_an_average_up_is_blamed_for_it() {
+    // System: models that move slowly in GPUs' memory, on one GPU and on four; then slowly between GPUs.
+    let memory = [(NUMBER, "2"), (MEMORY, "\"1 GB/s\"")];
+    let one = ("job.parallel.data.copies_per_node", "1");
+    for changes in [&memory[..], &[memory[0], memory[1], one][..]] {
+        let found = report(changes).bottleneck.expect("one");
+        assert_eq!(found.resource, "node.gpu.memory", "{}", found.text);
+        assert!(found.text.contains("more `gpu_memory_bandwidth`"), "{}", found.text);
+    }
+    let slow = (INTRA, "{ kind = \"switch\", bandwidth = \"100 MB/s\" }");
+    for changes in [&[slow][..], &[slow, (NUMBER, "2"), (MEMORY, "\"100 GB/s\"")][..]] {
+        let found = report(changes).bottleneck.expect("one");
+        assert_eq!(found.resource, "network", "{}", found.text);
+        assert!(found.text.contains("a longer `period` or a faster network"), "{}", found.text);
+    }
 }
