@@ -1,8 +1,9 @@
 //! Learners that average their models: what that costs, and what it leaves to be done meanwhile.
 
-use super::base::{changed, outcome};
+use super::base::{base, changed, outcome};
 use super::runs::{near, simulate, step};
 use forebay::report::{Cause, JobOutcome, Outcome, Report, StallCause, summarise, text};
+use forebay::scenario::ScenarioFile;
 
 /// Four GPUs of a node, models of 10 MB, data that nobody waits for, steps of 1 ms that fill a tenth of a GPU.
 const BASE: [(&str, &str); 7] = [
@@ -208,4 +209,56 @@ fn what_holds_an_average_up_is_blamed_for_it() {
         assert_eq!(found.resource, "network", "{}", found.text);
         assert!(found.text.contains("a longer `period` or a faster network"), "{}", found.text);
     }
+}
+
+#[test]
+fn what_carries_the_average_is_told_to_have_no_effect_on_one_gpu() {
+    let one = [(NUMBER, "2"), ("job.parallel.data.copies_per_node", "1")];
+    let keys = [
+        ("algorithm", "\"hierarchical\""),
+        ("inner", "\"ring\""),
+        ("outer", "\"ring\""),
+        ("library", "\"mpich\""),
+        ("chunk", "\"1 MB\""),
+        ("transport", "{ tcp = { latency = \"1 ms\" } }"),
+        ("fidelity", "\"analytic\""),
+    ];
+    let without = [&BASE[..6], &one].concat();
+    let scenario = changed(&without);
+    let said = |remarks: &[String]| {
+        let of = "models on one GPU are averaged in its memory";
+        remarks.iter().filter(|remark| remark.contains(of)).count()
+    };
+    assert_eq!(said(&scenario.remarks), 0);
+    let steps = simulate(&scenario).jobs[0].steps.clone();
+    for (key, value) in keys {
+        let key = format!("job.sync.model-averaging.{key}");
+        let scenario = changed(&[&without[..], &[(&key, value)]].concat());
+        assert_eq!(said(&scenario.remarks), 1, "{key}: {:?}", scenario.remarks);
+        assert_eq!(simulate(&scenario).jobs[0].steps, steps, "{key}");
+    }
+}
+
+#[test]
+fn what_cannot_be_averaged_is_said_once_and_with_what_to_write() {
+    let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
+    let refusal = |changes: &[(&str, &str)]| {
+        let all = [&BASE[..], changes].concat();
+        let set = all.iter().map(|(key, value)| format!("{key}={value}").parse().expect("one"));
+        file.resolve(&set.collect::<Vec<_>>()).expect_err("refused").to_string()
+    };
+    let parallel = "{ pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 2 } }";
+    let spread = refusal(&[("job.parallel", parallel)]);
+    assert!(spread.contains("not simulated where the model is split over stages"), "{spread}");
+    assert!(
+        !spread.contains("average of models") && !spread.contains("averaging of models"),
+        "{spread}"
+    );
+    let large = refusal(&[("job.sync.model-averaging.parameters", "\"1e18 B\"")]);
+    assert!(large.contains("are the most") && large.contains("write fewer bytes"), "{large}");
+    assert!(!large.contains("algorithm = \"ring\""), "{large}");
+    let sparse =
+        r#"{ allreduce = { gradients = "9e15 B", compression = { sparse = { ratio = 1.0 } } } }"#;
+    let sparse = refusal(&[("job.sync", sparse)]);
+    assert!(sparse.contains("or a smaller `ratio`"), "{sparse}");
 }
