@@ -5,6 +5,9 @@ use super::format::share;
 use super::{Cause, StallCause};
 use crate::scenario::{BatchInterval, Job, Operation, Scenario};
 
+/// Where learners of a GPU average their models.
+const GPU_MEMORY: &str = "node.gpu.memory";
+
 /// Stalls below this share are not worth a change.
 const NEGLIGIBLE: f64 = 0.05;
 
@@ -27,7 +30,7 @@ pub(super) fn bottleneck(
     let total = job.figures.stall.total.mean?;
     let largest = job.figures.stall.largest(ranks(described)).filter(|_| total >= NEGLIGIBLE);
     let Some((of, part)) = largest else {
-        return Some(by_compute(job));
+        return Some(by_compute(described, job));
     };
     let context = Context { scenario, described, job, resources };
     let resource = context.carrier(of);
@@ -52,7 +55,7 @@ fn ranks(job: &Job) -> f64 {
     f64::from(job.models())
 }
 
-fn by_compute(job: &JobReport) -> Bottleneck {
+fn by_compute(described: &Job, job: &JobReport) -> Bottleneck {
     let part = job.figures.accelerator_utilisation.mean.unwrap_or(0.0);
     let trainers = job.trainers();
     let resource = compute_resource(job);
@@ -67,14 +70,14 @@ fn by_compute(job: &JobReport) -> Bottleneck {
              speed it up{}.",
             job.name,
             share(part),
-            idle_part(job)
+            idle_part(described, job)
         ),
     }
 }
 
 /// What more learners would find, where GPUs that compute are not full.
-fn idle_part(job: &JobReport) -> String {
-    let learners = job.learners.as_ref();
+fn idle_part(described: &Job, job: &JobReport) -> String {
+    let learners = job.learners.as_ref().filter(|_| described.is_open_to_learners());
     let idle = learners.and_then(|of| Some((of.per_gpu, 1.0 - of.occupancy.mean?)));
     let hint = |(number, idle)| {
         format!(", or more learners (now {number}): {} of each GPU is idle", share(idle))
@@ -115,11 +118,24 @@ impl Context<'_> {
             Cause::Restart => format!("{}.loader", self.job.name),
             Cause::Copy | Cause::Swap => "node.pcie".to_owned(),
             Cause::Bubble => format!("{}.pipeline", self.job.name),
-            Cause::Communication => "network".to_owned(),
+            Cause::Communication => self.carrier_of_models().to_owned(),
             Cause::Checkpoint => format!("{}.bandwidth", self.checkpoints_to()),
             Cause::Fault => "faults".to_owned(),
             Cause::Compute => compute_resource(self.job).to_owned(),
         }
+    }
+
+    /// Where model copies agree: over the network, or in GPUs' memory, if that is busier.
+    fn carrier_of_models(&self) -> &'static str {
+        if self.described.averaging().is_none() {
+            return "network";
+        }
+        let between =
+            |name: &str| ["node.intra", "node.nic", "rack."].iter().any(|of| name.starts_with(of));
+        let network = self.resources.iter().map(|of| of.name.as_str()).filter(|name| between(name));
+        let busiest = network.map(|name| self.use_of(name)).fold(0.0, f64::max);
+        let inside = self.described.ranks() < 2 || self.use_of(GPU_MEMORY) > busiest;
+        if inside { GPU_MEMORY } else { "network" }
     }
 
     /// The storage that checkpoints are written to.
@@ -234,6 +250,12 @@ impl Context<'_> {
             Cause::Restart => "keep workers alive between epochs".into(),
             Cause::Launch => "faster cores, larger batches or fewer launches a step help".into(),
             Cause::Copy => "a faster host link or smaller decoded samples help".into(),
+            Cause::Communication if resource == GPU_MEMORY => {
+                "a longer `period` or more `gpu_memory_bandwidth` helps".into()
+            }
+            Cause::Communication if self.described.averaging().is_some() => {
+                "a longer `period` or a faster network helps".into()
+            }
             Cause::Communication => "a faster network or fewer bytes per step help".into(),
             Cause::Bubble if self.described.parallelism.is_some() => {
                 "more micro-batches, or fewer or more even stages, help".into()

@@ -16,11 +16,16 @@ pub(super) fn sync(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<SyncReport>
     let bytes = sync.buckets.iter().fold(0, |sum: u64, bucket| sum.saturating_add(bucket.bytes));
     let own = if sync.sparse { bytes / u64::from(job.ranks()) } else { bytes };
     Some(SyncReport {
-        steps_per_exchange: sync.interval,
+        steps_per_exchange: interval(sync),
         bytes_per_exchange: own,
         text: text(job, sync, own),
         staleness,
     })
+}
+
+/// Steps of each from one exchange to the next.
+fn interval(sync: &Sync) -> u64 {
+    sync.averaging.map_or(sync.interval, |averaging| averaging.period)
 }
 
 /// Mean staleness of the updates of a job's copies; 0 where they are not observed.
@@ -68,14 +73,16 @@ fn distribution(all: &BTreeMap<u64, u64>) -> Vec<StalenessShare> {
 }
 
 fn text(job: &Job, sync: &Sync, own: u64) -> String {
-    let (copies, servers) = (job.ranks(), sync.servers.as_ref());
+    let (copies, servers) = (job.models(), sync.servers.as_ref());
+    let each = if sync.averaging.is_some() { "GPU" } else { "model copy" };
+    let most = if job.learners.tuning.is_some() { "at most " } else { "" };
     let whose = match servers.filter(|servers| !servers.is_synchronous()) {
-        None => format!("a step is one batch of each of {copies} model copies"),
+        None => format!("a step is one batch of each of {most}{copies} model copies"),
         Some(_) => {
             format!("a step is {copies} batches, whichever of {copies} model copies has done them")
         }
     };
-    let when = match sync.interval {
+    let when = match interval(sync) {
         1 => "after each".to_owned(),
         steps => format!("after every {steps}"),
     };
@@ -83,7 +90,7 @@ fn text(job: &Job, sync: &Sync, own: u64) -> String {
         Some(servers) => with_servers(servers),
         None => format!("by {}", sync.operation().name()),
     };
-    format!("{whose}; {when} of its own a model copy has {} to exchange {how}", bytes(own as f64))
+    format!("{whose}; {when} of its own a {each} has {} to exchange {how}", bytes(own as f64))
 }
 
 fn with_servers(servers: &Servers) -> String {

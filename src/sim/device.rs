@@ -30,6 +30,8 @@ pub(super) struct Device {
     pub(super) state: State,
     /// For how long it has computed [s].
     pub(super) busy: f64,
+    /// For how long it has updated parameters or taken gradients apart, after its kernels of a step [s].
+    pub(super) updated: f64,
     /// What its trainer does on cores for the step, where it does anything.
     pub(super) launching: Launching,
     /// Whether its batch is in a buffer of a GPU that is looked at.
@@ -88,6 +90,7 @@ impl Device {
             since: Time::ZERO,
             state: State::Off,
             busy: 0.0,
+            updated: 0.0,
             launching: Launching::default(),
             holds_input: false,
             on_batch: 0,

@@ -2,13 +2,14 @@
 
 use crate::engine::Time;
 use crate::report::EnergyOutcome;
-use crate::scenario::{Power, Scenario};
+use crate::scenario::{Job, Power, Scenario, ServerPlace};
 
 use super::device::State;
 use super::world::World;
 
 impl World<'_> {
-    /// The energy of all nodes up to `now`; `None` where it is not said what one of them draws.
+    /// The energy of all nodes up to `now`, those of servers included, which draw as the first node does; `None` where it
+    /// is not said what one of them draws.
     pub(super) fn energy(&mut self, scenario: &Scenario, now: Time) -> Option<EnergyOutcome> {
         let cluster = &scenario.cluster;
         let power = |node: u32| cluster.node_at(node).power;
@@ -16,26 +17,33 @@ impl World<'_> {
         for alike in cluster.alike(0..cluster.nodes) {
             idle += alike.len() as f64 * power(alike.start)?.idle * seconds;
         }
+        let server = power(0)?;
+        idle += own_servers(scenario) * server.idle * seconds;
         let of = |node: u32, part: fn(Power) -> f64| power(node).map_or(0.0, part);
         let mut gpus = 0.0;
         for d in 0..self.devices.len() as u32 {
-            gpus += of(self.device_nodes[d as usize], |power| power.gpu) * self.gpu_seconds(now, d);
+            let job = &scenario.jobs[self.jobs[self.devices[d as usize].job as usize].job];
+            let seconds = f64::from(job.tensor_ranks()) * self.gpu_seconds(now, d);
+            gpus += of(self.device_nodes[d as usize], |power| power.gpu) * seconds;
         }
         gpus += self.served_by_node(now, "node.gpu", |node| of(node, |power| power.gpu));
-        let cores = self.served_by_node(now, "node.cores", |node| of(node, |power| power.core));
+        let mut cores = self.served_by_node(now, "node.cores", |node| of(node, |power| power.core));
+        cores += self.served_by_node(now, "server.cores", |_| server.core);
         Some(EnergyOutcome { seconds, idle, gpus, cores })
     }
 
-    /// Time that a GPU computed as device `d` up to `now`, unless it is one that its loader uses too [s].
+    /// Time that a GPU computed as device `d`, or each of those that split its layers, up to `now`; of one that several use at once, what is no flow there [s].
     fn gpu_seconds(&self, now: Time, d: u32) -> f64 {
         let device = &self.devices[d as usize];
-        let shared = device.stage == 0 && !self.loaders[device.loader as usize].gpus.is_empty();
-        if shared || self.jobs[device.job as usize].threads.is_some() {
+        if self.jobs[device.job as usize].threads.is_some() {
             return 0.0;
+        }
+        if device.stage == 0 && !self.loaders[device.loader as usize].gpus.is_empty() {
+            return device.updated;
         }
         let open =
             if device.state == State::Busy { now.since(device.since).seconds() } else { 0.0 };
-        device.busy + open
+        device.busy + device.updated + open
     }
 
     /// What all like resources of this name have served up to `now`, each times what its node says.
@@ -50,4 +58,13 @@ impl World<'_> {
             .map(|(member, node)| weight(node) * self.use_of(now, member, capacity).served);
         served.sum()
     }
+}
+
+/// Nodes beside the cluster's that servers of job copies have.
+fn own_servers(scenario: &Scenario) -> f64 {
+    let of = |job: &Job| {
+        let own = job.servers().filter(|of| matches!(of.place, ServerPlace::Own { .. }));
+        own.map_or(0.0, |of| f64::from(job.copies) * f64::from(of.number()))
+    };
+    scenario.jobs.iter().map(of).sum()
 }

@@ -1,8 +1,9 @@
 //! Learners that average their models: what that costs, and what it leaves to be done meanwhile.
 
-use super::base::{changed, outcome};
+use super::base::{base, changed, outcome};
 use super::runs::{near, simulate, step};
-use forebay::report::{Cause, JobOutcome, Outcome, StallCause, summarise};
+use forebay::report::{Cause, JobOutcome, Outcome, Report, StallCause, summarise, text};
+use forebay::scenario::ScenarioFile;
 
 /// Four GPUs of a node, models of 10 MB, data that nobody waits for, steps of 1 ms that fill a tenth of a GPU.
 const BASE: [(&str, &str); 7] = [
@@ -170,7 +171,7 @@ fn epochs_grow_with_what_averaging_costs_and_not_with_the_number_of_models() {
 
 #[test]
 fn learners_that_are_ahead_end_no_run_early_and_wait_for_no_stages() {
-    // System: GPUs of two speeds, whose learners are averaged every 50 steps, an epoch of data, and a policy that never
+    // System: GPUs of two speeds, whose learners are averaged every ten steps, an epoch of data, and a policy that never
     // looks. Expectation: the epoch is trained on to its last whole step, as when they are averaged each step; what the
     // fast ones wait for is the slow ones' computing.
     let run = |period: &str| {
@@ -192,7 +193,101 @@ fn learners_that_are_ahead_end_no_run_early_and_wait_for_no_stages() {
         assert_eq!(fresh, samples);
         samples
     };
-    let (often, seldom) = (run("1"), run("50"));
+    let (often, seldom) = (run("1"), run("10"));
     assert_eq!(trained(&often), trained(&seldom));
     assert!(waited(&seldom.jobs[0], StallCause::peer(Cause::Compute)) > 0.0);
+}
+
+/// The report of the scenario with these changes.
+fn report(changes: &[(&str, &str)]) -> Report {
+    let scenario = changed(&[&BASE[..], changes].concat());
+    summarise(&scenario, &[simulate(&scenario)], 0.0)
+}
+
+#[test]
+fn reports_say_how_often_models_are_averaged_and_how_many() {
+    let of = |changes: &[(&str, &str)]| report(changes);
+    let seldom = of(&[(NUMBER, "2"), (PERIOD, "3")]);
+    let sync = seldom.jobs[0].sync.clone().expect("averages");
+    assert_eq!((sync.steps_per_exchange, sync.bytes_per_exchange), (3, 10_000_000));
+    let says =
+        "a step is one batch of each of 8 model copies; after every 3 of its own a GPU has 10 MB";
+    let page = text::render(&seldom, 400, false);
+    assert!(sync.text.starts_with(says) && page.contains(says), "{}", sync.text);
+    let policy = of(&[("job.parallel.data.learners.auto", "{ most = 2 }")]);
+    let sync = policy.jobs[0].sync.clone().expect("averages");
+    assert!(sync.text.contains("each of at most 8 model copies"), "{}", sync.text);
+    // Nothing is exchanged between GPUs where there is one.
+    let one = of(&[(NUMBER, "2"), ("job.parallel.data.copies_per_node", "1")]);
+    assert_eq!(one.jobs[0].sync, None);
+}
+
+#[test]
+fn what_holds_an_average_up_is_blamed_for_it() {
+    // System: models that move slowly in GPUs' memory, on one GPU and on four; then slowly between GPUs.
+    let memory = [(NUMBER, "2"), (MEMORY, "\"1 GB/s\"")];
+    let one = ("job.parallel.data.copies_per_node", "1");
+    for changes in [&memory[..], &[memory[0], memory[1], one][..]] {
+        let found = report(changes).bottleneck.expect("one");
+        assert_eq!(found.resource, "node.gpu.memory", "{}", found.text);
+        assert!(found.text.contains("more `gpu_memory_bandwidth`"), "{}", found.text);
+    }
+    let slow = (INTRA, "{ kind = \"switch\", bandwidth = \"100 MB/s\" }");
+    for changes in [&[slow][..], &[slow, (NUMBER, "2"), (MEMORY, "\"100 GB/s\"")][..]] {
+        let found = report(changes).bottleneck.expect("one");
+        assert_eq!(found.resource, "network", "{}", found.text);
+        assert!(found.text.contains("a longer `period` or a faster network"), "{}", found.text);
+    }
+}
+
+#[test]
+fn what_carries_the_average_is_told_to_have_no_effect_on_one_gpu() {
+    let one = [(NUMBER, "2"), ("job.parallel.data.copies_per_node", "1")];
+    let keys = [
+        ("algorithm", "\"hierarchical\""),
+        ("inner", "\"ring\""),
+        ("outer", "\"ring\""),
+        ("library", "\"mpich\""),
+        ("chunk", "\"1 MB\""),
+        ("transport", "{ tcp = { latency = \"1 ms\" } }"),
+        ("fidelity", "\"analytic\""),
+    ];
+    let without = [&BASE[..6], &one].concat();
+    let scenario = changed(&without);
+    let said = |remarks: &[String]| {
+        let of = "models on one GPU are averaged in its memory";
+        remarks.iter().filter(|remark| remark.contains(of)).count()
+    };
+    assert_eq!(said(&scenario.remarks), 0);
+    let steps = simulate(&scenario).jobs[0].steps.clone();
+    for (key, value) in keys {
+        let key = format!("job.sync.model-averaging.{key}");
+        let scenario = changed(&[&without[..], &[(&key, value)]].concat());
+        assert_eq!(said(&scenario.remarks), 1, "{key}: {:?}", scenario.remarks);
+        assert_eq!(simulate(&scenario).jobs[0].steps, steps, "{key}");
+    }
+}
+
+#[test]
+fn what_cannot_be_averaged_is_said_once_and_with_what_to_write() {
+    let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
+    let refusal = |changes: &[(&str, &str)]| {
+        let all = [&BASE[..], changes].concat();
+        let set = all.iter().map(|(key, value)| format!("{key}={value}").parse().expect("one"));
+        file.resolve(&set.collect::<Vec<_>>()).expect_err("refused").to_string()
+    };
+    let parallel = "{ pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 2 } }";
+    let spread = refusal(&[("job.parallel", parallel)]);
+    assert!(spread.contains("not simulated where the model is split over stages"), "{spread}");
+    assert!(
+        !spread.contains("average of models") && !spread.contains("averaging of models"),
+        "{spread}"
+    );
+    let large = refusal(&[("job.sync.model-averaging.parameters", "\"1e18 B\"")]);
+    assert!(large.contains("are the most") && large.contains("write fewer bytes"), "{large}");
+    assert!(!large.contains("algorithm = \"ring\""), "{large}");
+    let sparse =
+        r#"{ allreduce = { gradients = "9e15 B", compression = { sparse = { ratio = 1.0 } } } }"#;
+    let sparse = refusal(&[("job.sync", sparse)]);
+    assert!(sparse.contains("or a smaller `ratio`"), "{sparse}");
 }

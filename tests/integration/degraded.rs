@@ -232,7 +232,7 @@ fn kernels_that_leave_room_on_a_slow_gpu_are_slow_too() {
 #[test]
 fn gradients_are_taken_apart_by_a_slow_gpu() {
     // System: 20 MB at a quarter, taken apart at 0.1 GB/s: 50 ms, beside a step. Expectation: twice both at half the
-    // speed, since nothing else takes time.
+    // speed, but for half a millisecond on the way.
     let changes = [
         ("storage.s", "{ memory = {} }"),
         ("job.loader", "{ in-memory = {} }"),
@@ -244,5 +244,5 @@ fn gradients_are_taken_apart_by_a_slow_gpu() {
     ];
     let of = |fault: &str| ends(&changes, fault).pop().expect("a step");
     let usual = of("{ node = \"gpus\", factor = 1.0 }");
-    assert_near(of("{ node = \"gpus\", factor = 0.5 }") / usual, 2.0, 1e-6);
+    assert_near(of("{ node = \"gpus\", factor = 0.5 }") / usual, 2.0, 0.02);
 }

@@ -132,3 +132,37 @@ fn what_is_wrong_is_said() {
         assert!(problems.to_string().contains(says), "{set}: {problems}");
     }
 }
+
+#[test]
+fn what_gpus_do_between_steps_draws_too_beside_kernels_that_share_them() {
+    // System: 2 GPUs that take 10 MB apart at 1 GB/s after each of 50 steps, or a root that updates for 10 ms. Expectation:
+    // 200 W for as long as without `occupancy`.
+    let apart = r#"{ allreduce = { gradients = "20 MB",
+        compression = { quantised = { ratio = 0.5, decompress = "1 GB/s" } } } }"#;
+    let root = r#"{ reduce-broadcast = { parameters = "20 MB", update = "10 ms" } }"#;
+    for sync in [apart, root] {
+        let copies = [("job.sync", sync), ("job.parallel.data.copies_per_node", "2")];
+        let alone = energy(&copies);
+        assert!(alone.gpus > 1.2 * 2.0 * 50.0 * 0.01 * 200.0, "{sync}: {alone:?}");
+        let shared = energy(&[&copies[..], &[("job.model.occupancy", "1")]].concat());
+        near(shared.gpus, alone.gpus, sync);
+    }
+}
+
+#[test]
+fn nodes_of_servers_draw_as_others_do() {
+    // System: one GPU, and two servers on nodes of their own, or its node, each of which adds 10 MB at 1 GB/s to its
+    // parameters after each of 50 steps, on one core. Expectation: two idle nodes more, and cores draw alike.
+    let of = |place: &str| {
+        let sync = format!(
+            r#"{{ parameter-server = {{ parameters = "20 MB", servers = 2,
+            server = {{ placement = "{place}", update = "1 GB/s" }} }} }}"#
+        );
+        energy(&[("job.sync", &sync)])
+    };
+    let (own, beside) = (of("own"), of("with-workers"));
+    near(own.idle, 10.0 * 100.0 * own.seconds, "idle");
+    near(beside.idle, 8.0 * 100.0 * beside.seconds, "beside");
+    assert!((9.8..=10.0 + 1e-9).contains(&own.cores), "{own:?}");
+    assert!((own.cores - beside.cores).abs() < 0.11, "{own:?} {beside:?}");
+}

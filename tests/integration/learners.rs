@@ -285,6 +285,18 @@ fn where_gpus_are_not_full_more_learners_are_advised() {
         |number| report(&[(NUMBER, number), (OCCUPANCY, "0.3")]).bottleneck.expect("one").text;
     assert!(advice("1").contains("or more learners (now 1): 70"), "{}", advice("1"));
     assert!(!advice("4").contains("more learners"), "{}", advice("4"));
+    // Not where they are refused, nor where a policy finds how many are worth it.
+    let nodes = ("job.parallel.data.copies_per_node", "2");
+    for other in [
+        &[nodes, ("job.sync", "{ allreduce = { gradients = \"1 kB\" } }")][..],
+        &[("job.failures", "{ at = [\"1 s\"], restart = \"1 ms\" }")],
+        &[("job.parallel.data.learners", "{ auto = { window = 5, threshold = 10 } }")],
+    ] {
+        let found = report(&[&[(OCCUPANCY, "0.3")], other].concat());
+        let of = found.jobs[0].learners.as_ref().expect("kernels").occupancy.mean.expect("some");
+        let said = found.bottleneck.expect("one").text;
+        assert!(of < 0.9 && !said.contains("learners (now"), "{other:?}: {of}, {said}");
+    }
     let remarks = changed(&[("cluster.node.gpu_memory_bandwidth", "\"1 GB/s\"")]).remarks;
     assert!(remarks.iter().any(|of| of.contains("it averages no models")), "{remarks:?}");
 }

@@ -3,7 +3,7 @@
 use super::model::ModelSettings;
 use super::rules::Rules;
 use super::{CountedBatch, Job};
-use crate::collective::{Fabric, Generation};
+use crate::collective::{Fabric, Generation, Invalid};
 use crate::law::TransportLaw;
 use crate::scenario::sync::Gradient;
 use crate::scenario::{Cluster, Fidelity, IntraKind, Part, Servers, Sync};
@@ -72,6 +72,14 @@ impl ModelSettings {
             Gradient { bytes, tensors, ready, needed: ahead as f64 / total }
         });
         gradients.filter(|gradient| gradient.bytes > 0.0).collect()
+    }
+}
+
+/// What to write in place of a collective that cannot be.
+pub(super) fn remedy(error: &Invalid) -> &'static str {
+    match error {
+        Invalid::Bytes(_) => "write fewer bytes, or a smaller `ratio` of `compression`",
+        _ => "write `algorithm = \"ring\"`, or other nodes and copies",
     }
 }
 
@@ -194,8 +202,7 @@ impl Rules<'_> {
             match way.collective(operation, bytes, &fabric).schedule() {
                 Ok(schedule) => messages += schedule.phases() as f64 * f64::from(fabric.ranks),
                 Err(error) => {
-                    let remedy = "write `algorithm = \"ring\"`, or other nodes and copies";
-                    return self.check.wrong(at, error.to_string(), remedy);
+                    return self.check.wrong(at, error.to_string(), remedy(&error));
                 }
             }
         }

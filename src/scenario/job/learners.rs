@@ -69,6 +69,25 @@ impl Job {
         self.copies_per_loader().saturating_mul(self.learners.most)
     }
 
+    /// Why learners, or an average of models, are not simulated beside the rest of it.
+    fn unlike_learners(&self) -> impl Iterator<Item = &'static str> {
+        let unlike = [
+            (self.device != Device::Accelerator, "the steps run on cores"),
+            (self.is_split(), "the model is split over stages or GPUs"),
+            (self.failures.is_some(), "nodes fail"),
+            (self.checkpoint.is_some(), "checkpoints are written"),
+            (self.accumulation > 1, "gradients of several steps are added up"),
+        ];
+        unlike.into_iter().filter(|(is, _)| *is).map(|(_, why)| why)
+    }
+
+    /// Whether another number of learners may be written, where no policy finds how many are worth it.
+    #[must_use]
+    pub fn is_open_to_learners(&self) -> bool {
+        let alone = self.sync.as_ref().is_none_or(|sync| sync.averaging.is_some());
+        alone && self.learners.tuning.is_none() && self.unlike_learners().next().is_none()
+    }
+
     /// How learners agree, where they average models.
     #[must_use]
     pub fn averaging(&self) -> Option<Averaging> {
@@ -181,14 +200,7 @@ impl Rules<'_> {
             false => ("GPUs have several learners", "leave out `parallel.data.learners`"),
         };
         let at = [written, self.settings.sync_at()];
-        let unlike = [
-            (job.device != Device::Accelerator, "the steps run on cores"),
-            (job.is_split(), "the model is split over stages or GPUs"),
-            (job.failures.is_some(), "nodes fail"),
-            (job.checkpoint.is_some(), "checkpoints are written"),
-            (job.accumulation > 1, "gradients of several steps are added up"),
-        ];
-        for (_, why) in unlike.into_iter().filter(|(is, _)| *is) {
+        for why in job.unlike_learners() {
             refuse(at, format!("a job in which {named} is not simulated where {why}"), remedy);
         }
         if job.sync.is_some() && !averages {

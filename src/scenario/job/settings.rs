@@ -301,7 +301,7 @@ impl JobSettings {
         let precision = self.model.get().map_or(Precision::Fp32, ModelSettings::precision);
         let gradients = model.gradients.clone();
         let ranks = self.ranks(around);
-        let (nic, cores, accumulation) = (cluster.nic, cluster.node.cores, self.accumulation());
+        let (nic, cores, accumulation) = (all.nic, all.node.cores, self.accumulation());
         let of = OfModel { gradients, precision, step, latencies, ranks, accumulation, nic, cores };
         sync.resolve(check, at, &of)
     }

@@ -45,7 +45,7 @@ pub(in crate::scenario) struct AveragingSettings {
 
 impl AveragingSettings {
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
-        self.remark(check);
+        self.remark(check, of);
         let bytes = self.bytes(check, at, of)?;
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
         Some(Sync {
@@ -83,7 +83,10 @@ impl AveragingSettings {
     }
 
     /// What is written beside something that makes it idle.
-    fn remark(&self, check: Check<'_>) {
+    fn remark(&self, check: Check<'_>, of: &OfModel) {
+        if of.ranks < 2 {
+            return self.remark_network(check);
+        }
         let Some(measured) = self.transport.get().filter(|kind| kind.profile().is_some()) else {
             return algorithm::remark(check, &[self.chosen()]);
         };
@@ -94,6 +97,18 @@ impl AveragingSettings {
         }
         check.no_effect(&self.library, why);
         check.no_effect(&self.chunk, why);
+    }
+
+    /// What is written of exchanges between GPUs, where there is one.
+    fn remark_network(&self, check: Check<'_>) {
+        let why = "models on one GPU are averaged in its memory";
+        for name in [&self.algorithm, &self.inner, &self.outer] {
+            check.no_effect(name, why);
+        }
+        check.no_effect(&self.library, why);
+        check.no_effect(&self.chunk, why);
+        check.no_effect(&self.transport, why);
+        check.no_effect(&self.fidelity, why);
     }
 
     fn chosen(&self) -> Chosen<'_> {

@@ -1,7 +1,7 @@
 //! Tiers of nodes that reads pass on their way to the storage.
 
 use crate::cache::Cache;
-use crate::fluid::Use;
+use crate::fluid::{LinkId, Use};
 use crate::law::CachePolicy;
 use crate::random::{Purpose, Streams};
 use crate::report::LocalReads;
@@ -15,6 +15,7 @@ use super::cores::OnCores;
 use super::job::JobCopy;
 use super::medium::Medium;
 use super::mount::whole;
+use super::sync::Place;
 
 impl Builder<'_, '_> {
     /// The tiers that a loader of `job` on node number `rank` of it uses, the node being built, with
@@ -118,19 +119,29 @@ impl Builder<'_, '_> {
         known
     }
 
+    /// The links from the rack of one node to that of another, where data pass them.
+    fn between_racks(&mut self, from: u32, to: u32) -> Vec<LinkId> {
+        let cluster = &self.scenario.cluster;
+        let Some(racks) = cluster.racks.filter(|_| cluster.storage_nic.is_none()) else {
+            return Vec::new();
+        };
+        let (from, to) = (from / racks.nodes, to / racks.nodes);
+        if from == to || !racks.uplink.is_finite() {
+            return Vec::new();
+        }
+        let place = |name, of| Place { name, index: 0, of };
+        let ways = [place("rack.uplink", from), place("rack.downlink", to)];
+        ways.map(|way| self.link_at(way, racks.uplink)).into()
+    }
+
     /// Storage `index` of another `node`, as the node being built sees it: over both NICs.
     fn peer(&mut self, index: usize, node: u32) -> Mount {
         let mut medium = Medium::of(&self.scenario.storage[index].kind);
-        let cluster = &self.scenario.cluster;
-        let (nic, own) = (cluster.nic_at(node), cluster.nic_at(self.node));
         let there = self.at_node(node, |on| on.disk(index, &medium));
         let mut route: Vec<Use> = there.link.into_iter().map(whole).collect();
-        if nic.is_finite() {
-            route.push(whole(self.at_node(node, |on| on.nic_out(nic))));
-        }
-        if own.is_finite() {
-            route.push(whole(self.nic(own)));
-        }
+        let out = self.at_node(node, |on| on.data_nic(true));
+        let between = self.between_racks(node, self.node);
+        route.extend(out.into_iter().chain(between).chain(self.data_nic(false)).map(whole));
         medium.remote = true;
         let limited = !route.is_empty() || medium.per_stream.is_finite();
         Mount {

@@ -71,12 +71,12 @@ impl World<'_> {
         }
         if job.sync.as_ref().is_some_and(|sync| !sync.root) {
             for d in job.devices.clone() {
-                self.devices[d as usize].busy += now.since(start).seconds();
+                self.devices[d as usize].updated += now.since(start).seconds();
                 job.steps.add_compute(start, now);
             }
             return;
         }
-        self.devices[job.devices.start as usize].busy += now.since(start).seconds();
+        self.devices[job.devices.start as usize].updated += now.since(start).seconds();
         job.steps.add_compute(start, now);
         let cause = StallCause::peer(Cause::Compute);
         for _ in job.devices.clone().skip(1) {

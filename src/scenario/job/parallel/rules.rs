@@ -4,6 +4,7 @@ use super::swap::Swap;
 use crate::collective::{Fabric, Operation};
 use crate::scenario::document::NodeId;
 use crate::scenario::job::Job;
+use crate::scenario::job::gradients::remedy;
 use crate::scenario::job::rules::Rules;
 use crate::scenario::{Cluster, Fidelity, Node, Reduction, Sync};
 
@@ -100,7 +101,6 @@ impl Rules<'_> {
         let compressed = sync.sparse || sync.buckets.iter().any(|bucket| bucket.compress > 0.0);
         let unlike = [
             (sync.servers.is_some(), "an exchange with servers", "write `[job.sync.allreduce]`"),
-            (sync.averaging.is_some(), "an average of models", "write `[job.sync.allreduce]`"),
             (
                 sync.interval > 1 && sync.servers.is_none(),
                 "an exchange after several steps",
@@ -116,14 +116,14 @@ impl Rules<'_> {
             let what = format!("{what} is not simulated where a model is spread over GPUs");
             self.check.wrong(at, what, remedy);
         }
-        unlike.iter().any(|(is, ..)| *is)
+        // An average of models is refused with learners.
+        sync.averaging.is_some() || unlike.iter().any(|(is, ..)| *is)
     }
 
     /// What is done with gradients beside is not simulated.
     fn check_stage_sync(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
         let unlike = [
-            (sync.averaging.is_some(), "averaging of models", "write `sync.allreduce`"),
             (sync.root.is_some(), "a root", "write `sync.allreduce`"),
             (sync.measured.is_some(), "a measured collective", "leave out `transport.….profile`"),
             (
@@ -177,8 +177,7 @@ impl Rules<'_> {
         match way.collective(operation, bytes, fabric).schedule() {
             Ok(schedule) => Some(schedule.phases() as f64 * f64::from(fabric.ranks)),
             Err(error) => {
-                let remedy = "write `algorithm = \"ring\"`, or other nodes and copies";
-                self.check.wrong(at, error.to_string(), remedy);
+                self.check.wrong(at, error.to_string(), remedy(&error));
                 None
             }
         }
