@@ -78,7 +78,7 @@ pub(super) fn line(job: &str, of: &ParallelReport) -> String {
     } else {
         format!("is spread over {} GPUs", of.gpus)
     };
-    let zero = if of.zero > 0 {
+    let zero = if of.zero > 0 && of.data > 1 {
         format!("; {} of them shard by ZeRO's stage {}", of.data, of.zero)
     } else {
         String::new()
