@@ -278,7 +278,8 @@ impl ModelSettings {
             return Some(StepTime { fixed, per_sample, floor, jitter: cv.and_then(factor) });
         }
         let part = format!("step.{}.{device}", model.name());
-        let example = match self.known() {
+        let by_peak = self.known().filter(|_| device == Device::Accelerator.name());
+        let example = match by_peak {
             Some(_) => "step = \"3 ms\"`, `efficiency = 0.4` on a `cluster.node.gpu",
             None => "step = \"3 ms\"",
         };
