@@ -2,7 +2,7 @@
 
 use super::pipeline_schedules::{adds_up, spread, waits};
 use super::runs::{near, run, simulate, step, written};
-use forebay::report::{Cause, JobOutcome, summarise, text};
+use forebay::report::{Cause, JobOutcome, StallCause, summarise, text};
 use forebay::scenario::ScenarioFile;
 
 /// Steps of 1 s, a third of it forward. The model takes 4 GB each of parameters, gradients and momentum, and 24 GB of
@@ -107,4 +107,28 @@ fn reports_say_what_was_swapped() {
     assert!(page.contains("into swapping over PCIe: a smaller batch or model"), "{page}");
     assert!(!page.contains("no effect"), "{page}");
     assert_eq!(report.jobs[0].parallel.and_then(|of| of.swap_bytes), Some(24e9));
+}
+
+#[test]
+fn who_waits_for_a_model_copy_that_swaps_waits_for_its_swapping() {
+    // System: two model copies, the link of one half as fast: 4 s a step, of which it swaps three beside its arithmetic,
+    // and 2 s; they add next to nothing up. Expectation: the fast one waits for swapping more than for arithmetic.
+    let text = model("24 GB", "12 GB/s", "");
+    let scenario = written(
+        &text,
+        &[
+            ("cluster.nodes", "1"),
+            ("cluster.group.slow", "{ nodes = 1, node = { pcie = \"6 GB/s\" } }"),
+            ("job.nodes", "2"),
+            ("job.sync.allreduce", "{ gradients = \"1 kB\" }"),
+        ],
+    );
+    let job = simulate(&scenario).jobs.remove(0);
+    adds_up(&job);
+    let of = |cause| {
+        let all = job.stalls.iter().filter(|stall| stall.cause == StallCause::peer(cause));
+        all.map(|stall| stall.seconds).sum::<f64>()
+    };
+    let (swap, compute) = (of(Cause::Swap), of(Cause::Compute));
+    assert!(swap > 1.5 * compute && swap > 1.0, "{swap} s and {compute} s");
 }

@@ -61,7 +61,7 @@ pub(in crate::sim) struct Part {
     pub(in crate::sim) sending: [Sending; 2],
     /// Flows from and to the node's memory.
     pub(in crate::sim) swapping: u32,
-    /// When its last arithmetic of the step ended, and when all of it did.
+    /// When its last arithmetic of the step ended, or what it waited for to come or go then, and when all of it did.
     pub(in crate::sim) computed: Time,
     pub(in crate::sim) ended: Time,
 }

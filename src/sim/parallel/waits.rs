@@ -23,7 +23,7 @@ impl World<'_> {
         let since = self.devices[d as usize].since;
         match act {
             Act::Receive(_) => self.end_bubble(d, sent.unwrap_or(now).max(since), now),
-            Act::Settle => self.say(d, (since, now), StallCause::own(Cause::Swap)),
+            Act::Settle => self.end_swap(d, (since, now)),
             Act::Await(number) => self.end_collective(d, number, (since, now)),
             _ => self.say(d, (since, now), StallCause::own(Cause::Communication)),
         }
@@ -34,6 +34,21 @@ impl World<'_> {
     fn end_bubble(&mut self, d: u32, sent: Time, now: Time) {
         self.say(d, (sent, now), StallCause::own(Cause::Communication));
         self.end_wait_for_stage(sent, d);
+    }
+
+    /// Device `d` has waited for what its node's memory keeps; who waited for its model copy waited for that.
+    fn end_swap(&mut self, d: u32, (start, end): (Time, Time)) {
+        let cause = StallCause::own(Cause::Swap);
+        self.say(d, (start, end), cause);
+        if let Some(part) = self.part(d) {
+            part.computed = end;
+        }
+        let device = &mut self.devices[d as usize];
+        if device.stage == 0 {
+            let step = device.next;
+            device.waits.retain(|(of, _)| of + 1 >= step);
+            device.waits.push((step, Segment { start, end, cause }));
+        }
     }
 
     /// Collective number `number` of device `d` is over: until all had asked for it, it waited for the last one.
