@@ -75,9 +75,6 @@ pub struct Averaging {
     pub period: u64,
 }
 
-/// Of those who exchange with servers.
-const NO_COLLECTIVE: Reduction = Reduction::Auto(Library::Nccl);
-
 /// A root: parameters come from there before each step, gradients go there, and are applied there (Awan,
 /// Hamidouche, Hashmi and Panda, *S-Caffe*, PPoPP 2017).
 #[derive(Debug, Clone, PartialEq)]
@@ -91,6 +88,24 @@ pub struct Root {
 }
 
 impl Sync {
+    /// Sums of these buckets to every rank after each step, as NCCL adds them up, each transfer a flow.
+    fn each_step(buckets: Vec<Bucket>, transport: Transport) -> Sync {
+        Sync {
+            buckets,
+            buffer: 0,
+            reduction: Reduction::Auto(Library::Nccl),
+            transport,
+            measured: None,
+            fidelity: Fidelity::Flow,
+            averaging: None,
+            root: None,
+            servers: None,
+            interval: 1,
+            sparse: false,
+            decompress: 0.0,
+        }
+    }
+
     /// What is done with each bucket.
     #[must_use]
     pub fn operation(&self) -> Operation {

@@ -24,6 +24,42 @@ capacity = "64 samples"
     )
 }
 
+/// A job on `nodes` with `copies` model copies each, data that are there, steps of 100 ms, and a table of `[job.sync]`,
+/// over links with these latencies inside nodes and across.
+pub(crate) fn model_copies(
+    (nodes, copies): (u32, u32),
+    steps: u32,
+    [inside, across]: [&str; 2],
+    sync: &str,
+) -> String {
+    format!(
+        r#"# What does it cost that model copies agree?
+name = "sync"
+[run]
+steps = {steps}
+warm_up = "off"
+[cluster]
+nodes = {nodes}
+node = {{ cores = 8, gpus = 8, intra = {{ kind = "switch", bandwidth = "20 GB/s", latency = "{inside}" }} }}
+network = {{ nic = "1 GB/s", latency = "{across}" }}
+[storage.memory.memory]
+[dataset.d]
+samples = 1000000
+sample_size = "1 kB"
+[[job]]
+name = "j"
+nodes = {nodes}
+dataset = "d"
+storage = "memory"
+batch = 8
+model.step = "100 ms"
+parallel.data.copies_per_node = {copies}
+loader.in-memory = {{}}
+[job.sync.{sync}
+"#
+    )
+}
+
 const MACHINE: &str = r#"# What does one changed key do?
 name = "base"
 [run]

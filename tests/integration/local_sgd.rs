@@ -1,5 +1,6 @@
 //! Fewer bytes by allreduces: averaging every few steps, gradients of several steps together, and smaller ones.
 
+use super::base::model_copies;
 use super::runs::{near, shipped, simulate, step, written};
 use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
 use forebay::report::{Cause, JobOutcome, Outcome, StallCause, summarise};
@@ -7,34 +8,8 @@ use forebay::scenario::ScenarioFile;
 
 /// A job on `nodes` with `copies` model copies each, steps of 100 ms, 100 MB of gradients around a ring.
 fn text(nodes: u32, copies: u32, keys: &str) -> String {
-    format!(
-        r#"# What do fewer bytes save?
-name = "local-sgd"
-[run]
-steps = 60
-warm_up = "off"
-[cluster]
-nodes = {nodes}
-node = {{ cores = 8, gpus = 8, intra = {{ kind = "switch", bandwidth = "20 GB/s", latency = "0 s" }} }}
-network = {{ nic = "1 GB/s", latency = "0 s" }}
-[storage.memory.memory]
-[dataset.d]
-samples = 1000000
-sample_size = "1 kB"
-[[job]]
-name = "j"
-nodes = {nodes}
-dataset = "d"
-storage = "memory"
-batch = 8
-model.step = "100 ms"
-parallel.data.copies_per_node = {copies}
-loader.in-memory = {{}}
-[job.sync.allreduce]
-gradients = "100 MB"
-{keys}
-"#
-    )
+    let sync = format!("allreduce]\ngradients = \"100 MB\"\n{keys}");
+    model_copies((nodes, copies), 60, ["0 s", "0 s"], &sync)
 }
 
 fn ring(nodes: u32, keys: &str) -> String {

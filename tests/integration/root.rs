@@ -1,5 +1,6 @@
 //! A root: parameters are broadcast from it, gradients reduced to it, and it alone updates.
 
+use super::base::model_copies;
 use super::runs::{near, shipped, simulate, written};
 use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
 use forebay::report::{Cause, JobOutcome, Outcome, StallCause};
@@ -7,32 +8,7 @@ use forebay::scenario::ScenarioFile;
 
 /// A job on `nodes` with `copies` model copies each, steps of 100 ms, and a table of `[job.sync]`.
 fn text(nodes: u32, copies: u32, sync: &str) -> String {
-    format!(
-        r#"# What does a root cost?
-name = "root"
-[run]
-steps = 4
-warm_up = "off"
-[cluster]
-nodes = {nodes}
-node = {{ cores = 8, gpus = 8, intra = {{ kind = "switch", bandwidth = "20 GB/s", latency = "2 us" }} }}
-network = {{ nic = "1 GB/s", latency = "10 us" }}
-[storage.memory.memory]
-[dataset.d]
-samples = 1000000
-sample_size = "1 kB"
-[[job]]
-name = "j"
-nodes = {nodes}
-dataset = "d"
-storage = "memory"
-batch = 8
-model.step = "100 ms"
-parallel.data.copies_per_node = {copies}
-loader.in-memory = {{}}
-[job.sync.{sync}
-"#
-    )
+    model_copies((nodes, copies), 4, ["2 us", "10 us"], sync)
 }
 
 /// 100 MB of parameters, and the other `keys`.

@@ -1,5 +1,6 @@
 //! Servers that have the parameters: incast at their NICs and cores, who waits for whom, and how old what is learnt is.
 
+use super::base::model_copies;
 use super::runs::{near, shipped, simulate, step, written};
 use forebay::report::{Cause, JobOutcome, Outcome, Report, StallCause, summarise};
 use forebay::scenario::ScenarioFile;
@@ -7,32 +8,7 @@ use forebay::sim::{self, Options};
 
 /// A job on `nodes` with `copies` model copies each, steps of 100 ms, and a table of `[job.sync]`.
 fn text(nodes: u32, copies: u32, sync: &str) -> String {
-    format!(
-        r#"# What do servers cost?
-name = "servers"
-[run]
-steps = 8
-warm_up = "off"
-[cluster]
-nodes = {nodes}
-node = {{ cores = 8, gpus = 8, intra = {{ kind = "switch", bandwidth = "20 GB/s", latency = "0 s" }} }}
-network = {{ nic = "1 GB/s", latency = "0 s" }}
-[storage.memory.memory]
-[dataset.d]
-samples = 1000000
-sample_size = "1 kB"
-[[job]]
-name = "j"
-nodes = {nodes}
-dataset = "d"
-storage = "memory"
-batch = 8
-model.step = "100 ms"
-parallel.data.copies_per_node = {copies}
-loader.in-memory = {{}}
-[job.sync.{sync}
-"#
-    )
+    model_copies((nodes, copies), 8, ["0 s", "0 s"], sync)
 }
 
 /// 100 MB of parameters on servers, and the other `keys`.

@@ -1,5 +1,6 @@
 //! Gradients: what reducing them costs, what backward hides of it, and what else is on the same links.
 
+use super::base::model_copies;
 use super::runs::{near, run, step, written};
 use forebay::collective::{Algorithm, Collective, Cost, Operation, closed_form};
 use forebay::report::{Cause, JobOutcome, StallCause};
@@ -8,34 +9,8 @@ use forebay::sim::{self, Options};
 
 /// A job on `nodes` with `copies` model copies each, 100 MB of gradients, steps of 100 ms.
 fn text(nodes: u32, copies: u32, sync: &str) -> String {
-    format!(
-        r#"# What do gradients cost?
-name = "sync"
-[run]
-steps = 6
-warm_up = "off"
-[cluster]
-nodes = {nodes}
-node = {{ cores = 8, gpus = 8, intra = {{ kind = "switch", bandwidth = "20 GB/s", latency = "2 us" }} }}
-network = {{ nic = "1 GB/s", latency = "10 us" }}
-[storage.memory.memory]
-[dataset.d]
-samples = 100000
-sample_size = "100 kB"
-[[job]]
-name = "j"
-nodes = {nodes}
-dataset = "d"
-storage = "memory"
-batch = 8
-model.step = "100 ms"
-parallel.data.copies_per_node = {copies}
-loader.in-memory = {{}}
-[job.sync.allreduce]
-gradients = "100 MB"
-{sync}
-"#
-    )
+    let sync = format!("allreduce]\ngradients = \"100 MB\"\n{sync}");
+    model_copies((nodes, copies), 6, ["2 us", "10 us"], &sync)
 }
 
 fn exposed(job: &JobOutcome) -> f64 {
@@ -111,7 +86,7 @@ fn reads_and_gradients_share_a_nic() {
                 "[storage.memory.memory]",
                 "[storage.memory.file-server]\nbandwidth = \"100 GB/s\"",
             )
-            .replace("sample_size = \"100 kB\"", "sample_size = \"12.5 MB\"")
+            .replace("sample_size = \"1 kB\"", "sample_size = \"12.5 MB\"")
             .replace("steps = 6", "steps = 400")
             .replace("100 ms", step)
             .replace("loader.in-memory = {}", "loader.pytorch = { workers = 2 }");

@@ -88,18 +88,14 @@ impl AllreduceSettings {
         let sparse = coding.is_some_and(|coding| coding.sparse);
         let decompress = coding.map_or(0.0, |coding| coding.decompress(&buckets));
         Some(Sync {
-            buckets,
             buffer: self.buffer(),
             reduction: self.chosen(sparse).reduction(check)?,
-            transport,
             measured,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Flow),
-            root: None,
-            averaging: None,
-            servers: None,
             interval: of.interval(check, at, self.period())?,
             sparse,
             decompress,
+            ..Sync::each_step(buckets, transport)
         })
     }
 

@@ -1,10 +1,10 @@
 //! How `[job.sync.elastic-averaging]` is written.
 
+use super::Sync;
 use super::gradients::{OfModel, filled};
 use super::sent::{Precision, Sent};
 use super::servers::{Consistency, Number, ServerSettings, Written};
 use super::transport::{self, TransportSettings};
-use super::{Fidelity, NO_COLLECTIVE, Sync};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
@@ -69,18 +69,9 @@ impl ElasticAveragingSettings {
         };
         let servers = servers.resolve(check, at, of, &buckets, &buckets)?;
         Some(Sync {
-            buckets,
-            buffer: 0,
-            reduction: NO_COLLECTIVE,
-            transport,
-            measured: None,
-            fidelity: Fidelity::Flow,
-            root: None,
-            averaging: None,
             servers: Some(servers),
             interval: of.interval(check, at, period?.0)?,
-            sparse: false,
-            decompress: 0.0,
+            ..Sync::each_step(buckets, transport)
         })
     }
 }

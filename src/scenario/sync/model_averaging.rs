@@ -48,19 +48,13 @@ impl AveragingSettings {
         self.remark(check, of);
         let bytes = self.bytes(check, at, of)?;
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
+        let whole = Bucket { bytes, tensors: 1, ready: 1.0, compress: 0.0 };
         Some(Sync {
-            buckets: vec![Bucket { bytes, tensors: 1, ready: 1.0, compress: 0.0 }],
-            buffer: 0,
             reduction: self.chosen().reduction(check)?,
-            transport,
             measured: self.measured(check, bytes, of.ranks)?,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Flow),
-            root: None,
             averaging: Some(Averaging { period: self.period.get().map_or(1, |period| period.0) }),
-            servers: None,
-            interval: 1,
-            sparse: false,
-            decompress: 0.0,
+            ..Sync::each_step(vec![whole], transport)
         })
     }
 

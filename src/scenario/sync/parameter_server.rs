@@ -1,11 +1,11 @@
 //! How `[job.sync.parameter-server]` is written.
 
+use super::Sync;
 use super::compression::{self, CompressionSettings};
 use super::gradients::{Bucket, Gradient, OfModel, filled};
 use super::sent::{MOST_TENSORS, Precision, Sent};
 use super::servers::{Consistency, Number, ServerSettings, Written};
 use super::transport::{self, TransportSettings};
-use super::{Fidelity, NO_COLLECTIVE, Sync};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
@@ -66,18 +66,9 @@ impl ParameterServerSettings {
         };
         let servers = servers.resolve(check, at, of, &buckets, &pulled)?;
         Some(Sync {
-            buckets,
-            buffer: 0,
-            reduction: NO_COLLECTIVE,
-            transport,
-            measured: None,
-            fidelity: Fidelity::Flow,
-            root: None,
-            averaging: None,
             servers: Some(servers),
             interval: of.accumulation,
-            sparse: false,
-            decompress: 0.0,
+            ..Sync::each_step(buckets, transport)
         })
     }
 

@@ -79,18 +79,10 @@ impl ReduceBroadcastSettings {
         let update = self.update.get().map_or(0.0, |time| time.0);
         let parameters = self.parameters(&gradients);
         Some(Sync {
-            buckets: self.buckets(&gradients),
-            buffer: 0,
             reduction: reduction?,
-            transport,
-            measured: None,
             fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Flow),
             root: Some(Root { parameters, broadcast, update }),
-            averaging: None,
-            servers: None,
-            interval: 1,
-            sparse: false,
-            decompress: 0.0,
+            ..Sync::each_step(self.buckets(&gradients), transport)
         })
     }
 
