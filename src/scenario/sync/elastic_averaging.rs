@@ -56,6 +56,7 @@ impl ElasticAveragingSettings {
         let period = check.required(at, &self.period, "period", "write `period = 10`");
         let gradients = sent.gradients(check, at, of)?;
         transport::refuse_profile(&self.transport, check);
+        transport::remark_servers(&self.transport, check);
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
         // What a step made of all parameters is there at its end.
         let mut buckets = filled(&gradients, f64::INFINITY);

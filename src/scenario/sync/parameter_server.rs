@@ -50,6 +50,7 @@ impl ParameterServerSettings {
         self.remark(check, of);
         let gradients = self.sent().gradients(check, at, of)?;
         transport::refuse_profile(&self.transport, check);
+        transport::remark_servers(&self.transport, check);
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
         let coding = compression::resolve(&self.compression, check);
         let pulled = self.buckets(&gradients);

@@ -144,6 +144,14 @@ pub(super) fn refuse_profile(settings: &Field<TransportSettings>, check: Check<'
     }
 }
 
+/// Says what is written of receivers where servers are the only ones.
+pub(super) fn remark_servers(settings: &Field<TransportSettings>, check: Check<'_>) {
+    if let Some(costs) = settings.get().and_then(|settings| settings.parts().0.get()) {
+        let why = "servers add what is pushed to them at the rate of their `update`";
+        check.no_effect(&costs.sum, why);
+    }
+}
+
 /// The checked transport of `settings`.
 pub(super) fn resolve(
     settings: &Field<TransportSettings>,
