@@ -42,7 +42,18 @@ pub(super) fn of(
         let what = "The page cache is this machine's own, whatever the scenario says of it.";
         notes.push(what.to_owned());
     }
+    notes.extend(power(scenario));
     notes
+}
+
+/// That nobody reads meters, where it is written what nodes draw.
+fn power(scenario: &Scenario) -> Option<String> {
+    let cluster = &scenario.cluster;
+    let kinds = [&cluster.node].into_iter().chain(cluster.groups.iter().map(|group| &group.node));
+    kinds.into_iter().any(|node| node.power.is_some()).then(|| {
+        "`cluster.node.power` has no effect here: what this machine draws is not measured."
+            .to_owned()
+    })
 }
 
 /// What is enforced on the storage of a job that reads at `place`.

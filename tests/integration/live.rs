@@ -62,6 +62,18 @@ fn jobs_run_side_by_side_and_leave_nothing() {
 }
 
 #[test]
+fn what_nodes_draw_is_said_to_have_no_effect() {
+    // System: a node whose power is written, or is not. Expectation: a live run, which has no meter, says so, and
+    // reports no energy.
+    let (place, note) = (place(), "`cluster.node.power` has no effect here");
+    let with = report(&place, &["--set", "cluster.node.power={ idle = \"100 W\" }"]);
+    assert!(with["notes"].to_string().contains(note), "{}", with["notes"]);
+    assert_eq!(with["energy"], Value::Null);
+    let without = report(&place, &[]);
+    assert!(!without["notes"].to_string().contains(note), "{}", without["notes"]);
+}
+
+#[test]
 fn model_copies_have_loaders_of_their_own() {
     let place = place();
     let ranks = "job.parallel={ data = { copies_per_node = 2, loaders = \"per-rank\" } }";
