@@ -21,6 +21,7 @@ mod degraded;
 mod device_memory;
 mod endless;
 mod energy;
+mod every_key;
 mod exposed;
 mod faults;
 mod fletcher;

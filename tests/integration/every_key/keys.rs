@@ -1,0 +1,80 @@
+//! The keys of a scenario, from its schema.
+
+use forebay::scenario::schema;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+
+/// What tables of names hold in all scenarios here, by the key of the table.
+const NAMES: [(&str, &str); 4] =
+    [("dataset", "d"), ("group", "g"), ("storage", "s"), ("sweep", "NAME")];
+
+/// A key that has a value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Key {
+    /// As an override takes it; elements of lists by the key of the list.
+    pub(super) path: String,
+    /// Keys of one class need one row between them.
+    pub(super) class: String,
+}
+
+/// All of them, in order.
+pub(super) fn of_schema() -> Vec<Key> {
+    let schema = schema();
+    let mut walk = Walk { schema: &schema, keys: BTreeMap::new() };
+    walk.visit(&schema, "", "");
+    walk.keys.into_iter().map(|(path, class)| Key { path, class }).collect()
+}
+
+struct Walk<'s> {
+    schema: &'s Json,
+    /// Classes by path.
+    keys: BTreeMap<String, String>,
+}
+
+impl<'s> Walk<'s> {
+    /// Follows references, kinds, lists and tables from `node`, which is at `path`, down to single values.
+    fn visit(&mut self, node: &'s Json, path: &str, class: &str) {
+        let (node, class) = match node["$ref"].as_str() {
+            Some(to) => (self.target(to), shared(to).unwrap_or(class).to_owned()),
+            None => (node, class.to_owned()),
+        };
+        let kinds = ["oneOf", "anyOf"].iter().filter_map(|kinds| node[kinds].as_array()).flatten();
+        let inside = kinds.chain(node.get("items")).collect::<Vec<_>>();
+        for of in &inside {
+            self.visit(of, path, &class);
+        }
+        let members = node["properties"].as_object();
+        for (key, member) in members.into_iter().flatten() {
+            self.visit(member, &below(path, key), &below(&class, key));
+        }
+        let others = node.get("additionalProperties").filter(|others| others.is_object());
+        if let Some(others) = others {
+            let name = name_in(path);
+            self.visit(others, &below(path, name), &below(&class, name));
+        }
+        if inside.is_empty() && members.is_none_or(|members| members.is_empty()) && others.is_none()
+        {
+            self.keys.entry(path.to_owned()).or_insert(class);
+        }
+    }
+
+    fn target(&self, reference: &str) -> &'s Json {
+        self.schema.pointer(&reference[1..]).expect("references lead somewhere")
+    }
+}
+
+/// What is the same wherever it is written: distributions, and the law of decoding.
+fn shared(reference: &str) -> Option<&'static str> {
+    let name = reference.rsplit('/').next()?.trim_end_matches(char::is_numeric);
+    ["Kinds", "LawSettings"].into_iter().find(|shared| *shared == name)
+}
+
+fn below(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// What a table of names at `path` holds here.
+fn name_in(path: &str) -> &'static str {
+    let table = path.rsplit('.').next().unwrap_or_default();
+    NAMES.iter().find(|(key, _)| *key == table).map_or("NAME", |(_, name)| name)
+}

@@ -1,0 +1,88 @@
+//! What a row looks at: a number that a run shows.
+
+use forebay::report::{Outcome, summarise};
+use forebay::scenario::Scenario;
+use forebay::sim;
+use serde_json::Value as Json;
+
+/// A number that a run shows.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Quantity {
+    /// `step`: mean time of a step, over the second half of all steps [s].
+    Step,
+    /// `time`: until the last step of all jobs [s].
+    Time,
+    /// `steps`: of all jobs.
+    Steps,
+    /// `served NAME`: what resources of this name served; 0 where there is none.
+    Served(String),
+    /// `stall CAUSE`: share of the first job's time that its accelerators waited for this; 0 where they never did.
+    Stall(String),
+    /// `remarks`: sentences on what has no effect, or is not known.
+    Remarks,
+    /// `/jobs/0/queue/capacity`: a number of the report, by JSON pointer.
+    Report(String),
+}
+
+impl Quantity {
+    /// The quantity of this name; nothing where it is none.
+    pub(super) fn named(text: &str) -> Option<Quantity> {
+        let words = text.split_once(' ');
+        Some(match (text, words) {
+            ("step", _) => Self::Step,
+            ("time", _) => Self::Time,
+            ("steps", _) => Self::Steps,
+            ("remarks", _) => Self::Remarks,
+            (_, Some(("served", name))) => Self::Served(name.to_owned()),
+            (_, Some(("stall", cause))) => Self::Stall(cause.to_owned()),
+            _ if text.starts_with('/') => Self::Report(text.to_owned()),
+            _ => return None,
+        })
+    }
+
+    /// What the replications of a scenario show of it.
+    pub(super) fn of(&self, scenario: &Scenario) -> Result<f64, String> {
+        let run = |replication| sim::run(scenario, replication, &sim::Options::default());
+        let outcomes: Vec<Outcome> = (0..scenario.run.replications).map(run).collect();
+        let first = &outcomes[0];
+        if let Some(why) = &first.unfinished {
+            return Err(format!("the run is not whole: {why:?}"));
+        }
+        Ok(match self {
+            Self::Step => step(first),
+            Self::Time => first.makespan,
+            Self::Steps => first.jobs.iter().map(|job| job.steps.len()).sum::<usize>() as f64,
+            Self::Served(name) => served(first, name),
+            Self::Remarks => scenario.remarks.len() as f64,
+            Self::Stall(cause) => {
+                let causes = &report_of(scenario, &outcomes)["jobs"][0]["stall"];
+                causes[cause]["mean"].as_f64().unwrap_or(0.0)
+            }
+            Self::Report(pointer) => in_report(scenario, &outcomes, pointer)?,
+        })
+    }
+}
+
+/// Mean over job copies.
+fn step(outcome: &Outcome) -> f64 {
+    let of = |steps: &[forebay::report::StepOutcome]| {
+        let first = steps.len() / 2;
+        (steps[steps.len() - 1].end - steps[first].end) / (steps.len() - 1 - first) as f64
+    };
+    outcome.jobs.iter().map(|job| of(&job.steps)).sum::<f64>() / outcome.jobs.len() as f64
+}
+
+fn served(outcome: &Outcome, name: &str) -> f64 {
+    let named = outcome.resources.iter().filter(|resource| resource.name == name);
+    named.map(|resource| resource.served).sum()
+}
+
+fn report_of(scenario: &Scenario, outcomes: &[Outcome]) -> Json {
+    serde_json::to_value(summarise(scenario, outcomes, 0.0)).expect("JSON")
+}
+
+fn in_report(scenario: &Scenario, outcomes: &[Outcome], pointer: &str) -> Result<f64, String> {
+    let report = report_of(scenario, outcomes);
+    let found = report.pointer(pointer).and_then(Json::as_f64);
+    found.ok_or_else(|| format!("the report has no number at {pointer}"))
+}
