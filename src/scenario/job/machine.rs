@@ -105,18 +105,19 @@ impl Rules<'_> {
         self.check.in_range(&part, fit, "readers", &readers, first.workers.into());
     }
 
+    fn remark_image(&self, job: &Job, dataset: &Dataset, key: &str, why: &str) {
+        let (dataset, job) = (&dataset.name, &job.name);
+        self.check.remark(format!("`dataset.{dataset}.{key}` has no effect on `{job}`: {why}."));
+    }
+
     fn remark_decodes(&self, job: &Job, dataset: &Dataset) {
         let decodes = |operation: &&Operation| matches!(operation, Operation::Decode(_));
         let stages = || job.loader.stages.iter();
         let works = || stages().flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
         let Some(image) = dataset.image else { return };
-        if self.loader.is_some()
-            && !works().any(|op| matches!(op, Operation::Decode(_) | Operation::Compute(_)))
-        {
-            self.check.remark(format!(
-                "`dataset.{}.image` has no effect on `{}`: its loader does not decode.",
-                dataset.name, job.name
-            ));
+        let computes = works().any(|op| matches!(op, Operation::Decode(_) | Operation::Compute(_)));
+        if self.loader.is_some() && !computes {
+            self.remark_image(job, dataset, "image", "its loader does not decode");
         }
         let resize = image.resize.unwrap_or(0);
         let fit = self.check.profile.and_then(|profile| profile.decode_fit("jpeg", resize));
@@ -126,6 +127,10 @@ impl Rules<'_> {
             let law = decode_law(fit);
             works().any(|op| matches!((op, law), (Operation::Decode(of), Some(law)) if *of == law))
         }) else {
+            if computes && image.resize.is_some() {
+                let why = "what its loader computes is written";
+                self.remark_image(job, dataset, "image.resize", why);
+            }
             return;
         };
         let key = format!("dataset.{}", dataset.name);
