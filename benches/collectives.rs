@@ -3,8 +3,10 @@
 //! - `analytic`: a job whose steps are nothing but an allreduce of 1 MiB around a ring, which takes its time on an
 //!   idle network; all ranks move together.
 //! - `exact`: the same, each transfer a flow.
-//! - `fletcher`: the job of `scenarios/yardstick.toml` on J nodes, whose ranks add 1 MiB up around a ring after
-//!   each step, transfer by transfer, on the NICs that they read by.
+//! - `fletcher`: the job of `scenarios/yardstick.toml` on J nodes, whose ranks add 1 MiB or 25 MB up around a ring
+//!   after each step, transfer by transfer, on the NICs that they read by.
+//! - `minute`: one simulated minute of ResNet-50 on 100,000 GPUs, eight to a node, with a hierarchical allreduce by
+//!   formula; the most memory that the process ever had is of this case alone where only it is run.
 
 use std::time::Duration;
 
@@ -51,8 +53,54 @@ fidelity = "{fidelity}"
     file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
+/// Data-parallel training with its input in memory for a minute, on so many nodes of eight GPUs.
+fn minute(nodes: u32) -> Scenario {
+    let text = format!(
+        r#"name = "minute"
+[run]
+duration = "60 s"
+warm_up = "off"
+[cluster]
+nodes = {nodes}
+network = {{ nic = "200 Gbit/s", latency = "2 us" }}
+[cluster.node]
+cores = 64
+gpus = 8
+nics = 8
+intra = {{ kind = "switch", bandwidth = "300 GB/s", latency = "3 us" }}
+[storage.memory.memory]
+[dataset.d]
+samples = 1281167
+sample_size = "110 kB"
+[[job]]
+name = "resnet50"
+nodes = {nodes}
+dataset = "d"
+storage = "memory"
+batch = 256
+loader.in-memory = {{}}
+model = {{ catalogue = "resnet50", step = "180 ms" }}
+parallel.data = {{ copies_per_node = 8 }}
+[job.sync.allreduce]
+algorithm = "hierarchical"
+fidelity = "analytic"
+"#
+    );
+    let file = ScenarioFile::parse("minute.toml", text);
+    let file = file.unwrap_or_else(|problems| panic!("{problems}"));
+    file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// The most memory that this process has had [GB], where the system tells.
+fn peak_memory() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kilobytes * 1024.0 / 1e9)
+}
+
 /// The yardstick's job on so many nodes, with gradients or without.
-fn beside_reads(nodes: u32, steps: u64, gradients: bool) -> Scenario {
+fn beside_reads(nodes: u32, steps: u64, gradients: Option<&str>) -> Scenario {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/yardstick.toml");
     let file = ScenarioFile::open(path.as_ref()).unwrap_or_else(|problems| panic!("{problems}"));
     let mut changes = vec![
@@ -62,9 +110,9 @@ fn beside_reads(nodes: u32, steps: u64, gradients: bool) -> Scenario {
         format!("run.steps={steps}"),
         format!("storage.server.file-server.bandwidth=\"{nodes} GB/s\""),
     ];
-    if gradients {
-        let sync = "job.sync.allreduce={ gradients = \"1 MiB\", algorithm = \"ring\" }";
-        changes.push(sync.to_owned());
+    if let Some(bytes) = gradients {
+        let table = format!("{{ gradients = \"{bytes}\", algorithm = \"ring\" }}");
+        changes.push(format!("job.sync.allreduce={table}"));
     }
     let changes: Vec<Override> =
         changes.iter().map(|change| change.parse().expect("an override")).collect();
@@ -117,11 +165,18 @@ fn main() {
             show("exact", ranks, steps, attempts, &alone(ranks, steps, "flow"));
         }
     }
-    for (name, gradients) in [("reads", false), ("fletcher", true)] {
+    let loads = [("reads", None), ("fletcher", Some("1 MiB")), ("25 MB", Some("25 MB"))];
+    for (name, gradients) in loads {
         for nodes in [16, 64, 256].into_iter().filter(|_| wanted("fletcher")) {
-            let ring = if gradients { 2 * u64::from(nodes - 1) } else { 0 };
+            let ring = if gradients.is_some() { 2 * u64::from(nodes - 1) } else { 0 };
             let steps = (FLOWS / (u64::from(nodes) * (256 + ring))).max(4);
             show(name, nodes, steps, ATTEMPTS, &beside_reads(nodes, steps, gradients));
+        }
+    }
+    if wanted("minute") {
+        show("minute", 100_000, 333, 1, &minute(12_500));
+        if let Some(gigabytes) = peak_memory() {
+            print(&format!("most memory: {gigabytes:.2} GB"));
         }
     }
 }
