@@ -1,6 +1,6 @@
 //! What a row looks at: a number that a run shows.
 
-use forebay::report::{Outcome, summarise};
+use forebay::report::{JobOutcome, Outcome, summarise};
 use forebay::scenario::Scenario;
 use forebay::sim;
 use serde_json::Value as Json;
@@ -48,7 +48,7 @@ impl Quantity {
         if let Some(why) = &first.unfinished {
             return Err(format!("the run is not whole: {why:?}"));
         }
-        Ok(match self {
+        let value = match self {
             Self::Step => step(first),
             Self::Time => first.makespan,
             Self::Steps => first.jobs.iter().map(|job| job.steps.len()).sum::<usize>() as f64,
@@ -59,17 +59,21 @@ impl Quantity {
                 causes[cause]["mean"].as_f64().unwrap_or(0.0)
             }
             Self::Report(pointer) => in_report(scenario, &outcomes, pointer)?,
-        })
+        };
+        if value.is_finite() { Ok(value) } else { Err(format!("{value} is no number")) }
     }
 }
 
-/// Mean over job copies.
+/// Mean over job copies; not a number where one has too few steps.
 fn step(outcome: &Outcome) -> f64 {
-    let of = |steps: &[forebay::report::StepOutcome]| {
-        let first = steps.len() / 2;
-        (steps[steps.len() - 1].end - steps[first].end) / (steps.len() - 1 - first) as f64
+    let of = |job: &JobOutcome| {
+        let half = &job.steps[job.steps.len() / 2..];
+        match half {
+            [first, .., last] => (last.end - first.end) / (half.len() - 1) as f64,
+            _ => f64::NAN,
+        }
     };
-    outcome.jobs.iter().map(|job| of(&job.steps)).sum::<f64>() / outcome.jobs.len() as f64
+    outcome.jobs.iter().map(of).sum::<f64>() / outcome.jobs.len() as f64
 }
 
 fn served(outcome: &Outcome, name: &str) -> f64 {
