@@ -34,6 +34,7 @@ mod kept;
 mod kinds;
 mod knobs;
 mod layouts;
+mod learner_gradients;
 mod learners;
 mod live;
 mod local_sgd;

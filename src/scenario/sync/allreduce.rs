@@ -99,6 +99,10 @@ impl AllreduceSettings {
         })
     }
 
+    pub(super) fn compresses(&self) -> bool {
+        self.compression.is_written()
+    }
+
     /// Updates from one exchange to the next.
     fn period(&self) -> u64 {
         self.period.get().map_or(1, |period| period.0)
