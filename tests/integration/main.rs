@@ -44,6 +44,7 @@ mod measured_collectives;
 mod message_cpu;
 mod mlperf;
 mod no_effect;
+mod occupancy;
 mod on_request;
 mod out_of_core;
 mod output;
