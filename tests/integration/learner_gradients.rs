@@ -75,6 +75,20 @@ fn a_step_is_computing_then_the_sum_on_each_gpu_then_that_among_gpus() {
 }
 
 #[test]
+fn the_sum_begins_when_the_slowest_learner_of_the_gpu_is_done() {
+    // System: two learners of a GPU that they do not fill, whose steps vary; memory that takes 3 ms for a sum, or no time.
+    // Expectation: the same draws, and 3 ms more in each step.
+    let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.3 } }");
+    let ends = |memory: &str| {
+        run(&[(NUMBER, "2"), (GPUS, "1"), jitter, (MEMORY, memory)]).jobs[0].steps.clone()
+    };
+    let (slow, fast) = (ends("\"10 GB/s\""), ends("\"1e9 GB/s\""));
+    for (number, (slow, fast)) in (1..).zip(slow.iter().zip(&fast)) {
+        near(slow.end - fast.end, f64::from(number) * 3e-3, "sums");
+    }
+}
+
+#[test]
 fn one_gradient_of_each_gpu_goes_to_the_others_whatever_the_number_of_learners() {
     // System: a ring of 4 GPUs. Expectation: 2·(4 − 1)/4 of 10 MB leaves each for each of 60 steps.
     for (_, number) in NUMBERS {

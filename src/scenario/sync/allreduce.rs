@@ -19,7 +19,7 @@ use crate::units::{Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Gradients are added up among all model copies of a job copy.
+/// Gradients are added up among all model copies of a job copy; those of learners on their GPU first.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct AllreduceSettings {
