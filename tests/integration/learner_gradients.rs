@@ -227,11 +227,14 @@ fn what_carries_gradients_is_told_to_have_no_effect_on_one_gpu() {
         let said = scenario.remarks.iter().any(|of| of.contains("it has one GPU, in whose memory"));
         (said, simulate(&scenario).jobs[0].steps.clone())
     };
-    let plain = of("{ allreduce = { gradients = \"10 MB\" } }");
+    let (said, plain) = of("{ allreduce = { gradients = \"10 MB\" } }");
+    assert!(!said, "nothing is written of it");
     let slow = "{ allreduce = { gradients = \"10 MB\", algorithm = \"flat\", transport = { tcp = { latency = \"1 s\", \
                 per_tensor = \"1 s\" } } } }";
-    assert_eq!(of(slow), plain);
-    assert!(plain.0);
+    assert_eq!(of(slow), (true, plain));
+    let root =
+        |keys: &str| of(&format!("{{ reduce-broadcast = {{ parameters = \"10 MB\"{keys} }} }}"));
+    assert_eq!(root(", broadcast = \"flat\""), (true, root("").1));
 }
 
 #[test]

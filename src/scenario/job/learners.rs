@@ -247,6 +247,9 @@ impl Rules<'_> {
 
     /// What is written of exchanges between GPUs by a job that has one, whose learners add their gradients up there.
     pub(super) fn remark_sums(&self, job: &Job) {
+        if !self.settings.sync.get().is_some_and(SyncSettings::names_ways) {
+            return;
+        }
         self.check.remark(format!(
             "What `sync` of `{}` says of collectives and transports has no effect: it has one GPU, in whose memory \
              its learners add their gradients up.",

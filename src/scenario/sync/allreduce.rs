@@ -99,6 +99,12 @@ impl AllreduceSettings {
         })
     }
 
+    pub(super) fn names_ways(&self) -> bool {
+        let names = [&self.algorithm, &self.inner, &self.outer].iter().any(|of| of.is_written());
+        let carried = self.transport.is_written() || self.fidelity.is_written();
+        names || carried || self.library.is_written() || self.chunk.is_written()
+    }
+
     pub(super) fn compresses(&self) -> bool {
         self.compression.is_written()
     }
