@@ -25,7 +25,7 @@
 use crate::catalogue::{Model, Precision};
 
 /// Models that learners share where they average theirs: the reference, the one before, and the sum of corrections
-/// (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019, algorithm 1).
+/// (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019).
 const SHARED_MODELS: f64 = 3.0;
 
 /// What updates parameters.

@@ -4,10 +4,10 @@ use super::points::{self, Opened};
 use super::run_figure::{self, Kind};
 use super::{Failure, input, interrupt, output, over_time};
 use crate::cli::{PictureFormat, Plot};
-use crate::plot::{self, DataSource, PlotError, Recipe, Table};
-use crate::report;
+use crate::plot::{self, DataSource, Distribution, PlotError, Recipe, Rows, Table};
+use crate::report::{self, Report};
 use crate::sim;
-use crate::sweep::{self, Cell, Plan};
+use crate::sweep::{self, Cell, Grid, Plan, Row};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufReader;
@@ -71,11 +71,21 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
             Err(Failure::Input(format!("cannot draw {}: it {what}", path.display())))
         }
         Some(DataSource::Csv(csv)) => read(&beside(csv)),
-        Some(DataSource::Scenario { path, set, series: Some(points) }) => {
+        Some(DataSource::Scenario { path, set, rows: Rows::Series(points) }) => {
             run_once(&beside(path), set, points)
         }
-        Some(DataSource::Scenario { path, set, series: None }) => {
-            swept(&beside(path), set, plot.threads, quiet)
+        Some(DataSource::Scenario { path, set, rows: Rows::Sweep }) => {
+            swept(&beside(path), set, (sweep::header, sweep::rows), (plot.threads, quiet))
+        }
+        Some(DataSource::Scenario { path, set, rows: Rows::Distribution(of) }) => {
+            let Distribution::GpuOccupancy = of;
+            let columns: Columns = (sweep::occupancy_header, sweep::occupancy_rows);
+            let table = swept(&beside(path), set, columns, (plot.threads, quiet))?;
+            if table.is_empty() {
+                let what = "says nothing of what kernels fill of a GPU: write `model.occupancy`";
+                return Err(Failure::Input(format!("cannot draw {path}: it {what}")));
+            }
+            Ok(table)
         }
     }
 }
@@ -86,8 +96,16 @@ fn read(path: &Path) -> Result<Table, Failure> {
     table.map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))
 }
 
+/// The header of a sweep, and the rows of its points.
+type Columns = (fn(&Grid) -> Vec<String>, fn(&Grid, usize, &Report) -> Vec<Row>);
+
 /// Rows of a sweep.
-fn swept(path: &Path, set: &[String], threads: Option<u16>, quiet: bool) -> Result<Table, Failure> {
+fn swept(
+    path: &Path,
+    set: &[String],
+    (header, rows_of): Columns,
+    (threads, quiet): (Option<u16>, bool),
+) -> Result<Table, Failure> {
     let opened = Opened::open(path, set)?;
     let grid = opened.grid()?;
     let pool = points::pool(threads)?;
@@ -95,7 +113,13 @@ fn swept(path: &Path, set: &[String], threads: Option<u16>, quiet: bool) -> Resu
     let bar = points::progress(runs.iter().sum(), quiet);
     let todo: Vec<usize> = (0..grid.len()).collect();
     let resolve = |index| opened.at(&grid, index);
-    let plan = Plan { grid: &grid, points: &todo, resolve: &resolve, stop: interrupt::flag() };
+    let plan = Plan {
+        grid: &grid,
+        points: &todo,
+        resolve: &resolve,
+        rows: rows_of,
+        stop: interrupt::flag(),
+    };
     let (mut rows, mut failure) = (BTreeMap::new(), None);
     sweep::run(
         &plan,
@@ -121,7 +145,7 @@ fn swept(path: &Path, set: &[String], threads: Option<u16>, quiet: bool) -> Resu
         return Err(Failure::Interrupted("no figure was drawn of an unfinished sweep".into()));
     }
     let text = |row: Vec<Cell>| row.iter().map(ToString::to_string).collect();
-    Ok(Table::new(sweep::header(&grid), rows.into_values().flatten().map(text).collect()))
+    Ok(Table::new(header(&grid), rows.into_values().flatten().map(text).collect()))
 }
 
 /// Rows over time of one replication, one for each job and instant.

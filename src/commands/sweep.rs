@@ -27,7 +27,7 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     );
     let mut failure = None;
     let resolve = |index| opened.at(&grid, index);
-    let plan = Plan { grid: &grid, points: &todo, resolve: &resolve, stop };
+    let plan = Plan { grid: &grid, points: &todo, resolve: &resolve, rows: sweep::rows, stop };
     sweep::run(
         &plan,
         &pool,

@@ -26,7 +26,7 @@ impl OccupancyLaw {
 }
 
 /// How many times as much `learners` on a GPU get done as one whose kernels fill the part `occupancy` of it: each
-/// has its own speed until the GPU is full (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019, section 3).
+/// has its own speed until the GPU is full (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019).
 #[must_use]
 pub fn learners_gain(learners: f64, occupancy: f64) -> f64 {
     learners.min(1.0 / occupancy)

@@ -1,6 +1,6 @@
 //! A recipe and rows make a figure.
 
-use super::recipe::{LineRecipe, PanelRecipe, Recipe};
+use super::recipe::{Filter, LineRecipe, PanelRecipe, Recipe};
 use super::{AxisSpec, Figure, Lines, Mark, Panel, PlotError, Point, Series, Table};
 use super::{label_of, unit_of};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,23 +9,13 @@ use toml::Spanned;
 /// Draws the columns that `recipe` names from the rows of `table`.
 pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     check_labels(recipe, table)?;
-    let mut table = table.clone();
-    for (column, wanted) in &recipe.filter {
-        let column = find(recipe, &table, column)?;
-        table.retain(|table, row| {
-            let text = table.text(row, column);
-            wanted.holds(text) || kind(text).is_some_and(|kind| wanted.holds(kind))
-        });
-    }
-    if table.is_empty() {
-        return Err(recipe.problem(0..0, "there are no rows to draw (or the filter leaves none)"));
-    }
-    let below = Below::new(recipe, &table)?;
+    let table = filtered(recipe, table, &recipe.filter)?;
     let only = [PanelRecipe { y: recipe.y.clone(), ..PanelRecipe::default() }];
     let panels = if recipe.panel.is_empty() { &only[..] } else { &recipe.panel };
     let rows = panels.len().div_ceil(recipe.columns.max(1));
     let panel = |(index, panel): (usize, &PanelRecipe)| {
-        let mut lines = lines(recipe, &table, &below, panel)?;
+        let table = filtered(recipe, &table, &panel.filter)?;
+        let mut lines = lines(recipe, &table, &Below::new(recipe, &table)?, panel)?;
         lines.marks = marks(recipe, index, panels.len())?;
         // Where panels differ only in their column, the first one's legend is everyone's.
         lines.legend_shown = index == 0 || panel.y.len() > 1 || panels[0].y.len() > 1;
@@ -35,6 +25,22 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     let panels = panels.iter().enumerate().map(panel).collect::<Result<_, _>>()?;
     let (title, columns) = (recipe.title.clone(), recipe.columns);
     Ok(Figure { title, panels, columns, width: recipe.width, panel_height: recipe.height })
+}
+
+/// The rows that `filter` lets through; an error where there are none.
+fn filtered(recipe: &Recipe, table: &Table, filter: &Filter) -> Result<Table, PlotError> {
+    let mut table = table.clone();
+    for (column, wanted) in filter {
+        let column = find(recipe, &table, column)?;
+        table.retain(|table, row| {
+            let text = table.text(row, column);
+            wanted.holds(text) || kind(text).is_some_and(|kind| wanted.holds(kind))
+        });
+    }
+    if table.is_empty() {
+        return Err(recipe.problem(0..0, "there are no rows to draw (or the filter leaves none)"));
+    }
+    Ok(table)
 }
 
 /// The axis below and each row's place on it.

@@ -27,7 +27,7 @@ pub use build::build;
 pub use figure::{AxisSpec, Bar, Bars, Figure, Lines, Mark, Panel, Part, Point, Series, Style};
 pub use name::{label_of, unit_of};
 pub use palette::{Colour, colour};
-pub use recipe::{DataSource, Recipe};
+pub use recipe::{DataSource, Distribution, Recipe, Rows};
 pub use render::{png, svg};
 pub use table::Table;
 pub use unit::Unit;

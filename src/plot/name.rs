@@ -3,7 +3,7 @@
 use super::Unit;
 
 /// Columns of sweeps and of series, in words, and what they are measured in.
-const KNOWN: [(&str, &str, Unit); 26] = [
+const KNOWN: [(&str, &str, Unit); 28] = [
     ("time", "Time", Unit::Seconds),
     ("step_time", "Step time", Unit::Seconds),
     ("samples_per_second", "Samples per second", Unit::Number),
@@ -26,6 +26,8 @@ const KNOWN: [(&str, &str, Unit); 26] = [
     ("time_to_accuracy", "Time to accuracy", Unit::Seconds),
     ("epochs_to_accuracy", "Epochs to accuracy", Unit::Number),
     ("statistical_efficiency", "Statistical efficiency", Unit::Share),
+    ("gpu_occupancy", "Part of a GPU in use", Unit::Share),
+    ("share", "Share of time", Unit::Share),
     ("energy_per_sample", "Energy per sample [J]", Unit::Number),
     ("local_share", "Bytes read on the own node", Unit::Share),
     ("makespan", "Makespan", Unit::Seconds),

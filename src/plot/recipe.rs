@@ -58,7 +58,7 @@ pub struct Recipe {
     pub band: bool,
     /// Which rows to draw: columns and the value, or one of the values, that they must have.
     #[serde(default)]
-    pub filter: BTreeMap<Spanned<String>, Wanted>,
+    pub filter: Filter,
     /// Reference lines.
     #[serde(default)]
     pub line: Vec<LineRecipe>,
@@ -87,6 +87,17 @@ pub struct Data {
     series: bool,
     /// Most points over time; neighbours are averaged.
     points: Option<NonZeroUsize>,
+    /// What to draw the distribution of, at each point of the sweep.
+    distribution: Option<Distribution>,
+}
+
+/// What has a distribution: rows have a column of this name with its values, and `share`, of the time in which it is at
+/// most that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// The part of a GPU that is in use.
+    GpuOccupancy,
 }
 
 /// Most points over time that are drawn unless a recipe says otherwise.
@@ -97,15 +108,26 @@ const POINTS: usize = 1000;
 pub enum DataSource<'a> {
     /// A CSV file.
     Csv(&'a str),
-    /// A scenario to sweep, or to run once for its series over time.
+    /// A scenario to sweep, or to run once.
     Scenario {
         /// The scenario file.
         path: &'a str,
         /// Changes to it, `key=value`.
         set: &'a [String],
-        /// Whether to run it once, and in how many points at most to draw it over time.
-        series: Option<usize>,
+        /// Which rows it gives.
+        rows: Rows,
     },
+}
+
+/// Rows of a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// One for each point of its sweep and each job.
+    Sweep,
+    /// Several, in which something is distributed.
+    Distribution(Distribution),
+    /// Those of one run over time, at most so many.
+    Series(usize),
 }
 
 /// One of several panels; what it does not say is as the recipe says.
@@ -122,6 +144,9 @@ pub struct PanelRecipe {
     pub y_unit: Option<Unit>,
     /// Its ends.
     pub y_range: Option<[f64; 2]>,
+    /// Which of the rows it draws, where not all: as the recipe's.
+    #[serde(default)]
+    pub filter: Filter,
 }
 
 /// A reference line, upright at `x` or level at `y`.
@@ -138,6 +163,9 @@ pub struct LineRecipe {
     /// Which panel it is in, from 1; all of them if not given.
     pub panel: Option<usize>,
 }
+
+/// Columns, and the value, or the values, that they must have.
+pub(super) type Filter = BTreeMap<Spanned<String>, Wanted>;
 
 /// The value, or the values, that a filter lets through.
 #[derive(Debug, Clone, PartialEq)]
@@ -191,20 +219,24 @@ impl Recipe {
     /// Where rows come from; `None` if the recipe leaves that to the user.
     pub fn data_source(&self) -> Result<Option<DataSource<'_>>, PlotError> {
         let Some(data) = &self.data else { return Ok(None) };
-        let series = data.series.then(|| data.points.map_or(POINTS, NonZeroUsize::get));
         // Only series over time have points to average.
-        let rows = data.series || data.points.is_none();
-        match (&data.csv, &data.scenario) {
-            (Some(path), None) if data.set.is_empty() && series.is_none() && rows => {
+        let rows = match (data.series, data.points, data.distribution) {
+            (true, points, None) => Some(Rows::Series(points.map_or(POINTS, NonZeroUsize::get))),
+            (false, None, Some(of)) => Some(Rows::Distribution(of)),
+            (false, None, None) => Some(Rows::Sweep),
+            _ => None,
+        };
+        match (&data.csv, &data.scenario, rows) {
+            (Some(path), None, Some(Rows::Sweep)) if data.set.is_empty() => {
                 Ok(Some(DataSource::Csv(path)))
             }
-            (None, Some(path)) if rows => {
-                Ok(Some(DataSource::Scenario { path, set: &data.set, series }))
+            (None, Some(path), Some(rows)) => {
+                Ok(Some(DataSource::Scenario { path, set: &data.set, rows }))
             }
             _ => Err(self.problem(
                 0..0,
-                "[data] needs either `csv`, or `scenario` with perhaps `set` and `series` \
-                 (and with `series` perhaps `points`)",
+                "[data] needs either `csv`, or `scenario` with perhaps `set` and either `series` \
+                 (with perhaps `points`) or `distribution`",
             )),
         }
     }

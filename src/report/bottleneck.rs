@@ -5,7 +5,7 @@ use super::format::share;
 use super::{Cause, StallCause};
 use crate::scenario::{BatchInterval, Job, Operation, Scenario};
 
-/// Where learners of a GPU average their models.
+/// Where learners of a GPU average their models, or add their gradients up.
 const GPU_MEMORY: &str = "node.gpu.memory";
 
 /// Stalls below this share are not worth a change.
@@ -127,7 +127,7 @@ impl Context<'_> {
 
     /// Where model copies agree: over the network, or in GPUs' memory, if that is busier.
     fn carrier_of_models(&self) -> &'static str {
-        if self.described.averaging().is_none() {
+        if !self.described.uses_gpu_memory() {
             return "network";
         }
         let between =
@@ -250,6 +250,9 @@ impl Context<'_> {
             Cause::Restart => "keep workers alive between epochs".into(),
             Cause::Launch => "faster cores, larger batches or fewer launches a step help".into(),
             Cause::Copy => "a faster host link or smaller decoded samples help".into(),
+            Cause::Communication if resource == GPU_MEMORY && self.described.sums_gradients() => {
+                "more `gpu_memory_bandwidth` or fewer learners, whose gradients are added up there, help".into()
+            }
             Cause::Communication if resource == GPU_MEMORY => {
                 "a longer `period` or more `gpu_memory_bandwidth` helps".into()
             }

@@ -74,7 +74,7 @@ fn distribution(all: &BTreeMap<u64, u64>) -> Vec<StalenessShare> {
 
 fn text(job: &Job, sync: &Sync, own: u64) -> String {
     let (copies, servers) = (job.models(), sync.servers.as_ref());
-    let each = if sync.averaging.is_some() { "GPU" } else { "model copy" };
+    let each = if sync.averaging.is_some() || job.sums_gradients() { "GPU" } else { "model copy" };
     let most = if job.learners.tuning.is_some() { "at most " } else { "" };
     let whose = match servers.filter(|servers| !servers.is_synchronous()) {
         None => format!("a step is one batch of each of {most}{copies} model copies"),

@@ -176,7 +176,8 @@ struct NodeSettings {
     gpu: Field<GpuName>,
     /// Memory of each, which what trains there must fit into (default: that of `gpu`, or infinite).
     gpu_memory: Field<Positive<Size>>,
-    /// Bandwidth of that memory, by which learners average their models (default: that of `gpu`, or infinite).
+    /// Bandwidth of that memory, by which learners average their models, or add their gradients up (default: that of
+    /// `gpu`, or infinite).
     gpu_memory_bandwidth: Field<Positive<Bandwidth>>,
     /// Main memory (default: infinite).
     memory: Field<Positive<Size>>,

@@ -209,6 +209,22 @@ pub(super) enum SyncSettings {
 }
 
 impl SyncSettings {
+    /// Whether gradients are made smaller before they are sent.
+    pub(super) fn compresses(&self) -> bool {
+        matches!(self, Self::Allreduce(settings) if settings.get().is_some_and(AllreduceSettings::compresses))
+    }
+
+    /// Whether it is written how or by what gradients go from one GPU to the next.
+    pub(super) fn names_ways(&self) -> bool {
+        match self {
+            Self::Allreduce(settings) => settings.get().is_some_and(AllreduceSettings::names_ways),
+            Self::ReduceBroadcast(settings) => {
+                settings.get().is_some_and(ReduceBroadcastSettings::names_ways)
+            }
+            _ => false,
+        }
+    }
+
     /// The checked settings of the table at node `at`, of a model of which `of` is known.
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
         let inside = check.inside(at);

@@ -26,6 +26,7 @@ impl Owner {
             | Customer::Sleeper(d)
             | Customer::Launch(d)
             | Customer::Average(d)
+            | Customer::Sum(d)
             | Customer::Push(d)
             | Customer::Load(d) => self.devices.contains(&d),
             Customer::Message(m) => world.messages.job(m) == self.job,

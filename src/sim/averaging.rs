@@ -1,4 +1,4 @@
-//! Learners that average their models (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019, algorithm 1): each is drawn
+//! Learners that average their models (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019): each is drawn
 //! towards the reference model of its GPU; when all have been, reference models are averaged among GPUs.
 //!
 //! What waits for what: to be drawn for the n-th time, a learner has trained its n-th steps, and the models were

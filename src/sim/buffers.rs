@@ -1,5 +1,5 @@
 //! Buffers in a GPU's memory that learners share: who needs one takes one that is free, or has one made; who is done
-//! leaves it to others (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019, section 4).
+//! leaves it to others (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019).
 
 /// Buffers of one kind.
 #[derive(Debug, Clone, Copy, Default)]

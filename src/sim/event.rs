@@ -19,6 +19,8 @@ pub(super) enum Customer {
     Step(u32),
     /// A learner that draws its model towards its GPU's reference model.
     Average(u32),
+    /// A device of a GPU that adds its learners' gradients up.
+    Sum(u32),
     /// The reference models of a job copy, which are averaged.
     Averaged(u32),
     /// A device that sleeps before it looks for a batch again.

@@ -7,6 +7,7 @@ use crate::report::Cause;
 use crate::scenario::BatchInterval;
 
 use super::buffers::Buffers;
+use super::communication::Sums;
 use super::device::{Device, State};
 use super::event::{Clock, Customer, Delay, Event};
 use super::occupied::Occupied;
@@ -20,8 +21,10 @@ pub(super) struct Gpu {
     pub(super) steps: Vec<Sort>,
     /// Those of its loader.
     pub(super) loader: GroupId,
-    /// Where learners move models in its memory, if that is limited.
+    /// Where learners move models or gradients in its memory, if that is limited.
     pub(super) memory: Option<GroupId>,
+    /// Gradients that its learners add up there, if they do.
+    pub(super) sums: Sums,
     /// Batches on it that learners train on, and what forward leaves there for backward.
     pub(super) inputs: Buffers,
     pub(super) activations: Buffers,
@@ -43,6 +46,7 @@ impl Gpu {
     /// Nobody is at it, or has anything on it, any more.
     pub(super) fn clear(&mut self, now: Time) {
         self.occupied.clear(now);
+        self.sums.clear();
         self.inputs.clear();
         self.activations.clear();
     }

@@ -1,5 +1,5 @@
 //! How many learners train on each GPU, and Crossbow's policy that finds how many are worth it (Koliousis et al.,
-//! PVLDB 12(11), 2019, section 4): one more on each GPU while throughput grows by more than a threshold.
+//! PVLDB 12(11), 2019): one more on each GPU while throughput grows by more than a threshold.
 
 use crate::engine::Time;
 use crate::report::{LearnersOutcome, LearnersTried};

@@ -243,6 +243,7 @@ impl Model for World<'_> {
                 Customer::Activations(d) => self.handed_over(&mut clock, d),
                 Customer::Step(d) => self.kernels_ended(&mut clock, d),
                 Customer::Average(d) => self.drawn(&mut clock, d),
+                Customer::Sum(d) => self.summed(&mut clock, d),
                 Customer::Launch(d) => self.launched(&mut clock, d),
                 Customer::Load(d) => self.loaded(&mut clock, d),
                 Customer::Message(m) => self.message_moved(&mut clock, m),

@@ -60,8 +60,7 @@ pub fn header(grid: &Grid) -> Vec<String> {
 
 /// Rows of the grid's point `index`, one per job.
 pub fn rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
-    let values = grid.values(index);
-    let values: Vec<Cell> = values.iter().map(|value| cell(value)).collect();
+    let values = point(grid, index);
     let row = |job: &JobReport| {
         let mut row = values.clone();
         row.push(Cell::Text(job.name.clone()));
@@ -69,6 +68,11 @@ pub fn rows(grid: &Grid, index: usize, report: &Report) -> Vec<Row> {
         row
     };
     report.jobs.iter().map(row).collect()
+}
+
+/// The values that were swept, at the grid's point `index`.
+pub(super) fn point(grid: &Grid, index: usize) -> Row {
+    grid.values(index).iter().map(|value| cell(value)).collect()
 }
 
 /// Share of requests that missed the page cache in the last epoch.

@@ -2,12 +2,14 @@
 //! it is cut short.
 
 mod columns;
+mod distribution;
 mod grid;
 mod journal;
 mod row;
 mod runner;
 
 pub use columns::{header, rows};
+pub use distribution::{occupancy_header, occupancy_rows};
 pub use grid::Grid;
 pub use journal::{Journal, key};
 pub use row::{Cell, Row};

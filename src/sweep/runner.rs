@@ -1,7 +1,7 @@
 //! Runs points on many threads: each replication of each point is one task.
 
-use super::{Grid, Row, rows};
-use crate::report::{self, Outcome, Unfinished};
+use super::{Grid, Row};
+use crate::report::{self, Outcome, Report, Unfinished};
 use crate::scenario::{Problems, Scenario};
 use crate::sim;
 use std::ops::ControlFlow;
@@ -18,6 +18,8 @@ pub struct Plan<'a> {
     /// The scenario at a point. Asked when the point starts, so that only points in progress are
     /// in memory.
     pub resolve: &'a (dyn Fn(usize) -> Result<Scenario, Problems> + Sync),
+    /// The rows of a point.
+    pub rows: fn(&Grid, usize, &Report) -> Vec<Row>,
     /// Raised by somebody to end early.
     pub stop: &'a AtomicBool,
 }
@@ -87,7 +89,7 @@ fn work(plan: &Plan<'_>, cursor: &Mutex<Cursor<'_>>, sender: &SyncSender<Progres
         let rows = match outcome.whole() {
             Ok(whole) => keep(&point, replication, whole).map(|outcomes| {
                 let report = report::summarise(&point.scenario, &outcomes, 0.0);
-                Ok(rows(plan.grid, point.index, &report))
+                Ok((plan.rows)(plan.grid, point.index, &report))
             }),
             Err(unfinished) => Some(Err(unfinished)),
         };

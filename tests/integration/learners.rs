@@ -150,10 +150,6 @@ fn what_does_not_go_with_learners_is_refused() {
         (vec![two, half, ("job.model.device", "{ cpu = {} }")], "the steps run on cores"),
         (vec![two, half, ("job.parallel.pipeline", "{ stages = 2 }")], "split over stages"),
         (vec![two, half, ("job.failures", "{ mtbf = \"1 h\", restart = \"1 s\" }")], "nodes fail"),
-        (
-            vec![two, half, ("job.sync.allreduce.gradients", "\"1 MB\"")],
-            "learners do not add their gradients up",
-        ),
         (vec![(NUMBER, "0"), half], "out of range"),
         (vec![(NUMBER, "257"), half], "out of range"),
         (vec![(NUMBER, "\"auto\""), half], "auto"),

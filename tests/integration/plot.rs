@@ -1,6 +1,7 @@
 //! Figures by recipe.
 
 use crate::support::Place;
+use forebay::plot::{Panel, Recipe, Table, build};
 
 const ROWS: &str = "\
 threads,interval,job,step_time,step_time_lo,step_time_hi,note
@@ -218,4 +219,34 @@ fn a_pipe_that_nobody_writes_to_is_refused_not_waited_for() {
         assert!(message.contains("is not a regular file"), "{arguments:?}: {message}");
         assert!(message.contains("name a file"), "{arguments:?}: {message}");
     }
+}
+
+#[test]
+fn a_panel_may_draw_rows_of_its_own() {
+    // System: rows of two jobs, a panel for each. Expectation: each draws its own job's line alone, on an axis of its own;
+    // a panel that leaves no rows is refused.
+    let rows = vec![["a", "1", "10"], ["a", "2", "20"], ["b", "3", "30"]];
+    let rows = rows.into_iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+    let table = Table::new(["job", "x", "y"].map(str::to_owned).to_vec(), rows);
+    let recipe = |last: &str| {
+        let text = format!(
+            "x = \"x\"\ngroup = \"job\"\n[[panel]]\ny = [\"y\"]\nfilter.job = \"a\"\n[[panel]]\ny = [\"y\"]\n\
+             filter.job = \"{last}\"\n"
+        );
+        Recipe::parse("r.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let figure = build(&recipe("b"), &table).unwrap_or_else(|error| panic!("{error}"));
+    let lines: Vec<(String, Vec<f64>)> = figure
+        .panels
+        .iter()
+        .map(|panel| {
+            let Panel::Lines(lines) = panel else { panic!("lines") };
+            assert_eq!(lines.series.len(), 1);
+            let points = lines.series[0].points.iter().map(|point| point.x).collect();
+            (lines.series[0].name.clone(), points)
+        })
+        .collect();
+    assert_eq!(lines, [("a".to_owned(), vec![1.0, 2.0]), ("b".to_owned(), vec![3.0])]);
+    let error = build(&recipe("c"), &table).map(|_| ()).expect_err("refused").to_string();
+    assert!(error.contains("the filter leaves none"), "{error}");
 }

@@ -4,9 +4,9 @@ use super::runs::repository;
 use super::support::forebay;
 use clap::Parser;
 use forebay::cli::Cli;
-use forebay::plot::{DataSource, Recipe, Table, build};
-use forebay::scenario::ScenarioFile;
-use forebay::sweep::{Grid, header};
+use forebay::plot::{DataSource, Recipe, Rows, Table, build};
+use forebay::scenario::{Scenario, ScenarioFile};
+use forebay::sweep::{Grid, header, occupancy_header};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -60,14 +60,18 @@ fn every_recipe_draws_columns_that_its_scenario_has() {
         let recipe = Recipe::parse(&path.display().to_string(), &read(&path));
         let recipe = recipe.unwrap_or_else(|error| panic!("{error}"));
         let source = recipe.data_source().unwrap_or_else(|error| panic!("{error}"));
-        let Some(DataSource::Scenario { path: scenario, set, series }) = source else {
+        let Some(DataSource::Scenario { path: scenario, set, rows }) = source else {
             panic!("{}: no scenario", path.display());
         };
         let scenario = path.parent().expect("a directory").join(scenario);
         let (file, grid) = open(&scenario);
         let set: Vec<_> = set.iter().map(|text| text.parse().expect("an override")).collect();
-        file.resolve(&set).unwrap_or_else(|problems| panic!("{problems}"));
-        let table = if series.is_some() { over_time() } else { stand_in(&grid) };
+        let scenario = file.resolve(&set).unwrap_or_else(|problems| panic!("{problems}"));
+        let table = match rows {
+            Rows::Series(_) => over_time(),
+            Rows::Sweep => stand_in(&grid, header(&grid), &scenario),
+            Rows::Distribution(_) => stand_in(&grid, occupancy_header(&grid), &scenario),
+        };
         build(&recipe, &table).unwrap_or_else(|error| panic!("{error}"));
     }
 }
@@ -81,20 +85,21 @@ fn over_time() -> Table {
     Table::new(columns.clone(), vec![row("1"), row("2")])
 }
 
-/// Rows of a sweep without a run: the grid's own values, and 1 in every other column.
-fn stand_in(grid: &Grid) -> Table {
-    let header = header(grid);
-    let row = |index: usize| -> Vec<String> {
+/// Rows of a sweep without a run: the grid's own values, the scenario's jobs, and 1 in every other column.
+fn stand_in(grid: &Grid, header: Vec<String>, scenario: &Scenario) -> Table {
+    let row = |index: usize, job: &str| -> Vec<String> {
         let values = grid.values(index);
         let text = |value: &forebay::scenario::Value| match value.as_str() {
             Some(text) => text.to_owned(),
             None => value.to_string(),
         };
         let mut row: Vec<String> = values.iter().map(|value| text(value)).collect();
+        row.push(job.to_owned());
         row.resize(header.len(), "1".to_owned());
         row
     };
-    let rows = (0..grid.len()).map(row).collect();
+    let jobs = |index: usize| scenario.jobs.iter().map(move |job| row(index, &job.name));
+    let rows = (0..grid.len()).flat_map(jobs).collect();
     Table::new(header, rows)
 }
 

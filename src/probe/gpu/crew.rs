@@ -1,5 +1,5 @@
 //! Learners of one network on one GPU: each has places of its own in one block of memory, and all agree by
-//! synchronous model averaging (A. Koliousis et al., *Crossbow*, VLDB 2019, section 3.2).
+//! synchronous model averaging (A. Koliousis et al., *Crossbow*, VLDB 2019).
 
 use super::compile::{blocks_for, compile_in};
 use super::program::{Call, Launch, Memory, Precision, Program, Slot, Word};

@@ -23,7 +23,8 @@ impl Job {
     /// Steps from one exchange between its model copies to the next.
     #[must_use]
     pub fn interval(&self) -> u64 {
-        let sync = self.sync.as_ref().filter(|sync| self.ranks() > 1 || sync.servers.is_some());
+        let others = self.ranks() > 1 || self.sums_gradients();
+        let sync = self.sync.as_ref().filter(|sync| others || sync.servers.is_some());
         sync.map_or(1, |sync| sync.interval)
     }
 
@@ -182,6 +183,9 @@ impl Rules<'_> {
         }
         if let Some(servers) = &sync.servers {
             return self.check_servers(job, servers);
+        }
+        if job.ranks() < 2 && job.sums_gradients() {
+            return self.remark_sums(job);
         }
         if job.ranks() < 2 {
             let what = format!("`{}` has one model copy", job.name);

@@ -8,7 +8,7 @@ use crate::device_memory::Footprint;
 use crate::scenario::check::Check;
 use crate::scenario::field::Field;
 use crate::scenario::number::{Count, Factor};
-use crate::scenario::sync::{Averaging, Sync};
+use crate::scenario::sync::{Averaging, Sync, SyncSettings};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -81,11 +81,25 @@ impl Job {
         unlike.into_iter().filter(|(is, _)| *is).map(|(_, why)| why)
     }
 
-    /// Whether another number of learners may be written, where no policy finds how many are worth it.
+    /// Whether more learners may be written that train as those do that there are: no policy finds how many are worth it,
+    /// and they add nothing to a batch whose gradients are added up.
     #[must_use]
     pub fn is_open_to_learners(&self) -> bool {
         let alone = self.sync.as_ref().is_none_or(|sync| sync.averaging.is_some());
         alone && self.learners.tuning.is_none() && self.unlike_learners().next().is_none()
+    }
+
+    /// Whether the learners of each GPU add their gradients up there, before GPUs do among each other.
+    #[must_use]
+    pub fn sums_gradients(&self) -> bool {
+        let reduces = |sync: &Sync| sync.averaging.is_none() && sync.servers.is_none();
+        self.learners.most > 1 && self.sync.as_ref().is_some_and(reduces)
+    }
+
+    /// Whether learners move models or gradients in the memory of their GPU.
+    #[must_use]
+    pub fn uses_gpu_memory(&self) -> bool {
+        self.averaging().is_some() || self.sums_gradients()
     }
 
     /// How learners agree, where they average models.
@@ -203,9 +217,8 @@ impl Rules<'_> {
         for why in job.unlike_learners() {
             refuse(at, format!("a job in which {named} is not simulated where {why}"), remedy);
         }
-        if job.sync.is_some() && !averages {
-            let what = "learners do not add their gradients up: each goes its own way".to_owned();
-            refuse(at, what, "write `[job.sync.model-averaging]`, or leave out `sync`");
+        if let Some((what, remedy)) = self.unlike_sums(job) {
+            refuse(at, what.to_owned(), remedy);
         }
         if job.learners.tuning.is_some() && job.batch_interval != BatchInterval::Every(1.0) {
             let what = "a learner that is added has no batch to train on again".to_owned();
@@ -213,13 +226,46 @@ impl Rules<'_> {
         }
     }
 
-    /// Bandwidth that nobody averages models by.
+    /// Why gradients of learners are not simulated, and what to write instead, where they are not averaged.
+    fn unlike_sums(&self, job: &Job) -> Option<(&'static str, &'static str)> {
+        let sync = job.sync.as_ref().filter(|sync| sync.averaging.is_none())?;
+        let compresses = self.settings.sync.get().is_some_and(SyncSettings::compresses);
+        let apart = job.learners.tuning.is_some() && sync.interval > 1;
+        let remedy = "write `[job.sync.allreduce]` or `[job.sync.model-averaging]`";
+        if sync.servers.is_some() {
+            Some(("learners exchange nothing with servers: each GPU has one sum of theirs", remedy))
+        } else if compresses {
+            let what = "gradients of learners are not compressed: they are added up on their GPU";
+            Some((what, "leave out `compression`"))
+        } else if apart {
+            let what = "a learner that is added has no model of its own between two exchanges";
+            Some((what, "leave out `period`, or write a number of `learners`"))
+        } else {
+            None
+        }
+    }
+
+    /// What is written of exchanges between GPUs by a job that has one, whose learners add their gradients up there.
+    pub(super) fn remark_sums(&self, job: &Job) {
+        if !self.settings.sync.get().is_some_and(SyncSettings::names_ways) {
+            return;
+        }
+        self.check.remark(format!(
+            "What `sync` of `{}` says of collectives and transports has no effect: it has one GPU, in whose memory \
+             its learners add their gradients up.",
+            job.name
+        ));
+    }
+
+    /// Bandwidth that nobody moves models or gradients by.
     pub(super) fn remark_gpu_memory(&self, job: &Job) {
         let at = self.check.find(&["cluster", "node", "gpu_memory_bandwidth"]);
-        if let (Some(at), None) = (at, job.averaging()) {
+        if let Some(at) = at.filter(|_| !job.uses_gpu_memory()) {
             let key = self.check.document.path(at);
             let name = &job.name;
-            self.check.remark(format!("`{key}` has no effect on `{name}`: it averages no models."));
+            self.check.remark(format!(
+                "`{key}` has no effect on `{name}`: it averages no models, and has no learners' gradients to add up."
+            ));
         }
     }
 }

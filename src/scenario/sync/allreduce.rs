@@ -19,7 +19,7 @@ use crate::units::{Size, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Gradients are added up among all model copies of a job copy.
+/// Gradients are added up among all model copies of a job copy; those of learners on their GPU first.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct AllreduceSettings {
@@ -97,6 +97,16 @@ impl AllreduceSettings {
             decompress,
             ..Sync::each_step(buckets, transport)
         })
+    }
+
+    pub(super) fn names_ways(&self) -> bool {
+        let names = [&self.algorithm, &self.inner, &self.outer].iter().any(|of| of.is_written());
+        let carried = self.transport.is_written() || self.fidelity.is_written();
+        names || carried || self.library.is_written() || self.chunk.is_written()
+    }
+
+    pub(super) fn compresses(&self) -> bool {
+        self.compression.is_written()
     }
 
     /// Updates from one exchange to the next.

@@ -16,7 +16,7 @@ use crate::units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Synchronous model averaging (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019, section 3): learners go their own
+/// Synchronous model averaging (Koliousis et al., *Crossbow*, PVLDB 12(11), 2019): learners go their own
 /// ways; every so many steps each is drawn towards the reference model of its GPU, and reference models are averaged
 /// among GPUs while learners go on.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]

@@ -68,6 +68,13 @@ enum Buffers {
 }
 
 impl ReduceBroadcastSettings {
+    pub(super) fn names_ways(&self) -> bool {
+        let names = [&self.broadcast, &self.reduce, &self.inner, &self.outer];
+        let carried = self.transport.is_written() || self.fidelity.is_written();
+        let named = names.iter().any(|of| of.is_written());
+        named || carried || self.library.is_written() || self.chunk.is_written()
+    }
+
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
         self.remark(check, of);
         let gradients = self.sent().gradients(check, at, of)?;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::fluid::{Capacity, GroupId, LinkId};
 use crate::scenario::{Job, Kernels};
 use crate::sim::buffers::Buffers;
+use crate::sim::communication::Sums;
 use crate::sim::gpus::{Gpu, Sort};
 use crate::sim::occupied::Occupied;
 use crate::sim::workers::Cores;
@@ -187,16 +188,17 @@ impl Builder<'_, '_> {
             steps,
             loader: self.group(&[link], of_loader),
             memory: self.gpu_memory(job),
+            sums: Sums::default(),
             inputs: Buffers::default(),
             activations: Buffers::default(),
             occupied: Occupied::new(kernels.iter().map(|of| of.occupancy), of_loader),
         }
     }
 
-    /// Where learners move models in the memory of a GPU, if that is limited.
+    /// Where learners move models or gradients in the memory of a GPU, if that is limited.
     fn gpu_memory(&mut self, job: &Job) -> Option<GroupId> {
         let bandwidth = self.here().gpu_memory_bandwidth;
-        let used = job.averaging().is_some() && bandwidth.is_finite();
+        let used = job.uses_gpu_memory() && bandwidth.is_finite();
         used.then(|| {
             let link = self.own_link("node.gpu.memory", bandwidth);
             self.group(&[link], f64::INFINITY)

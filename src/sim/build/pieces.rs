@@ -33,9 +33,11 @@ pub(super) fn pieces(sync: &Sync) -> Pieces {
     for end in ends {
         let needs = needed.partition_point(|at| *at <= start);
         let by_then = ready.partition_point(|at| *at <= end);
-        let compress = sync.buckets[made..by_then].iter().map(|bucket| bucket.compress).sum();
-        let (needs, ready) = (needs as u32, (by_then - made) as u32);
-        pieces.push(Piece { share: end - start, compress, needs, made: ready });
+        let ready = &sync.buckets[made..by_then];
+        let compress = ready.iter().map(|bucket| bucket.compress).sum();
+        let bytes = ready.iter().map(|bucket| bucket.bytes as f64).sum();
+        let (needs, ready) = (needs as u32, ready.len() as u32);
+        pieces.push(Piece { share: end - start, compress, needs, made: ready, bytes });
         (start, made) = (end, by_then);
     }
     Pieces::new(pieces, sync.interval)

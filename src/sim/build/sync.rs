@@ -7,7 +7,9 @@ use crate::engine::Span;
 use crate::fluid::LinkId;
 use crate::scenario::{Bucket, Cluster, IntraKind, Job, NicsAt, Node, Part, Sync};
 use crate::sim::averaging::AveragingRun;
-use crate::sim::communication::{Plan, ServerRun, ServerTracks, Shard, SyncRun, SyncTracks};
+use crate::sim::communication::{
+    BucketRun, Plan, ServerRun, ServerTracks, Shard, SyncRun, SyncTracks,
+};
 
 use super::Builder;
 use super::job::JobCopy;
@@ -40,7 +42,8 @@ impl Builder<'_, '_> {
     pub(super) fn sync(&mut self, of: &JobCopy, copy: u32, node: u32) -> Option<Box<SyncRun>> {
         let job = of.job;
         let sync = job.sync.as_ref()?;
-        if job.ranks() < 2 || sync.servers.is_some() || job.parallelism.is_some() {
+        let alone = job.ranks() < 2 && !job.sums_gradients();
+        if alone || sync.servers.is_some() || job.parallelism.is_some() {
             return None;
         }
         let ways = self.ways(of, sync, node);
@@ -63,7 +66,11 @@ impl Builder<'_, '_> {
                 && is_uniform(job, sync, &cluster),
             known: BTreeMap::new(),
         };
-        let (pieces, buckets) = (pieces::pieces(sync), pieces::buckets(sync, step));
+        let (pieces, mut buckets) = (pieces::pieces(sync), pieces::buckets(sync, step));
+        if job.ranks() < 2 {
+            // Nothing leaves the GPU, and nobody asks a library.
+            buckets.iter_mut().for_each(BucketRun::stays);
+        }
         // A root updates, everyone takes apart.
         let update = sync.root.as_ref().map_or(sync.decompress, |root| root.update);
         let update = Span::from_seconds(update);

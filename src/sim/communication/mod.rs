@@ -5,6 +5,7 @@
 //!   a bucket; `push`: the way there and back, `lines`: one part after the other,
 //! - `sync`: buckets of gradients as backward makes them, one after the other on the network; `root`: parameters
 //!   from a root before that, and its update,
+//! - `sums`: gradients of learners that share a GPU, added up there before;
 //! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for; `overhead`: what
 //!   it costs the nodes' cores,
 //! - `measured`: one of which only its time is known,
@@ -26,6 +27,7 @@ mod push;
 mod root;
 mod servers;
 mod shard;
+mod sums;
 mod sync;
 mod timeline;
 mod ways;
@@ -38,6 +40,7 @@ pub(super) use pieces::{Piece, Pieces};
 pub(super) use plan::{Plan, Reduction};
 pub(super) use servers::{ServerRun, ServerTracks};
 pub(super) use shard::Shard;
+pub(super) use sums::Sums;
 pub(super) use sync::{BucketRun, SyncRun};
 pub(super) use timeline::SyncTracks;
 pub(super) use ways::{Port, Ways};

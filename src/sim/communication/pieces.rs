@@ -9,12 +9,13 @@ pub(in crate::sim) struct Piece {
     pub(in crate::sim) compress: f64,
     /// Buckets that must be broadcast before it.
     pub(in crate::sim) needs: u32,
-    /// Buckets that are ready after it.
+    /// Buckets that are ready after it, and their bytes [B].
     pub(in crate::sim) made: u32,
+    pub(in crate::sim) bytes: f64,
 }
 
 /// All of a step that sends nothing.
-const WHOLE: Piece = Piece { share: 1.0, compress: 0.0, needs: 0, made: 0 };
+const WHOLE: Piece = Piece { share: 1.0, compress: 0.0, needs: 0, made: 0, bytes: 0.0 };
 
 /// The pieces of the steps that end with an exchange, one in so many; the others are whole.
 #[derive(Debug)]
@@ -57,6 +58,11 @@ impl Pieces {
     /// Piece number `piece` of `step`.
     pub(in crate::sim) fn at(&self, step: u64, piece: u32) -> Piece {
         if self.exchanges(step) { self.all[piece as usize] } else { WHOLE }
+    }
+
+    /// The same of a step that ends with an exchange.
+    pub(super) fn of_exchange(&self, piece: u32) -> Piece {
+        self.all[piece as usize]
     }
 
     /// Whether it is the last one.

@@ -50,6 +50,9 @@ pub(in crate::sim) struct Plan {
 impl Plan {
     /// How `operation` is done with `bytes` over `ways`.
     pub(super) fn of(&mut self, operation: Operation, bytes: u64, ways: &Ways) -> Reduction {
+        if self.fabric.ranks < 2 {
+            return Reduction::Analytic(Delay::once(0.0));
+        }
         if let Some(known) = self.known.get(&(operation, bytes)) {
             return known.clone();
         }

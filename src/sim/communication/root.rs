@@ -79,8 +79,10 @@ impl World<'_> {
         self.devices[job.devices.start as usize].updated += now.since(start).seconds();
         job.steps.add_compute(start, now);
         let cause = StallCause::peer(Cause::Compute);
-        for _ in job.devices.clone().skip(1) {
-            job.steps.add_stall(Segment { start, end: now, cause });
+        for d in job.devices.clone().skip(1) {
+            if self.devices[d as usize].state != State::Off {
+                job.steps.add_stall(Segment { start, end: now, cause });
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::collective::Operation;
 use crate::engine::{Span, Time};
 use crate::report::{ActivityName, Cause, StallCause};
 use crate::scenario::Members;
+use crate::sim::device::State;
 use crate::sim::event::{Clock, Customer, Delay, Event};
 use crate::sim::workers::Cores;
 use crate::sim::world::World;
@@ -62,6 +63,13 @@ pub(in crate::sim) struct BucketRun {
     /// Time after which it is looked at, from when all have made it, and what comes then, for its tensors.
     pub(in crate::sim) late: Span,
     pub(in crate::sim) overhead: Span,
+}
+
+impl BucketRun {
+    /// It is there as soon as it is made.
+    pub(in crate::sim) fn stays(&mut self) {
+        (self.late, self.overhead) = (Span::ZERO, Span::ZERO);
+    }
 }
 
 /// What happens to the bucket at hand.
@@ -125,16 +133,13 @@ impl SyncRun {
         (self.made, self.made_at) = (self.buckets.len() as u32, now);
     }
 
-    /// A model copy has done piece number `piece` of `step`; true if all have, and it ends with an exchange.
-    fn did(&mut self, now: Time, step: u64, piece: u32) -> bool {
-        if !self.pieces.exchanges(step) {
-            return false;
-        }
+    /// A GPU has done piece number `piece` of a step that ends with an exchange; true if all have.
+    pub(super) fn did(&mut self, now: Time, piece: u32) -> bool {
         let done = &mut self.done[piece as usize];
         *done += 1;
         let all = *done == self.ranks;
         if all {
-            self.made += self.pieces.at(step, piece).made;
+            self.made += self.pieces.of_exchange(piece).made;
             self.made_at = now;
         }
         all
@@ -213,10 +218,21 @@ impl World<'_> {
     pub(in crate::sim) fn made_gradients(&mut self, clock: &mut Clock, d: u32) {
         let device = &self.devices[d as usize];
         let (j, step, piece) = (device.job, device.next, device.piece);
-        let Some(sync) = &mut self.jobs[j as usize].sync else {
-            return self.push_made(clock, d);
-        };
-        if sync.did(clock.now, step, piece) {
+        let job = &self.jobs[j as usize];
+        let Some(sync) = &job.sync else { return self.push_made(clock, d) };
+        if !sync.pieces.exchanges(step) {
+            return;
+        }
+        if job.learners.number > 1 {
+            return self.add_to_sum(clock, d, piece);
+        }
+        self.did_piece(clock, j, piece);
+    }
+
+    /// A GPU of job copy `j` has the gradients of a piece.
+    pub(super) fn did_piece(&mut self, clock: &mut Clock, j: u32, piece: u32) {
+        let Some(sync) = &mut self.jobs[j as usize].sync else { return };
+        if sync.did(clock.now, piece) {
             self.trace_gradients(clock.now, j);
             self.reduce_next(clock, j);
         }
@@ -335,8 +351,10 @@ impl World<'_> {
         }
         sync.computed = Some(clock.now);
         for d in self.jobs[j].devices.clone() {
-            self.devices[d as usize].since = clock.now;
-            self.trace_device(clock.now, d, Cause::Communication.name());
+            if self.devices[d as usize].state != State::Off {
+                self.devices[d as usize].since = clock.now;
+                self.trace_device(clock.now, d, Cause::Communication.name());
+            }
         }
         if over {
             self.begin_update(clock, j as u32);
@@ -351,13 +369,17 @@ impl World<'_> {
         let Some(since) = sync.computed else { return };
         let update = sync.updating.unwrap_or(clock.now);
         let cause = StallCause::own(Cause::Communication);
-        for _ in job.devices.clone() {
-            job.steps.add_stall(Segment { start: since, end: update, cause });
+        for d in job.devices.clone() {
+            if self.devices[d as usize].state != State::Off {
+                job.steps.add_stall(Segment { start: since, end: update, cause });
+            }
         }
         sync.restart();
         self.account_for_update(clock.now, j, update);
         for d in self.jobs[j as usize].devices.clone() {
-            self.trace_device(clock.now, d, "waiting");
+            if self.devices[d as usize].state != State::Off {
+                self.trace_device(clock.now, d, "waiting");
+            }
         }
         self.end_of_step(clock, j as usize);
     }

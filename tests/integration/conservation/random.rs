@@ -163,7 +163,7 @@ fn scenarios() -> impl Strategy<Value = String> {
     )
 }
 
-/// The same with learners in place of pipelines: so many or a policy, in step or averaged.
+/// The same with learners in place of pipelines: so many or a policy, in step, averaged, or with one model.
 fn with_learners() -> impl Strategy<Value = String> {
     let learners = prop_oneof![
         3 => (1..5_u32).prop_map(|number| number.to_string()),
@@ -177,6 +177,14 @@ fn with_learners() -> impl Strategy<Value = String> {
             // Links are then for data alone, whose bytes are counted.
             let keys = format!("period = {period}, parameters = \"{kb} kB\"");
             format!("sync.model-averaging = {{ {keys}, fidelity = \"analytic\" }}\n")
+        }),
+        2 => (1..5_u32, 1..2000_u32, any::<bool>()).prop_map(|(tensors, kb, root)| {
+            let (kind, of) = match root {
+                true => ("reduce-broadcast", "buffers = \"per-layer\", parameters"),
+                false => ("allreduce", "buckets = \"300 kB\", gradients"),
+            };
+            let keys = format!("tensors = {tensors}, {of} = \"{kb} kB\"");
+            format!("sync.{kind} = {{ {keys}, fidelity = \"analytic\" }}\n")
         }),
     ];
     let occupancy = prop_oneof![

@@ -1,0 +1,87 @@
+//! Gradients of learners that share a GPU, added up in its memory, so that one sum of each GPU goes to the others.
+
+use crate::sim::event::{Clock, Customer};
+use crate::sim::world::World;
+
+/// What the learners of a GPU have made of a step's gradients.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct Sums {
+    /// By piece, learners that have done it.
+    made: Vec<u32>,
+    /// Pieces that are added up, and whether the next one is being.
+    over: u32,
+    busy: bool,
+}
+
+impl Sums {
+    /// A learner has done a piece.
+    fn add(&mut self, piece: u32) {
+        if self.made.len() <= piece as usize {
+            self.made.resize(piece as usize + 1, 0);
+        }
+        self.made[piece as usize] += 1;
+    }
+
+    /// The piece that is added up now, of `learners`, if there is one.
+    fn next(&mut self, learners: u32) -> Option<u32> {
+        let made = self.made.get(self.over as usize).is_some_and(|made| *made == learners);
+        let begins = made && !self.busy;
+        self.busy |= begins;
+        begins.then_some(self.over)
+    }
+
+    /// It is added up, of so many pieces; after the last one a new step begins.
+    fn end(&mut self, pieces: usize) -> u32 {
+        let piece = self.over;
+        (self.over, self.busy) = (piece + 1, false);
+        if self.over as usize == pieces {
+            self.clear();
+        }
+        piece
+    }
+
+    /// Nothing is made.
+    pub(in crate::sim) fn clear(&mut self) {
+        *self = Sums { made: std::mem::take(&mut self.made), ..Sums::default() };
+        self.made.fill(0);
+    }
+}
+
+impl World<'_> {
+    /// Device `d` has gradients of a piece, which go to the others of its GPU first.
+    pub(super) fn add_to_sum(&mut self, clock: &mut Clock, d: u32, piece: u32) {
+        if let Some(gpu) = self.gpu_of(d) {
+            gpu.sums.add(piece);
+        }
+        self.sum_next(clock, d);
+    }
+
+    /// The GPU of device `d` adds up the next piece that all its learners have done: it reads the gradients of each, and
+    /// writes their sum.
+    fn sum_next(&mut self, clock: &mut Clock, d: u32) {
+        let j = self.devices[d as usize].job as usize;
+        let learners = self.jobs[j].learners.number;
+        let Some(gpu) = self.gpu_of(d) else { return };
+        let Some(piece) = gpu.sums.next(learners) else { return };
+        let memory = gpu.memory;
+        let Some(sync) = &self.jobs[j].sync else { return };
+        let bytes = sync.pieces.of_exchange(piece).bytes * f64::from(learners + 1);
+        match memory.filter(|_| bytes > 0.0) {
+            Some(group) => {
+                self.network.start(clock.now, group, bytes, Customer::Sum(d));
+            }
+            None => self.summed(clock, d),
+        }
+    }
+
+    /// The GPU of device `d` has the sum of a piece.
+    pub(in crate::sim) fn summed(&mut self, clock: &mut Clock, d: u32) {
+        let j = self.devices[d as usize].job;
+        let sync = self.jobs[j as usize].sync.as_ref();
+        let pieces = sync.map_or(0, |sync| sync.pieces.number());
+        let Some(gpu) = self.gpu_of(d) else { return };
+        let piece = gpu.sums.end(pieces);
+        self.did_piece(clock, j, piece);
+        self.sum_next(clock, d);
+    }
+}

@@ -1,0 +1,257 @@
+//! Learners that train one model: their gradients are added up on their GPU, then among GPUs, and all wait for that
+//! (Crossbow calls it S-SGD).
+
+use super::base::{base, changed, outcome};
+use super::runs::{near, simulate, step};
+use forebay::report::{Cause, JobOutcome, Outcome, Report, StallCause, summarise};
+use forebay::scenario::ScenarioFile;
+
+/// Four GPUs of a node, gradients of 10 MB, data that nobody waits for, steps of 1 ms that fill 0.4 of a GPU.
+const BASE: [(&str, &str); 8] = [
+    ("storage.s", "{ memory = {} }"),
+    ("job.loader.tf-queue.decode", "\"0 s\""),
+    ("job.loader.tf-queue.capacity", "\"100000 samples\""),
+    ("job.parallel.data.copies_per_node", "4"),
+    ("job.model.occupancy", "0.4"),
+    ("job.sync", "{ allreduce = { gradients = \"10 MB\", algorithm = \"ring\" } }"),
+    (MEMORY, "\"100 GB/s\""),
+    (INTRA, "{ kind = \"switch\", bandwidth = \"20 GB/s\" }"),
+];
+const NUMBER: &str = "job.parallel.data.learners";
+const GPUS: &str = "job.parallel.data.copies_per_node";
+const MEMORY: &str = "cluster.node.gpu_memory_bandwidth";
+const INTRA: &str = "cluster.node.intra";
+const SYNC: &str = "job.sync";
+const NUMBERS: [(f64, &str); 4] = [(1.0, "1"), (2.0, "2"), (4.0, "4"), (8.0, "8")];
+
+fn run(changes: &[(&str, &str)]) -> Outcome {
+    outcome(&[&BASE[..], changes].concat())
+}
+
+/// Mean time of a step [s].
+fn time(changes: &[(&str, &str)]) -> f64 {
+    step(&run(changes).jobs[0])
+}
+
+fn report(changes: &[(&str, &str)]) -> Report {
+    let scenario = changed(&[&BASE[..], changes].concat());
+    summarise(&scenario, &[simulate(&scenario)], 0.0)
+}
+
+fn refused(changes: &[(&str, &str)]) -> String {
+    let file = ScenarioFile::parse("test.toml", base()).expect("a scenario");
+    let all = [&BASE[..], changes].concat();
+    let set = all.iter().map(|(key, value)| format!("{key}={value}").parse().expect("one"));
+    file.resolve(&set.collect::<Vec<_>>()).map(|_| ()).expect_err("refused").to_string()
+}
+
+/// Time of k learners to fill their GPU, and to add 10 MB each up at 100 GB/s: k are read, and one is written [s].
+fn on_gpu(k: f64) -> (f64, f64) {
+    let sum = if k > 1.0 { (k + 1.0) * 10e6 / 100e9 } else { 0.0 };
+    (1e-3 * (0.4 * k).max(1.0), sum)
+}
+
+/// Around a ring of 4 GPUs at 20 GB/s [s].
+const RING: f64 = 1.5 * 10e6 / 20e9;
+
+#[test]
+fn a_step_is_computing_then_the_sum_on_each_gpu_then_that_among_gpus() {
+    // System: k learners on each of g GPUs. Expectation: all compute together, then each GPU reads k gradients and writes
+    // their sum, then one gradient of each GPU goes around a ring; nothing of it beside anything else.
+    for (k, number) in NUMBERS {
+        let (compute, sum) = on_gpu(k);
+        near(time(&[(NUMBER, number)]), compute + sum + RING, &format!("{number} on 4 GPUs"));
+    }
+    for (k, number) in &NUMBERS[1..] {
+        let (compute, sum) = on_gpu(*k);
+        near(time(&[(NUMBER, number), (GPUS, "1")]), compute + sum, &format!("{number} on one"));
+    }
+    // Nothing is said of the memory: it takes no time.
+    let (compute, _) = on_gpu(4.0);
+    let unlimited: Vec<(&str, &str)> =
+        BASE.iter().filter(|(key, _)| *key != MEMORY).copied().collect();
+    let found = step(&outcome(&[&unlimited[..], &[(NUMBER, "4")]].concat()).jobs[0]);
+    near(found, compute + RING, "unlimited memory");
+}
+
+#[test]
+fn the_sum_begins_when_the_slowest_learner_of_the_gpu_is_done() {
+    // System: two learners of a GPU that they do not fill, whose steps vary; memory that takes 3 ms for a sum, or no time.
+    // Expectation: the same draws, and 3 ms more in each step.
+    let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.3 } }");
+    let ends = |memory: &str| {
+        run(&[(NUMBER, "2"), (GPUS, "1"), jitter, (MEMORY, memory)]).jobs[0].steps.clone()
+    };
+    let (slow, fast) = (ends("\"10 GB/s\""), ends("\"1e9 GB/s\""));
+    for (number, (slow, fast)) in (1..).zip(slow.iter().zip(&fast)) {
+        near(slow.end - fast.end, f64::from(number) * 3e-3, "sums");
+    }
+}
+
+#[test]
+fn one_gradient_of_each_gpu_goes_to_the_others_whatever_the_number_of_learners() {
+    // System: a ring of 4 GPUs. Expectation: 2·(4 − 1)/4 of 10 MB leaves each for each of 60 steps.
+    for (_, number) in NUMBERS {
+        let outcome = run(&[(NUMBER, number)]);
+        let links = outcome.resources.iter().filter(|of| of.name == "node.intra");
+        let served = links.map(|of| of.served).sum::<f64>();
+        near(served, 60.0 * 4.0 * 1.5 * 10e6, number);
+    }
+}
+
+#[test]
+fn sums_hide_behind_backward_bucket_by_bucket() {
+    // System: two learners that fill half of a GPU each, two tensors of 5 MB, ready after 2/3 of the step and at its
+    // end, each a bucket: 0.15 ms to add one up, 0.375 ms around the ring. Expectation by hand: the first is added up at
+    // 0.817 ms and around at 1.192 ms, the second added up at 1.15 ms, and around 0.375 ms after the first.
+    let buckets = "{ allreduce = { gradients = \"10 MB\", tensors = 2, buckets = \"5 MB\", algorithm = \"ring\" } }";
+    let found = time(&[(NUMBER, "2"), (SYNC, buckets)]);
+    near(found, 2e-3 / 3.0 + 0.15e-3 + 2.0 * 0.375e-3, "two buckets");
+    // A slow memory: sums go one after the other, and the second waits for the first.
+    let found = time(&[(NUMBER, "2"), (SYNC, buckets), (MEMORY, "\"15 GB/s\"")]);
+    near(found, 2e-3 / 3.0 + 2.0 * 1e-3 + 0.375e-3, "in turn");
+}
+
+#[test]
+fn all_learners_wait_for_the_slowest_and_averaging_does_not_make_them() {
+    // System: k learners whose steps vary, model and gradients so small that they take no time. Expectation: all wait for
+    // the slowest of 4·k in each step; learners that average every tenth step wait only there.
+    let jitter = ("job.model.jitter", "{ lognormal = { cv = 0.3 } }");
+    let average = |period: &str| {
+        format!("{{ model-averaging = {{ parameters = \"1 B\", period = {period} }} }}")
+    };
+    let steps = ("run.steps", "400");
+    let gradients = "{ allreduce = { gradients = \"1 B\" } }";
+    for number in ["1", "2"] {
+        let of = |sync: &str| time(&[(NUMBER, number), jitter, steps, (SYNC, sync)]);
+        let (sums, each, tenth) = (of(gradients), of(&average("1")), of(&average("10")));
+        assert!(sums > 1.03 * each && each > 1.05 * tenth, "{number}: {sums}, {each}, {tenth}");
+        let job = &run(&[(NUMBER, number), jitter, steps, (SYNC, gradients)]).jobs[0];
+        let waits = waited(job, StallCause::peer(Cause::Compute));
+        let all = job.steps[399].end - job.start;
+        assert!(waits > 0.2 * all, "{number}: {waits} of {all} s for the slowest");
+    }
+}
+
+/// Stalls by a cause, all steps together [s].
+fn waited(job: &JobOutcome, cause: StallCause) -> f64 {
+    job.stalls.iter().filter(|of| of.cause == cause).map(|of| of.seconds).sum()
+}
+
+#[test]
+fn time_is_computing_and_waits_and_the_sum_is_communication() {
+    // System: four learners a GPU, no jitter. Expectation: 1.6 ms of each step computing, the rest communication.
+    let job = run(&[(NUMBER, "4")]).jobs.remove(0);
+    let (_, sum) = on_gpu(4.0);
+    let communication = StallCause::own(Cause::Communication);
+    near(waited(&job, communication), 60.0 * (sum + RING), "communication");
+    let compute: f64 = job.steps.iter().map(|of| of.compute).sum();
+    near(compute + waited(&job, communication), job.steps[59].end - job.start, "all of the time");
+    assert!(job.steps.iter().all(|step| step.samples == 4 * 4 * 16));
+    assert_eq!(job.samples.dequeued, 60 * 4 * 4 * 16);
+}
+
+#[test]
+fn the_batch_that_counts_is_that_of_all_learners_together() {
+    // System: 16 samples a learner, 4 GPUs, twice as many epochs at a batch of 128. Expectation: k·16·4 samples count.
+    let accuracy = ("job.accuracy", "{ least_epochs = 10, critical_batch = 128 }");
+    let of = |number| {
+        let report = report(&[(NUMBER, number), accuracy]);
+        report.jobs[0].time_to_accuracy.clone().expect("accuracy")
+    };
+    for (k, number) in NUMBERS {
+        let found = of(number);
+        assert_eq!(found.batch as f64, k * 64.0);
+        near(found.epochs, 10.0 * (1.0 + k * 0.5), number);
+    }
+}
+
+#[test]
+fn a_policy_adds_learners_that_add_their_gradients_up() {
+    // System: learners that fill a fifth of a GPU, sums and a ring of 1 MB. Expectation: 1 to 6 are tried, the sixth gains
+    // next to nothing; time is accounted for, whoever was there.
+    let job = run(&[
+        (NUMBER, "{ auto = { window = 10 } }"),
+        ("job.model.occupancy", "0.2"),
+        (SYNC, "{ allreduce = { gradients = \"1 MB\" } }"),
+        ("run.steps", "200"),
+    ])
+    .jobs
+    .remove(0);
+    let learners = job.learners.clone().expect("learners");
+    let tried: Vec<u32> = learners.tried.iter().map(|of| of.learners).collect();
+    assert_eq!((learners.per_gpu, &tried[..]), (5, &[1, 2, 3, 4, 5, 6][..]));
+    let stalls: f64 = job.stalls.iter().map(|of| of.seconds).sum();
+    let compute: f64 = job.steps.iter().map(|of| of.compute).sum();
+    near(stalls + compute, job.steps[199].end - job.start, "all of the time");
+}
+
+#[test]
+fn parameters_that_are_averaged_seldom_are_added_up_as_seldom() {
+    // System: local SGD of two learners a GPU, every third step. Expectation: a third of sum and ring to each step.
+    let (compute, sum) = on_gpu(2.0);
+    let local = "{ allreduce = { gradients = \"10 MB\", algorithm = \"ring\", period = 3 } }";
+    let steps = run(&[(NUMBER, "2"), (SYNC, local)]).jobs[0].steps.clone();
+    near((steps[59].end - steps[2].end) / 57.0, compute + (sum + RING) / 3.0, "every third");
+    let one = run(&[(NUMBER, "2"), (SYNC, local), (GPUS, "1")]).jobs[0].steps.clone();
+    near((one[59].end - one[2].end) / 57.0, compute + sum / 3.0, "on one GPU");
+}
+
+#[test]
+fn a_root_gets_one_sum_of_each_gpu() {
+    // System: parameters from the first GPU, gradients to it. Expectation: two learners take no longer than one, but for the
+    // sum on their GPU: what goes between GPUs is the same.
+    let root = (SYNC, "{ reduce-broadcast = { parameters = \"10 MB\", update = \"1 ms\" } }");
+    let of = |number| time(&[(NUMBER, number), root]);
+    near(of("2") - of("1"), on_gpu(2.0).1, "the sum");
+}
+
+#[test]
+fn reports_say_what_a_gpu_exchanges_and_that_its_memory_is_slow() {
+    let two = report(&[(NUMBER, "2"), (MEMORY, "\"1 GB/s\"")]);
+    let sync = two.jobs[0].sync.clone().expect("gradients");
+    assert_eq!((sync.steps_per_exchange, sync.bytes_per_exchange), (1, 10_000_000));
+    let says = "each of 8 model copies; after each of its own a GPU has 10 MB to exchange";
+    assert!(sync.text.contains(says), "{}", sync.text);
+    let found = two.bottleneck.expect("one");
+    assert_eq!(found.resource, "node.gpu.memory", "{}", found.text);
+    assert!(found.text.contains("or fewer learners"), "{}", found.text);
+    let network = report(&[(NUMBER, "2"), (INTRA, "{ bandwidth = \"100 MB/s\" }")]);
+    assert_eq!(network.bottleneck.expect("one").resource, "network");
+}
+
+#[test]
+fn what_carries_gradients_is_told_to_have_no_effect_on_one_gpu() {
+    let of = |sync: &str| {
+        let scenario = changed(&[&BASE[..], &[(NUMBER, "2"), (GPUS, "1"), (SYNC, sync)]].concat());
+        let said = scenario.remarks.iter().any(|of| of.contains("it has one GPU, in whose memory"));
+        (said, simulate(&scenario).jobs[0].steps.clone())
+    };
+    let (said, plain) = of("{ allreduce = { gradients = \"10 MB\" } }");
+    assert!(!said, "nothing is written of it");
+    let slow = "{ allreduce = { gradients = \"10 MB\", algorithm = \"flat\", transport = { tcp = { latency = \"1 s\", \
+                per_tensor = \"1 s\" } } } }";
+    assert_eq!(of(slow), (true, plain));
+    let root =
+        |keys: &str| of(&format!("{{ reduce-broadcast = {{ parameters = \"10 MB\"{keys} }} }}"));
+    assert_eq!(root(", broadcast = \"flat\""), (true, root("").1));
+}
+
+#[test]
+fn what_is_not_added_up_is_refused() {
+    let (two, auto) = ((NUMBER, "2"), (NUMBER, "{ auto = {} }"));
+    let servers = "{ parameter-server = { parameters = \"10 MB\" } }";
+    let elastic = "{ elastic-averaging = { parameters = \"10 MB\", period = 10 } }";
+    let small =
+        "{ allreduce = { gradients = \"10 MB\", compression = { quantised = { ratio = 0.25 } } } }";
+    let local = "{ allreduce = { gradients = \"10 MB\", period = 10 } }";
+    for (number, sync, words) in [
+        (two, servers, "learners exchange nothing with servers"),
+        (two, elastic, "learners exchange nothing with servers"),
+        (two, small, "gradients of learners are not compressed"),
+        (auto, local, "a learner that is added has no model of its own"),
+    ] {
+        let found = refused(&[number, (SYNC, sync)]);
+        assert!(found.contains(words), "{words}: {found}");
+    }
+}
