@@ -110,7 +110,7 @@ pub struct JobOutcome {
     pub tuned: Vec<Tuned>,
 }
 
-/// What the GPUs of a job copy sent in all of its steps, all together [B].
+/// What the GPUs of a job copy sent in all of its steps that count, all together [B].
 ///
 /// Of collectives what each rank sends at least: of n bytes among r ranks 2 (r − 1) ÷ r of an allreduce's, half of that of
 /// a reduce-scatter's or an allgather's.

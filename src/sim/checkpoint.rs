@@ -4,7 +4,7 @@
 use crate::account::Segment;
 use crate::engine::{Span, Time};
 use crate::fluid::{FlowId, GroupId};
-use crate::report::{Cause, StallCause};
+use crate::report::{Cause, ParallelOutcome, StallCause};
 use crate::scenario::Every;
 
 use super::device::State;
@@ -27,6 +27,8 @@ pub(super) struct Saved {
     /// Batches of a loader's epoch, where it counts them, and samples of a batch.
     pub(super) epoch: u64,
     pub(super) batch: u64,
+    /// What its GPUs had sent, where a model is spread over several.
+    pub(super) sent: ParallelOutcome,
 }
 
 impl Saved {
@@ -40,9 +42,9 @@ impl Saved {
 #[derive(Debug)]
 pub(super) struct CheckpointRun {
     pub(super) every: Every,
-    /// Bytes of each node that writes, and their ways where they are limited.
+    /// Bytes, and those of each node that writes, with their ways where they are limited.
     pub(super) bytes: f64,
-    pub(super) ways: Vec<Option<GroupId>>,
+    pub(super) parts: Vec<(f64, Option<GroupId>)>,
     pub(super) asynchronous: bool,
     pub(super) pause: Delay,
     /// When the next one is due, or after how many steps.
@@ -61,14 +63,14 @@ impl CheckpointRun {
     pub(super) fn new(
         every: Every,
         bytes: f64,
-        ways: Vec<Option<GroupId>>,
+        parts: Vec<(f64, Option<GroupId>)>,
         asynchronous: bool,
         pause: Delay,
     ) -> CheckpointRun {
         CheckpointRun {
             every,
             bytes,
-            ways,
+            parts,
             asynchronous,
             pause,
             due: Time::ZERO,
@@ -146,7 +148,8 @@ impl World<'_> {
         let epoch = first.requests.as_ref().map_or(1, |requests| requests.epoch());
         let replayed = job.recovery.as_ref().map_or(0, |recovery| recovery.replayed());
         let ahead = self.ahead(j);
-        Saved { steps, taken, ready: now, ahead, replayed, epoch, batch: job.batch }
+        let sent = job.parallel.as_ref().map_or_else(Default::default, |parallel| parallel.books);
+        Saved { steps, taken, ready: now, ahead, replayed, epoch, batch: job.batch, sent }
     }
 
     /// The state of job copy `j` is copied aside.
@@ -165,10 +168,10 @@ impl World<'_> {
     fn write_checkpoint(&mut self, clock: &mut Clock, j: u32) {
         let Some(recovery) = self.jobs[j as usize].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
-        let (network, bytes) = (&mut self.network, checkpoint.bytes);
-        let mut start =
-            |way: GroupId| network.start(clock.now, way, bytes, Customer::Checkpoint(j));
-        checkpoint.flows = checkpoint.ways.iter().flatten().map(|way| start(*way)).collect();
+        let limited = checkpoint.parts.iter().filter_map(|(bytes, way)| Some((*bytes, (*way)?)));
+        let token = Customer::Checkpoint(j);
+        let start = |(bytes, way)| self.network.start(clock.now, way, bytes, token);
+        checkpoint.flows = limited.map(start).collect();
         checkpoint.left = checkpoint.flows.len() as u32;
         checkpoint.waits = !checkpoint.asynchronous && checkpoint.left > 0;
         if let Some(writing) = &mut checkpoint.writing {
@@ -207,7 +210,7 @@ impl World<'_> {
         let Some(saved) = checkpoint.writing.take() else { return };
         checkpoint.schedule(now, saved.steps);
         recovery.books.checkpoints += 1;
-        recovery.books.written += checkpoint.bytes * checkpoint.ways.len() as f64;
+        recovery.books.written += checkpoint.bytes;
         recovery.books.writing_seconds += now.since(checkpoint.since).seconds();
         recovery.saved = saved;
         recovery.gets_on();

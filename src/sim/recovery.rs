@@ -277,6 +277,9 @@ impl World<'_> {
         // Once: what is saved may be gone back to again.
         job.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
         let saved = &recovery.saved;
+        if let Some(parallel) = &mut job.parallel {
+            parallel.books = saved.sent;
+        }
         let (from, ready) = (job.steps.last_end(), saved.ready);
         for d in job.devices.clone() {
             let cause = StallCause::own(Cause::Checkpoint);
@@ -310,6 +313,9 @@ impl World<'_> {
             let Some((since, _)) = down.filter(|_| !job.finished) else { continue };
             job.steps.roll_back(recovery.saved.steps, job.start);
             job.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
+            if let Some(parallel) = &mut job.parallel {
+                parallel.books = recovery.saved.sent;
+            }
             let ready = recovery.saved.ready.max(recovery.resumed);
             recovery.books.lost_seconds += since.since(ready).seconds();
             recovery.books.down_seconds += end.since(since).seconds();

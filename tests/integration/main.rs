@@ -67,6 +67,7 @@ mod scenarios;
 mod seeks;
 mod servers;
 mod split_models;
+mod spread_recovery;
 mod staging;
 mod staging_shared;
 mod stalls;

@@ -1,7 +1,7 @@
 //! What a job copy has against failures of its nodes.
 
 use crate::fluid::GroupId;
-use crate::scenario::{BatchInterval, Checkpoint, Failures, Stop, Writers};
+use crate::scenario::{BatchInterval, Checkpoint, Failures, Stop};
 use crate::sim::checkpoint::CheckpointRun;
 use crate::sim::recovery::{EpochRun, FailureRun, RecoveryRun, Restored};
 
@@ -35,15 +35,11 @@ impl Builder<'_, '_> {
     }
 
     fn checkpoint(&mut self, of: &JobCopy, checkpoint: &Checkpoint, node: u32) -> CheckpointRun {
-        let writers = match checkpoint.writers {
-            Writers::First => 1,
-            Writers::Each => of.job.nodes,
-        };
-        let bytes = checkpoint.bytes / f64::from(writers);
-        let ways = (0..writers).map(|rank| self.writing(checkpoint.storage, node + rank, bytes));
-        let ways = ways.collect();
-        let pause = self.recurring(checkpoint.pause);
-        CheckpointRun::new(checkpoint.every, bytes, ways, checkpoint.asynchronous, pause)
+        let Checkpoint { every, bytes, storage, asynchronous, pause, .. } = *checkpoint;
+        let parts = (node..).zip(of.job.parts_of(checkpoint)).filter(|(_, part)| *part > 0.0);
+        let parts = parts.map(|(node, part)| (part, self.writing(storage, node, part))).collect();
+        let pause = self.recurring(pause);
+        CheckpointRun::new(every, bytes, parts, asynchronous, pause)
     }
 
     /// The way of what node `node` writes to a storage, so many bytes, if it is limited.
