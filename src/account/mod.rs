@@ -6,6 +6,7 @@
 //! live one says how long its run has lasted.
 
 mod hand_over;
+mod intervals;
 mod launch;
 mod polling;
 mod queue;
@@ -16,6 +17,7 @@ mod timeline;
 mod tuner;
 
 pub(crate) use hand_over::HandOver;
+pub(crate) use intervals::Intervals;
 pub(crate) use launch::launch_waits;
 pub(crate) use polling::Polling;
 pub(crate) use queue::Queue;

@@ -9,6 +9,7 @@ use crate::scenario::Every;
 
 use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
+use super::lineage::Trained;
 use super::world::World;
 
 /// The state that a job copy would begin again with.
@@ -18,6 +19,8 @@ pub(super) struct Saved {
     pub(super) steps: u64,
     /// By loader, samples and batches that were trained on.
     pub(super) taken: Vec<(u64, u64)>,
+    /// The same samples one by one, where the job may fail.
+    pub(super) trained: Vec<Trained>,
     /// When training went on from there.
     pub(super) ready: Time,
     /// Fresh samples that the next ones have taken already.
@@ -142,14 +145,14 @@ impl World<'_> {
 
     /// What job copy `j` is after so many steps.
     fn state(&mut self, now: Time, j: u32, steps: u64) -> Saved {
-        let taken = self.taken(now, j);
+        let (taken, trained) = (self.taken(now, j), self.trained(j));
         let job = &self.jobs[j as usize];
         let first = &self.loaders[job.loaders.start as usize];
         let epoch = first.requests.as_ref().map_or(1, |requests| requests.epoch());
         let replayed = job.recovery.as_ref().map_or(0, |recovery| recovery.replayed());
         let ahead = self.ahead(j);
         let sent = job.parallel.as_ref().map_or_else(Default::default, |parallel| parallel.books);
-        Saved { steps, taken, ready: now, ahead, replayed, epoch, batch: job.batch, sent }
+        Saved { steps, taken, trained, ready: now, ahead, replayed, epoch, batch: job.batch, sent }
     }
 
     /// The state of job copy `j` is copied aside.

@@ -50,6 +50,7 @@ mod gpus;
 mod launch;
 mod learners;
 mod limiter;
+mod lineage;
 mod load;
 mod occupied;
 mod parallel;

@@ -28,6 +28,7 @@ mod generator;
 mod global_batch;
 mod gpu;
 mod gpu_training;
+mod identity;
 mod import;
 mod jitter;
 mod kept;

@@ -52,6 +52,7 @@ impl Builder<'_, '_> {
     }
 
     fn failures(&self, of: &JobCopy, failures: &Failures) -> FailureRun {
+        let dataset = &self.scenario.datasets[of.job.dataset];
         let interval = match of.job.batch_interval {
             BatchInterval::Every(interval) => interval,
             BatchInterval::Adaptive { .. } => 1.0,
@@ -65,7 +66,9 @@ impl Builder<'_, '_> {
             in_vain: 0,
             begun: 0,
             epoch: EpochRun {
-                samples: self.scenario.datasets[of.job.dataset].samples,
+                samples: dataset.samples,
+                places: dataset.places(),
+                per_place: dataset.layout.samples_per_place().min(dataset.samples),
                 goal: matches!(self.scenario.stop_of(of.job), Stop::Epochs(_)),
                 interval,
                 copies: u64::from(of.job.copies_per_loader()),
