@@ -161,6 +161,14 @@ impl Requests {
         (self.bound, self.restarted) = (batches, true);
     }
 
+    /// Positions of samples up to the last of so many batches that are taken in order.
+    pub(crate) fn first(&self, batches: u64) -> Intervals {
+        let begin = (batches / self.epoch * self.samples).div_ceil(self.loaders);
+        let mut first = Intervals::default();
+        first.insert(0..begin + batches % self.epoch * self.batch);
+        first
+    }
+
     /// The trainer will want at least so many batches in all.
     pub(crate) fn extend(&mut self, batches: u64) {
         self.total = self.total.max(batches);

@@ -61,17 +61,29 @@ impl Lineage {
     }
 
     fn take_item(&mut self, first: u64, samples: u64) -> Vec<Range<u64>> {
-        self.gathered.remove(&first).unwrap_or_else(|| vec![first..first + samples])
+        let alone = || std::iter::once(first..first + samples).collect();
+        self.gathered.remove(&first).unwrap_or_else(alone)
     }
 
     /// An item of so many samples, which has its first one from turn `first`, is put into the queue.
     pub(super) fn put(&mut self, first: u64, samples: u64, source: &Source) {
-        for turn in self.take_item(first, samples).into_iter().flatten() {
-            let sample = self.located.remove(&turn).unwrap_or_else(|| source.place(turn));
-            match self.queue.back_mut() {
-                Some(run) if run.end == sample => run.end += 1,
-                _ => self.queue.push_back(sample..sample + 1),
+        for run in self.take_item(first, samples) {
+            // Of files that are read one by one, only those that were left before are not in order.
+            let shuffled = if self.located.is_empty() { source.left_until() } else { run.end };
+            let from = shuffled.clamp(run.start, run.end);
+            for turn in run.start..from {
+                let sample = self.located.remove(&turn).unwrap_or_else(|| source.place(turn));
+                self.push(sample..sample + 1);
             }
+            self.push(from..run.end);
+        }
+    }
+
+    fn push(&mut self, run: Range<u64>) {
+        match self.queue.back_mut() {
+            _ if run.is_empty() => {}
+            Some(last) if last.end == run.start => last.end = run.end,
+            _ => self.queue.push_back(run),
         }
     }
 

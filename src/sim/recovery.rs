@@ -369,12 +369,15 @@ impl World<'_> {
         loader.requests.clone_from(&of.requests);
         loader.polling.clone_from(&of.polling);
         loader.tuner.clone_from(&of.tuner);
-        match &mut loader.requests {
-            None => loader.source.restart(kept),
-            Some(requests) => {
-                requests.skip(batches, kept);
-                requests.extend(batches.saturating_add(more));
-            }
+        // Who is asked for samples of shards takes what comes next in these.
+        let by_sample = loader.source.layout.samples_per_place() == 1;
+        if let Some(requests) = &mut loader.requests {
+            let passed = if by_sample { kept.clone() } else { requests.first(batches) };
+            requests.skip(batches, passed);
+            requests.extend(batches.saturating_add(more));
+        }
+        if loader.requests.is_none() || !by_sample {
+            loader.source.restart(kept);
         }
         for (s, stage) in loader.stages.clone().zip(&of.stages) {
             self.stages[s as usize].hand_over = stage.clone().coming(coming);

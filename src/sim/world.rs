@@ -159,8 +159,6 @@ pub(super) struct LoaderRun {
     pub(super) decoded: Option<Box<Decoded>>,
     /// What it was asked for, if it makes batches on request.
     pub(super) requests: Option<Box<Requests>>,
-    /// Which samples it has handed out, where its job may fail.
-    pub(super) lineage: Option<Box<Lineage>>,
     /// Who sleeps, where nobody is woken.
     pub(super) polling: Option<Box<Polling>>,
     /// How many of its workers work at once, if that is tuned.
@@ -193,6 +191,8 @@ pub(super) struct LoaderRun {
     pub(super) load: Option<f64>,
     /// How its trainers get the node's cores.
     pub(super) trainer: Cores,
+    /// Which samples it has handed out, where its job may fail.
+    pub(super) lineage: Option<Box<Lineage>>,
 }
 
 impl LoaderRun {

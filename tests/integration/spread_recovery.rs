@@ -66,6 +66,8 @@ fn a_stage_writes_its_part_over_its_own_nodes_link() {
     near(time("4", fast, "each", alone), 2.75, "four NICs");
     near(time("4", SLOW[1], "first", alone), 11.0, "the server");
     near(time("8", fast, "first", alone), 2.75, "the first model copy");
+    near(time("8", SLOW[1], "first", alone), 11.0, "the server gets it once");
+    near(time("8", SLOW[1], "each", alone), 11.0, "from both");
     near(time("8", fast, "each", alone), 1.375, "both");
     near(time("2", fast, "first", ", stages_per_node = 2"), 5.5, "two stages on a node");
 }

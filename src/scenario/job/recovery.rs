@@ -87,7 +87,8 @@ pub enum FailureTimes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resume {
-    /// Behind the last sample that its checkpoint has trained on: none is lost or trained on twice.
+    /// With the first sample that its checkpoint has not trained on, and of those behind it the others that it has not:
+    /// none is lost or trained on twice.
     Position,
     /// At the start of that sample's epoch: samplers whose state is not kept. What comes again is not fresh.
     Epoch,

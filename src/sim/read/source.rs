@@ -64,18 +64,18 @@ pub(in crate::sim) struct Source {
     pub(in crate::sim) layout: Layout,
     pub(in crate::sim) order: FileOrder,
     next_file: u64,
-    /// Up to here, samples are read that are left of those before: `left`, the first of which has the turn at which
-    /// reading began again. Then all.
+    /// All samples from here on are read, and before it those that are left.
     behind: u64,
-    left: Vec<u64>,
-    /// Of shards, places of samples that are passed over, and files at the start that have no others.
-    trained: Intervals,
-    complete: u64,
     pub(in crate::sim) samples: u64,
     /// Largest request that is made as one [B].
     pub(super) most: f64,
     /// How what is larger is fetched.
     pub(in crate::sim) ranges: Option<Ranges>,
+    /// Samples that are left, the first of which has the turn at which reading began again.
+    left: Vec<u64>,
+    /// Of shards instead, places of samples that are passed over, and files at the start that have no others.
+    trained: Intervals,
+    complete: u64,
 }
 
 impl Source {
@@ -88,11 +88,11 @@ impl Source {
             order,
             next_file: 0,
             behind: 0,
+            most: dataset.ranges.map_or(f64::INFINITY, |ranges| ranges.request),
+            ranges: dataset.ranges,
             left: Vec::new(),
             trained: Intervals::default(),
             complete: 0,
-            most: dataset.ranges.map_or(f64::INFINITY, |ranges| ranges.request),
-            ranges: dataset.ranges,
         }
     }
 
@@ -107,8 +107,17 @@ impl Source {
         let per_file = self.per_file();
         self.next_file = self.complete.min(trained.end() / per_file);
         self.complete = self.next_file;
-        (self.behind, self.left) = (trained.end(), trained.gaps());
-        self.trained = trained;
+        self.behind = trained.end();
+        if self.layout.samples_per_place() == 1 {
+            self.left = trained.gaps();
+        } else {
+            self.trained = trained;
+        }
+    }
+
+    /// From this turn on, samples are read in order.
+    pub(in crate::sim) fn left_until(&self) -> u64 {
+        self.behind
     }
 
     /// Which sample is read at this turn, of files of one each.
@@ -120,7 +129,8 @@ impl Source {
     #[cold]
     fn place_left(&self, turn: u64) -> u64 {
         let first = self.behind - self.left.len() as u64;
-        self.left.get((turn - first) as usize).copied().unwrap_or(turn)
+        let left = turn.checked_sub(first).and_then(|n| self.left.get(n as usize));
+        left.copied().unwrap_or(turn)
     }
 
     /// Epoch and number of the sample at `place`.
@@ -153,7 +163,7 @@ impl Source {
     /// Passes over samples that are left out.
     #[inline]
     fn pass(&self, current: &mut ShardCursor) {
-        if !self.trained.is_empty() {
+        if self.behind > 0 {
             let first = current.file * self.per_file();
             let next = self.trained.next_gap(current.place + current.next - first);
             current.next = (next - current.place + first).min(current.end);
@@ -298,8 +308,9 @@ mod tests {
                     let all = read(&mut Source::new(&dataset, 0, order()), whole + 80);
                     let mut again = Source::new(&dataset, 0, order());
                     for (upto, every) in (0..whole).flat_map(|n| [(n, 0), (n, 3)]) {
-                        let is_trained =
-                            |n: usize| n < upto || (every > 0 && n < upto + 30 && n % every == 0);
+                        let is_trained = |n: usize| {
+                            n < upto || (every > 0 && n < upto + 30 && n.is_multiple_of(every))
+                        };
                         let mut trained = Intervals::default();
                         let before = (0..upto + 30).filter(|n| is_trained(*n)).map(|n| all[n].0);
                         before.for_each(|place| trained.insert(place..place + 1));
