@@ -1,6 +1,6 @@
 //! The books that both worlds keep, so that a figure means the same in both: hand-over between stages,
 //! what a loader was asked for, or who sleeps before it, the last buffer with its accounts, steps with their stalls, who did what
-//! when and the one cause of each instant of a stall, and what is recorded over time.
+//! when and the one cause of each instant of a stall, and what is recorded over time; `intervals`: sets of samples.
 //!
 //! Everything here is told the time and never asks for it: the simulated world says its own, the
 //! live one says how long its run has lasted.

@@ -87,7 +87,7 @@ impl Lineage {
         }
     }
 
-    /// So many samples are taken for `step`.
+    /// So many samples are taken for `step`, as its device counts them.
     pub(super) fn take(&mut self, step: u64, mut samples: u64) {
         let mut batch = Vec::new();
         while let Some(run) = self.queue.front_mut().filter(|_| samples > 0) {

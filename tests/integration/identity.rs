@@ -50,6 +50,9 @@ fn loaders() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let gathers = r#"{ stages = [
         { name = "read", workers = 5, per_sample = ["read", { DECODE }], buffer = 32 },
         { name = "batch", workers = 2, unit = "batch", per_item = [{ compute = "300 us" }], buffer = 2 }] }"#;
+    let apart = r#"{ stages = [
+        { name = "read", workers = 3, per_sample = ["read"], buffer = 32 },
+        { name = "decode", workers = 5, per_sample = [{ DECODE }], buffer = 64 }] }"#;
     vec![
         ("pytorch", vec![loader(pytorch)]),
         (
@@ -69,6 +72,7 @@ fn loaders() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
             vec![loader("{ tf-data = { parallel_reads = 4, parallel_calls = 3, DECODE } }")],
         ),
         ("samples that are gathered", vec![loader(gathers)]),
+        ("samples of a file that overtake each other", vec![loader(apart)]),
         (
             "two nodes with two model copies each",
             vec![
