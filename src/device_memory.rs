@@ -85,6 +85,18 @@ impl Spread {
     fn part(&self, stage: u32) -> f64 {
         if self.zero >= stage { 1.0 / f64::from(self.ranks) } else { 1.0 }
     }
+
+    /// Parameters and the optimizer's values of a part of a model, of which each GPU has `held`, every byte once: what
+    /// all data parallel ranks have, and what they shard [B].
+    #[must_use]
+    pub fn state(&self, held: &Footprint) -> (f64, f64) {
+        let (tensor, ranks) = (f64::from(self.tensor), f64::from(self.ranks));
+        let states = [(3, tensor * held.parameters), (1, tensor * held.optimizer)];
+        let (sharded, whole): (Vec<_>, Vec<_>) =
+            states.into_iter().partition(|(stage, _)| self.zero >= *stage);
+        let sum = |of: Vec<(u32, f64)>| of.iter().map(|(_, bytes)| bytes).sum::<f64>();
+        (sum(whole), ranks * sum(sharded))
+    }
 }
 
 /// How it is trained.
@@ -265,6 +277,21 @@ mod tests {
             let spread = Spread { tensor: 1, ranks: 64, zero };
             let found = training.footprint(&portion, 1.0, &spread).total() / 1e9;
             assert!((found - published).abs() < 0.05, "stage {zero}: {found}, not {published} GB");
+        }
+    }
+
+    #[test]
+    fn a_state_is_the_same_however_it_is_spread() {
+        // System: 1,000 parameters with Adam in mixed precision: 2 and 12 bytes each. Expectation: 14,000 bytes on any
+        // GPUs, of which ranks shard the optimizer's from stage 1 on, and all at stage 3.
+        let portion = Portion { parameters: 1000.0, ..Portion::default() };
+        let training = training(Precision::Fp16, Optimizer::Adam, 1);
+        for (tensor, ranks) in [(1, 1), (4, 1), (1, 8), (2, 4)] {
+            for (zero, sharded) in [(0, 0.0), (1, 12e3), (2, 12e3), (3, 14e3)] {
+                let spread = Spread { tensor, ranks, zero };
+                let found = spread.state(&training.footprint(&portion, 1.0, &spread));
+                assert_eq!(found, (14e3 - sharded, sharded), "{spread:?}");
+            }
         }
     }
 

@@ -165,6 +165,12 @@ impl<I> HandOver<I> {
         self.coming == 0
     }
 
+    /// The first `number` items of the buffer; none if there are fewer that may be taken.
+    pub(crate) fn first(&self, number: usize) -> impl Iterator<Item = &I> {
+        let number = if self.ready() < number { 0 } else { number };
+        self.buffer.iter().take(number)
+    }
+
     /// Takes the first `number` items out of the buffer, made one by `join`; `None` if there are
     /// fewer that may be taken.
     #[inline]

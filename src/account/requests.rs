@@ -8,6 +8,8 @@ use crate::report::Delivery;
 use crate::scenario::{Dataset, Dealt, Job, NextEpoch, Replaced, Requests as Settings};
 use std::collections::{BTreeMap, VecDeque};
 
+use super::Intervals;
+
 /// Most deliveries that are kept for a report.
 const MOST_KEPT: usize = 100_000;
 
@@ -47,17 +49,17 @@ pub(crate) struct Requests {
     inboxes: Vec<VecDeque<Request>>,
     /// Of each worker, batches asked of it and not taken.
     open: Vec<u32>,
-    /// Workers of the batches that are being made, and the samples in them.
-    made_by: BTreeMap<u64, (u32, u64)>,
-    /// Finished batches that wait for earlier ones, likewise.
-    early: BTreeMap<u64, (u32, u64)>,
+    /// The batches that are being made.
+    made_by: BTreeMap<u64, Made>,
+    /// Finished batches that wait for earlier ones.
+    early: BTreeMap<u64, Made>,
     /// The next to be handed out, where order is kept.
     next: u64,
     /// Workers of the batches that can be taken, oldest first.
     handed: VecDeque<(u64, u32)>,
     deliveries: Option<Vec<Delivery>>,
-    /// Batches of the next epoch that are left out, because they were taken before.
-    skipped: u64,
+    /// Positions of samples that are left out, because their batches were taken before.
+    trained: Intervals,
     /// Whether its workers are to be started again.
     restarted: bool,
 }
@@ -73,6 +75,14 @@ pub(crate) struct Request {
     pub(crate) samples: u64,
     /// When its worker is there.
     pub(crate) ready: Time,
+}
+
+/// A batch that a worker makes: from the first of its samples on, so many.
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    worker: u32,
+    first: u64,
+    samples: u64,
 }
 
 impl Requests {
@@ -111,7 +121,7 @@ impl Requests {
             next: 0,
             handed: VecDeque::new(),
             deliveries: None,
-            skipped: 0,
+            trained: Intervals::default(),
             restarted: false,
         })
     }
@@ -143,11 +153,20 @@ impl Requests {
         self.epoch
     }
 
-    /// As if so many batches had been taken before the job begins: what is left of their epoch comes next.
-    pub(crate) fn skip(&mut self, batches: u64) {
-        (self.epochs, self.skipped) = (batches / self.epoch, batches % self.epoch);
+    /// As if so many batches had been taken before the job begins, in the last epoch of them those of the samples at
+    /// these positions: what is left of it comes next.
+    pub(crate) fn skip(&mut self, batches: u64, trained: Intervals) {
+        (self.epochs, self.trained) = (batches / self.epoch, trained);
         (self.wanted, self.asked, self.taken, self.next) = (batches, batches, batches, batches);
         (self.bound, self.restarted) = (batches, true);
+    }
+
+    /// Positions of samples up to the last of so many batches that are taken in order.
+    pub(crate) fn first(&self, batches: u64) -> Intervals {
+        let begin = (batches / self.epoch * self.samples).div_ceil(self.loaders);
+        let mut first = Intervals::default();
+        first.insert(0..begin + batches % self.epoch * self.batch);
+        first
     }
 
     /// The trainer will want at least so many batches in all.
@@ -201,14 +220,6 @@ impl Requests {
         // Epochs begin in the reading of a loader at their own first samples.
         self.first = (self.epochs * self.samples).div_ceil(self.loaders);
         self.epochs += 1;
-        self.pass_over();
-    }
-
-    /// Leaves out what was trained on of the epoch that begins.
-    fn pass_over(&mut self) {
-        for _ in 0..std::mem::take(&mut self.skipped) {
-            self.request(0);
-        }
     }
 
     /// Asks for one more batch, if that is due; whose inbox it lies in.
@@ -239,11 +250,14 @@ impl Requests {
     /// The next batch, of samples of worker `worker` where each has its own.
     fn request(&mut self, worker: u32) -> Request {
         let left = &mut self.left[if self.settings.iterable { worker as usize } else { 0 }];
-        let samples = self.batch.min(*left);
-        *left -= samples;
-        let first = self.first;
-        self.first += samples;
-        Request { batch: self.asked, first, samples, ready: self.ready }
+        loop {
+            let (first, samples) = (self.first, self.batch.min(*left));
+            *left -= samples;
+            self.first += samples;
+            if samples == 0 || self.trained.next_gap(first) == first {
+                return Request { batch: self.asked, first, samples, ready: self.ready };
+            }
+        }
     }
 
     /// The next worker, or out of order the next one that has less than its share to do.
@@ -272,14 +286,16 @@ impl Requests {
         if !self.in_turn() {
             self.open[worker as usize] += 1;
         }
-        self.made_by.insert(request.batch, (worker, request.samples));
+        let Request { batch, first, samples, .. } = request;
+        self.made_by.insert(batch, Made { worker, first, samples });
         Some(request)
     }
 
     /// All stages have done what they do to `batch`.
     pub(crate) fn finish(&mut self, now: Time, batch: u64) {
-        let Some((worker, samples)) = self.made_by.remove(&batch) else { return };
-        self.early.insert(batch, (worker, samples));
+        let Some(made) = self.made_by.remove(&batch) else { return };
+        self.early.insert(batch, made);
+        let worker = made.worker;
         if let Some(kept) = &mut self.deliveries
             && kept.len() < MOST_KEPT
         {
@@ -287,15 +303,16 @@ impl Requests {
         }
     }
 
-    /// The samples of a finished batch that can be handed to the trainer now, if there is one; it is.
-    pub(crate) fn hand_out(&mut self) -> Option<u64> {
-        let (batch, (worker, samples)) = match self.settings.in_order {
+    /// A finished batch that can be handed to the trainer now, if there is one; it is. The position of its first
+    /// sample, and how many it has.
+    pub(crate) fn hand_out(&mut self) -> Option<(u64, u64)> {
+        let (batch, Made { worker, first, samples }) = match self.settings.in_order {
             true => self.early.remove_entry(&self.next)?,
             false => self.early.pop_first()?,
         };
         self.next += 1;
         self.handed.push_back((batch, worker));
-        Some(samples)
+        Some((first, samples))
     }
 
     fn delivery(&mut self, batch: u64) -> Option<&mut Delivery> {
@@ -342,6 +359,29 @@ mod tests {
         taken.into_iter().map(|(_, of)| of).collect()
     }
 
+    /// The positions of the samples of these batches.
+    fn trained(batches: &[(u64, u64)]) -> Intervals {
+        let mut all = Intervals::default();
+        batches.iter().for_each(|(first, samples)| all.insert(*first..first + samples));
+        all
+    }
+
+    #[test]
+    fn batches_that_were_taken_out_of_order_are_passed_over() {
+        // System: 5 of the 22 batches of two epochs are taken, whichever. Expectation: the others come, in their order.
+        let mut whole = requests("pytorch = { workers = 3, in_order = false }");
+        whole.start(Time(0));
+        let all = take(&mut whole, 22);
+        for picked in [[0, 2, 3, 7, 10], [1, 2, 3, 4, 5], [6, 7, 8, 9, 10]] {
+            let taken: Vec<_> = picked.iter().map(|batch| all[*batch]).collect();
+            let mut again = requests("pytorch = { workers = 3, in_order = false }");
+            again.skip(5, trained(&taken));
+            again.start(Time(0));
+            let rest: Vec<_> = all.iter().filter(|of| !taken.contains(of)).copied().collect();
+            assert_eq!(take(&mut again, 22)[..17], rest[..17], "{picked:?}");
+        }
+    }
+
     #[test]
     fn what_was_trained_on_is_passed_over_and_nothing_else() {
         // System: loaders that had handed out n batches when their state was saved. Expectation: they go on
@@ -358,7 +398,7 @@ mod tests {
             assert_eq!(all.len() as u64, total, "{loader}");
             for saved in 0..total {
                 let mut again = requests(loader);
-                again.skip(saved);
+                again.skip(saved, trained(&all[..saved as usize]));
                 again.start(Time(0));
                 let rest = take(&mut again, total);
                 assert_eq!(rest[..], all[saved as usize..], "{loader}: behind {saved}");
@@ -373,7 +413,9 @@ mod tests {
         let loader = "pytorch = { workers = 2, persistent_workers = true, start = \"1 s\" }";
         for saved in [3, 14] {
             let mut again = requests(loader);
-            again.skip(saved);
+            let mut whole = requests(loader);
+            whole.start(Time(0));
+            again.skip(saved, trained(&take(&mut whole, saved)[..saved as usize]));
             again.start(Time(0));
             take(&mut again, saved + 1);
             assert_eq!(again.ready, Time(1) + Span::from_seconds(2.0), "behind {saved}");

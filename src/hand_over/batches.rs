@@ -47,7 +47,7 @@ impl State {
         };
         requests.finish(now, item.sequence);
         while let Some(requests) = &mut self.loaders[l].requests
-            && let Some(samples) = requests.hand_out()
+            && let Some((_, samples)) = requests.hand_out()
         {
             self.enqueue(now, w, samples);
         }

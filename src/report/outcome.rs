@@ -105,12 +105,16 @@ pub struct JobOutcome {
     /// Where a timeline is recorded: the batches that the loader of the first node made on request, in
     /// the order in which they were finished.
     pub deliveries: Vec<Delivery>,
+    /// Where a timeline is recorded of a job that may fail: the samples that its steps which count took from the queues
+    /// of its loaders, loader by loader, the first million of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trained: Vec<TrainedSample>,
     /// Where parallelism is tuned while the job runs: what it came to, by stage of the first node's
     /// loader.
     pub tuned: Vec<Tuned>,
 }
 
-/// What the GPUs of a job copy sent in all of its steps, all together [B].
+/// What the GPUs of a job copy sent in all of its steps that count, all together [B].
 ///
 /// Of collectives what each rank sends at least: of n bytes among r ranks 2 (r − 1) ÷ r of an allreduce's, half of that of
 /// a reduce-scatter's or an allgather's.
@@ -222,6 +226,15 @@ pub struct Delivery {
     pub finished: f64,
     /// When the trainer took it [s], if it did.
     pub taken: Option<f64>,
+}
+
+/// A sample that a step trained on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TrainedSample {
+    /// In which epoch of the reading it was read.
+    pub epoch: u64,
+    /// Its number in the data set.
+    pub sample: u64,
 }
 
 /// One completed step of a job copy.

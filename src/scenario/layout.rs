@@ -124,6 +124,16 @@ impl Layout {
         }
     }
 
+    /// Samples of what is read as one after the other: a file in which they are one behind the other, or one sample.
+    #[must_use]
+    pub fn samples_per_place(self) -> u64 {
+        match self {
+            Self::FilePerSample | Self::OneFile { .. } => 1,
+            Self::Shards { samples_per_shard, .. } => samples_per_shard,
+            Self::RowGroups(groups) => groups.samples_per_file(),
+        }
+    }
+
     /// What surrounds a sample in its file.
     #[must_use]
     pub fn record(self) -> Framing {
@@ -139,11 +149,7 @@ impl Dataset {
     /// are in.
     #[must_use]
     pub fn places(&self) -> u64 {
-        match self.layout {
-            Layout::FilePerSample | Layout::OneFile { .. } => self.samples,
-            Layout::Shards { samples_per_shard, .. } => self.samples.div_ceil(samples_per_shard),
-            Layout::RowGroups(groups) => self.samples.div_ceil(groups.samples_per_file()),
-        }
+        self.samples.div_ceil(self.layout.samples_per_place())
     }
 
     /// Files that it is in.

@@ -16,7 +16,7 @@ struct Owner {
 }
 
 impl Owner {
-    /// Whether it asked for something as this customer, where messages and ranges are known.
+    /// Whether it asked for something as this customer, where messages, ranges and groups are known.
     fn is(&self, customer: Customer, world: Known<'_>) -> bool {
         match customer {
             Customer::Worker(w) => self.workers.contains(&w),
@@ -28,13 +28,14 @@ impl Owner {
             | Customer::Average(d)
             | Customer::Sum(d)
             | Customer::Push(d)
-            | Customer::Load(d) => self.devices.contains(&d),
+            | Customer::Load(d)
+            | Customer::Swap(d)
+            | Customer::Handed { device: d, .. } => self.devices.contains(&d),
+            Customer::Group(g) => world.groups[g as usize].job() == self.job,
             Customer::Message(m) => world.messages.job(m) == self.job,
             Customer::Reduction(j) | Customer::Checkpoint(j) | Customer::Averaged(j) => {
                 j == self.job
             }
-            // No job whose model is spread over GPUs fails.
-            Customer::Handed { .. } | Customer::Swap(_) | Customer::Group(_) => false,
             // It was copied before, and begins again later.
             Customer::Copy(_) | Customer::Restart(_) | Customer::Request(_) | Customer::Endless => {
                 false
@@ -58,11 +59,12 @@ impl Owner {
     }
 }
 
-/// Whose messages and ranges are.
+/// Whose messages, ranges and groups are.
 #[derive(Clone, Copy)]
 struct Known<'a> {
     fetches: &'a Fetches,
     messages: &'a super::communication::Messages,
+    groups: &'a [super::communication::Group],
 }
 
 impl World<'_> {
@@ -70,7 +72,8 @@ impl World<'_> {
     pub(super) fn abort(&mut self, clock: &mut Clock, j: u32) {
         let owner = self.owner(j);
         let now = clock.now;
-        let known = Known { fetches: &self.fetches, messages: &self.messages };
+        let (fetches, messages, groups) = (&self.fetches, &self.messages, &self.groups[..]);
+        let known = Known { fetches, messages, groups };
         for station in &mut self.stations {
             station.queue.forget(now, |waiting| owner.is(waiting.customer, known));
         }
@@ -92,6 +95,7 @@ impl World<'_> {
             self.trace_gradients(now, j);
             self.trace_reduction(now, j);
         }
+        self.abort_parts(j);
     }
 
     fn owner(&self, j: u32) -> Owner {

@@ -5,6 +5,7 @@ use crate::engine::Time;
 
 use super::device::State;
 use super::event::Clock;
+use super::workers::Item;
 use super::world::World;
 
 impl World<'_> {
@@ -45,6 +46,9 @@ impl World<'_> {
         };
         let fresh = loader.polling.as_mut().map_or(new, |polling| polling.fresh(new));
         let device = &mut self.devices[d as usize];
+        if let (Some(lineage), true) = (&mut loader.lineage, loader.followed) {
+            lineage.take(device.next, taken);
+        }
         match &mut job.servers {
             Some(servers) => servers.add_fresh(device.model, device.next, fresh),
             None => job.add_fresh(device.next, fresh),
@@ -64,30 +68,28 @@ impl World<'_> {
         }
     }
 
-    /// Worker `w` has made so many samples, of input `sequence`, for the trainer of loader `l`.
+    /// Worker `w` has made `item` for the trainer of loader `l`.
     #[inline]
-    pub(super) fn deliver(
-        &mut self,
-        clock: &mut Clock,
-        l: u32,
-        w: u32,
-        sequence: u64,
-        samples: u64,
-    ) {
+    pub(super) fn deliver(&mut self, clock: &mut Clock, l: u32, w: u32, item: Item) {
+        let Item { first, samples, sequence, .. } = item;
         let Some(requests) = &mut self.loaders[l as usize].requests else {
-            return self.enqueue(clock, l, w, samples);
+            return self.enqueue(clock, l, w, (first, samples.into()));
         };
         requests.finish(clock.now, sequence);
         while let Some(requests) = &mut self.loaders[l as usize].requests
-            && let Some(samples) = requests.hand_out()
+            && let Some(batch) = requests.hand_out()
         {
-            self.enqueue(clock, l, w, samples);
+            self.enqueue(clock, l, w, batch);
         }
     }
 
-    /// Worker `w` puts samples into the queue of loader `l`.
-    fn enqueue(&mut self, clock: &mut Clock, l: u32, w: u32, samples: u64) {
+    /// Worker `w` puts samples, so many from turn `first` on, into the queue of loader `l`.
+    #[inline]
+    fn enqueue(&mut self, clock: &mut Clock, l: u32, w: u32, (first, samples): (u64, u64)) {
         let loader = &mut self.loaders[l as usize];
+        if let (Some(lineage), true) = (&mut loader.lineage, loader.followed) {
+            lineage.put(first, samples, &loader.source);
+        }
         loader.queue.put(clock.now, samples);
         loader.in_progress -= samples;
         let served = !loader.waiters.is_empty() && loader.queue.has_batch();

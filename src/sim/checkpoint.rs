@@ -4,11 +4,12 @@
 use crate::account::Segment;
 use crate::engine::{Span, Time};
 use crate::fluid::{FlowId, GroupId};
-use crate::report::{Cause, StallCause};
+use crate::report::{Cause, ParallelOutcome, StallCause};
 use crate::scenario::Every;
 
 use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
+use super::lineage::Trained;
 use super::world::World;
 
 /// The state that a job copy would begin again with.
@@ -18,6 +19,8 @@ pub(super) struct Saved {
     pub(super) steps: u64,
     /// By loader, samples and batches that were trained on.
     pub(super) taken: Vec<(u64, u64)>,
+    /// The same samples one by one, where the job may fail.
+    pub(super) trained: Vec<Trained>,
     /// When training went on from there.
     pub(super) ready: Time,
     /// Fresh samples that the next ones have taken already.
@@ -27,6 +30,8 @@ pub(super) struct Saved {
     /// Batches of a loader's epoch, where it counts them, and samples of a batch.
     pub(super) epoch: u64,
     pub(super) batch: u64,
+    /// What its GPUs had sent, where a model is spread over several.
+    pub(super) sent: ParallelOutcome,
 }
 
 impl Saved {
@@ -40,9 +45,9 @@ impl Saved {
 #[derive(Debug)]
 pub(super) struct CheckpointRun {
     pub(super) every: Every,
-    /// Bytes of each node that writes, and their ways where they are limited.
+    /// Bytes, and those of each node that writes, with their ways where they are limited.
     pub(super) bytes: f64,
-    pub(super) ways: Vec<Option<GroupId>>,
+    pub(super) parts: Vec<(f64, Option<GroupId>)>,
     pub(super) asynchronous: bool,
     pub(super) pause: Delay,
     /// When the next one is due, or after how many steps.
@@ -61,14 +66,14 @@ impl CheckpointRun {
     pub(super) fn new(
         every: Every,
         bytes: f64,
-        ways: Vec<Option<GroupId>>,
+        parts: Vec<(f64, Option<GroupId>)>,
         asynchronous: bool,
         pause: Delay,
     ) -> CheckpointRun {
         CheckpointRun {
             every,
             bytes,
-            ways,
+            parts,
             asynchronous,
             pause,
             due: Time::ZERO,
@@ -140,13 +145,14 @@ impl World<'_> {
 
     /// What job copy `j` is after so many steps.
     fn state(&mut self, now: Time, j: u32, steps: u64) -> Saved {
-        let taken = self.taken(now, j);
+        let (taken, trained) = (self.taken(now, j), self.trained(j));
         let job = &self.jobs[j as usize];
         let first = &self.loaders[job.loaders.start as usize];
         let epoch = first.requests.as_ref().map_or(1, |requests| requests.epoch());
         let replayed = job.recovery.as_ref().map_or(0, |recovery| recovery.replayed());
         let ahead = self.ahead(j);
-        Saved { steps, taken, ready: now, ahead, replayed, epoch, batch: job.batch }
+        let sent = job.parallel.as_ref().map_or_else(Default::default, |parallel| parallel.books);
+        Saved { steps, taken, trained, ready: now, ahead, replayed, epoch, batch: job.batch, sent }
     }
 
     /// The state of job copy `j` is copied aside.
@@ -165,10 +171,10 @@ impl World<'_> {
     fn write_checkpoint(&mut self, clock: &mut Clock, j: u32) {
         let Some(recovery) = self.jobs[j as usize].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
-        let (network, bytes) = (&mut self.network, checkpoint.bytes);
-        let mut start =
-            |way: GroupId| network.start(clock.now, way, bytes, Customer::Checkpoint(j));
-        checkpoint.flows = checkpoint.ways.iter().flatten().map(|way| start(*way)).collect();
+        let limited = checkpoint.parts.iter().filter_map(|(bytes, way)| Some((*bytes, (*way)?)));
+        let token = Customer::Checkpoint(j);
+        let start = |(bytes, way)| self.network.start(clock.now, way, bytes, token);
+        checkpoint.flows = limited.map(start).collect();
         checkpoint.left = checkpoint.flows.len() as u32;
         checkpoint.waits = !checkpoint.asynchronous && checkpoint.left > 0;
         if let Some(writing) = &mut checkpoint.writing {
@@ -207,7 +213,7 @@ impl World<'_> {
         let Some(saved) = checkpoint.writing.take() else { return };
         checkpoint.schedule(now, saved.steps);
         recovery.books.checkpoints += 1;
-        recovery.books.written += checkpoint.bytes * checkpoint.ways.len() as f64;
+        recovery.books.written += checkpoint.bytes;
         recovery.books.writing_seconds += now.since(checkpoint.since).seconds();
         recovery.saved = saved;
         recovery.gets_on();

@@ -5,7 +5,7 @@ use crate::engine::Time;
 use crate::fluid::LinkUse;
 use crate::report::{
     CacheRequests, JobOutcome, LearnersOutcome, Outcome, QueueOutcome, ResourceOutcome,
-    SampleCounts, Series, StagingOutcome, TierRequests,
+    SampleCounts, Series, StagingOutcome, TierRequests, TrainedSample,
 };
 use crate::scenario::Scenario;
 use crate::stats::LogHistogram;
@@ -52,6 +52,7 @@ impl World<'_> {
             ..JobOutcome::default()
         };
         outcome.learners = self.learners(job);
+        outcome.trained = self.trained_on(job, outcome.steps.len() as u64);
         let (mut ages, nodes) = (LogHistogram::default(), job.loaders.len() as f64);
         for l in job.loaders.clone() {
             self.loader(now, l, &mut outcome, &mut ages);
@@ -67,6 +68,21 @@ impl World<'_> {
         outcome.queue.exhaustions.sort_by(|a, b| a.start.total_cmp(&b.start));
         add_steps(&outcome.steps, outcome.start, &mut outcome.series);
         outcome
+    }
+
+    /// The very samples of so many steps of a job copy, where they are recorded.
+    fn trained_on(&mut self, job: &JobRun, steps: u64) -> Vec<TrainedSample> {
+        let mut all = Vec::new();
+        for loader in &mut self.loaders[job.loaders.start as usize..job.loaders.end as usize] {
+            let Some(lineage) = &mut loader.lineage else { continue };
+            lineage.settle(steps);
+            let (source, number) = (&mut loader.source, u64::from(loader.job));
+            all.extend(lineage.record().into_iter().map(|place| {
+                let (epoch, sample) = source.sample(place, number, &self.streams);
+                TrainedSample { epoch, sample }
+            }));
+        }
+        all
     }
 
     /// What the learners of a job copy did with its GPUs, where that was looked at.

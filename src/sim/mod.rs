@@ -17,8 +17,8 @@
 //!   `waits`: what devices waited for beside batches,
 //! - `gpus`: GPUs that several use at once; `occupied`: how much; `buffers`: what learners leave to each other;
 //!   `learners`: how many learners there are; `averaging`: how they agree,
-//! - `recovery`: failures and what begins again after them, `abort`: what they end, `checkpoint`;
-//!   `fault`: what is slower for a while,
+//! - `recovery`: failures and what begins again after them, `abort`: what they end, `checkpoint`, `lineage`: which
+//!   samples were trained on; `fault`: what is slower for a while,
 //! - `communication`: collectives of model copies, on the same network,
 //! - `workflow`: jobs that begin when others have ended,
 //! - `background`, `station`, `barrier`,
@@ -50,6 +50,7 @@ mod gpus;
 mod launch;
 mod learners;
 mod limiter;
+mod lineage;
 mod load;
 mod occupied;
 mod parallel;

@@ -15,6 +15,7 @@ use super::checkpoint::{CheckpointRun, Saved};
 use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
 use super::launch::Launching;
+use super::lineage::Trained;
 use super::workers::{Item, Phase, Worker};
 use super::world::{LoaderRun, World};
 
@@ -151,8 +152,12 @@ impl World<'_> {
     /// Job copy `j` begins to train for the first time.
     pub(super) fn begin_recovery(&mut self, clock: &mut Clock, j: u32) {
         let Some(recovery) = &mut self.jobs[j as usize].recovery else { return };
-        recovery.saved =
-            Saved { taken: vec![(0, 0); recovery.loaders.len()], ..Saved::at(clock.now) };
+        let (loaders, at) = (recovery.loaders.len(), Saved::at(clock.now));
+        recovery.saved = Saved {
+            taken: vec![(0, 0); loaders],
+            trained: vec![Trained::default(); loaders],
+            ..at
+        };
         if let Some(checkpoint) = &mut recovery.checkpoint {
             checkpoint.schedule(clock.now, 0);
         }
@@ -277,6 +282,9 @@ impl World<'_> {
         // Once: what is saved may be gone back to again.
         job.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
         let saved = &recovery.saved;
+        if let Some(parallel) = &mut job.parallel {
+            parallel.books = saved.sent;
+        }
         let (from, ready) = (job.steps.last_end(), saved.ready);
         for d in job.devices.clone() {
             let cause = StallCause::own(Cause::Checkpoint);
@@ -310,6 +318,13 @@ impl World<'_> {
             let Some((since, _)) = down.filter(|_| !job.finished) else { continue };
             job.steps.roll_back(recovery.saved.steps, job.start);
             job.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
+            if let Some(parallel) = &mut job.parallel {
+                parallel.books = recovery.saved.sent;
+            }
+            for (l, saved) in job.loaders.clone().zip(&recovery.saved.trained) {
+                let lineage = self.loaders[l as usize].lineage.iter_mut();
+                lineage.for_each(|lineage| lineage.restart(saved, saved.samples.clone()));
+            }
             let ready = recovery.saved.ready.max(recovery.resumed);
             recovery.books.lost_seconds += since.since(ready).seconds();
             recovery.books.down_seconds += end.since(since).seconds();
@@ -324,10 +339,22 @@ impl World<'_> {
         let index = (l - first) as usize;
         let trained = recovery.saved.taken[index].0;
         let loader = &mut self.loaders[l as usize];
-        let (position, batches) = match failures.resume {
-            Resume::Position => recovery.saved.taken[index],
-            Resume::Epoch => failures.epoch.start_of(&recovery.saved, index, loader.nodes.into()),
+        let (saved, nodes) = (&recovery.saved, u64::from(loader.nodes));
+        let trained_on = &saved.trained[index];
+        let (position, batches, kept) = match failures.resume {
+            Resume::Position => {
+                let (samples, batches) = saved.taken[index];
+                (samples, batches, trained_on.samples.clone())
+            }
+            Resume::Epoch => {
+                let (samples, batches) = failures.epoch.start_of(saved, index, nodes);
+                let begin = failures.epoch.begin_of(saved, index, nodes);
+                (samples, batches, trained_on.samples.below(begin))
+            }
         };
+        if let Some(lineage) = &mut loader.lineage {
+            lineage.restart(trained_on, kept.clone());
+        }
         // What comes again may be one batch more than what it comes on top of.
         let more = failures.epoch.batches(recovery.saved.steps..job.goal.steps);
         let of = &mut recovery.loaders[index];
@@ -342,10 +369,15 @@ impl World<'_> {
         loader.requests.clone_from(&of.requests);
         loader.polling.clone_from(&of.polling);
         loader.tuner.clone_from(&of.tuner);
-        loader.source.restart(position, loader.nodes.into());
+        // Who is asked for samples of shards takes what comes next in these.
+        let by_sample = loader.source.layout.samples_per_place() == 1;
         if let Some(requests) = &mut loader.requests {
-            requests.skip(batches);
+            let passed = if by_sample { kept.clone() } else { requests.first(batches) };
+            requests.skip(batches, passed);
             requests.extend(batches.saturating_add(more));
+        }
+        if loader.requests.is_none() || !by_sample {
+            loader.source.restart(kept);
         }
         for (s, stage) in loader.stages.clone().zip(&of.stages) {
             self.stages[s as usize].hand_over = stage.clone().coming(coming);
@@ -373,6 +405,20 @@ impl World<'_> {
             *batches = batches.saturating_sub(device.ahead.len() as u64);
         }
         taken
+    }
+
+    /// The very samples that steps of job copy `j` have trained on which are over, loader by loader; none where nobody
+    /// will ask.
+    pub(super) fn trained(&mut self, j: u32) -> Vec<Trained> {
+        let (steps, loaders) = {
+            let job = &self.jobs[j as usize];
+            (job.steps.completed(), job.loaders.clone())
+        };
+        let of = |l: u32| {
+            let lineage = self.loaders[l as usize].lineage.as_mut();
+            lineage.map_or_else(Trained::default, |lineage| lineage.settle(steps))
+        };
+        loaders.map(of).collect()
     }
 
     /// Fresh samples that steps of job copy `j` have taken which are not over.

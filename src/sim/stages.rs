@@ -83,8 +83,13 @@ impl World<'_> {
 
     /// Takes what one item needs from the buffer of stage `previous`.
     fn gather(&mut self, clock: &mut Clock, w: u32, s: u32, previous: u32) -> Option<Item> {
-        let takes = self.stages[s as usize].hand_over.takes();
-        let before = &mut self.stages[previous as usize].hand_over;
+        let Self { stages, loaders, workers, .. } = self;
+        let takes = stages[s as usize].hand_over.takes();
+        let loader = &mut loaders[workers[w as usize].loader as usize];
+        let before = &mut stages[previous as usize].hand_over;
+        if let (Some(lineage), true) = (&mut loader.lineage, loader.followed && takes > 1) {
+            lineage.gather(before.first(takes).map(|item| (item.first, item.samples)));
+        }
         let item = before.gather(takes, |item, part| {
             item.samples += part.samples;
             item.bytes += part.bytes;
@@ -152,8 +157,8 @@ impl World<'_> {
                 while last && self.wake(next, w) {}
             }
             None => {
-                let (loader, Item { sequence, samples, .. }) = (stage.loader, worker.item);
-                self.deliver(clock, loader, w, sequence, samples.into());
+                let (loader, item) = (stage.loader, worker.item);
+                self.deliver(clock, loader, w, item);
             }
         }
     }

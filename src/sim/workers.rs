@@ -325,7 +325,7 @@ impl World<'_> {
         }
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
-        let position = worker.item.first + worker.sample as u64;
+        let position = loader.source.place(worker.item.first + worker.sample as u64);
         let entity = position * loader.nodes as u64 + loader.rank as u64;
         let mut generator = self.streams.at(draw.purpose, loader.job as u64, entity, draw.index);
         let seconds = draw.sampler.draw(&mut generator);

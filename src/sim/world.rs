@@ -21,6 +21,7 @@ use super::event::{Clock, Customer, Delay, Event};
 use super::fault::FaultRun;
 use super::gpus::Gpu;
 use super::limiter::Limiter;
+use super::lineage::Lineage;
 use super::ranges::Fetches;
 use super::read::{Mount, ShardCursor, Source};
 use super::sizes::Sizes;
@@ -146,6 +147,8 @@ pub(super) struct LoaderRun {
     pub(super) plain: bool,
     /// Whether workers may have to rest though there is input: how many work is tuned, or they sleep.
     pub(super) rests: bool,
+    /// Whether it is known which samples it hands out: there is a lineage.
+    pub(super) followed: bool,
     /// The node's page cache, if the loader reads through one.
     pub(super) cached: Option<Box<CacheUse>>,
     /// How much longer than on the cluster's first nodes steps take on its accelerators.
@@ -188,6 +191,8 @@ pub(super) struct LoaderRun {
     pub(super) load: Option<f64>,
     /// How its trainers get the node's cores.
     pub(super) trainer: Cores,
+    /// Which samples it has handed out, where its job may fail.
+    pub(super) lineage: Option<Box<Lineage>>,
 }
 
 impl LoaderRun {

@@ -8,6 +8,7 @@ use forebay::sim::{Options, run};
 
 use super::base::{base, changed};
 use super::runs::{simulate, written};
+use super::spread_recovery;
 
 type Changes<'a> = &'a [(&'a str, &'a str)];
 
@@ -200,7 +201,7 @@ fn failing(kind: Changes<'_>, at: &str, restart: &str) -> Scenario {
 fn whatever_a_job_is_at_no_sample_is_lost_or_trained_on_twice() {
     // Expectation: as many steps, samples and fresh samples in all as without failures, each instant told; the
     // job is down for as long as restarts take, and not longer.
-    for (name, kind) in kinds() {
+    for (name, kind) in kinds().into_iter().chain(spread_recovery::kinds()) {
         let plain = changed(&[&EPOCHS[..], &kind].concat());
         let plain = simulate(&plain).jobs.remove(0);
         for at in [r#""31.7 ms", "90.3 ms""#, r#""60.05 ms", "61 ms", "140.4 ms""#] {
@@ -229,7 +230,7 @@ fn whatever_a_job_is_at_no_sample_is_lost_or_trained_on_twice() {
 fn failures_at_any_instant_leave_nothing_behind() {
     // System: each kind with failures as they come, in bursts, restarted at once. Expectation: it ends, with all
     // its samples.
-    for (case, (name, kind)) in kinds().into_iter().enumerate() {
+    for (case, (name, kind)) in kinds().into_iter().chain(spread_recovery::kinds()).enumerate() {
         for seed in ["1", "2"] {
             let shape = ["0.7", "1", "3"][case % 3];
             let failures = format!("{{ mtbf = \"60 ms\", shape = {shape}, restart = \"0 s\" }}");

@@ -41,7 +41,7 @@ impl ModelSettings {
         check: Check<'_>,
         device: Device,
         batch: u64,
-        ((pipeline, parallelism), ranks): ((Option<&Pipeline>, Option<&Parallelism>), u32),
+        ((pipeline, parallelism), spread): ((Option<&Pipeline>, Option<&Parallelism>), Spread),
     ) -> Vec<Footprint> {
         if device != Device::Accelerator {
             self.remark_memory(check, "the steps run on cores");
@@ -64,7 +64,6 @@ impl ModelSettings {
             None if overlap => f64::from(stages - stage),
             None => 1.0,
         };
-        let spread = parallelism.map_or(Spread::NONE, |of| of.spread(ranks));
         let of = |(i, part): (u32, &Portion)| training.footprint(part, batches(i), &spread);
         (0..).zip(&portions).map(of).collect()
     }

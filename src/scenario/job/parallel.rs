@@ -2,12 +2,14 @@
 //!
 //! - `tensor`: ranks that split each layer, `zero`: ranks that shard what they would all have,
 //! - `parallelism`: what all of that comes to where a step is followed piece by piece, `placement`: which GPU has which
-//!   piece, `buckets`: the gradients of a stage, `swap`: what does not fit on a GPU; `rules`: what must hold.
+//!   piece, `buckets`: the gradients of a stage, `swap`: what does not fit on a GPU; `state`: who
+//!   writes what of a checkpoint; `rules`: what must hold.
 
 mod buckets;
 mod parallelism;
 mod placement;
 mod rules;
+mod state;
 mod swap;
 mod tensor;
 mod zero;

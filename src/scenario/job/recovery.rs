@@ -5,7 +5,7 @@ use super::Job;
 use super::rules::Rules;
 use super::settings::Around;
 use super::{BatchInterval, QueueKind};
-use crate::device_memory::Footprint;
+use crate::device_memory::{Footprint, Spread};
 use crate::scenario::StorageKind;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
@@ -20,7 +20,8 @@ const LEAST_SHAPE: f64 = 0.1;
 /// What a job writes from time to time, to begin there again.
 ///
 /// The state is that at the end of a step. Its bytes go from the nodes that write over what reads and
-/// gradients use too; opening and creating files is not counted.
+/// gradients use too; opening and creating files is not counted. Model copies have the same state, which is
+/// written once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
     /// How often.
@@ -50,9 +51,9 @@ pub enum Every {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Writers {
-    /// The first node all of it.
+    /// The first model copy: its node all of it, or its nodes what their GPUs hold; of shards each node has its own.
     First,
-    /// Each node its part.
+    /// All model copies an equal part: each node one, or of what its GPUs hold.
     Each,
 }
 
@@ -86,7 +87,8 @@ pub enum FailureTimes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resume {
-    /// Behind the last sample that its checkpoint has trained on: none is lost or trained on twice.
+    /// With the first sample that its checkpoint has not trained on, and of those behind it the others that it has not:
+    /// none is lost or trained on twice.
     Position,
     /// At the start of that sample's epoch: samplers whose state is not kept. What comes again is not fresh.
     Epoch,
@@ -108,7 +110,8 @@ pub(super) struct CheckpointSettings {
     asynchronous: Field<bool>,
     /// For how long it does not train in any case, because the state is copied aside (default: 0 s).
     pause: Field<Amount<Time>>,
-    /// Who writes: "first", the first node all of it, or "each" node its part (default: "first").
+    /// Who writes: "first", the nodes of the first model copy, or "each" node, an equal part of what all have. Where
+    /// a model is split over nodes, each writes of what its GPUs hold, and all write their shards (default: "first").
     writers: Field<Writers>,
 }
 
@@ -138,7 +141,7 @@ impl CheckpointSettings {
         check: Check<'_>,
         at: NodeId,
         around: Around<'_>,
-        of: (Option<usize>, &[Footprint]),
+        of: (Option<usize>, &[Footprint], Spread),
     ) -> Option<Checkpoint> {
         let choices = [("interval", self.interval.at), ("steps", self.steps.at)];
         let remedy = "write `interval = \"10 min\"` or `steps = 1000`";
@@ -153,7 +156,7 @@ impl CheckpointSettings {
         self.check_storage(check, at, around, storage);
         Some(Checkpoint {
             every,
-            bytes: self.bytes(check, at, of.1)?,
+            bytes: self.bytes(check, at, (of.1, of.2))?,
             storage,
             asynchronous: self.asynchronous.get().copied().unwrap_or(false),
             pause: self.pause.get().map_or(0.0, |pause| pause.0),
@@ -174,11 +177,17 @@ impl CheckpointSettings {
         }
     }
 
-    fn bytes(&self, check: Check<'_>, at: NodeId, held: &[Footprint]) -> Option<f64> {
+    fn bytes(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        (held, spread): (&[Footprint], Spread),
+    ) -> Option<f64> {
         if let Some(bytes) = self.bytes.get() {
             return Some(bytes.0);
         }
-        let state: f64 = held.iter().map(|of| of.parameters + of.optimizer).sum();
+        let state: f64 =
+            held.iter().map(|of| spread.state(of)).map(|(whole, sharded)| whole + sharded).sum();
         if state <= 0.0 && !self.bytes.is_written() {
             let what = "the key `bytes` is missing, and the model's parameters are not known";
             let remedy = "write `bytes = \"1 GB\"`, or a `model.catalogue`";
@@ -236,6 +245,15 @@ impl FailureSettings {
 }
 
 impl Rules<'_> {
+    /// Which model copies write matters where several nodes have the same.
+    pub(super) fn remark_writers(&self, job: &Job) {
+        if let (Some(settings), false) = (self.settings.checkpoint.get(), job.has_copies_of_state())
+        {
+            let why = "no two nodes have the same to write";
+            self.check.no_effect(&settings.writers, why);
+        }
+    }
+
     /// A job that fails can be set back to where it was.
     pub(super) fn check_recovery(&self, job: &Job) {
         let written = [self.settings.failures.at, self.settings.checkpoint.at];
@@ -245,7 +263,6 @@ impl Rules<'_> {
         let requests = job.loader.requests.as_ref();
         let unlike = [
             (job.is_loose(), "its model copies are at different steps"),
-            (job.parallelism.is_some(), "a step is followed piece by piece on several GPUs"),
             (job.queue == QueueKind::Circular, "its queue is circular"),
             (job.prefill > 0, "its queue is full at the start"),
             (requests.is_some_and(|r| r.iterable), "its workers have files of their own"),
@@ -259,10 +276,6 @@ impl Rules<'_> {
             let what = "checkpoints of model copies that are at different steps are not simulated";
             let remedy = "remove `checkpoint`, or write `[job.sync.allreduce]` without `period`, and no `accumulation`";
             self.check.wrong(self.check.blame(&written, self.at), what, remedy);
-        }
-        if let (Some(_), true) = (&job.checkpoint, job.parallelism.is_some()) {
-            let what = "checkpoints of a model whose micro-batches are followed are not simulated";
-            self.check.wrong(self.check.blame(&written, self.at), what, "remove `checkpoint`");
         }
         let replays = job.failures.as_ref().is_some_and(|f| f.resume == Resume::Epoch);
         if replays && matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {

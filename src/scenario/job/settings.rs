@@ -17,7 +17,7 @@ use super::{
     BatchInterval, Checkpoint, Device, Job, Parallelism, Pipeline, QueueKind, Split, StepTime,
 };
 use crate::catalogue::Precision;
-use crate::device_memory::Footprint;
+use crate::device_memory::{Footprint, Spread};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
@@ -194,8 +194,10 @@ impl JobSettings {
         let model = model.unwrap_or(NO_MODEL);
         let pipeline = self.pipeline(check);
         let parallelism = self.parallelism(check, pipeline.as_ref(), some);
-        let spread = ((pipeline.as_ref(), parallelism.as_ref()), self.ranks(around));
-        let footprints = self.footprints(check, some, &model, spread);
+        let ranks = self.ranks(around);
+        let spread = parallelism.as_ref().map_or(Spread::NONE, |of| of.spread(ranks));
+        let split = (pipeline.as_ref(), parallelism.as_ref());
+        let footprints = self.footprints(check, some, &model, (split, spread));
         let sync = self.sync(check, around, some, &model);
         let memory = self.gpu_memory(around);
         let learners = self.learners(footprints.first().copied(), sync.as_ref(), memory);
@@ -229,7 +231,7 @@ impl JobSettings {
             parallelism,
             sync,
             accumulation: self.accumulation(),
-            checkpoint: self.checkpoint(check, around, storage, &footprints),
+            checkpoint: self.checkpoint(check, around, storage, (&footprints, spread)),
             footprints: footprints
                 .iter()
                 .map(|of| of.of_learners(learners.most, averages))
@@ -259,6 +261,7 @@ impl JobSettings {
         if !check.lenient {
             rules.remark(&job, measured);
             rules.remark_accumulation(&job);
+            rules.remark_writers(&job);
             self.remark_arrivals(check, &job);
         }
         Some(job)
@@ -316,7 +319,7 @@ impl JobSettings {
         check: Check<'_>,
         batch: u64,
         model: &ResolvedModel,
-        spread: ((Option<&Pipeline>, Option<&Parallelism>), u32),
+        spread: ((Option<&Pipeline>, Option<&Parallelism>), Spread),
     ) -> Vec<Footprint> {
         let Some(settings) = self.model.get() else { return Vec::new() };
         settings.footprints(check, model.device, batch, spread)
@@ -327,10 +330,10 @@ impl JobSettings {
         check: Check<'_>,
         around: Around<'_>,
         storage: Option<usize>,
-        footprints: &[Footprint],
+        (held, spread): (&[Footprint], Spread),
     ) -> Option<Checkpoint> {
         let (at, checkpoint) = self.checkpoint.given()?;
-        checkpoint.resolve(check, at, around, (storage, footprints))
+        checkpoint.resolve(check, at, around, (storage, held, spread))
     }
 
     /// The nodes of the first copy.

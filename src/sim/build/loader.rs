@@ -6,6 +6,7 @@ use crate::account::{HandOver, Polling, Queue, Requests, Tuner};
 use crate::fluid::Use;
 use crate::random::FileOrder;
 use crate::scenario::{Dataset, Job, Layout, Split};
+use crate::sim::lineage::Lineage;
 use crate::sim::read::{Mount, ShardCursor, Source};
 use crate::sim::stages::StageRun;
 use crate::sim::workers::{Cores, Worker};
@@ -65,6 +66,10 @@ impl Builder<'_, '_> {
             trainer: cores.of_trainers(self, job),
             queue: queue(copy),
             requests: self.requests(copy, rank),
+            followed: job.failures.is_some(),
+            lineage: job.failures.is_some().then(|| {
+                Box::new(Lineage::new(job.checkpoint.is_some(), self.parts.recorder.is_some()))
+            }),
             polling,
             tuner,
             stages: first_stage..self.parts.stages.len() as u32,

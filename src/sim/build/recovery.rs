@@ -1,7 +1,7 @@
 //! What a job copy has against failures of its nodes.
 
 use crate::fluid::GroupId;
-use crate::scenario::{BatchInterval, Checkpoint, Failures, Stop, Writers};
+use crate::scenario::{BatchInterval, Checkpoint, Failures, Stop};
 use crate::sim::checkpoint::CheckpointRun;
 use crate::sim::recovery::{EpochRun, FailureRun, RecoveryRun, Restored};
 
@@ -35,15 +35,11 @@ impl Builder<'_, '_> {
     }
 
     fn checkpoint(&mut self, of: &JobCopy, checkpoint: &Checkpoint, node: u32) -> CheckpointRun {
-        let writers = match checkpoint.writers {
-            Writers::First => 1,
-            Writers::Each => of.job.nodes,
-        };
-        let bytes = checkpoint.bytes / f64::from(writers);
-        let ways = (0..writers).map(|rank| self.writing(checkpoint.storage, node + rank, bytes));
-        let ways = ways.collect();
-        let pause = self.recurring(checkpoint.pause);
-        CheckpointRun::new(checkpoint.every, bytes, ways, checkpoint.asynchronous, pause)
+        let Checkpoint { every, bytes, storage, asynchronous, pause, .. } = *checkpoint;
+        let parts = (node..).zip(of.job.parts_of(checkpoint)).filter(|(_, part)| *part > 0.0);
+        let parts = parts.map(|(node, part)| (part, self.writing(storage, node, part))).collect();
+        let pause = self.recurring(pause);
+        CheckpointRun::new(every, bytes, parts, asynchronous, pause)
     }
 
     /// The way of what node `node` writes to a storage, so many bytes, if it is limited.
@@ -56,6 +52,7 @@ impl Builder<'_, '_> {
     }
 
     fn failures(&self, of: &JobCopy, failures: &Failures) -> FailureRun {
+        let dataset = &self.scenario.datasets[of.job.dataset];
         let interval = match of.job.batch_interval {
             BatchInterval::Every(interval) => interval,
             BatchInterval::Adaptive { .. } => 1.0,
@@ -69,7 +66,9 @@ impl Builder<'_, '_> {
             in_vain: 0,
             begun: 0,
             epoch: EpochRun {
-                samples: self.scenario.datasets[of.job.dataset].samples,
+                samples: dataset.samples,
+                places: dataset.places(),
+                per_place: dataset.layout.samples_per_place().min(dataset.samples),
                 goal: matches!(self.scenario.stop_of(of.job), Stop::Epochs(_)),
                 interval,
                 copies: u64::from(of.job.copies_per_loader()),

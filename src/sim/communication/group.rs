@@ -109,6 +109,11 @@ impl Group {
         }
     }
 
+    /// The job copy whose group it is.
+    pub(in crate::sim) fn job(&self) -> u32 {
+        self.job
+    }
+
     /// Collectives that are over in this step.
     pub(in crate::sim) fn over(&self) -> u32 {
         self.over
@@ -125,6 +130,13 @@ impl Group {
         self.asked.clear();
         self.last.clear();
         self.of_device.fill(0);
+    }
+
+    /// Nothing is at hand any more: its step begins again.
+    pub(in crate::sim) fn abort(&mut self) {
+        self.exchange.abort();
+        self.stage = Stage::Idle;
+        self.restart();
     }
 
     /// The collective at hand.

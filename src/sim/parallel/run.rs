@@ -7,6 +7,7 @@ use crate::engine::Time;
 use crate::fluid::GroupId;
 use crate::report::ParallelOutcome;
 use crate::sim::communication::Ways;
+use crate::sim::world::World;
 
 use super::program::Act;
 
@@ -86,6 +87,27 @@ impl ParallelRun {
         self.done = 0;
         for part in &mut self.parts {
             (part.at, part.asked, part.open) = (0, 0, false);
+        }
+    }
+
+    /// Nothing is computed, sent or swapped any more: the step begins again.
+    fn abort(&mut self) {
+        self.restart();
+        for part in &mut self.parts {
+            (part.running, part.waits, part.swapping) = (false, false, 0);
+            part.received.iter_mut().for_each(VecDeque::clear);
+            part.sending.iter_mut().for_each(|sending| *sending = Sending::default());
+        }
+    }
+}
+
+impl World<'_> {
+    /// Nothing of the parts of job copy `j` is in progress any more, if it has some.
+    pub(in crate::sim) fn abort_parts(&mut self, j: u32) {
+        let Some(parallel) = &mut self.jobs[j as usize].parallel else { return };
+        parallel.abort();
+        for group in parallel.groups.clone() {
+            self.groups[group as usize].abort();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a loader reads, and how far it and its workers are.
 
+use crate::account::Intervals;
 use crate::random::{FileOrder, Streams};
 use crate::scenario::{Dataset, Layout, Ranges};
 use crate::sim::tiers::Found;
@@ -22,6 +23,8 @@ pub(in crate::sim) struct ShardCursor {
     /// Which shard it is, and requests made for it.
     pub(in crate::sim) file: u64,
     pub(in crate::sim) requests: u32,
+    /// Place in the loader's reading of the file's first sample.
+    pub(in crate::sim) place: u64,
     /// Requests of its row group that are still to come, where it has such; then `unread` are all of
     /// that one's bytes.
     pub(super) missing: u32,
@@ -61,13 +64,18 @@ pub(in crate::sim) struct Source {
     pub(in crate::sim) layout: Layout,
     pub(in crate::sim) order: FileOrder,
     next_file: u64,
-    /// Samples from the next file on that are left out, because they were read before.
-    skipped: u64,
+    /// All samples from here on are read, and before it those that are left.
+    behind: u64,
     pub(in crate::sim) samples: u64,
     /// Largest request that is made as one [B].
     pub(super) most: f64,
     /// How what is larger is fetched.
     pub(in crate::sim) ranges: Option<Ranges>,
+    /// Samples that are left, the first of which has the turn at which reading began again.
+    left: Vec<u64>,
+    /// Of shards instead, places of samples that are passed over, and files at the start that have no others.
+    trained: Intervals,
+    complete: u64,
 }
 
 impl Source {
@@ -79,54 +87,115 @@ impl Source {
             layout: dataset.layout,
             order,
             next_file: 0,
-            skipped: 0,
+            behind: 0,
             most: dataset.ranges.map_or(f64::INFINITY, |ranges| ranges.request),
             ranges: dataset.ranges,
+            left: Vec::new(),
+            trained: Intervals::default(),
+            complete: 0,
         }
     }
 
-    /// As if so many samples had been read.
-    pub(in crate::sim) fn restart(&mut self, position: u64, ranks: u64) {
-        let per_file = match self.layout {
-            Layout::Shards { samples_per_shard, .. } => Some(samples_per_shard),
-            Layout::RowGroups(of) => Some(of.samples_per_file()),
-            Layout::FilePerSample | Layout::OneFile { .. } => None,
-        };
-        if let Some(per_file) = per_file {
-            // Which files hold them follows from their order, and whose turn the smaller one is.
-            let epochs = if ranks == 1 { position / self.samples } else { 0 };
-            self.next_file = epochs * self.samples.div_ceil(per_file);
-            self.skipped = position - epochs * self.samples;
+    /// Samples of a file, or of what takes turns as one.
+    #[inline]
+    fn per_file(&self) -> u64 {
+        self.layout.samples_per_place().min(self.samples)
+    }
+
+    /// As if these had been read, by their places.
+    pub(in crate::sim) fn restart(&mut self, trained: Intervals) {
+        let per_file = self.per_file();
+        self.next_file = self.complete.min(trained.end() / per_file);
+        self.complete = self.next_file;
+        self.behind = trained.end();
+        if self.layout.samples_per_place() == 1 {
+            self.left = trained.gaps();
+        } else {
+            self.trained = trained;
         }
     }
 
-    /// The next file of job copy `job`, behind what is left out.
+    /// From this turn on, samples are read in order.
+    pub(in crate::sim) fn left_until(&self) -> u64 {
+        self.behind
+    }
+
+    /// Which sample is read at this turn, of files of one each.
+    #[inline]
+    pub(in crate::sim) fn place(&self, turn: u64) -> u64 {
+        if turn < self.behind { self.place_left(turn) } else { turn }
+    }
+
+    #[cold]
+    fn place_left(&self, turn: u64) -> u64 {
+        let first = self.behind - self.left.len() as u64;
+        let left = turn.checked_sub(first).and_then(|n| self.left.get(n as usize));
+        left.copied().unwrap_or(turn)
+    }
+
+    /// Epoch and number of the sample at `place`.
+    pub(in crate::sim) fn sample(&mut self, place: u64, job: u64, streams: &Streams) -> (u64, u64) {
+        let per_file = self.per_file();
+        let file = self.order.at(place / per_file, job, streams);
+        (self.order.epoch(), file * per_file + place % per_file)
+    }
+
+    /// Goes on to what worker with `current` reads next, a shard of job copy `job` or a group of rows in it.
+    fn advance(&mut self, current: &mut ShardCursor, job: u64, streams: &Streams) {
+        loop {
+            let in_file = match self.layout {
+                Layout::RowGroups(groups) => current.next_group(groups, self.samples),
+                _ => false,
+            };
+            if !in_file {
+                *current = self.next_shard(job, streams);
+                return;
+            }
+            self.pass(current);
+            if current.next < current.end {
+                return;
+            }
+            // All of the group was passed over.
+            current.requests += current.missing;
+        }
+    }
+
+    /// Passes over samples that are left out.
+    #[inline]
+    fn pass(&self, current: &mut ShardCursor) {
+        if self.behind > 0 {
+            let first = current.file * self.per_file();
+            let next = self.trained.next_gap(current.place + current.next - first);
+            current.next = (next - current.place + first).min(current.end);
+        }
+    }
+
+    /// The next file of job copy `job` of which not all is left out.
     fn next_shard(&mut self, job: u64, streams: &Streams) -> ShardCursor {
         loop {
             let file = self.order.at(self.next_file, job, streams);
+            let per_file = self.per_file();
+            let place = self.next_file * per_file;
+            let passed = self.trained.next_gap(place) - place;
             self.next_file += 1;
-            let mut shard = self.shard(file);
-            let samples = self.samples_of(file);
-            if self.skipped < samples {
-                shard.next += std::mem::take(&mut self.skipped);
-                if let Layout::RowGroups(of) = self.layout {
-                    let (group, samples) = of.group_of(shard.next, self.samples);
-                    shard.end = samples.end;
-                    shard.requests = group as u32 * of.columns;
-                }
-                return shard;
+            if passed >= self.samples_of(file) {
+                self.complete += u64::from(self.complete + 1 == self.next_file);
+                continue;
             }
-            self.skipped -= samples;
+            let mut shard = ShardCursor { place, ..self.shard(file) };
+            shard.next += passed;
+            if let (Layout::RowGroups(of), true) = (self.layout, passed > 0) {
+                let (group, samples) = of.group_of(shard.next, self.samples);
+                shard.end = samples.end;
+                shard.requests = group as u32 * of.columns;
+            }
+            return shard;
         }
     }
 
     /// Samples of file number `file`.
     fn samples_of(&self, file: u64) -> u64 {
-        let of_file = match self.layout {
-            Layout::Shards { samples_per_shard, .. } => samples_per_shard,
-            Layout::RowGroups(of) => of.samples_per_file(),
-            Layout::FilePerSample | Layout::OneFile { .. } => 1,
-        };
+        let of_file = self.per_file();
         of_file.min(self.samples - file * of_file)
     }
 
@@ -156,7 +225,7 @@ impl World<'_> {
         worker.requests = 0;
         let sample = match source.layout {
             Layout::FilePerSample | Layout::OneFile { .. } => {
-                let place = worker.item.first + worker.sample as u64;
+                let place = source.place(worker.item.first + worker.sample as u64);
                 worker.position = place * nodes + rank;
                 let placed = !loader.plain
                     && (loader.keeps
@@ -175,13 +244,7 @@ impl World<'_> {
             Layout::Shards { .. } | Layout::RowGroups(_) => {
                 let current = &mut self.shards[w as usize];
                 if current.next == current.end {
-                    let in_file = match source.layout {
-                        Layout::RowGroups(groups) => current.next_group(groups, source.samples),
-                        _ => false,
-                    };
-                    if !in_file {
-                        *current = source.next_shard(job, &self.streams);
-                    }
+                    source.advance(current, job, &self.streams);
                     let base = current.epoch * source.samples;
                     // A row group is read as a whole, whatever of it was used before.
                     let from = match source.layout {
@@ -192,7 +255,13 @@ impl World<'_> {
                     current.unread = sizes.sum(job, base, samples, record, &self.streams);
                 }
                 let sample = current.next;
+                if let (Some(lineage), true) = (&mut loader.lineage, loader.followed) {
+                    let first = current.file * source.per_file();
+                    let turn = worker.item.first + u64::from(worker.sample);
+                    lineage.locate(turn, current.place + sample - first);
+                }
                 current.next += 1;
+                source.pass(current);
                 worker.position = current.epoch * source.samples + sample;
                 sample
             }
@@ -204,39 +273,79 @@ impl World<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Dataset, Framing, Split, fixture};
+    use crate::scenario::{Dataset, Framing, RowGroups, Split, fixture};
 
-    /// The samples that a rank reads: epoch, shard and number of each.
+    /// The samples that a worker reads: place in the reading, epoch and number of each.
     fn read(source: &mut Source, samples: usize) -> Vec<(u64, u64, u64)> {
-        let (streams, mut read) = (Streams::new(1, 0), Vec::new());
+        let (streams, mut current, mut read) =
+            (Streams::new(1, 0), ShardCursor::default(), Vec::new());
         while read.len() < samples {
-            let shard = source.next_shard(0, &streams);
-            read.extend((shard.next..shard.end).map(|sample| (shard.epoch, shard.file, sample)));
+            if current.next == current.end {
+                source.advance(&mut current, 0, &streams);
+                current.opened = true;
+            }
+            let place = current.place + current.next - current.file * source.per_file();
+            read.push((place, current.epoch, current.next));
+            current.next += 1;
+            source.pass(&mut current);
         }
-        read.truncate(samples);
         read
     }
 
     #[test]
-    fn shards_go_on_where_reading_was() {
-        // System: 9 shards of 10 samples and one of 3, shuffled, so that the smaller one comes at any place,
-        // for one rank and for three. Expectation: behind any number of samples the next ones are those that
-        // would have come, in all of three epochs.
+    fn shards_go_on_with_what_is_left() {
+        // System: 9 files of 10 samples, or of three groups of 4 rows, and one that is smaller, shuffled, so that this
+        // comes at any place; for one rank and for three. Expectation: whatever of the first samples was trained on, up
+        // to any of them or every third one behind it too, the others come next, in all of three epochs.
         let shards = Layout::Shards { samples_per_shard: 10, request: 1e6, record: Framing::NONE };
-        let dataset = Dataset { samples: 93, layout: shards, ..fixture::dataset() };
-        for (rank, ranks) in [(0, 1), (0, 3), (1, 3), (2, 3)] {
-            for split in [Split::Strided, Split::Contiguous] {
-                let order = FileOrder::new(&dataset, split, rank, ranks);
-                let mut source = Source::new(&dataset, 0, order);
-                let whole = 3 * 93 / ranks as usize;
-                let all = read(&mut source, whole + 20);
-                for position in 0..whole {
-                    source.restart(position as u64, ranks.into());
-                    let next = read(&mut source, 20);
-                    let expected = &all[position..position + 20];
-                    assert_eq!(next, expected, "{rank} of {ranks}, {split:?}: behind {position}");
+        let groups = RowGroups { samples: 4, per_file: 3, columns: 2, read: 1.0, decompress: 0.0 };
+        for (layout, samples) in [(shards, 93), (Layout::RowGroups(groups), 9 * 12 + 5)] {
+            let dataset = Dataset { samples, layout, ..fixture::dataset() };
+            for (rank, ranks) in [(0, 1), (0, 3), (1, 3), (2, 3)] {
+                for split in [Split::Strided, Split::Contiguous] {
+                    let order = || FileOrder::new(&dataset, split, rank, ranks);
+                    let whole = 3 * samples as usize / ranks as usize;
+                    let all = read(&mut Source::new(&dataset, 0, order()), whole + 80);
+                    let mut again = Source::new(&dataset, 0, order());
+                    for (upto, every) in (0..whole).flat_map(|n| [(n, 0), (n, 3)]) {
+                        let is_trained = |n: usize| {
+                            n < upto || (every > 0 && n < upto + 30 && n.is_multiple_of(every))
+                        };
+                        let mut trained = Intervals::default();
+                        let before = (0..upto + 30).filter(|n| is_trained(*n)).map(|n| all[n].0);
+                        before.for_each(|place| trained.insert(place..place + 1));
+                        let mut anew = Source::new(&dataset, 0, order());
+                        // What is left of a file before is left of it later too.
+                        let sources = if every == 0 {
+                            [Some(&mut again), Some(&mut anew)]
+                        } else {
+                            [None, Some(&mut anew)]
+                        };
+                        for source in sources.into_iter().flatten() {
+                            source.restart(trained.clone());
+                            let next = read(source, 20);
+                            let left = (0..all.len()).filter(|n| !is_trained(*n)).map(|n| all[n]);
+                            let expected: Vec<_> = left.take(20).collect();
+                            assert_eq!(
+                                next, expected,
+                                "{rank} of {ranks}, {split:?}, {upto}, {every}"
+                            );
+                        }
+                    }
                 }
             }
         }
+    }
+
+    #[test]
+    fn samples_that_were_left_out_come_first() {
+        // System: of ten files read two or three ahead were trained on. Expectation: the others, in their order, then on.
+        let dataset = fixture::dataset();
+        let mut source = Source::new(&dataset, 0, FileOrder::new(&dataset, Split::Strided, 0, 1));
+        let mut trained = Intervals::default();
+        [0..3, 5..6, 8..10].into_iter().for_each(|run| trained.insert(run));
+        source.restart(trained);
+        let places: Vec<u64> = (6..13).map(|turn| source.place(turn)).collect();
+        assert_eq!(places, [3, 4, 6, 7, 10, 11, 12]);
     }
 }

@@ -9,6 +9,9 @@ use std::ops::Range;
 pub(in crate::sim) struct EpochRun {
     /// Samples of all loaders.
     pub(in crate::sim) samples: u64,
+    /// Files, or samples, that are read one after the other, and samples of each.
+    pub(in crate::sim) places: u64,
+    pub(in crate::sim) per_place: u64,
     /// Whether the goal is one of epochs: steps on what comes again are more steps.
     pub(in crate::sim) goal: bool,
     /// Steps on each batch, and model copies that a loader feeds.
@@ -26,9 +29,20 @@ impl EpochRun {
             // As many samples fewer as the batches since then had.
             return (taken - self.samples_of(batches - first, saved), first);
         }
-        let epochs = u128::from(taken) * u128::from(loaders) / u128::from(self.samples.max(1));
-        let first = (epochs * u128::from(self.samples)).div_ceil(u128::from(loaders));
-        (u64::try_from(first).unwrap_or(u64::MAX).min(taken), 0)
+        // Of what was read at the same time, something may be left of the epoch before: it comes first.
+        (saved.trained[index].samples.below(self.begin_of(saved, index, loaders)).count(), 0)
+    }
+
+    /// Where in the reading of loader number `index` of `loaders` the epoch began in which the state was saved.
+    pub(super) fn begin_of(&self, saved: &Saved, index: usize, loaders: u64) -> u64 {
+        let (taken, batches) = saved.taken[index];
+        let loaders = u128::from(loaders);
+        let epochs = match batches {
+            0 => u128::from(taken) * loaders / u128::from(self.samples.max(1)),
+            _ => u128::from(batches / saved.epoch),
+        };
+        let first = (epochs * u128::from(self.places)).div_ceil(loaders);
+        u64::try_from(first * u128::from(self.per_place)).unwrap_or(u64::MAX)
     }
 
     /// Samples of so many of the first batches of an epoch, which are all full.

@@ -1,0 +1,215 @@
+//! Which samples steps trained on, one by one, where a job fails: as the run recorded them.
+
+use std::collections::BTreeMap;
+
+use forebay::report::{JobOutcome, TrainedSample};
+use forebay::sim::{Options, run};
+
+use super::base::changed;
+
+type Changes<'a> = &'a [(&'a str, &'a str)];
+
+/// Two epochs of 992 samples in another order each, saved now and then, that fail three times.
+const EPOCHS: [(&str, &str); 6] = [
+    ("run", "{ epochs = 2, warm_up = \"off\", replications = 1 }"),
+    ("storage.c", "{ file-server = { bandwidth = \"100 MB/s\" } }"),
+    ("dataset.d.samples", "992"),
+    ("dataset.d.order", "\"shuffled\""),
+    ("job.checkpoint", r#"{ steps = 7, bytes = "100 kB", storage = "c" }"#),
+    ("job.failures", r#"{ at = ["47 ms", "101 ms", "173 ms"], restart = "20 ms" }"#),
+];
+
+fn recorded(changes: Changes<'_>, seed: u32) -> JobOutcome {
+    let seed = seed.to_string();
+    let scenario = changed(&[&EPOCHS[..], changes, &[("run.seed", &seed)]].concat());
+    let options = Options { trace: true, ..Options::default() };
+    let mut outcome = run(&scenario, 0, &options).whole().unwrap_or_else(|e| panic!("{e}"));
+    outcome.jobs.remove(0)
+}
+
+/// How often each sample was trained on.
+fn counts(job: &JobOutcome) -> BTreeMap<TrainedSample, u32> {
+    let mut counts = BTreeMap::new();
+    job.trained.iter().for_each(|sample| *counts.entry(*sample).or_default() += 1);
+    counts
+}
+
+/// Time to decode that varies more than that to read: samples overtake each other.
+const DECODE: &str = r#"decode = { gamma = { mean = "500 us", cv = 2 } }"#;
+
+/// Loaders that bring samples in order or not, gather them, share queues, or read ahead of their steps.
+fn loaders() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
+    let loader = |text: &str| ("job.loader", text.replace("DECODE", DECODE));
+    let key = |key, text: &str| (key, text.to_owned());
+    // Batches wait for steps, of which several are in progress.
+    let slow = key("job.model.step", "\"4 ms\"");
+    let pytorch = "{ pytorch = { workers = 2, DECODE } }";
+    let queue = r#"{ tf-queue = { threads = 5, capacity = "64 samples", DECODE } }"#;
+    let pipeline = r#"{ pipeline = { stages = 3 } }"#;
+    let followed = r#"{ pipeline = { stages = 3, schedule = "1f1b", micro_batches = 4 } }"#;
+    let gathers = r#"{ stages = [
+        { name = "read", workers = 5, per_sample = ["read", { DECODE }], buffer = 32 },
+        { name = "batch", workers = 2, unit = "batch", per_item = [{ compute = "300 us" }], buffer = 2 }] }"#;
+    let apart = r#"{ stages = [
+        { name = "read", workers = 3, per_sample = ["read"], buffer = 32 },
+        { name = "decode", workers = 5, per_sample = [{ DECODE }], buffer = 64 }] }"#;
+    vec![
+        ("pytorch", vec![loader(pytorch)]),
+        (
+            "pytorch, as they come",
+            vec![loader("{ pytorch = { workers = 3, in_order = false, DECODE } }")],
+        ),
+        ("keras", vec![loader("{ keras = { workers = 3, DECODE } }")]),
+        ("tf-queue", vec![loader(queue)]),
+        (
+            "a shuffle queue",
+            vec![loader(
+                r#"{ tf-queue = { threads = 5, capacity = "200 samples", min_after_dequeue = "100 samples", DECODE } }"#,
+            )],
+        ),
+        (
+            "tf-data",
+            vec![loader("{ tf-data = { parallel_reads = 4, parallel_calls = 3, DECODE } }")],
+        ),
+        ("samples that are gathered", vec![loader(gathers)]),
+        ("samples of a file that overtake each other", vec![loader(apart)]),
+        (
+            "two nodes with two model copies each",
+            vec![
+                loader(queue),
+                key("job.nodes", "2"),
+                key("job.parallel.data.copies_per_node", "2"),
+            ],
+        ),
+        ("each batch twice", vec![loader(queue), key("job.batch_interval", "2")]),
+        ("stages that overlap", vec![loader(queue), key("job.parallel", pipeline), slow.clone()]),
+        (
+            "stages that overlap, on request",
+            vec![loader(pytorch), key("job.parallel", pipeline), slow.clone()],
+        ),
+        ("micro-batches", vec![loader(queue), key("job.parallel", followed)]),
+        ("micro-batches on request", vec![loader(pytorch), key("job.parallel", followed)]),
+    ]
+}
+
+#[test]
+fn every_sample_of_an_epoch_is_trained_on_once_whatever_fails() {
+    // System: loaders of all kinds, three failures each. Expectation: of each of the two epochs each of the samples once,
+    // by its number.
+    for (name, changes) in loaders() {
+        let changes: Vec<_> = changes.iter().map(|(key, text)| (*key, text.as_str())).collect();
+        for seed in 1..4 {
+            let job = recorded(&changes, seed);
+            let recovery = job.recovery.expect("it fails");
+            assert!(recovery.failures == 3 && recovery.lost_seconds > 0.0, "{name}: {recovery:?}");
+            let epochs = (0..2).flat_map(|epoch| (0..992).map(move |sample| (epoch, sample)));
+            let expected = epochs.map(|(epoch, sample)| (TrainedSample { epoch, sample }, 1));
+            let (found, expected) = (counts(&job), expected.collect::<BTreeMap<_, _>>());
+            let differ = found.iter().filter(|of| expected.get(of.0) != Some(of.1));
+            let lacks: Vec<_> = expected.keys().filter(|of| !found.contains_key(of)).collect();
+            let differ: Vec<_> = differ.collect();
+            assert!(
+                differ.is_empty() && lacks.is_empty(),
+                "{name}, {seed}: {differ:?}; without {lacks:?}"
+            );
+        }
+    }
+}
+
+/// `changes` with failures like these, and more.
+fn failing(
+    kind: &[(&'static str, String)],
+    failures: &str,
+    more: Changes<'_>,
+    seed: u32,
+) -> JobOutcome {
+    let kind = kind.iter().map(|(key, text)| (*key, text.as_str()));
+    let failures = [("job.failures", failures)];
+    recorded(&kind.chain(failures).chain(more.iter().copied()).collect::<Vec<_>>(), seed)
+}
+
+#[test]
+fn what_comes_again_of_an_epoch_is_what_was_trained_on_of_it() {
+    // System: a failure in the third step behind a checkpoint: in the first epoch, at the start of the second, or in its
+    // midst; the epoch begins again. Expectation: each sample of both epochs once, and those that a run without failures
+    // trains on up to that checkpoint, of the epoch that begins again, once more; where these are no whole batches, the
+    // last step has less than a batch of a third epoch.
+    for (name, kind) in loaders().into_iter().filter(|(_, kind)| kind.len() == 1) {
+        for (saved, again) in [(21_usize, 0), (63, 1), (84, 1)] {
+            let never = r#"{ at = ["1000 s"], restart = "20 ms" }"#;
+            let plain = failing(&kind, never, &[], 1);
+            let at = 1e3 * plain.steps[saved + 2].end;
+            let failures =
+                format!("{{ at = [\"{at} ms\"], restart = \"20 ms\", resume = \"epoch\" }}");
+            let found = counts(&failing(&kind, &failures, &[], 1));
+            let until = 1e3 * plain.steps[saved - 1].end + 0.1;
+            let run =
+                format!("{{ duration = \"{until} ms\", warm_up = \"off\", replications = 1 }}");
+            let before = counts(&failing(&kind, never, &[("run", &run), ("job.epochs", "2")], 1));
+            let twice = |of: &TrainedSample| of.epoch == again && before.contains_key(of);
+            for epoch in 0..2 {
+                for of in (0..992).map(|sample| TrainedSample { epoch, sample }) {
+                    let expected = 1 + u32::from(twice(&of));
+                    assert_eq!(found.get(&of), Some(&expected), "{name}, {saved} steps: {of:?}");
+                }
+            }
+            let third: Vec<_> = found.iter().filter(|(of, _)| of.epoch > 1).collect();
+            assert!(third.len() < 16 && third.iter().all(|(_, n)| **n == 1), "{name}: {third:?}");
+            assert!(before.keys().any(twice), "{name}, {saved}: something comes again");
+        }
+    }
+}
+
+#[test]
+fn samples_of_files_that_several_read_are_trained_on_once() {
+    // System: three epochs of ten files of up to 100 samples, or as many of row groups, of which several are read at once,
+    // by one node or two. Expectation: no sample is trained on twice, and all of the first two epochs once; where the
+    // last one ends, files of a next one have been begun.
+    let shards = r#"{ shards = { samples = 100, request = "100 kB" } }"#;
+    let groups = r#"{ parquet = { row_group = 7, row_groups = 3, columns = 2 } }"#;
+    let epochs = ("run", "{ epochs = 3, warm_up = \"off\", replications = 1 }");
+    let failures =
+        r#"{ at = ["47 ms", "101 ms", "173 ms", "240 ms", "305 ms"], restart = "20 ms" }"#;
+    for (name, kind) in
+        loaders().into_iter().filter(|(name, kind)| kind.len() == 1 && !name.contains("in order"))
+    {
+        for (layout, nodes) in [(shards, "1"), (groups, "1"), (groups, "2")] {
+            let more = [epochs, ("dataset.d.layout", layout), ("job.nodes", nodes)];
+            let job = failing(&kind, failures, &more, 1);
+            let what = format!("{name}, {layout}, {nodes}");
+            let found = counts(&job);
+            let recovery = job.recovery.expect("it fails");
+            assert!(recovery.failures >= 3 && recovery.lost_seconds > 0.0, "{what}: {recovery:?}");
+            let twice: Vec<_> = found.iter().filter(|(_, times)| **times > 1).collect();
+            assert!(twice.is_empty(), "{what}: {twice:?}");
+            for epoch in 0..2 {
+                let number = found.keys().filter(|of| of.epoch == epoch).count();
+                assert_eq!(number, 992, "{what}: epoch {epoch}");
+            }
+            let steps: u64 = job.steps.iter().map(|step| step.fresh).sum();
+            assert_eq!(job.trained.len() as u64, steps, "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_steps_that_never_end_took_is_not_counted() {
+    // System: runs that end in the midst of a step, or while the job is down. Expectation: as many samples are recorded as
+    // the steps that count have.
+    let kind = [(
+        "job.loader",
+        format!(r#"{{ tf-queue = {{ threads = 5, capacity = "64 samples", {DECODE} }} }}"#),
+    )];
+    let pipeline = "{ pipeline = { stages = 3 } }";
+    for duration in ["90 ms", "107 ms", "112.4 ms", "130.9 ms"] {
+        let run = format!("{{ duration = \"{duration}\", warm_up = \"off\", replications = 1 }}");
+        for (parallel, step) in [("{}", "\"1 ms\""), ("{}", "\"4 ms\""), (pipeline, "\"4 ms\"")] {
+            let failures = r#"{ at = ["47 ms", "101 ms"], restart = "20 ms" }"#;
+            let more =
+                [("run", run.as_str()), ("job.parallel", parallel), ("job.model.step", step)];
+            let job = failing(&kind, failures, &more, 1);
+            let steps: u64 = job.steps.iter().map(|step| step.samples).sum();
+            assert!(job.trained.len() as u64 == steps && steps > 0, "{duration}: {steps}");
+        }
+    }
+}
