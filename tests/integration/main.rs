@@ -19,6 +19,7 @@ mod crossbow;
 mod dali;
 mod degraded;
 mod device_memory;
+mod elastic;
 mod endless;
 mod energy;
 mod every_key;
