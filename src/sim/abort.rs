@@ -91,6 +91,10 @@ impl World<'_> {
             self.trace_gradients(now, j);
             self.trace_reduction(now, j);
         }
+        if let Some(servers) = &mut self.jobs[j as usize].servers {
+            servers.abort();
+            self.trace_servers(now, j);
+        }
     }
 
     fn owner(&self, j: u32) -> Owner {

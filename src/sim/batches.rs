@@ -50,7 +50,9 @@ impl World<'_> {
             None => job.add_fresh(device.next, fresh),
         }
         device.missing = missing;
-        if job.window > 1 && job.recovery.is_some() {
+        if job.recovery.is_some() && job.takes_ahead() {
+            let saved = job.saved_steps(device.model);
+            device.ahead.retain(|(step, ..)| *step >= saved);
             device.ahead.push((device.next, taken, fresh));
         }
         self.hold_input(d);

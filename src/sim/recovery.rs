@@ -5,11 +5,11 @@
 
 mod epoch;
 
-use crate::account::{Activity, HandOver, NOBODY, Polling, Requests, Segment, Tuner};
+use crate::account::{Activity, HandOver, NOBODY, Polling, Requests, Tuner};
 use crate::engine::Time;
 use crate::random::{Purpose, time_to_failure};
-use crate::report::{Cause, RecoveryOutcome, SampleCounts, StallCause};
-use crate::scenario::{FailureTimes, Resume};
+use crate::report::{Cause, RecoveryOutcome, SampleCounts};
+use crate::scenario::{ENDLESS, FailureTimes, Resume};
 
 use super::checkpoint::{CheckpointRun, Saved};
 use super::device::State;
@@ -137,6 +137,16 @@ impl RecoveryRun {
         position.saturating_sub(of.known.max(position - taken))
     }
 
+    /// What was done until a failure at `failed` is lost, back to the last step saved, which ended at `end`.
+    fn lose(&mut self, failed: Time, end: Time) {
+        let Saved { begun, ready, .. } = self.saved;
+        self.books.lost_seconds += failed.since(ready.max(self.resumed)).seconds();
+        // What was done after that step while others came as far is lost once.
+        if self.resumed <= ready {
+            self.books.lost_seconds += begun.since(end).seconds();
+        }
+    }
+
     /// Adds what was thrown away to the counts of its samples.
     pub(super) fn count(&self, counts: &mut SampleCounts) {
         for loader in &self.loaders {
@@ -150,9 +160,13 @@ impl RecoveryRun {
 impl World<'_> {
     /// Job copy `j` begins to train for the first time.
     pub(super) fn begin_recovery(&mut self, clock: &mut Clock, j: u32) {
+        if self.jobs[j as usize].recovery.is_none() {
+            return;
+        }
+        let own = self.own_steps(j);
         let Some(recovery) = &mut self.jobs[j as usize].recovery else { return };
-        recovery.saved =
-            Saved { taken: vec![(0, 0); recovery.loaders.len()], ..Saved::at(clock.now) };
+        let taken = vec![(0, 0); recovery.loaders.len()];
+        recovery.saved = Saved { taken, own, ..Saved::at(clock.now) };
         if let Some(checkpoint) = &mut recovery.checkpoint {
             checkpoint.schedule(clock.now, 0);
         }
@@ -217,6 +231,7 @@ impl World<'_> {
         }
         let job = &mut self.jobs[j as usize];
         job.smaller.clear();
+        job.fresh_ahead.clear();
         job.barrier.reset();
         for l in job.loaders.clone() {
             let loader = &mut self.loaders[l as usize];
@@ -276,17 +291,23 @@ impl World<'_> {
         job.steps.roll_back(recovery.saved.steps, job.start);
         // Once: what is saved may be gone back to again.
         job.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
+        recovery.lose(since, job.steps.last_end());
         let saved = &recovery.saved;
-        let (from, ready) = (job.steps.last_end(), saved.ready);
         for d in job.devices.clone() {
-            let cause = StallCause::own(Cause::Checkpoint);
-            job.steps.add_stall(Segment { start: from, end: ready, cause });
-            let cause = StallCause::own(Cause::Fault);
-            job.steps.add_stall(Segment { start: ready, end: now, cause });
             let device = &mut self.devices[d as usize];
-            (device.next, device.received) = (saved.steps, saved.steps);
+            let steps = saved.steps_of(device.model);
+            (device.next, device.received) = (steps, steps);
+            if device.learner < job.learners.number {
+                let lost = saved.waits(job.steps.last_end(), now);
+                lost.into_iter().for_each(|wait| job.steps.add_stall(wait));
+            }
         }
-        recovery.books.lost_seconds += since.since(ready.max(recovery.resumed)).seconds();
+        if let Some(servers) = &mut job.servers {
+            servers.restart(&saved.own, saved.staleness.clone());
+        }
+        if let Some(averaging) = &mut job.averaging {
+            averaging.restart(saved.steps);
+        }
         recovery.resumed = now;
         recovery.books.down_seconds += now.since(since).seconds();
         if let Some(checkpoint) = &mut recovery.checkpoint {
@@ -295,7 +316,8 @@ impl World<'_> {
         let Some(failures) = &mut recovery.failures else { return };
         failures.down = None;
         let replayed = saved.replayed + failures.epoch.steps_again(saved, failures.resume);
-        if failures.epoch.goal {
+        // Where steps are counted; otherwise fresh samples are, which are none.
+        if failures.epoch.goal && job.goal.steps != ENDLESS {
             job.goal.steps += replayed;
             job.goal.steps -= recovery.replayed;
             recovery.replayed = replayed;
@@ -310,8 +332,7 @@ impl World<'_> {
             let Some((since, _)) = down.filter(|_| !job.finished) else { continue };
             job.steps.roll_back(recovery.saved.steps, job.start);
             job.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
-            let ready = recovery.saved.ready.max(recovery.resumed);
-            recovery.books.lost_seconds += since.since(ready).seconds();
+            recovery.lose(since, job.steps.last_end());
             recovery.books.down_seconds += end.since(since).seconds();
         }
     }
@@ -356,9 +377,7 @@ impl World<'_> {
     /// steps that are not over.
     pub(super) fn taken(&mut self, now: Time, j: u32) -> Vec<(u64, u64)> {
         let job = &self.jobs[j as usize];
-        let (steps, Some(recovery)) = (job.steps.completed(), &job.recovery) else {
-            return Vec::new();
-        };
+        let Some(recovery) = &job.recovery else { return Vec::new() };
         let of = |(l, restored): (u32, &Restored)| {
             let loader = &mut self.loaders[l as usize];
             let batches = loader.requests.as_ref().map_or(0, |requests| requests.taken());
@@ -367,7 +386,8 @@ impl World<'_> {
         let mut taken: Vec<(u64, u64)> =
             job.loaders.clone().zip(&recovery.loaders).map(of).collect();
         for device in &mut self.devices[job.devices.start as usize..job.devices.end as usize] {
-            device.ahead.retain(|(step, ..)| *step >= steps);
+            let saved = job.saved_steps(device.model);
+            device.ahead.retain(|(step, ..)| *step >= saved);
             let (samples, batches) = &mut taken[(device.loader - job.loaders.start) as usize];
             *samples -= device.ahead.iter().map(|(_, samples, _)| samples).sum::<u64>();
             *batches = batches.saturating_sub(device.ahead.len() as u64);
@@ -375,9 +395,10 @@ impl World<'_> {
         taken
     }
 
-    /// Fresh samples that steps of job copy `j` have taken which are not over.
+    /// Fresh samples that steps of job copy `j` have taken which are not over, where they count already.
     pub(super) fn ahead(&self, j: u32) -> u64 {
-        let devices = self.jobs[j as usize].devices.clone();
+        let job = &self.jobs[j as usize];
+        let devices = if job.counts_taken() { job.devices.clone() } else { 0..0 };
         let of = |d: u32| self.devices[d as usize].ahead.iter();
         devices.flat_map(of).map(|(_, _, fresh)| fresh).sum()
     }

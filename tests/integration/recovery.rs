@@ -28,18 +28,18 @@ fn job(scenario: &Scenario) -> JobOutcome {
     simulate(scenario).jobs.remove(0)
 }
 
-fn end(job: &JobOutcome) -> f64 {
+pub(crate) fn end(job: &JobOutcome) -> f64 {
     job.steps.last().expect("a step").end
 }
 
-fn stalled(job: &JobOutcome, cause: Cause) -> f64 {
+pub(crate) fn stalled(job: &JobOutcome, cause: Cause) -> f64 {
     let of = job.stalls.iter().filter(|stall| stall.cause == StallCause::own(cause));
     of.map(|stall| stall.seconds).sum()
 }
 
 /// Every instant of every step has one cause, and samples went somewhere.
 #[track_caller]
-fn assert_whole(job: &JobOutcome) {
+pub(crate) fn assert_whole(job: &JobOutcome) {
     let mut start = job.start;
     for (index, step) in job.steps.iter().enumerate() {
         let of = job.stalls.iter().filter(|stall| stall.step as usize == index);
@@ -53,7 +53,7 @@ fn assert_whole(job: &JobOutcome) {
 }
 
 #[track_caller]
-fn assert_near(value: f64, expected: f64, tolerance: f64) {
+pub(crate) fn assert_near(value: f64, expected: f64, tolerance: f64) {
     assert!((value / expected - 1.0).abs() <= tolerance, "{value} instead of {expected}");
 }
 
