@@ -15,6 +15,7 @@ use super::checkpoint::{CheckpointRun, Saved};
 use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
 use super::launch::Launching;
+use super::trainer::JobRun;
 use super::workers::{Item, Phase, Worker};
 use super::world::{LoaderRun, World};
 
@@ -63,6 +64,8 @@ pub(super) struct Restored {
     requests: Option<Box<Requests>>,
     polling: Option<Box<Polling>>,
     tuner: Option<Box<Tuner>>,
+    /// Samples that were there, and those to be read beside.
+    prefill: u64,
     quota: u64,
     /// Samples taken out of the queue that were not the reading's first so many.
     base: u64,
@@ -72,13 +75,14 @@ pub(super) struct Restored {
 }
 
 impl Restored {
-    /// Of a loader with these stages.
-    pub(super) fn new(stages: Vec<HandOver<Item>>, loader: &LoaderRun) -> Restored {
+    /// Of a loader with these stages, in whose queue so many samples are.
+    pub(super) fn new(stages: Vec<HandOver<Item>>, loader: &LoaderRun, prefill: u64) -> Restored {
         Restored {
             stages,
             requests: loader.requests.clone(),
             polling: loader.polling.clone(),
             tuner: loader.tuner.clone(),
+            prefill,
             quota: loader.quota,
             base: 0,
             known: 0,
@@ -153,6 +157,24 @@ impl RecoveryRun {
             counts.started += loader.counts.started;
             counts.dropped += loader.counts.dropped;
             counts.cleared += loader.counts.cleared;
+        }
+    }
+}
+
+impl JobRun {
+    /// It is what its last checkpoint has, after a failure at `failed`.
+    fn go_back(&mut self, failed: Time) {
+        let Some(recovery) = &mut self.recovery else { return };
+        self.steps.roll_back(recovery.saved.steps, self.start);
+        // Once: what is saved may be gone back to again.
+        self.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
+        recovery.lose(failed, self.steps.last_end());
+        let saved = &recovery.saved;
+        if let Some(servers) = &mut self.servers {
+            servers.restart(&saved.own, saved.staleness.clone());
+        }
+        if let Some(averaging) = &mut self.averaging {
+            averaging.restart(saved.steps);
         }
     }
 }
@@ -287,11 +309,8 @@ impl World<'_> {
     /// lost.
     fn roll_back(&mut self, now: Time, j: u32, since: Time) {
         let job = &mut self.jobs[j as usize];
+        job.go_back(since);
         let Some(recovery) = &mut job.recovery else { return };
-        job.steps.roll_back(recovery.saved.steps, job.start);
-        // Once: what is saved may be gone back to again.
-        job.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
-        recovery.lose(since, job.steps.last_end());
         let saved = &recovery.saved;
         for d in job.devices.clone() {
             let device = &mut self.devices[d as usize];
@@ -301,12 +320,6 @@ impl World<'_> {
                 let lost = saved.waits(job.steps.last_end(), now);
                 lost.into_iter().for_each(|wait| job.steps.add_stall(wait));
             }
-        }
-        if let Some(servers) = &mut job.servers {
-            servers.restart(&saved.own, saved.staleness.clone());
-        }
-        if let Some(averaging) = &mut job.averaging {
-            averaging.restart(saved.steps);
         }
         recovery.resumed = now;
         recovery.books.down_seconds += now.since(since).seconds();
@@ -327,13 +340,13 @@ impl World<'_> {
     /// The run ends: what job copies that are down then had not saved is lost.
     pub(super) fn end_down(&mut self, end: Time) {
         for job in &mut self.jobs {
-            let Some(recovery) = &mut job.recovery else { continue };
-            let down = recovery.failures.as_ref().and_then(|of| of.down);
+            let failures = job.recovery.as_ref().and_then(|recovery| recovery.failures.as_ref());
+            let down = failures.and_then(|of| of.down);
             let Some((since, _)) = down.filter(|_| !job.finished) else { continue };
-            job.steps.roll_back(recovery.saved.steps, job.start);
-            job.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
-            recovery.lose(since, job.steps.last_end());
-            recovery.books.down_seconds += end.since(since).seconds();
+            job.go_back(since);
+            if let Some(recovery) = &mut job.recovery {
+                recovery.books.down_seconds += end.since(since).seconds();
+            }
         }
     }
 
@@ -353,17 +366,19 @@ impl World<'_> {
         let more = failures.epoch.batches(recovery.saved.steps..job.goal.steps);
         let of = &mut recovery.loaders[index];
         of.counts.dropped += std::mem::take(&mut loader.in_progress);
-        of.counts.started += loader.started - position;
-        let needed = position.saturating_add(more.saturating_mul(job.batch));
-        (loader.started, loader.quota) = (position, of.quota.max(needed));
-        let coming = loader.quota - position;
+        // What was there at the start was not read; if it was not trained on, it is now.
+        let read = position.saturating_sub(of.prefill);
+        of.counts.started += loader.started - read;
+        let all = of.quota.saturating_add(of.prefill).saturating_sub(position);
+        let coming = all.max(more.saturating_mul(job.batch));
+        (loader.started, loader.quota) = (read, read.saturating_add(coming));
         of.counts.cleared += loader.queue.clear(now, coming);
         of.base = loader.queue.totals(now).dequeued - position;
         of.known = of.known.max(trained);
         loader.requests.clone_from(&of.requests);
         loader.polling.clone_from(&of.polling);
         loader.tuner.clone_from(&of.tuner);
-        loader.source.restart(position, loader.nodes.into());
+        loader.source.restart(read, loader.nodes.into());
         if let Some(requests) = &mut loader.requests {
             requests.skip(batches);
             requests.extend(batches.saturating_add(more));

@@ -10,6 +10,8 @@ use forebay::scenario::{Scenario, ScenarioFile};
 use forebay::sim::{Options, run};
 
 type Changes<'a> = &'a [(&'a str, &'a str)];
+/// A scenario but for some keys.
+type Kind<'a> = &'a dyn Fn(Changes<'_>) -> Scenario;
 
 /// A file server for checkpoints, as fast as it gets.
 const FAST: (&str, &str) = ("storage.c", "{ file-server = { bandwidth = \"1 TB/s\" } }");
@@ -152,7 +154,7 @@ fn asynchronous_checkpoints_hide() {
     let beside = r#"{ steps = 20, bytes = "100 MB", storage = "c", asynchronous = true }"#;
     let paused = beside.replace("true", "true, pause = \"300 ms\"");
     let asynchronous = "consistency = \"asynchronous\"";
-    let kinds: [&dyn Fn(Changes<'_>) -> Scenario; 4] = [
+    let kinds: [Kind<'_>; 4] = [
         &|changes| servers(2, "", changes),
         &|changes| servers(2, asynchronous, changes),
         &|changes| local(2, 4, changes),
@@ -175,7 +177,7 @@ fn a_failure_takes_all_back_to_what_they_shared() {
     // checkpoints all of it. The same of synchronous servers, where it comes after 10 and 20 steps.
     let failures = ("job.failures", r#"{ at = ["2.75 s"], restart = "2 s" }"#);
     let often = ("job.checkpoint", r#"{ steps = 10, bytes = "1 B", storage = "c" }"#);
-    let kinds: [(&dyn Fn(Changes<'_>) -> Scenario, f64); 3] = [
+    let kinds: [(Kind<'_>, f64); 3] = [
         (&|changes| local(2, 4, changes), 0.35),
         (&|changes| servers(2, "", changes), 0.75),
         (&learners, 0.75),
@@ -273,6 +275,10 @@ fn staleness_counts_the_updates_that_count() {
         let found = of(changes);
         assert_eq!((found.updates, found.staleness.values().sum::<u64>()), (40, 40));
     }
+    // A run that ends while the job is down has those of its checkpoint, after three steps of two.
+    let cut = ("run", "{ duration = \"8 s\", warm_up = \"off\" }");
+    let found = of(&[saved, failures, cut]);
+    assert_eq!((found.updates, found.staleness.values().sum::<u64>()), (6, 6));
 }
 
 #[test]

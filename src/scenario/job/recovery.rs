@@ -287,7 +287,6 @@ impl Rules<'_> {
         let unlike = [
             (job.parallelism.is_some(), "a step is followed piece by piece on several GPUs"),
             (job.queue == QueueKind::Circular, "its queue is circular"),
-            (job.prefill > 0, "its queue is full at the start"),
             (requests.is_some_and(|r| r.iterable), "its workers have files of their own"),
         ];
         let why = unlike.iter().find(|(is, _)| *is).map(|(_, why)| why);

@@ -36,7 +36,7 @@ impl Builder<'_, '_> {
             let stages = loader.stages.clone();
             let stages = &self.parts.stages[stages.start as usize..stages.end as usize];
             let stages = stages.iter().map(|stage| stage.hand_over.clone()).collect();
-            Restored::new(stages, loader)
+            Restored::new(stages, loader, job.prefill)
         });
         let restored = restored.collect();
         Some(Box::new(RecoveryRun::new(checkpoint, failures, restored)))
