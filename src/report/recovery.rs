@@ -39,7 +39,7 @@ fn best_interval(job: &Job, writing: f64) -> Option<f64> {
         return None;
     }
     let law = RecoveryLaw {
-        mtbf: mtbf / f64::from(job.nodes),
+        mtbf: mtbf / f64::from(job.failing_nodes()),
         checkpoint: if checkpoint.asynchronous { checkpoint.pause } else { writing },
         restart: 0.0,
     };

@@ -96,6 +96,10 @@ impl World<'_> {
             self.trace_reduction(now, j);
         }
         self.abort_parts(j);
+        if let Some(servers) = &mut self.jobs[j as usize].servers {
+            servers.abort();
+            self.trace_servers(now, j);
+        }
     }
 
     fn owner(&self, j: u32) -> Owner {

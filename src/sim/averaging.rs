@@ -55,6 +55,17 @@ impl AveragingRun {
         }
     }
 
+    /// Steps of each learner that the reference models have been averaged after.
+    pub(super) fn averaged_steps(&self) -> u64 {
+        self.over * self.period
+    }
+
+    /// All learners have the reference model that was averaged after so many steps.
+    pub(super) fn restart(&mut self, steps: u64) {
+        (self.over, self.drawn) = (steps / self.period, 0);
+        self.waiting.clear();
+    }
+
     /// Whether models are averaged after so many steps.
     pub(super) fn is_due(&self, steps: u64) -> bool {
         steps.is_multiple_of(self.period)
@@ -150,6 +161,9 @@ impl World<'_> {
         run.over += 1;
         run.drawn = 0;
         let (all_drawn, waiting) = (run.all_drawn, std::mem::take(&mut run.waiting));
+        if !self.jobs[j as usize].finished {
+            self.begins_checkpoint(clock, j);
+        }
         for d in waiting {
             if self.devices[d as usize].state == State::Averaging {
                 self.end_wait_for_average(clock.now, d, all_drawn);

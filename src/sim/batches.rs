@@ -47,14 +47,16 @@ impl World<'_> {
         let fresh = loader.polling.as_mut().map_or(new, |polling| polling.fresh(new));
         let device = &mut self.devices[d as usize];
         if let (Some(lineage), true) = (&mut loader.lineage, loader.followed) {
-            lineage.take(device.next, taken);
+            lineage.take(device.model, device.next, taken);
         }
         match &mut job.servers {
             Some(servers) => servers.add_fresh(device.model, device.next, fresh),
             None => job.add_fresh(device.next, fresh),
         }
         device.missing = missing;
-        if job.window > 1 && job.recovery.is_some() {
+        if job.recovery.is_some() && job.takes_ahead() {
+            let saved = job.saved_steps(device.model);
+            device.ahead.retain(|(step, ..)| *step >= saved);
             device.ahead.push((device.next, taken, fresh));
         }
         self.hold_input(d);

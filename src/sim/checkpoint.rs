@@ -6,10 +6,12 @@ use crate::engine::{Span, Time};
 use crate::fluid::{FlowId, GroupId};
 use crate::report::{Cause, ParallelOutcome, StallCause};
 use crate::scenario::Every;
+use std::collections::BTreeMap;
 
 use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
 use super::lineage::Trained;
+use super::trainer::JobRun;
 use super::world::World;
 
 /// The state that a job copy would begin again with.
@@ -17,11 +19,15 @@ use super::world::World;
 pub(super) struct Saved {
     /// Complete steps.
     pub(super) steps: u64,
+    /// Steps of each model copy, where they exchange with servers and may be apart, and by how stale their updates were.
+    pub(super) own: Vec<u64>,
+    pub(super) staleness: BTreeMap<u64, u64>,
     /// By loader, samples and batches that were trained on.
     pub(super) taken: Vec<(u64, u64)>,
     /// The same samples one by one, where the job may fail.
     pub(super) trained: Vec<Trained>,
-    /// When training went on from there.
+    /// When it was the job's, and when training went on from there.
+    pub(super) begun: Time,
     pub(super) ready: Time,
     /// Fresh samples that the next ones have taken already.
     pub(super) ahead: u64,
@@ -37,17 +43,38 @@ pub(super) struct Saved {
 impl Saved {
     /// Nothing, at the start.
     pub(super) fn at(now: Time) -> Saved {
-        Saved { ready: now, epoch: 1, batch: 1, ..Saved::default() }
+        Saved { begun: now, ready: now, epoch: 1, batch: 1, ..Saved::default() }
     }
+
+    /// Steps of model copy `model`.
+    pub(super) fn steps_of(&self, model: u32) -> u64 {
+        self.own.get(model as usize).copied().unwrap_or(self.steps)
+    }
+
+    /// What a device that goes on with it waited for from the `end` of its last step until `now`.
+    pub(super) fn waits(&self, end: Time, now: Time) -> [Segment; 3] {
+        let wait = |start, end, cause| Segment { start, end, cause: StallCause::own(cause) };
+        [
+            wait(end, self.begun, Cause::Fault),
+            wait(self.begun, self.ready, Cause::Checkpoint),
+            wait(self.ready, now, Cause::Fault),
+        ]
+    }
+}
+
+/// A node that writes a part of checkpoints.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Writer {
+    pub(super) bytes: f64,
+    /// Where they go, if that is limited.
+    pub(super) way: Option<GroupId>,
 }
 
 /// The checkpoints of a job copy.
 #[derive(Debug)]
 pub(super) struct CheckpointRun {
     pub(super) every: Every,
-    /// Bytes, and those of each node that writes, with their ways where they are limited.
-    pub(super) bytes: f64,
-    pub(super) parts: Vec<(f64, Option<GroupId>)>,
+    pub(super) writers: Vec<Writer>,
     pub(super) asynchronous: bool,
     pub(super) pause: Delay,
     /// When the next one is due, or after how many steps.
@@ -65,15 +92,13 @@ pub(super) struct CheckpointRun {
 impl CheckpointRun {
     pub(super) fn new(
         every: Every,
-        bytes: f64,
-        parts: Vec<(f64, Option<GroupId>)>,
+        writers: Vec<Writer>,
         asynchronous: bool,
         pause: Delay,
     ) -> CheckpointRun {
         CheckpointRun {
             every,
-            bytes,
-            parts,
+            writers,
             asynchronous,
             pause,
             due: Time::ZERO,
@@ -109,12 +134,47 @@ impl CheckpointRun {
     }
 }
 
+impl JobRun {
+    /// Steps of model copy `model` that a checkpoint has which is begun now.
+    pub(super) fn saved_steps(&self, model: u32) -> u64 {
+        let averaged = self.averaging.as_ref().map(|averaging| averaging.averaged_steps());
+        averaged.unwrap_or_else(|| self.steps_of(model))
+    }
+
+    /// Steps of model copy `model` that are over.
+    pub(super) fn steps_of(&self, model: u32) -> u64 {
+        match &self.servers {
+            Some(servers) => servers.finished_by(model),
+            None => self.steps.completed(),
+        }
+    }
+
+    /// Whether the last complete step of all left a state that a checkpoint has: what model copies that train by
+    /// themselves agreed on, or servers have. Averages of learners come at times of their own.
+    pub(super) fn has_state(&self) -> bool {
+        let together = self.servers.as_ref().is_none_or(|servers| servers.is_synchronous());
+        let agreed = !together || self.steps.completed().is_multiple_of(self.period);
+        self.averaging.is_none() && agreed
+    }
+
+    /// Whether model copies take batches for steps before others have done those that a checkpoint has.
+    pub(super) fn takes_ahead(&self) -> bool {
+        self.window > 1 || self.servers.is_some()
+    }
+
+    /// Whether fresh samples count from when they are taken, not only when their step is over.
+    pub(super) fn counts_taken(&self) -> bool {
+        self.period == 1 && self.averaging.is_none() && self.servers.is_none()
+    }
+}
+
 impl World<'_> {
     /// Job copy `j` has done a step: begins a checkpoint if one is due; true if it waits for that.
     #[inline(never)]
     pub(super) fn begins_checkpoint(&mut self, clock: &mut Clock, j: u32) -> bool {
         let job = &mut self.jobs[j as usize];
-        let steps = job.steps.completed();
+        let averaged = job.averaging.as_ref().map(|averaging| averaging.averaged_steps());
+        let steps = averaged.unwrap_or(job.steps.completed());
         let Some(checkpoint) = job.recovery.as_mut().and_then(|r| r.checkpoint.as_mut()) else {
             return false;
         };
@@ -130,7 +190,9 @@ impl World<'_> {
         }
         if pause.span.0 > 0 {
             for d in self.jobs[j as usize].devices.clone() {
-                self.trace_device(clock.now, d, Cause::Checkpoint.name());
+                if matches!(self.devices[d as usize].state, State::Idle | State::Uninformed) {
+                    self.trace_device(clock.now, d, Cause::Checkpoint.name());
+                }
             }
             clock.after(pause, Event::Waited(Customer::Checkpoint(j)));
             return true;
@@ -150,9 +212,30 @@ impl World<'_> {
         let first = &self.loaders[job.loaders.start as usize];
         let epoch = first.requests.as_ref().map_or(1, |requests| requests.epoch());
         let replayed = job.recovery.as_ref().map_or(0, |recovery| recovery.replayed());
-        let ahead = self.ahead(j);
+        let (ahead, own, batch) = (self.ahead(j), self.own_steps(j), job.batch);
+        let staleness = job.servers.as_ref().map(|servers| servers.books.staleness.clone());
+        let staleness = staleness.unwrap_or_default();
         let sent = job.parallel.as_ref().map_or_else(Default::default, |parallel| parallel.books);
-        Saved { steps, taken, trained, ready: now, ahead, replayed, epoch, batch: job.batch, sent }
+        Saved {
+            steps,
+            own,
+            staleness,
+            taken,
+            trained,
+            begun: now,
+            ready: now,
+            ahead,
+            replayed,
+            epoch,
+            batch,
+            sent,
+        }
+    }
+
+    /// Steps of each model copy of job copy `j`, where they exchange with servers.
+    pub(super) fn own_steps(&self, j: u32) -> Vec<u64> {
+        let servers = self.jobs[j as usize].servers.iter();
+        servers.flat_map(|servers| servers.finished()).collect()
     }
 
     /// The state of job copy `j` is copied aside.
@@ -171,10 +254,11 @@ impl World<'_> {
     fn write_checkpoint(&mut self, clock: &mut Clock, j: u32) {
         let Some(recovery) = self.jobs[j as usize].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
-        let limited = checkpoint.parts.iter().filter_map(|(bytes, way)| Some((*bytes, (*way)?)));
-        let token = Customer::Checkpoint(j);
-        let start = |(bytes, way)| self.network.start(clock.now, way, bytes, token);
-        checkpoint.flows = limited.map(start).collect();
+        let network = &mut self.network;
+        let start = |writer: &Writer| {
+            Some(network.start(clock.now, writer.way?, writer.bytes, Customer::Checkpoint(j)))
+        };
+        checkpoint.flows = checkpoint.writers.iter().filter_map(start).collect();
         checkpoint.left = checkpoint.flows.len() as u32;
         checkpoint.waits = !checkpoint.asynchronous && checkpoint.left > 0;
         if let Some(writing) = &mut checkpoint.writing {
@@ -213,7 +297,7 @@ impl World<'_> {
         let Some(saved) = checkpoint.writing.take() else { return };
         checkpoint.schedule(now, saved.steps);
         recovery.books.checkpoints += 1;
-        recovery.books.written += checkpoint.bytes;
+        recovery.books.written += checkpoint.writers.iter().map(|of| of.bytes).sum::<f64>();
         recovery.books.writing_seconds += now.since(checkpoint.since).seconds();
         recovery.saved = saved;
         recovery.gets_on();
@@ -228,6 +312,9 @@ impl World<'_> {
         if job.finished {
             return;
         }
+        if job.servers.is_some() {
+            return self.end_saving_by_servers(clock, j, since);
+        }
         for d in job.devices.clone() {
             self.end_saving(clock.now, d, since);
         }
@@ -239,6 +326,9 @@ impl World<'_> {
     fn end_saving(&mut self, now: Time, d: u32, since: Time) {
         let device = &self.devices[d as usize];
         let (j, idle, from) = (device.job as usize, device.state == State::Idle, device.since);
+        if device.state == State::Off {
+            return;
+        }
         let start = if self.jobs[j].window == 1 { since } else { from.max(since) };
         if self.jobs[j].window > 1 {
             if !idle {

@@ -41,6 +41,7 @@ impl World<'_> {
     }
 
     fn job(&mut self, now: Time, job: &mut JobRun) -> JobOutcome {
+        let trained = self.trained_on(job);
         let (steps, stalls) = job.steps.finish(job.devices.len());
         let mut outcome = JobOutcome {
             job: job.job,
@@ -49,10 +50,10 @@ impl World<'_> {
             staging: self.staged(job),
             steps,
             stalls,
+            trained,
             ..JobOutcome::default()
         };
         outcome.learners = self.learners(job);
-        outcome.trained = self.trained_on(job, outcome.steps.len() as u64);
         let (mut ages, nodes) = (LogHistogram::default(), job.loaders.len() as f64);
         for l in job.loaders.clone() {
             self.loader(now, l, &mut outcome, &mut ages);
@@ -70,12 +71,12 @@ impl World<'_> {
         outcome
     }
 
-    /// The very samples of so many steps of a job copy, where they are recorded.
-    fn trained_on(&mut self, job: &JobRun, steps: u64) -> Vec<TrainedSample> {
+    /// The very samples of the steps of a job copy that are over, where they are recorded.
+    fn trained_on(&mut self, job: &JobRun) -> Vec<TrainedSample> {
         let mut all = Vec::new();
         for loader in &mut self.loaders[job.loaders.start as usize..job.loaders.end as usize] {
             let Some(lineage) = &mut loader.lineage else { continue };
-            lineage.settle(steps);
+            lineage.settle(|model| job.steps_of(model));
             let (source, number) = (&mut loader.source, u64::from(loader.job));
             all.extend(lineage.record().into_iter().map(|place| {
                 let (epoch, sample) = source.sample(place, number, &self.streams);

@@ -43,8 +43,8 @@ pub(super) struct Device {
     /// Time of the step at hand on a GPU for itself [s], and which sort of its kernels it is at.
     pub(super) alone: f64,
     pub(super) kernels: u32,
-    /// Where stages overlap and jobs may fail: batches taken for steps that are not over, each with its step and
-    /// samples, all and fresh ones.
+    /// Where it may be ahead of what a checkpoint has, and jobs may fail: batches taken for steps after that, each with
+    /// its step and samples, all and fresh ones.
     pub(super) ahead: Vec<(u64, u64, u64)>,
     /// Samples by which the batch at hand is smaller than others.
     pub(super) missing: u64,

@@ -23,8 +23,11 @@ pub(super) struct Lineage {
     located: BTreeMap<u64, u64>,
     /// Samples that can be taken.
     queue: VecDeque<Range<u64>>,
-    /// Batches that were taken for steps that may not be over, each with its step; kept if anyone will ask for them.
-    recent: VecDeque<(u64, Vec<Range<u64>>)>,
+    /// Samples that can be taken before these and are none that were read: the queue was full at the start.
+    unread: u64,
+    /// Batches that were taken for steps that may not be over, each with its model copy and step; kept if anyone will
+    /// ask for them.
+    recent: VecDeque<(u32, u64, Vec<Range<u64>>)>,
     keeps: bool,
     /// All samples of steps that are over, and the same in order where they are recorded.
     trained: Intervals,
@@ -40,10 +43,10 @@ pub(super) struct Trained {
 }
 
 impl Lineage {
-    /// None yet, of a job that is saved or not, `recorded` or not.
-    pub(super) fn new(saved: bool, recorded: bool) -> Lineage {
+    /// None yet but those that are in the queue at the start, of a job that is saved or not, `recorded` or not.
+    pub(super) fn new(prefill: u64, saved: bool, recorded: bool) -> Lineage {
         let record = recorded.then(Vec::new);
-        Lineage { keeps: saved || recorded, record, ..Lineage::default() }
+        Lineage { unread: prefill, keeps: saved || recorded, record, ..Lineage::default() }
     }
 
     /// What is read at this `turn` is this `sample`.
@@ -87,9 +90,12 @@ impl Lineage {
         }
     }
 
-    /// So many samples are taken for `step`, as its device counts them.
-    pub(super) fn take(&mut self, step: u64, mut samples: u64) {
+    /// So many samples are taken for `step` of model copy `model`, as its device counts them.
+    pub(super) fn take(&mut self, model: u32, step: u64, mut samples: u64) {
         let mut batch = Vec::new();
+        let unread = samples.min(self.unread);
+        self.unread -= unread;
+        samples -= unread;
         while let Some(run) = self.queue.front_mut().filter(|_| samples > 0) {
             let number = samples.min(run.end - run.start);
             batch.push(run.start..run.start + number);
@@ -99,15 +105,15 @@ impl Lineage {
             }
         }
         if self.keeps {
-            self.recent.push_back((step, batch));
+            self.recent.push_back((model, step, batch));
         }
     }
 
-    /// So many steps are over; what was trained on in them.
-    pub(super) fn settle(&mut self, steps: u64) -> Trained {
-        for (step, batch) in std::mem::take(&mut self.recent) {
-            if step >= steps {
-                self.recent.push_back((step, batch));
+    /// So many `steps` of each model copy are over; what was trained on in them.
+    pub(super) fn settle(&mut self, steps: impl Fn(u32) -> u64) -> Trained {
+        for (model, step, batch) in std::mem::take(&mut self.recent) {
+            if step >= steps(model) {
+                self.recent.push_back((model, step, batch));
                 continue;
             }
             for run in batch {
@@ -126,6 +132,7 @@ impl Lineage {
         self.gathered.clear();
         self.located.clear();
         self.queue.clear();
+        self.unread = 0;
         self.recent.clear();
         self.trained = kept;
         self.record.iter_mut().for_each(|record| record.truncate(saved.recorded));

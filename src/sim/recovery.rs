@@ -5,17 +5,18 @@
 
 mod epoch;
 
-use crate::account::{Activity, HandOver, NOBODY, Polling, Requests, Segment, Tuner};
+use crate::account::{Activity, HandOver, NOBODY, Polling, Requests, Tuner};
 use crate::engine::Time;
 use crate::random::{Purpose, time_to_failure};
-use crate::report::{Cause, RecoveryOutcome, SampleCounts, StallCause};
-use crate::scenario::{FailureTimes, Resume};
+use crate::report::{Cause, RecoveryOutcome, SampleCounts};
+use crate::scenario::{ENDLESS, FailureTimes, Resume};
 
 use super::checkpoint::{CheckpointRun, Saved};
 use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
 use super::launch::Launching;
 use super::lineage::Trained;
+use super::trainer::JobRun;
 use super::workers::{Item, Phase, Worker};
 use super::world::{LoaderRun, World};
 
@@ -64,6 +65,8 @@ pub(super) struct Restored {
     requests: Option<Box<Requests>>,
     polling: Option<Box<Polling>>,
     tuner: Option<Box<Tuner>>,
+    /// Samples that were there, and those to be read beside.
+    prefill: u64,
     quota: u64,
     /// Samples taken out of the queue that were not the reading's first so many.
     base: u64,
@@ -73,13 +76,14 @@ pub(super) struct Restored {
 }
 
 impl Restored {
-    /// Of a loader with these stages.
-    pub(super) fn new(stages: Vec<HandOver<Item>>, loader: &LoaderRun) -> Restored {
+    /// Of a loader with these stages, in whose queue so many samples are.
+    pub(super) fn new(stages: Vec<HandOver<Item>>, loader: &LoaderRun, prefill: u64) -> Restored {
         Restored {
             stages,
             requests: loader.requests.clone(),
             polling: loader.polling.clone(),
             tuner: loader.tuner.clone(),
+            prefill,
             quota: loader.quota,
             base: 0,
             known: 0,
@@ -138,6 +142,16 @@ impl RecoveryRun {
         position.saturating_sub(of.known.max(position - taken))
     }
 
+    /// What was done until a failure at `failed` is lost, back to the last step saved, which ended at `end`.
+    fn lose(&mut self, failed: Time, end: Time) {
+        let Saved { begun, ready, .. } = self.saved;
+        self.books.lost_seconds += failed.since(ready.max(self.resumed)).seconds();
+        // What was done after that step while others came as far is lost once.
+        if self.resumed <= ready {
+            self.books.lost_seconds += begun.since(end).seconds();
+        }
+    }
+
     /// Adds what was thrown away to the counts of its samples.
     pub(super) fn count(&self, counts: &mut SampleCounts) {
         for loader in &self.loaders {
@@ -148,15 +162,41 @@ impl RecoveryRun {
     }
 }
 
+impl JobRun {
+    /// It is what its last checkpoint has, after a failure at `failed`.
+    fn go_back(&mut self, failed: Time) {
+        let Some(recovery) = &mut self.recovery else { return };
+        self.steps.roll_back(recovery.saved.steps, self.start);
+        // Once: what is saved may be gone back to again.
+        self.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
+        recovery.lose(failed, self.steps.last_end());
+        let saved = &recovery.saved;
+        if let Some(servers) = &mut self.servers {
+            servers.restart(&saved.own, saved.staleness.clone());
+        }
+        if let Some(averaging) = &mut self.averaging {
+            averaging.restart(saved.steps);
+        }
+        if let Some(parallel) = &mut self.parallel {
+            parallel.books = saved.sent;
+        }
+    }
+}
+
 impl World<'_> {
     /// Job copy `j` begins to train for the first time.
     pub(super) fn begin_recovery(&mut self, clock: &mut Clock, j: u32) {
+        if self.jobs[j as usize].recovery.is_none() {
+            return;
+        }
+        let own = self.own_steps(j);
         let Some(recovery) = &mut self.jobs[j as usize].recovery else { return };
-        let (loaders, at) = (recovery.loaders.len(), Saved::at(clock.now));
+        let loaders = recovery.loaders.len();
         recovery.saved = Saved {
             taken: vec![(0, 0); loaders],
             trained: vec![Trained::default(); loaders],
-            ..at
+            own,
+            ..Saved::at(clock.now)
         };
         if let Some(checkpoint) = &mut recovery.checkpoint {
             checkpoint.schedule(clock.now, 0);
@@ -222,6 +262,7 @@ impl World<'_> {
         }
         let job = &mut self.jobs[j as usize];
         job.smaller.clear();
+        job.fresh_ahead.clear();
         job.barrier.reset();
         for l in job.loaders.clone() {
             let loader = &mut self.loaders[l as usize];
@@ -277,24 +318,18 @@ impl World<'_> {
     /// lost.
     fn roll_back(&mut self, now: Time, j: u32, since: Time) {
         let job = &mut self.jobs[j as usize];
+        job.go_back(since);
         let Some(recovery) = &mut job.recovery else { return };
-        job.steps.roll_back(recovery.saved.steps, job.start);
-        // Once: what is saved may be gone back to again.
-        job.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
         let saved = &recovery.saved;
-        if let Some(parallel) = &mut job.parallel {
-            parallel.books = saved.sent;
-        }
-        let (from, ready) = (job.steps.last_end(), saved.ready);
         for d in job.devices.clone() {
-            let cause = StallCause::own(Cause::Checkpoint);
-            job.steps.add_stall(Segment { start: from, end: ready, cause });
-            let cause = StallCause::own(Cause::Fault);
-            job.steps.add_stall(Segment { start: ready, end: now, cause });
             let device = &mut self.devices[d as usize];
-            (device.next, device.received) = (saved.steps, saved.steps);
+            let steps = saved.steps_of(device.model);
+            (device.next, device.received) = (steps, steps);
+            if device.learner < job.learners.number {
+                let lost = saved.waits(job.steps.last_end(), now);
+                lost.into_iter().for_each(|wait| job.steps.add_stall(wait));
+            }
         }
-        recovery.books.lost_seconds += since.since(ready.max(recovery.resumed)).seconds();
         recovery.resumed = now;
         recovery.books.down_seconds += now.since(since).seconds();
         if let Some(checkpoint) = &mut recovery.checkpoint {
@@ -303,7 +338,8 @@ impl World<'_> {
         let Some(failures) = &mut recovery.failures else { return };
         failures.down = None;
         let replayed = saved.replayed + failures.epoch.steps_again(saved, failures.resume);
-        if failures.epoch.goal {
+        // Where steps are counted; otherwise fresh samples are, which are none.
+        if failures.epoch.goal && job.goal.steps != ENDLESS {
             job.goal.steps += replayed;
             job.goal.steps -= recovery.replayed;
             recovery.replayed = replayed;
@@ -313,20 +349,15 @@ impl World<'_> {
     /// The run ends: what job copies that are down then had not saved is lost.
     pub(super) fn end_down(&mut self, end: Time) {
         for job in &mut self.jobs {
-            let Some(recovery) = &mut job.recovery else { continue };
-            let down = recovery.failures.as_ref().and_then(|of| of.down);
+            let failures = job.recovery.as_ref().and_then(|recovery| recovery.failures.as_ref());
+            let down = failures.and_then(|of| of.down);
             let Some((since, _)) = down.filter(|_| !job.finished) else { continue };
-            job.steps.roll_back(recovery.saved.steps, job.start);
-            job.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
-            if let Some(parallel) = &mut job.parallel {
-                parallel.books = recovery.saved.sent;
-            }
+            job.go_back(since);
+            let Some(recovery) = &mut job.recovery else { continue };
             for (l, saved) in job.loaders.clone().zip(&recovery.saved.trained) {
                 let lineage = self.loaders[l as usize].lineage.iter_mut();
                 lineage.for_each(|lineage| lineage.restart(saved, saved.samples.clone()));
             }
-            let ready = recovery.saved.ready.max(recovery.resumed);
-            recovery.books.lost_seconds += since.since(ready).seconds();
             recovery.books.down_seconds += end.since(since).seconds();
         }
     }
@@ -359,10 +390,12 @@ impl World<'_> {
         let more = failures.epoch.batches(recovery.saved.steps..job.goal.steps);
         let of = &mut recovery.loaders[index];
         of.counts.dropped += std::mem::take(&mut loader.in_progress);
-        of.counts.started += loader.started - position;
-        let needed = position.saturating_add(more.saturating_mul(job.batch));
-        (loader.started, loader.quota) = (position, of.quota.max(needed));
-        let coming = loader.quota - position;
+        // What was there at the start was not read; if it was not trained on, it is now.
+        let read = kept.count();
+        of.counts.started += loader.started - read;
+        let all = of.quota.saturating_add(of.prefill).saturating_sub(position);
+        let coming = all.max(more.saturating_mul(job.batch));
+        (loader.started, loader.quota) = (read, read.saturating_add(coming));
         of.counts.cleared += loader.queue.clear(now, coming);
         of.base = loader.queue.totals(now).dequeued - position;
         of.known = of.known.max(trained);
@@ -388,9 +421,7 @@ impl World<'_> {
     /// steps that are not over.
     pub(super) fn taken(&mut self, now: Time, j: u32) -> Vec<(u64, u64)> {
         let job = &self.jobs[j as usize];
-        let (steps, Some(recovery)) = (job.steps.completed(), &job.recovery) else {
-            return Vec::new();
-        };
+        let Some(recovery) = &job.recovery else { return Vec::new() };
         let of = |(l, restored): (u32, &Restored)| {
             let loader = &mut self.loaders[l as usize];
             let batches = loader.requests.as_ref().map_or(0, |requests| requests.taken());
@@ -399,7 +430,8 @@ impl World<'_> {
         let mut taken: Vec<(u64, u64)> =
             job.loaders.clone().zip(&recovery.loaders).map(of).collect();
         for device in &mut self.devices[job.devices.start as usize..job.devices.end as usize] {
-            device.ahead.retain(|(step, ..)| *step >= steps);
+            let saved = job.saved_steps(device.model);
+            device.ahead.retain(|(step, ..)| *step >= saved);
             let (samples, batches) = &mut taken[(device.loader - job.loaders.start) as usize];
             *samples -= device.ahead.iter().map(|(_, samples, _)| samples).sum::<u64>();
             *batches = batches.saturating_sub(device.ahead.len() as u64);
@@ -407,23 +439,24 @@ impl World<'_> {
         taken
     }
 
-    /// The very samples that steps of job copy `j` have trained on which are over, loader by loader; none where nobody
-    /// will ask.
+    /// The very samples that job copy `j` has trained on, loader by loader, in the steps that a checkpoint has which is
+    /// begun now; none where nobody will ask.
     pub(super) fn trained(&mut self, j: u32) -> Vec<Trained> {
-        let (steps, loaders) = {
-            let job = &self.jobs[j as usize];
-            (job.steps.completed(), job.loaders.clone())
+        let job = &self.jobs[j as usize];
+        let loaders = &mut self.loaders[job.loaders.start as usize..job.loaders.end as usize];
+        let of = |loader: &mut LoaderRun| {
+            let lineage = loader.lineage.as_mut();
+            lineage.map_or_else(Trained::default, |lineage| {
+                lineage.settle(|model| job.saved_steps(model))
+            })
         };
-        let of = |l: u32| {
-            let lineage = self.loaders[l as usize].lineage.as_mut();
-            lineage.map_or_else(Trained::default, |lineage| lineage.settle(steps))
-        };
-        loaders.map(of).collect()
+        loaders.iter_mut().map(of).collect()
     }
 
-    /// Fresh samples that steps of job copy `j` have taken which are not over.
+    /// Fresh samples that steps of job copy `j` have taken which are not over, where they count already.
     pub(super) fn ahead(&self, j: u32) -> u64 {
-        let devices = self.jobs[j as usize].devices.clone();
+        let job = &self.jobs[j as usize];
+        let devices = if job.counts_taken() { job.devices.clone() } else { 0..0 };
         let of = |d: u32| self.devices[d as usize].ahead.iter();
         devices.flat_map(of).map(|(_, _, fresh)| fresh).sum()
     }

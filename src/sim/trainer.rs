@@ -88,7 +88,7 @@ pub(super) struct SmallerBatch {
 
 impl JobRun {
     /// Whether nothing of it begins, because its state is being saved.
-    fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         self.recovery.as_ref().is_some_and(|recovery| recovery.is_saving())
     }
 
@@ -145,7 +145,7 @@ impl JobRun {
     }
 
     /// Whether `step` is none of a model copy's.
-    fn is_beyond(&self, step: u64) -> bool {
+    pub(super) fn is_beyond(&self, step: u64) -> bool {
         let together = self.servers.as_ref().is_none_or(|servers| servers.is_synchronous());
         together && step == self.goal.steps
     }
@@ -191,7 +191,8 @@ impl World<'_> {
                 (device.state, device.since) = (State::Idle, clock.now);
             }
         }
-        self.jobs[j as usize].learners.begin_window(clock.now, 0);
+        let job = &mut self.jobs[j as usize];
+        job.learners.begin_window(clock.now, job.steps.completed());
         for l in self.jobs[j as usize].loaders.clone() {
             if let Some(tuner) = &mut self.loaders[l as usize].tuner {
                 tuner.start(clock.now);
@@ -436,7 +437,8 @@ impl World<'_> {
             self.look_at_throughput(clock.now, j);
         }
         let job = &mut self.jobs[j];
-        if job.recovery.is_some() && self.begins_checkpoint(clock, j as u32) {
+        let saves = job.recovery.is_some() && job.has_state();
+        if saves && self.begins_checkpoint(clock, j as u32) {
             return;
         }
         self.next_step(clock, j);

@@ -149,7 +149,6 @@ fn what_does_not_go_with_learners_is_refused() {
         (vec![two], "the key `occupancy` is missing"),
         (vec![two, half, ("job.model.device", "{ cpu = {} }")], "the steps run on cores"),
         (vec![two, half, ("job.parallel.pipeline", "{ stages = 2 }")], "split over stages"),
-        (vec![two, half, ("job.failures", "{ mtbf = \"1 h\", restart = \"1 s\" }")], "nodes fail"),
         (vec![(NUMBER, "0"), half], "out of range"),
         (vec![(NUMBER, "257"), half], "out of range"),
         (vec![(NUMBER, "\"auto\""), half], "auto"),
@@ -285,7 +284,6 @@ fn where_gpus_are_not_full_more_learners_are_advised() {
     let nodes = ("job.parallel.data.copies_per_node", "2");
     for other in [
         &[nodes, ("job.sync", "{ allreduce = { gradients = \"1 kB\" } }")][..],
-        &[("job.failures", "{ at = [\"1 s\"], restart = \"1 ms\" }")],
         &[("job.parallel.data.learners", "{ auto = { window = 5, threshold = 10 } }")],
     ] {
         let found = report(&[&[(OCCUPANCY, "0.3")], other].concat());

@@ -234,12 +234,6 @@ fn what_cannot_be_is_refused_and_what_is_idle_told() {
         ),
         (
             "",
-            "gradients = \"100 MB\"",
-            "period = 2\ngradients = \"100 MB\"\n[job.checkpoint]\nsteps = 2\nbytes = \"1 MB\"",
-            "at different steps",
-        ),
-        (
-            "",
             "[job.sync.allreduce]\ngradients",
             "accumulation = 2\n[job.sync.reduce-broadcast]\nparameters",
             "remove `accumulation`",

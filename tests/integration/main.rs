@@ -42,6 +42,8 @@ mod learners;
 mod live;
 mod local_sgd;
 mod locality;
+mod loose;
+mod loose_restarts;
 mod measured;
 mod measured_collectives;
 mod message_cpu;

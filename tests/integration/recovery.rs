@@ -28,18 +28,18 @@ fn job(scenario: &Scenario) -> JobOutcome {
     simulate(scenario).jobs.remove(0)
 }
 
-fn end(job: &JobOutcome) -> f64 {
+pub(crate) fn end(job: &JobOutcome) -> f64 {
     job.steps.last().expect("a step").end
 }
 
-fn stalled(job: &JobOutcome, cause: Cause) -> f64 {
+pub(crate) fn stalled(job: &JobOutcome, cause: Cause) -> f64 {
     let of = job.stalls.iter().filter(|stall| stall.cause == StallCause::own(cause));
     of.map(|stall| stall.seconds).sum()
 }
 
 /// Every instant of every step has one cause, and samples went somewhere.
 #[track_caller]
-fn assert_whole(job: &JobOutcome) {
+pub(crate) fn assert_whole(job: &JobOutcome) {
     let mut start = job.start;
     for (index, step) in job.steps.iter().enumerate() {
         let of = job.stalls.iter().filter(|stall| stall.step as usize == index);
@@ -53,7 +53,7 @@ fn assert_whole(job: &JobOutcome) {
 }
 
 #[track_caller]
-fn assert_near(value: f64, expected: f64, tolerance: f64) {
+pub(crate) fn assert_near(value: f64, expected: f64, tolerance: f64) {
     assert!((value / expected - 1.0).abs() <= tolerance, "{value} instead of {expected}");
 }
 
@@ -556,7 +556,7 @@ fn a_restart_anywhere_in_shards_of_which_one_is_small_goes_on() {
 fn what_is_wrong_with_failures_is_said() {
     let failures = ("job.failures", r#"{ mtbf = "1 h", restart = "1 s" }"#);
     let again = ("job.failures", r#"{ at = ["1 s"], restart = "1 s", resume = "epoch" }"#);
-    let cases: [(&[(&str, &str)], &str); 11] = [
+    let cases: [(&[(&str, &str)], &str); 10] = [
         (&[("job.failures", r#"{ at = [], restart = "1 s" }"#)], "no time of a failure is written"),
         (&[again, ("job.accuracy", "{ epochs = 2 }")], "the key `usefulness` is missing"),
         (&[("job.checkpoint", r#"{ bytes = "1 GB" }"#)], "one of the keys `interval`, `steps`"),
@@ -570,7 +570,6 @@ fn what_is_wrong_with_failures_is_said() {
             "come all at once",
         ),
         (&[failures, ("job.queue", "\"circular\"")], "its queue is circular"),
-        (&[failures, ("job.prefill", "\"full\"")], "its queue is full at the start"),
     ];
     let file = ScenarioFile::parse("test.toml", base()).expect("TOML");
     for (changes, expected) in cases {

@@ -77,6 +77,11 @@ fn kinds() -> Vec<(&'static str, Vec<(&'static str, &'static str)>)> {
     let sync = r#"{ allreduce = { gradients = "20 MB", transport.grpc = { cpu = { per_message = "100 us" } } } }"#;
     vec![
         ("files", vec![]),
+        ("a queue that is full at the start", vec![("job.prefill", "\"full\"")]),
+        (
+            "a full queue of two model copies",
+            vec![("job.prefill", "\"full\""), ("job.parallel", TWO), ("job.nodes", "2")],
+        ),
         (
             "a shuffle queue",
             vec![(
@@ -254,6 +259,30 @@ fn failures_at_any_instant_leave_nothing_behind() {
             assert_eq!(simulate(&scenario), simulate(&scenario), "{name}");
         }
     }
+}
+
+#[test]
+fn what_was_in_a_full_queue_is_read_after_a_failure() {
+    // System: 64 samples that are there at the start, reading and decoding of 0.25 ms a sample by two threads, 16 samples
+    // for a step, 32 that stay for shuffling; one failure at 20 ms, without a checkpoint, restarted in 1 ms. Expectation:
+    // all begins again with an empty queue, so that 64 more samples take 0.25 ms each; at the end as many are left.
+    let of = |failures: Changes<'_>| {
+        let kind = [
+            ("job.prefill", "\"full\""),
+            (
+                "job.loader",
+                r#"{ tf-queue = { threads = 2, capacity = "64 samples",
+                min_after_dequeue = "32 samples", decode = "500 us" } }"#,
+            ),
+            ("storage.s", "{ memory = {} }"),
+        ];
+        simulate(&changed(&[&kind[..], failures].concat())).jobs.remove(0)
+    };
+    let plain = of(&[]);
+    let failed = of(&[("job.failures", r#"{ at = ["20 ms"], restart = "1 ms" }"#)]);
+    assert_eq!((plain.samples.left, failed.samples.left), (32, 32));
+    assert_near(end(&failed) - end(&plain), 21e-3 + 64.0 * 0.25e-3, 0.02);
+    assert_whole(&failed, "prefilled");
 }
 
 #[test]

@@ -394,12 +394,11 @@ fn what_servers_cannot_do_is_refused_and_what_is_idle_told() {
         ("compression.sparse.ratio = 0", "", "", "nothing of the gradients is left"),
         ("transport.tcp.profile = \"x\"", "", "", "not taken from profiles"),
         ("", job, &with("parallel.pipeline.stages = 2"), "split over stages"),
-        ("", job, &with("failures = { at = [\"1 s\"], restart = \"1 s\" }"), "remove `failures`"),
         (
             "",
             job,
             &with("checkpoint = { steps = 2, bytes = \"1 MB\" }"),
-            "at different steps are not simulated",
+            "write checkpoints, and \"memory\" is on the job's",
         ),
         ("tensors = 100000\nbuckets = \"1 B\"\nservers = 100", "", "", "fewer `servers`"),
         ("", "100 MB", "900 PB", "write at most 9007199254740992 B"),

@@ -74,8 +74,6 @@ impl Job {
         let unlike = [
             (self.device != Device::Accelerator, "the steps run on cores"),
             (self.is_split(), "the model is split over stages or GPUs"),
-            (self.failures.is_some(), "nodes fail"),
-            (self.checkpoint.is_some(), "checkpoints are written"),
             (self.accumulation > 1, "gradients of several steps are added up"),
         ];
         unlike.into_iter().filter(|(is, _)| *is).map(|(_, why)| why)

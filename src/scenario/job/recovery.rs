@@ -6,11 +6,11 @@ use super::rules::Rules;
 use super::settings::Around;
 use super::{BatchInterval, QueueKind};
 use crate::device_memory::{Footprint, Spread};
-use crate::scenario::StorageKind;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
 use crate::scenario::number::{Amount, Count, Factor, Positive};
+use crate::scenario::{Servers, StorageKind};
 use crate::units::{Size, Time};
 use schemars::JsonSchema;
 
@@ -20,8 +20,13 @@ const LEAST_SHAPE: f64 = 0.1;
 /// What a job writes from time to time, to begin there again.
 ///
 /// The state is that at the end of a step. Its bytes go from the nodes that write over what reads and
-/// gradients use too; opening and creating files is not counted. Model copies have the same state, which is
-/// written once.
+/// gradients use too; opening and creating files is not counted. Model copies that take each step together have the same
+/// state, which is written once.
+///
+/// Where model copies go their own ways for a while, it is what they share, and after a failure all begin with it: of
+/// local SGD the average after an exchange, which a checkpoint that is due waits for; of learners the last average of
+/// their reference models, and steps after it are lost too. Servers write what they have: synchronous ones after an
+/// exchange; of others each model copy goes on behind the last step that it had finished, whose push was added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
     /// How often.
@@ -47,17 +52,19 @@ pub enum Every {
     Steps(u64),
 }
 
-/// Who writes a checkpoint.
+/// Who writes a checkpoint: nodes of the job, or the servers that have its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Writers {
-    /// The first model copy: its node all of it, or its nodes what their GPUs hold; of shards each node has its own.
+    /// The first model copy: its node all of it, or its nodes what their GPUs hold; of shards each node has its own. Of
+    /// servers the first one all of it; how it comes by what others have is not counted.
     First,
-    /// All model copies an equal part: each node one, or of what its GPUs hold.
+    /// All model copies an equal part: each node one, or of what its GPUs hold. Of servers each what it has.
     Each,
 }
 
-/// How nodes of a job fail. The job stops at once, and what it did since its last checkpoint is lost.
+/// How nodes of a job fail, those of its servers among them. The job stops at once with all its model copies, and what
+/// it did since its last checkpoint is lost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failures {
     /// When they do.
@@ -110,8 +117,9 @@ pub(super) struct CheckpointSettings {
     asynchronous: Field<bool>,
     /// For how long it does not train in any case, because the state is copied aside (default: 0 s).
     pause: Field<Amount<Time>>,
-    /// Who writes: "first", the nodes of the first model copy, or "each" node, an equal part of what all have. Where
-    /// a model is split over nodes, each writes of what its GPUs hold, and all write their shards (default: "first").
+    /// Who writes: "first", the nodes of the first model copy, or "each" node, an equal part of what all have (default:
+    /// "first"). Where a model is split over nodes, each writes of what its GPUs hold, and all write their shards. Of
+    /// servers the first one writes, or each what it has (default: "each").
     writers: Field<Writers>,
 }
 
@@ -134,14 +142,31 @@ pub(super) struct FailureSettings {
     resume: Field<Resume>,
 }
 
+/// What checkpoints are of: a job on this storage, the servers that have its parameters, and what each of its GPUs
+/// holds of a model that is spread so.
+pub(super) struct Of<'s> {
+    pub(super) storage: Option<usize>,
+    pub(super) servers: Option<&'s Servers>,
+    pub(super) footprints: &'s [Footprint],
+    pub(super) spread: Spread,
+}
+
+impl Job {
+    /// Nodes whose failure stops a copy of it: its own, and those of its servers.
+    #[must_use]
+    pub fn failing_nodes(&self) -> u32 {
+        self.nodes.saturating_add(self.servers().map_or(0, Servers::own_nodes))
+    }
+}
+
 impl CheckpointSettings {
-    /// The checked settings of the table at node `at`, of a job that is on storage `storage`.
+    /// The checked settings of the table at node `at`.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
         at: NodeId,
         around: Around<'_>,
-        of: (Option<usize>, &[Footprint], Spread),
+        of: Of<'_>,
     ) -> Option<Checkpoint> {
         let choices = [("interval", self.interval.at), ("steps", self.steps.at)];
         let remedy = "write `interval = \"10 min\"` or `steps = 1000`";
@@ -151,16 +176,20 @@ impl CheckpointSettings {
         };
         let storage = match self.storage.is_written() {
             true => check.reference(&self.storage, "storage", around.storage_names)?,
-            false => of.0?,
+            false => of.storage?,
         };
         self.check_storage(check, at, around, storage);
+        if of.servers.is_some_and(|servers| servers.own_nodes() > 0) {
+            self.check_reach(check, at, around, storage);
+        }
+        let usual = if of.servers.is_some() { Writers::Each } else { Writers::First };
         Some(Checkpoint {
             every,
-            bytes: self.bytes(check, at, (of.1, of.2))?,
+            bytes: self.bytes(check, at, (of.footprints, of.spread))?,
             storage,
             asynchronous: self.asynchronous.get().copied().unwrap_or(false),
             pause: self.pause.get().map_or(0.0, |pause| pause.0),
-            writers: self.writers.get().copied().unwrap_or(Writers::First),
+            writers: self.writers.get().copied().unwrap_or(usual),
         })
     }
 
@@ -173,6 +202,20 @@ impl CheckpointSettings {
         if let (Some(storage), true) = (storage, measured) {
             let what = format!("how fast {:?} is written to is not known", storage.name);
             let remedy = "name another `storage` for checkpoints";
+            check.wrong(self.storage.at.unwrap_or(at), what, remedy);
+        }
+    }
+
+    /// Servers on nodes of their own reach the storage.
+    fn check_reach(&self, check: Check<'_>, at: NodeId, around: Around<'_>, storage: usize) {
+        let storage = around.storage.get(storage).and_then(Option::as_ref);
+        if let Some(storage) = storage.filter(|of| !of.kind.is_remote()) {
+            let what = format!(
+                "servers on nodes of their own write checkpoints, and {:?} is on the job's",
+                storage.name
+            );
+            let remedy = "name a `storage` for checkpoints that is reached over the network, or write \
+                          `server.placement = \"with-workers\"`";
             check.wrong(self.storage.at.unwrap_or(at), what, remedy);
         }
     }
@@ -262,20 +305,13 @@ impl Rules<'_> {
         }
         let requests = job.loader.requests.as_ref();
         let unlike = [
-            (job.is_loose(), "its model copies are at different steps"),
             (job.queue == QueueKind::Circular, "its queue is circular"),
-            (job.prefill > 0, "its queue is full at the start"),
             (requests.is_some_and(|r| r.iterable), "its workers have files of their own"),
         ];
         let why = unlike.iter().find(|(is, _)| *is).map(|(_, why)| why);
         if let (Some(why), true) = (why, job.failures.is_some()) {
             let what = format!("a job that fails is not simulated where {why}");
             self.check.wrong(self.check.blame(&written, self.at), what, "remove `failures`");
-        }
-        if let (Some(_), true) = (&job.checkpoint, job.is_loose()) {
-            let what = "checkpoints of model copies that are at different steps are not simulated";
-            let remedy = "remove `checkpoint`, or write `[job.sync.allreduce]` without `period`, and no `accumulation`";
-            self.check.wrong(self.check.blame(&written, self.at), what, remedy);
         }
         let replays = job.failures.as_ref().is_some_and(|f| f.resume == Resume::Epoch);
         if replays && matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {

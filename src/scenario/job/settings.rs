@@ -9,7 +9,7 @@ use super::learners::LearnersSettings;
 use super::model::{ModelSettings, ResolvedModel};
 use super::parallel::{Loaders, ParallelSettings, PipelineSettings};
 use super::prefill::Prefill;
-use super::recovery::{CheckpointSettings, FailureSettings};
+use super::recovery::{CheckpointSettings, FailureSettings, Of};
 use super::rules::Rules;
 use super::staging::{Staging, StagingSettings};
 use super::workflow::Arrivals;
@@ -229,9 +229,14 @@ impl JobSettings {
             loader_per_copy: self.loaders() == Some(Loaders::PerRank) || self.nodes_per_copy() > 1,
             pipeline,
             parallelism,
+            checkpoint: self.checkpoint(
+                check,
+                around,
+                (storage, sync.as_ref()),
+                (&footprints, spread),
+            ),
             sync,
             accumulation: self.accumulation(),
-            checkpoint: self.checkpoint(check, around, storage, (&footprints, spread)),
             footprints: footprints
                 .iter()
                 .map(|of| of.of_learners(learners.most, averages))
@@ -329,11 +334,12 @@ impl JobSettings {
         &self,
         check: Check<'_>,
         around: Around<'_>,
-        storage: Option<usize>,
-        (held, spread): (&[Footprint], Spread),
+        (storage, sync): (Option<usize>, Option<&Sync>),
+        (footprints, spread): (&[Footprint], Spread),
     ) -> Option<Checkpoint> {
         let (at, checkpoint) = self.checkpoint.given()?;
-        checkpoint.resolve(check, at, around, (storage, held, spread))
+        let servers = sync.and_then(|sync| sync.servers.as_ref());
+        checkpoint.resolve(check, at, around, Of { storage, servers, footprints, spread })
     }
 
     /// The nodes of the first copy.

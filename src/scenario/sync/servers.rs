@@ -62,6 +62,31 @@ impl Servers {
         self.parts.first().map_or(0, |parts| parts.len() as u32)
     }
 
+    /// Of the parameters, what each has.
+    #[must_use]
+    pub fn shares(&self) -> Vec<f64> {
+        let mut held = vec![0.0; self.number() as usize];
+        for (of, part) in self.parts.iter().flat_map(|parts| parts.iter().enumerate()) {
+            held[of] += part.pull as f64;
+        }
+        let all: f64 = held.iter().sum();
+        if all == 0.0 {
+            // What is less than a byte is at the first.
+            held.iter_mut().take(1).for_each(|first| *first = 1.0);
+            return held;
+        }
+        held.iter().map(|of| of / all).collect()
+    }
+
+    /// On how many nodes of their own they are.
+    #[must_use]
+    pub fn own_nodes(&self) -> u32 {
+        match self.place {
+            ServerPlace::Own { .. } => self.number(),
+            ServerPlace::WithWorkers => 0,
+        }
+    }
+
     /// Whether all model copies' gradients of a step make one update.
     #[must_use]
     pub fn is_synchronous(&self) -> bool {

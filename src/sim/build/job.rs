@@ -61,10 +61,10 @@ impl Builder<'_, '_> {
                 self.devices(&of, number, process);
             }
         }
-        run.recovery = self.recovery(&of, node, loader);
+        run.servers = self.servers(&of, copy, node);
+        run.recovery = self.recovery(&of, node, loader, run.servers.as_deref());
         run.sync = self.sync(&of, copy, node);
         run.averaging = self.averaging(job, node);
-        run.servers = self.servers(&of, copy, node);
         run.parallel = self.parallel(&of, node, device);
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;

@@ -68,7 +68,8 @@ impl Builder<'_, '_> {
             requests: self.requests(copy, rank),
             followed: job.failures.is_some(),
             lineage: job.failures.is_some().then(|| {
-                Box::new(Lineage::new(job.checkpoint.is_some(), self.parts.recorder.is_some()))
+                let recorded = self.parts.recorder.is_some();
+                Box::new(Lineage::new(job.prefill, job.checkpoint.is_some(), recorded))
             }),
             polling,
             tuner,

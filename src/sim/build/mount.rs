@@ -39,6 +39,8 @@ pub(super) enum Client {
     Copy,
     /// A node that writes to it, over its NIC the other way.
     Writer,
+    /// A server on a node of its own that writes to it, over this NIC, if that is limited.
+    Server(Option<LinkId>),
     /// A background load, from elsewhere.
     Background,
 }
@@ -55,17 +57,21 @@ impl Builder<'_, '_> {
         let mut medium = Medium::of(&self.scenario.storage[index].kind);
         let rest = match client {
             Client::Node(request) => medium.take_cpu(request),
-            Client::Copy | Client::Writer | Client::Background => Rest::default(),
+            Client::Copy | Client::Writer | Client::Server(_) | Client::Background => {
+                Rest::default()
+            }
         };
         let backend = if medium.remote || client == Client::Background {
             self.server(index, &medium)
         } else {
             self.disk(index, &medium)
         };
-        let writes = client == Client::Writer;
+        let writes = matches!(client, Client::Writer | Client::Server(_));
         let used = if writes { backend.write } else { backend.link.map(whole) };
         let mut route: Vec<Use> = used.into_iter().collect();
-        if medium.remote && client != Client::Background {
+        if let Client::Server(nic) = client {
+            route.extend(nic.map(whole));
+        } else if medium.remote && client != Client::Background {
             route.extend(self.data_nic(writes).map(whole));
         }
         route.extend(beyond);

@@ -1,8 +1,8 @@
 //! What a job copy has against failures of its nodes.
 
-use crate::fluid::GroupId;
-use crate::scenario::{BatchInterval, Checkpoint, Failures, Stop};
-use crate::sim::checkpoint::CheckpointRun;
+use crate::scenario::{BatchInterval, Checkpoint, Failures, ServerPlace, Stop, Writers};
+use crate::sim::checkpoint::{CheckpointRun, Writer};
+use crate::sim::communication::ServerRun;
 use crate::sim::recovery::{EpochRun, FailureRun, RecoveryRun, Restored};
 
 use super::Builder;
@@ -11,44 +11,84 @@ use super::mount::Client;
 
 impl Builder<'_, '_> {
     /// Checkpoints and failures of a job copy on nodes from `node` on, whose loaders are those from `first`
-    /// on.
+    /// on, and whose parameters `servers` have, if there are any.
     pub(super) fn recovery(
         &mut self,
         of: &JobCopy,
         node: u32,
         first: u32,
+        servers: Option<&ServerRun>,
     ) -> Option<Box<RecoveryRun>> {
         let job = of.job;
         if job.checkpoint.is_none() && job.failures.is_none() {
             return None;
         }
-        let checkpoint = job.checkpoint.as_ref().map(|c| self.checkpoint(of, c, node));
+        let checkpoint = job.checkpoint.as_ref().map(|checkpoint| {
+            let writers = match servers {
+                Some(servers) => self.writing_servers(of, checkpoint, (servers, node)),
+                None => self.writing_nodes(of, checkpoint, node),
+            };
+            let pause = self.recurring(checkpoint.pause);
+            CheckpointRun::new(checkpoint.every, writers, checkpoint.asynchronous, pause)
+        });
         let failures = job.failures.as_ref().map(|f| self.failures(of, f));
         let restored = self.parts.loaders[first as usize..].iter().map(|loader| {
             let stages = loader.stages.clone();
             let stages = &self.parts.stages[stages.start as usize..stages.end as usize];
             let stages = stages.iter().map(|stage| stage.hand_over.clone()).collect();
-            Restored::new(stages, loader)
+            Restored::new(stages, loader, job.prefill)
         });
         let restored = restored.collect();
         Some(Box::new(RecoveryRun::new(checkpoint, failures, restored)))
     }
 
-    fn checkpoint(&mut self, of: &JobCopy, checkpoint: &Checkpoint, node: u32) -> CheckpointRun {
-        let Checkpoint { every, bytes, storage, asynchronous, pause, .. } = *checkpoint;
+    /// Nodes that write what they have of the state.
+    fn writing_nodes(&mut self, of: &JobCopy, checkpoint: &Checkpoint, node: u32) -> Vec<Writer> {
+        let storage = checkpoint.storage;
         let parts = (node..).zip(of.job.parts_of(checkpoint)).filter(|(_, part)| *part > 0.0);
-        let parts = parts.map(|(node, part)| (part, self.writing(storage, node, part))).collect();
-        let pause = self.recurring(pause);
-        CheckpointRun::new(every, bytes, parts, asynchronous, pause)
+        parts
+            .map(|(node, part)| self.writer(storage, (node, Client::Writer), u64::from(node), part))
+            .collect()
     }
 
-    /// The way of what node `node` writes to a storage, so many bytes, if it is limited.
-    fn writing(&mut self, storage: usize, node: u32, bytes: f64) -> Option<GroupId> {
+    /// Servers that write: the first, or each what it has.
+    fn writing_servers(
+        &mut self,
+        of: &JobCopy,
+        checkpoint: &Checkpoint,
+        (servers, node): (&ServerRun, u32),
+    ) -> Vec<Writer> {
+        let Some(of_job) = of.job.servers() else { return Vec::new() };
+        let shares = match checkpoint.writers {
+            Writers::First => vec![1.0],
+            Writers::Each => of_job.shares(),
+        };
+        let mut writers = Vec::new();
+        for (number, share) in (0..).zip(shares).filter(|(_, share)| *share > 0.0) {
+            let port = servers.port(of.job.ranks() + number);
+            let whence = match of_job.place {
+                ServerPlace::Own { .. } => (node, Client::Server(port.outside[0].first().copied())),
+                ServerPlace::WithWorkers => (port.node, Client::Writer),
+            };
+            let bytes = share * checkpoint.bytes;
+            writers.push(self.writer(checkpoint.storage, whence, u64::from(number), bytes));
+        }
+        writers
+    }
+
+    /// What writes so many bytes to a storage, as file number `file`, as a client on a node.
+    fn writer(
+        &mut self,
+        storage: usize,
+        (node, client): (u32, Client),
+        file: u64,
+        bytes: f64,
+    ) -> Writer {
         self.node = node;
-        let (mount, ..) = self.mount(storage, Client::Writer, None);
+        let (mount, ..) = self.mount(storage, client, None);
         let striped = mount.striped.as_ref();
-        let way = striped.map_or(0, |striped| striped.way(u64::from(node), 0, bytes));
-        mount.way(way)
+        let way = striped.map_or(0, |striped| striped.way(file, 0, bytes));
+        Writer { bytes, way: mount.way(way) }
     }
 
     fn failures(&self, of: &JobCopy, failures: &Failures) -> FailureRun {
@@ -61,7 +101,7 @@ impl Builder<'_, '_> {
             when: failures.when.clone(),
             restart: failures.restart,
             resume: failures.resume,
-            number: vec![0; of.job.nodes as usize],
+            number: vec![0; of.job.failing_nodes() as usize],
             down: None,
             in_vain: 0,
             begun: 0,
@@ -71,7 +111,7 @@ impl Builder<'_, '_> {
                 per_place: dataset.layout.samples_per_place().min(dataset.samples),
                 goal: matches!(self.scenario.stop_of(of.job), Stop::Epochs(_)),
                 interval,
-                copies: u64::from(of.job.copies_per_loader()),
+                copies: u64::from(of.job.models_per_loader()),
             },
         }
     }

@@ -32,6 +32,11 @@ impl Lines {
         &mut self.all[2 * pair + usize::from(parcel.pulled)]
     }
 
+    /// Nothing is on its way any more.
+    pub(super) fn clear(&mut self) {
+        self.all.fill(Line::default());
+    }
+
     /// `parcel` is to go; true if it goes now.
     pub(super) fn enter(&mut self, parcel: Parcel, server: u32) -> bool {
         let line = self.at(parcel, server);

@@ -1,7 +1,9 @@
 //! Pushes to servers and pulls from them, on the same network as the data.
 
+use crate::account::Segment;
 use crate::engine::{Span, Time};
-use crate::sim::device::State;
+use crate::report::{Cause, StallCause};
+use crate::sim::device::{Device, State};
 use crate::sim::event::{Clock, Customer, Delay, Event};
 use crate::sim::world::World;
 
@@ -11,11 +13,12 @@ use super::overhead::Slots;
 use super::servers::Parcel;
 
 impl World<'_> {
-    /// All model copies of job copy `j` pull the first parameters, if servers have them.
+    /// The model copies of job copy `j` pull the first parameters, if servers have them; after a failure those that are
+    /// not too far ahead.
     pub(in crate::sim) fn pull_all(&mut self, clock: &mut Clock, j: u32) {
-        let Some(servers) = &self.jobs[j as usize].servers else { return };
-        let (workers, shards) = (servers.workers(), servers.all());
-        for worker in 0..workers {
+        let Some(servers) = &mut self.jobs[j as usize].servers else { return };
+        let (workers, shards) = (servers.begin_all(), servers.all());
+        for worker in workers {
             for shard in shards.clone() {
                 self.pull(clock, j, worker, shard);
             }
@@ -160,7 +163,8 @@ impl World<'_> {
         let job = &mut self.jobs[j as usize];
         let Some(servers) = &mut job.servers else { return };
         let d = job.devices.start + parcel.worker;
-        if servers.pulled(parcel.worker) && self.devices[d as usize].state == State::Uninformed {
+        let all = servers.pulled(parcel.worker);
+        if all && self.devices[d as usize].state == State::Uninformed && !job.is_held() {
             self.end_parameter_wait(clock.now, d);
             self.compute_on_device(clock, d);
         }
@@ -180,11 +184,44 @@ impl World<'_> {
         job.steps.add_fresh(servers.finish(worker, step, samples));
         let Some(samples) = servers.whole() else { return false };
         self.record_samples(clock.now, j as usize, samples);
-        self.ends(clock, j as usize)
+        if self.ends(clock, j as usize) {
+            return true;
+        }
+        let job = &self.jobs[j as usize];
+        if job.recovery.is_some() && job.has_state() {
+            self.begins_checkpoint(clock, j);
+        }
+        false
+    }
+
+    /// What the model copies of job copy `j`, which exchange with servers, waited for a checkpoint that was begun at
+    /// `since`: those that were to begin a step go on.
+    pub(in crate::sim) fn end_saving_by_servers(&mut self, clock: &mut Clock, j: u32, since: Time) {
+        for d in self.jobs[j as usize].devices.clone() {
+            let Device { state, model, next, since: from, .. } = self.devices[d as usize];
+            let job = &self.jobs[j as usize];
+            let informed = job.servers.as_ref().is_some_and(|of| of.may_begin(model, next));
+            match state {
+                State::Idle if !job.is_beyond(next) => {}
+                State::Uninformed if informed => {}
+                _ => continue,
+            }
+            if from < since {
+                self.end_parameter_wait(since, d);
+            }
+            let (start, cause) = (from.max(since), StallCause::own(Cause::Checkpoint));
+            let wait = Segment { start, end: clock.now, cause };
+            self.jobs[j as usize].steps.add_stall(wait);
+            self.devices[d as usize].since = clock.now;
+            match state {
+                State::Idle => self.try_start(clock, d),
+                _ => self.compute_on_device(clock, d),
+            }
+        }
     }
 
     /// The timeline says what is on its way, and how far model copies are apart.
-    fn trace_servers(&mut self, now: Time, j: u32) {
+    pub(in crate::sim) fn trace_servers(&mut self, now: Time, j: u32) {
         let Some(servers) = &self.jobs[j as usize].servers else { return };
         if let (Some(recorder), Some(tracks)) = (&mut self.recorder, servers.tracks) {
             recorder.count(tracks.moving, now, servers.moving() as f64);

@@ -16,6 +16,7 @@ impl World<'_> {
         let job = &self.jobs[device.job as usize];
         let informed = match (&job.sync, &job.servers) {
             (Some(sync), _) => sync.may_begin(device.next, device.piece),
+            (None, Some(_)) if device.piece == 0 && job.is_held() => false,
             (None, Some(servers)) => servers.may_begin(device.model, device.next),
             (None, None) => true,
         };

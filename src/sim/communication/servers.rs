@@ -17,7 +17,7 @@ use super::lines::Lines;
 use super::message::ALL;
 use super::pieces::Pieces;
 use super::shard::Shard;
-use super::ways::Ways;
+use super::ways::{Port, Ways};
 use super::worker::{Held, WorkerRun};
 
 /// What the model copies of a job copy, and its servers, are at.
@@ -105,11 +105,6 @@ impl ServerRun {
         self.slack == 0
     }
 
-    /// How many model copies.
-    pub(super) fn workers(&self) -> u32 {
-        self.workers.len() as u32
-    }
-
     /// All shards.
     pub(super) fn all(&self) -> Range<u32> {
         0..self.shards.len() as u32
@@ -129,8 +124,51 @@ impl ServerRun {
         &mut self.workers[worker as usize]
     }
 
+    /// Nothing of it is on its way any more.
+    pub(in crate::sim) fn abort(&mut self) {
+        self.exchange.abort();
+        self.lines.clear();
+        self.parcels.clear();
+    }
+
+    /// Its model copies have done so many steps each, whose updates were as stale as `staleness` says; nobody has any
+    /// parameters, and nothing is on its way.
+    pub(in crate::sim) fn restart(&mut self, finished: &[u64], staleness: BTreeMap<u64, u64>) {
+        let pushes: Vec<u64> = finished.iter().map(|steps| self.pieces.round(*steps)).collect();
+        for (worker, (steps, exchanges)) in
+            self.workers.iter_mut().zip(finished.iter().zip(&pushes))
+        {
+            *worker = worker.again(*steps, *exchanges);
+        }
+        self.shards.iter_mut().for_each(|shard| shard.restart(&pushes));
+        (self.done, self.samples) = (finished.iter().sum(), 0);
+        self.books.updates = staleness.values().sum();
+        self.books.staleness = staleness;
+    }
+
+    /// Where `server` is, by its place among those who exchange.
+    pub(in crate::sim) fn port(&self, server: u32) -> &Port {
+        self.ways.port(server)
+    }
+
+    /// Steps that each model copy has done.
+    pub(in crate::sim) fn finished(&self) -> impl Iterator<Item = u64> + '_ {
+        self.workers.iter().map(|worker| worker.finished)
+    }
+
+    /// The same of `worker`.
+    pub(in crate::sim) fn finished_by(&self, worker: u32) -> u64 {
+        self.workers[worker as usize].finished
+    }
+
+    /// All model copies want all parameters: who may pull them now. All have pushed as often to one shard as to another.
+    pub(super) fn begin_all(&mut self) -> Vec<u32> {
+        let released = self.shards.iter_mut().map(|shard| shard.begin(self.slack));
+        released.last().unwrap_or_default()
+    }
+
     /// Whether `worker` has the parameters for `step`.
-    pub(super) fn may_begin(&self, worker: u32, step: u64) -> bool {
+    pub(in crate::sim) fn may_begin(&self, worker: u32, step: u64) -> bool {
         self.workers[worker as usize].may_begin(self.pieces.round(step))
     }
 

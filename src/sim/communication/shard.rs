@@ -24,6 +24,20 @@ impl Shard {
         Shard { server, part, pushes, least: 0, slowest: workers, waiting: Vec::new() }
     }
 
+    /// Each model copy has pushed so often, and nobody waits.
+    pub(super) fn restart(&mut self, pushes: &[u64]) {
+        self.pushes.copy_from_slice(pushes);
+        self.least = pushes.iter().copied().min().unwrap_or(0);
+        self.slowest = pushes.iter().filter(|of| **of == self.least).count() as u32;
+        self.waiting.clear();
+    }
+
+    /// All model copies want to pull: those who may.
+    pub(super) fn begin(&mut self, slack: u64) -> Vec<u32> {
+        self.waiting = (0..self.pushes.len() as u32).collect();
+        self.release(slack)
+    }
+
     /// What `worker` pushed is added; whether the slowest have got on by that.
     pub(super) fn add(&mut self, worker: u32) -> bool {
         let pushes = &mut self.pushes[worker as usize];

@@ -296,8 +296,10 @@ impl World<'_> {
     /// The cores of a node that message `m` is at work on, if it is.
     pub(in crate::sim) fn cores_of_message(&mut self, m: u32) -> Option<Cores> {
         let message = *self.messages.get(m);
-        let sync = self.jobs[message.job as usize].sync.as_ref()?;
-        sync.ways.core_seconds(&message).map(|(cores, _)| cores).filter(|_| message.is_on_core())
+        let job = &self.jobs[message.job as usize];
+        let servers = job.servers.as_ref().map(|servers| &servers.ways);
+        let ways = job.sync.as_ref().map(|sync| &sync.ways).or(servers)?;
+        ways.core_seconds(&message).map(|(cores, _)| cores).filter(|_| message.is_on_core())
     }
 
     /// Message `m` has waited.

@@ -83,6 +83,11 @@ impl Ways {
         Ways { ports, transport, latency, groups, latest, pace, capacities, overhead }
     }
 
+    /// Where a rank is.
+    pub(super) fn port(&self, rank: u32) -> &Port {
+        &self.ports[rank as usize]
+    }
+
     /// The same between ranks that have `network` and the cores of their nodes for themselves.
     pub(super) fn alone(
         &self,

@@ -12,6 +12,8 @@ pub(super) struct WorkerRun {
     informed: u64,
     /// Exchanges that are over: all that it pushed is added.
     pub(super) added: u64,
+    /// Steps that it has done.
+    pub(super) finished: u64,
     /// Parts of this exchange that are not pulled, not on their way here, and not added.
     unpulled: Countdown,
     unsent: Countdown,
@@ -64,6 +66,7 @@ impl WorkerRun {
         WorkerRun {
             informed: 0,
             added: 0,
+            finished: 0,
             unpulled: all,
             unsent: all,
             unadded: all,
@@ -75,6 +78,12 @@ impl WorkerRun {
             made: 0,
             queue: VecDeque::new(),
         }
+    }
+
+    /// One that has done `finished` steps and so many exchanges, and has no parameters for the next.
+    pub(super) fn again(&self, finished: u64, exchanges: u64) -> WorkerRun {
+        let (informed, added) = (exchanges, exchanges);
+        WorkerRun { informed, added, finished, ..WorkerRun::new(self.unadded.all) }
     }
 
     /// Whether it has the parameters for what comes before exchange number `round`.
@@ -118,6 +127,7 @@ impl WorkerRun {
 
     /// It has done `step`: the fresh samples of that.
     pub(super) fn finish(&mut self, step: u64) -> u64 {
+        self.finished = step + 1;
         let mut sum = 0;
         while let Some((_, samples)) = self.fresh.pop_front_if(|(of, _)| *of <= step) {
             sum += samples;

@@ -30,15 +30,17 @@ impl EpochRun {
             return (taken - self.samples_of(batches - first, saved), first);
         }
         // Of what was read at the same time, something may be left of the epoch before: it comes first.
-        (saved.trained[index].samples.below(self.begin_of(saved, index, loaders)).count(), 0)
+        let trained = &saved.trained[index].samples;
+        let again = trained.count() - trained.below(self.begin_of(saved, index, loaders)).count();
+        (taken - again, 0)
     }
 
     /// Where in the reading of loader number `index` of `loaders` the epoch began in which the state was saved.
     pub(super) fn begin_of(&self, saved: &Saved, index: usize, loaders: u64) -> u64 {
-        let (taken, batches) = saved.taken[index];
+        let (read, batches) = (saved.trained[index].samples.count(), saved.taken[index].1);
         let loaders = u128::from(loaders);
         let epochs = match batches {
-            0 => u128::from(taken) * loaders / u128::from(self.samples.max(1)),
+            0 => u128::from(read) * loaders / u128::from(self.samples.max(1)),
             _ => u128::from(batches / saved.epoch),
         };
         let first = (epochs * u128::from(self.places)).div_ceil(loaders);
