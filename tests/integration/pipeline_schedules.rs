@@ -195,13 +195,6 @@ fn schedules_are_asked_for_as_a_whole() {
                 .replace("model.step", "model.launch = \"1 ms\"\nmodel.step"),
             "remove `launch` or `pipeline`",
         ),
-        (
-            scheduled(4, 8, "1f1b", "").replace(
-                "model.step",
-                "failures = { mtbf = \"1 h\", restart = \"1 s\" }\nmodel.step",
-            ),
-            "remove `failures`",
-        ),
     ] {
         let found = refused(&text);
         assert!(found.contains(what), "{what}: {found}");
