@@ -253,3 +253,26 @@ fn what_steps_that_never_end_took_is_not_counted() {
         }
     }
 }
+
+#[test]
+fn what_a_queue_was_full_of_is_read_where_it_was_lost() {
+    // System: a queue of 64 samples that nobody has read, of which the first failure leaves 24; 40 steps of 8 samples,
+    // which fail again and again. Expectation: 24 of the 320 samples are none of the data set's, all others come once.
+    let loader =
+        format!(r#"{{ tf-queue = {{ threads = 2, capacity = "64 samples", {DECODE} }} }}"#);
+    let kind = [("job.loader", loader)];
+    let more = [
+        ("run", "{ steps = 40, warm_up = \"off\", replications = 1 }"),
+        ("job.batch", "8"),
+        ("job.model.step", "\"4 ms\""),
+        ("job.prefill", "\"64 samples\""),
+        ("job.checkpoint", r#"{ steps = 3, bytes = "1 kB", storage = "c" }"#),
+    ];
+    for at in ["[\"15 ms\"]", "[\"15 ms\", \"60 ms\", \"85 ms\", \"170 ms\"]"] {
+        let failures = format!("{{ at = {at}, restart = \"20 ms\" }}");
+        let job = failing(&kind, &failures, &more, 1);
+        let found = counts(&job);
+        assert!(found.values().all(|times| *times == 1), "{at}: {found:?}");
+        assert_eq!((job.steps.len(), found.len()), (40, 320 - 24), "{at}");
+    }
+}
