@@ -276,7 +276,9 @@ impl World<'_> {
         }
         if let Some(pieces) = job.pieces() {
             let piece = pieces.at(device.next, device.piece);
-            delay = Delay::once(delay.span.seconds() * piece.share + piece.compress);
+            if !piece.is_whole() {
+                delay = Delay::once(delay.span.seconds() * piece.share + piece.compress);
+            }
         }
         self.compute_for(clock, d, delay, "compute");
     }

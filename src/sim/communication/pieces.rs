@@ -14,6 +14,13 @@ pub(in crate::sim) struct Piece {
     pub(in crate::sim) bytes: f64,
 }
 
+impl Piece {
+    /// Whether it takes as long as a step that sends nothing.
+    pub(in crate::sim) fn is_whole(&self) -> bool {
+        self.share == 1.0 && self.compress == 0.0
+    }
+}
+
 /// All of a step that sends nothing.
 const WHOLE: Piece = Piece { share: 1.0, compress: 0.0, needs: 0, made: 0, bytes: 0.0 };
 
