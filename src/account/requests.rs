@@ -153,17 +153,23 @@ impl Requests {
         self.epoch
     }
 
-    /// As if so many batches had been taken before the job begins, in the last epoch of them those of the samples at
-    /// these positions: what is left of it comes next.
+    /// As if so many batches had been taken before the job begins, those of the samples at these positions: what is left
+    /// of their epochs comes next, of which the last may have been begun before the one before it was over.
     pub(crate) fn skip(&mut self, batches: u64, trained: Intervals) {
-        (self.epochs, self.trained) = (batches / self.epoch, trained);
+        let own = self.own.first().copied().unwrap_or(0);
+        let left = |epoch: &u64| {
+            let begin = self.begin(*epoch);
+            trained.next_gap(begin) < begin + own
+        };
+        let last = batches / self.epoch;
+        (self.epochs, self.trained) = ((0..last).find(left).unwrap_or(last), trained);
         (self.wanted, self.asked, self.taken, self.next) = (batches, batches, batches, batches);
         (self.bound, self.restarted) = (batches, true);
     }
 
     /// Positions of samples up to the last of so many batches that are taken in order.
     pub(crate) fn first(&self, batches: u64) -> Intervals {
-        let begin = (batches / self.epoch * self.samples).div_ceil(self.loaders);
+        let begin = self.begin(batches / self.epoch);
         let mut first = Intervals::default();
         first.insert(0..begin + batches % self.epoch * self.batch);
         first
@@ -211,15 +217,22 @@ impl Requests {
     /// The first epoch, or the next one: workers are started, and asked in turn from the first on.
     fn begin_epoch(&mut self, now: Time) {
         let first = std::mem::take(&mut self.restarted) || self.epochs == 0;
-        self.bound = (self.epochs + 1).saturating_mul(self.epoch).min(self.total);
+        // Of the next epoch, batches may have been taken before.
+        let later = self.trained.count() - self.trained.below(self.begin(self.epochs + 1)).count();
+        let until = (self.epochs + 1).saturating_mul(self.epoch);
+        self.bound = until.saturating_add(later.div_ceil(self.batch)).min(self.total);
         let starts = first || !self.settings.persistent;
         let start = if starts { self.settings.start * f64::from(self.workers) } else { 0.0 };
         self.ready = now + Span::from_seconds(start);
         self.turn = 0;
         self.left.clone_from(&self.own);
-        // Epochs begin in the reading of a loader at their own first samples.
-        self.first = (self.epochs * self.samples).div_ceil(self.loaders);
+        self.first = self.begin(self.epochs);
         self.epochs += 1;
+    }
+
+    /// Where an epoch begins in the reading of the loader: at its own first samples.
+    fn begin(&self, epoch: u64) -> u64 {
+        (epoch * self.samples).div_ceil(self.loaders)
     }
 
     /// Asks for one more batch, if that is due; whose inbox it lies in.

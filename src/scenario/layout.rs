@@ -124,6 +124,12 @@ impl Layout {
         }
     }
 
+    /// Whether each sample is read by itself, not as a part of a file that a worker goes through.
+    #[must_use]
+    pub fn is_by_sample(self) -> bool {
+        matches!(self, Self::FilePerSample | Self::OneFile { .. })
+    }
+
     /// Samples of what is read as one after the other: a file in which they are one behind the other, or one sample.
     #[must_use]
     pub fn samples_per_place(self) -> u64 {

@@ -29,6 +29,8 @@ pub(super) struct Saved {
     /// When it was the job's, and when training went on from there.
     pub(super) begun: Time,
     pub(super) ready: Time,
+    /// By device, samples by which the batch is smaller that it trains on again.
+    pub(super) missing: Vec<u64>,
     /// Fresh samples that the next ones have taken already.
     pub(super) ahead: u64,
     /// Steps among them that did again what had been done.
@@ -215,6 +217,8 @@ impl World<'_> {
         let (ahead, own, batch) = (self.ahead(j), self.own_steps(j), job.batch);
         let staleness = job.servers.as_ref().map(|servers| servers.books.staleness.clone());
         let staleness = staleness.unwrap_or_default();
+        let devices = &self.devices[job.devices.start as usize..job.devices.end as usize];
+        let missing = devices.iter().map(|device| device.missing).collect();
         let sent = job.parallel.as_ref().map_or_else(Default::default, |parallel| parallel.books);
         Saved {
             steps,
@@ -224,6 +228,7 @@ impl World<'_> {
             trained,
             begun: now,
             ready: now,
+            missing,
             ahead,
             replayed,
             epoch,

@@ -321,10 +321,11 @@ impl World<'_> {
         job.go_back(since);
         let Some(recovery) = &mut job.recovery else { return };
         let saved = &recovery.saved;
-        for d in job.devices.clone() {
+        for (d, index) in job.devices.clone().zip(0..) {
             let device = &mut self.devices[d as usize];
             let steps = saved.steps_of(device.model);
             (device.next, device.received) = (steps, steps);
+            device.missing = saved.missing.get(index).copied().unwrap_or(0);
             if device.learner < job.learners.number {
                 let lost = saved.waits(job.steps.last_end(), now);
                 lost.into_iter().for_each(|wait| job.steps.add_stall(wait));
@@ -403,7 +404,7 @@ impl World<'_> {
         loader.polling.clone_from(&of.polling);
         loader.tuner.clone_from(&of.tuner);
         // Who is asked for samples of shards takes what comes next in these.
-        let by_sample = loader.source.layout.samples_per_place() == 1;
+        let by_sample = loader.source.layout.is_by_sample();
         if let Some(requests) = &mut loader.requests {
             let passed = if by_sample { kept.clone() } else { requests.first(batches) };
             requests.skip(batches, passed);

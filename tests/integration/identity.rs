@@ -122,6 +122,22 @@ fn loose() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
             "asynchronous servers, copies that share loaders",
             with(&[("job.sync.parameter-server", asynchronous), two]),
         ),
+        (
+            "asynchronous servers, copies that share loaders on request",
+            [
+                with(&[("job.sync.parameter-server", asynchronous), two]),
+                vec![key("job.loader", "{ pytorch = { workers = 2, decode = \"500 us\" } }")],
+            ]
+            .concat(),
+        ),
+        (
+            "learners that are averaged, on request",
+            [
+                with(&[&learners[..], &[averaging]].concat()),
+                vec![key("job.loader", "{ pytorch = { workers = 2, decode = \"500 us\" } }")],
+            ]
+            .concat(),
+        ),
         ("learners that are averaged", with(&[&learners[..], &[averaging]].concat())),
         ("learners that add their gradients up", with(&[&learners[..], &[sums]].concat())),
     ]
@@ -279,5 +295,69 @@ fn what_a_queue_was_full_of_is_read_where_it_was_lost() {
         let found = counts(&job);
         assert!(found.values().all(|times| *times == 1), "{at}: {found:?}");
         assert_eq!((job.steps.len(), found.len()), (40, 320 - 24), "{at}");
+    }
+}
+
+#[test]
+fn smaller_batches_and_shards_of_one_sample_come_once_too() {
+    // System: epochs of 150 samples in batches of 16, the last one of 6, in files or shards of one sample each; with a batch
+    // interval, and again from the start of the epoch. Expectation: as many samples in all steps as without failures, and
+    // each sample of both epochs, once if the epoch does not begin again.
+    let run = "{ epochs = 2, warm_up = \"off\", replications = 1 }";
+    let small = [("run", run), ("dataset.d.samples", "150")];
+    let apart = ("job.loader", "{ pytorch = { workers = 3, in_order = false, DECODE } }");
+    let keras = ("job.loader", "{ keras = { workers = 3, DECODE } }");
+    let shards = ("dataset.d.layout", r#"{ shards = { samples = 1, request = "100 kB" } }"#);
+    let interval = ("job.batch_interval", "3");
+    for (kind, more) in [
+        (apart, vec![]),
+        (keras, vec![]),
+        (keras, vec![interval]),
+        (apart, vec![interval]),
+        (keras, vec![shards, ("dataset.d.samples", "160")]),
+    ] {
+        let loader = [(kind.0, kind.1.replace("DECODE", DECODE))];
+        let more = [&small[..], &more].concat();
+        let never = failing(&loader, r#"{ at = ["1000 s"], restart = "1 ms" }"#, &more, 1);
+        let all = |job: &JobOutcome| job.steps.iter().map(|step| step.samples).sum::<u64>();
+        for at in (10..60).step_by(3) {
+            let failures = format!("{{ at = [\"{at} ms\"], restart = \"1 ms\"");
+            let job = failing(&loader, &format!("{failures} }}"), &more, 1);
+            let found = counts(&job);
+            assert_eq!((all(&job), &found), (all(&never), &counts(&never)), "{more:?}, {at} ms");
+            let again = failing(&loader, &format!("{failures}, resume = \"epoch\" }}"), &more, 1);
+            let again = counts(&again);
+            assert!(found.keys().all(|of| again.contains_key(of)), "{more:?}, {at} ms: again");
+        }
+    }
+}
+
+#[test]
+fn what_is_left_of_an_epoch_that_others_have_begun_comes_once() {
+    // System: two model copies at steps of their own ask one loader for batches; one fails about when the first of them
+    // begins the second epoch. Expectation: each sample of both epochs, once.
+    let kind = [
+        ("job.loader", "{ pytorch = { workers = 2 } }".to_owned()),
+        ("job.parallel.data.copies_per_node", "2".to_owned()),
+        ("job.model.step", "\"2 ms\"".to_owned()),
+        ("job.model.jitter", "{ gamma = { cv = 0.5 } }".to_owned()),
+        (
+            "job.sync.parameter-server",
+            r#"{ parameters = "100 kB", consistency = "asynchronous" }"#.to_owned(),
+        ),
+    ];
+    let more = [
+        ("job.checkpoint", r#"{ steps = 1, bytes = "1 B", storage = "c" }"#),
+        ("storage.s", "{ memory = {} }"),
+    ];
+    let never = failing(&kind, r#"{ at = ["1000 s"], restart = "1 ms" }"#, &more, 1);
+    let middle = 1e3 * never.steps[never.steps.len() / 2].end;
+    for late in -10..10 {
+        let at = middle + 0.5 * f64::from(late);
+        let failures = format!("{{ at = [\"{at} ms\"], restart = \"1 ms\" }}");
+        let job = failing(&kind, &failures, &more, 1);
+        let found = counts(&job);
+        assert!(found.len() == 1984 && found.values().all(|times| *times == 1), "{at} ms");
+        assert_eq!(job.steps.len(), never.steps.len(), "{at} ms");
     }
 }

@@ -556,7 +556,7 @@ fn a_restart_anywhere_in_shards_of_which_one_is_small_goes_on() {
 fn what_is_wrong_with_failures_is_said() {
     let failures = ("job.failures", r#"{ mtbf = "1 h", restart = "1 s" }"#);
     let again = ("job.failures", r#"{ at = ["1 s"], restart = "1 s", resume = "epoch" }"#);
-    let cases: [(&[(&str, &str)], &str); 10] = [
+    let cases: [(&[(&str, &str)], &str); 11] = [
         (&[("job.failures", r#"{ at = [], restart = "1 s" }"#)], "no time of a failure is written"),
         (&[again, ("job.accuracy", "{ epochs = 2 }")], "the key `usefulness` is missing"),
         (&[("job.checkpoint", r#"{ bytes = "1 GB" }"#)], "one of the keys `interval`, `steps`"),
@@ -570,6 +570,15 @@ fn what_is_wrong_with_failures_is_said() {
             "come all at once",
         ),
         (&[failures, ("job.queue", "\"circular\"")], "its queue is circular"),
+        (
+            &[
+                failures,
+                ("job.loader", "{ pytorch = { workers = 2, in_order = false } }"),
+                ("dataset.d.samples", "990"),
+                ("dataset.d.layout", r#"{ shards = { samples = 37, request = "1 MB" } }"#),
+            ],
+            "smaller batches of files overtake others",
+        ),
     ];
     let file = ScenarioFile::parse("test.toml", base()).expect("TOML");
     for (changes, expected) in cases {

@@ -10,7 +10,7 @@ use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
 use crate::scenario::number::{Amount, Count, Factor, Positive};
-use crate::scenario::{Servers, StorageKind};
+use crate::scenario::{Dataset, Servers, StorageKind};
 use crate::units::{Size, Time};
 use schemars::JsonSchema;
 
@@ -297,6 +297,24 @@ impl Rules<'_> {
         }
     }
 
+    /// Which samples of its files are left when some batches of an epoch were trained on is known if these are alike, or
+    /// come in order.
+    fn check_batches_that_fail(&self, job: &Job) {
+        let Some(requests) = job.loader.requests.filter(|_| job.failures.is_some()) else { return };
+        let apart = job.is_loose() && job.models_per_loader() > 1;
+        let dataset = self.around.datasets.get(job.dataset).and_then(Option::as_ref);
+        let mixes = |of: &&Dataset| {
+            let rest = job.samples_of_epoch(of).into_iter().any(|own| own % job.batch.max(1) > 0);
+            rest && !of.layout.is_by_sample() && !requests.drop_last
+        };
+        if dataset.is_some_and(|of| mixes(&of)) && (!requests.in_order || apart) {
+            let what =
+                "a job that fails is not simulated where smaller batches of files overtake others";
+            let remedy = "write `drop_last = true` in the `loader`, or remove `failures`";
+            self.check.wrong(self.check.blame(&[self.settings.failures.at], self.at), what, remedy);
+        }
+    }
+
     /// A job that fails can be set back to where it was.
     pub(super) fn check_recovery(&self, job: &Job) {
         let written = [self.settings.failures.at, self.settings.checkpoint.at];
@@ -313,6 +331,7 @@ impl Rules<'_> {
             let what = format!("a job that fails is not simulated where {why}");
             self.check.wrong(self.check.blame(&written, self.at), what, "remove `failures`");
         }
+        self.check_batches_that_fail(job);
         let replays = job.failures.as_ref().is_some_and(|f| f.resume == Resume::Epoch);
         if replays && matches!(job.batch_interval, BatchInterval::Adaptive { .. }) {
             let what = "what comes again of an epoch is not counted in adaptive intervals";

@@ -108,7 +108,7 @@ impl Source {
         self.next_file = self.complete.min(trained.end() / per_file);
         self.complete = self.next_file;
         self.behind = trained.end();
-        if self.layout.samples_per_place() == 1 {
+        if self.layout.is_by_sample() {
             self.left = trained.gaps();
         } else {
             self.trained = trained;

@@ -20,46 +20,44 @@ pub(in crate::sim) struct EpochRun {
 }
 
 impl EpochRun {
-    /// Samples and batches that loader number `index` of `loaders` had handed out when the epoch began in
-    /// which the state was saved.
+    /// Samples and batches that loader number `index` of `loaders` had handed out but for what comes again: what was
+    /// trained on of the epoch in which the state was saved.
     pub(super) fn start_of(&self, saved: &Saved, index: usize, loaders: u64) -> (u64, u64) {
         let (taken, batches) = saved.taken[index];
-        if batches > 0 {
-            let first = batches / saved.epoch * saved.epoch;
-            // As many samples fewer as the batches since then had.
-            return (taken - self.samples_of(batches - first, saved), first);
-        }
         // Of what was read at the same time, something may be left of the epoch before: it comes first.
         let trained = &saved.trained[index].samples;
         let again = trained.count() - trained.below(self.begin_of(saved, index, loaders)).count();
-        (taken - again, 0)
+        (taken - again, batches.saturating_sub(again.div_ceil(saved.batch)))
     }
 
     /// Where in the reading of loader number `index` of `loaders` the epoch began in which the state was saved.
     pub(super) fn begin_of(&self, saved: &Saved, index: usize, loaders: u64) -> u64 {
         let (read, batches) = (saved.trained[index].samples.count(), saved.taken[index].1);
-        let loaders = u128::from(loaders);
-        let epochs = match batches {
-            0 => u128::from(read) * loaders / u128::from(self.samples.max(1)),
-            _ => u128::from(batches / saved.epoch),
+        let (places, loaders) = (u128::from(self.places), u128::from(loaders));
+        let first = match batches {
+            // They take turns, in which an epoch does not begin with the first one if it has one place too many.
+            0 => {
+                let read = u128::from(read) * places / u128::from(self.samples.max(1));
+                let epochs = (read * loaders + index as u128) / places.max(1);
+                (epochs * places).saturating_sub(index as u128).div_ceil(loaders)
+            }
+            _ => (u128::from(batches / saved.epoch) * places).div_ceil(loaders),
         };
-        let first = (epochs * u128::from(self.places)).div_ceil(loaders);
         u64::try_from(first * u128::from(self.per_place)).unwrap_or(u64::MAX)
     }
 
-    /// Samples of so many of the first batches of an epoch, which are all full.
-    fn samples_of(&self, batches: u64, saved: &Saved) -> u64 {
-        batches * saved.batch
-    }
-
-    /// Steps on what comes again if the job goes on with what is saved.
+    /// Steps on what comes again if the job goes on with what is saved: as many as the loader needs that goes back
+    /// furthest.
     pub(super) fn steps_again(&self, saved: &Saved, resume: Resume) -> u64 {
-        if resume == Resume::Position || saved.taken.is_empty() {
+        if resume == Resume::Position {
             return 0;
         }
-        let (first, _) = self.start_of(saved, 0, saved.taken.len() as u64);
+        let loaders = saved.taken.len() as u64;
+        let again =
+            |(index, of): (usize, &(u64, u64))| of.0 - self.start_of(saved, index, loaders).0;
+        let most = saved.taken.iter().enumerate().map(again).max().unwrap_or(0);
         let of_step = saved.batch.max(1) * self.copies.max(1);
-        ((saved.taken[0].0 - first).div_ceil(of_step) as f64 * self.interval).ceil() as u64
+        (most.div_ceil(of_step) as f64 * self.interval).ceil() as u64
     }
 
     /// Batches that all model copies of a loader take in these steps.
