@@ -3,6 +3,7 @@
 use super::{PlotError, Scale, Unit};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use toml::Spanned;
@@ -179,6 +180,12 @@ impl Wanted {
             wanted == cell || matches!(numbers, (Ok(a), Ok(b)) if a == b)
         };
         self.0.iter().any(same)
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" or "))
     }
 }
 
