@@ -19,6 +19,7 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     let panel = |(index, panel): (usize, &PanelRecipe)| {
         let own = passing(recipe, &table, &panel.filter, "")?;
         let groups = within(&groups, &own);
+        check_distributions(recipe, &table, &below, &groups)?;
         let mut lines = lines(recipe, &table, &below, &groups, panel)?;
         lines.marks = marks(recipe, index, panels.len())?;
         // Where each panel draws one column, the first one's legend is everyone's.
@@ -85,6 +86,36 @@ fn within(groups: &Groups, rows: &BTreeSet<usize>) -> Groups {
     let own = |of: &Vec<usize>| of.iter().copied().filter(|row| rows.contains(row)).collect();
     let groups = groups.iter().map(|(name, of)| (name.clone(), own(of)));
     groups.filter(|(_, rows): &(String, Vec<usize>)| !rows.is_empty()).collect()
+}
+
+/// Distributions of several points of a sweep do not make one line.
+fn check_distributions(
+    recipe: &Recipe,
+    table: &Table,
+    below: &Below,
+    groups: &Groups,
+) -> Result<(), PlotError> {
+    if !recipe.is_distribution() {
+        return Ok(());
+    }
+    // Every distribution has the first row's place once.
+    let again = |rows: &[usize]| {
+        let (first, rest) = rows.split_first()?;
+        let again = rest.iter().find(|row| below.places[**row] == below.places[*first])?;
+        Some([*first, *again])
+    };
+    let Some(rows) = groups.iter().find_map(|(_, rows)| again(rows)) else { return Ok(()) };
+    let differs = |(column, name): (usize, &String)| {
+        let [a, b] = rows.map(|row| table.text(row, column));
+        (a != b && name != "share").then(|| format!("`{name}`"))
+    };
+    let differ: Vec<String> = table.columns().iter().enumerate().filter_map(differs).collect();
+    let what = format!(
+        "a line would have more than one distribution: they differ in {}; write that as `group`, or choose one by \
+         `filter`",
+        differ.join(", ")
+    );
+    Err(recipe.problem(recipe.x.span(), &what))
 }
 
 /// What has the same name has the same colour in all panels. The first one's legend also has what is drawn only in

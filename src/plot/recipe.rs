@@ -248,6 +248,11 @@ impl Recipe {
         }
     }
 
+    /// Whether each line is a distribution, of which a place below has one value.
+    pub(super) fn is_distribution(&self) -> bool {
+        self.data.as_ref().is_some_and(|data| data.distribution.is_some())
+    }
+
     /// A problem at this place of the file.
     pub(super) fn problem(&self, at: Range<usize>, what: &str) -> PlotError {
         let (name, text) = &self.source;
