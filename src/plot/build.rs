@@ -1,7 +1,8 @@
 //! A recipe and rows make a figure.
 
+use super::lines::dotted;
 use super::recipe::{Filter, LineRecipe, PanelRecipe, Recipe};
-use super::{AxisSpec, Figure, Lines, Mark, Panel, PlotError, Point, Series, Table};
+use super::{AxisSpec, Figure, Lines, Mark, Panel, PlotError, Point, Series, Style, Table};
 use super::{label_of, unit_of};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
@@ -9,38 +10,132 @@ use toml::Spanned;
 /// Draws the columns that `recipe` names from the rows of `table`.
 pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     check_labels(recipe, table)?;
-    let table = filtered(recipe, table, &recipe.filter)?;
     let only = [PanelRecipe { y: recipe.y.clone(), ..PanelRecipe::default() }];
     let panels = if recipe.panel.is_empty() { &only[..] } else { &recipe.panel };
+    let table = drawn(recipe, table, panels)?;
+    // Places below and names of lines are those of all panels: they share axes and a legend.
+    let (below, groups) = (Below::new(recipe, &table)?, groups(recipe, &table)?);
     let rows = panels.len().div_ceil(recipe.columns.max(1));
     let panel = |(index, panel): (usize, &PanelRecipe)| {
-        let table = filtered(recipe, &table, &panel.filter)?;
-        let mut lines = lines(recipe, &table, &Below::new(recipe, &table)?, panel)?;
+        let own = passing(recipe, &table, &panel.filter, "")?;
+        let groups = within(&groups, &own);
+        check_distributions(recipe, &table, &below, &groups)?;
+        let mut lines = lines(recipe, &table, &below, &groups, panel)?;
         lines.marks = marks(recipe, index, panels.len())?;
-        // Where panels differ only in their column, the first one's legend is everyone's.
+        // Where each panel draws one column, the first one's legend is everyone's.
         lines.legend_shown = index == 0 || panel.y.len() > 1 || panels[0].y.len() > 1;
         lines.shares_x = recipe.columns <= 1 && index + 1 < rows;
-        Ok(Panel::Lines(lines))
+        Ok(lines)
     };
-    let panels = panels.iter().enumerate().map(panel).collect::<Result<_, _>>()?;
+    let mut panels = panels.iter().enumerate().map(panel).collect::<Result<Vec<_>, _>>()?;
+    share_names(&mut panels);
+    let panels = panels.into_iter().map(Panel::Lines).collect();
     let (title, columns) = (recipe.title.clone(), recipe.columns);
     Ok(Figure { title, panels, columns, width: recipe.width, panel_height: recipe.height })
 }
 
-/// The rows that `filter` lets through; an error where there are none.
-fn filtered(recipe: &Recipe, table: &Table, filter: &Filter) -> Result<Table, PlotError> {
+/// The rows that some panel draws.
+fn drawn(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Result<Table, PlotError> {
     let mut table = table.clone();
-    for (column, wanted) in filter {
-        let column = find(recipe, &table, column)?;
-        table.retain(|table, row| {
-            let text = table.text(row, column);
-            wanted.holds(text) || kind(text).is_some_and(|kind| wanted.holds(kind))
-        });
+    let kept = passing(recipe, &table, &recipe.filter, "")?;
+    table.retain(|_, row| kept.contains(&row));
+    let mut kept = BTreeSet::new();
+    for (index, panel) in panels.iter().enumerate() {
+        let place = format!(" in panel {}", index + 1);
+        kept.extend(passing(recipe, &table, &panel.filter, &place)?);
     }
-    if table.is_empty() {
-        return Err(recipe.problem(0..0, "there are no rows to draw (or the filter leaves none)"));
-    }
+    table.retain(|_, row| kept.contains(&row));
     Ok(table)
+}
+
+/// The rows that `filter` lets through; an error, with their `place`, where there are none.
+fn passing(
+    recipe: &Recipe,
+    table: &Table,
+    filter: &Filter,
+    place: &str,
+) -> Result<BTreeSet<usize>, PlotError> {
+    let mut rows: BTreeSet<usize> = (0..table.len()).collect();
+    let nothing =
+        |at, why: &str| Err(recipe.problem(at, &format!("there are no rows to draw{place}{why}")));
+    if rows.is_empty() {
+        return nothing(0..0, "");
+    }
+    for (name, wanted) in filter {
+        let column = find(recipe, table, name)?;
+        let holds = |row: &usize| {
+            let text = table.text(*row, column);
+            wanted.holds(text) || kind(text).is_some_and(|kind| wanted.holds(kind))
+        };
+        let there: BTreeSet<&str> = rows.iter().map(|row| table.text(*row, column)).collect();
+        rows.retain(holds);
+        if rows.is_empty() {
+            let there = there.into_iter().collect::<Vec<_>>().join(", ");
+            let why = format!(": the filter leaves none; `{}` is {there}", name.get_ref());
+            return nothing(name.span(), &format!("{why}, and never {wanted}"));
+        }
+    }
+    Ok(rows)
+}
+
+/// Lines' names and their rows, in order of appearance.
+type Groups = Vec<(String, Vec<usize>)>;
+
+/// Those of the groups that have some of these rows, with these alone.
+fn within(groups: &Groups, rows: &BTreeSet<usize>) -> Groups {
+    let own = |of: &Vec<usize>| of.iter().copied().filter(|row| rows.contains(row)).collect();
+    let groups = groups.iter().map(|(name, of)| (name.clone(), own(of)));
+    groups.filter(|(_, rows): &(String, Vec<usize>)| !rows.is_empty()).collect()
+}
+
+/// Distributions of several points of a sweep do not make one line.
+fn check_distributions(
+    recipe: &Recipe,
+    table: &Table,
+    below: &Below,
+    groups: &Groups,
+) -> Result<(), PlotError> {
+    if !recipe.is_distribution() {
+        return Ok(());
+    }
+    // Every distribution has the first row's place once.
+    let again = |rows: &[usize]| {
+        let (first, rest) = rows.split_first()?;
+        let again = rest.iter().find(|row| below.places[**row] == below.places[*first])?;
+        Some([*first, *again])
+    };
+    let Some(rows) = groups.iter().find_map(|(_, rows)| again(rows)) else { return Ok(()) };
+    let differs = |(column, name): (usize, &String)| {
+        let [a, b] = rows.map(|row| table.text(row, column));
+        (a != b && name != "share").then(|| format!("`{name}`"))
+    };
+    let differ: Vec<String> = table.columns().iter().enumerate().filter_map(differs).collect();
+    let what = format!(
+        "a line would have more than one distribution: they differ in {}; write that as `group`, or choose one by \
+         `filter`",
+        differ.join(", ")
+    );
+    Err(recipe.problem(recipe.x.span(), &what))
+}
+
+/// What has the same name has the same colour in all panels. The first one's legend also has what is drawn only in
+/// panels that show none.
+fn share_names(panels: &mut [Lines]) {
+    let mut names: Vec<String> = Vec::new();
+    for series in panels.iter_mut().flat_map(|lines| &mut lines.series) {
+        let known = names.iter().position(|name| *name == series.name);
+        series.index = known.unwrap_or(names.len());
+        if known.is_none() {
+            names.push(series.name.clone());
+        }
+    }
+    let [first, others @ ..] = panels else { return };
+    for series in others.iter().filter(|of| !of.legend_shown).flat_map(|lines| &lines.series) {
+        if first.series.iter().all(|of| of.name != series.name) {
+            let style = if dotted(series) { Style::Auto } else { Style::Line };
+            first.series.push(Series { points: Vec::new(), style, ..series.clone() });
+        }
+    }
 }
 
 /// The axis below and each row's place on it.
@@ -80,13 +175,13 @@ fn lines(
     recipe: &Recipe,
     table: &Table,
     below: &Below,
+    groups: &Groups,
     panel: &PanelRecipe,
 ) -> Result<Lines, PlotError> {
-    let groups = groups(recipe, table)?;
     let mut series = Vec::new();
     for column in &panel.y {
         let points = points(recipe, table, below, column)?;
-        for (group, rows) in &groups {
+        for (group, rows) in groups {
             let label = name_of(column.get_ref(), panel);
             let name = match (panel.y.len(), group.as_str()) {
                 (1, group) => group.to_owned(),
@@ -95,8 +190,7 @@ fn lines(
             };
             let mut points: Vec<Point> = rows.iter().filter_map(|row| points[*row]).collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            let index = series.len();
-            series.push(Series { name, points, index, ..Series::default() });
+            series.push(Series { name, points, ..Series::default() });
         }
     }
     let first = panel.y.first().map_or("", |column| column.get_ref());
@@ -150,7 +244,7 @@ fn points(
 }
 
 /// Rows by the value of the group's column, in order of appearance; all in one without a group.
-fn groups(recipe: &Recipe, table: &Table) -> Result<Vec<(String, Vec<usize>)>, PlotError> {
+fn groups(recipe: &Recipe, table: &Table) -> Result<Groups, PlotError> {
     let Some(group) = &recipe.group else {
         return Ok(vec![(String::new(), (0..table.len()).collect())]);
     };

@@ -241,7 +241,7 @@ pub(super) fn frame_and_titles(
 }
 
 /// Whether a curve's points are marked.
-fn dotted(series: &Series) -> bool {
+pub(super) fn dotted(series: &Series) -> bool {
     match series.style {
         Style::Auto => series.points.len() <= DOTTED,
         Style::Line => false,

@@ -3,6 +3,7 @@
 use super::{PlotError, Scale, Unit};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use toml::Spanned;
@@ -182,6 +183,12 @@ impl Wanted {
     }
 }
 
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" or "))
+    }
+}
+
 impl<'de> Deserialize<'de> for Wanted {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Wanted, D::Error> {
         let values = match toml::Value::deserialize(from)? {
@@ -239,6 +246,11 @@ impl Recipe {
                  (with perhaps `points`) or `distribution`",
             )),
         }
+    }
+
+    /// Whether each line is a distribution, of which a place below has one value.
+    pub(super) fn is_distribution(&self) -> bool {
+        self.data.as_ref().is_some_and(|data| data.distribution.is_some())
     }
 
     /// A problem at this place of the file.

@@ -169,7 +169,10 @@ pub(super) fn line(job: &str, learners: &LearnersReport) -> String {
         text += &format!(", more than half {} of the time", share(above_half(learners)));
     }
     if let Some(gain) = learners.gain {
-        text += &format!("; together they train {} times what one would alone", number(gain));
+        text += &format!(
+            "; together they train {} times what one that never waits would",
+            number(gain)
+        );
     }
     let BuffersReport { inputs, activations, bytes: held, .. } = learners.buffers;
     let held = held.map_or(String::new(), |held| format!(", {} in all", bytes(held)));

@@ -209,12 +209,13 @@ pub(super) enum SyncSettings {
 }
 
 impl SyncSettings {
-    /// Whether gradients are made smaller before they are sent.
-    pub(super) fn compresses(&self) -> bool {
-        matches!(self, Self::Allreduce(settings) if settings.get().is_some_and(AllreduceSettings::compresses))
+    /// Where it is written that gradients are made smaller before they are all reduced, if it is.
+    pub(super) fn compression_at(&self) -> Option<NodeId> {
+        let Self::Allreduce(settings) = self else { return None };
+        settings.get().and_then(AllreduceSettings::compression_at)
     }
 
-    /// Whether it is written how or by what gradients go from one GPU to the next.
+    /// Whether it is written how, by what or in what pieces gradients go from one GPU to the next.
     pub(super) fn names_ways(&self) -> bool {
         match self {
             Self::Allreduce(settings) => settings.get().is_some_and(AllreduceSettings::names_ways),

@@ -89,6 +89,27 @@ macro_rules! areas {
 areas! { cluster dataset loader model parallel recovery run storage sync }
 
 #[test]
+#[should_panic(expected = "line 3: no row: | job.batch")]
+fn a_line_of_a_table_that_is_no_row_is_refused() {
+    // System: a row without the marks of code around its key. Expectation: it is not left out in silence.
+    Table::parse("| key | scenario |\n|---|---|\n| job.batch | ranks |\n");
+}
+
+#[test]
+fn what_moves_does_so_by_a_thousandth() {
+    // System: an answer of 1 and what a key makes of it. Expectation: a millionth is no fall, no rise, and not the same;
+    // a hundredth is a fall or a rise, the right way only.
+    let holds =
+        |after| [Expected::Falls, Expected::Same, Expected::Rises].map(|of| of.holds(1.0, after));
+    assert_eq!([1.0 - 1e-6, 1.0 + 1e-6].map(holds), [[false; 3]; 2]);
+    assert_eq!(
+        [0.99, 1.0, 1.01].map(holds),
+        [[true, false, false], [false, true, false], [false, false, true]]
+    );
+    assert!(Expected::Rises.holds(0.0, 1.0) && Expected::Same.holds(0.0, 0.0));
+}
+
+#[test]
 fn there_is_a_row_for_each_key_and_a_key_for_each_row() {
     // System: the keys of the schema, and the tables. Expectation: each key moves something in some row, unless it is
     // said why not; each row is of some key; rows are in the order of the alphabet, so that they merge.

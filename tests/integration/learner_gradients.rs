@@ -231,7 +231,9 @@ fn what_carries_gradients_is_told_to_have_no_effect_on_one_gpu() {
     assert!(!said, "nothing is written of it");
     let slow = "{ allreduce = { gradients = \"10 MB\", algorithm = \"flat\", transport = { tcp = { latency = \"1 s\", \
                 per_tensor = \"1 s\" } } } }";
-    assert_eq!(of(slow), (true, plain));
+    assert_eq!(of(slow), (true, plain.clone()));
+    let fused = "{ allreduce = { gradients = \"10 MB\", tensors = 10, fusion = { buffer = \"1 MB\", cycle = \"1 ms\" } } }";
+    assert_eq!(of(fused), (true, plain.clone()));
     let root =
         |keys: &str| of(&format!("{{ reduce-broadcast = {{ parameters = \"10 MB\"{keys} }} }}"));
     assert_eq!(root(", broadcast = \"flat\""), (true, root("").1));
@@ -239,6 +241,7 @@ fn what_carries_gradients_is_told_to_have_no_effect_on_one_gpu() {
 
 #[test]
 fn what_is_not_added_up_is_refused() {
+    // Expectation: each is refused, compression where it is written.
     let (two, auto) = ((NUMBER, "2"), (NUMBER, "{ auto = {} }"));
     let servers = "{ parameter-server = { parameters = \"10 MB\" } }";
     let elastic = "{ elastic-averaging = { parameters = \"10 MB\", period = 10 } }";
@@ -254,4 +257,7 @@ fn what_is_not_added_up_is_refused() {
         let found = refused(&[number, (SYNC, sync)]);
         assert!(found.contains(words), "{words}: {found}");
     }
+    let key = "job.sync.allreduce.compression";
+    let found = refused(&[two, (key, "{ quantised = { ratio = 0.25 } }")]);
+    assert!(found.starts_with("error: job.j.sync.allreduce.compression: "), "{found}");
 }

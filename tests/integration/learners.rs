@@ -106,6 +106,7 @@ fn the_report_says_what_learners_gain() {
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains("have 2 learners each and are occupied to 80"), "{page}");
     assert!(page.contains("together they train 2"), "{page}");
+    assert!(page.contains("times what one that never waits would."), "{page}");
     assert!(json::render(&two).contains("\"occupancy_cumulative\""));
     // Where nothing is said of kernels, nothing is said of learners.
     assert!(report(&[]).jobs[0].learners.is_none());

@@ -116,6 +116,10 @@ fn a_distribution_is_drawn_from_a_sweep_of_which_kernels_are_known() {
     assert!(place.path("known.svg").exists());
     for (text, words) in [
         (recipe("s.toml", ""), "write `model.occupancy`"),
+        (
+            recipe("k.toml", "").replace("group = \"job.batch\"\n", ""),
+            "more than one distribution: they differ in `job.batch`; write that as `group`",
+        ),
         (recipe("k.toml", "series = true\n"), "either `series`"),
         (recipe("k.toml", "points = 5\n"), "either `series`"),
         (recipe("k.toml", "").replace("\"gpu_occupancy\"\n", "\"queue\"\n"), "unknown variant"),

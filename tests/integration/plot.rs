@@ -1,7 +1,7 @@
 //! Figures by recipe.
 
 use crate::support::Place;
-use forebay::plot::{Panel, Recipe, Table, build};
+use forebay::plot::{Lines, Panel, Recipe, Series, Table, build};
 
 const ROWS: &str = "\
 threads,interval,job,step_time,step_time_lo,step_time_hi,note
@@ -221,32 +221,76 @@ fn a_pipe_that_nobody_writes_to_is_refused_not_waited_for() {
     }
 }
 
+/// The lines of each panel of a figure that a recipe makes of rows of text, or why it makes none.
+fn figure(recipe: &str, rows: &str) -> Result<Vec<Lines>, String> {
+    let recipe = Recipe::parse("r.toml", recipe).map_err(|error| error.to_string())?;
+    let table = Table::read(rows.as_bytes()).map_err(|error| error.to_string())?;
+    let figure = build(&recipe, &table).map_err(|error| error.to_string())?;
+    let lines = |panel| match panel {
+        Panel::Lines(lines) => lines,
+        Panel::Bars(_) => panic!("lines"),
+    };
+    Ok(figure.panels.into_iter().map(lines).collect())
+}
+
+/// Names, colours and places below of a panel's lines.
+fn drawn(lines: &Lines) -> Vec<(&str, usize, Vec<f64>)> {
+    let places = |series: &Series| series.points.iter().map(|point| point.x).collect();
+    lines.series.iter().map(|of| (of.name.as_str(), of.index, places(of))).collect()
+}
+
+/// Two panels of lines by job, the second of other jobs than the first.
+fn panels(second: &str) -> String {
+    format!(
+        "x = \"x\"\ngroup = \"job\"\n[[panel]]\ny = [\"y\"]\nfilter.job = \"a\"\n[[panel]]\ny = [\"y\"]\n\
+         filter.job = {second}\n"
+    )
+}
+
 #[test]
 fn a_panel_may_draw_rows_of_its_own() {
-    // System: rows of two jobs, a panel for each. Expectation: each draws its own job's line alone, on an axis of its own;
-    // a panel that leaves no rows is refused.
-    let rows = vec![["a", "1", "10"], ["a", "2", "20"], ["b", "3", "30"]];
-    let rows = rows.into_iter().map(|row| row.map(str::to_owned).to_vec()).collect();
-    let table = Table::new(["job", "x", "y"].map(str::to_owned).to_vec(), rows);
-    let recipe = |last: &str| {
-        let text = format!(
-            "x = \"x\"\ngroup = \"job\"\n[[panel]]\ny = [\"y\"]\nfilter.job = \"a\"\n[[panel]]\ny = [\"y\"]\n\
-             filter.job = \"{last}\"\n"
-        );
-        Recipe::parse("r.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    // System: rows of three jobs, a panel for the first and one for all but the second. Expectation: each draws its own
+    // jobs' lines; a job has one colour in both; the legend, which the first panel alone shows, has all that are drawn, and
+    // no other; a panel that leaves no rows is refused with its filter.
+    let rows = "job,x,y\na,1,10\na,2,20\nn,9,90\nb,3,30\n";
+    let found = figure(&panels("[\"b\", \"a\"]"), rows).expect("a figure");
+    assert_eq!(drawn(&found[0]), [("a", 0, vec![1.0, 2.0]), ("b", 1, vec![])]);
+    assert_eq!(drawn(&found[1]), [("a", 0, vec![1.0, 2.0]), ("b", 1, vec![3.0])]);
+    assert_eq!([&found[0], &found[1]].map(|of| of.legend_shown), [true, false]);
+    let other = figure(&panels("\"b\""), rows).expect("a figure");
+    assert_eq!(drawn(&other[0])[1], ("b", 1, vec![]));
+    assert_eq!(drawn(&other[1]), [("b", 1, vec![3.0])]);
+    let error = figure(&panels("\"c\""), rows).expect_err("refused");
+    assert!(error.starts_with("cannot use r.toml:8:"), "{error}");
+    let why = "no rows to draw in panel 2: the filter leaves none; `job` is a, b, n, and never c";
+    assert!(error.contains(why), "{error}");
+}
+
+#[test]
+fn panels_one_above_the_other_have_one_axis_below() {
+    // System: the axis below has names, and each panel's rows have others; the axis has quantities, of another unit in each
+    // panel. Expectation: a place has one name in both panels, that of the labels under the last.
+    for [a, b] in [["memory", "disk"], ["2 ms", "1 s"]] {
+        let rows = format!("job,x,y\na,{a},10\nb,{b},20\nn,none,30\n");
+        let found = figure(&panels("\"b\""), &rows).expect("a figure");
+        for lines in &found {
+            assert_eq!(lines.categories, [a, b]);
+        }
+        assert_eq!(drawn(&found[0])[0], ("a", 0, vec![0.0]));
+        assert_eq!(drawn(&found[1])[0], ("b", 1, vec![1.0]));
+    }
+}
+
+#[test]
+fn kinds_of_several_panels_are_told_apart() {
+    // System: each panel's rows have one loader, which are two of one kind. Expectation: two names, not the kind for both.
+    let recipe = panels("\"b\"").replace("group = \"job\"", "group = \"loader\"");
+    let row = |job: &str, workers: u32| {
+        format!("{job},\"{{ \"\"keras\"\" = {{ \"\"workers\"\" = {workers} }} }}\",1,2\n")
     };
-    let figure = build(&recipe("b"), &table).unwrap_or_else(|error| panic!("{error}"));
-    let lines: Vec<(String, Vec<f64>)> = figure
-        .panels
-        .iter()
-        .map(|panel| {
-            let Panel::Lines(lines) = panel else { panic!("lines") };
-            assert_eq!(lines.series.len(), 1);
-            let points = lines.series[0].points.iter().map(|point| point.x).collect();
-            (lines.series[0].name.clone(), points)
-        })
-        .collect();
-    assert_eq!(lines, [("a".to_owned(), vec![1.0, 2.0]), ("b".to_owned(), vec![3.0])]);
-    let error = build(&recipe("c"), &table).map(|_| ()).expect_err("refused").to_string();
-    assert!(error.contains("the filter leaves none"), "{error}");
+    let rows = format!("job,loader,x,y\n{}{}", row("a", 1), row("b", 2));
+    let found = figure(&recipe, &rows).expect("a figure");
+    let name = |panel: usize, line: usize| found[panel].series[line].name.as_str();
+    assert!(name(0, 0).contains("= 1") && name(0, 1).contains("= 2"), "{}", name(0, 0));
+    assert_eq!((name(0, 1), found[1].series[0].index), (name(1, 0), 1));
 }

@@ -218,6 +218,10 @@ impl Rules<'_> {
         if let Some((what, remedy)) = self.unlike_sums(job) {
             refuse(at, what.to_owned(), remedy);
         }
+        if let Some(at) = self.settings.sync.get().and_then(SyncSettings::compression_at) {
+            let what = "gradients of learners are not compressed: they are added up on their GPU";
+            self.check.wrong(at, what, "leave out `compression`");
+        }
         if job.learners.tuning.is_some() && job.batch_interval != BatchInterval::Every(1.0) {
             let what = "a learner that is added has no batch to train on again".to_owned();
             refuse([self.settings.interval_at(), written], what, "leave out `batch_interval`");
@@ -227,14 +231,10 @@ impl Rules<'_> {
     /// Why gradients of learners are not simulated, and what to write instead, where they are not averaged.
     fn unlike_sums(&self, job: &Job) -> Option<(&'static str, &'static str)> {
         let sync = job.sync.as_ref().filter(|sync| sync.averaging.is_none())?;
-        let compresses = self.settings.sync.get().is_some_and(SyncSettings::compresses);
         let apart = job.learners.tuning.is_some() && sync.interval > 1;
         let remedy = "write `[job.sync.allreduce]` or `[job.sync.model-averaging]`";
         if sync.servers.is_some() {
             Some(("learners exchange nothing with servers: each GPU has one sum of theirs", remedy))
-        } else if compresses {
-            let what = "gradients of learners are not compressed: they are added up on their GPU";
-            Some((what, "leave out `compression`"))
         } else if apart {
             let what = "a learner that is added has no model of its own between two exchanges";
             Some((what, "leave out `period`, or write a number of `learners`"))
@@ -249,7 +249,7 @@ impl Rules<'_> {
             return;
         }
         self.check.remark(format!(
-            "What `sync` of `{}` says of collectives and transports has no effect: it has one GPU, in whose memory \
+            "What `sync` of `{}` says of collectives, fusion and transports has no effect: it has one GPU, in whose memory \
              its learners add their gradients up.",
             job.name
         ));

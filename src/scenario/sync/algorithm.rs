@@ -22,6 +22,12 @@ pub(super) struct Chosen<'s> {
 }
 
 impl Chosen<'_> {
+    /// Whether anything is written of it.
+    pub(super) fn is_written(&self) -> bool {
+        let named = [self.algorithm, self.inner, self.outer].into_iter().any(Field::is_written);
+        named || self.library.is_written() || self.chunk.is_written()
+    }
+
     fn named(&self) -> Option<Algorithm> {
         self.algorithm.get().and_then(|name| name.0)
     }

@@ -100,13 +100,12 @@ impl AllreduceSettings {
     }
 
     pub(super) fn names_ways(&self) -> bool {
-        let names = [&self.algorithm, &self.inner, &self.outer].iter().any(|of| of.is_written());
         let carried = self.transport.is_written() || self.fidelity.is_written();
-        names || carried || self.library.is_written() || self.chunk.is_written()
+        carried || self.fusion.is_written() || self.chosen(false).is_written()
     }
 
-    pub(super) fn compresses(&self) -> bool {
-        self.compression.is_written()
+    pub(super) fn compression_at(&self) -> Option<NodeId> {
+        self.compression.at
     }
 
     /// Updates from one exchange to the next.

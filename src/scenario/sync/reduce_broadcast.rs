@@ -69,10 +69,8 @@ enum Buffers {
 
 impl ReduceBroadcastSettings {
     pub(super) fn names_ways(&self) -> bool {
-        let names = [&self.broadcast, &self.reduce, &self.inner, &self.outer];
         let carried = self.transport.is_written() || self.fidelity.is_written();
-        let named = names.iter().any(|of| of.is_written());
-        named || carried || self.library.is_written() || self.chunk.is_written()
+        carried || self.both().iter().any(Chosen::is_written)
     }
 
     pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
@@ -115,11 +113,15 @@ impl ReduceBroadcastSettings {
         Chosen { operation, algorithm, inner, outer, library, chunk, level }
     }
 
+    fn both(&self) -> [Chosen<'_>; 2] {
+        let both = [(Operation::Broadcast, &self.broadcast), (Operation::Reduce, &self.reduce)];
+        both.map(|(operation, name)| self.chosen(operation, name))
+    }
+
     /// What is written beside something that makes it idle.
     fn remark(&self, check: Check<'_>, of: &OfModel) {
         self.sent().remark(check, of);
-        let both = [(Operation::Broadcast, &self.broadcast), (Operation::Reduce, &self.reduce)];
-        algorithm::remark(check, &both.map(|(operation, name)| self.chosen(operation, name)));
+        algorithm::remark(check, &self.both());
         if !self.is_per_layer() {
             check.no_effect(&self.overlap, "what is packed goes as a whole");
         }

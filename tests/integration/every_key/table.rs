@@ -5,8 +5,8 @@
 //! - `key`: as an override takes it; `{a,b}` in place of a part stands for each of these, `*` for any, and `$1`, `$2`
 //!   elsewhere in the row and in its scenario for what was in the first such place and the second.
 //! - `values`: `from → to`; `-`: the key is not written.
-//! - `quantity`: see `quantity`. `expected`: what becomes of it, `<`, `>`, `=`, `≠`, `×2` (within 3 %); or
-//!   `refused: words` of the message, of the second value.
+//! - `quantity`: see `quantity`. `expected`: what becomes of it, `<` and `>` (by 0.1 % at least), `=`, `≠`, `×2`
+//!   (within 3 %); or `refused: words` of the message, of the second value.
 //! - `with`: other changes before this one, `key=value`, with `;` between. Where `$v` is in one of them, the value is
 //!   put there, and the key itself is left alone.
 //! - `why`: why the quantity stays (`=`), goes no certain way (`≠`), or is what is remarked on.
@@ -20,6 +20,8 @@ use super::{Key, Quantity};
 
 /// Columns of a row.
 const COLUMNS: usize = 7;
+/// Share by which what falls or rises does so at least.
+const LEAST: f64 = 1e-3;
 /// How far off a ratio may be.
 const TOLERANCE: f64 = 0.03;
 
@@ -64,7 +66,11 @@ impl Table {
     /// The table of an area.
     pub(super) fn read(area: &str) -> Table {
         let path = repository(&format!("tests/integration/every_key/{area}.md"));
-        let text = fs::read_to_string(&path).expect("a table");
+        Table::parse(&fs::read_to_string(&path).expect("a table"))
+    }
+
+    /// The table of a text; a line that looks like a row and is none is refused.
+    pub(super) fn parse(text: &str) -> Table {
         let mut bases: BTreeMap<&str, String> = BTreeMap::new();
         let (mut rows, mut name, mut inside) = (Vec::new(), "", false);
         for (number, line) in text.lines().enumerate() {
@@ -78,6 +84,9 @@ impl Table {
                 name = heading;
             } else if line.starts_with("| `") {
                 rows.push(Row::parse(line, number + 1, &bases));
+            } else {
+                let is_head = line.starts_with("| key |") || line.starts_with("|---");
+                assert!(is_head || !line.starts_with('|'), "line {}: no row: {line}", number + 1);
             }
         }
         Table { rows }
@@ -158,10 +167,11 @@ impl Expected {
 
     /// Whether it is what became of a quantity; rounding is no change.
     pub(super) fn holds(&self, before: f64, after: f64) -> bool {
-        let same = (after - before).abs() <= 1e-9 * before.abs().max(after.abs());
+        let change = (after - before) / before.abs().max(after.abs()).max(f64::MIN_POSITIVE);
+        let same = change.abs() <= 1e-9;
         match self {
-            Self::Falls => after < before && !same,
-            Self::Rises => after > before && !same,
+            Self::Falls => change <= -LEAST,
+            Self::Rises => change >= LEAST,
             Self::Same => same,
             Self::Differs => !same,
             Self::Times(ratio) => (after / (before * ratio) - 1.0).abs() <= TOLERANCE,
