@@ -73,7 +73,7 @@ fn one_learner_that_never_waits_has_the_distribution_of_its_kernels() {
     // System: the shipped kernels, models that are averaged in no time. Expectation: for a quarter of the time 15 % of the
     // GPU, for another 25 %, 40 % for a fifth, and so on, as the scenario says; a step that jitters does so in all kernels.
     let small = ("job.sync.model-averaging.parameters", "\"1 B\"");
-    let found = job(&shipped(SCENARIO, &[small])).learners.expect("learners");
+    let found = job(&shipped(SCENARIO, &[small, (NUMBER, "1")])).learners.expect("learners");
     let at_most = &found.occupancy_cumulative;
     for (place, share) in
         [(2, 0.0), (3, 0.25), (5, 0.5), (8, 0.7), (10, 0.85), (14, 0.95), (19, 0.95), (20, 1.0)]
