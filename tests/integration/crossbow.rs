@@ -218,3 +218,63 @@ fn steps_of_the_five_models_follow_from_one_rule() {
         }
     }
 }
+
+/// Time to accuracy of the only job of a scenario [s], and the share of its time that it waits.
+fn time_and_stall(name: &str, changes: &[(&str, &str)]) -> (f64, f64) {
+    let changes: Vec<_> = changes.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+    let job = jobs(name, &changes).remove(0);
+    let time = job.time_to_accuracy.expect("accuracy").time.mean.expect("a time");
+    (time, job.figures.stall.total.mean.expect("a share"))
+}
+
+#[test]
+fn learners_are_worth_it_until_their_gpu_is_full() {
+    // System: `scenarios/many-learners.toml`: a learner fills 0.976 ms of 4.976 ms. Expectation: as its header says. Up to
+    // five they share the time by their number; from there on it grows with the epochs, 0.3 % of them for each model more.
+    let time = |learners: u32| {
+        let learners = learners.to_string();
+        time_and_stall("many-learners", &[("job.parallel.data.learners", &learners)]).0
+    };
+    let all = [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32].map(|learners| (learners, time(learners)));
+    let of = |learners: u32| all.iter().find(|of| of.0 == learners).expect("a point").1;
+    let best = all.iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("some").0;
+    assert_eq!(best, 6, "{all:?}");
+    assert!((of(1) / of(6) / 4.6 - 1.0).abs() < 0.03 && (of(1) / of(32) / 3.0 - 1.0).abs() < 0.03);
+    let epochs = |learners: f64| 1.0 + 0.003 * (8.0 * learners - 1.0);
+    let expected = epochs(4.0) / epochs(1.0) / 4.0;
+    assert!((of(4) / of(1) / expected - 1.0).abs() < 0.02, "{all:?}");
+    assert!((of(32) / of(8) / (epochs(32.0) / epochs(8.0)) - 1.0).abs() < 0.02, "{all:?}");
+}
+
+#[test]
+fn the_best_period_of_averages_is_longer_on_slower_links() {
+    // System: `scenarios/averaging-period.toml`. Expectation: 8 steps over 100 MB/s, 4 over 1 GB/s, 2 over 10 GB/s, as its
+    // header says; with an average at each step, learners wait most of the time on the slowest links.
+    for (links, best) in [("100 MB/s", 8), ("1 GB/s", 4), ("10 GB/s", 2)] {
+        let of = |period: u32| {
+            let (links, period) = (format!("\"{links}\""), period.to_string());
+            let period = ("job.sync.model-averaging.period", &period[..]);
+            time_and_stall("averaging-period", &[("cluster.node.intra.bandwidth", &links), period])
+        };
+        let all = [1, 2, 4, 8, 16, 32].map(|period| (period, of(period)));
+        let found = all.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0)).expect("some").0;
+        assert_eq!(found, best, "{links}: {all:?}");
+        assert_eq!(all[0].1.1 > 0.5, links == "100 MB/s", "{links}: {all:?}");
+    }
+}
+
+#[test]
+fn a_step_of_slack_gains_most() {
+    // System: `scenarios/slack.toml`. Expectation: as its header says: 26 % of the time with one step, 39 % with eight, and
+    // stale updates that hardly depend on the slack.
+    let of = |slack: u32| {
+        let slack = slack.to_string();
+        let key = "job.sync.parameter-server.consistency.stale";
+        time_and_stall("slack", &[(key, &slack), ("run.steps", "200")])
+    };
+    let (none, one, eight, many) = (of(0), of(1), of(8), of(32));
+    assert!((none.1 - 0.52).abs() < 0.04, "{none:?}");
+    assert!((1.0 - one.0 / none.0 - 0.26).abs() < 0.03, "{one:?} {none:?}");
+    assert!((1.0 - eight.0 / none.0 - 0.39).abs() < 0.03, "{eight:?} {none:?}");
+    assert!(many.0 > 0.93 * eight.0 && many.0 < eight.0, "{many:?} {eight:?}");
+}
