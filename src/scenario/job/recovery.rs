@@ -304,8 +304,8 @@ impl Rules<'_> {
         let apart = job.is_loose() && job.models_per_loader() > 1;
         let dataset = self.around.datasets.get(job.dataset).and_then(Option::as_ref);
         let mixes = |of: &&Dataset| {
-            let rest = job.samples_of_epoch(of).into_iter().any(|own| own % job.batch.max(1) > 0);
-            rest && !of.layout.is_by_sample() && !requests.drop_last
+            let rest = || job.samples_of_epoch(of).into_iter().any(|own| own % job.batch > 0);
+            job.batch > 0 && !requests.drop_last && !of.layout.is_by_sample() && rest()
         };
         if dataset.is_some_and(|of| mixes(&of)) && (!requests.in_order || apart) {
             let what =
