@@ -71,6 +71,13 @@ pub(in crate::sim) struct Source {
     pub(super) most: f64,
     /// How what is larger is fetched.
     pub(in crate::sim) ranges: Option<Ranges>,
+    /// What was read before the job began again. Apart, because every sample fetches what is beside it.
+    before: Box<Before>,
+}
+
+/// What a loader had read before its job began again.
+#[derive(Debug, Default)]
+struct Before {
     /// Samples that are left, the first of which has the turn at which reading began again.
     left: Vec<u64>,
     /// Of shards instead, places of samples that are passed over, and files at the start that have no others.
@@ -90,9 +97,7 @@ impl Source {
             behind: 0,
             most: dataset.ranges.map_or(f64::INFINITY, |ranges| ranges.request),
             ranges: dataset.ranges,
-            left: Vec::new(),
-            trained: Intervals::default(),
-            complete: 0,
+            before: Box::default(),
         }
     }
 
@@ -105,13 +110,13 @@ impl Source {
     /// As if these had been read, by their places.
     pub(in crate::sim) fn restart(&mut self, trained: Intervals) {
         let per_file = self.per_file();
-        self.next_file = self.complete.min(trained.end() / per_file);
-        self.complete = self.next_file;
+        self.next_file = self.before.complete.min(trained.end() / per_file);
+        self.before.complete = self.next_file;
         self.behind = trained.end();
         if self.layout.is_by_sample() {
-            self.left = trained.gaps();
+            self.before.left = trained.gaps();
         } else {
-            self.trained = trained;
+            self.before.trained = trained;
         }
     }
 
@@ -128,8 +133,8 @@ impl Source {
 
     #[cold]
     fn place_left(&self, turn: u64) -> u64 {
-        let first = self.behind - self.left.len() as u64;
-        let left = turn.checked_sub(first).and_then(|n| self.left.get(n as usize));
+        let first = self.behind - self.before.left.len() as u64;
+        let left = turn.checked_sub(first).and_then(|n| self.before.left.get(n as usize));
         left.copied().unwrap_or(turn)
     }
 
@@ -165,7 +170,7 @@ impl Source {
     fn pass(&self, current: &mut ShardCursor) {
         if self.behind > 0 {
             let first = current.file * self.per_file();
-            let next = self.trained.next_gap(current.place + current.next - first);
+            let next = self.before.trained.next_gap(current.place + current.next - first);
             current.next = (next - current.place + first).min(current.end);
         }
     }
@@ -176,10 +181,10 @@ impl Source {
             let file = self.order.at(self.next_file, job, streams);
             let per_file = self.per_file();
             let place = self.next_file * per_file;
-            let passed = self.trained.next_gap(place) - place;
+            let passed = self.before.trained.next_gap(place) - place;
             self.next_file += 1;
             if passed >= self.samples_of(file) {
-                self.complete += u64::from(self.complete + 1 == self.next_file);
+                self.before.complete += u64::from(self.before.complete + 1 == self.next_file);
                 continue;
             }
             let mut shard = ShardCursor { place, ..self.shard(file) };
