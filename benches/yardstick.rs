@@ -77,13 +77,16 @@ fn print(line: &str) {
 }
 
 fn main() {
-    // `cargo bench NAME` runs one row of cases; cargo itself adds `--bench`.
+    // `cargo bench NAME JOBS` runs one row of cases, and those of so many jobs; cargo itself adds `--bench`.
     let only: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let (counts, names): (Vec<&String>, Vec<&String>) =
+        only.iter().partition(|wanted| wanted.parse::<u64>().is_ok());
+    let wants = |list: &[&String], this: &str| list.is_empty() || list.iter().any(|w| *w == this);
     print("limit     jobs  steps     flows   Mflow/s   ns/flow");
     for (name, most, server) in [("server", 4096, 2.0), ("nic", 256, 20.0), ("both", 256, 1.0)] {
         for jobs in [16, 64, 256, 1024, 4096].into_iter().filter(|&jobs| jobs <= most) {
             let gigabytes = if name == "server" { server } else { server * jobs as f64 };
-            if only.is_empty() || only.iter().any(|wanted| wanted == name) {
+            if wants(&names, name) && wants(&counts, &jobs.to_string()) {
                 show(name, jobs, &format!("{gigabytes} GB/s"));
             }
         }
