@@ -4,7 +4,7 @@ mod accounts;
 mod ring;
 mod stamps;
 
-use crate::engine::Time;
+use crate::engine::{Time, prefetch};
 use crate::report::{Exhaustion, QueueOutcome, QueueTotals};
 use crate::scenario::{Job, QueueKind};
 use crate::stats::LogHistogram;
@@ -17,11 +17,15 @@ use stamps::Stamps;
 
 /// Samples between a loader and the model copies of one node.
 ///
-/// What every sample needs comes first.
+/// What every sample needs are two cache lines: the second half of the contents with the first of the
+/// accounts, and what begins at `capacity`.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Queue {
+    contents: Contents,
     accounts: Accounts,
+    initial: u64,
+    stays: u64,
     capacity: u64,
     /// Samples that are taken together next.
     batch: u64,
@@ -29,19 +33,16 @@ pub(crate) struct Queue {
     /// Samples that stay as long as fewer than `last` have been put in: `stays`, then none.
     kept: u64,
     last: u64,
-    /// Workers that wait for room.
-    blocked: u32,
-    /// How its room grows, if it does.
-    growth: Option<Growth>,
-    /// The batches inside, where some are smaller.
-    batches: Option<Box<Batches>>,
-    /// Model copies that wait for a batch.
-    waiting: u32,
     /// When the next snapshot is to be taken; never if none are.
     next_snapshot: Time,
-    contents: Contents,
-    initial: u64,
-    stays: u64,
+    /// The batches inside, where some are smaller.
+    batches: Option<Box<Batches>>,
+    /// Workers that wait for room.
+    blocked: u32,
+    /// Model copies that wait for a batch.
+    waiting: u32,
+    /// How its room grows, if it does.
+    growth: Option<Growth>,
     /// Whether a model copy has been served at once since the last exhaustion.
     ready: bool,
     exhaustions: Vec<Exhaustion>,
@@ -108,6 +109,8 @@ impl Queue {
             stamps.put(now, initial);
             Contents::Bounded(stamps)
         };
+        let mut accounts = Accounts::default();
+        accounts.level.up(now, initial);
         Queue {
             capacity,
             batch,
@@ -120,7 +123,7 @@ impl Queue {
             batches: None,
             blocked: 0,
             waiting: 0,
-            accounts: Accounts::new(now),
+            accounts,
             contents,
             ready: initial > 0,
             exhaustions: Vec::new(),
@@ -153,8 +156,12 @@ impl Queue {
     /// Throws away what is inside, of which nobody waits for room or batches any more; how many samples
     /// that were. So many more will be put in. Bounded queues only.
     pub(crate) fn clear(&mut self, now: Time, coming: u64) -> u64 {
-        self.account(now);
+        self.snapshot_up_to(now);
         self.end_exhaustion(now);
+        let (blocked, waited) = (u64::from(self.blocked), u64::from(self.waiting > 0));
+        self.accounts.blocked.down(now, blocked);
+        self.accounts.empty.down(now, waited);
+        self.accounts.level.down(now, self.level);
         if let Some(batches) = &mut self.batches {
             batches.sizes.clear();
             self.batch = batches.full;
@@ -212,10 +219,17 @@ impl Queue {
         }
     }
 
+    /// Samples will be put in soon.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch(&self.accounts);
+        prefetch(&self.level);
+    }
+
     /// Puts `samples` in; there must be room.
     #[inline]
     pub(crate) fn put(&mut self, now: Time, samples: u64) {
-        self.account(now);
+        self.snapshot_up_to(now);
         debug_assert!(self.has_room(samples), "no room");
         self.accounts.enqueued += samples;
         if self.accounts.enqueued >= self.last {
@@ -232,9 +246,11 @@ impl Queue {
                     }
                 }
                 self.level += samples;
+                self.accounts.level.up(now, samples);
             }
             Contents::Circular(ring) => {
                 (0..samples).for_each(|_| ring.put(now, self.capacity));
+                self.accounts.level.up(now, ring.len() - self.level);
                 self.level = ring.len();
             }
         }
@@ -242,7 +258,7 @@ impl Queue {
 
     /// Takes a batch, which must be there; how many of its samples are fresh.
     pub(crate) fn take(&mut self, now: Time) -> u64 {
-        self.account(now);
+        self.snapshot_up_to(now);
         debug_assert!(self.has_batch(), "not enough samples");
         if let Some(growth) = &mut self.growth {
             growth.filled |= self.level == self.capacity;
@@ -251,6 +267,7 @@ impl Queue {
         match &mut self.contents {
             Contents::Bounded(stamps) => {
                 self.level -= batch;
+                self.accounts.level.down(now, batch);
                 self.accounts.residence_ps += stamps.take(now, batch);
                 self.accounts.dequeued += batch;
                 if let Some(batches) = &mut self.batches {
@@ -270,8 +287,14 @@ impl Queue {
 
     /// A worker begins or ends waiting for room.
     pub(crate) fn set_blocked(&mut self, now: Time, more: bool) {
-        self.account(now);
-        self.blocked = if more { self.blocked + 1 } else { self.blocked - 1 };
+        self.snapshot_up_to(now);
+        if more {
+            self.blocked += 1;
+            self.accounts.blocked.up(now, 1);
+        } else {
+            self.blocked -= 1;
+            self.accounts.blocked.down(now, 1);
+        }
     }
 
     /// A model copy was served at once.
@@ -281,8 +304,9 @@ impl Queue {
 
     /// A model copy begins to wait.
     pub(crate) fn begin_wait(&mut self, now: Time) {
-        self.account(now);
+        self.snapshot_up_to(now);
         self.grow();
+        self.accounts.empty.up(now, (self.waiting == 0).into());
         self.waiting += 1;
         if self.ready {
             self.ready = false;
@@ -304,8 +328,9 @@ impl Queue {
 
     /// A waiting model copy is served.
     pub(crate) fn end_wait(&mut self, now: Time) {
-        self.account(now);
+        self.snapshot_up_to(now);
         self.waiting -= 1;
+        self.accounts.empty.down(now, (self.waiting == 0).into());
         self.end_exhaustion(now);
     }
 
@@ -316,32 +341,28 @@ impl Queue {
         }
     }
 
-    /// Brings the integrals up to `now`.
+    /// Takes the snapshots up to `now`, before anything changes.
     #[inline]
-    fn account(&mut self, now: Time) {
-        if now == self.accounts.last {
-            return;
-        }
+    fn snapshot_up_to(&mut self, now: Time) {
         if self.next_snapshot <= now {
             self.take_snapshots(now);
         }
-        self.accounts.run(now, self.level, self.blocked, self.waiting);
     }
 
     #[cold]
     fn take_snapshots(&mut self, now: Time) {
         let Some(snapshots) = &mut self.snapshots else { return };
         while self.next_snapshot <= now {
-            self.accounts.run(self.next_snapshot, self.level, self.blocked, self.waiting);
-            snapshots.take(self.accounts.totals());
+            let at = self.next_snapshot;
+            snapshots.take(self.accounts.totals(at, self.level, self.blocked, self.waiting));
             self.next_snapshot = snapshots.next();
         }
     }
 
     /// The running totals at `now`.
     pub(crate) fn totals(&mut self, now: Time) -> QueueTotals {
-        self.account(now);
-        self.accounts.totals()
+        self.snapshot_up_to(now);
+        self.accounts.totals(now, self.level, self.blocked, self.waiting)
     }
 
     /// Samples that were overwritten before anyone read them.
@@ -362,7 +383,7 @@ impl Queue {
 
     /// Adds what this queue showed to `outcome`.
     pub(crate) fn collect(&mut self, now: Time, outcome: &mut QueueOutcome) {
-        self.account(now);
+        self.snapshot_up_to(now);
         self.end_exhaustion(now);
         outcome.capacity += self.capacity;
         outcome.initial += self.initial;

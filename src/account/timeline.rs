@@ -9,7 +9,7 @@
 //! Timelines are only needed as long as a trainer waits: of a full one, what lies before the oldest
 //! wait is forgotten.
 
-use crate::engine::Time;
+use crate::engine::{Time, prefetch};
 use crate::report::{Cause, StallCause};
 
 /// No worker: the link of an idleness that has not ended.
@@ -59,10 +59,22 @@ impl Timeline {
         self.0.push(Entry { start, activity });
     }
 
-    /// Whether the next entry needs more memory.
+    /// The same as long as that needs no more memory; whether it did not.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.0.len() == self.0.capacity()
+    pub(crate) fn try_push(&mut self, start: Time, activity: Activity) -> bool {
+        let has_room = self.0.len() < self.0.capacity();
+        if has_room {
+            self.push(start, activity);
+        }
+        has_room
+    }
+
+    /// An entry will be pushed soon.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if let Some(last) = self.0.last() {
+            prefetch(last);
+        }
     }
 
     /// Forgets everything.
@@ -217,10 +229,11 @@ mod tests {
     fn a_full_timeline_forgets_what_no_wait_needs() {
         let mut timeline = Timeline::default();
         for t in 0..100 {
-            if timeline.is_full() {
+            let activity = Doing(if t % 2 == 0 { Latency } else { Transfer });
+            if !timeline.try_push(Time(t), activity) {
                 timeline.forget_before(Time(90.min(t)));
+                timeline.push(Time(t), activity);
             }
-            timeline.push(Time(t), if t % 2 == 0 { Doing(Latency) } else { Doing(Transfer) });
         }
         assert!(timeline.0.capacity() <= 64, "{}", timeline.0.capacity());
         let found = causes(&[timeline], 0, 90, 93);

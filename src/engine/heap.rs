@@ -39,6 +39,12 @@ impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
         self.entries.first()
     }
 
+    /// All entries, the first before the others; those before have smaller keys than those far behind.
+    #[inline]
+    pub fn as_slice(&self) -> &[(K, V)] {
+        &self.entries
+    }
+
     /// Adds `value` under `key`.
     #[inline]
     pub fn push(&mut self, key: K, value: V) {

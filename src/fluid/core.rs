@@ -1,5 +1,6 @@
 //! The state of the network, and what happens to single flows. Rates are found in `settle`.
 
+use super::ahead::Foreseen;
 use super::clock::Clock;
 use super::group::{Group, Ticket, UseState};
 use super::link::Link;
@@ -67,7 +68,7 @@ pub(super) struct Core {
     /// By clock, its place among those.
     due_places: Vec<u32>,
     known: BTreeMap<Box<[u64]>, u32>,
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
     free: Vec<u32>,
     sequence: u64,
     /// Groups that started or lost flows since rates were found.
@@ -88,6 +89,7 @@ pub(super) struct Core {
     ripe: Vec<u32>,
     rebased: Time,
     cancelled_at: Time,
+    pub(super) foreseen: Foreseen,
 }
 
 impl Core {
@@ -119,6 +121,7 @@ impl Core {
             ripe: Vec::new(),
             rebased: Time::ZERO,
             cancelled_at: Time::NEVER,
+            foreseen: Foreseen::NOTHING,
         }
     }
 
@@ -239,6 +242,12 @@ impl Core {
     #[inline]
     fn first_due(&self) -> Time {
         self.dues.first().unwrap_or(Time::NEVER)
+    }
+
+    /// The clock whose first flow is due first.
+    #[inline]
+    pub(super) fn first_due_clock(&self) -> Option<u32> {
+        self.dues.foremost().0
     }
 
     /// The first flow of a clock is due then.

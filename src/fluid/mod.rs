@@ -4,6 +4,7 @@
 //! work uses there. Rates are weighted max-min fair: rate ÷ weight rises equally for all flows,
 //! and a flow stops at its cap or where a link that it uses is full. Knows nothing of networks,
 //! processors or disks.
+mod ahead;
 mod clock;
 mod core;
 mod demand;

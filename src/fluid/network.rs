@@ -11,9 +11,9 @@ use crate::engine::{PS_PER_SECOND, Time};
 /// until it gives none.
 #[derive(Debug, Clone)]
 pub struct Network<T> {
-    core: Core,
+    pub(super) core: Core,
     /// By slot of the flow.
-    tokens: Vec<T>,
+    pub(super) tokens: Vec<T>,
 }
 
 impl<T: Copy> Default for Network<T> {

@@ -62,6 +62,19 @@ impl<K: Order> Riders<K> {
         if self.len == 0 { None } else { Some(self.families[0].0[ROOT].0) }
     }
 
+    /// The first, if any, and those of whom the next will be one.
+    #[inline]
+    pub(super) fn foremost(&self) -> (Option<u32>, &[(K, u32)]) {
+        let first = (self.len > 0).then(|| self.families[0].0[ROOT].1);
+        (first, self.families.get(1).map_or(&[], |family| &family.0))
+    }
+
+    /// Whose key is the second; none if there is no such.
+    #[inline]
+    pub(super) fn second(&self) -> u32 {
+        self.families.get(1).map_or(NONE, |family| smallest(&family.0).1.1)
+    }
+
     #[inline]
     fn entry(&mut self, at: usize) -> &mut (K, u32) {
         &mut self.families[at / ARITY].0[at % ARITY]

@@ -94,7 +94,7 @@ impl World<'_> {
         }
         loader.queue.put(clock.now, samples);
         loader.in_progress -= samples;
-        let served = !loader.waiters.is_empty() && loader.queue.has_batch();
+        let served = loader.queue.has_batch() && !loader.waiters.is_empty();
         if self.recorder.is_some() {
             self.trace_level(clock.now, l);
         }

@@ -40,7 +40,7 @@ use crate::cache::Cache;
 use crate::engine::{Calendar, Time};
 use crate::fluid::{Demand, GroupId, LinkId, Network, Use};
 use crate::random::Streams;
-use crate::scenario::{Node, Scenario};
+use crate::scenario::{Dataset, Node, Scenario};
 
 use super::arm::Arm;
 use super::background::{Endless, Load};
@@ -84,6 +84,8 @@ struct Builder<'s, 'c> {
     units: (Vec<Units>, u32),
     /// The same for caches of whole files.
     files: (Vec<Units>, u32),
+    /// By data set, bytes of a request on average: a table of sizes is long.
+    requests: Vec<f64>,
     /// Lists of which node keeps what, by storage and first of the nodes.
     lists: BTreeMap<(usize, u32), u32>,
     replication: u32,
@@ -181,6 +183,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             links: BTreeMap::new(),
             units: cache::units(&scenario.datasets, Units::new),
             files: cache::units(&scenario.datasets, Units::whole),
+            requests: scenario.datasets.iter().map(Dataset::mean_request).collect(),
             lists: BTreeMap::new(),
             replication,
             device_nodes: Vec::new(),
@@ -219,6 +222,7 @@ impl<'s, 'c> Builder<'s, 'c> {
         if scenario.datasets.iter().any(|dataset| dataset.ranges.is_some()) {
             fetches.of = vec![Fetch::default(); parts.workers.len()];
         }
+        let is_far = super::ahead::is_far(parts.workers.len());
         World {
             streams,
             network,
@@ -262,6 +266,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             events: 0,
             stop: None,
             handled: 0,
+            is_far,
         }
     }
 

@@ -29,6 +29,7 @@
 //! recorder are `crate::account`'s: the live world keeps the same books.
 
 mod abort;
+mod ahead;
 mod arm;
 mod averaging;
 mod background;

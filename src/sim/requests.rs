@@ -67,7 +67,7 @@ impl World<'_> {
         loader.in_progress += request.samples;
         let (first, samples) = (request.first, request.samples as u32);
         let item = Item { first, samples, sequence: request.batch, ..Item::default() };
-        self.begin_item(w, item);
+        self.workers[w as usize].begin_item(item);
         if request.ready > clock.now {
             self.enter(clock.now, w, Phase::Starting, Cause::Restart);
             let wait = Delay { span: request.ready.since(clock.now), lane: None };

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::engine::prefetch;
 use crate::random::{Purpose, Sampler, Streams};
 use crate::scenario::{Dataset, Framing, SampleSizes};
 
@@ -56,13 +57,16 @@ impl Sizes {
             Sizes::Constant(size) => *size,
             Sizes::Drawn(drawn) => drawn.at(sample, streams),
             Sizes::Table { table, job_stride, stride } => {
-                let offset = copy.wrapping_mul(*job_stride);
-                let at = offset.wrapping_add(position.wrapping_mul(*stride));
-                let length = table.len() as u64;
-                // A division costs as much as all else that happens to a sample here.
-                let place = if length.is_power_of_two() { at & (length - 1) } else { at % length };
-                table[place as usize]
+                table[place_in(table, copy, *job_stride, position, *stride)]
             }
+        }
+    }
+
+    /// The size that job copy `copy` reads at `position` will be asked for soon.
+    #[inline]
+    pub(super) fn prefetch(&self, copy: u64, position: u64) {
+        if let Sizes::Table { table, job_stride, stride } = self {
+            prefetch(&table[place_in(table, copy, *job_stride, position, *stride)]);
         }
     }
 
@@ -92,6 +96,16 @@ impl Sizes {
                 .sum(),
         }
     }
+}
+
+/// Where in a table the size is that job copy `copy` reads at `position`.
+#[inline]
+fn place_in(table: &[f64], copy: u64, job_stride: u64, position: u64, stride: u64) -> usize {
+    let at = copy.wrapping_mul(job_stride).wrapping_add(position.wrapping_mul(stride));
+    let length = table.len() as u64;
+    // A division costs as much as all else that happens to a sample here.
+    let place = if length.is_power_of_two() { at & (length - 1) } else { at % length };
+    place as usize
 }
 
 impl Drawn {

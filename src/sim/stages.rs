@@ -6,7 +6,7 @@ use crate::report::Cause;
 
 use super::event::Clock;
 use super::workers::{Cores, Item, Phase, Worker};
-use super::world::World;
+use super::world::{LoaderRun, World};
 
 /// A stage of one loader: its workers' common state and the buffer behind it.
 ///
@@ -30,55 +30,68 @@ pub(super) struct StageRun {
     pub(super) hand_over: HandOver<Item>,
 }
 
+impl StageRun {
+    /// Whether one more item fits behind it.
+    #[inline]
+    fn has_room(&self, loaders: &[LoaderRun]) -> bool {
+        match self.next {
+            Some(_) => self.hand_over.has_room(),
+            None => loaders[self.loader as usize].queue.has_room(self.hand_over.samples().into()),
+        }
+    }
+}
+
+impl LoaderRun {
+    /// The next samples of the reading, unless the job needs no more.
+    #[inline]
+    fn next_samples(&mut self, hand_over: &mut HandOver<Item>) -> Option<Item> {
+        let samples = u64::from(hand_over.samples()).min(self.quota - self.started);
+        if samples == 0 {
+            return None;
+        }
+        let first = self.started;
+        self.started += samples;
+        self.in_progress += samples;
+        let sequence = hand_over.take_input();
+        Some(Item { first, samples: samples as u32, sequence, ..Item::default() })
+    }
+}
+
 impl World<'_> {
     /// Gives worker `w` its next input; false if there is none.
     pub(super) fn take_input(&mut self, clock: &mut Clock, w: u32) -> bool {
         let Worker { stage: s, loader: l, .. } = self.workers[w as usize];
-        let loader = &self.loaders[l as usize];
-        if loader.rests && (!self.may_work(clock.now, w) || self.finds_enough(clock, w)) {
+        let rests = self.loaders[l as usize].rests;
+        if rests && (!self.may_work(clock.now, w) || self.finds_enough(clock, w)) {
             return false;
         }
-        let item = match self.stages[s as usize].previous {
-            None if self.loaders[l as usize].requests.is_some() => {
-                return self.take_request(clock, w);
-            }
-            None => self.next_samples(s),
+        let (stage, loader) = (&mut self.stages[s as usize], &mut self.loaders[l as usize]);
+        let item = match stage.previous {
+            None if loader.requests.is_some() => return self.take_request(clock, w),
+            None => loader.next_samples(&mut stage.hand_over),
             Some(previous) => self.gather(clock, w, s, previous),
         };
-        let loader = &self.loaders[l as usize];
-        if loader.rests {
+        if rests {
             self.tuned_input(clock.now, w, item.is_some());
         }
-        let Some(mut item) = item else {
-            self.note(clock.now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
-            let stage = &mut self.stages[s as usize];
-            stage.hand_over.idle.push_back(w);
-            if stage.previous.is_none() && stage.next.is_none() {
-                // Nothing more to read: what this worker could deliver is not known from now on.
-                self.loaders[stage.loader as usize].queue.set_blocked(clock.now, true);
-            }
-            return false;
-        };
-        let stage = &mut self.stages[s as usize];
-        if self.loaders[stage.loader as usize].requests.is_none() {
-            item.sequence = stage.hand_over.take_input();
+        match item {
+            Some(item) => self.workers[w as usize].begin_item(item),
+            None => self.be_idle(clock.now, w),
         }
-        self.begin_item(w, item);
-        true
+        item.is_some()
     }
 
-    /// The next samples of the reading, unless the job needs no more.
-    fn next_samples(&mut self, s: u32) -> Option<Item> {
-        let stage = &self.stages[s as usize];
-        let loader = &mut self.loaders[stage.loader as usize];
-        let samples = u64::from(stage.hand_over.samples()).min(loader.quota - loader.started);
-        if samples == 0 {
-            return None;
+    /// There is no input for worker `w`.
+    fn be_idle(&mut self, now: Time, w: u32) {
+        let worker = self.note(now, w, Activity::Idle(NOBODY));
+        worker.phase = Phase::Idle;
+        let s = worker.stage;
+        let stage = &mut self.stages[s as usize];
+        stage.hand_over.idle.push_back(w);
+        if stage.previous.is_none() && stage.next.is_none() {
+            // Nothing more to read: what this worker could deliver is not known from now on.
+            self.loaders[stage.loader as usize].queue.set_blocked(now, true);
         }
-        let first = loader.started;
-        loader.started += samples;
-        loader.in_progress += samples;
-        Some(Item { first, samples: samples as u32, ..Item::default() })
     }
 
     /// Takes what one item needs from the buffer of stage `previous`.
@@ -90,11 +103,15 @@ impl World<'_> {
         if let (Some(lineage), true) = (&mut loader.lineage, loader.followed && takes > 1) {
             lineage.gather(before.first(takes).map(|item| (item.first, item.samples)));
         }
-        let item = before.gather(takes, |item, part| {
+        let mut item = before.gather(takes, |item, part| {
             item.samples += part.samples;
             item.bytes += part.bytes;
             item.worker = part.worker;
         })?;
+        let requested = loader.requests.is_some();
+        if !requested {
+            item.sequence = stages[s as usize].hand_over.take_input();
+        }
         self.link(w, item.worker);
         self.unblock(clock, previous, w);
         Some(item)
@@ -114,7 +131,7 @@ impl World<'_> {
             self.note(clock.now, w, Activity::Doing(Cause::Order)).phase = Phase::Held;
             return false;
         }
-        if !self.has_room(s) {
+        if !stage.has_room(&self.loaders) {
             self.block(clock.now, s, w);
             return false;
         }
@@ -123,16 +140,6 @@ impl World<'_> {
             self.release_held(clock, s);
         }
         true
-    }
-
-    fn has_room(&self, s: u32) -> bool {
-        let stage = &self.stages[s as usize];
-        match stage.next {
-            Some(_) => stage.hand_over.has_room(),
-            None => {
-                self.loaders[stage.loader as usize].queue.has_room(stage.hand_over.samples().into())
-            }
-        }
     }
 
     fn block(&mut self, now: Time, s: u32, w: u32) {
@@ -183,8 +190,11 @@ impl World<'_> {
 
     /// There is room again behind stage `s`, made by worker `by`.
     pub(super) fn unblock(&mut self, clock: &mut Clock, s: u32, by: u32) {
-        while !self.stages[s as usize].hand_over.blocked.is_empty() && self.has_room(s) {
+        loop {
             let stage = &mut self.stages[s as usize];
+            if stage.hand_over.blocked.is_empty() || !stage.has_room(&self.loaders) {
+                return;
+            }
             let Some(w) = stage.hand_over.blocked.pop_front() else { return };
             let ordered = stage.hand_over.is_ordered();
             if stage.next.is_none() {
@@ -203,7 +213,7 @@ impl World<'_> {
     fn release_held(&mut self, clock: &mut Clock, s: u32) {
         loop {
             let Some(w) = self.stages[s as usize].hand_over.release() else { return };
-            if !self.has_room(s) {
+            if !self.stages[s as usize].has_room(&self.loaders) {
                 self.block(clock.now, s, w);
                 return;
             }

@@ -2,23 +2,22 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::Time;
+use crate::engine::{Integral, PS_PER_SECOND, Time};
 
 /// `c` identical servers with one queue in order of arrival.
 ///
 /// The station keeps order and accounts; when a customer's service ends is its owner's affair,
 /// which calls [`Station::leave`] then.
 ///
-/// As long as nobody waits only the first cache line is touched.
+/// As long as nobody waits only the first half is touched.
 #[derive(Debug, Clone)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Station<C> {
     servers: u32,
     busy: u32,
-    last: Time,
     served: u64,
-    busy_ps: u128,
-    present_ps: u128,
+    in_service: Integral,
+    in_queue: Integral,
     /// Empty unless all servers are busy.
     waiting: VecDeque<C>,
 }
@@ -29,10 +28,9 @@ impl<C: Copy> Station<C> {
         Station {
             servers,
             busy: 0,
-            last: Time::ZERO,
             served: 0,
-            busy_ps: 0,
-            present_ps: 0,
+            in_service: Integral::default(),
+            in_queue: Integral::default(),
             waiting: VecDeque::new(),
         }
     }
@@ -40,12 +38,13 @@ impl<C: Copy> Station<C> {
     /// A customer arrives. True: its service begins now; false: it waits.
     #[inline]
     pub fn arrive(&mut self, now: Time, customer: C) -> bool {
-        self.account(now);
         let free = self.busy < self.servers;
         if free {
             self.busy += 1;
+            self.in_service.up(now, 1);
         } else {
             self.waiting.push_back(customer);
+            self.in_queue.up(now, 1);
         }
         free
     }
@@ -53,32 +52,24 @@ impl<C: Copy> Station<C> {
     /// A service ends. The customer whose service begins now, if one waits.
     #[inline]
     pub fn leave(&mut self, now: Time) -> Option<C> {
-        self.account(now);
         debug_assert!(self.busy > 0, "nobody is being served");
         self.served += 1;
-        let full = self.busy == self.servers;
-        let next = if full { self.waiting.pop_front() } else { None };
-        if next.is_none() {
-            self.busy -= 1;
+        if self.busy == self.servers
+            && let Some(next) = self.waiting.pop_front()
+        {
+            self.in_queue.down(now, 1);
+            return Some(next);
         }
-        next
+        self.busy -= 1;
+        self.in_service.down(now, 1);
+        None
     }
 
     /// Customers for whom `is` holds wait no longer; those in service stay.
     pub fn forget(&mut self, now: Time, is: impl Fn(&C) -> bool) {
-        self.account(now);
+        let before = self.waiting.len();
         self.waiting.retain(|customer| !is(customer));
-    }
-
-    #[inline]
-    fn account(&mut self, now: Time) {
-        let dt = now.since(self.last).0;
-        let full = self.busy == self.servers;
-        let waiting = if full { self.waiting.len() as u64 } else { 0 };
-        let present = u64::from(self.busy) + waiting;
-        self.busy_ps += u128::from(self.busy) * u128::from(dt);
-        self.present_ps += u128::from(present) * u128::from(dt);
-        self.last = now;
+        self.in_queue.down(now, (before - self.waiting.len()) as u64);
     }
 
     /// Number of servers.
@@ -92,16 +83,16 @@ impl<C: Copy> Station<C> {
     }
 
     /// Server-time in use up to `now` [server·s].
-    pub fn busy_seconds(&mut self, now: Time) -> f64 {
-        self.account(now);
-        self.busy_ps as f64 / crate::engine::PS_PER_SECOND
+    pub fn busy_seconds(&self, now: Time) -> f64 {
+        self.in_service.up_to(now, self.busy.into()) as f64 / PS_PER_SECOND
     }
 
     /// Integral of the number of customers present up to `now`, waiting or in service
     /// [customer·s].
-    pub fn present_seconds(&mut self, now: Time) -> f64 {
-        self.account(now);
-        self.present_ps as f64 / crate::engine::PS_PER_SECOND
+    pub fn present_seconds(&self, now: Time) -> f64 {
+        let in_service = self.in_service.up_to(now, self.busy.into());
+        let in_queue = self.in_queue.up_to(now, self.waiting.len() as u64);
+        (in_service + in_queue) as f64 / PS_PER_SECOND
     }
 }
 

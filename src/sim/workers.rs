@@ -55,6 +55,16 @@ pub(super) struct Worker {
 
 const _: () = assert!(size_of::<Worker>() == 128, "two cache lines");
 
+impl Worker {
+    /// A new item.
+    #[inline]
+    pub(super) fn begin_item(&mut self, item: Item) {
+        self.item = item;
+        self.sample = 0;
+        self.operation = 0;
+    }
+}
+
 /// What a stage hands on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Item {
@@ -171,14 +181,15 @@ pub(super) enum Cores {
 impl World<'_> {
     /// Carries on with worker `w` until it waits for something.
     pub(super) fn run_worker(&mut self, clock: &mut Clock, w: u32) {
-        let mut made = 0_u64;
+        let (mut made, mut ready) = (0_u64, self.workers[w as usize].phase == Phase::Ready);
         loop {
-            if self.workers[w as usize].phase == Phase::Ready && !self.take_input(clock, w) {
+            if ready && !self.take_input(clock, w) {
                 return;
             }
             if !self.work(clock, w) || !self.finish_item(clock, w) {
                 return;
             }
+            ready = true;
             made += 1;
             if made.is_multiple_of(SOME_ITEMS) {
                 self.assert_progress(w, made);
@@ -301,15 +312,6 @@ impl World<'_> {
         }
     }
 
-    /// A new item for worker `w`.
-    #[inline]
-    pub(super) fn begin_item(&mut self, w: u32, item: Item) {
-        let worker = &mut self.workers[w as usize];
-        worker.item = item;
-        worker.sample = 0;
-        worker.operation = 0;
-    }
-
     fn begin_delay(&mut self, clock: &mut Clock, w: u32, seconds: f64, delay: Delay) -> bool {
         if seconds <= 0.0 {
             return true;
@@ -378,13 +380,13 @@ impl World<'_> {
     /// A core has done the computation of worker `w`, and takes up the next.
     #[inline]
     pub(super) fn computed(&mut self, clock: &mut Clock, w: u32) {
-        let stage = self.workers[w as usize].stage;
+        let Worker { stage, phase, .. } = self.workers[w as usize];
         if let Cores::Fifo(station) = self.stages[stage as usize].cores
             && let Some(next) = self.stations[station as usize].queue.leave(clock.now)
         {
             self.admitted(clock, next);
         }
-        let over = match self.workers[w as usize].phase {
+        let over = match phase {
             Phase::Receiving => self.received(clock, w),
             Phase::Unpacking => self.file_read(w),
             _ => true,
@@ -458,21 +460,20 @@ impl World<'_> {
         if self.recorder.is_some() {
             self.trace_worker(now, w, activity);
         }
-        if self.workers[w as usize].timeline.is_full() {
-            self.forget(now, w);
+        if !self.workers[w as usize].timeline.try_push(now, activity) {
+            self.forget(now, w, activity);
         }
-        let worker = &mut self.workers[w as usize];
-        worker.timeline.push(now, activity);
-        worker
+        &mut self.workers[w as usize]
     }
 
-    /// Makes room in the timeline of worker `w`: nobody asks what was before the oldest wait.
+    /// Makes room in the timeline of worker `w` for `activity`: nobody asks what was before the oldest wait.
     #[cold]
-    fn forget(&mut self, now: Time, w: u32) {
+    fn forget(&mut self, now: Time, w: u32, activity: Activity) {
         let worker = &mut self.workers[w as usize];
         let oldest = self.loaders[worker.loader as usize].waiters.front();
         let since = oldest.map_or(now, |device| self.devices[*device as usize].since);
         worker.timeline.forget_before(since);
+        worker.timeline.push(now, activity);
     }
 
     #[cold]

@@ -121,13 +121,17 @@ pub(super) struct World<'a> {
     pub(super) events: u64,
     pub(super) stop: Option<&'a AtomicBool>,
     pub(super) handled: u32,
+    /// Whether state is far from the core, so that it pays to fetch it ahead.
+    pub(super) is_far: bool,
 }
 
-/// A station and the service time of its customers, where that is always the same.
+/// A station and the service time of its customers, where that is always the same: one cache line,
+/// and one for those who wait.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Service {
-    pub(super) queue: Station<Waiting>,
     pub(super) service: Delay,
+    pub(super) queue: Station<Waiting>,
 }
 
 /// A loader of a job copy, its node's or one of its ranks'. What every sample needs comes first, in a few cache lines.
@@ -138,8 +142,6 @@ pub(super) struct LoaderRun {
     /// Which loader of the job copy, of how many.
     pub(super) rank: u32,
     pub(super) nodes: u32,
-    pub(super) mount: Mount,
-    pub(super) source: Source,
     /// Whether anything keeps what is read: a page cache, a tier, or samples as decoding leaves them.
     pub(super) keeps: bool,
     /// Whether each sample is a file of its own that one request brings from the storage, past nothing
@@ -149,27 +151,29 @@ pub(super) struct LoaderRun {
     pub(super) rests: bool,
     /// Whether it is known which samples it hands out: there is a lineage.
     pub(super) followed: bool,
+    /// Samples that the reading may take in all.
+    pub(super) quota: u64,
+    pub(super) started: u64,
+    pub(super) in_progress: u64,
+    /// What it was asked for, if it makes batches on request.
+    pub(super) requests: Option<Box<Requests>>,
+    pub(super) mount: Mount,
+    pub(super) source: Source,
+    /// Devices that starve, in order of arrival.
+    pub(super) waiters: VecDeque<u32>,
     /// The node's page cache, if the loader reads through one.
     pub(super) cached: Option<Box<CacheUse>>,
+    pub(super) queue: Queue,
     /// How much longer than on the cluster's first nodes steps take on its accelerators.
     pub(super) slowness: f64,
     /// Tiers that its reads pass, if any.
     pub(super) tiers: Option<Box<Tiers>>,
     /// Decoded samples that its node keeps, if it does.
     pub(super) decoded: Option<Box<Decoded>>,
-    /// What it was asked for, if it makes batches on request.
-    pub(super) requests: Option<Box<Requests>>,
     /// Who sleeps, where nobody is woken.
     pub(super) polling: Option<Box<Polling>>,
     /// How many of its workers work at once, if that is tuned.
     pub(super) tuner: Option<Box<Tuner>>,
-    /// Samples that the reading may take in all.
-    pub(super) quota: u64,
-    pub(super) started: u64,
-    pub(super) in_progress: u64,
-    /// Devices that starve, in order of arrival.
-    pub(super) waiters: VecDeque<u32>,
-    pub(super) queue: Queue,
     /// Way between the node's GPUs, where it is limited.
     pub(super) intra: Option<GroupId>,
     /// Way to each GPU, where it is limited.
@@ -194,6 +198,9 @@ pub(super) struct LoaderRun {
     /// Which samples it has handed out, where its job may fail.
     pub(super) lineage: Option<Box<Lineage>>,
 }
+
+const _: () =
+    assert!(std::mem::offset_of!(LoaderRun, queue) % 64 == 32, "its second half begins a line");
 
 impl LoaderRun {
     /// The workers of stage `s`.
@@ -232,7 +239,11 @@ impl Model for World<'_> {
 
     #[inline]
     fn pending(&mut self) -> Option<Time> {
-        self.network.next()
+        let next = self.network.next();
+        if self.is_far {
+            self.fetch_for_flows();
+        }
+        next
     }
 
     fn advance(&mut self, now: Time, calendar: &mut Calendar<Event>) {
@@ -268,6 +279,9 @@ impl Model for World<'_> {
     }
 
     fn handle(&mut self, now: Time, event: Event, calendar: &mut Calendar<Event>) {
+        if self.is_far {
+            self.fetch_for_events(calendar);
+        }
         let mut clock = Clock { now, calendar };
         self.now = now;
         match event {

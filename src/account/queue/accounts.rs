@@ -1,49 +1,31 @@
 //! A queue's running totals.
 
-use crate::engine::{PS_PER_SECOND, Time};
+use crate::engine::{Integral, PS_PER_SECOND, Time};
 use crate::report::QueueTotals;
 
 /// Integer integrals over time: exact, so that Little's law can be checked to the picosecond.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct Accounts {
-    level_ps: u128,
-    blocked_ps: u128,
-    /// Up to when they are.
-    pub(super) last: Time,
-    empty_ps: u64,
     pub(super) enqueued: u64,
     pub(super) dequeued: u64,
+    pub(super) level: Integral,
+    pub(super) blocked: Integral,
+    /// Of whether anybody waits for a batch.
+    pub(super) empty: Integral,
     pub(super) residence_ps: u128,
 }
 
 impl Accounts {
-    /// All 0 at `start`.
-    pub(super) fn new(start: Time) -> Accounts {
-        Accounts { last: start, ..Accounts::default() }
-    }
-
-    /// Brings the integrals up to `to`, with the queue as it has been since.
+    /// In the units of reports, up to `now`, with the queue as it has been since the last change.
     #[inline]
-    pub(super) fn run(&mut self, to: Time, level: u64, blocked: u32, waiting: u32) {
-        let dt = to.since(self.last).0;
-        self.last = to;
-        self.level_ps += level as u128 * dt as u128;
-        self.blocked_ps += blocked as u128 * dt as u128;
-        if waiting > 0 {
-            self.empty_ps += dt;
-        }
-    }
-
-    /// In the units of reports.
-    #[inline]
-    pub(super) fn totals(&self) -> QueueTotals {
+    pub(super) fn totals(&self, now: Time, level: u64, blocked: u32, waiting: u32) -> QueueTotals {
         QueueTotals {
-            level_seconds: seconds(self.level_ps),
-            empty_seconds: self.empty_ps as f64 / PS_PER_SECOND,
+            level_seconds: seconds(self.level.up_to(now, level)),
+            empty_seconds: seconds(self.empty.up_to(now, (waiting > 0).into())),
             enqueued: self.enqueued,
             dequeued: self.dequeued,
-            blocked_seconds: seconds(self.blocked_ps),
+            blocked_seconds: seconds(self.blocked.up_to(now, blocked.into())),
             residence_seconds: seconds(self.residence_ps),
         }
     }

@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 
 /// When samples came in. They leave batch by batch, so that a sum for each batch is enough.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Stamps {
-    batch: u64,
     /// Of each full batch the sum over its samples [ps], oldest first.
     sums: VecDeque<u128>,
     /// The sum of the batch that is not full, and its number of samples.
     open: u128,
     samples: u64,
+    batch: u64,
 }
 
 impl Stamps {

@@ -99,7 +99,7 @@ impl Builder<'_, '_> {
     /// The storage of a job as the node being built sees it, and the node's cores.
     fn mount_and_cores(&mut self, copy: &JobCopy) -> (Mount, OnCores) {
         let job = copy.job;
-        let request = self.scenario.datasets[job.dataset].mean_request();
+        let request = self.requests[job.dataset];
         let (mount, route, rest) = self.mount(job.reads_from(), Client::Node(request), None);
         let on = self.scenario.storage[job.reads_from()].cache.map(|cache| cache.on);
         let tier = on.map(|on| Medium::of(&self.scenario.storage[on].kind).take_cpu(request));
@@ -172,8 +172,8 @@ impl Builder<'_, '_> {
 
 /// Bytes of a batch that the trainers of `job` copy to their devices themselves, if they do.
 fn loads(job: &Job, dataset: &Dataset) -> Option<f64> {
-    let sample = dataset.decoded_size.unwrap_or_else(|| dataset.mean_size());
     job.loader.requests.filter(|requests| requests.to_device)?;
+    let sample = dataset.decoded_size.unwrap_or_else(|| dataset.mean_size());
     Some(sample * job.batch as f64)
 }
 

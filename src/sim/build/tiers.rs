@@ -53,7 +53,7 @@ impl Builder<'_, '_> {
         let medium = Medium::of(&self.scenario.storage[cache.on].kind);
         let write = self.disk(cache.on, &medium).write;
         let is_whole = cache.unit == CacheUnit::File;
-        let request = self.scenario.datasets[job.dataset].mean_request();
+        let request = self.requests[job.dataset];
         let several = nodes.len() > 1;
         let units = if is_whole { &self.files } else { &self.units };
         CacheWays {

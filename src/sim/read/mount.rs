@@ -8,11 +8,12 @@ use crate::sim::world::World;
 
 /// A storage as one node sees it.
 #[derive(Debug)]
+#[repr(C)]
 pub(in crate::sim) struct Mount {
-    /// Operation station, where operations are limited.
-    pub(in crate::sim) station: Option<u32>,
     /// The bytes' way; `None` where nothing limits them.
     pub(in crate::sim) group: Option<GroupId>,
+    /// Operation station, where operations are limited.
+    pub(in crate::sim) station: Option<u32>,
     pub(in crate::sim) latency: RequestLatency,
     /// The bytes' ways where files are striped over targets; then `group` is none of them.
     pub(in crate::sim) striped: Option<Box<Striped>>,

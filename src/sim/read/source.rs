@@ -62,10 +62,10 @@ pub(in crate::sim) struct Source {
     /// Which data set.
     pub(in crate::sim) dataset: u32,
     pub(in crate::sim) layout: Layout,
-    pub(in crate::sim) order: FileOrder,
-    next_file: u64,
     /// All samples from here on are read, and before it those that are left.
     behind: u64,
+    pub(in crate::sim) order: FileOrder,
+    next_file: u64,
     pub(in crate::sim) samples: u64,
     /// Largest request that is made as one [B].
     pub(super) most: f64,
@@ -222,10 +222,11 @@ impl World<'_> {
     /// Finds out which sample is next for worker `w`, and how large it is.
     #[inline]
     pub(super) fn locate(&mut self, w: u32) {
-        let worker = &mut self.workers[w as usize];
-        let loader = &mut self.loaders[worker.loader as usize];
+        let Self { workers, loaders, sizes, streams, shards, .. } = self;
+        let worker = &mut workers[w as usize];
+        let loader = &mut loaders[worker.loader as usize];
         let source = &mut loader.source;
-        let sizes = &mut self.sizes[source.dataset as usize];
+        let sizes = &mut sizes[source.dataset as usize];
         let (nodes, rank, job) = (loader.nodes as u64, loader.rank as u64, loader.job as u64);
         worker.requests = 0;
         let sample = match source.layout {
@@ -238,7 +239,7 @@ impl World<'_> {
                         || matches!(loader.mount.own, Own::Arm(_))
                         || !matches!(source.layout, Layout::FilePerSample));
                 if placed || sizes.need_order() {
-                    let file = source.order.at(place, job, &self.streams);
+                    let file = source.order.at(place, job, streams);
                     worker.unit = loader.cached.as_ref().map_or(0, |used| used.units.of(file, 0));
                     worker.file = file;
                     file
@@ -247,9 +248,9 @@ impl World<'_> {
                 }
             }
             Layout::Shards { .. } | Layout::RowGroups(_) => {
-                let current = &mut self.shards[w as usize];
+                let current = &mut shards[w as usize];
                 if current.next == current.end {
-                    source.advance(current, job, &self.streams);
+                    source.advance(current, job, streams);
                     let base = current.epoch * source.samples;
                     // A row group is read as a whole, whatever of it was used before.
                     let from = match source.layout {
@@ -257,7 +258,7 @@ impl World<'_> {
                         _ => current.next,
                     };
                     let (samples, record) = (from..current.end, source.layout.record());
-                    current.unread = sizes.sum(job, base, samples, record, &self.streams);
+                    current.unread = sizes.sum(job, base, samples, record, streams);
                 }
                 let sample = current.next;
                 if let (Some(lineage), true) = (&mut loader.lineage, loader.followed) {
@@ -271,7 +272,7 @@ impl World<'_> {
                 sample
             }
         };
-        worker.size = sizes.at(job, worker.position, sample, &self.streams);
+        worker.size = sizes.at(job, worker.position, sample, streams);
     }
 }
 
