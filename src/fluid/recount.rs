@@ -4,7 +4,7 @@
 //! Links that a group has alone are told of such changes only when somebody is to look at them.
 
 use super::core::Core;
-use super::group::{Path, UseState};
+use super::group::{Path, Route, UseState};
 use super::riders::NONE;
 
 impl Core {
@@ -32,7 +32,7 @@ impl Core {
         if before == 0 {
             return self.enter(group);
         }
-        if !g.path.known {
+        if g.route == Route::Unknown {
             self.find_path(group);
         }
         if after == 0 { self.exit(group) } else { self.readjust(group) }
@@ -41,16 +41,17 @@ impl Core {
     /// The group goes on with more or less flows, limited by what limits it now.
     #[inline]
     fn readjust(&mut self, group: u32) -> bool {
-        let g = &mut self.groups[group as usize];
+        let Core { groups, links, uses, clocks, places, touched_clocks, .. } = self;
+        let g = &mut groups[group as usize];
         let flows = f64::from(g.active);
         let (home, hub, (beside, own)) = (g.home, g.path.hub, g.beside(flows));
-        if !g.path.plain || (hub == NONE && home != own) {
+        if g.route != Route::Plain || (hub == NONE && home != own) {
             return false;
         }
         let (mut level, mut moved) = (beside, NONE);
         if hub != NONE {
-            let u = &self.uses[hub as usize];
-            let link = &mut self.links[u.link as usize];
+            let u = &uses[hub as usize];
+            let link = &mut links[u.link as usize];
             let (before, here) = (link.level, link.clock == home);
             if !(here || home == own) || !link.recount(u.member, u.load * flows, beside, here) {
                 return false;
@@ -62,18 +63,18 @@ impl Core {
                 moved = u.link;
             }
         }
-        let clock = &mut self.clocks[home as usize];
+        let clock = &mut clocks[home as usize];
         clock.target = level;
         g.settled = g.active;
         g.dirty = false;
         g.stale = true;
         if clock.touch() {
-            self.touched_clocks.push(home);
+            touched_clocks.push(home);
         }
         if g.cancelled > 0 {
             self.refresh_head(group);
         } else {
-            g.follow_head(group, clock, &mut self.places);
+            g.follow_head(group, clock, places);
         }
         if moved != NONE {
             self.publish(moved);
@@ -99,7 +100,9 @@ impl Core {
         let (beside, mut home) = g.beside(f64::from(after));
         let links = &self.links;
         let mut through = uses.clone().map(|at| &links[self.uses[at as usize].link as usize]);
-        if !g.path.plain || through.any(|link| !link.contended && !link.members.is_empty()) {
+        if g.route != Route::Plain
+            || through.any(|link| !link.contended && !link.members.is_empty())
+        {
             return false;
         }
         if hub != NONE {
@@ -142,7 +145,7 @@ impl Core {
     fn exit(&mut self, group: u32) -> bool {
         let g = &self.groups[group as usize];
         let (hub, uses, home) = (g.path.hub, g.uses.clone(), g.home);
-        if !g.path.plain {
+        if g.route != Route::Plain {
             return false;
         }
         if hub != NONE {
@@ -175,25 +178,27 @@ impl Core {
         let g = &self.groups[group as usize];
         let turns = |u: &UseState| self.links[u.link as usize].turns;
         let uses = &self.uses[g.uses.start as usize..g.uses.end as usize];
-        g.path.known && g.path.turns == uses.iter().map(turns).sum::<u64>()
+        g.route != Route::Unknown && g.turns == uses.iter().map(turns).sum::<u64>()
     }
 
     fn find_path(&mut self, group: u32) {
         let g = &self.groups[group as usize];
-        let mut path = Path { known: true, plain: true, ..Path::UNKNOWN };
+        let (mut path, mut plain, mut turns) = (Path::FREE, true, 0);
         for at in g.uses.clone() {
             let u = &self.uses[at as usize];
             let link = &self.links[u.link as usize];
-            path.plain &= link.is_fixed();
-            path.turns += link.turns;
+            plain &= link.is_fixed();
+            turns += link.turns;
             if link.contended {
-                path.plain &= path.hub == NONE;
+                plain &= path.hub == NONE;
                 path.hub = at;
             } else if link.limit / u.load < path.limit / path.load {
                 (path.limit, path.load, path.clock) = (link.limit, u.load, link.clock);
             }
         }
-        self.groups[group as usize].path = path;
+        let g = &mut self.groups[group as usize];
+        g.route = if plain { Route::Plain } else { Route::Other };
+        (g.path, g.turns) = (path, turns);
     }
 
     /// Tells the links that the group has alone how many flows are active.

@@ -8,6 +8,7 @@
 
 use super::Capacity;
 use super::core::Core;
+use super::group::Route;
 use super::link::SAME;
 use super::riders::NONE;
 
@@ -19,16 +20,22 @@ impl Core {
             self.recount_all();
         }
         if self.unsettled() {
-            while let Some(group) = self.dirty.pop() {
-                self.apply(group);
-            }
-            self.relevel_queued();
-            while let Some(group) = self.touched_groups.pop() {
-                self.rehome(group);
-            }
+            self.solve();
         }
         while let Some(clock) = self.touched_clocks.pop() {
             self.refresh_clock(clock);
+        }
+    }
+
+    /// Finds the levels of all that is not simple.
+    #[inline(never)]
+    fn solve(&mut self) {
+        while let Some(group) = self.dirty.pop() {
+            self.apply(group);
+        }
+        self.relevel_queued();
+        while let Some(group) = self.touched_groups.pop() {
+            self.rehome(group);
         }
     }
 
@@ -63,7 +70,7 @@ impl Core {
         let mut flows = 0;
         for &(group, _) in &self.links[link as usize].users {
             let g = &mut self.groups[group as usize];
-            g.path.known = false;
+            g.route = Route::Unknown;
             flows += u64::from(g.settled);
         }
         self.links[link as usize].set_capacity(capacity, flows);
@@ -201,7 +208,7 @@ impl Core {
     fn recouple(&mut self, group: u32) {
         self.part_all(group);
         let g = &mut self.groups[group as usize];
-        g.path.known = false;
+        g.route = Route::Unknown;
         let contended = g.contended;
         for at in g.uses.clone() {
             let u = &self.uses[at as usize];
