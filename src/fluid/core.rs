@@ -4,7 +4,7 @@ use super::clock::Clock;
 use super::group::{Group, Ticket, UseState};
 use super::link::Link;
 use super::riders::{NONE, Riders};
-use super::{Capacity, Demand, FlowId, LinkUse};
+use super::{Capacity, Demand, Finished, FlowId, LinkUse};
 use crate::engine::{PS_PER_SECOND, Time};
 use std::collections::BTreeMap;
 
@@ -18,44 +18,41 @@ const PATIENCE: u32 = 64;
 /// Key of a flow that has left its group and is yet to be told.
 pub(super) const DONE: f64 = f64::NEG_INFINITY;
 
-/// A flow, or several that started as one. A slot without flow has sequence 0. Aligned to lie in one cache line.
+/// A flow, or several that started as one. Aligned to lie in one cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
-pub(super) struct Slot {
-    pub(super) generation: u32,
-    group: u32,
-    pub(super) count: u32,
+pub(super) struct Slot<T> {
+    /// In order of start; 0 if there is no flow. The lower half tells the flows of a slot from each other.
     pub(super) sequence: u64,
     pub(super) key: f64,
+    group: u32,
+    pub(super) count: u32,
+    /// The caller's.
+    token: T,
 }
 
-impl Slot {
-    /// The flow has left; gives the generation that it had.
+impl<T> Slot<T> {
+    /// Whether the flow of this generation is still there.
     #[inline]
-    fn vacate(&mut self) -> u32 {
-        self.sequence = 0;
-        let generation = self.generation;
-        self.generation = generation.wrapping_add(1);
-        generation
+    pub(super) fn holds(&self, generation: u32) -> bool {
+        self.sequence as u32 == generation && self.sequence != 0
     }
 }
 
 /// Puts a flow into a free slot, or a new one.
 #[inline]
-fn occupy(slots: &mut Vec<Slot>, free: &mut Vec<u32>, flow: Slot) -> FlowId {
+fn occupy<T>(slots: &mut Vec<Slot<T>>, free: &mut Vec<u32>, flow: Slot<T>) -> u32 {
     if let Some(slot) = free.pop() {
-        let place = &mut slots[slot as usize];
-        let generation = place.generation;
-        *place = Slot { generation, ..flow };
-        return FlowId { slot, generation };
+        slots[slot as usize] = flow;
+        return slot;
     }
     slots.push(flow);
-    FlowId { slot: slots.len() as u32 - 1, generation: flow.generation }
+    slots.len() as u32 - 1
 }
 
-/// Everything but the callers' tokens.
+/// The state of the network.
 #[derive(Debug, Clone)]
-pub(super) struct Core {
+pub(super) struct Core<T> {
     pub(super) now: Time,
     pub(super) links: Vec<Link>,
     pub(super) groups: Vec<Group>,
@@ -68,7 +65,7 @@ pub(super) struct Core {
     /// By clock, its place among those.
     due_places: Vec<u32>,
     known: BTreeMap<Box<[u64]>, u32>,
-    slots: Vec<Slot>,
+    slots: Vec<Slot<T>>,
     free: Vec<u32>,
     sequence: u64,
     /// Groups that started or lost flows since rates were found.
@@ -91,8 +88,8 @@ pub(super) struct Core {
     cancelled_at: Time,
 }
 
-impl Core {
-    pub(super) fn new() -> Core {
+impl<T: Copy> Core<T> {
+    pub(super) fn new() -> Self {
         Core {
             now: Time::ZERO,
             links: Vec::new(),
@@ -163,7 +160,14 @@ impl Core {
     }
 
     #[inline]
-    pub(super) fn start(&mut self, now: Time, group: u32, work: f64, count: u32) -> FlowId {
+    pub(super) fn start(
+        &mut self,
+        now: Time,
+        group: u32,
+        work: f64,
+        count: u32,
+        token: T,
+    ) -> FlowId {
         assert!(work >= 0.0, "work is not negative");
         assert!(count > 0, "there is a flow to start");
         self.reach(now);
@@ -172,14 +176,15 @@ impl Core {
         let g = &mut self.groups[group as usize];
         let value = g.value(&self.clocks, now);
         let key = value + work * (1.0 / g.weight);
-        let slot = Slot { generation: 0, group, count, sequence, key };
-        let flow = occupy(&mut self.slots, &mut self.free, slot);
+        let flow = Slot { sequence, key, group, count, token };
+        let slot = occupy(&mut self.slots, &mut self.free, flow);
+        let flow = FlowId { slot, generation: sequence as u32 };
         if work == 0.0 {
-            self.slots[flow.slot as usize].key = DONE;
-            self.done.push((sequence, flow.slot));
+            self.slots[slot as usize].key = DONE;
+            self.done.push((sequence, slot));
             return flow;
         }
-        g.flows.push(key, Ticket { slot: flow.slot, generation: flow.generation });
+        g.flows.push(key, Ticket { slot, generation: flow.generation });
         g.count_in(now, value, count);
         if g.mark() {
             self.dirty.push(group);
@@ -257,9 +262,9 @@ impl Core {
         }
     }
 
-    /// The slot of a flow that is done at `now`, in order of start; its count.
+    /// A flow that is done at `now`, in order of start.
     #[inline]
-    pub(super) fn finish(&mut self, now: Time) -> Option<(FlowId, u32)> {
+    pub(super) fn finish(&mut self, now: Time) -> Option<Finished<T>> {
         self.reach(now);
         if !self.swept && self.first_due() == now {
             self.sweep();
@@ -268,9 +273,10 @@ impl Core {
             self.told += 1;
             let s = &mut self.slots[slot as usize];
             if s.sequence == sequence {
-                let generation = s.vacate();
+                s.sequence = 0;
                 self.free.push(slot);
-                return Some((FlowId { slot, generation }, s.count));
+                let flow = FlowId { slot, generation: sequence as u32 };
+                return Some(Finished { token: s.token, flow, count: s.count });
             }
         }
         self.done.clear();
@@ -313,20 +319,20 @@ impl Core {
         ripe.clear();
     }
 
-    /// All flows that have not been told to be done, in no order.
-    pub(super) fn flows(&self) -> impl Iterator<Item = FlowId> {
+    /// All flows that have not been told to be done, with their tokens, in no order.
+    pub(super) fn flows(&self) -> impl Iterator<Item = (FlowId, &T)> {
         let live = self.slots.iter().zip(0..).filter(|(slot, _)| slot.sequence != 0);
-        live.map(|(of, slot)| FlowId { slot, generation: of.generation })
+        live.map(|(of, slot)| (FlowId { slot, generation: of.sequence as u32 }, &of.token))
     }
 
     /// Stops a flow; gives the work left.
     pub(super) fn cancel(&mut self, now: Time, flow: FlowId) -> Option<f64> {
         self.reach(now);
         let s = *self.slots.get(flow.slot as usize)?;
-        if s.generation != flow.generation || s.sequence == 0 {
+        if !s.holds(flow.generation) {
             return None;
         }
-        self.slots[flow.slot as usize].vacate();
+        self.slots[flow.slot as usize].sequence = 0;
         self.free.push(flow.slot);
         self.cancelled_at = now;
         if s.key == DONE {
@@ -338,7 +344,7 @@ impl Core {
         g.cancelled += 1;
         if 2 * g.cancelled as usize > g.flows.len() + 16 {
             let slots = &self.slots;
-            g.flows.retain(|(_, flow)| slots[flow.slot as usize].generation == flow.generation);
+            g.flows.retain(|(_, flow)| slots[flow.slot as usize].holds(flow.generation));
             g.cancelled = 0;
         }
         let left = (s.key - value) * g.weight;
@@ -361,7 +367,7 @@ impl Core {
     fn head_among_cancelled(&mut self, group: u32) -> f64 {
         let g = &mut self.groups[group as usize];
         while let Some(&(key, flow)) = g.flows.peek() {
-            if self.slots[flow.slot as usize].generation == flow.generation {
+            if self.slots[flow.slot as usize].holds(flow.generation) {
                 return key;
             }
             g.flows.pop();
@@ -404,7 +410,7 @@ impl Core {
             g.head = to(g.head);
             for (key, flow) in g.flows.iter() {
                 let s = &mut self.slots[flow.slot as usize];
-                if s.generation == flow.generation {
+                if s.holds(flow.generation) {
                     s.key = *key;
                 }
             }

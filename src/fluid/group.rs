@@ -43,7 +43,6 @@ pub(super) enum Route {
 
 /// What limits a group on a plain route. To be found again when a link begins or ceases to be contended.
 #[derive(Debug, Clone, Copy)]
-#[repr(C)]
 pub(super) struct Path {
     /// The tightest of the links that the group has alone: its capacity [unit/ps], the capacity
     /// used per level by one flow, and its clock.
@@ -144,11 +143,11 @@ impl Group {
     /// Moves the flows that are done at `now`, where the clock's keys up to `limit` are due, from the
     /// heap to `done`.
     #[inline]
-    pub(super) fn sweep(
+    pub(super) fn sweep<T>(
         &mut self,
         now: Time,
         limit: f64,
-        slots: &mut [Slot],
+        slots: &mut [Slot<T>],
         done: &mut Vec<(u64, u32)>,
     ) {
         while let Some(&(key, ticket)) =
@@ -156,7 +155,7 @@ impl Group {
         {
             self.flows.pop();
             let slot = &mut slots[ticket.slot as usize];
-            if slot.generation != ticket.generation {
+            if !slot.holds(ticket.generation) {
                 self.cancelled -= 1;
                 continue;
             }

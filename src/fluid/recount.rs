@@ -7,7 +7,7 @@ use super::core::Core;
 use super::group::{Path, Route, UseState};
 use super::riders::NONE;
 
-impl Core {
+impl<T: Copy> Core<T> {
     /// Takes the simple ones of the groups that started or lost flows.
     #[inline]
     pub(super) fn recount_all(&mut self) {

@@ -116,7 +116,8 @@ impl<K: Order> Riders<K> {
     #[inline]
     pub(super) fn up_to(&self, limit: K, found: &mut Vec<u32>) {
         found.push(self.root);
-        if self.families.first().is_some_and(|family| smallest(&family.0).1.0 <= limit) {
+        let any = |family: &Family<K>| family.0.iter().fold(false, |any, of| any | (of.0 <= limit));
+        if self.families.first().is_some_and(any) {
             self.children_up_to(0, limit, found);
         }
     }

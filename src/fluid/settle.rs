@@ -12,7 +12,7 @@ use super::group::Route;
 use super::link::SAME;
 use super::riders::NONE;
 
-impl Core {
+impl<T: Copy> Core<T> {
     /// Brings levels, clocks and instants up to date.
     pub(super) fn settle(&mut self) {
         self.swept = false;
