@@ -38,6 +38,8 @@ pub(super) enum Route {
     /// At most one link is contended, and no capacity depends on the number of flows: what limits the group
     /// follows from its number of flows and the level of that link.
     Plain,
+    /// The same, and with few flows the cap may be what limits it.
+    Capped,
     Other,
 }
 
@@ -49,13 +51,15 @@ pub(super) struct Path {
     pub(super) limit: f64,
     pub(super) load: f64,
     pub(super) clock: u32,
-    /// The use of the contended link, if there is one.
+    /// The contended link, if there is one, and the capacity used there per level by one flow.
     pub(super) hub: u32,
+    pub(super) hub_load: f64,
 }
 
 impl Path {
     /// Of a route without links.
-    pub(super) const FREE: Path = Path { limit: f64::INFINITY, load: 1.0, clock: NONE, hub: NONE };
+    pub(super) const FREE: Path =
+        Path { limit: f64::INFINITY, load: 1.0, clock: NONE, hub: NONE, hub_load: 0.0 };
 }
 
 /// All flows of one demand. Laid out so that the usual changes fetch two cache lines of it.
@@ -70,8 +74,8 @@ pub(super) struct Group {
     pub(super) head: f64,
     /// The clock that it rides.
     pub(super) home: u32,
-    /// The clock that runs at the ceiling.
-    pub(super) clock: u32,
+    /// Place among the members of the path's hub.
+    pub(super) member: u32,
     /// Active flows.
     pub(super) active: u32,
     /// Active flows as far as the links know.
@@ -89,9 +93,13 @@ pub(super) struct Group {
     /// The same of the group's value, times weight.
     work: f64,
     pub(super) weight: f64,
+    pub(super) path: Path,
     /// The level of the cap [1/ps].
     pub(super) ceiling: f64,
-    pub(super) path: Path,
+    /// The clock that runs at the ceiling.
+    pub(super) clock: u32,
+    /// Its use of the path's hub.
+    pub(super) hub: u32,
     /// Its uses, in the network's list.
     pub(super) uses: std::ops::Range<u32>,
     /// Links of the route where several groups compete.
@@ -100,7 +108,7 @@ pub(super) struct Group {
     pub(super) turns: u64,
 }
 
-const _: () = assert!(std::mem::offset_of!(Group, uses) == 128, "two cache lines of 64 bytes");
+const _: () = assert!(std::mem::offset_of!(Group, ceiling) == 128, "two cache lines of 64 bytes");
 
 impl Group {
     pub(super) fn new(weight: f64, ceiling: f64, uses: std::ops::Range<u32>, clock: u32) -> Group {
@@ -109,7 +117,7 @@ impl Group {
             offset: 0.0,
             head: f64::INFINITY,
             home: NONE,
-            clock,
+            member: NONE,
             active: 0,
             settled: 0,
             cancelled: 0,
@@ -120,8 +128,10 @@ impl Group {
             flow_ps: 0,
             work: 0.0,
             weight,
-            ceiling,
             path: Path::FREE,
+            ceiling,
+            clock,
+            hub: NONE,
             uses,
             contended: 0,
             turns: 0,
@@ -180,7 +190,10 @@ impl Group {
     #[inline]
     pub(super) fn beside(&self, flows: f64) -> (f64, u32) {
         let alone = self.path.limit / (self.path.load * flows);
-        if alone < self.ceiling { (alone, self.path.clock) } else { (self.ceiling, self.clock) }
+        if self.route == Route::Capped && alone >= self.ceiling {
+            return (self.ceiling, self.clock);
+        }
+        (alone, self.path.clock)
     }
 
     /// So many flows start, where the group's own value is `value`.

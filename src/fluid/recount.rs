@@ -41,26 +41,27 @@ impl<T: Copy> Core<T> {
     /// The group goes on with more or less flows, limited by what limits it now.
     #[inline]
     fn readjust(&mut self, group: u32) -> bool {
-        let Core { groups, links, uses, clocks, places, touched_clocks, .. } = self;
+        let Core { groups, links, clocks, places, touched_clocks, .. } = self;
         let g = &mut groups[group as usize];
         let flows = f64::from(g.active);
         let (home, hub, (beside, own)) = (g.home, g.path.hub, g.beside(flows));
-        if g.route != Route::Plain || (hub == NONE && home != own) {
+        if g.route == Route::Other || (hub == NONE && home != own) {
             return false;
         }
         let (mut level, mut moved) = (beside, NONE);
         if hub != NONE {
-            let u = &uses[hub as usize];
-            let link = &mut links[u.link as usize];
+            let link = &mut links[hub as usize];
             let (before, here) = (link.level, link.clock == home);
-            if !(here || home == own) || !link.recount(u.member, u.load * flows, beside, here) {
+            if !(here || home == own)
+                || !link.recount(g.member, g.path.hub_load * flows, beside, here)
+            {
                 return false;
             }
             if here {
                 level = link.level;
             }
             if link.level != before && !(here && link.cohorts.is_empty()) {
-                moved = u.link;
+                moved = hub;
             }
         }
         let clock = &mut clocks[home as usize];
@@ -96,11 +97,11 @@ impl<T: Copy> Core<T> {
             self.find_path(group);
         }
         let g = &self.groups[group as usize];
-        let (hub, uses, after) = (g.path.hub, g.uses.clone(), g.active);
+        let (hub, uses, after) = (g.hub, g.uses.clone(), g.active);
         let (beside, mut home) = g.beside(f64::from(after));
         let links = &self.links;
         let mut through = uses.clone().map(|at| &links[self.uses[at as usize].link as usize]);
-        if g.route != Route::Plain
+        if g.route == Route::Other
             || through.any(|link| !link.contended && !link.members.is_empty())
         {
             return false;
@@ -113,6 +114,7 @@ impl<T: Copy> Core<T> {
                 return false;
             };
             u.member = place;
+            self.groups[group as usize].member = place;
             home = if high { link.clock } else { home };
             if link.level != before {
                 self.publish(through);
@@ -144,8 +146,8 @@ impl<T: Copy> Core<T> {
     /// The group has no flows any more, and where several compete, several still do.
     fn exit(&mut self, group: u32) -> bool {
         let g = &self.groups[group as usize];
-        let (hub, uses, home) = (g.path.hub, g.uses.clone(), g.home);
-        if g.route != Route::Plain {
+        let (hub, uses, home) = (g.hub, g.uses.clone(), g.home);
+        if g.route == Route::Other {
             return false;
         }
         if hub != NONE {
@@ -183,22 +185,29 @@ impl<T: Copy> Core<T> {
 
     fn find_path(&mut self, group: u32) {
         let g = &self.groups[group as usize];
-        let (mut path, mut plain, mut turns) = (Path::FREE, true, 0);
+        let (mut path, mut plain, mut turns, mut hub) = (Path::FREE, true, 0, NONE);
         for at in g.uses.clone() {
             let u = &self.uses[at as usize];
             let link = &self.links[u.link as usize];
             plain &= link.is_fixed();
             turns += link.turns;
             if link.contended {
-                plain &= path.hub == NONE;
-                path.hub = at;
+                plain &= hub == NONE;
+                (hub, path.hub, path.hub_load) = (at, u.link, u.load);
             } else if link.limit / u.load < path.limit / path.load {
                 (path.limit, path.load, path.clock) = (link.limit, u.load, link.clock);
             }
         }
         let g = &mut self.groups[group as usize];
-        g.route = if plain { Route::Plain } else { Route::Other };
-        (g.path, g.turns) = (path, turns);
+        g.route = match plain {
+            true if path.limit / path.load < g.ceiling => Route::Plain,
+            true => Route::Capped,
+            false => Route::Other,
+        };
+        (g.path, g.turns, g.hub) = (path, turns, hub);
+        if hub != NONE {
+            g.member = self.uses[hub as usize].member;
+        }
     }
 
     /// Tells the links that the group has alone how many flows are active.

@@ -176,7 +176,12 @@ impl<T: Copy> Core<T> {
         let u = &mut self.uses[at as usize];
         let (place, link) = (std::mem::replace(&mut u.member, NONE), u.link);
         if let Some(moved) = self.links[link as usize].members.get(place as usize) {
-            self.uses[moved.of as usize].member = place;
+            let u = &mut self.uses[moved.of as usize];
+            u.member = place;
+            let g = &mut self.groups[u.group as usize];
+            if g.hub == moved.of {
+                g.member = place;
+            }
         }
     }
 
