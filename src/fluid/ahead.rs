@@ -2,46 +2,27 @@
 
 use super::core::Core;
 use super::group::Group;
-use super::riders::NONE;
 use super::{GroupId, Network};
 use crate::engine::prefetch;
 
-/// Groups whose flows were seen to be due next: the first, and the one behind it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Foreseen {
-    first: u32,
-    second: u32,
-}
-
-impl Foreseen {
-    pub(super) const NOTHING: Foreseen = Foreseen { first: NONE, second: NONE };
-}
-
-impl Core {
-    /// The slot of the flow that is due first, as far as is known, once that was fetched. What is behind it
-    /// is fetched one step further with each call, because each step needs what the one before has brought.
-    fn foresee(&mut self) -> Option<u32> {
-        let riders = &self.clocks[self.first_due_clock()? as usize].riders;
+impl<T: Copy> Core<T> {
+    /// Whose flow is due first, as far as is known. Fetches what those behind it need, one step further
+    /// the sooner they come.
+    fn foresee(&self) -> Option<T> {
+        let riders = &self.clocks[self.dues.foremost().0? as usize].riders;
         let (first, others) = riders.foremost();
         for &(_, group) in others {
             if let Some(group) = self.groups.get(group as usize) {
                 group.prefetch();
             }
         }
-        let (first, second) = (first?, riders.second());
-        let seen = std::mem::replace(&mut self.foreseen, Foreseen { first, second });
-        if seen.second == second
-            && let Some(group) = self.groups.get(second as usize)
+        if let Some(group) = self.groups.get(riders.second() as usize)
             && let Some(flow) = group.flows.peek()
         {
             prefetch(flow);
         }
-        let slot = self.groups[first as usize].flows.peek()?.1.slot;
-        if seen.first == first {
-            return Some(slot);
-        }
-        prefetch(&self.slots[slot as usize]);
-        None
+        let flow = self.groups[first? as usize].flows.peek()?.1;
+        Some(self.slots[flow.slot as usize].token)
     }
 }
 
@@ -51,15 +32,14 @@ impl Group {
     fn prefetch(&self) {
         prefetch(self);
         prefetch(&self.path);
-        prefetch(&self.active);
     }
 }
 
 impl<T: Copy> Network<T> {
     /// Who is due first, as far as is known; what that needs has been fetched from memory.
     #[inline]
-    pub fn foresee(&mut self) -> Option<T> {
-        self.core.foresee().and_then(|slot| self.tokens.get(slot as usize).copied())
+    pub fn foresee(&self) -> Option<T> {
+        self.core.foresee()
     }
 
     /// A flow of this group will start soon.

@@ -10,9 +10,13 @@ use crate::engine::Time;
 const NOISE: f64 = 2e-15;
 /// What is closer to a whole picosecond than this counts as whole [ps].
 const WHOLE: f64 = 1e-6;
+/// Numbers from here on are whole.
+const FRACTIONAL: f64 = (1u64 << 53) as f64;
 
-/// The integral of a level, and the groups that rise with it.
+/// The integral of a level, and the groups that rise with it. Laid out so that a clock with a single rider is
+/// one cache line: only others lie beyond.
 #[derive(Debug, Clone, Default)]
+#[repr(C, align(64))]
 pub(super) struct Clock {
     value: f64,
     rate: f64,
@@ -36,7 +40,7 @@ impl Clock {
     /// done at once.
     #[inline]
     pub(super) fn at(&self, now: Time) -> f64 {
-        if now == self.since || self.rate.is_infinite() {
+        if now == self.since || self.rate == f64::INFINITY {
             return self.value;
         }
         self.value + self.rate * now.since(self.since).0 as f64
@@ -92,10 +96,8 @@ impl Clock {
     /// due.
     #[inline]
     fn due(&self, now: Time) -> Time {
-        match self.riders.first() {
-            Some(key) => due(now, key, self.value, self.rate, key + self.reach),
-            None => Time::NEVER,
-        }
+        let key = self.riders.first();
+        due(now, key, self.value, self.rate, key + self.reach)
     }
 
     /// Riders up to this value are due at `now`, given that the first one is.
@@ -103,8 +105,7 @@ impl Clock {
     pub(super) fn ripe(&mut self, now: Time) -> f64 {
         let value = self.advance(now);
         let noise = 2.0 * (WHOLE * self.rate + NOISE * (value + self.reach));
-        let first = self.riders.first().expect("a clock that is due has a rider");
-        (value + noise).max(first).min(f64::MAX)
+        (value + noise).max(self.riders.first()).min(f64::MAX)
     }
 }
 
@@ -120,14 +121,27 @@ pub(super) fn due(now: Time, key: f64, value: f64, rate: f64, scale: f64) -> Tim
     }
     let per_rate = 1.0 / rate;
     let exact = left * per_rate - (WHOLE + NOISE * scale * per_rate);
-    if exact <= 0.0 || (rate.is_infinite() && left.is_finite()) {
+    if exact <= 0.0 {
         return now;
     }
-    // Too far away, or not a number: an endless flow, or one that stalls.
+    if exact < FRACTIONAL {
+        // Conversion of signed numbers is the short one.
+        let below = exact as i64;
+        let whole = below + i64::from(exact > below as f64);
+        return Time(now.0.saturating_add(whole as u64));
+    }
+    far(now, left, rate, exact)
+}
+
+/// The same for what is so far away that it is whole, or not a number.
+#[cold]
+fn far(now: Time, left: f64, rate: f64, exact: f64) -> Time {
+    if rate.is_infinite() && left.is_finite() {
+        return now;
+    }
+    // An endless flow, or one that stalls.
     if exact >= u64::MAX as f64 || exact.is_nan() {
         return Time::NEVER;
     }
-    let below = exact as u64;
-    let whole = below + u64::from(exact > below as f64);
-    Time(now.0.saturating_add(whole))
+    Time(now.0.saturating_add(exact as u64))
 }

@@ -1,11 +1,10 @@
 //! The state of the network, and what happens to single flows. Rates are found in `settle`.
 
-use super::ahead::Foreseen;
 use super::clock::Clock;
 use super::group::{Group, Ticket, UseState};
 use super::link::Link;
 use super::riders::{NONE, Riders};
-use super::{Capacity, Demand, FlowId, LinkUse};
+use super::{Capacity, Demand, Finished, FlowId, LinkUse};
 use crate::engine::{PS_PER_SECOND, Time};
 use std::collections::BTreeMap;
 
@@ -19,43 +18,41 @@ const PATIENCE: u32 = 64;
 /// Key of a flow that has left its group and is yet to be told.
 pub(super) const DONE: f64 = f64::NEG_INFINITY;
 
-/// A flow, or several that started as one. A slot without flow has sequence 0.
+/// A flow, or several that started as one. Aligned to lie in one cache line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
-    pub(super) generation: u32,
-    group: u32,
-    pub(super) count: u32,
+#[repr(align(32))]
+pub(super) struct Slot<T> {
+    /// In order of start; 0 if there is no flow. The lower half tells the flows of a slot from each other.
     pub(super) sequence: u64,
     pub(super) key: f64,
+    group: u32,
+    pub(super) count: u32,
+    /// The caller's.
+    pub(super) token: T,
 }
 
-impl Slot {
-    /// The flow has left; gives the generation that it had.
+impl<T> Slot<T> {
+    /// Whether the flow of this generation is still there.
     #[inline]
-    fn vacate(&mut self) -> u32 {
-        self.sequence = 0;
-        let generation = self.generation;
-        self.generation = generation.wrapping_add(1);
-        generation
+    pub(super) fn holds(&self, generation: u32) -> bool {
+        self.sequence as u32 == generation && self.sequence != 0
     }
 }
 
 /// Puts a flow into a free slot, or a new one.
 #[inline]
-fn occupy(slots: &mut Vec<Slot>, free: &mut Vec<u32>, flow: Slot) -> FlowId {
+fn occupy<T>(slots: &mut Vec<Slot<T>>, free: &mut Vec<u32>, flow: Slot<T>) -> u32 {
     if let Some(slot) = free.pop() {
-        let place = &mut slots[slot as usize];
-        let generation = place.generation;
-        *place = Slot { generation, ..flow };
-        return FlowId { slot, generation };
+        slots[slot as usize] = flow;
+        return slot;
     }
     slots.push(flow);
-    FlowId { slot: slots.len() as u32 - 1, generation: flow.generation }
+    slots.len() as u32 - 1
 }
 
-/// Everything but the callers' tokens.
+/// The state of the network.
 #[derive(Debug, Clone)]
-pub(super) struct Core {
+pub(super) struct Core<T> {
     pub(super) now: Time,
     pub(super) links: Vec<Link>,
     pub(super) groups: Vec<Group>,
@@ -64,11 +61,11 @@ pub(super) struct Core {
     /// By group, its place among the riders of its home.
     pub(super) places: Vec<u32>,
     /// Clocks by when their first flow is due, if ever.
-    dues: Riders<Time>,
+    pub(super) dues: Riders<Time>,
     /// By clock, its place among those.
     due_places: Vec<u32>,
     known: BTreeMap<Box<[u64]>, u32>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot<T>>,
     free: Vec<u32>,
     sequence: u64,
     /// Groups that started or lost flows since rates were found.
@@ -89,11 +86,10 @@ pub(super) struct Core {
     ripe: Vec<u32>,
     rebased: Time,
     cancelled_at: Time,
-    pub(super) foreseen: Foreseen,
 }
 
-impl Core {
-    pub(super) fn new() -> Core {
+impl<T: Copy> Core<T> {
+    pub(super) fn new() -> Self {
         Core {
             now: Time::ZERO,
             links: Vec::new(),
@@ -121,7 +117,6 @@ impl Core {
             ripe: Vec::new(),
             rebased: Time::ZERO,
             cancelled_at: Time::NEVER,
-            foreseen: Foreseen::NOTHING,
         }
     }
 
@@ -165,7 +160,14 @@ impl Core {
     }
 
     #[inline]
-    pub(super) fn start(&mut self, now: Time, group: u32, work: f64, count: u32) -> FlowId {
+    pub(super) fn start(
+        &mut self,
+        now: Time,
+        group: u32,
+        work: f64,
+        count: u32,
+        token: T,
+    ) -> FlowId {
         assert!(work >= 0.0, "work is not negative");
         assert!(count > 0, "there is a flow to start");
         self.reach(now);
@@ -173,15 +175,16 @@ impl Core {
         let sequence = self.sequence;
         let g = &mut self.groups[group as usize];
         let value = g.value(&self.clocks, now);
-        let key = value + work * g.per_weight;
-        let slot = Slot { generation: 0, group, count, sequence, key };
-        let flow = occupy(&mut self.slots, &mut self.free, slot);
+        let key = value + work * (1.0 / g.weight);
+        let flow = Slot { sequence, key, group, count, token };
+        let slot = occupy(&mut self.slots, &mut self.free, flow);
+        let flow = FlowId { slot, generation: sequence as u32 };
         if work == 0.0 {
-            self.slots[flow.slot as usize].key = DONE;
-            self.done.push((sequence, flow.slot));
+            self.slots[slot as usize].key = DONE;
+            self.done.push((sequence, slot));
             return flow;
         }
-        g.flows.push(key, Ticket { slot: flow.slot, generation: flow.generation });
+        g.flows.push(key, Ticket { slot, generation: flow.generation });
         g.count_in(now, value, count);
         if g.mark() {
             self.dirty.push(group);
@@ -209,9 +212,12 @@ impl Core {
     /// Lets time pass up to `now`.
     #[inline]
     pub(super) fn reach(&mut self, now: Time) {
-        if now == self.now {
-            return;
+        if now != self.now {
+            self.pass(now);
         }
+    }
+
+    fn pass(&mut self, now: Time) {
         assert!(now > self.now, "time went backwards");
         if self.unsettled() {
             self.settle();
@@ -241,13 +247,7 @@ impl Core {
     /// When the next flow is due.
     #[inline]
     fn first_due(&self) -> Time {
-        self.dues.first().unwrap_or(Time::NEVER)
-    }
-
-    /// The clock whose first flow is due first.
-    #[inline]
-    pub(super) fn first_due_clock(&self) -> Option<u32> {
-        self.dues.foremost().0
+        self.dues.first()
     }
 
     /// The first flow of a clock is due then.
@@ -262,9 +262,9 @@ impl Core {
         }
     }
 
-    /// The slot of a flow that is done at `now`, in order of start; its count.
+    /// A flow that is done at `now`, in order of start.
     #[inline]
-    pub(super) fn finish(&mut self, now: Time) -> Option<(FlowId, u32)> {
+    pub(super) fn finish(&mut self, now: Time) -> Option<Finished<T>> {
         self.reach(now);
         if !self.swept && self.first_due() == now {
             self.sweep();
@@ -273,9 +273,10 @@ impl Core {
             self.told += 1;
             let s = &mut self.slots[slot as usize];
             if s.sequence == sequence {
-                let generation = s.vacate();
+                s.sequence = 0;
                 self.free.push(slot);
-                return Some((FlowId { slot, generation }, s.count));
+                let flow = FlowId { slot, generation: sequence as u32 };
+                return Some(Finished { token: s.token, flow, count: s.count });
             }
         }
         self.done.clear();
@@ -301,36 +302,37 @@ impl Core {
 
     #[inline]
     fn sweep_clock(&mut self, clock: u32) {
-        let c = &mut self.clocks[clock as usize];
-        let limit = c.ripe(self.now);
-        c.riders.up_to(limit, &mut self.ripe);
+        let Core { now, clocks, groups, slots, done, dirty, ripe, touched_clocks, .. } = self;
+        let c = &mut clocks[clock as usize];
+        let limit = c.ripe(*now);
+        c.riders.up_to(limit, ripe);
         if c.touch() {
-            self.touched_clocks.push(clock);
+            touched_clocks.push(clock);
         }
-        for &group in &self.ripe {
-            let g = &mut self.groups[group as usize];
-            g.sweep(self.now, limit, &mut self.slots, &mut self.done);
+        for &group in ripe.iter() {
+            let g = &mut groups[group as usize];
+            g.sweep(*now, limit, slots, done);
             if g.mark() {
-                self.dirty.push(group);
+                dirty.push(group);
             }
         }
-        self.ripe.clear();
+        ripe.clear();
     }
 
-    /// All flows that have not been told to be done, in no order.
-    pub(super) fn flows(&self) -> impl Iterator<Item = FlowId> {
+    /// All flows that have not been told to be done, with their tokens, in no order.
+    pub(super) fn flows(&self) -> impl Iterator<Item = (FlowId, &T)> {
         let live = self.slots.iter().zip(0..).filter(|(slot, _)| slot.sequence != 0);
-        live.map(|(of, slot)| FlowId { slot, generation: of.generation })
+        live.map(|(of, slot)| (FlowId { slot, generation: of.sequence as u32 }, &of.token))
     }
 
     /// Stops a flow; gives the work left.
     pub(super) fn cancel(&mut self, now: Time, flow: FlowId) -> Option<f64> {
         self.reach(now);
         let s = *self.slots.get(flow.slot as usize)?;
-        if s.generation != flow.generation || s.sequence == 0 {
+        if !s.holds(flow.generation) {
             return None;
         }
-        self.slots[flow.slot as usize].vacate();
+        self.slots[flow.slot as usize].sequence = 0;
         self.free.push(flow.slot);
         self.cancelled_at = now;
         if s.key == DONE {
@@ -342,7 +344,7 @@ impl Core {
         g.cancelled += 1;
         if 2 * g.cancelled as usize > g.flows.len() + 16 {
             let slots = &self.slots;
-            g.flows.retain(|(_, flow)| slots[flow.slot as usize].generation == flow.generation);
+            g.flows.retain(|(_, flow)| slots[flow.slot as usize].holds(flow.generation));
             g.cancelled = 0;
         }
         let left = (s.key - value) * g.weight;
@@ -365,7 +367,7 @@ impl Core {
     fn head_among_cancelled(&mut self, group: u32) -> f64 {
         let g = &mut self.groups[group as usize];
         while let Some(&(key, flow)) = g.flows.peek() {
-            if self.slots[flow.slot as usize].generation == flow.generation {
+            if self.slots[flow.slot as usize].holds(flow.generation) {
                 return key;
             }
             g.flows.pop();
@@ -393,6 +395,7 @@ impl Core {
     }
 
     /// Moves the origin of every clock and every group to its present value.
+    #[cold]
     pub(super) fn rebase(&mut self) {
         self.rebased = self.now;
         for at in 0..self.groups.len() as u32 {
@@ -407,7 +410,7 @@ impl Core {
             g.head = to(g.head);
             for (key, flow) in g.flows.iter() {
                 let s = &mut self.slots[flow.slot as usize];
-                if s.generation == flow.generation {
+                if s.holds(flow.generation) {
                     s.key = *key;
                 }
             }

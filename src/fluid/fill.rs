@@ -11,7 +11,7 @@ struct Filling {
     rising: usize,
 }
 
-impl Core {
+impl<T: Copy> Core<T> {
     /// Solves everything that is connected with `root` or with a link in the queue, which it
     /// empties.
     #[cold]

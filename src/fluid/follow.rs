@@ -53,7 +53,7 @@ impl Cohort {
     }
 }
 
-impl Core {
+impl<T: Copy> Core<T> {
     /// From now on the link of use `other` follows that of use `at` of the same group; false, with nothing
     /// done, if it must not.
     #[inline]

@@ -14,8 +14,9 @@ pub(super) struct Ticket {
     pub(super) generation: u32,
 }
 
-/// A group at one of its links.
+/// A group at one of its links. Aligned to lie in one cache line.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
 pub(super) struct UseState {
     pub(super) group: u32,
     pub(super) link: u32,
@@ -29,103 +30,111 @@ pub(super) struct UseState {
     pub(super) tied: bool,
 }
 
-/// A route where at most one link is contended: what limits a group there follows from its number
-/// of flows and the level of that link. To be found again when that changes.
+/// What is known of a group's route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    /// Nothing: it is to be looked at again.
+    Unknown,
+    /// At most one link is contended, and no capacity depends on the number of flows: what limits the group
+    /// follows from its number of flows and the level of that link.
+    Plain,
+    /// The same, and with few flows the cap may be what limits it.
+    Capped,
+    Other,
+}
+
+/// What limits a group on a plain route. To be found again when a link begins or ceases to be contended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Path {
-    pub(super) known: bool,
-    /// How often its links had begun or ceased to be contended when it was found.
-    pub(super) turns: u64,
-    /// The route is of this kind, and no capacity on it depends on the number of flows.
-    pub(super) plain: bool,
-    /// The use of the contended link, if there is one.
-    pub(super) hub: u32,
     /// The tightest of the links that the group has alone: its capacity [unit/ps], the capacity
     /// used per level by one flow, and its clock.
     pub(super) limit: f64,
     pub(super) load: f64,
     pub(super) clock: u32,
+    /// The contended link, if there is one, and the capacity used there per level by one flow.
+    pub(super) hub: u32,
+    pub(super) hub_load: f64,
 }
 
 impl Path {
-    pub(super) const UNKNOWN: Path = Path {
-        known: false,
-        turns: 0,
-        plain: false,
-        hub: NONE,
-        limit: f64::INFINITY,
-        load: 1.0,
-        clock: NONE,
-    };
+    /// Of a route without links.
+    pub(super) const FREE: Path =
+        Path { limit: f64::INFINITY, load: 1.0, clock: NONE, hub: NONE, hub_load: 0.0 };
 }
 
-/// All flows of one demand. Aligned, because a group is all that most changes have to fetch.
+/// All flows of one demand. Laid out so that the usual changes fetch two cache lines of it.
 #[derive(Debug, Clone)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(super) struct Group {
-    pub(super) weight: f64,
-    pub(super) per_weight: f64,
-    /// The level of the cap [1/ps].
-    pub(super) ceiling: f64,
-    /// Its uses, in the network's list.
-    pub(super) uses: std::ops::Range<u32>,
-    /// Links of the route where several groups compete.
-    pub(super) contended: u32,
-    /// The clock that runs at the ceiling.
-    pub(super) clock: u32,
-    /// The clock that it rides.
-    pub(super) home: u32,
+    /// Flows under their keys.
+    pub(super) flows: Heap<f64, Ticket>,
     /// Own value minus the value of the clock.
     pub(super) offset: f64,
     /// Key under which the home knows the first flow.
     pub(super) head: f64,
-    /// Flows under their keys.
-    pub(super) flows: Heap<f64, Ticket>,
-    /// Cancelled flows that are still in the heap.
-    pub(super) cancelled: u32,
+    /// The clock that it rides.
+    pub(super) home: u32,
+    /// Place among the members of the path's hub.
+    pub(super) member: u32,
     /// Active flows.
     pub(super) active: u32,
     /// Active flows as far as the links know.
     pub(super) settled: u32,
+    /// Cancelled flows that are still in the heap.
+    pub(super) cancelled: u32,
     pub(super) dirty: bool,
     pub(super) touched: bool,
     /// The links that the group has alone are yet to be told how many flows are active.
     pub(super) stale: bool,
+    pub(super) route: Route,
+    /// What it has done: what each flow had at its end, less what it had at its start, so that only starts
+    /// and ends change it. Of the time [ps].
+    flow_ps: i128,
+    /// The same of the group's value, times weight.
+    work: f64,
+    pub(super) weight: f64,
     pub(super) path: Path,
-    tally: Tally,
+    /// The level of the cap [1/ps].
+    pub(super) ceiling: f64,
+    /// The clock that runs at the ceiling.
+    pub(super) clock: u32,
+    /// Its use of the path's hub.
+    pub(super) hub: u32,
+    /// Its uses, in the network's list.
+    pub(super) uses: std::ops::Range<u32>,
+    /// Links of the route where several groups compete.
+    pub(super) contended: u32,
+    /// How often the links of the route had begun or ceased to be contended when the path was found.
+    pub(super) turns: u64,
 }
 
-/// What a group has done: what each flow had at its end, less what it had at its start, so that only
-/// starts and ends change it.
-#[derive(Debug, Clone, Copy, Default)]
-struct Tally {
-    /// Of the group's value, times weight.
-    work: f64,
-    /// Of the time [ps].
-    flow_ps: i128,
-}
+const _: () = assert!(std::mem::offset_of!(Group, ceiling) == 128, "two cache lines of 64 bytes");
 
 impl Group {
     pub(super) fn new(weight: f64, ceiling: f64, uses: std::ops::Range<u32>, clock: u32) -> Group {
         Group {
-            weight,
-            per_weight: 1.0 / weight,
-            ceiling,
-            uses,
-            contended: 0,
-            clock,
-            home: NONE,
+            flows: Heap::new(),
             offset: 0.0,
             head: f64::INFINITY,
-            flows: Heap::new(),
-            cancelled: 0,
+            home: NONE,
+            member: NONE,
             active: 0,
             settled: 0,
+            cancelled: 0,
             dirty: false,
             touched: false,
             stale: false,
-            path: Path::UNKNOWN,
-            tally: Tally::default(),
+            route: Route::Unknown,
+            flow_ps: 0,
+            work: 0.0,
+            weight,
+            path: Path::FREE,
+            ceiling,
+            clock,
+            hub: NONE,
+            uses,
+            contended: 0,
+            turns: 0,
         }
     }
 
@@ -144,11 +153,11 @@ impl Group {
     /// Moves the flows that are done at `now`, where the clock's keys up to `limit` are due, from the
     /// heap to `done`.
     #[inline]
-    pub(super) fn sweep(
+    pub(super) fn sweep<T>(
         &mut self,
         now: Time,
         limit: f64,
-        slots: &mut [Slot],
+        slots: &mut [Slot<T>],
         done: &mut Vec<(u64, u32)>,
     ) {
         while let Some(&(key, ticket)) =
@@ -156,7 +165,7 @@ impl Group {
         {
             self.flows.pop();
             let slot = &mut slots[ticket.slot as usize];
-            if slot.generation != ticket.generation {
+            if !slot.holds(ticket.generation) {
                 self.cancelled -= 1;
                 continue;
             }
@@ -181,34 +190,37 @@ impl Group {
     #[inline]
     pub(super) fn beside(&self, flows: f64) -> (f64, u32) {
         let alone = self.path.limit / (self.path.load * flows);
-        if alone < self.ceiling { (alone, self.path.clock) } else { (self.ceiling, self.clock) }
+        if self.route == Route::Capped && alone >= self.ceiling {
+            return (self.ceiling, self.clock);
+        }
+        (alone, self.path.clock)
     }
 
     /// So many flows start, where the group's own value is `value`.
     #[inline]
     pub(super) fn count_in(&mut self, now: Time, value: f64, flows: u32) {
         self.active += flows;
-        self.tally.work -= f64::from(flows) * self.weight * value;
-        self.tally.flow_ps -= i128::from(now.0) * i128::from(flows);
+        self.work -= f64::from(flows) * self.weight * value;
+        self.flow_ps -= i128::from(now.0) * i128::from(flows);
     }
 
     /// So many flows end, which have come to `value`.
     #[inline]
     pub(super) fn count_out(&mut self, now: Time, value: f64, flows: u32) {
         self.active -= flows;
-        self.tally.work += f64::from(flows) * self.weight * value;
-        self.tally.flow_ps += i128::from(now.0) * i128::from(flows);
+        self.work += f64::from(flows) * self.weight * value;
+        self.flow_ps += i128::from(now.0) * i128::from(flows);
     }
 
     /// Work done and flow-picoseconds up to `now`, when the group's own value is `value`.
     pub(super) fn done(&self, now: Time, value: f64) -> (f64, f64) {
-        let flow_ps = self.tally.flow_ps + i128::from(now.0) * i128::from(self.active);
-        (self.tally.work + f64::from(self.active) * self.weight * value, flow_ps as f64)
+        let flow_ps = self.flow_ps + i128::from(now.0) * i128::from(self.active);
+        (self.work + f64::from(self.active) * self.weight * value, flow_ps as f64)
     }
 
     /// The group's own value, now `value`, is counted from a new origin.
     pub(super) fn rebase(&mut self, value: f64) {
         self.offset = 0.0;
-        self.tally.work += f64::from(self.active) * self.weight * value;
+        self.work += f64::from(self.active) * self.weight * value;
     }
 }

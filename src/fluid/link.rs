@@ -160,10 +160,10 @@ impl Link {
         let (mut low, mut high) = (self.low, self.high);
         if old.high {
             high.sum += load - old.load;
-            high.bound = high.bound.min(elsewhere);
+            high.bound = if elsewhere < high.bound { elsewhere } else { high.bound };
         } else {
             low.sum += load * elsewhere - old.load * old.elsewhere;
-            low.bound = low.bound.max(elsewhere);
+            low.bound = if elsewhere > low.bound { elsewhere } else { low.bound };
         }
         let simple = old.high == stays && self.adopt(low, high);
         if simple {

@@ -11,9 +11,7 @@ use crate::engine::{PS_PER_SECOND, Time};
 /// until it gives none.
 #[derive(Debug, Clone)]
 pub struct Network<T> {
-    pub(super) core: Core,
-    /// By slot of the flow.
-    pub(super) tokens: Vec<T>,
+    pub(super) core: Core<T>,
 }
 
 impl<T: Copy> Default for Network<T> {
@@ -25,7 +23,7 @@ impl<T: Copy> Default for Network<T> {
 impl<T: Copy> Network<T> {
     /// A network without links.
     pub fn new() -> Self {
-        Network { core: Core::new(), tokens: Vec::new() }
+        Network { core: Core::new() }
     }
 
     /// Adds a link.
@@ -58,12 +56,7 @@ impl<T: Copy> Network<T> {
         count: u32,
         token: T,
     ) -> FlowId {
-        let flow = self.core.start(now, group.0, work, count);
-        match self.tokens.get_mut(flow.slot as usize) {
-            Some(place) => *place = token,
-            None => self.tokens.push(token),
-        }
-        flow
+        self.core.start(now, group.0, work, count, token)
     }
 
     /// Stops a flow; gives the work left [unit of work] of each of the flows that started as
@@ -75,9 +68,8 @@ impl<T: Copy> Network<T> {
     /// Stops all flows for whose token `is` holds; how many.
     #[cold]
     pub fn cancel_all(&mut self, now: Time, is: impl Fn(&T) -> bool) -> usize {
-        let tokens = &self.tokens;
-        let of: Vec<FlowId> =
-            self.core.flows().filter(|flow| is(&tokens[flow.slot as usize])).collect();
+        let flows = self.core.flows();
+        let of: Vec<FlowId> = flows.filter(|(_, token)| is(token)).map(|(flow, _)| flow).collect();
         of.iter().filter(|flow| self.core.cancel(now, **flow).is_some()).count()
     }
 
@@ -104,8 +96,7 @@ impl<T: Copy> Network<T> {
     /// all that `next` announced have been told.
     #[inline]
     pub fn finish(&mut self, now: Time) -> Option<Finished<T>> {
-        let (flow, count) = self.core.finish(now)?;
-        Some(Finished { token: self.tokens[flow.slot as usize], flow, count })
+        self.core.finish(now)
     }
 
     /// Rate of one flow of the group [unit of work/s], as of the last `next`; zero if none was
@@ -127,7 +118,7 @@ impl<T: Copy> Network<T> {
 
     /// The inside, for tests that set a limit or force a rebase.
     #[cfg(test)]
-    pub(super) fn core_for_test(&mut self) -> &mut Core {
+    pub(super) fn core_for_test(&mut self) -> &mut Core<T> {
         &mut self.core
     }
 }

@@ -4,10 +4,10 @@
 //! Links that a group has alone are told of such changes only when somebody is to look at them.
 
 use super::core::Core;
-use super::group::{Path, UseState};
+use super::group::{Path, Route, UseState};
 use super::riders::NONE;
 
-impl Core {
+impl<T: Copy> Core<T> {
     /// Takes the simple ones of the groups that started or lost flows.
     #[inline]
     pub(super) fn recount_all(&mut self) {
@@ -32,7 +32,7 @@ impl Core {
         if before == 0 {
             return self.enter(group);
         }
-        if !g.path.known {
+        if g.route == Route::Unknown {
             self.find_path(group);
         }
         if after == 0 { self.exit(group) } else { self.readjust(group) }
@@ -41,39 +41,41 @@ impl Core {
     /// The group goes on with more or less flows, limited by what limits it now.
     #[inline]
     fn readjust(&mut self, group: u32) -> bool {
-        let g = &mut self.groups[group as usize];
+        let Core { groups, links, clocks, places, touched_clocks, .. } = self;
+        let g = &mut groups[group as usize];
         let flows = f64::from(g.active);
         let (home, hub, (beside, own)) = (g.home, g.path.hub, g.beside(flows));
-        if !g.path.plain || (hub == NONE && home != own) {
+        if g.route == Route::Other || (hub == NONE && home != own) {
             return false;
         }
         let (mut level, mut moved) = (beside, NONE);
         if hub != NONE {
-            let u = &self.uses[hub as usize];
-            let link = &mut self.links[u.link as usize];
+            let link = &mut links[hub as usize];
             let (before, here) = (link.level, link.clock == home);
-            if !(here || home == own) || !link.recount(u.member, u.load * flows, beside, here) {
+            if !(here || home == own)
+                || !link.recount(g.member, g.path.hub_load * flows, beside, here)
+            {
                 return false;
             }
             if here {
                 level = link.level;
             }
             if link.level != before && !(here && link.cohorts.is_empty()) {
-                moved = u.link;
+                moved = hub;
             }
         }
-        let clock = &mut self.clocks[home as usize];
+        let clock = &mut clocks[home as usize];
         clock.target = level;
         g.settled = g.active;
         g.dirty = false;
         g.stale = true;
         if clock.touch() {
-            self.touched_clocks.push(home);
+            touched_clocks.push(home);
         }
         if g.cancelled > 0 {
             self.refresh_head(group);
         } else {
-            g.follow_head(group, clock, &mut self.places);
+            g.follow_head(group, clock, places);
         }
         if moved != NONE {
             self.publish(moved);
@@ -95,11 +97,13 @@ impl Core {
             self.find_path(group);
         }
         let g = &self.groups[group as usize];
-        let (hub, uses, after) = (g.path.hub, g.uses.clone(), g.active);
+        let (hub, uses, after) = (g.hub, g.uses.clone(), g.active);
         let (beside, mut home) = g.beside(f64::from(after));
         let links = &self.links;
         let mut through = uses.clone().map(|at| &links[self.uses[at as usize].link as usize]);
-        if !g.path.plain || through.any(|link| !link.contended && !link.members.is_empty()) {
+        if g.route == Route::Other
+            || through.any(|link| !link.contended && !link.members.is_empty())
+        {
             return false;
         }
         if hub != NONE {
@@ -110,6 +114,7 @@ impl Core {
                 return false;
             };
             u.member = place;
+            self.groups[group as usize].member = place;
             home = if high { link.clock } else { home };
             if link.level != before {
                 self.publish(through);
@@ -141,8 +146,8 @@ impl Core {
     /// The group has no flows any more, and where several compete, several still do.
     fn exit(&mut self, group: u32) -> bool {
         let g = &self.groups[group as usize];
-        let (hub, uses, home) = (g.path.hub, g.uses.clone(), g.home);
-        if !g.path.plain {
+        let (hub, uses, home) = (g.hub, g.uses.clone(), g.home);
+        if g.route == Route::Other {
             return false;
         }
         if hub != NONE {
@@ -175,25 +180,34 @@ impl Core {
         let g = &self.groups[group as usize];
         let turns = |u: &UseState| self.links[u.link as usize].turns;
         let uses = &self.uses[g.uses.start as usize..g.uses.end as usize];
-        g.path.known && g.path.turns == uses.iter().map(turns).sum::<u64>()
+        g.route != Route::Unknown && g.turns == uses.iter().map(turns).sum::<u64>()
     }
 
     fn find_path(&mut self, group: u32) {
         let g = &self.groups[group as usize];
-        let mut path = Path { known: true, plain: true, ..Path::UNKNOWN };
+        let (mut path, mut plain, mut turns, mut hub) = (Path::FREE, true, 0, NONE);
         for at in g.uses.clone() {
             let u = &self.uses[at as usize];
             let link = &self.links[u.link as usize];
-            path.plain &= link.is_fixed();
-            path.turns += link.turns;
+            plain &= link.is_fixed();
+            turns += link.turns;
             if link.contended {
-                path.plain &= path.hub == NONE;
-                path.hub = at;
+                plain &= hub == NONE;
+                (hub, path.hub, path.hub_load) = (at, u.link, u.load);
             } else if link.limit / u.load < path.limit / path.load {
                 (path.limit, path.load, path.clock) = (link.limit, u.load, link.clock);
             }
         }
-        self.groups[group as usize].path = path;
+        let g = &mut self.groups[group as usize];
+        g.route = match plain {
+            true if path.limit / path.load < g.ceiling => Route::Plain,
+            true => Route::Capped,
+            false => Route::Other,
+        };
+        (g.path, g.turns, g.hub) = (path, turns, hub);
+        if hub != NONE {
+            g.member = self.uses[hub as usize].member;
+        }
     }
 
     /// Tells the links that the group has alone how many flows are active.

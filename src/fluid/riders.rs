@@ -20,8 +20,6 @@ impl Order for Time {
 }
 
 const ARITY: usize = 4;
-/// The place of the root, alone at the end of the first family.
-const ROOT: usize = ARITY - 1;
 
 /// The children of one rider, in one cache line. Empty places have the last of keys.
 #[derive(Debug, Clone, Copy)]
@@ -30,24 +28,27 @@ struct Family<K>([(K, u32); ARITY]);
 
 /// A 4-ary heap whose entries can be moved, because everyone knows its place (`places`, by number).
 ///
-/// Place `at` is in family `at / 4`. Its children are family `at - 2`, so that the root is the
-/// parent of family 1, its first child of family 2, and so on.
+/// The root has place 0 and lies here, so that a single rider has no family. The children of place `at` are
+/// family `at`, whose first has place `4 at + 1`.
 #[derive(Debug, Clone)]
+#[repr(C)]
 pub(super) struct Riders<K> {
+    /// The last of keys if there is no rider.
+    first: K,
+    root: u32,
+    len: u32,
     families: Vec<Family<K>>,
-    len: usize,
 }
 
-impl<K> Default for Riders<K> {
+impl<K: Order> Default for Riders<K> {
     fn default() -> Self {
-        Riders { families: Vec::new(), len: 0 }
+        Riders { first: K::LAST, root: NONE, len: 0, families: Vec::new() }
     }
 }
 
-/// The place whose children are the family of `at`.
 #[inline]
 fn parent(at: usize) -> usize {
-    at / ARITY + 2
+    (at - 1) / ARITY
 }
 
 impl<K: Order> Riders<K> {
@@ -56,33 +57,46 @@ impl<K: Order> Riders<K> {
         self.len == 0
     }
 
-    /// The smallest key.
+    /// The smallest key; the last of all if there is no rider.
     #[inline]
-    pub(super) fn first(&self) -> Option<K> {
-        if self.len == 0 { None } else { Some(self.families[0].0[ROOT].0) }
+    pub(super) fn first(&self) -> K {
+        self.first
     }
 
     /// The first, if any, and those of whom the next will be one.
     #[inline]
     pub(super) fn foremost(&self) -> (Option<u32>, &[(K, u32)]) {
-        let first = (self.len > 0).then(|| self.families[0].0[ROOT].1);
-        (first, self.families.get(1).map_or(&[], |family| &family.0))
+        let first = (self.len > 0).then_some(self.root);
+        (first, self.families.first().map_or(&[], |family| &family.0))
     }
 
     /// Whose key is the second; none if there is no such.
     #[inline]
     pub(super) fn second(&self) -> u32 {
-        self.families.get(1).map_or(NONE, |family| smallest(&family.0).1.1)
+        self.families.first().map_or(NONE, |family| smallest(&family.0).1.1)
     }
 
     #[inline]
-    fn entry(&mut self, at: usize) -> &mut (K, u32) {
-        &mut self.families[at / ARITY].0[at % ARITY]
+    fn entry(&self, at: usize) -> (K, u32) {
+        if at == 0 {
+            (self.first, self.root)
+        } else {
+            self.families[parent(at)].0[(at - 1) % ARITY]
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, entry: (K, u32)) {
+        if at == 0 {
+            (self.first, self.root) = entry;
+        } else {
+            self.families[parent(at)].0[(at - 1) % ARITY] = entry;
+        }
     }
 
     pub(super) fn insert(&mut self, places: &mut [u32], group: u32, key: K) {
-        let at = ROOT + self.len;
-        if at / ARITY == self.families.len() {
+        let at = self.len as usize;
+        if at > 0 && parent(at) == self.families.len() {
             self.families.push(Family([(K::LAST, NONE); ARITY]));
         }
         self.len += 1;
@@ -92,8 +106,9 @@ impl<K: Order> Riders<K> {
     pub(super) fn remove(&mut self, places: &mut [u32], group: u32) {
         let at = std::mem::replace(&mut places[group as usize], NONE) as usize;
         self.len -= 1;
-        let end = ROOT + self.len;
-        let last = std::mem::replace(self.entry(end), (K::LAST, NONE));
+        let end = self.len as usize;
+        let last = self.entry(end);
+        self.put(end, (K::LAST, NONE));
         if at < end {
             self.sift(places, at, last);
         }
@@ -103,31 +118,36 @@ impl<K: Order> Riders<K> {
     #[inline]
     pub(super) fn update(&mut self, places: &mut [u32], group: u32, key: K) {
         let at = places[group as usize] as usize;
-        self.sift(places, at, (key, group));
+        if at == 0 && self.len == 1 {
+            self.first = key;
+        } else {
+            self.sift(places, at, (key, group));
+        }
     }
 
     /// All riders up to `limit`, found without visiting the others; the first one is.
     #[inline]
     pub(super) fn up_to(&self, limit: K, found: &mut Vec<u32>) {
-        found.push(self.families[0].0[ROOT].1);
-        if self.families.get(1).is_some_and(|family| smallest(&family.0).1.0 <= limit) {
-            self.children_up_to(ROOT, limit, found);
+        found.push(self.root);
+        let any = |family: &Family<K>| family.0.iter().fold(false, |any, of| any | (of.0 <= limit));
+        if self.families.first().is_some_and(any) {
+            self.children_up_to(0, limit, found);
         }
     }
 
     fn children_up_to(&self, at: usize, limit: K, found: &mut Vec<u32>) {
-        let Some(family) = self.families.get(at - 2) else { return };
+        let Some(family) = self.families.get(at) else { return };
         for (i, &(key, group)) in family.0.iter().enumerate() {
             if key <= limit && group != NONE {
                 found.push(group);
-                self.children_up_to(ARITY * (at - 2) + i, limit, found);
+                self.children_up_to(ARITY * at + 1 + i, limit, found);
             }
         }
     }
 
     /// Gives every rider a new key.
     pub(super) fn rekey(&mut self, places: &mut [u32], key: impl Fn(u32) -> K) {
-        for at in (ROOT..ROOT + self.len).rev() {
+        for at in (0..self.len as usize).rev() {
             let rider = self.entry(at).1;
             self.sift_down(places, at, (key(rider), rider));
         }
@@ -135,7 +155,7 @@ impl<K: Order> Riders<K> {
 
     #[inline]
     fn sift(&mut self, places: &mut [u32], at: usize, entry: (K, u32)) {
-        if at > ROOT && entry.0 < self.entry(parent(at)).0 {
+        if at > 0 && entry.0 < self.entry(parent(at)).0 {
             self.sift_up(places, at, entry);
         } else {
             self.sift_down(places, at, entry);
@@ -144,8 +164,8 @@ impl<K: Order> Riders<K> {
 
     #[inline]
     fn sift_up(&mut self, places: &mut [u32], mut at: usize, moving: (K, u32)) {
-        while at > ROOT {
-            let above = *self.entry(parent(at));
+        while at > 0 {
+            let above = self.entry(parent(at));
             if above.0 <= moving.0 {
                 break;
             }
@@ -157,20 +177,20 @@ impl<K: Order> Riders<K> {
 
     #[inline]
     fn sift_down(&mut self, places: &mut [u32], mut at: usize, moving: (K, u32)) {
-        while let Some(family) = self.families.get(at - 2) {
+        while let Some(family) = self.families.get(at) {
             let (i, least) = smallest(&family.0);
             if moving.0 <= least.0 {
                 break;
             }
             self.settle(places, at, least);
-            at = ARITY * (at - 2) + i;
+            at = ARITY * at + 1 + i;
         }
         self.settle(places, at, moving);
     }
 
     #[inline]
     fn settle(&mut self, places: &mut [u32], at: usize, entry: (K, u32)) {
-        *self.entry(at) = entry;
+        self.put(at, entry);
         places[entry.1 as usize] = at as u32;
     }
 }

@@ -8,10 +8,11 @@
 
 use super::Capacity;
 use super::core::Core;
+use super::group::Route;
 use super::link::SAME;
 use super::riders::NONE;
 
-impl Core {
+impl<T: Copy> Core<T> {
     /// Brings levels, clocks and instants up to date.
     pub(super) fn settle(&mut self) {
         self.swept = false;
@@ -19,16 +20,22 @@ impl Core {
             self.recount_all();
         }
         if self.unsettled() {
-            while let Some(group) = self.dirty.pop() {
-                self.apply(group);
-            }
-            self.relevel_queued();
-            while let Some(group) = self.touched_groups.pop() {
-                self.rehome(group);
-            }
+            self.solve();
         }
         while let Some(clock) = self.touched_clocks.pop() {
             self.refresh_clock(clock);
+        }
+    }
+
+    /// Finds the levels of all that is not simple.
+    #[inline(never)]
+    fn solve(&mut self) {
+        while let Some(group) = self.dirty.pop() {
+            self.apply(group);
+        }
+        self.relevel_queued();
+        while let Some(group) = self.touched_groups.pop() {
+            self.rehome(group);
         }
     }
 
@@ -63,7 +70,7 @@ impl Core {
         let mut flows = 0;
         for &(group, _) in &self.links[link as usize].users {
             let g = &mut self.groups[group as usize];
-            g.path.known = false;
+            g.route = Route::Unknown;
             flows += u64::from(g.settled);
         }
         self.links[link as usize].set_capacity(capacity, flows);
@@ -169,7 +176,12 @@ impl Core {
         let u = &mut self.uses[at as usize];
         let (place, link) = (std::mem::replace(&mut u.member, NONE), u.link);
         if let Some(moved) = self.links[link as usize].members.get(place as usize) {
-            self.uses[moved.of as usize].member = place;
+            let u = &mut self.uses[moved.of as usize];
+            u.member = place;
+            let g = &mut self.groups[u.group as usize];
+            if g.hub == moved.of {
+                g.member = place;
+            }
         }
     }
 
@@ -201,7 +213,7 @@ impl Core {
     fn recouple(&mut self, group: u32) {
         self.part_all(group);
         let g = &mut self.groups[group as usize];
-        g.path.known = false;
+        g.route = Route::Unknown;
         let contended = g.contended;
         for at in g.uses.clone() {
             let u = &self.uses[at as usize];

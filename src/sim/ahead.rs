@@ -53,7 +53,7 @@ impl World<'_> {
     }
 
     /// The same for the completion that comes next.
-    pub(super) fn fetch_for_flows(&mut self) {
+    pub(super) fn fetch_for_flows(&self) {
         let Some(Customer::Worker(w)) = self.network.foresee() else { return };
         self.fetch_worker(w as usize);
     }
