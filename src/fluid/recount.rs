@@ -11,11 +11,10 @@ impl<T: Copy> Core<T> {
     /// Takes the simple ones of the groups that started or lost flows.
     #[inline]
     pub(super) fn recount_all(&mut self) {
-        while let Some(&group) = self.dirty.last() {
+        while let Some(group) = self.dirty.pop() {
             if !self.recount(group) {
-                return;
+                return self.dirty.push(group);
             }
-            self.dirty.pop();
         }
     }
 
