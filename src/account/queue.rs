@@ -227,7 +227,7 @@ impl Queue {
     }
 
     /// Puts `samples` in; there must be room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put(&mut self, now: Time, samples: u64) {
         self.snapshot_up_to(now);
         debug_assert!(self.has_room(samples), "no room");

@@ -56,6 +56,8 @@ pub struct Calendar<E> {
     first_lane: usize,
     /// Key of its first event.
     lane_key: Key,
+    /// Key of the first event that is in no lane.
+    rest: Key,
     in_lanes: usize,
 }
 
@@ -83,6 +85,7 @@ impl<E: Copy> Calendar<E> {
             lanes: Vec::new(),
             first_lane: 0,
             lane_key: NO_KEY,
+            rest: NO_KEY,
             in_lanes: 0,
         }
     }
@@ -102,6 +105,7 @@ impl<E: Copy> Calendar<E> {
     pub fn schedule(&mut self, at: Time, event: E) {
         let key = self.key(at);
         self.next = self.next.min(key);
+        self.rest = self.rest.min(key);
         self.heap.push(key, event);
     }
 
@@ -116,6 +120,7 @@ impl<E: Copy> Calendar<E> {
         timer.event = Some(event);
         let id = TimerId { slot, generation: timer.generation };
         self.next = self.next.min(key);
+        self.rest = self.rest.min(key);
         self.timers.push(key, id);
         id
     }
@@ -198,31 +203,31 @@ impl<E: Copy> Calendar<E> {
     /// Removes the next event and its instant.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, E)> {
-        self.pop_up_to(Time::NEVER)
-    }
-
-    /// Removes the next event if it happens by `limit`.
-    #[inline]
-    pub fn pop_up_to(&mut self, limit: Time) -> Option<(Time, E)> {
-        let next = self.next;
-        if time_of(next) > limit || next == NO_KEY {
+        if self.next == NO_KEY {
             return None;
         }
-        self.now = time_of(next);
-        let event = if next == self.lane_key {
+        self.now = time_of(self.next);
+        let event = if self.next == self.lane_key {
             self.pop_lane()?
-        } else if next == self.heap_key() {
-            self.heap.pop()?.1
         } else {
-            self.pop_timer()?
+            let event =
+                if self.next == self.heap_key() { self.heap.pop()?.1 } else { self.pop_timer()? };
+            self.find_rest();
+            event
         };
-        self.find_next();
+        self.next = self.lane_key.min(self.rest);
         Some((self.now, event))
     }
 
     #[inline]
     fn find_next(&mut self) {
-        self.next = self.lane_key.min(self.heap_key()).min(self.timer_key());
+        self.find_rest();
+        self.next = self.lane_key.min(self.rest);
+    }
+
+    #[inline]
+    fn find_rest(&mut self) {
+        self.rest = self.heap_key().min(self.timer_key());
     }
 
     #[inline]
@@ -248,11 +253,14 @@ impl<E: Copy> Calendar<E> {
         let (_, event) = lane.events.pop_front()?;
         self.in_lanes -= 1;
         lane.head = lane.events.front().map_or(NO_KEY, |entry| entry.0);
-        self.find_first_lane();
+        if let [only] = &self.lanes[..] {
+            self.lane_key = only.head;
+        } else {
+            self.find_first_lane();
+        }
         Some(event)
     }
 
-    #[inline]
     fn find_first_lane(&mut self) {
         self.lane_key = NO_KEY;
         for (number, lane) in self.lanes.iter().enumerate() {

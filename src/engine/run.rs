@@ -37,21 +37,22 @@ pub trait Model {
 pub fn run<M: Model>(model: &mut M, calendar: &mut Calendar<M::Event>, until: Time) -> u64 {
     let (mut handled, mut now, mut steps) = (0, Time::ZERO, 0);
     while !model.is_over() {
-        let pending = model.pending().filter(|&at| at <= until);
-        // An event at the very instant of a completion has to wait for it.
-        let limit = pending.map_or(until, |at| Time(at.0.saturating_sub(1)));
-        let event = if pending == Some(Time::ZERO) { None } else { calendar.pop_up_to(limit) };
-        let Some(next) = event.map(|(at, _)| at).or(pending) else { break };
+        let pending = model.pending().unwrap_or(Time::NEVER);
+        let event = calendar.peek().unwrap_or(Time::NEVER);
+        let next = pending.min(event);
+        if next > until || next == Time::NEVER {
+            break;
+        }
         assert!(next >= now, "time went backwards");
         steps = if next == now { steps + 1 } else { 0 };
         assert!(steps < STUCK, "time does not advance");
         now = next;
-        match event {
-            Some((_, event)) => {
-                model.handle(now, event, calendar);
-                handled += 1;
-            }
-            None => model.advance(now, calendar),
+        // An event at the very instant of a completion has to wait for it.
+        if pending <= event {
+            model.advance(now, calendar);
+        } else if let Some((_, event)) = calendar.pop() {
+            model.handle(now, event, calendar);
+            handled += 1;
         }
     }
     handled

@@ -71,13 +71,21 @@ impl World<'_> {
     }
 
     /// Worker `w` has made `item` for the trainer of loader `l`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn deliver(&mut self, clock: &mut Clock, l: u32, w: u32, item: Item) {
         let Item { first, samples, sequence, .. } = item;
-        let Some(requests) = &mut self.loaders[l as usize].requests else {
+        if self.loaders[l as usize].requests.is_none() {
             return self.enqueue(clock, l, w, (first, samples.into()));
-        };
-        requests.finish(clock.now, sequence);
+        }
+        self.answer(clock, l, w, sequence);
+    }
+
+    /// Worker `w` has made what was requested under number `sequence`.
+    #[inline(never)]
+    fn answer(&mut self, clock: &mut Clock, l: u32, w: u32, sequence: u64) {
+        if let Some(requests) = &mut self.loaders[l as usize].requests {
+            requests.finish(clock.now, sequence);
+        }
         while let Some(requests) = &mut self.loaders[l as usize].requests
             && let Some(batch) = requests.hand_out()
         {
@@ -86,7 +94,7 @@ impl World<'_> {
     }
 
     /// Worker `w` puts samples, so many from turn `first` on, into the queue of loader `l`.
-    #[inline]
+    #[inline(always)]
     fn enqueue(&mut self, clock: &mut Clock, l: u32, w: u32, (first, samples): (u64, u64)) {
         let loader = &mut self.loaders[l as usize];
         if let (Some(lineage), true) = (&mut loader.lineage, loader.followed) {

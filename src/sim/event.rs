@@ -84,6 +84,7 @@ pub(super) struct Clock<'a> {
 
 impl Clock<'_> {
     /// Plans `event` at the end of `delay`.
+    #[inline(always)]
     pub(super) fn after(&mut self, delay: Delay, event: Event) {
         let at = self.now + delay.span;
         match delay.lane {

@@ -152,6 +152,7 @@ impl World<'_> {
     }
 
     /// Puts the item of worker `w` into the buffer, which has room; the worker is ready for input.
+    #[inline(always)]
     fn put(&mut self, clock: &mut Clock, s: u32, w: u32) {
         let worker = &mut self.workers[w as usize];
         worker.phase = Phase::Ready;

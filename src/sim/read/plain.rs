@@ -24,7 +24,7 @@ impl World<'_> {
     }
 
     /// The sample's bytes begin to come; true if they all have.
-    #[inline]
+    #[inline(always)]
     pub(super) fn transfer_plain(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &self.workers[w as usize];
         let (bytes, way) = (worker.request, self.loaders[worker.loader as usize].mount.group);
