@@ -30,3 +30,26 @@ impl Integral {
         integral
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_changes_count() {
+        // System: 3 from 10 ps on, 5 more from 20, 6 less from 50. Expectation: 3·10 + 8·30 + 2·50 up to 100 ps, and
+        // the same shorter by what lies between.
+        let mut integral = Integral::default();
+        integral.up(Time(10), 3);
+        integral.up(Time(20), 5);
+        assert_eq!(integral.up_to(Time(30), 8), 30 + 80);
+        integral.down(Time(50), 6);
+        assert_eq!(integral.up_to(Time(50), 2), 30 + 240);
+        assert_eq!(integral.up_to(Time(100), 2), 30 + 240 + 100);
+        // Large numbers at the end of time.
+        let mut large = Integral::default();
+        large.up(Time(1), u64::MAX / 2);
+        let span = u128::from(u64::MAX - 1);
+        assert_eq!(large.up_to(Time(u64::MAX), u64::MAX / 2), span * u128::from(u64::MAX / 2));
+    }
+}

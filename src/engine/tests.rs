@@ -177,3 +177,19 @@ fn completions_come_before_events_of_the_same_instant_and_the_end_is_included() 
     assert_eq!((handled, model.seen.as_slice()), (3, expected.as_slice()));
     assert_eq!(calendar.peek(), Some(Time(40)), "what comes after the end stays");
 }
+
+#[test]
+fn what_lies_ahead_is_seen_without_being_taken() {
+    // System: a lane with three events and a heap with one, which comes between. Expectation: whatever comes next shows
+    // those behind it where it is, and all leave as if nobody had looked.
+    let mut calendar = Calendar::new();
+    let lane = calendar.lane();
+    [(10, 'a'), (20, 'b'), (30, 'c')]
+        .map(|(at, event)| calendar.schedule_in(lane, Time(at), event));
+    calendar.schedule(Time(15), 'x');
+    assert_eq!([0, 1, 2, 3].map(|n| calendar.ahead(n)), [Some('a'), Some('b'), Some('c'), None]);
+    assert_eq!(calendar.pop(), Some((Time(10), 'a')));
+    assert_eq!([0, 1].map(|n| calendar.ahead(n)), [Some('x'), None]);
+    let left: String = std::iter::from_fn(|| calendar.pop()).map(|(_, event)| event).collect();
+    assert_eq!(left, "xbc");
+}

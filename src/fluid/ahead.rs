@@ -17,9 +17,9 @@ impl<T: Copy> Core<T> {
             }
         }
         if let Some(group) = self.groups.get(riders.second() as usize)
-            && let Some(flow) = group.flows.peek()
+            && let Some((_, flow)) = group.flows.peek()
         {
-            prefetch(flow);
+            prefetch(&self.slots[flow.slot as usize]);
         }
         let flow = self.groups[first? as usize].flows.peek()?.1;
         Some(self.slots[flow.slot as usize].token)

@@ -8,7 +8,7 @@ use super::workers::Cores;
 use super::world::{LoaderRun, World};
 
 /// From so many workers on their state is far from the core.
-const MANY: usize = 4096;
+const MANY: usize = 2048;
 
 /// Whether so many workers have state that is far from the core.
 pub(super) fn is_far(workers: usize) -> bool {
@@ -52,10 +52,17 @@ impl World<'_> {
         }
     }
 
-    /// The same for the completion that comes next.
-    pub(super) fn fetch_for_flows(&self) {
+    /// The same for the completion that comes next: who it is about, and when it was foreseen before, what
+    /// that one uses.
+    pub(super) fn fetch_for_flows(&mut self) {
         let Some(Customer::Worker(w)) = self.network.foresee() else { return };
-        self.fetch_worker(w as usize);
+        let (before, w) = (std::mem::replace(&mut self.foreseen, w), w as usize);
+        if before as usize != w {
+            return self.fetch_worker(w);
+        }
+        self.fetch_beside(w);
+        self.fetch_station(w);
+        prefetch(&self.loaders[self.workers[w].loader as usize]);
     }
 
     #[inline]

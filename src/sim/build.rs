@@ -267,6 +267,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             stop: None,
             handled: 0,
             is_far,
+            foreseen: u32::MAX,
         }
     }
 

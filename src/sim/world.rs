@@ -123,6 +123,8 @@ pub(super) struct World<'a> {
     pub(super) handled: u32,
     /// Whether state is far from the core, so that it pays to fetch it ahead.
     pub(super) is_far: bool,
+    /// The worker whose completion was foreseen last.
+    pub(super) foreseen: u32,
 }
 
 /// A station and the service time of its customers, where that is always the same: one cache line,
