@@ -16,7 +16,7 @@ echo '#include <simgrid/s4u.hpp>' | g++ -std=c++17 -fsyntax-only -x c++ - 2>/dev
 
 out=target/peers
 mkdir -p "$out"
-cargo build --release --bin forebay
+cargo bench --quiet --bench yardstick --no-run
 g++ -O2 -std=c++17 benches/peers/fletcher_simgrid.cpp -o "$out/fletcher_simgrid" -lsimgrid
 python3 benches/peers/sizes.py lognormal "$out/lognormal.f64"
 
@@ -27,27 +27,24 @@ simgrid() {
         --log=root.t:critical | sed 's/.*"flows_per_cpu_second": \([0-9]*\).*/\1/'
 }
 
-# The whole program as users run it: reading the scenario and writing the report count.
+# Each job reads sizes of its own, as in the other program: copies that read the same ones, as those of
+# `scenarios/yardstick.toml` do, move as one, which is easier. The report counts.
 forebay() {
-    local TIMEFORMAT='%U %S' used
-    used=$({ time ./target/release/forebay run scenarios/yardstick.toml --quiet --threads 1 \
-        --format json --set "cluster.nodes=$1" --set "job.copies=$1" --set "run.steps=$2" \
-        >"$out/report.json"; } 2>&1)
-    awk -v flows="$(($1 * $2 * 256))" '{ printf "%.0f\n", flows / ($1 + $2) }' <<<"$used"
+    cargo bench --quiet --bench yardstick -- server "$1" | awk 'END { printf "%.0f\n", $5 * 1e6 }'
 }
 
-# Runs `$1 jobs steps` three times; the best counts, since other programs only take time away.
+# Runs a command three times; the best counts, since other programs only take time away.
 best() {
     for _ in 1 2 3; do "$@"; done | sort -n | tail -1
 }
 
 printf '%5s %18s %18s %8s\n' jobs "forebay [flows/s]" "SimGrid [flows/s]" ratio
-# jobs, steps of forebay, steps of SimGrid: its time per flow grows with the number of jobs.
-while read -r jobs ours theirs; do
-    a=$(best forebay "$jobs" "$ours")
-    b=$(best simgrid "$jobs" "$theirs")
+# jobs, steps of SimGrid: its time per flow grows with the number of jobs.
+while read -r jobs steps; do
+    a=$(best forebay "$jobs")
+    b=$(best simgrid "$jobs" "$steps")
     printf '%5d %18d %18d %8.0f\n' "$jobs" "$a" "$b" "$(awk "BEGIN { print $a / $b }")"
 done <<'CASES'
-16 400 20
-256 32 1
+16 20
+256 1
 CASES

@@ -184,8 +184,9 @@ fn what_lies_ahead_is_seen_without_being_taken() {
     // those behind it where it is, and all leave as if nobody had looked.
     let mut calendar = Calendar::new();
     let lane = calendar.lane();
-    [(10, 'a'), (20, 'b'), (30, 'c')]
-        .map(|(at, event)| calendar.schedule_in(lane, Time(at), event));
+    for (at, event) in [(10, 'a'), (20, 'b'), (30, 'c')] {
+        calendar.schedule_in(lane, Time(at), event);
+    }
     calendar.schedule(Time(15), 'x');
     assert_eq!([0, 1, 2, 3].map(|n| calendar.ahead(n)), [Some('a'), Some('b'), Some('c'), None]);
     assert_eq!(calendar.pop(), Some((Time(10), 'a')));
