@@ -8,7 +8,7 @@ use super::workers::Cores;
 use super::world::{LoaderRun, World};
 
 /// From so many workers on their state is far from the core.
-const MANY: usize = 2048;
+const MANY: usize = 4096;
 
 /// Whether so many workers have state that is far from the core.
 pub(super) fn is_far(workers: usize) -> bool {
