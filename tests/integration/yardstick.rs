@@ -240,3 +240,26 @@ fn the_scenario_as_shipped_takes_as_long_as_the_table() {
     let error = mean / STEADY[0].makespan - 1.0;
     assert!(error.abs() < 0.005, "{mean} instead of {} ({error:+.4})", STEADY[0].makespan);
 }
+
+#[test]
+fn jobs_whose_state_is_fetched_ahead_take_as_long_as_few() {
+    // System: 600 jobs, 4,800 workers, whose state is fetched from memory ahead, with the same part of the server for
+    // each as 16 have. Expectation: copies that read the same sizes take as long; those that read sizes of their own
+    // keep the server busy with all their bytes, from the first to (but for 1 %) the last.
+    let part = |jobs: u32| Case { jobs, steps: 2, server: 125e6 * f64::from(jobs), ..STEADY[0] };
+    let [few, many] = [16, 600].map(|jobs| simulate(&part(jobs).scenario("\"256 KiB\"")));
+    assert!(
+        (many.makespan / few.makespan - 1.0).abs() < 1e-9,
+        "{} {}",
+        many.makespan,
+        few.makespan
+    );
+    let (case, table) = (Case { server: 2e9, ..part(600) }, lognormal());
+    let outcome = case.with_table(&table, 256);
+    let size = |job: u64, sample: u64| table[((job * 40_503 + sample * 25_173) % 65_536) as usize];
+    let bytes: f64 =
+        (0..600).flat_map(|job| (0..512).map(move |i| (job, i))).map(|(j, i)| size(j, i)).sum();
+    let busy = outcome.makespan / (bytes / case.server);
+    assert!((1.0..1.01).contains(&busy), "{busy}");
+    assert_eq!(outcome.flows, 600 * 512);
+}
