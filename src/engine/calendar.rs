@@ -253,14 +253,11 @@ impl<E: Copy> Calendar<E> {
         let (_, event) = lane.events.pop_front()?;
         self.in_lanes -= 1;
         lane.head = lane.events.front().map_or(NO_KEY, |entry| entry.0);
-        if let [only] = &self.lanes[..] {
-            self.lane_key = only.head;
-        } else {
-            self.find_first_lane();
-        }
+        self.find_first_lane();
         Some(event)
     }
 
+    #[inline]
     fn find_first_lane(&mut self) {
         self.lane_key = NO_KEY;
         for (number, lane) in self.lanes.iter().enumerate() {

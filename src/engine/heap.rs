@@ -39,7 +39,7 @@ impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
         self.entries.first()
     }
 
-    /// All entries, the first before the others; those before have smaller keys than those far behind.
+    /// All entries: the first has the smallest key, the others are in no promised order.
     #[inline]
     pub fn as_slice(&self) -> &[(K, V)] {
         &self.entries
@@ -75,11 +75,6 @@ impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
             *key = to(*key);
         }
         self.rebuild();
-    }
-
-    /// All entries, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &(K, V)> {
-        self.entries.iter()
     }
 
     fn rebuild(&mut self) {

@@ -408,7 +408,7 @@ impl<T: Copy> Core<T> {
             let to = |key: f64| (key - value).max(0.0);
             g.flows.rekey(to);
             g.head = to(g.head);
-            for (key, flow) in g.flows.iter() {
+            for (key, flow) in g.flows.as_slice() {
                 let s = &mut self.slots[flow.slot as usize];
                 if s.holds(flow.generation) {
                     s.key = *key;

@@ -108,8 +108,7 @@ impl World<'_> {
             item.bytes += part.bytes;
             item.worker = part.worker;
         })?;
-        let requested = loader.requests.is_some();
-        if !requested {
+        if loader.requests.is_none() {
             item.sequence = stages[s as usize].hand_over.take_input();
         }
         self.link(w, item.worker);
