@@ -197,7 +197,8 @@ impl<E: Copy> Calendar<E> {
     /// The instant of the next event.
     #[inline]
     pub fn peek(&self) -> Option<Time> {
-        (self.next != NO_KEY).then(|| time_of(self.next))
+        let at = time_of(self.next);
+        (at != Time::NEVER).then_some(at)
     }
 
     /// Removes the next event and its instant.
@@ -207,16 +208,9 @@ impl<E: Copy> Calendar<E> {
             return None;
         }
         self.now = time_of(self.next);
-        let event = if self.next == self.lane_key {
-            self.pop_lane()?
-        } else {
-            let event =
-                if self.next == self.heap_key() { self.heap.pop()?.1 } else { self.pop_timer()? };
-            self.find_rest();
-            event
-        };
+        let event = if self.next == self.lane_key { self.pop_lane() } else { self.pop_rest() };
         self.next = self.lane_key.min(self.rest);
-        Some((self.now, event))
+        event.map(|event| (self.now, event))
     }
 
     #[inline]
@@ -259,12 +253,25 @@ impl<E: Copy> Calendar<E> {
 
     #[inline]
     fn find_first_lane(&mut self) {
-        self.lane_key = NO_KEY;
+        let (mut key, mut first) = (NO_KEY, 0);
         for (number, lane) in self.lanes.iter().enumerate() {
-            if lane.head < self.lane_key {
-                (self.lane_key, self.first_lane) = (lane.head, number);
+            if lane.head < key {
+                (key, first) = (lane.head, number);
             }
         }
+        (self.lane_key, self.first_lane) = (key, first);
+    }
+
+    /// Removes the first event that is in no lane.
+    #[inline(never)]
+    fn pop_rest(&mut self) -> Option<E> {
+        let event = if self.next == self.heap_key() {
+            self.heap.pop().map(|entry| entry.1)
+        } else {
+            self.pop_timer()
+        };
+        self.find_rest();
+        event
     }
 
     #[cold]

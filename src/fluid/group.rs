@@ -150,6 +150,12 @@ impl Group {
         !std::mem::replace(&mut self.dirty, true)
     }
 
+    /// The first key in the heap by the value of the clock; infinite if there is none.
+    #[inline]
+    pub(super) fn head_on_clock(&self) -> f64 {
+        self.flows.peek().map_or(f64::INFINITY, |first| first.0 - self.offset)
+    }
+
     /// Moves the flows that are done at `now`, where the clock's keys up to `limit` are due, from the
     /// heap to `done`.
     #[inline]

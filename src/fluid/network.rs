@@ -99,6 +99,12 @@ impl<T: Copy> Network<T> {
         self.core.finish(now)
     }
 
+    /// Whether flows are known to be done that `finish` has yet to tell.
+    #[inline]
+    pub fn has_finished(&self) -> bool {
+        self.core.has_finished()
+    }
+
     /// Rate of one flow of the group [unit of work/s], as of the last `next`; zero if none was
     /// active then.
     pub fn rate(&self, group: GroupId) -> f64 {

@@ -125,12 +125,23 @@ impl<K: Order> Riders<K> {
         }
     }
 
+    /// The first rider, whose key is not above `limit`, if that holds for no other.
+    #[inline]
+    pub(super) fn only_up_to(&self, limit: K) -> Option<u32> {
+        (self.len == 1 || !self.has_second_up_to(limit)).then_some(self.root)
+    }
+
+    #[inline]
+    fn has_second_up_to(&self, limit: K) -> bool {
+        let any = |family: &Family<K>| family.0.iter().fold(false, |any, of| any | (of.0 <= limit));
+        self.families.first().is_some_and(any)
+    }
+
     /// All riders up to `limit`, found without visiting the others; the first one is.
     #[inline]
     pub(super) fn up_to(&self, limit: K, found: &mut Vec<u32>) {
         found.push(self.root);
-        let any = |family: &Family<K>| family.0.iter().fold(false, |any, of| any | (of.0 <= limit));
-        if self.families.first().is_some_and(any) {
+        if self.has_second_up_to(limit) {
             self.children_up_to(0, limit, found);
         }
     }

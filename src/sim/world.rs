@@ -251,7 +251,8 @@ impl Model for World<'_> {
     fn advance(&mut self, now: Time, calendar: &mut Calendar<Event>) {
         let mut clock = Clock { now, calendar };
         self.now = now;
-        while let Some(finished) = self.network.finish(now) {
+        let mut more = true;
+        while more && let Some(finished) = self.network.finish(now) {
             self.flows += finished.count as u64;
             match finished.token {
                 Customer::Worker(w) => self.resume(&mut clock, w),
@@ -277,6 +278,7 @@ impl Model for World<'_> {
                 | Customer::Endless => {}
             }
             self.settle(&mut clock);
+            more = self.network.has_finished();
         }
     }
 
