@@ -6,8 +6,8 @@
 //! it was idle, the worker that ended its idleness answers, and where it was blocked, the one that
 //! made room. Work that was finished but held back by order is [`Cause::Order`].
 //!
-//! Timelines are only needed as long as a trainer waits: of a full one, what lies before the oldest
-//! wait is forgotten.
+//! Timelines are only needed as long as a trainer waits: where there are few, what lies before a wait is
+//! forgotten when it begins, and of a full one, what lies before the oldest wait.
 
 use crate::engine::{Time, prefetch};
 use crate::report::{Cause, StallCause};
@@ -81,6 +81,14 @@ impl Timeline {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.0.clear();
+    }
+
+    /// Forgets all but what is being done.
+    pub(crate) fn forget_past(&mut self) {
+        if let Some(&last) = self.0.last() {
+            self.0[0] = last;
+            self.0.truncate(1);
+        }
     }
 
     /// Forgets what ended before `since`; takes more memory if that is not much.
