@@ -51,7 +51,9 @@ impl World<'_> {
         };
         let fresh = loader.polling.as_mut().map_or(new, |polling| polling.fresh(new));
         let device = &mut self.devices[d as usize];
-        if let (Some(lineage), true) = (&mut loader.lineage, loader.followed) {
+        if loader.followed
+            && let Some(lineage) = &mut loader.lineage
+        {
             lineage.take(device.model, device.next, taken);
         }
         match &mut job.servers {
@@ -102,7 +104,9 @@ impl World<'_> {
     #[inline(always)]
     fn enqueue(&mut self, clock: &mut Clock, l: u32, w: u32, (first, samples): (u64, u64)) {
         let loader = &mut self.loaders[l as usize];
-        if let (Some(lineage), true) = (&mut loader.lineage, loader.followed) {
+        if loader.followed
+            && let Some(lineage) = &mut loader.lineage
+        {
             lineage.put(first, samples, &loader.source);
         }
         loader.queue.put(clock.now, samples);

@@ -17,6 +17,7 @@ use super::workers::{Phase, Waiting};
 use super::world::World;
 
 pub(super) use mount::{Mount, Own, RequestLatency, Striped};
+pub(super) use plain::First;
 pub(super) use source::{ShardCursor, Source};
 
 impl World<'_> {
@@ -25,8 +26,8 @@ impl World<'_> {
     pub(super) fn begin_read(&mut self, clock: &mut Clock, w: u32) -> bool {
         self.locate(w);
         let loader = &self.loaders[self.workers[w as usize].loader as usize];
-        if loader.plain {
-            return self.fetch_plain(clock, w);
+        if let Some(first) = loader.plain {
+            return self.fetch_plain(clock, w, first);
         }
         if loader.decoded.is_some() && self.is_decoded(w) {
             return true;
@@ -179,7 +180,7 @@ impl World<'_> {
     pub(super) fn first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
-        if loader.plain {
+        if loader.plain.is_some() {
             return self.transfer_plain(clock, w);
         }
         let bytes = worker.request;
@@ -202,7 +203,7 @@ impl World<'_> {
     /// The bytes of a request have come; true if the sample is complete.
     #[inline(always)]
     pub(super) fn transferred(&mut self, clock: &mut Clock, w: u32) -> bool {
-        if self.loaders[self.workers[w as usize].loader as usize].plain {
+        if self.loaders[self.workers[w as usize].loader as usize].plain.is_some() {
             return self.file_read(w);
         }
         self.take_in(clock, w)

@@ -100,7 +100,10 @@ impl World<'_> {
         let takes = stages[s as usize].hand_over.takes();
         let loader = &mut loaders[workers[w as usize].loader as usize];
         let before = &mut stages[previous as usize].hand_over;
-        if let (Some(lineage), true) = (&mut loader.lineage, loader.followed && takes > 1) {
+        if loader.followed
+            && takes > 1
+            && let Some(lineage) = &mut loader.lineage
+        {
             lineage.gather(before.first(takes).map(|item| (item.first, item.samples)));
         }
         let mut item = before.gather(takes, |item, part| {

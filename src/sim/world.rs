@@ -23,7 +23,7 @@ use super::gpus::Gpu;
 use super::limiter::Limiter;
 use super::lineage::Lineage;
 use super::ranges::Fetches;
-use super::read::{Mount, ShardCursor, Source};
+use super::read::{First, Mount, ShardCursor, Source};
 use super::sizes::Sizes;
 use super::stages::StageRun;
 use super::staging::{Copying, Staging};
@@ -146,9 +146,9 @@ pub(super) struct LoaderRun {
     pub(super) nodes: u32,
     /// Whether anything keeps what is read: a page cache, a tier, or samples as decoding leaves them.
     pub(super) keeps: bool,
-    /// Whether each sample is a file of its own that one request brings from the storage, past nothing
-    /// that keeps, divides or delays it in a way of its own.
-    pub(super) plain: bool,
+    /// What reading a sample begins with where each is a file of its own that one request brings from the
+    /// storage, past nothing that keeps, divides or delays it in a way of its own.
+    pub(super) plain: Option<First>,
     /// Whether workers may have to rest though there is input: how many work is tuned, or they sleep.
     pub(super) rests: bool,
     /// Whether it is known which samples it hands out: there is a lineage.

@@ -48,7 +48,7 @@ impl Builder<'_, '_> {
             nodes: job.loaders(),
             source: Source::new(dataset, job.dataset, order),
             keeps,
-            plain: !keeps && mount.is_plain() && is_plain(dataset),
+            plain: mount.plain().filter(|_| !keeps && is_plain(dataset)),
             rests: tuner.is_some() || polling.is_some(),
             mount,
             cached,

@@ -6,6 +6,8 @@ use crate::scenario::{Layout, ReadCpu, Targets};
 use crate::sim::event::Delay;
 use crate::sim::world::World;
 
+use super::plain::First;
+
 /// A storage as one node sees it.
 #[derive(Debug)]
 #[repr(C)]
@@ -48,12 +50,18 @@ pub(in crate::sim) struct Striped {
 }
 
 impl Mount {
-    /// Whether a request is an operation, a delay and a transfer at most.
-    pub(in crate::sim) fn is_plain(&self) -> bool {
-        self.striped.is_none()
+    /// What a request begins with, if it is an operation, a delay and a transfer at most.
+    pub(in crate::sim) fn plain(&self) -> Option<First> {
+        let first = match (self.station, &self.latency) {
+            (Some(_), _) => First::Operation,
+            (None, RequestLatency::None) => First::Transfer,
+            (None, _) => First::Latency,
+        };
+        let plain = self.striped.is_none()
             && self.limiter.is_none()
             && self.own == Own::None
-            && !self.costs_cpu()
+            && !self.costs_cpu();
+        plain.then_some(first)
     }
 
     /// Whether bytes that have come cost time of a core.

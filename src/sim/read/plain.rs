@@ -7,19 +7,24 @@ use crate::sim::event::{Clock, Customer};
 use crate::sim::workers::Phase;
 use crate::sim::world::World;
 
-use super::RequestLatency;
+/// What comes first of an operation, a delay and a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sim) enum First {
+    Operation,
+    Latency,
+    Transfer,
+}
 
 impl World<'_> {
     /// Asks for the worker's current sample; true if it is there already.
     #[inline(always)]
-    pub(super) fn fetch_plain(&mut self, clock: &mut Clock, w: u32) -> bool {
+    pub(super) fn fetch_plain(&mut self, clock: &mut Clock, w: u32, first: First) -> bool {
         let worker = &mut self.workers[w as usize];
         worker.request = worker.size;
-        let mount = &self.loaders[worker.loader as usize].mount;
-        match (mount.station, &mount.latency) {
-            (Some(station), _) => self.open(clock, w, station),
-            (None, RequestLatency::None) => self.transfer_plain(clock, w),
-            (None, _) => self.wait_for_first_byte(clock, w),
+        match (first, self.loaders[worker.loader as usize].mount.station) {
+            (First::Transfer, _) => self.transfer_plain(clock, w),
+            (First::Operation, Some(station)) => self.open(clock, w, station),
+            _ => self.wait_for_first_byte(clock, w),
         }
     }
 

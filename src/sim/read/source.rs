@@ -233,7 +233,7 @@ impl World<'_> {
             Layout::FilePerSample | Layout::OneFile { .. } => {
                 let place = source.place(worker.item.first + worker.sample as u64);
                 worker.position = place * nodes + rank;
-                let placed = !loader.plain
+                let placed = loader.plain.is_none()
                     && (loader.keeps
                         || loader.mount.striped.is_some()
                         || matches!(loader.mount.own, Own::Arm(_))
@@ -261,7 +261,9 @@ impl World<'_> {
                     current.unread = sizes.sum(job, base, samples, record, streams);
                 }
                 let sample = current.next;
-                if let (Some(lineage), true) = (&mut loader.lineage, loader.followed) {
+                if loader.followed
+                    && let Some(lineage) = &mut loader.lineage
+                {
                     let first = current.file * source.per_file();
                     let turn = worker.item.first + u64::from(worker.sample);
                     lineage.locate(turn, current.place + sample - first);
