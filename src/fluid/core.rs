@@ -269,7 +269,7 @@ impl<T: Copy> Core<T> {
     }
 
     /// A flow that is done at `now`, in order of start.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&mut self, now: Time) -> Option<Finished<T>> {
         self.reach(now);
         if !self.swept && self.first_due() == now {

@@ -94,7 +94,7 @@ impl<T: Copy> Network<T> {
 
     /// A flow that finishes at `now`; those of one instant in order of start. Gives none when
     /// all that `next` announced have been told.
-    #[inline]
+    #[inline(always)]
     pub fn finish(&mut self, now: Time) -> Option<Finished<T>> {
         self.core.finish(now)
     }
