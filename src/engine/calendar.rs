@@ -6,14 +6,23 @@
 
 use super::{Heap, Time};
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 /// Time in the upper half, order of scheduling in the lower: one comparison decides.
 type Key = u128;
 const NO_KEY: Key = Key::MAX;
 
-/// A queue of the calendar for events that are scheduled in order of time.
+/// A queue of the calendar for events that are scheduled in order of time: which one, counted from one, so that
+/// none takes no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LaneId(u32);
+pub struct LaneId(NonZeroU32);
+
+impl LaneId {
+    #[inline]
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 /// An event that may be cancelled; harmless once it has happened or was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,14 +171,15 @@ impl<E: Copy> Calendar<E> {
     /// constant delay. Such an event costs no heap operation.
     pub fn lane(&mut self) -> LaneId {
         self.lanes.push(Lane { head: NO_KEY, tail: 0, events: VecDeque::new() });
-        LaneId(self.lanes.len() as u32 - 1)
+        let number = u32::try_from(self.lanes.len()).ok().and_then(NonZeroU32::new);
+        LaneId(number.expect("fewer than 2^32 lanes"))
     }
 
     /// Adds an event at the end of a lane, not before the lane's last one.
     #[inline]
     pub fn schedule_in(&mut self, lane: LaneId, at: Time, event: E) {
         let key = self.key(at);
-        let queue = &mut self.lanes[lane.0 as usize];
+        let queue = &mut self.lanes[lane.index()];
         assert!(queue.tail < key, "a lane's events are scheduled in order");
         queue.tail = key;
         queue.events.push_back((key, event));
@@ -177,7 +187,7 @@ impl<E: Copy> Calendar<E> {
         if queue.head == NO_KEY {
             queue.head = key;
             if key < self.lane_key {
-                (self.lane_key, self.first_lane) = (key, lane.0 as usize);
+                (self.lane_key, self.first_lane) = (key, lane.index());
             }
             self.next = self.next.min(key);
         }

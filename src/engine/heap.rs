@@ -48,8 +48,9 @@ impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
     /// Adds `value` under `key`.
     #[inline]
     pub fn push(&mut self, key: K, value: V) {
-        self.entries.push((key, value));
-        self.sift_up(self.entries.len() - 1);
+        let entry = (key, value);
+        self.entries.push(entry);
+        self.sift_up(self.entries.len() - 1, entry);
     }
 
     /// Removes an entry with the smallest key. Always inlined, because most heaps are so flat that calls are dear.
@@ -84,8 +85,7 @@ impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
     }
 
     #[inline]
-    fn sift_up(&mut self, mut at: usize) {
-        let moving = self.entries[at];
+    fn sift_up(&mut self, mut at: usize, moving: (K, V)) {
         while at > 0 {
             let parent = (at - 1) / ARITY;
             if self.entries[parent].0 <= moving.0 {

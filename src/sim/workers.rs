@@ -321,10 +321,16 @@ impl World<'_> {
         false
     }
 
+    #[inline(always)]
     pub(super) fn draw(&self, draw: &Draw, w: u32) -> (f64, Delay) {
-        if let Some(constant) = draw.constant {
-            return constant;
+        match draw.constant {
+            Some(constant) => constant,
+            None => self.draw_anew(draw, w),
         }
+    }
+
+    #[inline(never)]
+    fn draw_anew(&self, draw: &Draw, w: u32) -> (f64, Delay) {
         let worker = &self.workers[w as usize];
         let loader = &self.loaders[worker.loader as usize];
         let position = loader.source.place(worker.item.first + worker.sample as u64);
