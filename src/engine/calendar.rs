@@ -176,7 +176,7 @@ impl<E: Copy> Calendar<E> {
     }
 
     /// Adds an event at the end of a lane, not before the lane's last one.
-    #[inline]
+    #[inline(always)]
     pub fn schedule_in(&mut self, lane: LaneId, at: Time, event: E) {
         let key = self.key(at);
         let queue = &mut self.lanes[lane.index()];

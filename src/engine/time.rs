@@ -51,10 +51,24 @@ impl Span {
         Span(whole.saturating_add(u64::from(ps - whole as f64 >= 0.5)))
     }
 
+    /// The span in picoseconds.
+    #[inline]
+    pub fn picoseconds(self) -> f64 {
+        // Conversion of signed numbers is the short one.
+        i64::try_from(self.0).map_or_else(|_| long(self.0), |ps| ps as f64)
+    }
+
     /// The span in seconds.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / PS_PER_SECOND
     }
+}
+
+/// More than a hundred days [ps].
+#[cold]
+#[inline(never)]
+fn long(ps: u64) -> f64 {
+    ps as f64
 }
 
 impl Add<Span> for Time {
@@ -104,6 +118,13 @@ mod tests {
                 let expected = (seconds * PS_PER_SECOND).round() as u64;
                 prop_assert_eq!(Span::from_seconds(seconds).0, expected);
             }
+        }
+    }
+
+    #[test]
+    fn a_span_is_the_nearest_number_of_picoseconds_however_long() {
+        for ps in [0, 1, (1 << 53) + 1, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX] {
+            assert_eq!(Span(ps).picoseconds(), ps as f64, "{ps}");
         }
     }
 }

@@ -43,7 +43,7 @@ impl Clock {
         if now == self.since || self.rate == f64::INFINITY {
             return self.value;
         }
-        self.value + self.rate * now.since(self.since).0 as f64
+        self.value + self.rate * now.since(self.since).picoseconds()
     }
 
     /// The value at `now`, from where the clock goes on.

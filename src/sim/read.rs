@@ -201,16 +201,7 @@ impl World<'_> {
     }
 
     /// The bytes of a request have come; true if the sample is complete.
-    #[inline(always)]
     pub(super) fn transferred(&mut self, clock: &mut Clock, w: u32) -> bool {
-        if self.loaders[self.workers[w as usize].loader as usize].plain.is_some() {
-            return self.file_read(w);
-        }
-        self.take_in(clock, w)
-    }
-
-    /// The same where there is more to it.
-    fn take_in(&mut self, clock: &mut Clock, w: u32) -> bool {
         let mount = self.mount_of(w);
         if mount.costs_cpu() { self.receive(clock, w) } else { self.received(clock, w) }
     }

@@ -97,6 +97,8 @@ pub(super) enum Phase {
     Latency,
     /// A file's bytes.
     Transfer,
+    /// Those of a plain read: nothing is to be asked when they have come.
+    File,
     /// Some bytes of a shard.
     Request,
     /// All parts of a request to a storage that was measured.
@@ -220,6 +222,7 @@ impl World<'_> {
             Phase::Refused => self.ask_again(clock, w),
             Phase::Opening => self.opened(clock, w),
             Phase::Latency => self.first_byte(clock, w),
+            Phase::File => self.file_read(w),
             Phase::Transfer | Phase::Request => self.transferred(clock, w),
             Phase::Served => self.part_done(clock, w),
             Phase::Computing => {

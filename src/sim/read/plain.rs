@@ -34,7 +34,7 @@ impl World<'_> {
         let worker = &self.workers[w as usize];
         let (bytes, way) = (worker.request, self.loaders[worker.loader as usize].mount.group);
         let Some(group) = way else { return self.file_read(w) };
-        self.enter(clock.now, w, Phase::Transfer, Cause::Transfer);
+        self.enter(clock.now, w, Phase::File, Cause::Transfer);
         self.network.start(clock.now, group, bytes, Customer::Worker(w));
         false
     }
