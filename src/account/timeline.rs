@@ -249,6 +249,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_done_when_a_wait_begins_is_known_though_all_before_is_forgotten() {
+        let mut timeline = Timeline::default();
+        timeline.forget_past();
+        for t in 0..10 {
+            timeline.push(Time(t), Doing(if t % 2 == 0 { Latency } else { Transfer }));
+        }
+        timeline.forget_past();
+        timeline.push(Time(14), Doing(Decode));
+        assert_eq!(timeline.0.len(), 2);
+        assert_eq!(causes(&[timeline], 0, 11, 16), [(11, 14, Transfer), (14, 16, Decode)]);
+    }
+
+    #[test]
     fn before_the_first_entry_the_loader_was_starting() {
         let lines = lines(&[&[(5, Doing(Latency))]]);
         assert_eq!(causes(&lines, 0, 0, 7), [(0, 5, Cause::Restart), (5, 7, Latency)]);

@@ -175,7 +175,7 @@ impl<E: Copy> Calendar<E> {
         LaneId(number.expect("fewer than 2^32 lanes"))
     }
 
-    /// Adds an event at the end of a lane, not before the lane's last one.
+    /// Adds an event at the end of a lane, not before the lane's last one. Always inlined, as `pop` is.
     #[inline(always)]
     pub fn schedule_in(&mut self, lane: LaneId, at: Time, event: E) {
         let key = self.key(at);

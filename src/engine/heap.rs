@@ -50,6 +50,7 @@ impl<K: Copy + PartialOrd, V: Copy> Heap<K, V> {
     pub fn push(&mut self, key: K, value: V) {
         let entry = (key, value);
         self.entries.push(entry);
+        // Reading it back would have to wait until its parts are written.
         self.sift_up(self.entries.len() - 1, entry);
     }
 

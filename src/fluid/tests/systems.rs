@@ -65,6 +65,16 @@ fn equal_flows_finish_together_in_order_of_start() {
     let tokens: Vec<u32> = drain(&mut net).iter().map(|&(_, token)| token).collect();
     assert_eq!(tokens, [1, 2, 3, 4]);
     assert_eq!(net.next(), None);
+    // Of one group alone, one after the other without another look at when: 5 of work 0.6 share 3.
+    for token in 1..=5 {
+        net.start(Time(5 + 2 * SECOND), a, 0.6, token);
+    }
+    assert_eq!(net.next(), Some(Time(5 + 3 * SECOND)));
+    let told = |net: &mut Network<u32>| net.finish(Time(5 + 3 * SECOND)).map(|flow| flow.token);
+    for (token, more) in (1..=5).zip([true, true, true, true, false]) {
+        assert_eq!((told(&mut net), net.has_finished()), (Some(token), more));
+    }
+    assert_eq!((told(&mut net), net.next()), (None, None));
 }
 
 #[test]
