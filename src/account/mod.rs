@@ -12,6 +12,7 @@ mod polling;
 mod queue;
 mod recorder;
 mod requests;
+mod spent;
 mod steps;
 mod timeline;
 mod tuner;

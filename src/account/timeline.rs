@@ -7,10 +7,13 @@
 //! made room. Work that was finished but held back by order is [`Cause::Order`].
 //!
 //! Timelines are only needed as long as a trainer waits: where there are few, what lies before a wait is
-//! forgotten when it begins, and of a full one, what lies before the oldest wait.
+//! forgotten when it begins, and of a full one, what lies before the oldest wait. Where only one device
+//! ever waits and nobody asks for instants, what its workers did is summed up at once.
 
 use crate::engine::{Time, prefetch};
 use crate::report::{Cause, StallCause};
+
+use super::spent::Spent;
 
 /// No worker: the link of an idleness that has not ended.
 pub(crate) const NOBODY: u32 = u32::MAX;
@@ -45,80 +48,137 @@ pub(crate) struct Entry {
 }
 
 /// The recent past of one worker.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Timeline(Vec<Entry>);
+#[derive(Debug, Clone)]
+pub(crate) enum Timeline {
+    /// What it did when.
+    Entries(Vec<Entry>),
+    /// For how long since the wait began.
+    Spent(Spent),
+}
+
+impl Default for Timeline {
+    fn default() -> Timeline {
+        Timeline::Entries(Vec::new())
+    }
+}
 
 impl Timeline {
     /// Entries that a new timeline has room for.
     const LEAST: usize = 16;
 
+    /// Of a worker, only whose time by cause is asked for, each time by the one device that waits for
+    /// [its wait](Timeline::begin_wait), and who is linked to nobody.
+    pub(crate) fn summed() -> Timeline {
+        Timeline::Spent(Spent::default())
+    }
+
     /// `activity` begins at `start`, which is not before the last entry.
     #[inline]
     pub(crate) fn push(&mut self, start: Time, activity: Activity) {
-        debug_assert!(self.0.last().is_none_or(|e| e.start <= start), "time runs forward");
-        self.0.push(Entry { start, activity });
+        if !self.try_push(start, activity)
+            && let Timeline::Entries(entries) = self
+        {
+            entries.push(Entry { start, activity });
+        }
     }
 
     /// The same as long as that needs no more memory; whether it did not.
     #[inline]
     pub(crate) fn try_push(&mut self, start: Time, activity: Activity) -> bool {
-        let has_room = self.0.len() < self.0.capacity();
-        if has_room {
-            self.push(start, activity);
+        match self {
+            Timeline::Spent(spent) => spent.push(start, activity),
+            Timeline::Entries(entries) => {
+                debug_assert!(entries.last().is_none_or(|e| e.start <= start), "time runs forward");
+                if entries.len() == entries.capacity() {
+                    return false;
+                }
+                entries.push(Entry { start, activity });
+            }
         }
-        has_room
+        true
     }
 
     /// An entry will be pushed soon.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        if let Some(last) = self.0.last() {
-            prefetch(last);
+        match self {
+            Timeline::Spent(spent) => prefetch(spent),
+            Timeline::Entries(entries) => {
+                if let Some(last) = entries.last() {
+                    prefetch(last);
+                }
+            }
         }
     }
 
-    /// Forgets everything.
+    /// Forgets everything, unless it is summed up.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        if let Timeline::Entries(entries) = self {
+            entries.clear();
+        }
     }
 
-    /// Forgets all but what is being done.
-    pub(crate) fn forget_past(&mut self) {
-        if let Some(&last) = self.0.last() {
-            self.0[0] = last;
-            self.0.truncate(1);
+    /// A wait begins, and none is going on: forgets all but what is being done.
+    pub(crate) fn begin_wait(&mut self, now: Time) {
+        match self {
+            Timeline::Spent(spent) => spent.begin_wait(now),
+            Timeline::Entries(entries) => {
+                if let Some(&last) = entries.last() {
+                    entries[0] = last;
+                    entries.truncate(1);
+                }
+            }
         }
     }
 
     /// Forgets what ended before `since`; takes more memory if that is not much.
     #[cold]
     pub(crate) fn forget_before(&mut self, since: Time) {
-        let kept = self.0.partition_point(|e| e.start <= since).saturating_sub(1);
-        self.0.drain(..kept);
-        if 2 * self.0.len() >= self.0.capacity() {
-            self.0.reserve(self.0.len().max(Self::LEAST));
+        let Timeline::Entries(entries) = self else { return };
+        let kept = entries.partition_point(|e| e.start <= since).saturating_sub(1);
+        entries.drain(..kept);
+        if 2 * entries.len() >= entries.capacity() {
+            entries.reserve(entries.len().max(Self::LEAST));
         }
     }
 
     /// Worker `by` has ended the idleness or blocking at the end, unless that is known.
     pub(crate) fn link(&mut self, by: u32) {
-        if let Some(Entry { activity: Activity::Idle(link) | Activity::Blocked(link), .. }) =
-            self.0.last_mut()
+        if let Timeline::Entries(entries) = self
+            && let Some(Entry { activity: Activity::Idle(link) | Activity::Blocked(link), .. }) =
+                entries.last_mut()
             && *link == NOBODY
         {
             *link = by;
         }
     }
 
-    /// The latest entry.
-    pub(crate) fn last_mut(&mut self) -> Option<&mut Entry> {
-        self.0.last_mut()
+    /// Since when what is being done has been done.
+    pub(crate) fn last_start(&self) -> Option<Time> {
+        match self {
+            Timeline::Spent(spent) => Some(spent.start()),
+            Timeline::Entries(entries) => entries.last().map(|last| last.start),
+        }
     }
 
-    fn before(&self, end: Time) -> usize {
-        self.0.partition_point(|e| e.start < end)
+    /// What is being done was `first` up to `then`, which is past, and since then has been `second`.
+    pub(crate) fn split(&mut self, first: Cause, then: Time, second: Cause) {
+        match self {
+            Timeline::Spent(spent) => spent.split(first, then, second),
+            Timeline::Entries(entries) => {
+                if let Some(last) = entries.last_mut() {
+                    last.activity = Activity::Doing(first);
+                    entries.push(Entry { start: then, activity: Activity::Doing(second) });
+                }
+            }
+        }
     }
+}
+
+/// How many entries begin before `end`.
+fn before(entries: &[Entry], end: Time) -> usize {
+    entries.partition_point(|e| e.start < end)
 }
 
 /// Part of a wait with one cause.
@@ -138,11 +198,18 @@ pub(crate) fn blame<'t>(
     segments: &mut Vec<Segment>,
 ) {
     let (mut at, mut end, mut jumps) = (worker, to, 0);
-    let mut entries = timeline(at);
-    let mut index = entries.before(end);
+    let entries_of = |at| match timeline(at) {
+        Timeline::Entries(entries) => entries.as_slice(),
+        Timeline::Spent(_) => &[],
+    };
+    if let Timeline::Spent(spent) = timeline(worker) {
+        return spent.blame(from, to, segments);
+    }
+    let mut entries = entries_of(at);
+    let mut index = before(entries, end);
     while end > from {
         // A worker that was not there yet was queued for by nothing: the wait is for its start.
-        let Some(entry) = index.checked_sub(1).map(|i| entries.0[i]) else {
+        let Some(entry) = index.checked_sub(1).map(|i| entries[i]) else {
             add(segments, from, end, Cause::Restart);
             return;
         };
@@ -152,8 +219,8 @@ pub(crate) fn blame<'t>(
         };
         if other != NOBODY && jumps < MOST_JUMPS {
             (at, jumps) = (other, jumps + 1);
-            entries = timeline(at);
-            index = entries.before(end);
+            entries = entries_of(at);
+            index = before(entries, end);
             continue;
         }
         let start = entry.start.max(from);
@@ -169,7 +236,7 @@ pub(crate) fn blame<'t>(
 /// More hand-overs than stages at one instant would be a circle.
 const MOST_JUMPS: u32 = 64;
 
-fn add(segments: &mut Vec<Segment>, start: Time, end: Time, cause: Cause) {
+pub(super) fn add(segments: &mut Vec<Segment>, start: Time, end: Time, cause: Cause) {
     let cause = StallCause::own(cause);
     if start == end {
         return;
@@ -243,7 +310,8 @@ mod tests {
                 timeline.push(Time(t), activity);
             }
         }
-        assert!(timeline.0.capacity() <= 64, "{}", timeline.0.capacity());
+        let Timeline::Entries(entries) = &timeline else { panic!("not summed up") };
+        assert!(entries.capacity() <= 64, "{}", entries.capacity());
         let found = causes(&[timeline], 0, 90, 93);
         assert_eq!(found, [(90, 91, Latency), (91, 92, Transfer), (92, 93, Latency)]);
     }
@@ -251,13 +319,14 @@ mod tests {
     #[test]
     fn what_was_done_when_a_wait_begins_is_known_though_all_before_is_forgotten() {
         let mut timeline = Timeline::default();
-        timeline.forget_past();
+        timeline.begin_wait(Time(0));
         for t in 0..10 {
             timeline.push(Time(t), Doing(if t % 2 == 0 { Latency } else { Transfer }));
         }
-        timeline.forget_past();
+        timeline.begin_wait(Time(11));
         timeline.push(Time(14), Doing(Decode));
-        assert_eq!(timeline.0.len(), 2);
+        let Timeline::Entries(entries) = &timeline else { panic!("not summed up") };
+        assert_eq!(entries.len(), 2);
         assert_eq!(causes(&[timeline], 0, 11, 16), [(11, 14, Transfer), (14, 16, Decode)]);
     }
 

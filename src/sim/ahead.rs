@@ -68,7 +68,7 @@ impl World<'_> {
     #[inline]
     fn fetch_worker(&self, w: usize) {
         prefetch(&self.workers[w]);
-        prefetch(&self.workers[w].phase);
+        prefetch(&self.workers[w].request);
     }
 
     /// What a worker that was fetched uses.

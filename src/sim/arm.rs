@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use crate::account::Activity;
 use crate::engine::{Span, Time};
 use crate::fluid::LinkUse;
 use crate::report::Cause;
@@ -140,11 +139,10 @@ impl World<'_> {
     /// What worker `w` waited for up to now was latency, but for the last `seconds`.
     fn split_latency(&mut self, now: Time, w: u32, seconds: f64) {
         let worker = &mut self.workers[w as usize];
-        let Some(entry) = worker.timeline.last_mut() else { return };
-        let start = Time(now.0.saturating_sub(Span::from_seconds(seconds).0));
-        if start > entry.start {
-            entry.activity = Activity::Doing(Cause::Latency);
-            worker.timeline.push(start, Activity::Doing(Cause::Transfer));
+        let Some(since) = worker.timeline.last_start() else { return };
+        let then = Time(now.0.saturating_sub(Span::from_seconds(seconds).0));
+        if then > since {
+            worker.timeline.split(Cause::Latency, then, Cause::Transfer);
         }
     }
 

@@ -26,10 +26,12 @@ impl World<'_> {
         }
         device.state = State::Starving;
         device.since = clock.now;
-        if loader.waiters.is_empty() && loader.workers.len() as u64 <= loader.queue.batch() {
+        if loader.waiters.is_empty() && loader.says_when_waits_begin() {
             // Timelines that stay short find their memory near.
             let workers = loader.workers.start as usize..loader.workers.end as usize;
-            self.workers[workers].iter_mut().for_each(|worker| worker.timeline.forget_past());
+            self.workers[workers]
+                .iter_mut()
+                .for_each(|worker| worker.timeline.begin_wait(clock.now));
         }
         loader.queue.begin_wait(clock.now);
         loader.waiters.push_back(d);

@@ -108,6 +108,11 @@ impl JobRun {
         Delay::once(full.span.seconds() * part)
     }
 
+    /// Whether it has one device, which waits for input and has it before anything else happens to it.
+    pub(super) fn waits_alone(&self) -> bool {
+        self.devices.len() == 1 && !self.is_loose() && self.averaging.is_none()
+    }
+
     /// Whether its model copies are at different steps at times.
     pub(super) fn is_loose(&self) -> bool {
         self.period > 1 || self.servers.is_some()

@@ -16,44 +16,45 @@ use super::world::World;
 /// Items of a worker at one instant from which on it may be one that never ends.
 const SOME_ITEMS: u64 = 1 << 20;
 
-/// A worker of a stage. Its place in memory is found by a shift, and fills whole cache lines.
+/// A worker of a stage. What every sample needs comes first and fills two cache lines, to the sums of the
+/// usual causes in its timeline.
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(super) struct Worker {
     pub(super) stage: u32,
     pub(super) loader: u32,
-    pub(super) item: Item,
     /// Which sample of the item is being worked on.
     pub(super) sample: u32,
     /// Which of the stage's operations is next.
     pub(super) operation: u32,
     pub(super) phase: Phase,
-    /// Core-seconds of the computation in progress.
-    pub(super) work: f64,
-    /// Size of the sample being read [B].
-    pub(super) size: f64,
-    /// Bytes that the request in progress asked for [B].
-    pub(super) request: f64,
-    /// Requests made for the current sample.
-    pub(super) requests: u32,
-    /// What is read, as a unit of the page cache, if it goes through one.
-    pub(super) unit: u32,
-    /// Where it comes from.
+    /// Where what is read comes from.
     pub(super) origin: Origin,
-    /// Which file is read, and its request's way to storage targets or another node, where that
-    /// matters.
-    pub(super) file: u64,
-    pub(super) way: u32,
     /// How often the request in progress was refused.
     pub(super) refusals: u8,
     /// Parts of the request in progress that are still to be done, where it has several.
     pub(super) parts: u8,
+    /// Requests made for the current sample.
+    pub(super) requests: u32,
+    pub(super) item: Item,
+    /// Size of the sample being read [B].
+    pub(super) size: f64,
+    /// Bytes that the request in progress asked for [B].
+    pub(super) request: f64,
     /// Address of the current sample's draws: its position in the job's reading.
     pub(super) position: u64,
     pub(super) timeline: Timeline,
+    /// Core-seconds of the computation in progress.
+    pub(super) work: f64,
+    /// Which file is read, and its request's way to storage targets or another node, where that
+    /// matters.
+    pub(super) file: u64,
+    pub(super) way: u32,
+    /// What is read, as a unit of the page cache, if it goes through one.
+    pub(super) unit: u32,
 }
 
-const _: () = assert!(size_of::<Worker>() == 128, "two cache lines");
+const _: () = assert!(size_of::<Worker>() == 192, "three cache lines");
 
 impl Worker {
     /// A new item.
@@ -389,7 +390,11 @@ impl World<'_> {
     /// A core has done the computation of worker `w`, and takes up the next.
     #[inline]
     pub(super) fn computed(&mut self, clock: &mut Clock, w: u32) {
-        let Worker { stage, phase, .. } = self.workers[w as usize];
+        let Worker { stage, loader, phase, .. } = self.workers[w as usize];
+        if let Some(group) = self.loaders[loader as usize].mount.group {
+            // Most go on to read.
+            self.network.prefetch(group);
+        }
         if let Cores::Fifo(station) = self.stages[stage as usize].cores
             && let Some(next) = self.stations[station as usize].queue.leave(clock.now)
         {
@@ -425,12 +430,11 @@ impl World<'_> {
         let worker = &mut self.workers[w as usize];
         let cause = worker.phase.on_core();
         let work = crate::engine::Span::from_seconds(worker.work);
-        let Some(entry) = worker.timeline.last_mut() else { return };
-        let took = now.since(entry.start);
+        let Some(since) = worker.timeline.last_start() else { return };
+        let took = now.since(since);
         if took.0 > work.0 + 1 {
-            let start = entry.start + crate::engine::Span(took.0 - work.0);
-            entry.activity = Activity::Doing(Cause::CpuWait);
-            worker.timeline.push(start, Activity::Doing(cause));
+            let then = since + crate::engine::Span(took.0 - work.0);
+            worker.timeline.split(Cause::CpuWait, then, cause);
         }
     }
 

@@ -205,6 +205,12 @@ const _: () =
     assert!(std::mem::offset_of!(LoaderRun, queue) % 64 == 32, "its second half begins a line");
 
 impl LoaderRun {
+    /// Whether its workers' timelines, few of them, are told of each wait that begins.
+    #[inline]
+    pub(super) fn says_when_waits_begin(&self) -> bool {
+        self.workers.len() as u64 <= self.queue.batch()
+    }
+
     /// The workers of stage `s`.
     pub(super) fn workers_of(&self, s: u32) -> std::ops::Range<u32> {
         let index = (s - self.stages.start) as usize;

@@ -1,5 +1,7 @@
 //! The cause of every instant of a stall, in scenarios that a pencil can work out.
 
+use std::collections::BTreeMap;
+
 use forebay::report::{Cause, JobOutcome, StallCause, summarise};
 
 use super::base::{changed, outcome};
@@ -296,4 +298,46 @@ fn a_trace_splits_each_wait_into_its_causes() {
         seen += 1;
     }
     assert!(seen > 20, "{seen} waits");
+}
+
+/// Stalls by step and cause [s].
+fn by_step(job: &JobOutcome) -> BTreeMap<(u32, StallCause), f64> {
+    let mut sums = BTreeMap::new();
+    for stall in &job.stalls {
+        *sums.entry((stall.step, stall.cause)).or_default() += stall.seconds;
+    }
+    sums
+}
+
+#[test]
+fn a_trace_changes_no_cause() {
+    // System: one device that starves. A trace needs to know when its workers did what, a report only for
+    // how long. Expectation: both find the same steps and, in each, the same causes.
+    let disk = r#"{ local-disk = { bandwidth = "100 MB/s", latency = "200 us", operations = "10000 /s" } }"#;
+    let arm = r#"{ local-disk = { bandwidth = "100 MB/s", seek = "4 ms" } }"#;
+    let four = ("job.loader.tf-queue.threads", "4");
+    let fifo = ("cluster.node.scheduling", "\"fifo\"");
+    let fails = ("job.failures", r#"{ at = ["50 ms"], restart = "7 ms" }"#);
+    for (storage, more) in [disk, arm].into_iter().flat_map(|s| [four, fifo, fails].map(|m| (s, m)))
+    {
+        let loader = r#"{ threads = 8, capacity = "64 samples", decode = "1 ms" }"#;
+        let changes = [
+            ("storage.s", storage),
+            ("job.loader.tf-queue", loader),
+            ("cluster.node.cores", "2"),
+            ("job.batch", "8"),
+            more,
+        ];
+        let scenario = changed(&changes);
+        let of = |trace| run(&scenario, 0, &Options { trace, ..Options::default() }).jobs.remove(0);
+        let (plain, traced) = (of(false), of(true));
+        assert_eq!(plain.steps, traced.steps);
+        assert!(by_cause(&plain, 1).len() > 2, "{changes:?}: {:?}", by_cause(&plain, 1));
+        let (plain, traced) = (by_step(&plain), by_step(&traced));
+        assert!(plain.keys().eq(traced.keys()), "{changes:?}");
+        for (at, seconds) in plain {
+            let difference = seconds - traced[&at];
+            assert!(difference.abs() < 1e-12, "{changes:?}, {at:?}: {difference} s more");
+        }
+    }
 }

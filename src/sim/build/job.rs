@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::account::Steps;
+use crate::account::{Steps, Timeline};
 use crate::engine::Time;
 use crate::random::{Purpose, Sampler, Streams};
 use crate::scenario::{Arrivals, Device as Processor, Distribution, Goal, Job, Launch};
@@ -69,7 +69,22 @@ impl Builder<'_, '_> {
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;
+        if self.parts.recorder.is_none() && run.waits_alone() {
+            run.loaders.clone().for_each(|l| self.sum_up(l));
+        }
         self.parts.jobs.push(run);
+    }
+
+    /// What the workers of loader `l`, which feeds one device, did is only summed up where nobody asks for
+    /// instants: nobody answers for another, nothing is found later than it came, and each wait is said to begin.
+    fn sum_up(&mut self, l: u32) {
+        let loader = &self.parts.loaders[l as usize];
+        if loader.stages.len() > 1 || loader.polling.is_some() || !loader.says_when_waits_begin() {
+            return;
+        }
+        let workers = loader.workers.start as usize..loader.workers.end as usize;
+        let workers = &mut self.parts.workers[workers];
+        workers.iter_mut().for_each(|worker| worker.timeline = Timeline::summed());
     }
 
     /// Time from the start of the first copy of job `index` to that of copy number `copy` [s].

@@ -233,6 +233,8 @@ impl World<'_> {
             Layout::FilePerSample | Layout::OneFile { .. } => {
                 let place = source.place(worker.item.first + worker.sample as u64);
                 worker.position = place * nodes + rank;
+                // Where its flow goes among others depends on it: the next one should not wait for it.
+                sizes.prefetch(job, worker.position + nodes);
                 let placed = loader.plain.is_none()
                     && (loader.keeps
                         || loader.mount.striped.is_some()
