@@ -17,12 +17,13 @@ use stamps::Stamps;
 
 /// Samples between a loader and the model copies of one node.
 ///
-/// What every sample needs are two cache lines: the second half of the contents with the first of the
+/// What every sample needs are two cache lines: the second half of the stamps with the first of the
 /// accounts, and what begins at `capacity`.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Queue {
-    contents: Contents,
+    /// Of the samples in a bounded queue.
+    stamps: Stamps,
     accounts: Accounts,
     initial: u64,
     stays: u64,
@@ -37,6 +38,8 @@ pub(crate) struct Queue {
     next_snapshot: Time,
     /// The batches inside, where some are smaller.
     batches: Option<Box<Batches>>,
+    /// What a circular queue holds.
+    circular: Option<Box<Ring>>,
     /// Workers that wait for room.
     blocked: u32,
     /// Model copies that wait for a batch.
@@ -75,12 +78,6 @@ impl Growth {
     const STEP: u64 = 2048;
 }
 
-#[derive(Debug)]
-enum Contents {
-    Bounded(Stamps),
-    Circular(Box<Ring>),
-}
-
 impl Queue {
     /// The queue of a loader of `job`, which reads `quota` samples in all, as it is at the start.
     pub(crate) fn of(job: &Job, quota: u64, now: Time) -> Queue {
@@ -100,15 +97,15 @@ impl Queue {
 
     /// A queue that holds `initial` samples, from which `batch` are taken at a time.
     pub(crate) fn new(capacity: u64, batch: u64, circular: bool, initial: u64, now: Time) -> Queue {
-        let contents = if circular {
+        let mut stamps = Stamps::new(batch);
+        let circular = circular.then(|| {
             let mut ring = Ring::default();
             (0..initial).for_each(|_| ring.put(now, capacity));
-            Contents::Circular(Box::new(ring))
-        } else {
-            let mut stamps = Stamps::new(batch);
+            Box::new(ring)
+        });
+        if circular.is_none() {
             stamps.put(now, initial);
-            Contents::Bounded(stamps)
-        };
+        }
         let mut accounts = Accounts::default();
         accounts.level.up(now, initial);
         Queue {
@@ -124,7 +121,8 @@ impl Queue {
             blocked: 0,
             waiting: 0,
             accounts,
-            contents,
+            stamps,
+            circular,
             ready: initial > 0,
             exhaustions: Vec::new(),
             exhausted_since: None,
@@ -142,7 +140,7 @@ impl Queue {
 
     /// As it was at the start, which is now: nothing may have happened to it.
     pub(crate) fn restart(&mut self, now: Time) {
-        let circular = matches!(self.contents, Contents::Circular(_));
+        let circular = self.circular.is_some();
         let recorded = self.snapshots.is_some();
         let again = Queue::new(self.capacity, self.batch, circular, self.initial, now);
         let batches = self.batches.take();
@@ -166,7 +164,7 @@ impl Queue {
             batches.sizes.clear();
             self.batch = batches.full;
         }
-        self.contents = Contents::Bounded(Stamps::new(self.batch));
+        self.stamps = Stamps::new(self.batch);
         (self.blocked, self.waiting, self.ready) = (0, 0, false);
         self.kept = self.stays;
         self.last = self.accounts.enqueued.saturating_add(coming);
@@ -213,10 +211,7 @@ impl Queue {
     /// Whether `samples` more can be put in.
     #[inline]
     pub(crate) fn has_room(&self, samples: u64) -> bool {
-        match self.contents {
-            Contents::Bounded(_) => self.level + samples <= self.capacity,
-            Contents::Circular(_) => true,
-        }
+        self.level + samples <= self.capacity || self.circular.is_some()
     }
 
     /// Samples will be put in soon.
@@ -235,12 +230,12 @@ impl Queue {
         if self.accounts.enqueued >= self.last {
             self.kept = 0;
         }
-        match &mut self.contents {
-            Contents::Bounded(stamps) => {
+        match &mut self.circular {
+            None => {
                 match &mut self.batches {
-                    None => stamps.put(now, samples),
+                    None => self.stamps.put(now, samples),
                     Some(batches) => {
-                        stamps.put_batch(now, samples);
+                        self.stamps.put_batch(now, samples);
                         batches.sizes.push_back(samples);
                         self.batch = batches.sizes[0];
                     }
@@ -248,7 +243,7 @@ impl Queue {
                 self.level += samples;
                 self.accounts.level.up(now, samples);
             }
-            Contents::Circular(ring) => {
+            Some(ring) => {
                 (0..samples).for_each(|_| ring.put(now, self.capacity));
                 self.accounts.level.up(now, ring.len() - self.level);
                 self.level = ring.len();
@@ -264,11 +259,11 @@ impl Queue {
             growth.filled |= self.level == self.capacity;
         }
         let batch = self.batch;
-        match &mut self.contents {
-            Contents::Bounded(stamps) => {
+        match &mut self.circular {
+            None => {
                 self.level -= batch;
                 self.accounts.level.down(now, batch);
-                self.accounts.residence_ps += stamps.take(now, batch);
+                self.accounts.residence_ps += self.stamps.take(now, batch);
                 self.accounts.dequeued += batch;
                 if let Some(batches) = &mut self.batches {
                     batches.sizes.pop_front();
@@ -276,7 +271,7 @@ impl Queue {
                 }
                 batch
             }
-            Contents::Circular(ring) => {
+            Some(ring) => {
                 let (fresh, residence_ps) = ring.read(now, batch);
                 self.accounts.residence_ps += residence_ps;
                 self.accounts.dequeued += fresh;
@@ -367,18 +362,12 @@ impl Queue {
 
     /// Samples that were overwritten before anyone read them.
     pub(crate) fn overwritten(&self) -> u64 {
-        match &self.contents {
-            Contents::Bounded(_) => 0,
-            Contents::Circular(ring) => ring.overwritten_unread,
-        }
+        self.circular.as_ref().map_or(0, |ring| ring.overwritten_unread)
     }
 
     /// Samples inside that nobody has read.
     pub(crate) fn left(&self) -> u64 {
-        match &self.contents {
-            Contents::Bounded(_) => self.level,
-            Contents::Circular(ring) => ring.unread(),
-        }
+        self.circular.as_ref().map_or(self.level, |ring| ring.unread())
     }
 
     /// Adds what this queue showed to `outcome`.
@@ -389,7 +378,7 @@ impl Queue {
         outcome.initial += self.initial;
         outcome.level += self.level;
         outcome.exhaustions.append(&mut self.exhaustions);
-        if let Contents::Circular(ring) = &self.contents {
+        if let Some(ring) = &self.circular {
             outcome.reuse.resize(outcome.reuse.len().max(ring.reuse.len()), 0);
             outcome.reuse.iter_mut().zip(&ring.reuse).for_each(|(sum, n)| *sum += n);
         }
@@ -397,10 +386,7 @@ impl Queue {
 
     /// Ages of samples when read, for circular queues.
     pub(crate) fn ages(&self) -> Option<&LogHistogram> {
-        match &self.contents {
-            Contents::Bounded(_) => None,
-            Contents::Circular(ring) => Some(&ring.ages),
-        }
+        self.circular.as_ref().map(|ring| &ring.ages)
     }
 }
 

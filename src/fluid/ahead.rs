@@ -6,23 +6,22 @@ use super::{GroupId, Network};
 use crate::engine::prefetch;
 
 impl<T: Copy> Core<T> {
-    /// Whose flow is due first, as far as is known. Fetches what those behind it need, one step further
-    /// the sooner they come.
-    fn foresee(&self) -> Option<T> {
-        let riders = &self.clocks[self.dues.foremost().0? as usize].riders;
-        let (first, others) = riders.foremost();
-        for &(_, group) in others {
-            if let Some(group) = self.groups.get(group as usize) {
+    /// Whose flow may be due after the first one. Fetches what the flows behind it need.
+    #[inline]
+    fn foresee(&self) -> Option<(GroupId, T)> {
+        let riders = &self.clocks.get(self.dues.foremost().id() as usize)?.riders;
+        let (second, others) = riders.next()?;
+        for rider in others {
+            if let Some(group) = self.groups.get(rider.id() as usize)
+                && let Some(slot) = self.slots.get(rider.slot() as usize)
+            {
                 group.prefetch();
+                prefetch(slot);
             }
         }
-        if let Some(group) = self.groups.get(riders.second() as usize)
-            && let Some((_, flow)) = group.flows.peek()
-        {
-            prefetch(&self.slots[flow.slot as usize]);
-        }
-        let flow = self.groups[first? as usize].flows.peek()?.1;
-        Some(self.slots[flow.slot as usize].token)
+        let slot = self.slots.get(second.slot() as usize)?;
+        self.groups[second.id() as usize].prefetch_flows();
+        Some((GroupId(second.id()), slot.token))
     }
 }
 
@@ -33,12 +32,22 @@ impl Group {
         prefetch(self);
         prefetch(&self.path);
     }
+
+    /// The same of its flows; the group itself was fetched.
+    #[inline]
+    fn prefetch_flows(&self) {
+        if let [first, .., last] = self.flows.as_slice() {
+            prefetch(first);
+            prefetch(last);
+        }
+    }
 }
 
 impl<T: Copy> Network<T> {
-    /// Who is due first, as far as is known; what that needs has been fetched from memory.
+    /// Whose flow, and of which group, may be due after the next one; what the network needs for that and
+    /// those behind it is fetched from memory.
     #[inline]
-    pub fn foresee(&self) -> Option<T> {
+    pub fn foresee(&self) -> Option<(GroupId, T)> {
         self.core.foresee()
     }
 
@@ -51,10 +60,6 @@ impl<T: Copy> Network<T> {
     /// A flow of this group, which was fetched, will start at once.
     #[inline]
     pub fn prefetch_flows(&self, group: GroupId) {
-        let flows = self.core.groups[group.index()].flows.as_slice();
-        if let [first, .., last] = flows {
-            prefetch(first);
-            prefetch(last);
-        }
+        self.core.groups[group.index()].prefetch_flows();
     }
 }

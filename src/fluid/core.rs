@@ -3,7 +3,7 @@
 use super::clock::Clock;
 use super::group::{Group, Ticket, UseState};
 use super::link::Link;
-use super::riders::{NONE, Riders};
+use super::riders::{NONE, Rider, Riders};
 use super::{Capacity, Demand, Finished, FlowId, LinkUse};
 use crate::engine::{PS_PER_SECOND, Time};
 use std::collections::BTreeMap;
@@ -260,9 +260,10 @@ impl<T: Copy> Core<T> {
     #[inline]
     pub(super) fn set_due(&mut self, clock: u32, due: Time) {
         let known = self.due_places[clock as usize] != NONE;
+        let rider = Rider::new(due, clock, NONE);
         match (known, due == Time::NEVER) {
-            (true, false) => self.dues.update(&mut self.due_places, clock, due),
-            (false, false) => self.dues.insert(&mut self.due_places, clock, due),
+            (true, false) => self.dues.update(&mut self.due_places, rider),
+            (false, false) => self.dues.insert(&mut self.due_places, rider),
             (true, true) => self.dues.remove(&mut self.due_places, clock),
             (false, true) => {}
         }

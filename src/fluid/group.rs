@@ -3,7 +3,7 @@
 
 use super::clock::Clock;
 use super::core::{DONE, Slot};
-use super::riders::NONE;
+use super::riders::{NONE, Rider};
 use crate::engine::{Heap, Time};
 
 /// A flow in its group's heap. Those of equal key are told in order of start, which their slots
@@ -181,6 +181,13 @@ impl Group {
         }
     }
 
+    /// The group, number `id`, as its home knows it.
+    #[inline]
+    pub(super) fn rider(&self, id: u32) -> Rider<f64> {
+        let slot = self.flows.peek().map_or(NONE, |(_, first)| first.slot);
+        Rider::new(self.head - self.offset, id, slot)
+    }
+
     /// Files the group, number `id`, under its first flow on the clock that it rides; no cancelled
     /// flow is in the heap.
     #[inline]
@@ -188,7 +195,7 @@ impl Group {
         let head = self.flows.peek().map_or(f64::INFINITY, |first| first.0);
         if head != self.head {
             self.head = head;
-            home.riders.update(places, id, head - self.offset);
+            home.riders.update(places, self.rider(id));
         }
     }
 

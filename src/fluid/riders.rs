@@ -21,10 +21,39 @@ impl Order for Time {
 
 const ARITY: usize = 4;
 
+/// Who rides under which key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rider<K> {
+    pub(super) key: K,
+    /// Its number, and above it the slot of its first flow, where it has flows: together, because parts
+    /// that were just written apart are slow to be read at once.
+    who: u64,
+}
+
+impl<K: Order> Rider<K> {
+    const NOBODY: Self = Rider { key: K::LAST, who: u64::MAX };
+
+    #[inline(always)]
+    pub(super) fn new(key: K, id: u32, slot: u32) -> Self {
+        Rider { key, who: u64::from(id) | u64::from(slot) << 32 }
+    }
+
+    #[inline(always)]
+    pub(super) fn id(self) -> u32 {
+        self.who as u32
+    }
+
+    /// To be foreseen, not to be relied on.
+    #[inline(always)]
+    pub(super) fn slot(self) -> u32 {
+        (self.who >> 32) as u32
+    }
+}
+
 /// The children of one rider, in one cache line. Empty places have the last of keys.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Family<K>([(K, u32); ARITY]);
+struct Family<K>([Rider<K>; ARITY]);
 
 /// A 4-ary heap whose entries can be moved, because everyone knows its place (`places`, by number).
 ///
@@ -33,16 +62,15 @@ struct Family<K>([(K, u32); ARITY]);
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub(super) struct Riders<K> {
-    /// The last of keys if there is no rider.
-    first: K,
-    root: u32,
+    /// Nobody if there is no rider.
+    root: Rider<K>,
     len: u32,
     families: Vec<Family<K>>,
 }
 
 impl<K: Order> Default for Riders<K> {
     fn default() -> Self {
-        Riders { first: K::LAST, root: NONE, len: 0, families: Vec::new() }
+        Riders { root: Rider::NOBODY, len: 0, families: Vec::new() }
     }
 }
 
@@ -60,87 +88,83 @@ impl<K: Order> Riders<K> {
     /// The smallest key; the last of all if there is no rider.
     #[inline]
     pub(super) fn first(&self) -> K {
-        self.first
+        self.root.key
     }
 
-    /// The first, if any, and those of whom the next will be one.
+    /// The first; nobody if there is none.
     #[inline]
-    pub(super) fn foremost(&self) -> (Option<u32>, &[(K, u32)]) {
-        let first = (self.len > 0).then_some(self.root);
-        (first, self.families.first().map_or(&[], |family| &family.0))
+    pub(super) fn foremost(&self) -> Rider<K> {
+        self.root
     }
 
-    /// Whose key is the second; none if there is no such.
+    /// The second, or nobody, and those of whom it is one.
     #[inline]
-    pub(super) fn second(&self) -> u32 {
-        self.families.first().map_or(NONE, |family| smallest(&family.0).1.1)
+    pub(super) fn next(&self) -> Option<(Rider<K>, &[Rider<K>])> {
+        self.families.first().map(|family| (smallest(&family.0).1, &family.0[..]))
     }
 
     #[inline]
-    fn entry(&self, at: usize) -> (K, u32) {
+    fn entry(&self, at: usize) -> Rider<K> {
+        if at == 0 { self.root } else { self.families[parent(at)].0[(at - 1) % ARITY] }
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, entry: Rider<K>) {
         if at == 0 {
-            (self.first, self.root)
-        } else {
-            self.families[parent(at)].0[(at - 1) % ARITY]
-        }
-    }
-
-    #[inline]
-    fn put(&mut self, at: usize, entry: (K, u32)) {
-        if at == 0 {
-            (self.first, self.root) = entry;
+            self.root = entry;
         } else {
             self.families[parent(at)].0[(at - 1) % ARITY] = entry;
         }
     }
 
-    pub(super) fn insert(&mut self, places: &mut [u32], group: u32, key: K) {
+    pub(super) fn insert(&mut self, places: &mut [u32], rider: Rider<K>) {
         let at = self.len as usize;
         if at > 0 && parent(at) == self.families.len() {
-            self.families.push(Family([(K::LAST, NONE); ARITY]));
+            self.families.push(Family([Rider::NOBODY; ARITY]));
         }
         self.len += 1;
-        self.sift_up(places, at, (key, group));
+        self.sift_up(places, at, rider);
     }
 
-    pub(super) fn remove(&mut self, places: &mut [u32], group: u32) {
-        let at = std::mem::replace(&mut places[group as usize], NONE) as usize;
+    pub(super) fn remove(&mut self, places: &mut [u32], id: u32) {
+        let at = std::mem::replace(&mut places[id as usize], NONE) as usize;
         self.len -= 1;
         let end = self.len as usize;
         let last = self.entry(end);
-        self.put(end, (K::LAST, NONE));
+        self.put(end, Rider::NOBODY);
         if at < end {
             self.sift(places, at, last);
         }
     }
 
-    /// Gives a rider another key.
+    /// A rider has another key.
     #[inline]
-    pub(super) fn update(&mut self, places: &mut [u32], group: u32, key: K) {
-        let at = places[group as usize] as usize;
+    pub(super) fn update(&mut self, places: &mut [u32], rider: Rider<K>) {
+        let at = places[rider.id() as usize] as usize;
         if at == 0 && self.len == 1 {
-            self.first = key;
+            self.root = rider;
         } else {
-            self.sift(places, at, (key, group));
+            self.sift(places, at, rider);
         }
     }
 
     /// The first rider, whose key is not above `limit`, if that holds for no other.
     #[inline]
     pub(super) fn only_up_to(&self, limit: K) -> Option<u32> {
-        (self.len == 1 || !self.has_second_up_to(limit)).then_some(self.root)
+        (self.len == 1 || !self.has_second_up_to(limit)).then_some(self.root.id())
     }
 
     #[inline]
     fn has_second_up_to(&self, limit: K) -> bool {
-        let any = |family: &Family<K>| family.0.iter().fold(false, |any, of| any | (of.0 <= limit));
+        let any =
+            |family: &Family<K>| family.0.iter().fold(false, |any, of| any | (of.key <= limit));
         self.families.first().is_some_and(any)
     }
 
     /// All riders up to `limit`, found without visiting the others; the first one is.
     #[inline]
     pub(super) fn up_to(&self, limit: K, found: &mut Vec<u32>) {
-        found.push(self.root);
+        found.push(self.root.id());
         if self.has_second_up_to(limit) {
             self.children_up_to(0, limit, found);
         }
@@ -148,9 +172,9 @@ impl<K: Order> Riders<K> {
 
     fn children_up_to(&self, at: usize, limit: K, found: &mut Vec<u32>) {
         let Some(family) = self.families.get(at) else { return };
-        for (i, &(key, group)) in family.0.iter().enumerate() {
-            if key <= limit && group != NONE {
-                found.push(group);
+        for (i, rider) in family.0.iter().enumerate() {
+            if rider.key <= limit && rider.id() != NONE {
+                found.push(rider.id());
                 self.children_up_to(ARITY * at + 1 + i, limit, found);
             }
         }
@@ -159,14 +183,14 @@ impl<K: Order> Riders<K> {
     /// Gives every rider a new key.
     pub(super) fn rekey(&mut self, places: &mut [u32], key: impl Fn(u32) -> K) {
         for at in (0..self.len as usize).rev() {
-            let rider = self.entry(at).1;
-            self.sift_down(places, at, (key(rider), rider));
+            let rider = self.entry(at);
+            self.sift_down(places, at, Rider { key: key(rider.id()), ..rider });
         }
     }
 
     #[inline]
-    fn sift(&mut self, places: &mut [u32], at: usize, entry: (K, u32)) {
-        if at > 0 && entry.0 < self.entry(parent(at)).0 {
+    fn sift(&mut self, places: &mut [u32], at: usize, entry: Rider<K>) {
+        if at > 0 && entry.key < self.entry(parent(at)).key {
             self.sift_up(places, at, entry);
         } else {
             self.sift_down(places, at, entry);
@@ -174,10 +198,10 @@ impl<K: Order> Riders<K> {
     }
 
     #[inline]
-    fn sift_up(&mut self, places: &mut [u32], mut at: usize, moving: (K, u32)) {
+    fn sift_up(&mut self, places: &mut [u32], mut at: usize, moving: Rider<K>) {
         while at > 0 {
             let above = self.entry(parent(at));
-            if above.0 <= moving.0 {
+            if above.key <= moving.key {
                 break;
             }
             self.settle(places, at, above);
@@ -187,10 +211,10 @@ impl<K: Order> Riders<K> {
     }
 
     #[inline]
-    fn sift_down(&mut self, places: &mut [u32], mut at: usize, moving: (K, u32)) {
+    fn sift_down(&mut self, places: &mut [u32], mut at: usize, moving: Rider<K>) {
         while let Some(family) = self.families.get(at) {
             let (i, least) = smallest(&family.0);
-            if moving.0 <= least.0 {
+            if moving.key <= least.key {
                 break;
             }
             self.settle(places, at, least);
@@ -200,16 +224,16 @@ impl<K: Order> Riders<K> {
     }
 
     #[inline]
-    fn settle(&mut self, places: &mut [u32], at: usize, entry: (K, u32)) {
+    fn settle(&mut self, places: &mut [u32], at: usize, entry: Rider<K>) {
         self.put(at, entry);
-        places[entry.1 as usize] = at as u32;
+        places[entry.id() as usize] = at as u32;
     }
 }
 
 /// The first of the smallest: two matches and a final, which needs no branches.
 #[inline]
-fn smallest<K: Order>(family: &[(K, u32); ARITY]) -> (usize, (K, u32)) {
-    let semifinal = |a: usize, b: usize| if family[b].0 < family[a].0 { b } else { a };
+fn smallest<K: Order>(family: &[Rider<K>; ARITY]) -> (usize, Rider<K>) {
+    let semifinal = |a: usize, b: usize| if family[b].key < family[a].key { b } else { a };
     let (left, right) = (semifinal(0, 1), semifinal(2, 3));
     let best = semifinal(left, right);
     (best, family[best])

@@ -387,7 +387,7 @@ impl<T: Copy> Core<T> {
         if g.home != NONE && head != g.head {
             g.head = head;
             let home = &mut self.clocks[g.home as usize];
-            home.riders.update(&mut self.places, group, head - g.offset);
+            home.riders.update(&mut self.places, g.rider(group));
             if home.touch() {
                 self.touched_clocks.push(g.home);
             }
@@ -436,7 +436,7 @@ impl<T: Copy> Core<T> {
         let clock = &mut self.clocks[home as usize];
         clock.restart_if_free(now);
         g.offset = value - clock.at(now);
-        clock.riders.insert(&mut self.places, group, g.head - g.offset);
+        clock.riders.insert(&mut self.places, g.rider(group));
         self.touch_clock(home);
     }
 

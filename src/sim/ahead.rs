@@ -4,6 +4,7 @@
 use crate::engine::{Calendar, prefetch};
 
 use super::event::{Customer, Event};
+use super::stages::StageRun;
 use super::workers::Cores;
 use super::world::{LoaderRun, World};
 
@@ -52,17 +53,19 @@ impl World<'_> {
         }
     }
 
-    /// The same for the completion that comes next: who it is about, and when it was foreseen before, what
-    /// that one uses.
-    pub(super) fn fetch_for_flows(&mut self) {
-        let Some(Customer::Worker(w)) = self.network.foresee() else { return };
-        let (before, w) = (std::mem::replace(&mut self.foreseen, w), w as usize);
-        if before as usize != w {
-            return self.fetch_worker(w);
+    /// The same for the completion that comes after the next one.
+    pub(super) fn fetch_for_flows(&self) {
+        let Some((group, customer)) = self.network.foresee() else { return };
+        if let Customer::Worker(w) = customer {
+            self.fetch_worker(w as usize);
         }
-        self.fetch_beside(w);
-        self.fetch_station(w);
-        prefetch(&self.loaders[self.workers[w].loader as usize]);
+        let Some(reader) = self.readers.get(group.index()) else { return };
+        if let Some(stage) = self.stages.get(reader.stage as usize) {
+            prefetch(stage);
+        }
+        if let Some(station) = self.stations.get(reader.station as usize) {
+            prefetch(station);
+        }
     }
 
     #[inline]
@@ -86,6 +89,31 @@ impl World<'_> {
             prefetch(&self.stations[station as usize]);
         }
     }
+}
+
+/// Who reads through a group of flows, and what that needs when the bytes have come: places in the world, or none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reader {
+    stage: u32,
+    station: u32,
+}
+
+/// By group, who reads through it.
+pub(super) fn readers(loaders: &[LoaderRun], stages: &[StageRun]) -> Vec<Reader> {
+    let mut readers = Vec::new();
+    for loader in loaders {
+        let Some(group) = loader.mount.group else { continue };
+        let stage = loader.stages.start;
+        let station = match stages[stage as usize].cores {
+            Cores::Fifo(station) => station,
+            Cores::Shared(_) => u32::MAX,
+        };
+        if readers.len() <= group.index() {
+            readers.resize(group.index() + 1, Reader { stage: u32::MAX, station: u32::MAX });
+        }
+        readers[group.index()] = Reader { stage, station };
+    }
+    readers
 }
 
 impl LoaderRun {

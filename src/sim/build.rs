@@ -42,6 +42,7 @@ use crate::fluid::{Demand, GroupId, LinkId, Network, Use};
 use crate::random::Streams;
 use crate::scenario::{Dataset, Node, Scenario};
 
+use super::ahead::readers;
 use super::arm::Arm;
 use super::background::{Endless, Load};
 use super::cached::{PageCache, Units};
@@ -223,6 +224,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             fetches.of = vec![Fetch::default(); parts.workers.len()];
         }
         let is_far = super::ahead::is_far(parts.workers.len());
+        let readers = if is_far { readers(&parts.loaders, &parts.stages) } else { Vec::new() };
         World {
             streams,
             network,
@@ -267,7 +269,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             stop: None,
             handled: 0,
             is_far,
-            foreseen: u32::MAX,
+            readers,
         }
     }
 

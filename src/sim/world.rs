@@ -11,6 +11,7 @@ use crate::random::Streams;
 use crate::report::{Outcome, Unfinished};
 use crate::scenario::{Scenario, Stop};
 
+use super::ahead::Reader;
 use super::arm::Arm;
 use super::background::{Load, Request};
 use super::cached::{CacheUse, PageCache, Units};
@@ -123,8 +124,8 @@ pub(super) struct World<'a> {
     pub(super) handled: u32,
     /// Whether state is far from the core, so that it pays to fetch it ahead.
     pub(super) is_far: bool,
-    /// The worker whose completion was foreseen last.
-    pub(super) foreseen: u32,
+    /// Then, by group of flows, who reads through it.
+    pub(super) readers: Vec<Reader>,
 }
 
 /// A station and the service time of its customers, where that is always the same: one cache line,
