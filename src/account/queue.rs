@@ -154,6 +154,7 @@ impl Queue {
     /// Throws away what is inside, of which nobody waits for room or batches any more; how many samples
     /// that were. So many more will be put in. Bounded queues only.
     pub(crate) fn clear(&mut self, now: Time, coming: u64) -> u64 {
+        debug_assert!(self.circular.is_none(), "bounded");
         self.snapshot_up_to(now);
         self.end_exhaustion(now);
         let (blocked, waited) = (u64::from(self.blocked), u64::from(self.waiting > 0));

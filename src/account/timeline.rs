@@ -145,6 +145,10 @@ impl Timeline {
 
     /// Worker `by` has ended the idleness or blocking at the end, unless that is known.
     pub(crate) fn link(&mut self, by: u32) {
+        debug_assert!(
+            by == NOBODY || matches!(self, Timeline::Entries(_)),
+            "it answers for itself"
+        );
         if let Timeline::Entries(entries) = self
             && let Some(Entry { activity: Activity::Idle(link) | Activity::Blocked(link), .. }) =
                 entries.last_mut()

@@ -13,8 +13,8 @@ const WHOLE: f64 = 1e-6;
 /// Numbers from here on are whole.
 const FRACTIONAL: f64 = (1u64 << 53) as f64;
 
-/// The integral of a level, and the groups that rise with it. Laid out so that a clock with a single rider is
-/// one cache line: only others lie beyond.
+/// The integral of a level, and the groups that rise with it. Laid out so that what it is and its first rider are
+/// one cache line: how many there are and the others lie beyond.
 #[derive(Debug, Clone, Default)]
 #[repr(C, align(64))]
 pub(super) struct Clock {

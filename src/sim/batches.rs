@@ -26,7 +26,7 @@ impl World<'_> {
         }
         device.state = State::Starving;
         device.since = clock.now;
-        if loader.waiters.is_empty() && loader.says_when_waits_begin() {
+        if loader.waiters.is_empty() && loader.tells {
             // Timelines that stay short find their memory near.
             let workers = loader.workers.start as usize..loader.workers.end as usize;
             self.workers[workers]

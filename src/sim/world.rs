@@ -200,18 +200,14 @@ pub(super) struct LoaderRun {
     pub(super) trainer: Cores,
     /// Which samples it has handed out, where its job may fail.
     pub(super) lineage: Option<Box<Lineage>>,
+    /// Whether its workers, no more than the samples of a full batch, are told of each wait that begins.
+    pub(super) tells: bool,
 }
 
 const _: () =
     assert!(std::mem::offset_of!(LoaderRun, queue) % 64 == 32, "its second half begins a line");
 
 impl LoaderRun {
-    /// Whether its workers' timelines, few of them, are told of each wait that begins.
-    #[inline]
-    pub(super) fn says_when_waits_begin(&self) -> bool {
-        self.workers.len() as u64 <= self.queue.batch()
-    }
-
     /// The workers of stage `s`.
     pub(super) fn workers_of(&self, s: u32) -> std::ops::Range<u32> {
         let index = (s - self.stages.start) as usize;

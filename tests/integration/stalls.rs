@@ -309,10 +309,25 @@ fn by_step(job: &JobOutcome) -> BTreeMap<(u32, StallCause), f64> {
     sums
 }
 
+/// Both with a trace and without one find the same steps and, in each, the same causes; those without.
+fn assert_trace_changes_no_cause(changes: &[(&str, &str)]) -> JobOutcome {
+    let scenario = changed(changes);
+    let of = |trace| run(&scenario, 0, &Options { trace, ..Options::default() }).jobs.remove(0);
+    let (plain, traced) = (of(false), of(true));
+    assert_eq!(plain.steps, traced.steps);
+    let (sums, expected) = (by_step(&plain), by_step(&traced));
+    assert!(sums.keys().eq(expected.keys()), "{changes:?}");
+    for (at, seconds) in sums {
+        let difference = seconds - expected[&at];
+        assert!(difference.abs() < 1e-12, "{changes:?}, {at:?}: {difference} s more");
+    }
+    plain
+}
+
 #[test]
 fn a_trace_changes_no_cause() {
     // System: one device that starves. A trace needs to know when its workers did what, a report only for
-    // how long. Expectation: both find the same steps and, in each, the same causes.
+    // how long.
     let disk = r#"{ local-disk = { bandwidth = "100 MB/s", latency = "200 us", operations = "10000 /s" } }"#;
     let arm = r#"{ local-disk = { bandwidth = "100 MB/s", seek = "4 ms" } }"#;
     let four = ("job.loader.tf-queue.threads", "4");
@@ -328,16 +343,16 @@ fn a_trace_changes_no_cause() {
             ("job.batch", "8"),
             more,
         ];
-        let scenario = changed(&changes);
-        let of = |trace| run(&scenario, 0, &Options { trace, ..Options::default() }).jobs.remove(0);
-        let (plain, traced) = (of(false), of(true));
-        assert_eq!(plain.steps, traced.steps);
+        let plain = assert_trace_changes_no_cause(&changes);
         assert!(by_cause(&plain, 1).len() > 2, "{changes:?}: {:?}", by_cause(&plain, 1));
-        let (plain, traced) = (by_step(&plain), by_step(&traced));
-        assert!(plain.keys().eq(traced.keys()), "{changes:?}");
-        for (at, seconds) in plain {
-            let difference = seconds - traced[&at];
-            assert!(difference.abs() < 1e-12, "{changes:?}, {at:?}: {difference} s more");
-        }
     }
+    // System: epochs of a batch of 8 and one of 2, fewer than there are workers.
+    let changes = [
+        ("dataset.d.samples", "10"),
+        ("job.batch", "8"),
+        ("job.loader", r#"{ pytorch = { workers = 4, decode = "1 ms" } }"#),
+        ("run.steps", "40"),
+    ];
+    let plain = assert_trace_changes_no_cause(&changes);
+    assert!(plain.steps.iter().any(|step| step.samples == 2), "{:?}", plain.steps);
 }

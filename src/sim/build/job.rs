@@ -79,7 +79,7 @@ impl Builder<'_, '_> {
     /// instants: nobody answers for another, nothing is found later than it came, and each wait is said to begin.
     fn sum_up(&mut self, l: u32) {
         let loader = &self.parts.loaders[l as usize];
-        if loader.stages.len() > 1 || loader.polling.is_some() || !loader.says_when_waits_begin() {
+        if loader.stages.len() > 1 || loader.polling.is_some() || !loader.tells {
             return;
         }
         let workers = loader.workers.start as usize..loader.workers.end as usize;

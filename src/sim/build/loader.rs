@@ -67,6 +67,7 @@ impl Builder<'_, '_> {
             queue: queue(copy),
             requests: self.requests(copy, rank),
             followed: job.failures.is_some(),
+            tells: self.parts.workers.len() as u64 - u64::from(first) <= job.batch,
             lineage: job.failures.is_some().then(|| {
                 let recorded = self.parts.recorder.is_some();
                 Box::new(Lineage::new(job.prefill, job.checkpoint.is_some(), recorded))
