@@ -50,7 +50,7 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
 /// Says what binds.
 fn judge(run: &Run, scenario: &Scenario, outcomes: &[Outcome], report: &mut Report) {
     let quick = run.verdict == VerdictKind::Quick;
-    let options = verdict::Options { quick, stop: Some(interrupt::flag()), budget: None };
+    let options = verdict::Options { quick, stop: Some(interrupt::flag()) };
     if let Some(verdict) = verdict::find(scenario, outcomes, report, &options) {
         verdict::put(report, verdict);
     }

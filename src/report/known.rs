@@ -50,10 +50,11 @@ impl Known {
         self.most
     }
 
-    /// Whether the throughput of a job is known from what its copies have done so far: buffers are in balance, and its 95 %
-    /// interval is narrow enough. Where nodes keep what they read, the first epoch does not count.
+    /// How many times as long as so far a run has to be until the throughput of a job is known from what its copies did: 1
+    /// where buffers are in balance and its 95 % interval is narrow enough, `None` where that cannot be told yet. Where
+    /// nodes keep what they read, the first epoch does not count.
     #[must_use]
-    pub fn is_enough(&self, job: usize, copies: &[JobOutcome]) -> bool {
+    pub fn times_as_long(&self, job: usize, copies: &[JobOutcome]) -> Option<f64> {
         let &KnownJob { ref run, dataset, loose, chance } = &self.jobs[job];
         let rule = Rule { run, dataset, loose };
         let measured: Vec<(&JobOutcome, Measured)> =
@@ -62,12 +63,13 @@ impl Known {
             !measured.cold && measured.steps.len() >= super::warnings::FEWEST_STEPS
         };
         if !measured.iter().all(warm) || !is_balanced(&[&measured], self.precision, loose) {
-            return false;
+            return None;
         }
         let stretches = measured.iter().map(|(copy, of)| (*copy, of.steps.clone())).collect();
         let rate =
             Sample::new(&[stretches], chance).ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed)));
-        is_narrow(&rate, self.precision)
+        // Half-widths fall with the root of a run's length.
+        Some((half_width(&rate)? / self.precision).powi(2).max(1.0))
     }
 }
 
@@ -100,10 +102,15 @@ pub(super) fn is_loose(job: &Job) -> bool {
     job.queue == QueueKind::Circular || job.failures.is_some()
 }
 
+/// Half-width of a figure's interval, relative to its mean.
+fn half_width(figure: &Figure) -> Option<f64> {
+    let Figure { mean: Some(mean), ci95: Some([low, high]), .. } = figure else { return None };
+    Some((high - low) / 2.0 / mean)
+}
+
 /// Whether a figure's interval is no wider than asked for.
 fn is_narrow(figure: &Figure, precision: f64) -> bool {
-    let Figure { mean: Some(mean), ci95: Some([low, high]), .. } = figure else { return false };
-    (high - low) / 2.0 <= precision * mean
+    half_width(figure).is_some_and(|half| half <= precision)
 }
 
 /// Whether what goes into the buffers of all copies equals what comes out.

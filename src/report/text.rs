@@ -116,9 +116,9 @@ fn answer(report: &Report) -> String {
         "{}: a step of `{}` takes {}, and its {} compute {} of the time.",
         report.scenario,
         job.name,
-        shown(figures.step_time.mean, seconds),
+        with_error(&figures.step_time, seconds),
         job.trainers(),
-        shown(figures.accelerator_utilisation.mean, share)
+        with_error(&figures.accelerator_utilisation, share)
     )
 }
 
@@ -426,12 +426,12 @@ fn unhindered(queue: &QueueReport) -> Option<String> {
     let into = queue.unblocked_enqueue_rate.mean?;
     let out = queue.unstalled_dequeue_rate.mean?;
     let then = match queue.net_enqueue_rate.mean? {
-        net if net < -1e-3 * out => format!("the queue drains by {}", samples(-net)),
-        net if net > 1e-3 * out => format!("the queue fills by {}", samples(net)),
-        _ => "the queue keeps its level".to_owned(),
+        net if net < -1e-3 * out => format!("the queue would drain by {}", samples(-net)),
+        net if net > 1e-3 * out => format!("the queue would fill by {}", samples(net)),
+        _ => "the queue would keep its level".to_owned(),
     };
     Some(format!(
-        "; never held up, its workers would put in {} and its trainers take out {}: {then}",
+        "; if neither waited for the other, workers would put in {} and trainers take out {}: {then}",
         samples(into),
         samples(out)
     ))

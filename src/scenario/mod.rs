@@ -53,8 +53,8 @@ pub use job::{
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{
-    Dealt, Generator, Kernel, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph,
-    Unit,
+    Dealt, Generator, Kernel, NextEpoch, Operation, Order, Preset, Replaced, Requests, Stage,
+    StageGraph, Unit,
 };
 pub use problem::{Problem, Problems};
 pub use profile::Reading;

@@ -24,22 +24,36 @@ pub(super) struct Watch {
     pub(super) next: u64,
     /// What ends a run of unwritten length.
     pub(super) known: Option<Known>,
+    /// Events at which the run ends at the latest.
+    pub(super) most: u64,
     /// Events from which on it is asked whether the answer is known.
     ask: u64,
+    /// Events until it is, from what was found when it was last asked; `u64::MAX` where that could not be told.
+    expected: u64,
     /// Whether it is, or the run became too long.
     pub(super) ended: bool,
 }
 
 impl Default for Watch {
     fn default() -> Watch {
-        Watch { handled: 0, next: FIRST, known: None, ask: FIRST, ended: false }
+        Watch {
+            handled: 0,
+            next: FIRST,
+            known: None,
+            most: u64::MAX,
+            ask: FIRST,
+            expected: u64::MAX,
+            ended: false,
+        }
     }
 }
 
 impl Watch {
     /// Share of the events of a run of unwritten length that are over, at least; 0 of others.
     pub(super) fn share(&self) -> f64 {
-        self.known.as_ref().map_or(0.0, |known| self.handled as f64 / known.most() as f64)
+        let until = |known: &Known| known.most().min(self.expected);
+        let share = |known| (self.handled as f64 / until(known) as f64).min(1.0);
+        self.known.as_ref().map_or(0.0, share)
     }
 }
 
@@ -52,29 +66,36 @@ impl World<'_> {
         }
         let watch = &self.watch;
         let asks = watch.known.is_some() && watch.handled >= watch.ask;
-        let known = asks && self.is_known();
+        let times = if asks { self.times_as_long() } else { None };
+        let known = times == Some(1.0);
         let watch = &mut self.watch;
         if asks {
+            watch.expected = times.map_or(u64::MAX, |times| (times * watch.handled as f64) as u64);
             // Each time a third more, so that asking costs in proportion to the run.
             watch.ask = watch.handled + watch.handled / 3;
         }
-        watch.next = watch.handled + OFTEN;
+        watch.next = (watch.handled + OFTEN).min(watch.most.max(watch.handled + 1));
         if watch.known.is_some() {
             watch.next = watch.next.min(watch.ask);
         }
         self.watch.ended |= known;
-        if known || self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+        let enough = self.watch.handled >= self.watch.most;
+        if known || enough || self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             self.unfinished = 0;
         }
     }
 
-    /// Whether the throughput of every job is known, or the run has become too long.
-    fn is_known(&self) -> bool {
-        let Some(known) = &self.watch.known else { return false };
-        let known_most = known.most();
+    /// How many times as long as so far the run has to be until the throughput of every job is known: 1 if it is, or the run
+    /// has become too long; `None` if that cannot be told yet.
+    fn times_as_long(&self) -> Option<f64> {
+        let known = self.watch.known.as_ref()?;
+        if self.watch.handled >= known.most() {
+            return Some(1.0);
+        }
         let last = self.jobs.iter().map(|job| job.job).max().unwrap_or(0);
-        let known = || (0..=last).all(|job| self.is_job_known(known, job));
-        self.watch.handled >= known_most || self.has_all_happened() && known()
+        let longest = |times: f64, job| Some(times.max(self.times_of_job(known, job)?));
+        self.has_all_happened().then_some(())?;
+        (0..=last).try_fold(1.0, longest)
     }
 
     /// Whether every job copy trains, faults are over or have begun to stay, and failures and checkpoints have been seen.
@@ -88,10 +109,13 @@ impl World<'_> {
         self.faults.iter().all(|fault| turned(fault) <= self.now) && self.jobs.iter().all(shown)
     }
 
-    fn is_job_known(&self, known: &Known, job: usize) -> bool {
+    fn times_of_job(&self, known: &Known, job: usize) -> Option<f64> {
         let copies = || self.jobs.iter().filter(|run| run.job == job);
-        let so_far = || copies().map(|run| self.so_far(run)).collect::<Vec<JobOutcome>>();
-        copies().all(|run| run.finished) || known.is_enough(job, &so_far())
+        if copies().all(|run| run.finished) {
+            return Some(1.0);
+        }
+        let so_far: Vec<JobOutcome> = copies().map(|run| self.so_far(run)).collect();
+        known.times_as_long(job, &so_far)
     }
 
     /// What a job copy has done so far, as far as that decides how long it runs.

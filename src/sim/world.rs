@@ -49,6 +49,8 @@ pub struct Options<'a> {
     pub progress: Option<&'a Progress>,
     /// Ends the run early when it becomes true; the outcome then holds what was complete.
     pub stop: Option<&'a AtomicBool>,
+    /// Ends the run early after so many events, likewise.
+    pub most_events: Option<u64>,
 }
 
 /// Simulates one replication of `scenario`: a pure function of the scenario and the replication's
@@ -64,6 +66,7 @@ pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome 
     (world.stop, world.progress) = (options.stop, options.progress);
     world.until = if matches!(scenario.run.stop, Stop::Duration(_)) { until } else { Time::NEVER };
     world.watch.known = Known::of(scenario);
+    world.watch.most = options.most_events.unwrap_or(u64::MAX);
     world.events = engine::run(&mut world, &mut calendar, until);
     let ended = if matches!(scenario.run.stop, Stop::Duration(_)) { until } else { world.now };
     world.end_down(ended);

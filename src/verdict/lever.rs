@@ -1,6 +1,6 @@
 //! What can be lifted: one row for each, in words and with the key that says how much of it there is.
 
-use crate::scenario::{Scenario, Storage, StorageKind};
+use crate::scenario::{Job, Scenario, Storage, StorageKind};
 
 use super::amount;
 
@@ -115,19 +115,19 @@ kinds! {
     /// The quota of cores, doubled.
     Quota => row("cpu-quota", "the CPU quota", "job.{}.cpu_quota", "{}.cpu-quota"),
     /// Workers of the loader, doubled, and the buffers that go with them.
-    Workers => row("workers", "loader workers", "job.{}.loader.*.workers", "{}.workers"),
+    Workers => row("workers", "loader workers", "job.{}.loader.PRESET.WORKERS", "{}.workers"),
     /// Decoding, of half the work.
-    Decode => row("decode", "the work of decoding", "job.{}.loader.*.decode", "{}.decode"),
+    Decode => row("decode", "the work of decoding", "job.{}.loader.PRESET.DECODE", "{}.decode"),
     /// The loader's own delays, halved.
-    Delay => row("delay", "delays of the loader", "job.{}.loader.*.delay", "{}.delay"),
+    Delay => row("delay", "delays of the loader", "job.{}.loader.PRESET.delay", "{}.delay"),
     /// Buffers of the loader, doubled.
-    Prefetch => row("prefetch", "prefetch depth", "job.{}.loader.*.prefetch", "{}.prefetch"),
+    Prefetch => row("prefetch", "prefetch depth", "job.{}.loader.PRESET.PREFETCH", "{}.prefetch"),
     /// Order of delivery, given up.
     Order => change("order", "delivery in order", ("loader", "deliver batches as they are finished"), "{}.order"),
     /// Workers that are started anew in each epoch, kept.
     Restart => change("restart", "restarts of the loader", ("loader", "keep workers alive between epochs"), "{}.loader"),
     /// How often who found nothing looks again, doubled.
-    Polling => row("polling", "polling of the loader", "job.{}.loader.*.generator", "{}.polling"),
+    Polling => row("polling", "polling of the loader", "job.{}.loader.PRESET.generator.wait_time", "{}.polling"),
     /// The trainer's own work on cores, halved.
     Launch => row("launch", "the trainer's own work on cores", "job.{}.model.launch", "{}.launch"),
     /// Jitter of step times, left out.
@@ -182,7 +182,7 @@ impl Lever {
             (Some(_), Some(storage)) => format!("{}.{}", storage.name, table(storage)),
             _ => self.owner(scenario).to_owned(),
         };
-        let key = key.replace("{}", &table);
+        let key = of_preset(&key.replace("{}", &table), scenario.jobs.get(self.at));
         // An object store has connections.
         key.replace("object-store.per_stream", "object-store.per_connection")
     }
@@ -234,6 +234,15 @@ impl Lever {
             (None, ..) => "twice as much".to_owned(),
         }
     }
+}
+
+/// A key of a loader as its preset names it.
+fn of_preset(key: &str, job: Option<&Job>) -> String {
+    let Some(preset) = job.map(|job| job.loader.preset) else { return key.to_owned() };
+    key.replace("PRESET", preset.name())
+        .replace("WORKERS", preset.workers_key())
+        .replace("PREFETCH", preset.prefetch_key())
+        .replace("DECODE", preset.decode_key())
 }
 
 /// The table of a storage's kind.

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use candidates::{Candidate, FULL, Subject, USED};
 use course::{Course, LongRate, ROUNDS};
 use lever::{Kind, Lever};
-use trial::{Effect, Trials};
+use trial::{Budget, Effect, Trials};
 
 pub use trial::LEAST_BUDGET;
 
@@ -45,8 +45,6 @@ const SHORT_OF: f64 = 0.05;
 pub struct Options<'a> {
     /// Lift nothing: estimate from the causes of waits.
     pub quick: bool,
-    /// Most events that the short runs may take together; `None`: as many as a replication took.
-    pub budget: Option<u64>,
     /// Ends the short runs early when it becomes true; the verdict then is an estimate.
     pub stop: Option<&'a AtomicBool>,
 }
@@ -72,8 +70,7 @@ pub fn find(
     let why = format!(
         "the workers of `{named}` have not made {ROUNDS} items each, which is too short to lift anything"
     );
-    let budget = options.budget.unwrap_or_else(|| trial::budget(outcomes));
-    let mut trials = Trials::new(subject, base, course, budget, options.stop);
+    let mut trials = Trials::new(subject, base, course, Budget::of(outcomes), options.stop);
     match (Finder { subject, trials: &mut trials }).find() {
         Some(found) if !stopped() => Some(found),
         Some(_) => Some(words::estimate(&subject, Some("short runs were interrupted"))),
@@ -190,6 +187,9 @@ impl Finder<'_, '_> {
                 Some(found) => tried.push(found),
                 None => skipped.push(*candidate),
             }
+            if saves_more(&tried, &candidates[index + 1..]) {
+                self.trials.binding_found();
+            }
         }
         if !tried.iter().any(helps) && 1.0 - now.computing >= WAITING && candidates.len() > 1 {
             let pair = [candidates[0].lever, candidates[1].lever];
@@ -238,14 +238,9 @@ impl Finder<'_, '_> {
             events: self.trials.spent(),
             text: String::new(),
         };
-        let advice = good.first().map(|of| {
-            let each = of.levers.iter().map(|lever| {
-                format!("{} ({})", lever.advice(scenario, &of.then), lever.key(scenario))
-            });
-            each.collect::<Vec<_>>().join(" and ")
-        });
+        let advice: Vec<String> = good.iter().map(|of| advice(scenario, of)).collect();
         let full: Vec<String> = full.map(|candidate| candidate.lever.words(scenario)).collect();
-        verdict.text = words::paragraph(&self.subject, &verdict, advice.as_deref(), &full);
+        verdict.text = words::paragraph(&self.subject, &verdict, &advice, &full);
         // Short runs are compared where caches are warm; the run's own figures may hold the first epoch.
         if !verdict.limits.is_empty() && self.trials.outlasts_first_epoch() {
             verdict.text = format!("Once the first epoch is over: {}", verdict.text);
@@ -290,9 +285,25 @@ impl Finder<'_, '_> {
     }
 }
 
+/// Whether something was found that saves more than the causes of waits promise of all that is still to be lifted.
+fn saves_more(tried: &[Tried], others: &[Candidate]) -> bool {
+    let most = tried.iter().filter(|tried| helps(tried)).map(|tried| tried.effect.gain);
+    let promised = others.iter().map(|candidate| candidate.promise).fold(0.0, f64::max);
+    most.fold(0.0, f64::max) > promised
+}
+
 /// Whether the whole interval of an effect is worth a word.
 fn helps(tried: &Tried) -> bool {
     tried.effect.gain_interval[0] > WORTH
+}
+
+/// What to write instead, and where.
+fn advice(scenario: &Scenario, tried: &Tried) -> String {
+    let each = tried
+        .levers
+        .iter()
+        .map(|lever| format!("{} ({})", lever.advice(scenario, &tried.then), lever.key(scenario)));
+    each.collect::<Vec<_>>().join(" and ")
 }
 
 fn names(scenario: &Scenario, levers: &[Lever]) -> String {

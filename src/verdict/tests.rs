@@ -140,7 +140,7 @@ fn what_is_lifted_is_said_with_its_key_and_its_amounts() {
     );
     assert_eq!(
         said(Kind::Workers, 0),
-        ["loader workers", "job.j.loader.*.workers", "j.workers", "4 in place of 2"]
+        ["loader workers", "job.j.loader.pytorch.workers", "j.workers", "4 in place of 2"]
     );
     assert_eq!(said(Kind::Lock, 0)[3], "processes as workers, which do not share the lock");
 }

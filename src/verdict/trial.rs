@@ -3,7 +3,7 @@
 use crate::report::Outcome;
 use crate::scenario::{Scenario, Stop};
 use crate::sim;
-use crate::stats::t_interval;
+use crate::stats::{mean, t_interval};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +11,9 @@ use super::candidates::Subject;
 use super::course::{Course, LongRate, ROUNDS};
 
 /// Events that a verdict may take of a run that is shorter than that: some hundredths of a second.
-pub const LEAST_BUDGET: u64 = 200_000;
+pub const LEAST_BUDGET: u64 = 100_000;
+/// Share of the run's own events that a verdict may take once it is likely to have found what binds.
+const FOUND: f64 = 0.25;
 /// How many times as many events a second of a run takes with something lifted, at most and about.
 const MORE_EVENTS: f64 = 1.4;
 /// A short run ends when the base run had taken this many times as many steps as are compared.
@@ -22,8 +24,10 @@ const SHARERS: usize = 3;
 const FEWEST: usize = 3;
 /// Cycles of workers that are compared, if the budget allows.
 const CYCLES: usize = 12;
-/// Steps that are compared, likewise.
-const ENOUGH: usize = 240;
+/// Steps that are compared at least, and at most, likewise: as many as tell a difference of [`TELL_APART`].
+const ENOUGH: [usize; 2] = [60, 240];
+/// Half-width of the interval of a step's time, relative to it, at which steps are enough.
+const TELL_APART: f64 = 0.01;
 /// Fewest batches for a paired interval.
 const FEWEST_PAIRS: usize = 4;
 
@@ -43,15 +47,29 @@ pub(super) struct Trials<'a> {
     subject: Subject<'a>,
     base: &'a Outcome,
     course: Course<'a>,
-    budget: u64,
-    left: u64,
+    budget: Budget,
+    spent: u64,
+    /// Whether what binds is likely to be found.
+    found: bool,
     stop: Option<&'a AtomicBool>,
 }
 
-/// Events that the short runs of a verdict may take together: as many as one replication of the run took.
-pub(super) fn budget(outcomes: &[Outcome]) -> u64 {
-    let one = outcomes.first().map_or(0, |outcome| outcome.events);
-    one.max(LEAST_BUDGET)
+/// Events that the short runs of a verdict may take together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget {
+    /// Until what binds is found: as many as one replication of the run took.
+    searching: u64,
+    /// From then on.
+    found: u64,
+}
+
+impl Budget {
+    pub(super) fn of(outcomes: &[Outcome]) -> Budget {
+        let one = outcomes.first().map_or(0, |outcome| outcome.events);
+        let all: u64 = outcomes.iter().map(|outcome| outcome.events).sum();
+        let found = (all as f64 * FOUND) as u64;
+        Budget { searching: one.max(LEAST_BUDGET), found: found.min(one).max(LEAST_BUDGET) }
+    }
 }
 
 impl<'a> Trials<'a> {
@@ -59,15 +77,26 @@ impl<'a> Trials<'a> {
         subject: Subject<'a>,
         base: &'a Outcome,
         course: Course<'a>,
-        budget: u64,
+        budget: Budget,
         stop: Option<&'a AtomicBool>,
     ) -> Trials<'a> {
-        Trials { subject, base, course, budget, left: budget, stop }
+        Trials { subject, base, course, budget, spent: 0, found: false, stop }
+    }
+
+    /// From now on short runs only look for what helps beside what was found to bind.
+    pub(super) fn binding_found(&mut self) {
+        self.found = true;
+    }
+
+    /// Events that short runs may still take.
+    fn left(&self) -> u64 {
+        let budget = if self.found { self.budget.found } else { self.budget.searching };
+        budget.saturating_sub(self.spent)
     }
 
     /// Events that short runs have taken.
     pub(super) fn spent(&self) -> u64 {
-        self.budget - self.left
+        self.spent
     }
 
     /// The long run as the run itself shows it.
@@ -84,7 +113,7 @@ impl<'a> Trials<'a> {
             return self.course.first_epoch(samples);
         }
         let cycle = self.course.cycle();
-        cycle.max((last / 10).min((4 * cycle).max(ENOUGH))).max(1).min(last / 2)
+        cycle.max((last / 10).min((4 * cycle).max(ENOUGH[1]))).max(1).min(last / 2)
     }
 
     /// From where on what is put into buffers counts.
@@ -141,9 +170,13 @@ impl<'a> Trials<'a> {
         let outcome = sim::run(
             &self.shortened(then, until),
             0,
-            &sim::Options { stop: self.stop, ..sim::Options::default() },
+            &sim::Options {
+                stop: self.stop,
+                most_events: Some(self.left()),
+                ..sim::Options::default()
+            },
         );
-        self.left = self.left.saturating_sub(outcome.events);
+        self.spent += outcome.events;
         if self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return None;
         }
@@ -158,12 +191,11 @@ impl<'a> Trials<'a> {
         let (first, last) = (self.first(), self.last());
         let cycle = self.course.cycle() * times as usize;
         let rate = self.base.events as f64 / self.base.makespan.max(f64::MIN_POSITIVE);
-        let cost = |steps: usize| self.seconds(steps) * rate * MORE_EVENTS;
-        let fair = self.left as f64 / left.clamp(1, SHARERS) as f64;
-        let enough = first + (CYCLES * cycle).max(ENOUGH);
+        let cost = |steps: usize| self.seconds(steps) * rate;
+        let (budget, sharers) = (self.left() as f64, left.clamp(1, SHARERS));
+        let enough = first + (CYCLES * cycle).max(self.telling());
         let wanted = if rare { last } else { last.min(enough) };
-        let rounds = ((ROUNDS * cycle) as f64 * FASTER).ceil() as usize + 1;
-        let least = (first + cycle.max(FEWEST)).max(rounds).min(last);
+        let least = self.fewest(cycle);
         // Longer runs cost more.
         let within = |budget: f64| {
             let (mut low, mut high) = (least, wanted + 1);
@@ -173,12 +205,34 @@ impl<'a> Trials<'a> {
             }
             (low > least).then(|| low - 1)
         };
-        within(fair).or_else(|| (cost(least) <= self.left as f64).then_some(least))
+        // The fewest steps may take all that is left.
+        let fair = within(budget / sharers as f64 / MORE_EVENTS);
+        fair.or_else(|| (cost(least) <= budget).then_some(least))
     }
 
-    /// How long a short run is in which so many steps are to be compared [s].
+    /// The fewest steps that a short run needs where workers make an item in so many.
+    fn fewest(&self, cycle: usize) -> usize {
+        let rounds = ((ROUNDS * cycle) as f64 * FASTER).ceil() as usize + 1;
+        (self.first() + cycle.max(FEWEST)).max(self.input_from() + rounds).min(self.last())
+    }
+
+    /// Steps that tell a difference, from how much those of the run itself vary.
+    fn telling(&self) -> usize {
+        let stretch = self.first()..self.last();
+        let batches = self.course.batches(stretch.clone(), self.course.cycle());
+        let wide =
+            t_interval(&batches).zip(mean(&batches)).filter(|_| batches.len() >= FEWEST_PAIRS);
+        let Some(([low, high], step)) = wide else { return ENOUGH[1] };
+        // Half-widths fall with the root of the number of steps.
+        let times = ((high - low) / 2.0 / step / TELL_APART).powi(2);
+        ((stretch.len() as f64 * times) as usize).clamp(ENOUGH[0], ENOUGH[1])
+    }
+
+    /// How long a short run is in which so many steps are to be compared [s]: what is lifted makes it faster, but the
+    /// fewest steps that can be compared are taken even if it does not.
     fn seconds(&self, steps: usize) -> f64 {
-        self.course.time_of(((steps as f64 / FASTER).ceil() as usize).max(1))
+        let fewest = self.fewest(self.course.cycle());
+        self.course.time_of(((steps as f64 / FASTER).ceil() as usize).max(fewest).max(1))
     }
 
     /// The same scenario for the time that the base run took for so many steps.
@@ -196,6 +250,8 @@ impl<'a> Trials<'a> {
         short
     }
 
+    /// What is lifted shortens steps by the same share in the long run as beside the same steps of the run itself: these
+    /// may be faster than others, as those are for which caches hold what was read last.
     fn effect(&self, then: &Course) -> Option<Effect> {
         let (cycle, first) = (self.course.cycle(), self.first());
         let end = then.steps();
@@ -209,9 +265,10 @@ impl<'a> Trials<'a> {
         let apart =
             [1.0 - after.interval[1] / now.interval[0], 1.0 - after.interval[0] / now.interval[1]];
         let pairs = (!after.draining && !now.draining).then(|| self.paired(then, both, now.step));
+        let lasting = self.long_rate().map_or(1.0, |long| long.step / now.step);
         Some(Effect {
-            after: after.step,
-            after_interval: after.interval,
+            after: after.step * lasting,
+            after_interval: after.interval.map(|end| end * lasting),
             gain,
             gain_interval: pairs.flatten().unwrap_or(apart),
         })

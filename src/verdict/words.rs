@@ -25,16 +25,16 @@ pub(super) fn estimate(subject: &Subject, why: Option<&str>) -> Verdict {
     }
 }
 
-/// What a verdict says, with what to do about its first limit, and what is `full` and was not lifted.
+/// What a verdict says, with what to do about each of its limits, and what is `full` and was not lifted.
 pub(super) fn paragraph(
     subject: &Subject,
     verdict: &Verdict,
-    advice: Option<&str>,
+    advice: &[String],
     full: &[String],
 ) -> String {
     let mut said = Vec::new();
     said.extend(too_short(subject, verdict));
-    match (verdict.limits.first(), advice) {
+    match (verdict.limits.first(), advice.first()) {
         (Some(first), Some(advice)) => said.push(first_limit(&verdict.job, first, advice)),
         _ if !full.is_empty() => said.push(format!(
             "What `{}` waits for is full: {}. How much more of it would help is not known: trying that would cost more than the \
@@ -44,9 +44,10 @@ pub(super) fn paragraph(
         )),
         _ => said.extend(nothing_helps(subject, verdict)),
     }
-    let others: Vec<String> = verdict.limits.iter().skip(1).take(MOST_OTHERS).map(other).collect();
+    let others: Vec<String> =
+        verdict.limits.iter().zip(advice).skip(1).take(MOST_OTHERS).map(other).collect();
     if !others.is_empty() {
-        said.push(format!("By themselves help too: {}.", others.join("; ")));
+        said.push(format!("Each of these alone helps too: {}.", others.join("; ")));
     }
     if !full.is_empty() && !verdict.limits.is_empty() {
         said.push(format!(
@@ -83,8 +84,8 @@ fn first_limit(job: &str, limit: &Limit, advice: &str) -> String {
     )
 }
 
-fn other(limit: &Limit) -> String {
-    format!("{} -> {}", limit.name, seconds(limit.after))
+fn other((limit, advice): (&Limit, &String)) -> String {
+    format!("{}: {advice} -> {}", limit.name, seconds(limit.after))
 }
 
 fn nothing_helps(subject: &Subject, verdict: &Verdict) -> Option<String> {

@@ -31,6 +31,82 @@ pub struct StageGraph {
     pub requests: Option<Requests>,
     /// Where what is there is looked for every so often.
     pub generator: Option<Generator>,
+    /// As which kind of loader it is written.
+    pub preset: Preset,
+}
+
+/// The kinds of loaders that can be written, each a table of that name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Preset {
+    /// TensorFlow 1 queue.
+    TfQueue,
+    /// PyTorch's `DataLoader`.
+    Pytorch,
+    /// Keras' `OrderedEnqueuer`.
+    Keras,
+    /// TensorFlow's `tf.data`.
+    TfData,
+    /// NVIDIA's DALI.
+    Dali,
+    /// Batches that are there.
+    InMemory,
+    /// Stages of one's own.
+    #[default]
+    Stages,
+}
+
+impl Preset {
+    /// Its key, below a job's `loader`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::TfQueue => "tf-queue",
+            Preset::Pytorch => "pytorch",
+            Preset::Keras => "keras",
+            Preset::TfData => "tf-data",
+            Preset::Dali => "dali",
+            Preset::InMemory => "in-memory",
+            Preset::Stages => "stages",
+        }
+    }
+
+    /// The key, or keys, for the number of its workers.
+    #[must_use]
+    pub fn workers_key(self) -> &'static str {
+        match self {
+            Preset::TfQueue => "threads",
+            Preset::TfData => "parallel_reads and parallel_calls",
+            Preset::Dali => "readers and threads",
+            Preset::Pytorch | Preset::Keras | Preset::InMemory | Preset::Stages => "workers",
+        }
+    }
+
+    /// The key for what its buffers hold.
+    #[must_use]
+    pub fn prefetch_key(self) -> &'static str {
+        match self {
+            Preset::TfQueue => "capacity",
+            Preset::Pytorch => "prefetch_factor",
+            Preset::Keras => "max_queue_size",
+            Preset::TfData | Preset::InMemory => "prefetch",
+            Preset::Dali => "prefetch_queue_depth",
+            Preset::Stages => "buffer",
+        }
+    }
+
+    /// The key for the work of decoding.
+    #[must_use]
+    pub fn decode_key(self) -> &'static str {
+        match self {
+            Preset::Stages => "per_sample",
+            Preset::TfQueue
+            | Preset::Pytorch
+            | Preset::Keras
+            | Preset::TfData
+            | Preset::Dali
+            | Preset::InMemory => "decode",
+        }
+    }
 }
 
 /// How Keras' old `GeneratorEnqueuer` hands batches over: nobody is woken. A trainer that finds no batch
@@ -106,7 +182,7 @@ impl StageGraph {
     /// Stages that work by themselves.
     #[must_use]
     pub fn of(stages: Vec<Stage>) -> StageGraph {
-        StageGraph { stages, requests: None, generator: None }
+        StageGraph { stages, requests: None, generator: None, preset: Preset::default() }
     }
 
     /// Samples that stay in its buffers while more may come, in batches of `batch` samples.

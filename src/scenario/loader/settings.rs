@@ -7,7 +7,7 @@ use super::pytorch::Pytorch;
 use super::stages::StageSettings;
 use super::tf_data::TfData;
 use super::tf_queue::TfQueue;
-use super::{Operation, Stage, StageGraph, Unit};
+use super::{Operation, Preset, Stage, StageGraph, Unit};
 use crate::scenario::check::Check;
 use crate::scenario::distribution::settings::Varying;
 use crate::scenario::document::NodeId;
@@ -83,6 +83,19 @@ impl LoaderSettings {
         }
     }
 
+    /// As which kind it is written.
+    fn preset(&self) -> Preset {
+        match self {
+            Self::TfQueue(_) => Preset::TfQueue,
+            Self::Pytorch(_) => Preset::Pytorch,
+            Self::Keras(_) => Preset::Keras,
+            Self::TfData(_) => Preset::TfData,
+            Self::Dali(_) => Preset::Dali,
+            Self::InMemory(_) => Preset::InMemory,
+            Self::Stages(_) => Preset::Stages,
+        }
+    }
+
     /// The checked stages of the loader at node `at`, on such nodes, for batches of `batch` samples of
     /// `dataset`.
     pub(in crate::scenario) fn resolve(
@@ -93,7 +106,7 @@ impl LoaderSettings {
         node: OnNode,
         dataset: Option<&Dataset>,
     ) -> Option<ResolvedLoader> {
-        match self {
+        let mut resolved = match self {
             Self::TfQueue(settings) => {
                 let stages = settings.resolve(check, check.inside(at), dataset)?;
                 let last_buffer = settings.capacity.at;
@@ -110,7 +123,9 @@ impl LoaderSettings {
             Self::Dali(settings) => settings.resolve(check, check.inside(at), batch, dataset),
             Self::InMemory(_) => Some(InMemory::resolve()),
             Self::Stages(stages) => resolve_stages(check, check.inside(at), stages, batch, dataset),
-        }
+        }?;
+        resolved.graph.preset = self.preset();
+        Some(resolved)
     }
 }
 

@@ -121,6 +121,7 @@ fn fletcher_job() -> Job {
             }],
             requests: None,
             generator: None,
+            preset: Preset::TfQueue,
         },
         queue: QueueKind::Bounded,
         prefill: 0,

@@ -372,7 +372,7 @@ fn wrong((name, base, changes, expected): &Row) -> Option<String> {
         return Some(format!("{name}: {first}, not {expected:?}: {}", verdict.text));
     }
     if verdict.events
-        > (report.events / u64::from(scenario.run.replications)).max(verdict::LEAST_BUDGET) * 5 / 4
+        > (report.events / u64::from(scenario.run.replications)).max(verdict::LEAST_BUDGET)
     {
         return Some(format!("{name}: {} events for a run of {}", verdict.events, report.events));
     }
