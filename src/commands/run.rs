@@ -23,9 +23,10 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
         return uncertain::execute(run, runs, &opened, &scenario, picture);
     }
     let begin = Instant::now();
-    let outcomes = simulate(&scenario, run.scenario.threads, run.trace.is_some(), quiet)?;
+    let pool = points::pool(run.scenario.threads)?;
+    let outcomes = simulate(&scenario, &pool, run.trace.is_some(), quiet)?;
     let mut report = report::summarise(&scenario, &outcomes, begin.elapsed().as_secs_f64());
-    judge(run, &scenario, &outcomes, &mut report);
+    pool.install(|| judge(run, &scenario, &outcomes, &mut report));
     if let Some(path) = &run.trace {
         let trace = outcomes.iter().find_map(|outcome| outcome.trace.as_ref());
         let trace = trace.cloned().unwrap_or_default();
@@ -66,7 +67,7 @@ fn overrides(run: &Run) -> Vec<String> {
 /// Runs every replication; gives those that were finished before a signal, if any was.
 fn simulate(
     scenario: &Scenario,
-    threads: Option<u16>,
+    pool: &rayon::ThreadPool,
     trace: bool,
     quiet: bool,
 ) -> Result<Vec<Outcome>, Failure> {
@@ -84,7 +85,6 @@ fn simulate(
         watch.done();
         (!interrupt::raised()).then_some(outcome)
     };
-    let pool = points::pool(threads)?;
     let found: Vec<_> = pool.install(|| (0..runs).into_par_iter().filter_map(one).collect());
     watch.end();
     let outcomes = found.into_iter().map(Outcome::whole).collect::<Result<Vec<_>, _>>()?;

@@ -118,7 +118,7 @@ fn answer(report: &Report) -> String {
         job.name,
         with_error(&figures.step_time, seconds),
         job.trainers(),
-        with_error(&figures.accelerator_utilisation, share)
+        shown(figures.accelerator_utilisation.mean, share)
     )
 }
 

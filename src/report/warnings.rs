@@ -88,6 +88,7 @@ fn in_lockstep(scenario: &Scenario) -> bool {
         .jobs
         .iter()
         .flat_map(|job| job.loader.stages.iter().map(move |stage| (job, stage)))
+        .filter(|(_, stage)| !stage.per_sample.is_empty() || !stage.per_item.is_empty())
         .map(|(job, stage)| {
             u64::from(job.copies) * u64::from(job.loaders()) * u64::from(stage.workers)
         })

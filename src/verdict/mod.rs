@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use candidates::{Candidate, FULL, Subject, USED};
 use course::{Course, LongRate, ROUNDS};
 use lever::{Kind, Lever};
-use trial::{Budget, Effect, Trials};
+use trial::{Budget, Effect, Plan, Trials};
 
 pub use trial::LEAST_BUDGET;
 
@@ -36,6 +36,9 @@ const WORTH: f64 = 0.01;
 const TELLING: f64 = 0.05;
 /// Share of time that waits must take for two things to be lifted together.
 const WAITING: f64 = 0.05;
+
+/// Short runs side by side.
+const AT_ONCE: usize = 2;
 
 /// How much faster than in the long run the run's own steps may be.
 const SHORT_OF: f64 = 0.05;
@@ -182,32 +185,58 @@ impl Finder<'_, '_> {
         let candidates = self.subject.candidates(now.draining || self.flatters(&now));
         let mut tried = Vec::new();
         let mut skipped: Vec<Candidate> = Vec::new();
-        for (index, candidate) in candidates.iter().enumerate() {
-            match self.lift(&[candidate.lever], candidates.len() - index) {
-                Some(found) => tried.push(found),
-                None => skipped.push(*candidate),
+        let mut rest = &candidates[..];
+        while !rest.is_empty() {
+            let fair = self.trials.fair(rest.len());
+            let (some, others) = rest.split_at(rest.len().min(AT_ONCE));
+            let alone: Vec<Vec<Lever>> = some.iter().map(|of| vec![of.lever]).collect();
+            for (candidate, found) in some.iter().zip(self.lift(&alone, fair)) {
+                match found {
+                    Some(found) => tried.push(found),
+                    None => skipped.push(*candidate),
+                }
             }
-            if saves_more(&tried, &candidates[index + 1..]) {
+            if saves_more(&tried, others) {
                 self.trials.binding_found();
             }
+            rest = others;
         }
         if !tried.iter().any(helps) && 1.0 - now.computing >= WAITING && candidates.len() > 1 {
             let pair = [candidates[0].lever, candidates[1].lever];
-            tried.extend(self.lift(&pair, 1));
+            tried.extend(self.lift(&[pair.to_vec()], self.trials.left()).into_iter().flatten());
         }
         tried.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
         Some(self.verdict(&now, &tried, &skipped))
     }
 
-    /// Lifts something, with a fair part of what is left of the budget for `left` such runs.
-    fn lift(&mut self, levers: &[Lever], left: usize) -> Option<Tried> {
+    /// Lifts each of these by itself in a short run of so many events; one for which they are too few may then take all
+    /// that is left.
+    fn lift(&mut self, each: &[Vec<Lever>], most_events: u64) -> Vec<Option<Tried>> {
+        let fair: Vec<_> = each.iter().map(|levers| self.plan(levers, most_events)).collect();
+        let too_long: Vec<bool> = fair.iter().map(Option::is_none).collect();
+        let mut found = self.run(each, fair);
+        for (at, levers) in each.iter().enumerate().filter(|(at, _)| too_long[*at]) {
+            let all = self.plan(levers, self.trials.left());
+            found[at] = self.run(std::slice::from_ref(levers), vec![all]).pop().flatten();
+        }
+        found
+    }
+
+    fn plan(&self, levers: &[Lever], most_events: u64) -> Option<Plan> {
         let mut then = self.subject.scenario.clone();
         for lever in levers {
             then = relax::relaxed(&then, *lever)?;
         }
-        let (effect, outcome) =
-            self.trials.run(&then, levers.iter().any(|lever| lever.is_rare()), left)?;
-        Some(Tried { levers: levers.to_vec(), effect, then, outcome })
+        self.trials.plan(then, levers.iter().any(|lever| lever.is_rare()), most_events)
+    }
+
+    fn run(&mut self, each: &[Vec<Lever>], plans: Vec<Option<Plan>>) -> Vec<Option<Tried>> {
+        let found = self.trials.run(&plans);
+        let tried = |((levers, plan), found): ((&Vec<Lever>, Option<Plan>), _)| {
+            let (plan, (effect, outcome)) = plan.zip(found)?;
+            Some(Tried { levers: levers.clone(), effect, then: plan.then, outcome })
+        };
+        each.iter().zip(plans).zip(found).map(tried).collect()
     }
 
     fn verdict(&self, now: &LongRate, tried: &[Tried], skipped: &[Candidate]) -> Verdict {

@@ -4,6 +4,7 @@ use crate::report::Outcome;
 use crate::scenario::{Scenario, Stop};
 use crate::sim;
 use crate::stats::{mean, t_interval};
+use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,11 +26,21 @@ const FEWEST: usize = 3;
 /// Cycles of workers that are compared, if the budget allows.
 const CYCLES: usize = 12;
 /// Steps that are compared at least, and at most, likewise: as many as tell a difference of [`TELL_APART`].
-const ENOUGH: [usize; 2] = [60, 240];
+const ENOUGH: [usize; 2] = [30, 240];
 /// Half-width of the interval of a step's time, relative to it, at which steps are enough.
 const TELL_APART: f64 = 0.01;
 /// Fewest batches for a paired interval.
 const FEWEST_PAIRS: usize = 4;
+
+/// A short run.
+pub(super) struct Plan {
+    /// The scenario with something lifted.
+    pub(super) then: Scenario,
+    /// Steps of the run itself in whose time it ends.
+    until: usize,
+    /// Events after which it ends at the latest.
+    most_events: u64,
+}
 
 /// What lifting something does to a job's steps.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +100,7 @@ impl<'a> Trials<'a> {
     }
 
     /// Events that short runs may still take.
-    fn left(&self) -> u64 {
+    pub(super) fn left(&self) -> u64 {
         let budget = if self.found { self.budget.found } else { self.budget.searching };
         budget.saturating_sub(self.spent)
     }
@@ -153,46 +164,56 @@ impl<'a> Trials<'a> {
             || self.described().decoded_cache.is_some()
     }
 
-    /// Runs a scenario for a fair part of what is left for `left` such runs; `None` where that is too short.
-    /// `rare`: what is lifted is not there all the time.
-    pub(super) fn run(
-        &mut self,
-        then: &Scenario,
-        rare: bool,
-        left: usize,
-    ) -> Option<(Effect, Outcome)> {
+    /// A fair part of what is left for so many short runs [events].
+    pub(super) fn fair(&self, runs: usize) -> u64 {
+        self.left() / runs.clamp(1, SHARERS) as u64
+    }
+
+    /// The short run of a scenario that so many events allow; `None` where they are too few. `rare`: what is lifted is not
+    /// there all the time.
+    pub(super) fn plan(&self, then: Scenario, rare: bool, most_events: u64) -> Option<Plan> {
         let job = self.subject.job;
         let workers = |scenario: &Scenario| {
             scenario.jobs[job].loader.stages.first().map_or(1, |stage| stage.workers)
         };
-        let times = workers(then) / workers(self.subject.scenario).max(1);
-        let until = self.affordable(left, times.max(1), rare)?;
-        let outcome = sim::run(
-            &self.shortened(then, until),
-            0,
-            &sim::Options {
-                stop: self.stop,
-                most_events: Some(self.left()),
-                ..sim::Options::default()
-            },
-        );
-        self.spent += outcome.events;
+        let times = workers(&then) / workers(self.subject.scenario).max(1);
+        let until = self.affordable(most_events, times.max(1), rare)?;
+        Some(Plan { then, until, most_events })
+    }
+
+    /// Simulates short runs side by side, and counts their events; `None` of one that shows nothing.
+    pub(super) fn run(&mut self, plans: &[Option<Plan>]) -> Vec<Option<(Effect, Outcome)>> {
+        let one = |plan: &Option<Plan>| plan.as_ref().map(|plan| self.simulate(plan));
+        let outcomes: Vec<Option<Outcome>> = plans.par_iter().map(one).collect();
+        self.spent += outcomes.iter().flatten().map(|outcome| outcome.events).sum::<u64>();
         if self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
-            return None;
+            return plans.iter().map(|_| None).collect();
         }
-        let course = Course::new(&then.jobs[job], job, &outcome)?;
-        let effect = self.effect(&course)?;
-        Some((effect, outcome))
+        let job = self.subject.job;
+        let shown = |(plan, outcome): (&Option<Plan>, Option<Outcome>)| {
+            let (plan, outcome) = plan.as_ref().zip(outcome)?;
+            let effect = self.effect(&Course::new(&plan.then.jobs[job], job, &outcome)?)?;
+            Some((effect, outcome))
+        };
+        plans.iter().zip(outcomes).map(shown).collect()
+    }
+
+    fn simulate(&self, plan: &Plan) -> Outcome {
+        let options = sim::Options {
+            stop: self.stop,
+            most_events: Some(plan.most_events),
+            ..sim::Options::default()
+        };
+        sim::run(&self.shortened(&plan.then, plan.until), 0, &options)
     }
 
     /// Steps of the base run in whose time a short run can be afforded.
     /// Workers are so many times as many in it.
-    fn affordable(&self, left: usize, times: u32, rare: bool) -> Option<usize> {
+    fn affordable(&self, most_events: u64, times: u32, rare: bool) -> Option<usize> {
         let (first, last) = (self.first(), self.last());
         let cycle = self.course.cycle() * times as usize;
         let rate = self.base.events as f64 / self.base.makespan.max(f64::MIN_POSITIVE);
         let cost = |steps: usize| self.seconds(steps) * rate;
-        let (budget, sharers) = (self.left() as f64, left.clamp(1, SHARERS));
         let enough = first + (CYCLES * cycle).max(self.telling());
         let wanted = if rare { last } else { last.min(enough) };
         let least = self.fewest(cycle);
@@ -205,9 +226,8 @@ impl<'a> Trials<'a> {
             }
             (low > least).then(|| low - 1)
         };
-        // The fewest steps may take all that is left.
-        let fair = within(budget / sharers as f64 / MORE_EVENTS);
-        fair.or_else(|| (cost(least) <= budget).then_some(least))
+        let budget = most_events as f64;
+        within(budget / MORE_EVENTS).or_else(|| (cost(least) <= budget).then_some(least))
     }
 
     /// The fewest steps that a short run needs where workers make an item in so many.

@@ -113,7 +113,7 @@ fn crates_stay_behind_their_doors() {
         ),
         ("clap", &["cli.rs", "cli/", "commands/"]),
         ("plotters", &["plot/"]),
-        ("rayon", &["commands/", "published/", "sweep/"]),
+        ("rayon", &["commands/", "published/", "sweep/", "verdict/"]),
         ("indicatif", &["commands/"]),
         ("ctrlc", &["commands/"]),
         ("comfy_table", &["report/", "commands/", "validate/"]),
