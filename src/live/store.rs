@@ -154,9 +154,18 @@ impl Store {
     }
 }
 
+/// What went wrong with a workspace, and what helps a live run.
 fn failure(error: ProbeError) -> Failure {
     match error {
         ProbeError::Interrupted => Failure::Interrupted,
+        ProbeError::File { doing, path, source } => Failure::file(doing, &path, source),
+        ProbeError::Space { directory, needed, free } => Failure::Lacking(format!(
+            "{} has {:.1} MB free, where {:.1} MB are needed: make room, name another --directory, or write \
+             fewer or smaller samples",
+            directory.display(),
+            free as f64 / 1e6,
+            needed as f64 / 1e6
+        )),
         other => Failure::Lacking(other.to_string()),
     }
 }
@@ -253,13 +262,13 @@ fn finish(place: Place, dataset: &Dataset) -> Result<Place, Failure> {
         Access::Warm if !in_memory => {
             let needed: u64 = (0..place.files).map(|file| files.length(file)).sum();
             let memory = Machine::this().memory;
-            if needed > memory {
+            if needed as f64 > memory {
                 return Err(Failure::Lacking(format!(
                     "`{}` has {:.1} GB, and {:.1} GB of memory are left to keep it warm: write \
                      fewer samples, or `access = \"cold\"`",
                     dataset.name,
                     needed as f64 / 1e9,
-                    memory as f64 / 1e9
+                    memory / 1e9
                 )));
             }
         }
