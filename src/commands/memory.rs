@@ -11,29 +11,29 @@ const SMALL: f64 = 256e6;
 
 /// Refuses a scenario whose replications, `threads` of them at once, need more memory than there is.
 pub(super) fn check(scenario: &Scenario, threads: usize) -> Result<(), Failure> {
-    match lacking(scenario, threads, limits::free_memory) {
+    let replications = scenario.run.replications as usize;
+    match lacking(scenario, threads.min(replications), limits::free_memory) {
         None => Ok(()),
         Some((what, remedy)) => Err(Failure::Machine(format!("{what}; {remedy}"))),
     }
 }
 
-/// The same as a problem of the file `name`.
+/// The same as a problem of the file `name`, of which `threads` points are simulated at once.
 pub(super) fn problem(name: &str, scenario: &Scenario, threads: usize) -> Option<Problem> {
     let (what, remedy) = lacking(scenario, threads, limits::free_memory)?;
     Some(Problem::new(name, what, remedy))
 }
 
-/// What is lacking, and what to do about it.
+/// What is lacking for `at_once` replications at a time, and what to do about it.
 fn lacking(
     scenario: &Scenario,
-    threads: usize,
+    at_once: usize,
     free: impl FnOnce() -> f64,
 ) -> Option<(String, String)> {
     let replications = scenario.run.replications as usize;
-    let at_once = threads.clamp(1, replications.max(1));
     let of = sim::memory(scenario);
     let with = |at_once: usize| at_once as f64 * of.world + replications as f64 * of.outcome;
-    let needed = with(at_once);
+    let needed = with(at_once.max(1));
     if needed <= SMALL {
         return None;
     }
@@ -50,7 +50,7 @@ fn lacking(
     let smaller =
         "write fewer `copies`, nodes, workers or steps, smaller buffers or a smaller data set";
     let remedy = match with(1) <= free {
-        true => format!("run fewer replications at once, `--threads 1`, or {smaller}"),
+        true => format!("simulate fewer at once, `--threads 1`, or {smaller}"),
         false => smaller.to_owned(),
     };
     Some((what, remedy))
@@ -78,7 +78,8 @@ mod tests {
         let (what, remedy) = lacking(&many, 2, || 1e9).unwrap();
         assert!(what.contains("`many` needs about") && what.ends_with("may use 1 GB"), "{what}");
         assert!(remedy.starts_with("write fewer `copies`"), "{remedy}");
-        let one = sim::memory(&many).world;
+        let of = sim::memory(&many);
+        let one = of.world + 2.0 * of.outcome;
         let (_, remedy) = lacking(&many, 2, || 1.5 * one).unwrap();
         assert!(remedy.contains("--threads 1"), "{remedy}");
         assert_eq!(lacking(&many, 2, || 3.0 * one), None);

@@ -291,3 +291,21 @@ const LOCAL: [rustix::fs::FsWord; 8] = [
     IN_MEMORY[0],
     IN_MEMORY[1],
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_wrong_with_files_is_told_with_what_helps_a_live_run() {
+        let place = PathBuf::from("/d");
+        let space = ProbeError::Space { directory: place.clone(), needed: 2_000_000, free: 1 };
+        let full = ProbeError::file("write", &place)(std::io::ErrorKind::StorageFull.into());
+        for error in [space, full] {
+            let said = failure(error).to_string();
+            assert!(said.contains("samples") && !said.contains("plan"), "{said}");
+        }
+        let stale = ProbeError::file("read", &place)(std::io::Error::from_raw_os_error(116));
+        assert!(failure(stale).to_string().contains("the file server has removed or replaced it"));
+    }
+}

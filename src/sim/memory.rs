@@ -26,9 +26,9 @@ const TOUCH: f64 = 3.0 * 4096.0;
 /// What one replication takes [B].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Memory {
-    /// While it runs.
+    /// While it runs, without what it shows.
     pub world: f64,
-    /// What it showed, which is kept until all are done.
+    /// What it shows, which grows and is kept until all are done.
     pub outcome: f64,
 }
 
@@ -49,7 +49,7 @@ pub fn memory(scenario: &Scenario) -> Memory {
     };
     let all = scenario.jobs.iter().map(of);
     let (world, outcome) = all.fold((0.0, 0.0), |(a, b), (world, steps)| (a + world, b + steps));
-    Memory { world: world + caches(scenario) + outcome, outcome }
+    Memory { world: world + caches(scenario), outcome }
 }
 
 /// Steps of a job copy, as far as they are known before.

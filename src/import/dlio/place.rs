@@ -80,10 +80,15 @@ const SOURCES: [(&str, &str); 22] = [
 /// What the key `scenario` of the scenario is made of.
 #[must_use]
 pub fn source(scenario: &str) -> Option<&'static str> {
-    let within = |outer: &str| {
-        scenario.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    // The job is told by its name.
+    let unnamed = scenario.strip_prefix("job.").and_then(|rest| rest.split_once('.'));
+    let unnamed = unnamed.map(|(_, rest)| format!("job.{rest}"));
+    let within = |key: &str, outer: &str| {
+        key.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    SOURCES.iter().find(|(key, _)| within(key)).map(|(_, source)| *source)
+    let find =
+        |of: &str| SOURCES.iter().find(|(key, _)| within(of, key)).map(|(_, source)| *source);
+    unnamed.as_deref().and_then(find).or_else(|| find(scenario))
 }
 
 #[cfg(test)]
@@ -111,6 +116,7 @@ mod tests {
 
     #[test]
     fn keys_of_scenarios_are_traced_to_the_workload() {
+        assert_eq!(source("job.unet3d.loader.pytorch.workers"), Some("reader.read_threads"));
         assert_eq!(source("job.loader.pytorch.workers"), Some("reader.read_threads"));
         assert_eq!(source("job.loader.pytorch.delay"), Some("reader.preprocess_time"));
         assert_eq!(source("job.batches"), None);
