@@ -54,7 +54,7 @@ Examples:
   forebay sweep scenarios/fletcher-lenet.toml --output rows.csv
   forebay plot plots/*.toml --output figures
 
-Exit codes: 0 done; 1 a check failed; 2 the input is at fault; 3 the machine lacks something;
+Exit codes: 0 done; 1 a check failed; 2 the input is at fault; 3 the machine lacks something; \
 4 interrupted, with what was finished kept.";
 
 /// The commands.

@@ -8,7 +8,8 @@
 //! | module | is | names |
 //! |---|---|---|
 //! | [`units`] | quantities as people write them: `"10 Gbit/s"` | |
-//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `catalogue`, `collective`, `device_memory`, `law`, `profile`, `units` |
+//! | [`input`] | files that users name, each with a limit | |
+//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `catalogue`, `collective`, `device_memory`, `input`, `law`, `profile`, `units` |
 //! | [`collective`] | collectives as schedules of transfers, their closed forms, which one a library takes | |
 //! | [`random`] | draws addressed by seed, replication, purpose, entity | `scenario` |
 //! | [`stats`] | intervals, quantiles, MSER-5, histograms | |
@@ -18,17 +19,17 @@
 //! | [`catalogue`] | published facts: models layer by layer, GPUs, interconnects | |
 //! | [`device_memory`] | what a GPU holds while it trains a model | `catalogue` |
 //! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `device_memory`, `law`, `scenario`, `stats` |
-//! | [`import`] | what other programs measured, from their files | `measurement` |
+//! | [`import`] | what other programs measured, from their files | `input`, `measurement` |
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
-//! | [`profile`] | fitted parameters of a machine, with their intervals | `law` |
+//! | [`profile`] | fitted parameters of a machine, with their intervals | `input`, `law` |
 //! | [`published`] | what clusters were published to do, beside predictions | `catalogue`, `scenario`, `sim` |
 //! | [`fit`] | from raw samples to parameters | `law`, `measurement`, `profile`, `random`, `stats` |
 //! | [`account`] | the books both worlds keep: hand-over, the last buffer, steps, timelines, causes of stalls, traces | `engine`, `report`, `scenario`, `stats` |
 //! | [`hand_over`] | the bounded buffers between real loaders and trainers, with their threads | `account`, `engine`, `report`, `scenario` |
-//! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `engine`, `hand_over`, `measurement`, `random`, `stats`, `units` |
+//! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `engine`, `hand_over`, `input`, `measurement`, `random`, `stats`, `units` |
 //! | [`sim`] | the simulated world | `account`, `cache`, `collective`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
-//! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `hand_over`, `law`, `probe`, `random`, `report`, `scenario`, `stats` |
+//! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `hand_over`, `input`, `law`, `probe`, `random`, `report`, `scenario`, `stats` |
 //! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
 //! | [`validate`] | how far predictions are from measurements; the only module that sees both worlds | `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
 //! | [`verdict`] | what binds a job, found by lifting it in short runs | `report`, `scenario`, `sim`, `stats` |
@@ -61,6 +62,7 @@ pub mod fit;
 pub mod fluid;
 pub mod hand_over;
 pub mod import;
+pub mod input;
 pub mod law;
 pub mod live;
 pub mod measurement;

@@ -2,6 +2,7 @@
 //!
 //! Everything past this module is in SI units: seconds, bytes, bytes per second, per second.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
@@ -75,6 +76,7 @@ dimension!(
     /// Bandwidth [B/s].
     Bandwidth, "a bandwidth", "10 Gbit/s", 1.0 ..= 1e18,
     ["B/s" 1.0 / 1.0, "kB/s" 1e3 / 1.0, "MB/s" 1e6 / 1.0, "GB/s" 1e9 / 1.0, "TB/s" 1e12 / 1.0,
+     "PB/s" 1e15 / 1.0,
      "KiB/s" 1024.0 / 1.0, "MiB/s" 1048576.0 / 1.0, "GiB/s" 1073741824.0 / 1.0,
      "TiB/s" 1099511627776.0 / 1.0, "bit/s" 1.0 / 8.0, "kbit/s" 125.0 / 1.0,
      "Mbit/s" 125000.0 / 1.0, "Gbit/s" 125000000.0 / 1.0, "Tbit/s" 125000000000.0 / 1.0]
@@ -82,7 +84,8 @@ dimension!(
 dimension!(
     /// Rate of operations [1/s].
     Rate, "a rate", "20000 /s", 1e-6 ..= 1e12,
-    ["/s" 1.0 / 1.0, "/ms" 1e3 / 1.0, "/us" 1e6 / 1.0, "/min" 1.0 / 60.0, "/h" 1.0 / 3600.0]
+    ["/s" 1.0 / 1.0, "/ms" 1e3 / 1.0, "/us" 1e6 / 1.0, "/min" 1.0 / 60.0, "/h" 1.0 / 3600.0,
+     "k/s" 1e3 / 1.0, "M/s" 1e6 / 1.0, "G/s" 1e9 / 1.0, "T/s" 1e12 / 1.0]
 );
 dimension!(
     /// Power [W].
@@ -134,6 +137,7 @@ impl<D: Dimension> FromStr for Quantity<D> {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let (number, name) = split(text)?;
+        let name = &joined(name);
         let accepted = accepted::<D>;
         if name.is_empty() {
             return Err(UnitError::NoUnit { what: D::WHAT, accepted: accepted() });
@@ -161,8 +165,19 @@ impl<D: Dimension> fmt::Display for Quantity<D> {
 #[must_use]
 pub fn si(text: &str) -> Option<f64> {
     let (number, name) = split(text).ok()?;
+    let name = joined(name);
     let unit = FAMILIES.iter().flat_map(|(_, units)| *units).find(|unit| unit.name == name)?;
     Some(number * unit.numerator / unit.denominator).filter(|value| value.is_finite())
+}
+
+/// A unit without the space that reports put between a prefix and what is counted: `k /s`.
+fn joined(name: &str) -> Cow<'_, str> {
+    match name.split_once('/') {
+        Some((prefix, per)) if prefix.ends_with(' ') => {
+            format!("{}/{per}", prefix.trim_end()).into()
+        }
+        _ => name.into(),
+    }
 }
 
 /// The names of the units of `D`, to show.

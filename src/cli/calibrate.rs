@@ -13,9 +13,9 @@ Examples:
   forebay calibrate --plan gpu --output calibration-gpu
   forebay calibrate --plan full --only step --device cuda:0
 
-A plan says what is measured; quick takes less than a minute, full less than fifteen, gpu less than ten
-on an NVIDIA GPU. Probes write
-into a directory of their own below --directory, and remove it. Samples are kept in --output as soon
+A plan says what is measured; quick takes less than a minute, full less than fifteen, gpu less than ten \
+on an NVIDIA GPU. Probes write \
+into a directory of their own below --directory, and remove it. Samples are kept in --output as soon \
 as they exist: the same command again measures only what is missing.")]
 pub struct Calibrate {
     /// What to measure: `quick`, `full`, `gpu`, or a plan file

@@ -10,8 +10,8 @@ Examples:
   forebay doctor
   forebay doctor --format json
 
-CUDA's libraries are looked for in the folders of FOREBAY_CUDA_LIBS, in LD_LIBRARY_PATH, in the nvidia
-packages of a Python environment (VIRTUAL_ENV, CONDA_PREFIX, python3), in /usr/local/cuda/lib64, and by
+CUDA's libraries are looked for in the folders of FOREBAY_CUDA_LIBS, in LD_LIBRARY_PATH, in the nvidia \
+packages of a Python environment (VIRTUAL_ENV, CONDA_PREFIX, python3), in /usr/local/cuda/lib64, and by \
 the system's loader. What is missing is no error: the probes that need it are named.")]
 pub struct Doctor {
     /// Form of the answer

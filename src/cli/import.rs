@@ -33,7 +33,7 @@ Examples:
   forebay import dlio unet3d_h100.yaml ++workload.reader.read_threads=8 > unet3d.toml
   forebay run unet3d.toml
 
-The YAML says what each accelerator reads, not how many there are or what they read from: give
+The YAML says what each accelerator reads, not how many there are or what they read from: give \
 --accelerators, --hosts and --bandwidth, and write the rest of the storage into the scenario.")]
     Dlio(Dlio),
     /// Times of collectives from NVIDIA's nccl-tests, text or JSON: samples, or a profile fitted to them
@@ -42,7 +42,7 @@ Examples:
   forebay import nccl-tests all_reduce.txt > samples.jsonl
   forebay import nccl-tests all_reduce.json --format profile > transport.toml
 
-Both halves of each row count, out of place and in place. Text and JSON say which program ran on how many
+Both halves of each row count, out of place and in place. Text and JSON say which program ran on how many \
 ranks; where a log lost it, give --collective and --ranks.")]
     NcclTests(Collectives),
     /// Latencies from the OSU micro-benchmarks, version 3 to 7: samples, or a profile fitted to them
@@ -51,7 +51,7 @@ Examples:
   forebay import osu osu_allreduce.txt --ranks 16 > samples.jsonl
   forebay import osu osu_allreduce.txt --ranks 16 --format profile > transport.toml
 
-These tables do not say how many ranks there were: give --ranks. Where they have it (-f), the latency of the
+These tables do not say how many ranks there were: give --ranks. Where they have it (-f), the latency of the \
 slowest rank counts, otherwise the mean. They end at 1 MiB unless told otherwise: gradients need -m 4:268435456.")]
     Osu(Collectives),
     /// Times from the Intel MPI Benchmarks, IMB-MPI1: samples, or a profile fitted to them
@@ -68,7 +68,7 @@ Examples:
   forebay import deepbench nccl.txt > samples.jsonl
   forebay import deepbench calibrate/published/deepbench-allreduce.csv --format profile > transport.toml
 
-A CSV file has the columns ranks, floats or bytes, and milliseconds; algorithm, and machine, which becomes
+A CSV file has the columns ranks, floats or bytes, and milliseconds; algorithm, and machine, which becomes \
 the transport's name, may be there.")]
     #[command(name = "deepbench")]
     DeepBench(Collectives),

@@ -12,8 +12,8 @@ Examples:
   forebay live scenario.toml --directory /scratch/me --set job.batch_interval=4
   forebay live scenario.toml --data /data/images --format json --output report.json
 
-Data sets are generated in a directory of its own below --directory, which vanishes afterwards.
-Each job copy is a process. Nodes are this machine: several job copies need
+Data sets are generated in a directory of its own below --directory, which vanishes afterwards. \
+Each job copy is a process. Nodes are this machine: several job copies need \
 `cluster.share_nodes = true`.")]
 pub struct Live {
     /// Scenario file; `-` reads standard input

@@ -12,8 +12,8 @@ Examples:
   forebay plot plots/*.toml --output figures --format both
   forebay plot recipe.toml --data rows.csv
 
-A recipe says which columns of which rows to draw. Rows come from the CSV file or the scenario that
-its [data] table names (a scenario is swept, or run once for a series over time), or from --data.
+A recipe says which columns of which rows to draw. Rows come from the CSV file or the scenario that \
+its [data] table names (a scenario is swept, or run once for a series over time), or from --data. \
 Each figure is named after its recipe and lies beside it unless --output is given.")]
 pub struct Plot {
     /// Recipe files

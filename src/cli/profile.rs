@@ -13,7 +13,7 @@ Examples:
   forebay profile fit samples.jsonl --output profile.toml
   forebay profile plot profile.toml --output figures
 
-A profile is what `calibrate` found out about a machine: fitted parameters with 95 % intervals, and
+A profile is what `calibrate` found out about a machine: fitted parameters with 95 % intervals, and \
 which of them the data cannot tell. It lies beside the raw samples that it was fitted to.")]
 pub struct ProfileArgs {
     /// What to do with them.

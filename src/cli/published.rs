@@ -13,9 +13,9 @@ Examples:
   forebay published --scenario azure-p100-resnet50-mpi-ib:32 > azure.toml
   forebay published mine.toml --format json
 
-Each result is simulated on the cluster that it was measured on, as the catalogue knows it; how fast one
-GPU is, is taken from the publication. Results marked `fit` determine what a transport costs; all others
-are predicted with that, or with the links of the catalogue alone. A file of your own has the form of
+Each result is simulated on the cluster that it was measured on, as the catalogue knows it; how fast one \
+GPU is, is taken from the publication. Results marked `fit` determine what a transport costs; all others \
+are predicted with that, or with the links of the catalogue alone. A file of your own has the form of \
 calibrate/published/scaling.toml.")]
 pub struct Published {
     /// Results; those that forebay comes with if not given

@@ -14,8 +14,8 @@ Examples:
   forebay sweep scenarios/fletcher-lenet.toml --output rows.csv --resume
   forebay sweep scenarios/fletcher-lenet.toml --columns step_time,stalls
 
-Rows come in the order of the grid, the last key of [sweep] fastest, and are the same whatever
-the number of threads. With --output, finished points are kept in FILE.partial until all are done;
+Rows come in the order of the grid, the last key of [sweep] fastest, and are the same whatever \
+the number of threads. With --output, finished points are kept in FILE.partial until all are done; \
 after an interruption, --resume computes only the others.")]
 pub struct Sweep {
     /// Which scenario.

@@ -12,13 +12,13 @@ Examples:
   forebay validate calibrate/plans/validate.toml --profile calibration/profile.toml --tolerance 0.05
   forebay validate --measured runs.csv --scenario mine.toml --profile calibration/profile.toml
 
-A plan names configurations of a scenario. Each is run several times on this machine, interleaved
-with the others, and predicted from the profile; the table says how far apart the two are, beside the
-naive model min(fetch, prepare, compute). Runs are kept in DIR/runs.jsonl as they come: the same
-command goes on after an interruption. Rows of --measured have a column for each key of the scenario
-that differs, and samples_per_second or step_time. Those with `fit` in the column `use` are fitted on:
-they tell how long steps take and how long a loader's worker needs for a sample, as multiples of what
-scenario and profile say. The others (`check`) are predicted with that; each marked row costs 578
+A plan names configurations of a scenario. Each is run several times on this machine, interleaved \
+with the others, and predicted from the profile; the table says how far apart the two are, beside the \
+naive model min(fetch, prepare, compute). Runs are kept in DIR/runs.jsonl as they come: the same \
+command goes on after an interruption. Rows of --measured have a column for each key of the scenario \
+that differs, and samples_per_second or step_time. Those with `fit` in the column `use` are fitted on: \
+they tell how long steps take and how long a loader's worker needs for a sample, as multiples of what \
+scenario and profile say. The others (`check`) are predicted with that; each marked row costs 578 \
 simulations.")]
 pub struct Validate {
     /// Plan to run on this machine

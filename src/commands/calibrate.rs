@@ -1,6 +1,7 @@
 //! `forebay calibrate`: what this machine is like.
 
 use super::calibrate_output::{Header, Output};
+use super::progress::tick;
 use super::{Failure, calibrate_table, input, interrupt, output, profile_text};
 use crate::cli::Calibrate;
 use crate::probe::{
@@ -49,8 +50,15 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
     let run = runner.run(&mut probes, &mut out.journal, &mut |event| progress.show(&event));
     progress.bar.finish_and_clear();
     drop(workspace);
-    let summary = run?;
+    let summary =
+        run.map_err(|error| Failure::Machine(format!("{error}\n{}", kept(&out, calibrate))))?;
     finish(&summary, &out, &machine, calibrate)
+}
+
+/// What an end before the last trial leaves.
+fn kept(out: &Output, calibrate: &Calibrate) -> String {
+    let (count, place) = (out.journal.samples().len(), calibrate.output.display());
+    format!("{count} samples are kept in {place}; the same command measures the rest")
 }
 
 /// Says and keeps what was found.
@@ -60,15 +68,19 @@ fn finish(
     machine: &Machine,
     calibrate: &Calibrate,
 ) -> Result<(), Failure> {
-    let count = out.journal.samples().len();
-    let kept = format!("{count} samples are kept in {}", calibrate.output.display());
     if summary.interrupted {
-        return Err(Failure::Interrupted(format!("{kept}; the same command measures the rest")));
+        return Err(Failure::Interrupted(kept(out, calibrate)));
     }
+    let count = out.journal.samples().len();
+    let place = calibrate.output.display();
     let profile = out.write_profile(machine)?;
     let mut text = calibrate_table::render(summary, machine);
     text.push_str(&profile_text::page_cache(&profile));
-    text.push_str(&format!("{kept}, the profile in {}\n", out.profile().display()));
+    let profile = out.profile();
+    text.push_str(&format!(
+        "{count} samples are kept in {place}, the profile in {}\n",
+        profile.display()
+    ));
     output::stdout(text.as_bytes())?;
     match &summary.failures[..] {
         [] if summary.cells.iter().all(|cell| cell.used == 0) => {
@@ -78,7 +90,7 @@ fn finish(
         failures => {
             let lines = failures.iter().map(|(probe, error)| format!("{probe}: {error}"));
             let lines = lines.collect::<Vec<_>>().join("\n");
-            Err(Failure::Machine(format!("{lines}\n{kept}; the same command measures the rest")))
+            Err(Failure::Machine(format!("{lines}\n{}", kept(out, calibrate))))
         }
     }
 }
@@ -165,7 +177,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(style) {
             bar.set_style(style);
         }
-        bar.enable_steady_tick(Duration::from_millis(200));
+        tick(&bar);
         Progress { bar, quiet, expected }
     }
 

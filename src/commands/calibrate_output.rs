@@ -1,8 +1,9 @@
 //! The directory of a calibration: `calibration.json` (what was asked, of which machine),
 //! `samples.jsonl`, `profile.toml`.
 
-use super::{Failure, output};
+use super::{Failure, input, output};
 use crate::fit;
+use crate::input::path_as_json;
 use crate::probe::{Journal, Machine, Plan};
 use crate::profile::{Host, Profile, Provenance};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ pub(super) struct Header {
     /// The machine in words.
     pub(super) machine: String,
     /// The user's own data.
+    #[serde(with = "path_as_json::optional")]
     pub(super) data: Option<PathBuf>,
 }
 
@@ -40,13 +42,15 @@ impl Output {
         fs::create_dir_all(directory).map_err(unwritable)?;
         let path = directory.join("calibration.json");
         let samples = directory.join("samples.jsonl");
-        match fs::read_to_string(&path) {
-            Ok(text) => header.same_as(&text, directory)?,
-            Err(error) if error.kind() == ErrorKind::NotFound && !samples.exists() => {
+        match input::text_if_there(&path, input::RECORDED)? {
+            Some(text) => header.same_as(&text, directory)?,
+            None if samples.exists() => {
+                return Err(Failure::unreadable(&path, &ErrorKind::NotFound.into()));
+            }
+            None => {
                 let text = serde_json::to_string_pretty(header).unwrap_or_default() + "\n";
                 output::file(&path, |to| to.write_all(text.as_bytes()))?;
             }
-            Err(error) => return Err(Failure::unreadable(&path, &error)),
         }
         let lock = File::open(&path).map_err(|error| Failure::unreadable(&path, &error))?;
         if let Err(TryLockError::WouldBlock) = lock.try_lock() {

@@ -3,10 +3,10 @@
 use super::{Failure, import_collective, input, output};
 use crate::cli::{Dlio, Import, ImportFormat, ImportFrom, Kineto};
 use crate::import::collective::Benchmark;
-use crate::import::dlio::{self, Place};
+use crate::import::dlio::{self, DlioError, Place, Said};
 use crate::import::kineto::{self, TracedStep};
 use crate::report::format;
-use crate::scenario::ScenarioFile;
+use crate::scenario::{Problem, Problems, ScenarioFile};
 use crate::stats::{mean, quantile};
 use std::io::BufReader;
 use std::path::Path;
@@ -27,7 +27,6 @@ pub(super) fn execute(import: &Import, quiet: bool) -> Result<(), Failure> {
 fn dlio(wanted: &Dlio) -> Result<(), Failure> {
     let (overrides, files): (Vec<String>, Vec<String>) =
         wanted.parts.iter().cloned().partition(|part| part.contains('='));
-    let refuse = |what: String| Failure::Input(format!("cannot use {}: {what}", files.join(", ")));
     if files.is_empty() {
         return Err(Failure::Input("name a workload file beside the overrides".to_owned()));
     }
@@ -39,18 +38,74 @@ fn dlio(wanted: &Dlio) -> Result<(), Failure> {
     }
     let texts =
         files.iter().map(|file| input::text(Path::new(file))).collect::<Result<Vec<_>, _>>()?;
-    let workload = dlio::read(&texts, &overrides).map_err(|error| refuse(error.to_string()))?;
+    let given = Given { files: &files, texts: &texts, overrides: &overrides };
+    let workload = dlio::read(&texts, &overrides).map_err(|error| given.refuse(&error))?;
     let names = files.iter().filter_map(|file| Path::new(file).file_name());
     let names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
     let place = Place {
         accelerators: wanted.accelerators,
         hosts: wanted.hosts,
         bandwidth: wanted.bandwidth.clone(),
-        source: names.iter().cloned().chain(overrides).collect::<Vec<_>>().join(" "),
+        source: names.iter().chain(&overrides).cloned().collect::<Vec<_>>().join(" "),
     };
     let text = dlio::scenario(&workload, &place);
-    ScenarioFile::parse("the imported scenario", text.clone())?.resolve(&[])?;
+    let parsed = ScenarioFile::parse("imported", text.clone());
+    parsed.and_then(|file| file.resolve(&[])).map_err(|problems| given.refuse_all(&problems))?;
     output::stdout(text.as_bytes())
+}
+
+/// What a workload was read from.
+struct Given<'a> {
+    files: &'a [String],
+    texts: &'a [String],
+    overrides: &'a [String],
+}
+
+impl Given<'_> {
+    /// The file and line, or the override, that gives a key its value; all files if it is nowhere.
+    fn place(&self, key: &str) -> String {
+        match dlio::said(self.texts, self.overrides, key) {
+            Some(Said::File(file, line)) => format!("{}:{line}", self.files[file]),
+            Some(Said::Override(number)) => self.overrides[number].clone(),
+            None => self.files.join(", "),
+        }
+    }
+
+    fn refuse(&self, error: &DlioError) -> Failure {
+        let place = match error {
+            DlioError::Value { key, .. } => self.place(key),
+            DlioError::Malformed { file, line, .. } => {
+                let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+                format!("{}{line}", self.files[*file])
+            }
+            DlioError::Override(text) => text.clone(),
+            DlioError::NoWorkload => self.files.join(", "),
+        };
+        Failure::Input(format!("cannot use {place}: {error}"))
+    }
+
+    /// What is wrong with the scenario, told of what it was made of: nobody has seen its text.
+    fn refuse_all(&self, problems: &Problems) -> Failure {
+        let line = |problem: &Problem| {
+            let Problem { key, what, remedy, .. } = problem;
+            match dlio::source(key) {
+                Some(option) if option.starts_with("--") => {
+                    format!("cannot use {option}: {what}; {remedy}")
+                }
+                Some(source) => {
+                    let place = self.place(source);
+                    format!(
+                        "cannot use {place}: `{source}` makes the scenario's `{key}`: {what}; {remedy}"
+                    )
+                }
+                None => {
+                    let files = self.files.join(", ");
+                    format!("cannot use {files}: it makes the scenario's `{key}`: {what}; {remedy}")
+                }
+            }
+        };
+        Failure::Input(problems.iter().map(line).collect::<Vec<_>>().join("\nforebay: "))
+    }
 }
 
 /// What a trace says of its run.
@@ -66,7 +121,7 @@ struct Training {
 fn kineto(wanted: &Kineto) -> Result<(), Failure> {
     let path = &wanted.trace;
     let keys = wanted.keys.iter().map(|text| key_and_value(text)).collect::<Result<Vec<_>, _>>()?;
-    let steps = kineto::steps(BufReader::new(input::open(path)?))
+    let steps = kineto::steps(BufReader::new(input::open_within(path, input::TRACED)?))
         .map_err(|error| Failure::Input(format!("cannot use {}: {error}", path.display())))?;
     let training = training(&steps, wanted).ok_or_else(|| {
         let (all, left_out) = (steps.len(), wanted.warm_up);

@@ -2,10 +2,9 @@
 
 use super::points::{self, Opened};
 use super::{Failure, interrupt, output};
-use crate::cli::{Live, ReportFormat};
+use crate::cli::Live;
 use crate::live::{self, Event, Settings, Source, Store};
-use crate::report::{self, Report};
-use std::io::stdout;
+use crate::report;
 use std::path::Path;
 use std::time::Instant;
 
@@ -50,7 +49,7 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
         let trace = outcomes.iter().find_map(|outcome| outcome.trace.clone()).unwrap_or_default();
         output::file(path, |to| report::trace::write(&trace, to))?;
     }
-    show(args, &report)?;
+    output::report(&report, (args.format, args.output.as_deref()), quiet)?;
     if interrupted {
         let (done, all) = (outcomes.len(), scenario.run.replications);
         let kept = format!("the report is of {done} of {all} replications");
@@ -63,17 +62,4 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
 fn overrides(args: &Live) -> Vec<String> {
     let replications = args.replications.map(|n| format!("run.replications={n}"));
     args.overrides.iter().cloned().chain(replications).collect()
-}
-
-/// Puts the report where it is wanted.
-fn show(args: &Live, report: &Report) -> Result<(), Failure> {
-    let colour = args.output.is_none() && output::colour(&stdout());
-    let text = match args.format {
-        ReportFormat::Text => report::text::render(report, output::width(), colour),
-        ReportFormat::Json => report::json::render(report),
-    };
-    match &args.output {
-        Some(path) => output::file(path, |to| to.write_all(text.as_bytes())),
-        None => output::stdout(text.as_bytes()),
-    }
 }

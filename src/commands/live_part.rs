@@ -3,12 +3,18 @@
 use super::{Failure, output};
 use crate::live::{self, Assignment, Message, PartOutcome};
 use crate::scenario::{Override, Problems, Reading, ScenarioFile};
-use std::io::{BufRead, stdin};
+use std::io::{self, BufRead, stdin};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 
 pub(super) fn execute() -> Result<(), Failure> {
-    let lines = listen();
+    let lines = match listen() {
+        Ok(lines) => lines,
+        Err(error) => {
+            let why = live::Failure::threads("a job copy", &error).to_string();
+            return say(&Message::Failed(why));
+        }
+    };
     let Ok(line) = lines.recv() else {
         let what = "live-part is for `forebay live`, which tells it what to run";
         return Err(Failure::Input(what.to_owned()));
@@ -38,16 +44,17 @@ fn run(line: &str, lines: &Receiver<String>) -> Result<PartOutcome, String> {
 }
 
 /// What the parent says, line by line. When it has gone, so do we, whatever we are at.
-fn listen() -> Receiver<String> {
+fn listen() -> io::Result<Receiver<String>> {
     let (sender, receiver) = channel();
-    std::thread::spawn(move || {
+    let listen = move || {
         for line in stdin().lock().lines().map_while(Result::ok) {
             // Nobody waits for more than two lines.
             sender.send(line).ok();
         }
         std::process::exit(4);
-    });
-    receiver
+    };
+    std::thread::Builder::new().spawn(listen)?;
+    Ok(receiver)
 }
 
 fn say(message: &Message) -> Result<(), Failure> {

@@ -31,7 +31,8 @@ fn page(command: &clap::Command) -> Result<Vec<u8>, Failure> {
 fn write_pages(command: &clap::Command, name: &str, directory: &Path) -> Result<(), Failure> {
     let page = page(command)?;
     output::file(&directory.join(format!("{name}.1")), |to| to.write_all(&page))?;
-    let below = command.get_subcommands().filter(|sub| sub.get_name() != "help");
+    let shown = |sub: &&clap::Command| sub.get_name() != "help" && !sub.is_hide_set();
+    let below = command.get_subcommands().filter(shown);
     below
         .into_iter()
         .try_for_each(|sub| write_pages(sub, &format!("{name}-{}", sub.get_name()), directory))

@@ -14,6 +14,7 @@ mod interrupt;
 mod live;
 mod live_part;
 mod man;
+mod memory;
 mod output;
 mod over_time;
 mod parity;

@@ -1,6 +1,8 @@
 //! Files and standard output: whole or not at all, and quiet when nobody listens.
 
 use super::Failure;
+use crate::cli::ReportFormat;
+use crate::report::{self, Report};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -29,6 +31,28 @@ pub(super) fn width_or(usual: usize) -> usize {
 pub(super) fn stdout(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::stdout(&error))
+}
+
+/// Puts a report where it is wanted. Warnings are part of its JSON, whose readers look for what they want;
+/// as text they are left out for those who want none.
+pub(super) fn report(
+    report: &Report,
+    (format, path): (ReportFormat, Option<&Path>),
+    quiet: bool,
+) -> Result<(), Failure> {
+    let colour = path.is_none() && colour(&io::stdout());
+    let text = match format {
+        ReportFormat::Json => report::json::render(report),
+        ReportFormat::Text if quiet => {
+            let without = Report { warnings: Vec::new(), ..report.clone() };
+            report::text::render(&without, width(), colour)
+        }
+        ReportFormat::Text => report::text::render(report, width(), colour),
+    };
+    match path {
+        Some(path) => file(path, |to| to.write_all(text.as_bytes())),
+        None => stdout(text.as_bytes()),
+    }
 }
 
 /// Prints a warning, or nothing if nobody wants it or reads it.

@@ -152,7 +152,7 @@ fn swept(
 
 /// Rows over time of one replication, one for each job and instant.
 fn run_once(path: &Path, set: &[String], points: usize) -> Result<Table, Failure> {
-    let scenario = Opened::open(path, set)?.resolve()?;
+    let scenario = Opened::open(path, set)?.resolve_to_run()?;
     let options = sim::Options { stop: Some(interrupt::flag()), ..sim::Options::default() };
     let outcome = sim::run(&scenario, 0, &options);
     if interrupt::raised() {

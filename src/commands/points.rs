@@ -1,7 +1,9 @@
 //! What `run`, `sweep` and `plot` share: opening a scenario, its points, the threads.
 
-use super::Failure;
+use super::progress::tick;
+use super::{Failure, input, memory};
 use crate::cli::ScenarioArgs;
+use crate::probe::limits;
 use crate::profile::Profile;
 use crate::report::Unfinished;
 use crate::scenario::{Override, Problems, Reading, Scenario, ScenarioFile, Value};
@@ -9,13 +11,8 @@ use crate::sweep::{Grid, Row};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::iter::Either;
 use rayon::prelude::*;
-use std::io::{Read, stdin};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Longest scenario that is read from standard input [B].
-const LARGEST: u64 = 16 << 20;
 
 /// Most invalid points that are described one by one.
 const SHOWN: usize = 5;
@@ -24,6 +21,8 @@ const SHOWN: usize = 5;
 pub(super) struct Opened {
     file: ScenarioFile,
     overrides: Vec<Override>,
+    /// How many runs there are at once.
+    threads: usize,
 }
 
 impl Opened {
@@ -32,6 +31,7 @@ impl Opened {
     pub(super) fn of(arguments: &ScenarioArgs, more: Vec<String>) -> Result<Opened, Failure> {
         let overrides: Vec<String> = arguments.overrides.iter().cloned().chain(more).collect();
         let mut opened = Opened::open(&arguments.scenario, &overrides)?;
+        opened.threads = arguments.threads.map_or(opened.threads, usize::from);
         if let Some(path) = &arguments.profile {
             // Options are relative to where we are, keys to where the scenario is.
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -44,13 +44,13 @@ impl Opened {
     /// Opens `path` (`-`: standard input), to be changed by `overrides` (`key=value`).
     pub(super) fn open(path: &Path, overrides: &[String]) -> Result<Opened, Failure> {
         let file = if path == Path::new("-") {
-            ScenarioFile::parse("standard input", standard_input()?)?
+            ScenarioFile::parse("standard input", input::standard_input()?)?
         } else {
             ScenarioFile::open(path)?
         };
         let overrides =
             overrides.iter().map(|text| text.parse()).collect::<Result<_, Problems>>()?;
-        Ok(Opened { file, overrides })
+        Ok(Opened { file, overrides, threads: limits::threads() })
     }
 
     /// Name of the file, and what its relative names are relative to.
@@ -66,6 +66,13 @@ impl Opened {
     /// The scenario with all changes.
     pub(super) fn resolve(&self) -> Result<Scenario, Problems> {
         self.file.resolve(&self.overrides)
+    }
+
+    /// The scenario with all changes, if its replications fit into memory.
+    pub(super) fn resolve_to_run(&self) -> Result<Scenario, Failure> {
+        let scenario = self.resolve()?;
+        memory::check(&scenario, self.threads)?;
+        Ok(scenario)
     }
 
     /// The same for the live world, which needs nothing that the machine has by itself.
@@ -103,7 +110,11 @@ impl Opened {
     pub(super) fn at(&self, grid: &Grid, index: usize) -> Result<Scenario, Problems> {
         let mut overrides = self.overrides.clone();
         overrides.extend(grid.overrides(index));
-        self.file.resolve(&overrides)
+        let scenario = self.file.resolve(&overrides)?;
+        match memory::problem(self.name(), &scenario, self.threads) {
+            Some(problem) => Err(problem.into()),
+            None => Ok(scenario),
+        }
     }
 
     /// Resolves every point, to refuse before anything runs; gives what `keep` makes of each.
@@ -119,18 +130,6 @@ impl Opened {
         let (kept, invalid): (Vec<T>, Vec<_>) =
             (0..grid.len()).into_par_iter().partition_map(resolve);
         if invalid.is_empty() { Ok(kept) } else { Err(refuse(grid, &invalid)) }
-    }
-}
-
-/// All that is written to us, if it is text of a sensible length.
-fn standard_input() -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = stdin().lock().take(LARGEST + 1).read_to_string(&mut text);
-    let fail = |why: &str| Failure::Input(format!("cannot read standard input: {why}"));
-    match read {
-        Ok(length) if length as u64 > LARGEST => Err(fail("it is longer than 16 MiB")),
-        Ok(_) => Ok(text),
-        Err(error) => Err(fail(&error.to_string())),
     }
 }
 
@@ -156,9 +155,10 @@ pub(super) fn whole(
     rows.map_err(said)
 }
 
-/// Threads to work on: so many, or one per core.
+/// Threads to work on: so many, or one for each core that we may use, or part of one.
 pub(super) fn pool(threads: Option<u16>) -> Result<rayon::ThreadPool, Failure> {
-    let builder = rayon::ThreadPoolBuilder::new().num_threads(threads.map_or(0, usize::from));
+    let builder = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.map_or_else(limits::threads, usize::from));
     builder.build().map_err(|error| Failure::Machine(format!("cannot start threads: {error}")))
 }
 
@@ -170,6 +170,6 @@ pub(super) fn progress(tasks: u64, quiet: bool) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(style) {
         bar.set_style(style);
     }
-    bar.enable_steady_tick(Duration::from_millis(200));
+    tick(&bar);
     bar
 }

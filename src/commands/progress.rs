@@ -40,7 +40,7 @@ impl Watch {
         if let Ok(style) = ProgressStyle::with_template("{line}") {
             bar.set_style(style.with_key("line", line));
         }
-        bar.enable_steady_tick(Duration::from_millis(200));
+        tick(&bar);
         Watch { bar, runs }
     }
 
@@ -58,6 +58,23 @@ impl Watch {
     pub(super) fn end(self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Draws a bar five times a second until it is finished. Where the system starts no thread for that, the
+/// bar moves with the work alone.
+pub(super) fn tick(bar: &ProgressBar) {
+    if bar.is_hidden() {
+        return;
+    }
+    let weak = bar.downgrade();
+    let draw = move || {
+        while let Some(bar) = weak.upgrade().filter(|bar| !bar.is_finished()) {
+            bar.tick();
+            drop(bar);
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    };
+    std::thread::Builder::new().name("progress".to_owned()).spawn(draw).ok();
 }
 
 impl Runs {

@@ -1,7 +1,7 @@
 //! `published`: what clusters were measured to do, beside predictions.
 
 use super::parity::{self, Dots};
-use super::{Failure, output, run_figure};
+use super::{Failure, input, output, points, run_figure};
 use crate::cli::{self, ReportFormat};
 use crate::published::{
     self, Absorbed, Compared, Fit, Fitted, Limit, Published, PublishedResult, Quantity, Role,
@@ -18,11 +18,12 @@ pub(super) fn execute(wanted: &cli::Published) -> Result<(), Failure> {
     output::check(wanted.figure.as_deref())?;
     let kind = wanted.figure.as_deref().map(run_figure::kind).transpose()?;
     let published = read(wanted.file.as_deref())?;
-    let fitted = published::fit(&published);
+    let pool = points::pool(None)?;
+    let fitted = pool.install(|| published::fit(&published));
     if let Some(of) = &wanted.scenario {
         return scenario(&published, &fitted, of);
     }
-    let compared = compare(&published, &fitted);
+    let compared = pool.install(|| compare(&published, &fitted));
     if let (Some(path), Some(kind)) = (&wanted.figure, kind) {
         run_figure::save(path, kind, &figure(&compared))?;
     }
@@ -35,13 +36,12 @@ pub(super) fn execute(wanted: &cli::Published) -> Result<(), Failure> {
 
 fn read(file: Option<&Path>) -> Result<Published, Failure> {
     let Some(path) = file else {
-        return Published::parse("scaling.toml", SCALING).map_err(input);
+        return Published::parse("scaling.toml", SCALING).map_err(wrong);
     };
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
-    Published::parse(&path.display().to_string(), &text).map_err(input)
+    Published::parse(&path.display().to_string(), &input::text(path)?).map_err(wrong)
 }
 
-fn input(error: impl ToString) -> Failure {
+fn wrong(error: impl ToString) -> Failure {
     Failure::Input(error.to_string())
 }
 
@@ -57,7 +57,7 @@ fn scenario(published: &Published, fitted: &Fitted, of: &str) -> Result<(), Fail
     });
     let Some(text) = text else {
         let what = format!("--scenario {of:?} is no predicted result");
-        return Err(input(format!(
+        return Err(wrong(format!(
             "{what}; write SERIES:GPUS as the table of `published` has them"
         )));
     };

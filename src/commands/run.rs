@@ -3,13 +3,12 @@
 use super::points::{self, Opened};
 use super::progress::Watch;
 use super::{Failure, interrupt, output, run_figure, uncertain};
-use crate::cli::{ReportFormat, Run, VerdictKind};
+use crate::cli::{Run, VerdictKind};
 use crate::report::{self, Outcome, Report};
 use crate::scenario::Scenario;
 use crate::sim;
 use crate::verdict;
 use rayon::prelude::*;
-use std::io::stdout;
 use std::time::Instant;
 
 pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
@@ -18,9 +17,9 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     }
     let picture = run.figure.as_deref().map(run_figure::kind).transpose()?;
     let opened = Opened::of(&run.scenario, overrides(run))?;
-    let scenario = opened.resolve()?;
+    let scenario = opened.resolve_to_run()?;
     if let Some(runs) = run.uncertainty {
-        return uncertain::execute(run, runs, &opened, &scenario, picture);
+        return uncertain::execute(run, runs, &opened, &scenario, picture, quiet);
     }
     let begin = Instant::now();
     let pool = points::pool(run.scenario.threads)?;
@@ -39,7 +38,7 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     if let (Some(path), Some(kind)) = (&run.figure, picture) {
         run_figure::write(path, kind, &report)?;
     }
-    show(run, &report)?;
+    show(run, &report, quiet)?;
     let (done, all) = (outcomes.len(), scenario.run.replications as usize);
     if done < all {
         let kept = format!("the report is of {done} of {all} replications");
@@ -95,14 +94,6 @@ fn simulate(
 }
 
 /// Puts the report where it is wanted.
-pub(super) fn show(run: &Run, report: &Report) -> Result<(), Failure> {
-    let colour = run.output.is_none() && output::colour(&stdout());
-    let text = match run.format {
-        ReportFormat::Text => report::text::render(report, output::width(), colour),
-        ReportFormat::Json => report::json::render(report),
-    };
-    match &run.output {
-        Some(path) => output::file(path, |to| to.write_all(text.as_bytes())),
-        None => output::stdout(text.as_bytes()),
-    }
+pub(super) fn show(run: &Run, report: &Report, quiet: bool) -> Result<(), Failure> {
+    output::report(report, (run.format, run.output.as_deref()), quiet)
 }

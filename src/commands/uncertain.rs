@@ -17,6 +17,7 @@ pub(super) fn execute(
     opened: &Opened,
     scenario: &Scenario,
     picture: Option<run_figure::Kind>,
+    quiet: bool,
 ) -> Result<(), Failure> {
     let Some(profile) = opened.profile()? else {
         let what = "cannot draw parameters: the scenario names no profile, which would say how \
@@ -41,7 +42,7 @@ pub(super) fn execute(
     if let (Some(path), Some(kind)) = (&arguments.figure, picture) {
         run_figure::write(path, kind, &report)?;
     }
-    run::show(arguments, &report)?;
+    run::show(arguments, &report, quiet)?;
     if done.len() < runs as usize {
         let kept = format!("the report is of {} of {runs} runs", done.len());
         return Err(Failure::Interrupted(kept));

@@ -1,7 +1,7 @@
 //! `forebay validate`: how wrong are the predictions?
 
 use super::validate_points::predictions;
-use super::{Failure, input, interrupt, output, run_figure, validate_figure};
+use super::{Failure, input, interrupt, memory, output, points, run_figure, validate_figure};
 use crate::cli::{ReportFormat, Validate};
 use crate::live::{self, Settings, Source, Store};
 use crate::profile::Profile;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn execute(wanted: &Validate, quiet: bool) -> Result<(), Failure> {
     match (&wanted.plan, &wanted.measured) {
         (Some(plan), None) => live(wanted, plan, quiet),
-        (None, Some(rows)) => measured(wanted, rows),
+        (None, Some(rows)) => points::pool(None)?.install(|| measured(wanted, rows)),
         _ => Err(Failure::Input(
             "name a plan to run on this machine, or rows with --measured FILE and the scenario \
              with --scenario FILE"
@@ -68,12 +68,25 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     let mut plan = Plan::parse(path, &text).map_err(|error| Failure::Input(error.to_string()))?;
     let base = Base::open(&plan.scenario, wanted.profile.as_deref())?;
     place_crossovers(&base, &mut plan)?;
+    let pool = points::pool(None)?;
     // What is wrong with a point is said before an hour of runs.
     for point in &plan.points {
-        base.file.resolve(&base.overrides(&point.set)?)?;
+        let scenario = base.file.resolve(&base.overrides(&point.set)?)?;
+        memory::check(&scenario, pool.current_num_threads())?;
+        let lacking = with_settings(wanted, |settings| Ok(live::check(&scenario, settings).err()))?;
+        match lacking {
+            // The machine that is predicted need not be this one.
+            Some(why) if wanted.predict_only => {
+                let name = &point.name;
+                output::warn(quiet, &format!("point {name:?} cannot be run here: {why}"));
+            }
+            Some(why) => return Err(why.into()),
+            None => {}
+        }
     }
     if wanted.predict_only {
-        let points = predictions(&base, &plan, vec![Runs::default(); plan.points.len()])?;
+        let runs = vec![Runs::default(); plan.points.len()];
+        let points = pool.install(|| predictions(&base, &plan, runs))?;
         return show(wanted, &points, None);
     }
     fs::create_dir_all(&wanted.output)
@@ -100,7 +113,7 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
         }
         other => other,
     })?;
-    let points = predictions(&base, &plan, runs)?;
+    let points = pool.install(|| predictions(&base, &plan, runs))?;
     finish(wanted, &points, None)
 }
 
@@ -132,21 +145,30 @@ fn observe(
     };
     let name = base.source.display().to_string();
     let source = Source { name, text: base.file.text().to_owned(), overrides };
+    let mut outcomes = Vec::new();
+    with_settings(wanted, |settings| {
+        Ok(live::run(&scenario, &source, settings, store, &mut outcomes, &mut |_| {})?)
+    })?;
+    let report = report::summarise(&scenario, &outcomes, 0.0);
+    Observed::of(&report).ok_or_else(|| {
+        Failure::Input(format!("point {:?} ended before its first step; run it longer", point.name))
+    })
+}
+
+/// What `act` does with the settings of a live run.
+fn with_settings<R>(
+    wanted: &Validate,
+    act: impl FnOnce(&Settings<'_>) -> Result<R, Failure>,
+) -> Result<R, Failure> {
     let executable = std::env::current_exe()
         .map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
-    let settings = Settings {
+    act(&Settings {
         directory: wanted.directory.as_deref().unwrap_or(Path::new(".")),
         data: None,
         named: wanted.directory.is_some(),
         trace: false,
         executable: &executable,
         stop: interrupt::flag(),
-    };
-    let mut outcomes = Vec::new();
-    live::run(&scenario, &source, &settings, store, &mut outcomes, &mut |_| {})?;
-    let report = report::summarise(&scenario, &outcomes, 0.0);
-    Observed::of(&report).ok_or_else(|| {
-        Failure::Input(format!("point {:?} ended before its first step; run it longer", point.name))
     })
 }
 
@@ -161,14 +183,15 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
         return Err(Failure::Input(what.to_owned()));
     };
     let base = Base::open(scenario, wanted.profile.as_deref())?;
-    let file = fs::File::open(rows).map_err(|error| Failure::unreadable(rows, &error))?;
-    let rows = validate::read_measured(file)
+    let file = input::text(rows)?;
+    let rows = validate::read_measured(file.as_bytes())
         .map_err(|error| Failure::Input(format!("cannot use {}: {error}", rows.display())))?;
     let refit = refitted(&base, &rows)?;
     let profile = with_noise(&base.profile, &equal_rows(&rows));
     let one = |row: &validate::MeasuredRow| -> Result<Point, Failure> {
         let overrides = base.overrides(&row.set)?;
         let scenario = base.file.resolve(&overrides)?;
+        memory::check(&scenario, rayon::current_num_threads())?;
         let runs = wanted.predictions;
         let found = simulate(&base.file, &overrides, &profile, runs, refit.as_ref())?;
         let prediction = found.predict(&profile).ok_or_else(|| nothing(&row.name))?;
@@ -264,11 +287,7 @@ struct Journal {
 impl Journal {
     fn open(path: &Path) -> Result<Journal, Failure> {
         let unwritable = |error: std::io::Error| Failure::unwritable(path, &error);
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(Failure::unreadable(path, &error)),
-        };
+        let text = input::text_if_there(path, input::RECORDED)?.unwrap_or_default();
         // A last line that was cut off is not a run.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let mut known = Vec::new();

@@ -5,11 +5,13 @@
 //! batches wanted ahead over workers and rounded up, and "preprocessing" sleeps. What forebay does not
 //! simulate is named in the scenario's first lines.
 
+mod place;
 mod text;
 mod yaml;
 
 use serde_json::Value;
 
+pub use place::{Said, said, source};
 pub use text::scenario;
 pub use yaml::{DlioError, read};
 

@@ -5,12 +5,18 @@
 //! `ProfilerStep#n` span, which `torch.profiler.profile` records where it was given a schedule; in
 //! other traces it is the time from one of the loop's waits to the next.
 
+mod bounded;
+
+use crate::input::{Capped, InputError, TRACED};
+use bounded::Bounded;
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
-use std::io::{BufRead, Read};
+use std::io::{BufRead, BufReader, Read};
 
+/// Most steps and waits that are kept; each takes some 40 bytes of our memory.
+const MOST_SPANS: usize = 10_000_000;
 /// Begins the name of a step's span.
 const STEP: &str = "ProfilerStep#";
 /// Begins the name of a wait's span.
@@ -32,7 +38,13 @@ pub struct TracedStep {
 pub enum TraceError {
     /// It is no JSON of this kind.
     #[error("it is no PyTorch trace: {0}")]
-    Malformed(#[from] serde_json::Error),
+    Malformed(serde_json::Error),
+    /// It cannot be read, or not within the memory that a trace may take.
+    #[error("{inner}; {}", inner.remedy())]
+    Unreadable {
+        /// Why.
+        inner: InputError,
+    },
     /// It holds no steps.
     #[error(
         "it has no steps ({events} events, {waits} of them waits for a DataLoader); give \
@@ -47,6 +59,15 @@ pub enum TraceError {
     },
 }
 
+impl From<serde_json::Error> for TraceError {
+    fn from(error: serde_json::Error) -> TraceError {
+        match error.is_io() {
+            true => TraceError::Unreadable { inner: InputError::from_reader(error.into()) },
+            false => TraceError::Malformed(error),
+        }
+    }
+}
+
 /// The steps of a trace in order of time, from JSON that may be compressed with gzip.
 ///
 /// # Errors
@@ -54,7 +75,8 @@ pub enum TraceError {
 pub fn steps(mut from: impl BufRead) -> Result<Vec<TracedStep>, TraceError> {
     let start = from.fill_buf().map_err(serde_json::Error::io)?;
     let mut spans = if start.starts_with(&[0x1f, 0x8b]) {
-        read(std::io::BufReader::new(MultiGzDecoder::new(from)))?
+        // A small file may hold a thousand times its size.
+        read(Capped::new(MultiGzDecoder::new(from), TRACED))?
     } else {
         read(from)?
     };
@@ -74,6 +96,7 @@ fn read(from: impl Read) -> Result<Spans, serde_json::Error> {
         #[serde(rename = "traceEvents")]
         spans: Spans,
     }
+    let from = BufReader::new(Bounded::new(from));
     let mut deserializer = serde_json::Deserializer::from_reader(from);
     let file = File::deserialize(&mut deserializer)?;
     deserializer.end()?;
@@ -105,7 +128,7 @@ impl Spans {
             return;
         }
         let Some(name) = event.name.as_deref() else { return };
-        let thread = event.tid.as_ref().and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let thread = event.tid.as_ref().map_or(0, |thread| thread.0);
         let span = Span { number: 0, thread, start, end: start + duration.max(0.0) };
         if let Some(number) = name.strip_prefix(STEP).and_then(|number| number.parse().ok()) {
             // The same step appears again among the GPU's annotations.
@@ -153,9 +176,63 @@ struct Event {
     ph: Option<String>,
     cat: Option<String>,
     name: Option<String>,
-    tid: Option<serde_json::Value>,
+    tid: Option<Thread>,
     ts: Option<f64>,
     dur: Option<f64>,
+}
+
+/// The number of a thread; 0 for what is no number: metadata have words there.
+struct Thread(u64);
+
+impl<'de> Deserialize<'de> for Thread {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Thread, D::Error> {
+        struct Number;
+
+        impl<'de> Visitor<'de> for Number {
+            type Value = Thread;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a thread")
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Thread, E> {
+                Ok(Thread(number))
+            }
+
+            fn visit_i64<E: Error>(self, _: i64) -> Result<Thread, E> {
+                Ok(Thread(0))
+            }
+
+            fn visit_f64<E: Error>(self, _: f64) -> Result<Thread, E> {
+                Ok(Thread(0))
+            }
+
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Thread, E> {
+                Ok(Thread(0))
+            }
+
+            fn visit_str<E: Error>(self, _: &str) -> Result<Thread, E> {
+                Ok(Thread(0))
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<Thread, E> {
+                Ok(Thread(0))
+            }
+
+            // What a value holds is passed over, not kept.
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Thread, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Thread(0))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Thread, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Thread(0))
+            }
+        }
+
+        deserializer.deserialize_any(Number)
+    }
 }
 
 impl<'de> Deserialize<'de> for Spans {
@@ -173,6 +250,12 @@ impl<'de> Deserialize<'de> for Spans {
                 let mut spans = Spans::default();
                 while let Some(event) = seq.next_element()? {
                     spans.take(&event);
+                    if spans.steps.len() + spans.waits.len() > MOST_SPANS {
+                        return Err(A::Error::custom(format_args!(
+                            "it has more than {MOST_SPANS} steps and waits for loaders; trace fewer \
+                             steps"
+                        )));
+                    }
                 }
                 Ok(spans)
             }

@@ -1,6 +1,7 @@
 //! What a scenario asks that this machine, or a live run at all, does not have.
 
 use super::{Failure, gpu};
+use crate::probe::limits;
 use crate::scenario::{
     Arrivals, Device, Job, Layout, Operation, SampleSizes, Scenario, Scheduling, Stage, Stop,
     StorageKind, Unit,
@@ -11,23 +12,19 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 const MOST_THREADS: u64 = 4096;
 
 /// What there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
-    /// Cores that this process may use.
-    pub cores: u32,
+    /// Cores that this process may use; may be a fraction.
+    pub cores: f64,
     /// Memory that is free or can be freed [B].
-    pub memory: u64,
+    pub memory: f64,
 }
 
 impl Machine {
     /// This one.
     #[must_use]
     pub fn this() -> Machine {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        Machine { cores, memory: kibibytes.map_or(u64::MAX, |kibibytes| kibibytes << 10) }
+        Machine { cores: limits::cores(), memory: limits::free_memory() }
     }
 }
 
@@ -56,13 +53,7 @@ pub(super) fn reads_files(scenario: &Scenario, job: &Job) -> bool {
 pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure> {
     let node = &scenario.cluster.node;
     let refuse = |what: String| Err(Failure::Lacking(what));
-    if node.cores > machine.cores {
-        return refuse(format!(
-            "the scenario's node has {} cores, and this process may use {}: write \
-             `cluster.node.cores = {}`",
-            node.cores, machine.cores, machine.cores
-        ));
-    }
+    check_number_of_cores(node.usable_cores, machine.cores)?;
     if let Some(group) = scenario.cluster.groups.first() {
         return refuse(format!(
             "the group `{}` has nodes of another kind, and this machine is one: leave out \
@@ -115,6 +106,26 @@ fn threads(job: &Job) -> u64 {
     let launching = job.launch.as_ref().map_or(0, |launch| u64::from(launch.threads) - 1);
     let workers = u64::from(job.loaders_per_node()) * workers;
     u64::from(job.copies) * (workers + u64::from(job.models()) * (1 + launching))
+}
+
+/// A run may use all that this process may, or fewer whole cores: those are set aside by affinity, and
+/// part of one only by a quota around us.
+fn check_number_of_cores(wanted: f64, available: f64) -> Result<(), Failure> {
+    let same = (wanted - available).abs() < 1e-3;
+    if wanted > available && !same {
+        return Err(Failure::Lacking(format!(
+            "the scenario's node has {wanted} cores, and this process may use {available}: write \
+             `cluster.node.cores = {available}`"
+        )));
+    }
+    if wanted.fract() != 0.0 && !same {
+        return Err(Failure::Lacking(format!(
+            "the scenario's node has {wanted} cores, this process may use {available}, and a live run sets \
+             whole cores aside: write `cluster.node.cores = {}`, or set the quota around forebay",
+            if wanted > 1.0 { wanted.floor() } else { available }
+        )));
+    }
+    Ok(())
 }
 
 /// What this machine has by itself, or not at all, is not emulated.
@@ -334,4 +345,24 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_cores_are_accepted_as_they_are_said_and_whole_cores_below() {
+        let of = |wanted: f64, available: f64| {
+            check_number_of_cores(wanted, available).map_err(|failure| failure.to_string())
+        };
+        for (wanted, available) in [(1.3, 1.3), (1.0, 1.3), (1.99, 1.99), (2.0, 4.0), (0.5, 0.5)] {
+            assert_eq!(of(wanted, available), Ok(()), "{wanted} of {available}");
+        }
+        let beyond = of(2.0, 1.3).unwrap_err();
+        assert!(beyond.contains("may use 1.3: write `cluster.node.cores = 1.3`"), "{beyond}");
+        let part = of(1.3, 2.0).unwrap_err();
+        assert!(part.contains("sets whole cores aside: write `cluster.node.cores = 1`"), "{part}");
+        assert!(of(0.5, 2.0).unwrap_err().contains("write `cluster.node.cores = 2`"));
+    }
 }

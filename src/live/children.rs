@@ -104,7 +104,7 @@ fn start(
     assignment: &Assignment,
     sender: &Sender<(usize, Option<String>)>,
 ) -> Result<Process, Failure> {
-    let fail = |error| Failure::Lacking(format!("cannot start a process for {what}: {error}"));
+    let fail = |error| Failure::threads(&format!("the process of {what}"), &error);
     let mut command = Command::new(executable);
     command.arg("live-part").stdin(Stdio::piped()).stdout(Stdio::piped());
     // Ctrl-C is ours alone: we end the children, in order.
@@ -121,7 +121,7 @@ fn start(
     }
     if let Some(stdout) = stdout {
         let sender = sender.clone();
-        std::thread::spawn(move || {
+        let listen = move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if sender.send((index, Some(line))).is_err() {
                     return;
@@ -129,7 +129,9 @@ fn start(
             }
             // Nobody listens any more if this fails.
             sender.send((index, None)).ok();
-        });
+        };
+        let started = std::thread::Builder::new().spawn(listen);
+        started.map_err(|error| Failure::threads(&format!("the process of {what}"), &error))?;
     }
     Ok(process)
 }

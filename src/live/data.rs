@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::sizes::Sizes;
+use crate::input::path_as_json;
 use crate::probe::image::{Generated, QUALITY};
 use crate::scenario::{Access, Dataset, Framing, Image, Layout, Scenario};
 use rustix::fs::{Advice, Mode, OFlags, fadvise, open, openat};
@@ -20,6 +21,7 @@ const MEMORY: u64 = 256 << 20;
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Location {
     /// Directory.
+    #[serde(with = "path_as_json")]
     pub(super) root: PathBuf,
     /// Whether it is the user's: then its files are listed, else they are numbered.
     pub(super) users: bool,

@@ -7,6 +7,7 @@ use crate::account::{Segment, launch_waits};
 use crate::engine::{Span, Time};
 use crate::hand_over::Step;
 use crate::law::StepLaw;
+use crate::probe::ProbeError;
 use crate::probe::cpu::{self, Network};
 use crate::random::{Purpose, Sampler, Streams};
 use crate::scenario::{Device, Job, Node, Scenario};
@@ -40,14 +41,20 @@ impl Trainer {
 
     /// Carries out a step.
     ///
-    /// Gives what it waited for meanwhile, in order.
-    pub(super) fn step(&mut self, step: Step, clock: Clock, over: &AtomicBool) -> Vec<Segment> {
+    /// Gives what it waited for meanwhile, in order; or why it could not be carried out.
+    pub(super) fn step(
+        &mut self,
+        step: Step,
+        clock: Clock,
+        over: &AtomicBool,
+    ) -> Result<Vec<Segment>, ProbeError> {
         match self {
-            Trainer::Emulated(emulated) => emulated.step(step, clock, over),
+            Trainer::Emulated(emulated) => Ok(emulated.step(step, clock, over)),
             Trainer::Cpu(networks) => {
                 let of = networks.iter().position(|(batch, _)| *batch == step.samples);
-                black_box(networks[of.unwrap_or(0)].1.step());
-                Vec::new()
+                let network = &mut networks[of.unwrap_or(0)].1;
+                black_box(network.step());
+                network.lacked_threads().map_or(Ok(Vec::new()), Err)
             }
         }
     }

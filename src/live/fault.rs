@@ -14,6 +14,10 @@ pub(super) fn words(error: &Error) -> String {
         ErrorKind::IsADirectory | ErrorKind::NotADirectory => {
             "was something else put in its place? start again when nobody writes there"
         }
+        ErrorKind::StaleNetworkFileHandle => {
+            "the file server has removed or replaced it: start again, and mount the file system anew if that \
+             does not help"
+        }
         ErrorKind::ReadOnlyFilesystem => "name another --directory",
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
             "make room, name another --directory, or write fewer samples"

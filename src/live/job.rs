@@ -85,24 +85,23 @@ pub fn run_part(
         for (w, (name, hand)) in team.into_iter().enumerate() {
             let shared = &shared;
             let body = move || work(shared, w as u32, hand);
-            match thread::Builder::new().name(name).spawn_scoped(threads, body) {
-                Ok(thread) => hands.push(thread),
-                Err(error) => {
-                    shared.fail(String::new());
-                    return Err(Failure::Lacking(format!("cannot start {w} threads: {error}")));
-                }
-            }
+            let started = thread::Builder::new().name(name).spawn_scoped(threads, body);
+            hands.push(started.map_err(|error| refused(shared, job, &error))?);
         }
         let streams = Streams::new(scenario.run.seed, part.replication);
         let on_gpus = !learners.is_empty();
         for (d, learner) in (0..).zip(learners.into_iter().flatten()) {
             let shared = &shared;
-            threads.spawn(move || train_on_gpu(shared, d, learner, scenario, job));
+            let body = move || train_on_gpu(shared, d, learner, scenario, job);
+            let started = thread::Builder::new().spawn_scoped(threads, body);
+            started.map_err(|error| refused(shared, job, &error))?;
         }
         for d in 0..if on_gpus { 0 } else { job.copies_per_node } {
             let mut device = Trainer::new(scenario, job, streams, part.owner, u64::from(d));
             let shared = &shared;
-            threads.spawn(move || train(shared, d, &mut device));
+            let body = move || train(shared, d, &mut device);
+            let started = thread::Builder::new().spawn_scoped(threads, body);
+            started.map_err(|error| refused(shared, job, &error))?;
         }
         let Some(start) = ready() else {
             shared.fail(String::new());
@@ -124,6 +123,12 @@ pub fn run_part(
         let outcome = collect::part(&mut shared.lock(), part, Time::from_seconds(begin));
         outcome.map(|outcome| PartOutcome { cpu, bytes, allowed, exceeded, ..outcome })
     })
+}
+
+/// Ends the threads that were started, since the system starts no more.
+fn refused(shared: &Shared, job: &Job, error: &std::io::Error) -> Failure {
+    shared.fail(String::new());
+    Failure::threads(&format!("the workers and devices of `{}`", job.name), error)
 }
 
 /// The life of a worker; gives the bytes that it read, and how it kept to limits.
@@ -150,8 +155,13 @@ fn train(shared: &Shared, d: u32, device: &mut Trainer) {
     let mut next = shared.next_step(d);
     let (clock, mut woken) = (shared.clock(), Vec::new());
     while let Some(step) = next {
-        let waits = device.step(step, clock, &shared.over);
-        next = shared.stepped(d, &waits, &mut woken);
+        next = match device.step(step, clock, &shared.over) {
+            Ok(waits) => shared.stepped(d, &waits, &mut woken),
+            Err(error) => {
+                shared.fail(error.to_string());
+                None
+            }
+        };
     }
 }
 

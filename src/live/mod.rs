@@ -63,6 +63,15 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The system starts no thread or process for `what`.
+    pub fn threads(what: &str, error: &io::Error) -> Failure {
+        let text = error.to_string();
+        let words = text.split(" (os error").next().unwrap_or_default();
+        Failure::Lacking(format!(
+            "cannot start threads for {what}: {words}; raise `ulimit -u`, or write fewer workers or `copies`"
+        ))
+    }
+
     /// `path` cannot be opened, read, …
     fn file(what: &str, path: &Path, error: impl Into<io::Error>) -> Failure {
         Failure::Lacking(format!(

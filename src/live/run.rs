@@ -167,7 +167,7 @@ fn outcome(scenario: &Scenario, parts: Vec<PartOutcome>, notes: Vec<String>) -> 
         mean_flows: flows / elapsed,
         served,
     };
-    let cores = f64::from(scenario.cluster.node.cores);
+    let cores = scenario.cluster.node.usable_cores;
     let mut resources = vec![resource("node.cores".to_owned(), "cores", cores, cpu, cpu)];
     for (index, storage) in scenario.storage.iter().enumerate() {
         let capacity = bandwidth(&storage.kind);

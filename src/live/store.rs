@@ -154,9 +154,18 @@ impl Store {
     }
 }
 
+/// What went wrong with a workspace, and what helps a live run.
 fn failure(error: ProbeError) -> Failure {
     match error {
         ProbeError::Interrupted => Failure::Interrupted,
+        ProbeError::File { doing, path, source } => Failure::file(doing, &path, source),
+        ProbeError::Space { directory, needed, free } => Failure::Lacking(format!(
+            "{} has {:.1} MB free, where {:.1} MB are needed: make room, name another --directory, or write \
+             fewer or smaller samples",
+            directory.display(),
+            free as f64 / 1e6,
+            needed as f64 / 1e6
+        )),
         other => Failure::Lacking(other.to_string()),
     }
 }
@@ -253,13 +262,13 @@ fn finish(place: Place, dataset: &Dataset) -> Result<Place, Failure> {
         Access::Warm if !in_memory => {
             let needed: u64 = (0..place.files).map(|file| files.length(file)).sum();
             let memory = Machine::this().memory;
-            if needed > memory {
+            if needed as f64 > memory {
                 return Err(Failure::Lacking(format!(
                     "`{}` has {:.1} GB, and {:.1} GB of memory are left to keep it warm: write \
                      fewer samples, or `access = \"cold\"`",
                     dataset.name,
                     needed as f64 / 1e9,
-                    memory as f64 / 1e9
+                    memory / 1e9
                 )));
             }
         }
@@ -282,3 +291,21 @@ const LOCAL: [rustix::fs::FsWord; 8] = [
     IN_MEMORY[0],
     IN_MEMORY[1],
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_wrong_with_files_is_told_with_what_helps_a_live_run() {
+        let place = PathBuf::from("/d");
+        let space = ProbeError::Space { directory: place.clone(), needed: 2_000_000, free: 1 };
+        let full = ProbeError::file("write", &place)(std::io::ErrorKind::StorageFull.into());
+        for error in [space, full] {
+            let said = failure(error).to_string();
+            assert!(said.contains("samples") && !said.contains("plan"), "{said}");
+        }
+        let stale = ProbeError::file("read", &place)(std::io::Error::from_raw_os_error(116));
+        assert!(failure(stale).to_string().contains("the file server has removed or replaced it"));
+    }
+}

@@ -2,10 +2,14 @@
 
 use super::image::{Decoder, Generated, QUALITY};
 use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
+use crate::input;
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// Largest file that is decoded as an image [B]: more than any photograph.
+const LARGEST_IMAGE: u64 = 1 << 30;
 
 /// The table `[decode]` of a plan.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -210,8 +214,8 @@ fn own(
     let mut decoder = Decoder::new(None);
     for (_, path) in files.iter().step_by(some) {
         context.go_on()?;
-        let read =
-            fs::read(path).map_err(|error| ProbeError::file("read", path)(error).to_string());
+        let read = input::bytes(path, LARGEST_IMAGE)
+            .map_err(|error| ProbeError::input(path, error).to_string());
         let decoded = read.and_then(|bytes| match decoder.decode(&bytes) {
             Ok(tensor) => Ok((tensor.pixels, bytes)),
             Err(error) => Err(format!("{}: {error}", path.display())),

@@ -1,5 +1,6 @@
 //! Why a probe ends early.
 
+use crate::input::InputError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -72,6 +73,18 @@ impl ProbeError {
         let path = path.to_owned();
         move |source| ProbeError::File { doing, path, source }
     }
+
+    /// `path` cannot be read, or holds more than is read.
+    pub fn input(path: &Path, error: InputError) -> ProbeError {
+        match error {
+            InputError::System(source) => ProbeError::file("read", path)(source),
+            other => ProbeError::Machine(format!(
+                "cannot read {}: {other}; {}",
+                path.display(),
+                other.remedy()
+            )),
+        }
+    }
 }
 
 /// An error of the operating system in words, without its number.
@@ -88,6 +101,10 @@ fn remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => "; ask for permission, or name another directory",
         io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
             "; was something else put in its place while it was being measured?"
+        }
+        io::ErrorKind::StaleNetworkFileHandle => {
+            "; the file server has removed or replaced it: start again, and mount the file system anew if \
+             that does not help"
         }
         io::ErrorKind::ReadOnlyFilesystem => "; name another --directory",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {

@@ -1,5 +1,6 @@
 //! What this machine has, and how fast it copies memory.
 
+use super::limits::{self, after};
 use super::{Cell, Context, Count, Probe, ProbeError, Seconds, Trial, team};
 use serde::Deserialize;
 use std::fs;
@@ -29,18 +30,12 @@ impl Machine {
     #[must_use]
     pub fn look(directory: &Path) -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let control = Controls::find(Path::new("/sys/fs/cgroup"), &read("/proc/self/cgroup"));
-        let affinity =
-            rustix::thread::sched_getaffinity(None).map_or(1.0, |set| f64::from(set.count()));
-        let memory = after(&read("/proc/meminfo"), "MemTotal").and_then(|text| {
-            text.split_whitespace().next()?.parse::<f64>().ok().map(|kilobytes| kilobytes * 1024.0)
-        });
         let model = after(&read("/proc/cpuinfo"), "model name");
         Machine {
             model: model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            cores: control.cores.map_or(affinity, |quota| quota.min(affinity)),
-            memory: memory.unwrap_or(0.0).min(control.memory.unwrap_or(f64::INFINITY)),
+            cores: limits::cores(),
+            memory: limits::memory(),
             file_system: file_system(directory, &read("/proc/self/mountinfo")),
             gpu: Path::new("/proc/driver/nvidia/version").exists(),
         }
@@ -55,12 +50,6 @@ impl Machine {
     }
 }
 
-/// The text after `name` and a colon.
-fn after(text: &str, name: &str) -> Option<String> {
-    let line = text.lines().find(|line| line.starts_with(name))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
-
 /// Type of the file system that holds `directory`, off a text as `/proc/self/mountinfo`.
 fn file_system(directory: &Path, mounts: &str) -> String {
     let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
@@ -72,54 +61,6 @@ fn file_system(directory: &Path, mounts: &str) -> String {
     let holding = mounts.lines().filter_map(kind).filter(|(point, _)| directory.starts_with(point));
     // Of mounts on the same place the last one counts.
     holding.max_by_key(|(point, _)| point.len()).map_or_else(|| "unknown".to_owned(), |at| at.1)
-}
-
-/// Limits that control groups set, versions 1 and 2.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Controls {
-    cores: Option<f64>,
-    memory: Option<f64>,
-}
-
-impl Controls {
-    /// The tightest limits of the groups in a text as `/proc/self/cgroup` and of their parents,
-    /// below `root`.
-    fn find(root: &Path, groups: &str) -> Controls {
-        let mut found = Controls::default();
-        for line in groups.lines() {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
-            let mounts: &[&str] =
-                if controllers.is_empty() { &["", "unified"] } else { &[controllers] };
-            for mount in mounts {
-                let top = root.join(mount);
-                let inside = Path::new(group.trim_start_matches('/'));
-                for part in inside.ancestors() {
-                    found.tighten(&top.join(part));
-                }
-            }
-        }
-        found
-    }
-
-    /// Adds the limits of one group.
-    fn tighten(&mut self, group: &Path) {
-        let read = |name: &str| fs::read_to_string(group.join(name)).ok();
-        let number = |name: &str| read(name)?.trim().parse::<f64>().ok();
-        let ratio = |text: String| {
-            let (quota, period) = text.trim().split_once(' ')?;
-            Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
-        };
-        let old = || Some(number("cpu.cfs_quota_us")? / number("cpu.cfs_period_us")?);
-        let least = |a: Option<f64>, b: Option<f64>| match b.filter(|&b| b > 0.0) {
-            Some(b) => Some(a.unwrap_or(f64::INFINITY).min(b)),
-            None => a,
-        };
-        self.cores = least(self.cores, read("cpu.max").and_then(ratio));
-        self.cores = least(self.cores, old());
-        self.memory = least(self.memory, number("memory.max"));
-        self.memory = least(self.memory, number("memory.limit_in_bytes"));
-    }
 }
 
 /// The table `[host]` of a plan: memory copied by 1, 2, 4, … threads at once.
@@ -203,29 +144,6 @@ mod tests {
         assert!(machine.cores > 0.0 && machine.memory > 1e6, "{machine:?}");
         let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         assert!(name.len() < 6 || !machine.words().contains(name.trim()));
-    }
-
-    #[test]
-    fn limits_of_groups_and_their_parents_count() {
-        let place = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = place.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        write("cpu/a/cpu.cfs_quota_us", "-1\n");
-        write("cpu/a/cpu.cfs_period_us", "100000\n");
-        write("cpu/a/b/cpu.cfs_quota_us", "50000\n");
-        write("cpu/a/b/cpu.cfs_period_us", "100000\n");
-        write("memory/m/memory.limit_in_bytes", "300000000\n");
-        let found = Controls::find(place.path(), "3:cpu:/a/b\n2:memory:/m/gone\n0::/\n");
-        assert_eq!(found, Controls { cores: Some(0.5), memory: Some(3e8) });
-        write("s/cpu.max", "150000 100000\n");
-        write("s/t/cpu.max", "max 100000\n");
-        write("s/t/memory.max", "max\n");
-        let found = Controls::find(place.path(), "0::/s/t\n");
-        assert_eq!(found, Controls { cores: Some(1.5), memory: None });
-        assert_eq!(Controls::find(place.path(), "nonsense"), Controls::default());
     }
 
     #[test]

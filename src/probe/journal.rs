@@ -1,6 +1,7 @@
 //! Samples on their way to disk, one line each, so that a killed calibration loses none.
 
 use super::ProbeError;
+use crate::input;
 use crate::measurement::Sample;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -26,7 +27,8 @@ impl Journal {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(path);
         let mut file = file.map_err(ProbeError::file("write", path))?;
-        let bytes = fs::read(path).map_err(ProbeError::file("read", path))?;
+        let read = input::bytes(path, input::RECORDED);
+        let bytes = read.map_err(|error| ProbeError::input(path, error))?;
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         let samples = parse(path, &bytes[..whole])?;
         let length = whole as u64;

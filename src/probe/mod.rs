@@ -22,6 +22,7 @@ mod hand_off;
 mod host;
 pub mod image;
 mod journal;
+pub mod limits;
 mod network;
 mod plan;
 pub mod read;

@@ -209,7 +209,10 @@ fn trial_on_cores(cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeErro
             steps.run(network.as_mut(), context);
         }
     })?;
-    let (_, steps) = run.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (mut network, steps) = run.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(refused) = network.lacked_threads() {
+        return Err(refused);
+    }
     Ok(Trial {
         operations: steps.seconds.len() as u64,
         seconds: steps.seconds.iter().sum(),

@@ -1,14 +1,22 @@
 //! Where probes write: one directory per process, recognisable, and gone afterwards.
+//!
+//! A workspace holds a marker, which says whose it is and is locked as long as its process lives. It is
+//! made under a hidden name and gets its own only when the marker is locked, so that nobody ever sees a
+//! workspace of a living process without its lock. Whether a lock counts depends on who made it: within
+//! one run of one machine locks are seen by all; of another machine's a file system may show none.
 
 use super::ProbeError;
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Every workspace's name begins with one of these, by what it is for; the number of its process
-/// follows.
+/// Every workspace's name begins with one of these, by what it is for; its process and its machine
+/// follow.
 const PREFIXES: [&str; 2] = ["forebay-calibration-", "forebay-live-"];
+/// What the names of workspaces that are being made begin with.
+const HIDDEN: &str = ".forebay-new-";
 /// The file that a living process keeps locked.
 const MARKER: &str = "calibration.lock";
 
@@ -41,15 +49,10 @@ impl Workspace {
     }
 
     fn named(prefix: &str, parent: &Path) -> Result<(Workspace, Vec<String>), ProbeError> {
-        let notes = remove_leftovers(parent)?;
-        let path = parent.join(format!("{prefix}{}", std::process::id()));
-        fs::create_dir(&path).map_err(ProbeError::file("make", &path))?;
-        let marked = mark(&path.join(MARKER));
-        let marker = marked.map_err(|error| {
-            fs::remove_dir_all(&path).ok();
-            ProbeError::file("write", &path)(error)
-        })?;
-        Ok((Workspace { path, parent: parent.to_owned(), _marker: marker }, notes))
+        let here = Identity::here();
+        let notes = remove_leftovers(parent, &here)?;
+        let new = New::make(parent, &here)?;
+        Ok((new.publish(prefix, parent, &here)?, notes))
     }
 
     /// An empty directory for a probe.
@@ -92,67 +95,230 @@ impl Drop for Workspace {
     }
 }
 
+/// A workspace that nobody else sees yet.
+struct New {
+    path: PathBuf,
+    name: String,
+}
+
+impl New {
+    fn make(parent: &Path, here: &Identity) -> Result<New, ProbeError> {
+        /// Tells the workspaces of this process apart.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = match COUNT.fetch_add(1, Ordering::Relaxed) {
+            0 => here.tag(),
+            number => format!("{}-{number}", here.tag()),
+        };
+        let path = parent.join(format!("{HIDDEN}{name}"));
+        // A dead process may have had our number.
+        fs::remove_dir_all(&path).ok();
+        fs::create_dir(&path).map_err(ProbeError::file("make", &path))?;
+        Ok(New { path, name })
+    }
+
+    /// Locks it and gives it its name.
+    fn publish(
+        self,
+        prefix: &str,
+        parent: &Path,
+        here: &Identity,
+    ) -> Result<Workspace, ProbeError> {
+        let path = parent.join(format!("{prefix}{}", self.name));
+        let marked = mark(&self.path.join(MARKER), here)
+            .and_then(|marker| fs::rename(&self.path, &path).map(|()| marker));
+        let marker = marked.map_err(|error| {
+            fs::remove_dir_all(&self.path).ok();
+            ProbeError::file("write", &path)(error)
+        })?;
+        Ok(Workspace { path, parent: parent.to_owned(), _marker: marker })
+    }
+}
+
 /// Makes the marker and locks it: the lock goes with the process, however that ends.
-fn mark(path: &Path) -> std::io::Result<File> {
+fn mark(path: &Path, here: &Identity) -> std::io::Result<File> {
     let mut marker = File::create_new(path)?;
-    writeln!(marker, "{} {}", std::process::id(), boot())?;
+    writeln!(marker, "{}", here.line())?;
     // Where locks are not to be had, the number of the process must do.
     marker.try_lock().ok();
     Ok(marker)
 }
 
 /// Removes what dead processes of this user left in `parent`; says what it did not dare to.
-fn remove_leftovers(parent: &Path) -> Result<Vec<String>, ProbeError> {
+fn remove_leftovers(parent: &Path, here: &Identity) -> Result<Vec<String>, ProbeError> {
     let mut notes = Vec::new();
     let entries = fs::read_dir(parent).map_err(ProbeError::file("use the directory", parent))?;
     for entry in entries.flatten() {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        let named = PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         let user = rustix::process::getuid().as_raw();
         let ours = fs::symlink_metadata(&path).is_ok_and(|at| at.is_dir() && at.uid() == user);
-        if !named || !ours {
+        if !ours {
             continue;
         }
-        let path_text = path.display();
-        match alive(&path) {
-            Some(false) => match fs::remove_dir_all(&path) {
-                Ok(()) => notes.push(format!("removed {path_text}, left by a run that was killed")),
-                Err(error) => notes.push(format!("cannot remove {path_text}: {error}")),
-            },
-            Some(true) => notes.push(format!("{path_text}: another run of forebay uses it")),
-            None => notes.push(format!(
-                "{path_text} may be another machine's: remove it if no forebay runs there"
-            )),
+        if let Some(tag) = name.strip_prefix(HIDDEN) {
+            if here.is_dead_twin(tag) {
+                fs::remove_dir_all(&path).ok();
+            }
+        } else if PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+            notes.extend(remove_if_dead(&path, here));
         }
     }
     Ok(notes)
 }
 
-/// Whether the process that made this workspace is alive, as far as it can be told.
-fn alive(workspace: &Path) -> Option<bool> {
-    let marker = match File::open(workspace.join(MARKER)) {
-        Ok(marker) => marker,
-        // Killed between two system calls: then it is empty. Or not a workspace.
-        Err(_) => return fs::read_dir(workspace).ok()?.next().is_none().then_some(false),
-    };
-    match marker.try_lock() {
-        Ok(()) => Some(false),
-        Err(TryLockError::WouldBlock) => Some(true),
-        Err(TryLockError::Error(_)) => {
-            let text = fs::read_to_string(workspace.join(MARKER)).ok()?;
-            let (process, on) = text.trim().split_once(' ')?;
-            let found = fs::metadata(format!("/proc/{process}"));
-            let missing = found.is_err_and(|error| error.kind() == ErrorKind::NotFound);
-            (on == boot()).then_some(!missing)
+/// Removes a workspace if its process is dead; says what was done, or why it was not.
+fn remove_if_dead(path: &Path, here: &Identity) -> Option<String> {
+    let shown = path.display();
+    match state(path, here) {
+        // The marker stays locked until all is gone: nobody else takes it for theirs meanwhile.
+        State::Dead(_marker) => match fs::remove_dir_all(path) {
+            Ok(()) => Some(format!("removed {shown}, left by a run that was killed")),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => Some(format!("cannot remove {shown}: {error}")),
+        },
+        State::Alive => Some(format!("{shown}: another run of forebay uses it")),
+        State::Elsewhere => {
+            Some(format!("{shown} may be another machine's: remove it if no forebay runs there"))
         }
+        State::Gone => None,
+        State::Foreign => Some(format!("{shown} is no workspace of forebay's: it is left alone")),
     }
 }
 
-/// What distinguishes this run of this machine from others.
-fn boot() -> String {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
+/// What is known of the process that made a workspace.
+#[derive(Debug)]
+enum State {
+    /// It is dead; its marker, locked by us, or as it is where there are no locks.
+    Dead(File),
+    Alive,
+    /// It ran on another machine, where it may live.
+    Elsewhere,
+    /// The workspace has just been removed.
+    Gone,
+    /// It has no marker that we could read.
+    Foreign,
+}
+
+fn state(workspace: &Path, here: &Identity) -> State {
+    let path = workspace.join(MARKER);
+    let opened = File::open(&path).and_then(|marker| Ok((marker, fs::read_to_string(&path)?)));
+    let (marker, text) = match opened {
+        Ok(opened) => opened,
+        Err(_) if workspace.exists() => return State::Foreign,
+        Err(_) => return State::Gone,
+    };
+    let Some(made) = Identity::parse(&text) else { return State::Foreign };
+    match (marker.try_lock(), made.seen_from(here)) {
+        (Err(TryLockError::WouldBlock), _) => State::Alive,
+        (_, Kin::Stranger) => State::Elsewhere,
+        (_, Kin::EarlierBoot) => State::Dead(marker),
+        (Ok(()), Kin::SameKernel | Kin::Twin) => State::Dead(marker),
+        (Err(TryLockError::Error(_)), Kin::Twin) if !made.runs() => State::Dead(marker),
+        (Err(TryLockError::Error(_)), Kin::Twin) => State::Alive,
+        (Err(TryLockError::Error(_)), Kin::SameKernel) => State::Elsewhere,
+    }
+}
+
+/// Which process on which machine made a workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Identity {
+    process: u32,
+    /// This run of the machine.
+    boot: String,
+    /// The machine, whatever its runs; a number, so that its name stays its own.
+    machine: String,
+    /// In which the number of the process counts: containers have numbers of their own.
+    numbers: String,
+}
+
+/// How another process stands to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kin {
+    /// We see its number.
+    Twin,
+    /// We see its locks, but not its number: it is in another container.
+    SameKernel,
+    /// It ran before this machine was started anew, so that it is dead.
+    EarlierBoot,
+    /// It runs on another machine.
+    Stranger,
+}
+
+impl Identity {
+    fn here() -> Identity {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let (id, name) = (read("/etc/machine-id"), read("/proc/sys/kernel/hostname"));
+        // Nodes that start from one image may have the same.
+        let unknown = id.is_empty() || name.is_empty() || name.starts_with("localhost");
+        let machine =
+            if unknown { String::new() } else { format!("{:016x}", fingerprint(&(id + &name))) };
+        let numbers = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        let numbers = numbers.to_string_lossy();
+        Identity {
+            process: std::process::id(),
+            boot: read("/proc/sys/kernel/random/boot_id"),
+            machine,
+            numbers: numbers.chars().filter(char::is_ascii_digit).collect(),
+        }
+    }
+
+    /// The line of a marker.
+    fn line(&self) -> String {
+        let or_none = |text: &str| if text.is_empty() { "-" } else { text }.to_owned();
+        let [boot, machine, numbers] =
+            [&self.boot, &self.machine, &self.numbers].map(|of| or_none(of));
+        format!("{} {boot} {machine} {numbers}", self.process)
+    }
+
+    /// What the line of a marker says.
+    fn parse(line: &str) -> Option<Identity> {
+        let mut fields = line.split_whitespace();
+        let process = fields.next()?.parse().ok()?;
+        // Earlier versions wrote no more than the boot.
+        let mut field = || fields.next().unwrap_or("-").to_owned();
+        Some(Identity { process, boot: field(), machine: field(), numbers: field() })
+    }
+
+    /// Part of a workspace's name: no other process that lives anywhere has the same.
+    fn tag(&self) -> String {
+        format!("{}-{:08x}", self.process, self.place() as u32)
+    }
+
+    /// A number for where process numbers count.
+    fn place(&self) -> u64 {
+        fingerprint(&format!("{} {} {}", self.boot, self.machine, self.numbers))
+    }
+
+    fn seen_from(&self, here: &Identity) -> Kin {
+        let same = |own: &str, other: &str| own == other && own != "-" && !own.is_empty();
+        match (same(&self.boot, &here.boot), same(&self.machine, &here.machine)) {
+            (true, _) if same(&self.numbers, &here.numbers) => Kin::Twin,
+            (true, _) => Kin::SameKernel,
+            (false, true) => Kin::EarlierBoot,
+            (false, false) => Kin::Stranger,
+        }
+    }
+
+    /// Whether there is a process of its number.
+    fn runs(&self) -> bool {
+        let found = fs::metadata(format!("/proc/{}", self.process));
+        !found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    }
+
+    /// Whether a name that [`Identity::tag`] gave is that of a dead process beside us.
+    fn is_dead_twin(&self, tag: &str) -> bool {
+        let mut parts = tag.split('-');
+        let process = parts.next().and_then(|number| number.parse().ok());
+        let of = |process| Identity { process, ..self.clone() };
+        let twin = process.map(of).filter(|twin| tag.starts_with(&twin.tag()));
+        twin.is_some_and(|twin| !twin.runs())
+    }
+}
+
+/// FNV-1a: the same in every version of the program, which the standard library's hash is not.
+fn fingerprint(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 #[cfg(test)]
@@ -177,28 +343,85 @@ mod tests {
         assert_eq!(entries(parent.path()), 0);
     }
 
+    /// A workspace that somebody left, or seems to have left.
+    fn left(parent: &Path, name: &str, marker: &str) -> PathBuf {
+        let path = parent.join(name);
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join(MARKER), format!("{marker}\n")).unwrap();
+        fs::write(path.join("big"), "x").unwrap();
+        path
+    }
+
     #[test]
     fn what_a_dead_process_left_is_removed_and_nothing_else() {
-        let parent = tempfile::tempdir().unwrap();
-        let dead = parent.path().join("forebay-calibration-1");
-        let half_made = parent.path().join("forebay-calibration-2");
-        let foreign = parent.path().join("forebay-calibration-notes");
-        let run = parent.path().join("forebay-live-3");
-        let other = parent.path().join("data");
-        for path in [&dead, &half_made, &foreign, &run, &other] {
+        let (place, here) = (tempfile::tempdir().unwrap(), Identity::here());
+        let parent = place.path();
+        let of = |of: Identity| of.line();
+        let dead = left(parent, "forebay-calibration-1", &of(here.clone()));
+        let earlier = Identity { boot: "b".into(), ..here.clone() };
+        let rebooted = left(parent, "forebay-live-2", &of(earlier.clone()));
+        let old_version = left(parent, "forebay-live-3", &format!("3 {}", here.boot));
+        let stranger =
+            left(parent, "forebay-live-4", &of(Identity { machine: "m".into(), ..earlier }));
+        let unknown = left(parent, "forebay-live-5", "5 another-boot");
+        let foreign = parent.join("forebay-calibration-notes");
+        let other = parent.join("data");
+        for path in [&foreign, &other] {
             fs::create_dir(path).unwrap();
         }
-        fs::write(dead.join(MARKER), "1 x\n").unwrap();
-        fs::write(dead.join("big"), "x").unwrap();
         fs::write(foreign.join("mine.txt"), "x").unwrap();
-        let (workspace, notes) = Workspace::create(parent.path()).unwrap();
-        assert!(!dead.exists() && !half_made.exists() && foreign.exists() && other.exists());
-        assert!(!run.exists());
-        assert_eq!(notes.len(), 4, "{notes:?}");
-        let (live, notes) = Workspace::for_runs(parent.path()).unwrap();
-        assert!(live.path.to_string_lossy().contains("forebay-live-") && notes.len() == 2);
-        let alive = alive(&workspace.path);
-        assert_eq!(alive, Some(true), "this process lives");
+        let (workspace, notes) = Workspace::create(parent).unwrap();
+        assert!(!dead.exists() && !rebooted.exists() && !old_version.exists());
+        assert!(stranger.exists() && unknown.exists() && foreign.exists() && other.exists());
+        assert_eq!(notes.len(), 6, "{notes:?}");
+        let theirs = notes.iter().filter(|note| note.contains("may be another machine's")).count();
+        assert_eq!(theirs, 2, "{notes:?}");
+        let (live, notes) = Workspace::for_runs(parent).unwrap();
+        assert!(live.path.to_string_lossy().contains("forebay-live-") && notes.len() == 4);
+        assert!(matches!(state(&workspace.path, &here), State::Alive), "this process lives");
+    }
+
+    #[test]
+    fn a_workspace_is_locked_before_it_has_its_name() {
+        // System: one process has made a workspace and not locked it yet; another one starts. Expectation: the
+        // second one leaves it alone, and both have their workspaces.
+        let (place, here) = (tempfile::tempdir().unwrap(), Identity::here());
+        let new = New::make(place.path(), &here).unwrap();
+        let (second, notes) = Workspace::for_runs(place.path()).unwrap();
+        assert!(new.path.exists() && notes.is_empty(), "{notes:?}");
+        let first = new.publish(PREFIXES[1], place.path(), &here).unwrap();
+        let (_third, notes) = Workspace::for_runs(place.path()).unwrap();
+        assert_eq!(notes.len(), 2, "both are in use: {notes:?}");
+        assert!(first.path.exists() && second.path.exists());
+    }
+
+    #[test]
+    fn what_was_being_made_by_a_dead_process_beside_us_is_removed() {
+        let (place, here) = (tempfile::tempdir().unwrap(), Identity::here());
+        // No process has this number: it is larger than Linux's largest.
+        let dead = Identity { process: 1 << 30, ..here.clone() };
+        let elsewhere = Identity { boot: "b".into(), ..dead.clone() };
+        let ours = New::make(place.path(), &dead).unwrap();
+        let theirs = New::make(place.path(), &elsewhere).unwrap();
+        remove_leftovers(place.path(), &here).unwrap();
+        assert!(!ours.path.exists() && theirs.path.exists());
+    }
+
+    #[test]
+    fn starts_at_once_in_one_directory_leave_each_other_alone() {
+        let place = tempfile::tempdir().unwrap();
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    for _ in 0..50 {
+                        let (workspace, _) = Workspace::for_runs(place.path()).unwrap();
+                        fs::write(workspace.directory("d").unwrap().join("f"), "x").unwrap();
+                        assert!(workspace.path.join(MARKER).exists());
+                    }
+                });
+            }
+        });
+        assert_eq!(entries(place.path()), 0);
     }
 
     #[test]

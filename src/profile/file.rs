@@ -1,14 +1,11 @@
 //! Profiles in files: read whole, checked whole.
 
 use super::{Profile, check};
+use crate::input::{self, InputError};
 use std::fmt;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
-
-/// Largest file that is read [B].
-const LARGEST: u64 = 16 << 20;
 
 /// Why a file is no profile.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -54,10 +51,7 @@ impl Profile {
     /// or a value that no fit has.
     pub fn open(path: &Path) -> Result<Profile, ProfileError> {
         let name = path.display().to_string();
-        let failed = |(what, remedy): (String, &str)| problem(&name, None, what, remedy);
-        let bytes = read(path).map_err(failed)?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| failed(("is not text in UTF-8".to_owned(), "is this the right file?")))?;
+        let text = read(path).map_err(|(what, remedy)| problem(&name, None, what, &remedy))?;
         Profile::parse(&name, &text)
     }
 
@@ -89,37 +83,29 @@ fn problem(file: &str, line: Option<usize>, what: String, remedy: &str) -> Profi
     ProfileError { file: file.to_owned(), problems: vec![problem] }
 }
 
-/// The bytes of a file, or what is wrong with a remedy.
-fn read(path: &Path) -> Result<Vec<u8>, (String, &'static str)> {
-    let failed = |error: std::io::Error| {
-        let remedy = match error.kind() {
-            ErrorKind::NotFound => "check the path, or write a profile with `forebay calibrate`",
-            ErrorKind::PermissionDenied => "ask for permission to read it, or copy it",
-            _ => "check the path",
-        };
-        (format!("cannot be read: {error}"), remedy)
-    };
-    // Opening a pipe that nobody writes to would wait for ever.
-    let metadata = path.metadata().map_err(failed)?;
-    if metadata.is_dir() {
-        return Err(("is a directory".to_owned(), "name a file in it"));
+/// The text of a file, or what is wrong with a remedy.
+fn read(path: &Path) -> Result<String, (String, String)> {
+    // Profiles are read again by name, and a pipe could be read only once.
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        let remedy = "name a file; write what comes through a pipe to one";
+        return Err(("is not a regular file".to_owned(), remedy.to_owned()));
     }
-    if !metadata.is_file() {
-        return Err((
-            "is not a regular file".to_owned(),
-            "name a file; write what comes through a pipe to one",
-        ));
-    }
-    let file = File::open(path).map_err(failed)?;
-    let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
-    match bytes.len() as u64 {
-        0 => Err(("is empty".to_owned(), "write a profile with `forebay calibrate`")),
-        length if length > LARGEST => {
-            Err((format!("holds more than {} MiB", LARGEST >> 20), "is this the right file?"))
+    let anew = "or write a profile with `forebay calibrate`";
+    let failed = |error: InputError| match &error {
+        InputError::System(system) if system.kind() == ErrorKind::IsADirectory => {
+            ("is a directory".to_owned(), "name a file in it".to_owned())
         }
-        _ => Ok(bytes),
+        InputError::System(system) if system.kind() == ErrorKind::NotFound => {
+            (format!("cannot be read: {system}"), format!("check the path, {anew}"))
+        }
+        InputError::System(system) => (format!("cannot be read: {system}"), error.remedy()),
+        _ => (format!("cannot be used: {error}"), error.remedy()),
+    };
+    let text = input::text(path, input::WRITTEN).map_err(failed)?;
+    if text.is_empty() {
+        return Err(("is empty".to_owned(), "write a profile with `forebay calibrate`".to_owned()));
     }
+    Ok(text)
 }
 
 /// Line of a byte of a text, from 1.

@@ -62,6 +62,7 @@ pub(super) fn scenario() -> Scenario {
     };
     let node = Node {
         cores: 8,
+        usable_cores: 8.0,
         core_speed: vec![],
         smt: None,
         memory_bandwidth: f64::INFINITY,

@@ -10,7 +10,7 @@ mod smt;
 use super::check::Check;
 use super::document::NodeId;
 use super::field::{Field, List, Named};
-use super::number::{Amount, Count, Factor, Positive};
+use super::number::{Amount, Cores, Count, Factor, Positive};
 use crate::catalogue::Gpu;
 use crate::profile::Profile;
 use crate::units::{Bandwidth, Size, Time};
@@ -75,8 +75,10 @@ pub struct Racks {
 /// What a node is made of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// CPU cores.
+    /// CPU cores that threads can be on at once.
     pub cores: u32,
+    /// What threads may use of them in all [cores]: less than `cores` where a quota leaves part of one.
+    pub usable_cores: f64,
     /// Speed of a core while n of them are busy, against one that is busy alone: entry n − 1, the
     /// last entry with more; empty where they do not slow each other.
     pub core_speed: Vec<f64>,
@@ -144,9 +146,9 @@ pub(super) struct ClusterSettings {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NodeSettings {
-    /// CPU cores (default: those of the profile's machine, part of a core counted as a whole one
-    /// that is slower).
-    cores: Field<Count<1, 100_000>>,
+    /// CPU cores, of which the last may be part of one, as under a quota: 1.5 (default: those of the
+    /// profile's machine). Threads run on whole cores, and use no more than that of them in all.
+    cores: Field<Cores>,
     /// Speed of a core while 1, 2, 3 … of them are busy, against one that is busy alone; the last
     /// holds for more (default: as the profile says, or 1).
     core_speed: Field<List<Factor>>,
@@ -330,11 +332,18 @@ impl NodeSettings {
     }
 
     fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Node> {
-        let cores = self.cores(check, at)?;
+        let usable_cores = self.cores(check, at)?;
         let scheduling = self.scheduling.get().copied().unwrap_or(Scheduling::Shared);
+        if scheduling == Scheduling::Fifo && usable_cores.fract() != 0.0 {
+            let what =
+                format!("cores in \"fifo\" order are taken whole, and there are {usable_cores}");
+            let remedy = "write a whole number of `cores`, or `scheduling = \"shared\"`";
+            check.wrong(self.cores.at.unwrap_or(at), what, remedy);
+        }
         Some(Node {
-            cores,
-            core_speed: self.core_speed(check, cores, scheduling),
+            cores: usable_cores.ceil() as u32,
+            usable_cores,
+            core_speed: self.core_speed(check, usable_cores, scheduling),
             smt: match self.smt.given() {
                 Some((at, smt)) => Some(smt.resolve(check, at, scheduling)?),
                 None => None,
@@ -386,19 +395,20 @@ impl NodeSettings {
         self.gpu_memory_bandwidth.get().map_or(of_gpu, |bandwidth| bandwidth.0)
     }
 
-    fn cores(&self, check: Check<'_>, at: NodeId) -> Option<u32> {
+    /// Cores, or parts of them, that threads may use in all.
+    fn cores(&self, check: Check<'_>, at: NodeId) -> Option<f64> {
         if self.cores.is_written() {
-            return Some(self.cores.get()?.small());
+            return Some(self.cores.get()?.0);
         }
-        let measured = check.profile.map_or(0.0, |profile| profile.host.cores).ceil();
-        if measured >= 1.0 {
-            return Some((measured as u32).min(100_000));
+        let measured = check.profile.map_or(0.0, |profile| profile.host.cores);
+        if measured > 0.0 {
+            return Some(measured.min(Cores::MOST));
         }
         check.unsaid(at, "cores", "cores = 20", "host.cores")?;
-        Some(1)
+        Some(1.0)
     }
 
-    fn core_speed(&self, check: Check<'_>, cores: u32, scheduling: Scheduling) -> Vec<f64> {
+    fn core_speed(&self, check: Check<'_>, usable: f64, scheduling: Scheduling) -> Vec<f64> {
         if let Some((at, list)) = self.core_speed.given() {
             if scheduling == Scheduling::Fifo {
                 let what = "cores in \"fifo\" order keep their speed from start to end of a piece";
@@ -412,21 +422,33 @@ impl NodeSettings {
                 let what = format!("a core is no faster for others being busy: {}", speed.0);
                 check.wrong(at, what, "write speeds of at most 1");
             }
-            return given.map(|(_, speed)| speed.0).collect();
+            return within(given.map(|(_, speed)| speed.0).collect(), usable);
         }
         match check.profile {
             Some(profile) if !self.core_speed.is_written() && scheduling == Scheduling::Shared => {
-                measured_speed(profile, cores, !self.cores.is_written())
+                measured_speed(profile, usable, !self.cores.is_written())
             }
-            _ => Vec::new(),
+            _ => within(Vec::new(), usable),
         }
     }
 }
 
-/// Speed of a core while 1 … `cores` are busy, straight lines between the numbers that were
-/// measured; `whole`: no more in all than the machine has, which may be part of a core. Empty where
-/// that is 1 throughout.
-fn measured_speed(profile: &Profile, cores: u32, whole: bool) -> Vec<f64> {
+/// These speeds of a core while 1, 2, … are busy, and no more in all than the part of the cores that
+/// threads may use.
+fn within(speeds: Vec<f64>, usable: f64) -> Vec<f64> {
+    if usable.fract() == 0.0 {
+        return speeds;
+    }
+    let last = speeds.last().copied().unwrap_or(1.0);
+    let known = speeds.into_iter().chain(std::iter::repeat(last));
+    let busy = 1..=usable.ceil() as u32;
+    busy.zip(known).map(|(busy, speed)| speed.min(usable / f64::from(busy))).collect()
+}
+
+/// Speed of a core while 1, 2, … are busy, straight lines between the numbers that were measured, and
+/// no more in all than the `usable` cores; `whole`: for each number of them. Empty where that is 1
+/// throughout.
+fn measured_speed(profile: &Profile, usable: f64, whole: bool) -> Vec<f64> {
     let parameters = profile.cores.iter().flat_map(|fit| &fit.parameters);
     let known = parameters.filter_map(|(name, speed)| {
         let busy: u32 = name.strip_prefix("speed_")?.parse().ok()?;
@@ -438,11 +460,11 @@ fn measured_speed(profile: &Profile, cores: u32, whole: bool) -> Vec<f64> {
         known.push((1.0, 1.0));
     }
     known.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let most = if whole { profile.host.cores } else { f64::INFINITY };
-    let speed = |busy: u32| between(&known, busy.into()).min(most / f64::from(busy));
-    // Beyond the last number that was measured nothing changes, unless the machine's share ends.
+    let speed = |busy: u32| between(&known, busy.into()).min(usable / f64::from(busy));
+    // Beyond the last number that was measured nothing changes, unless the share of a core ends.
     let last = known.last().map_or(1, |(busy, _)| *busy as u32).max(1);
-    let entries = if whole { cores } else { last.min(cores) };
+    let cores = usable.ceil() as u32;
+    let entries = if whole || usable.fract() != 0.0 { cores } else { last.min(cores) };
     let speeds: Vec<f64> = (1..=entries).map(speed).collect();
     if speeds.iter().all(|speed| *speed == 1.0) { Vec::new() } else { speeds }
 }

@@ -2,16 +2,13 @@
 
 use super::distribution::FilesOfValues;
 use super::document::{Document, Kind, Node, NodeId, ROOT};
+use super::limits::{LISTS, MOST_ENTRIES, too_many_entries};
 use super::problem::{Problem, Problems};
 use super::profile::Cache;
 use super::value::Tree;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use crate::input::{self, is_descriptor};
 use std::path::{Path, PathBuf};
 use toml::de::{DeInteger, DeTable, DeValue};
-
-/// Largest file that is read [B].
-const LARGEST: u64 = 16 << 20;
 
 /// A scenario file that is well-formed TOML, with the position of everything in it.
 #[derive(Debug, Clone)]
@@ -34,8 +31,8 @@ impl ScenarioFile {
     /// is larger than 16 MiB, or is not TOML in UTF-8.
     pub fn open(path: &Path) -> Result<Self, Problems> {
         let name = path.display().to_string();
-        let bytes =
-            read(path, LARGEST).map_err(|(what, remedy)| Problem::new(&name, what, remedy))?;
+        let bytes = read(path, input::WRITTEN)
+            .map_err(|(what, remedy)| Problem::new(&name, what, remedy))?;
         let text = String::from_utf8(bytes).map_err(|error| not_utf8(&name, &error))?;
         let mut file = Self::parse(&name, text)?;
         if is_descriptor(path) {
@@ -53,6 +50,9 @@ impl ScenarioFile {
     pub fn parse(name: &str, text: String) -> Result<Self, Problems> {
         let (table, errors) = DeTable::parse_recoverable(&text);
         if let Some(problems) = Problems::new(syntax_problems(name, &text, &errors)) {
+            return Err(problems);
+        }
+        if let Some(problems) = Problems::new(too_many(name, &text, table.get_ref())) {
             return Err(problems);
         }
         let mut document = Document::new(table.span());
@@ -83,47 +83,9 @@ impl ScenarioFile {
     }
 }
 
-/// Whether a path stands for something that is open already. Any other pipe may have nobody who
-/// writes to it, and opening it would wait for that for ever.
-#[must_use]
-pub fn is_descriptor(path: &Path) -> bool {
-    ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|place| path.starts_with(place))
-}
-
 /// The bytes of a file that holds at most `largest`; otherwise what is wrong, and a remedy.
 pub(super) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, (String, String)> {
-    let failed = |error: std::io::Error| {
-        let remedy = match error.kind() {
-            ErrorKind::NotFound => "check the path; it is relative to the current directory",
-            ErrorKind::PermissionDenied => "ask for permission to read it, or copy it",
-            ErrorKind::IsADirectory => "name a file in this directory",
-            _ => "check the path",
-        };
-        let what = error.to_string();
-        let words = what.split(" (os error").next().unwrap_or_default();
-        (format!("cannot read the file: {words}"), remedy.to_owned())
-    };
-    let too_large = || {
-        let limit = largest >> 20;
-        let remedy = format!("is this the right file? write at most {limit} MiB");
-        (format!("it holds more than {limit} MiB"), remedy)
-    };
-    let metadata = path.metadata().map_err(failed)?;
-    if metadata.is_dir() {
-        return Err(failed(ErrorKind::IsADirectory.into()));
-    }
-    if !metadata.is_file() && !is_descriptor(path) {
-        let remedy = "name a file; what comes through a pipe is read from standard input: `-`";
-        return Err(("it is not a regular file".to_owned(), remedy.to_owned()));
-    }
-    let file = File::open(path).map_err(failed)?;
-    if metadata.len() > largest {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::new();
-    // Devices and pipes do not say how much they hold.
-    file.take(largest + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > largest { Err(too_large()) } else { Ok(bytes) }
+    input::bytes(path, largest).map_err(|error| (error.to_string(), error.remedy()))
 }
 
 fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> Problem {
@@ -137,6 +99,23 @@ fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> Problem {
         "save the file as UTF-8 text; is it a scenario?",
     )
     .at(&text, start..end)
+}
+
+/// Refuses more entries than are looked at, before each becomes a node with its settings.
+fn too_many(name: &str, text: &str, table: &DeTable<'_>) -> Vec<Problem> {
+    let length = |value: &DeValue<'_>| match value {
+        DeValue::Array(entries) => entries.len(),
+        DeValue::Table(entries) => entries.len(),
+        _ => 0,
+    };
+    let entries = table.iter().filter(|(key, _)| LISTS.contains(&key.get_ref().as_ref()));
+    let long = entries.filter(|(_, value)| length(value.get_ref()) > MOST_ENTRIES);
+    long.map(|(key, value)| {
+        let (key, number) = (key.get_ref(), length(value.get_ref()));
+        let (what, remedy) = too_many_entries(number);
+        Problem::new(name, format!("{key}: {what}"), remedy).at(text, value.span())
+    })
+    .collect()
 }
 
 /// What is wrong with the syntax, once per line: one mistake can upset the rest of its line.

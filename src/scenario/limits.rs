@@ -11,7 +11,9 @@ use super::tiers::Parts;
 use super::{BatchInterval, CacheUnit, Dataset, Job, Run, Stop};
 
 /// Most storages, data sets, jobs and background loads, of each.
-const MOST_ENTRIES: usize = 1000;
+pub(super) const MOST_ENTRIES: usize = 1000;
+/// What may have that many.
+pub(super) const LISTS: [&str; 5] = ["storage", "dataset", "job", "background", "fault"];
 /// Most workers and model copies of a whole scenario, each with all of its threads.
 const MOST_ACTORS: u64 = 10_000_000;
 /// Most units that page caches tell apart that are there by default.
@@ -19,6 +21,12 @@ pub(super) const MOST_ASSUMED_UNITS: u64 = 1 << 26;
 /// Most units that caches tell apart: of one node, and of all; each takes up to 12 bytes of our
 /// own memory.
 const MOST_UNITS: u64 = 1 << 30;
+
+/// What is wrong with so many entries, and a remedy.
+pub(super) fn too_many_entries(number: usize) -> (String, String) {
+    let what = format!("there are {number} entries here, and at most {MOST_ENTRIES} are read");
+    (what, format!("write at most {MOST_ENTRIES}; jobs that are alike are one with `copies`"))
+}
 
 impl ScenarioSettings {
     /// `None` where there is more of something than is worth looking at.
@@ -31,8 +39,7 @@ impl ScenarioSettings {
             (self.fault.at, entries(&self.fault).len()),
         ];
         for (at, number) in amounts.into_iter().filter(|(_, number)| *number > MOST_ENTRIES) {
-            let what = format!("there are {number} entries here");
-            let remedy = format!("write at most {MOST_ENTRIES}; jobs have `copies`");
+            let (what, remedy) = too_many_entries(number);
             check.wrong(at.unwrap_or(ROOT), what, remedy);
         }
         amounts.iter().all(|(_, number)| *number <= MOST_ENTRIES).then_some(())

@@ -44,7 +44,7 @@ pub use cluster::{
 pub use dataset::{Dataset, Image, SampleOrder, SampleSizes};
 pub use distribution::Distribution;
 pub use fault::{Fault, Faulty, FaultyLink};
-pub use file::{ScenarioFile, is_descriptor};
+pub use file::ScenarioFile;
 pub use job::{
     Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Convert, CountedBatch, CpuUse,
     DecodedCache, Device, ENDLESS, Every, FailureTimes, Failures, Goal, InnerThreads, Job, Kernels,

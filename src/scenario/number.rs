@@ -115,7 +115,12 @@ impl<'de, D: Dimension> Deserialize<'de> for Positive<D> {
 }
 
 fn quantity_schema<D: Dimension>() -> Schema {
-    let units: Vec<_> = D::UNITS.iter().map(|unit| unit.name).collect();
+    // Reports put a space between a prefix and what is counted where that has no symbol.
+    let units = D::UNITS.iter().map(|unit| match unit.name.split_once('/') {
+        Some((prefix @ ("k" | "M" | "G" | "T"), per)) => format!("{prefix} ?/{per}"),
+        _ => unit.name.to_owned(),
+    });
+    let units: Vec<String> = units.collect();
     json_schema!({
         "type": "string",
         "description": format!("{} with its unit: one of {}", D::WHAT, accepted::<D>()),
@@ -223,6 +228,42 @@ impl Factor {
         what: "a number above 0",
         rest: ", at least 1e-9 and at most 1e9",
     };
+}
+
+/// Cores of a node: a number above 0, which may be part of one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Cores(pub(super) f64);
+
+impl Cores {
+    pub(super) const MOST: f64 = 1e5;
+    /// Linux's scheduler holds no group of processes to less than a hundredth of a core.
+    const RANGE: Range = Range {
+        least: 0.01,
+        most: Cores::MOST,
+        what: "a number of cores from 0.01 to 100000",
+        rest: "; a quota of one core and a half is 1.5",
+    };
+}
+
+impl<'de> Deserialize<'de> for Cores {
+    fn deserialize<R: Deserializer<'de>>(reader: R) -> Result<Self, R::Error> {
+        reader.deserialize_f64(Cores::RANGE).map(Cores)
+    }
+}
+
+impl JsonSchema for Cores {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Cores".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let Range { least, most, .. } = Cores::RANGE;
+        json_schema!({ "type": "number", "minimum": least, "maximum": most })
+    }
 }
 
 /// A share: a number from 0 to 1.

@@ -44,6 +44,8 @@ pub(super) struct Reader<'d> {
     pub(super) document: &'d Document,
     pub(super) at: NodeId,
     pub(super) log: &'d Log,
+    /// Whether the value is no more than the name of its kind.
+    named: bool,
 }
 
 /// What is wrong, with the remedy on a second line; `None` once it is recorded.
@@ -94,12 +96,17 @@ fn words(found: Unexpected<'_>) -> String {
 }
 
 impl<'d> Reader<'d> {
+    /// Reads the value of the node `at`.
+    pub(super) fn new(document: &'d Document, at: NodeId, log: &'d Log) -> Self {
+        Self { document, at, log, named: false }
+    }
+
     fn kind(self) -> &'d Kind {
         &self.document.node(self.at).kind
     }
 
     fn child(self, at: NodeId) -> Self {
-        Self { at, ..self }
+        Self { at, named: false, ..self }
     }
 
     /// Records a problem here, unless it is recorded already.
@@ -154,7 +161,15 @@ impl<'d> Reader<'d> {
                 return visitor.visit_map(MapDeserializer::new([(UNSAID_KEY, self)].into_iter()));
             }
             let keys = fields.join(", ");
-            let remedy = format!("write a table with the keys {keys}");
+            let remedy = match (self.named, self.kind()) {
+                (true, Kind::Text(kind)) => {
+                    let key = &self.document.node(self.at).key;
+                    format!(
+                        "write `{key} = {{ {kind} = {{}} }}`, with any of the keys {keys} inside"
+                    )
+                }
+                _ => format!("write a table with the keys {keys}"),
+            };
             return Err(de::Error::custom(format!(
                 "found {}, where a table is expected\n{remedy}",
                 words(self.unexpected())
@@ -278,8 +293,9 @@ impl<'d> de::Deserializer<'d> for Reader<'d> {
         kinds: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ReadError> {
-        let choice = self.settle(self.choice(kinds))?;
-        self.settle(visitor.visit_enum(Choice { kind: choice.0, reader: self.child(choice.1) }))
+        let (kind, at) = self.settle(self.choice(kinds))?;
+        let named = matches!(self.kind(), Kind::Text(text) if text == kind);
+        self.settle(visitor.visit_enum(Choice { kind, reader: Self { at, named, ..self } }))
     }
 
     fn deserialize_ignored_any<V: Visitor<'d>>(self, visitor: V) -> Result<V::Value, ReadError> {

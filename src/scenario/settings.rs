@@ -65,7 +65,7 @@ pub fn schema() -> serde_json::Value {
 
 /// Reads the settings of a document; what is wrong is recorded and missing from them.
 pub(super) fn read(document: &Document, log: &Log) -> Option<ScenarioSettings> {
-    ScenarioSettings::deserialize(Reader { document, at: ROOT, log }).ok()
+    ScenarioSettings::deserialize(Reader::new(document, ROOT, log)).ok()
 }
 
 impl ScenarioFile {

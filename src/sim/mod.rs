@@ -23,7 +23,7 @@
 //! - `workflow`: jobs that begin when others have ended,
 //! - `background`, `station`, `barrier`; `watch`: whether the run should end before its time, `progress`: how far it
 //!   has come,
-//! - `build` and its folder: from the scenario to the start; `collect`: from the end to the outcome;
+//! - `memory`: what that takes; `build` and its folder: from the scenario to the start; `collect`: from the end to the outcome;
 //!   `energy`: what the nodes drew.
 //!
 //! The last buffer, steps with their stalls, the timelines that stalls are explained from and the
@@ -54,6 +54,7 @@ mod learners;
 mod limiter;
 mod lineage;
 mod load;
+mod memory;
 mod occupied;
 mod parallel;
 mod pipeline;
@@ -79,6 +80,7 @@ mod workflow;
 mod world;
 
 pub use barrier::Barrier;
+pub use memory::{Memory, memory};
 pub use progress::Progress;
 pub use station::Station;
 pub use world::{Options, run};

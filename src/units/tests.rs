@@ -7,7 +7,7 @@ fn time(text: &str) -> Result<f64, UnitError> {
 
 #[test]
 fn every_unit_has_its_size() {
-    let table: [(&str, f64); 46] = [
+    let table: [(&str, f64); 51] = [
         ("1 ps", 1e-12),
         ("1 ns", 1e-9),
         ("1 us", 1e-6),
@@ -33,6 +33,7 @@ fn every_unit_has_its_size() {
         ("1 MB/s", 1e6),
         ("1 GB/s", 1e9),
         ("1 TB/s", 1e12),
+        ("1 PB/s", 1e15),
         ("1 KiB/s", 1024.0),
         ("1 MiB/s", 1048576.0),
         ("1 GiB/s", 1073741824.0),
@@ -47,6 +48,10 @@ fn every_unit_has_its_size() {
         ("1 /us", 1e6),
         ("60 /min", 1.0),
         ("3600 /h", 1.0),
+        ("1 k/s", 1e3),
+        ("1 M/s", 1e6),
+        ("1 G/s", 1e9),
+        ("1 T/s", 1e12),
         ("1 mW", 1e-3),
         ("1 W", 1.0),
         ("1 kW", 1e3),
@@ -58,6 +63,7 @@ fn every_unit_has_its_size() {
     for (text, expected) in table {
         assert_eq!(si(text), Some(expected), "{text}");
     }
+    assert_eq!(si("40 k /s"), Some(4e4), "as reports print it");
     let known: usize = FAMILIES.iter().map(|(_, units)| units.len()).sum();
     assert_eq!(known, table.len() + 1, "every unit but `batch` is in the table");
 }

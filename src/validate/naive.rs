@@ -131,7 +131,7 @@ fn prepare(scenario: &Scenario, job: &Job, dataset: &Dataset, share: f64) -> f64
         }
         total += each;
     }
-    slowest.min(f64::from(scenario.cluster.node.cores) / share / total)
+    slowest.min(scenario.cluster.node.usable_cores / share / total)
 }
 
 /// Samples per second that one job copy can train on [samples/s].

@@ -82,7 +82,7 @@ fn of_machine(scenario: &Scenario, kind: Kind) -> Option<String> {
         Kind::NetworkLatency => Some(seconds(cluster.latency)),
         Kind::Intra => Some(rate(node.intra.bandwidth, "B")),
         Kind::Pcie => Some(rate(node.pcie, "B")),
-        Kind::Cores => Some(node.cores.to_string()),
+        Kind::Cores => Some(node.usable_cores.to_string()),
         Kind::MemoryBandwidth => Some(rate(node.memory_bandwidth, "B")),
         Kind::GpuMemory => Some(rate(node.gpu_memory_bandwidth, "B")),
         Kind::PageCache => Some(bytes(cache?.capacity)),

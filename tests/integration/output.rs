@@ -110,7 +110,7 @@ fn signals_end_a_run_with_code_4() {
     let place = Place::new();
     for signal in ["-INT", "-TERM"] {
         let child = Command::new(env!("CARGO_BIN_EXE_forebay"))
-            .args(["run", "s.toml", "--set", "run.steps=50000000"])
+            .args(["run", "s.toml", "--set", "run.steps=5000000"])
             .current_dir(place.directory())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -99,7 +99,7 @@ fn the_same_whatever_the_number_of_threads() {
 #[test]
 fn text_says_where_runs_lie_and_a_report_without_uncertainty_does_not() {
     let place = place(&[0.9e-3, 1e-3, 1.1e-3], 0.02);
-    let run = place.forebay(&["-q", "run", "u.toml", "--uncertainty", "5"]).assert().success();
+    let run = place.forebay(&["run", "u.toml", "--uncertainty", "5"]).assert().success();
     let text = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
     assert!(text.contains("(90 % of runs)") && text.contains("] samples/s"), "{text}");
     assert!(text.contains("ask for 19 or more"), "{text}");

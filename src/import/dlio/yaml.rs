@@ -7,8 +7,15 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DlioError {
     /// It is no YAML.
-    #[error("it is no YAML: {0}")]
-    Malformed(String),
+    #[error("it is no YAML: {what}")]
+    Malformed {
+        /// Number of the file.
+        file: usize,
+        /// Line, from 1, where it is known.
+        line: Option<usize>,
+        /// What is wrong.
+        what: String,
+    },
     /// It is YAML, but no workload.
     #[error("it is no DLIO workload: it has no `dataset` and no `train`")]
     NoWorkload,
@@ -82,11 +89,13 @@ const DEEPEST: usize = 16;
 /// With the key at fault.
 pub fn read(files: &[String], overrides: &[String]) -> Result<Workload, DlioError> {
     let mut all = Value::Object(Map::new());
-    for text in files {
+    for (file, text) in files.iter().enumerate() {
         let value: Value = serde_saphyr::from_str(text).map_err(|error| {
             // The first line says what and where; the rest draws it.
             let text = error.to_string();
-            DlioError::Malformed(text.lines().next().unwrap_or_default().to_owned())
+            let what = text.lines().next().unwrap_or_default().to_owned();
+            let line = error.location().and_then(|at| usize::try_from(at.line()).ok());
+            DlioError::Malformed { file, line, what }
         })?;
         merge(&mut all, value);
     }

@@ -19,6 +19,7 @@ mod real;
 mod tests;
 mod training;
 
+use super::ProbeError;
 use super::network::{self, Operator};
 use layer::{At, Gradient, Layer};
 use training::Training;
@@ -48,6 +49,9 @@ pub trait Network: Send {
 
     /// Number of parameters.
     fn parameters(&self) -> usize;
+
+    /// Why a step had fewer threads than it should, so that its time means nothing, if one had.
+    fn lacked_threads(&mut self) -> Option<ProbeError>;
 }
 
 /// What an operator computes and its gradients, in 8 bytes.

@@ -6,6 +6,7 @@ use super::layer::{Layer, Sequential, uniform};
 use super::loss::cross_entropy;
 use super::optimiser::Optimiser;
 use super::real::Real;
+use crate::probe::ProbeError;
 use crate::probe::network::{self, Feed};
 use crate::random::Generator;
 use rand::{Rng, SeedableRng};
@@ -21,6 +22,8 @@ pub(super) struct Training<F> {
     optimiser: Optimiser<F>,
     /// One for each thread.
     pub(super) parts: Vec<Part<F>>,
+    /// Why the system has refused a thread.
+    refused: Option<std::io::Error>,
 }
 
 /// What one thread works on: its own layers (they keep what backward needs) and its samples.
@@ -75,7 +78,8 @@ impl<F: Real> Training<F> {
         };
         let parts = (0..threads).map(part).collect();
         let optimiser = optimiser(model.update, parameters.len());
-        let mut training = Training { feed: model.feed, batch, parameters, optimiser, parts };
+        let feed = model.feed;
+        let mut training = Training { feed, batch, parameters, optimiser, parts, refused: None };
         invent(training.feed, training.samples(), &mut draw);
         training
     }
@@ -119,11 +123,15 @@ impl<F: Real> Training<F> {
         let rows = self.batch * self.feed.sizes().1;
         let parameters = &self.parameters;
         let Some((first, others)) = self.parts.split_first_mut() else { return 0.0 };
-        std::thread::scope(|scope| {
+        self.refused = std::thread::scope(|scope| {
+            let mut refused = None;
             for part in others.iter_mut() {
-                scope.spawn(|| part.run(parameters, rows));
+                let run = || part.run(parameters, rows);
+                let started = std::thread::Builder::new().spawn_scoped(scope, run);
+                refused = started.err().or(refused);
             }
             first.run(parameters, rows);
+            refused
         });
         for part in others.iter() {
             first.gradient.iter_mut().zip(&part.gradient).for_each(|(sum, &g)| *sum += g);
@@ -204,5 +212,10 @@ impl<F: Real> Network for Training<F> {
 
     fn parameters(&self) -> usize {
         self.parameters.len()
+    }
+
+    fn lacked_threads(&mut self) -> Option<ProbeError> {
+        let threads = self.parts.len();
+        self.refused.take().map(|source| ProbeError::Threads { threads, source })
     }
 }

@@ -125,7 +125,10 @@ impl Board {
         let over = AtomicBool::new(false);
         thread::scope(|threads| {
             let (over, learner) = (&over, &mut learner);
-            let steps = threads.spawn(move || learner.keep_busy(over));
+            let keep_busy = move || learner.keep_busy(over);
+            let steps = thread::Builder::new()
+                .spawn_scoped(threads, keep_busy)
+                .map_err(|source| ProbeError::Threads { threads: 1, source })?;
             let seconds = self.copies(of);
             over.store(true, Ordering::Relaxed);
             let lost = |_| ProbeError::Machine("the thread that trains has failed".to_owned());

@@ -132,6 +132,7 @@ impl Cluster {
         for kind in &kinds {
             let (node, of) = (&mut weakest.node, &kind.node);
             node.cores = node.cores.min(of.cores);
+            node.usable_cores = node.usable_cores.min(of.usable_cores);
             node.gpus = node.gpus.min(of.gpus);
             node.gpu_speed = node.gpu_speed.min(of.gpu_speed);
             node.gpu_memory = node.gpu_memory.min(of.gpu_memory);

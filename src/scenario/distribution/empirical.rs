@@ -1,5 +1,6 @@
 //! Values from a file.
 
+use crate::input;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
@@ -75,7 +76,7 @@ fn text(path: &Path) -> Result<String, (String, &'static str)> {
         return Err(("it is not a regular file".to_owned(), remedy));
     }
     let bytes = file::read(path, LARGEST).map_err(|(what, _)| (what, remedy))?;
-    String::from_utf8(bytes).map_err(|_| ("it is not text in UTF-8".to_owned(), remedy))
+    input::as_text(bytes).map_err(|error| (error.to_string(), remedy))
 }
 
 fn parse<D: Dimension>(text: &str, file: &str, check: Check<'_>, at: NodeId) -> Option<Vec<f64>> {

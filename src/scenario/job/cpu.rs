@@ -138,10 +138,10 @@ impl Rules<'_> {
                 job.name
             ));
         }
-        if job.cpu.quota >= f64::from(node.cores) && job.cpu.quota.is_finite() {
+        if job.cpu.quota >= node.usable_cores && job.cpu.quota.is_finite() {
             self.check.remark(format!(
                 "`job.{}.cpu_quota` has no effect: a node has {} cores.",
-                job.name, node.cores
+                job.name, node.usable_cores
             ));
         }
     }

@@ -79,16 +79,22 @@ fn quantities_need_their_unit_and_a_sensible_size() {
 #[test]
 fn whole_numbers_and_words_have_their_range() {
     let rows = [
-        ("cores = 20", "cores = ^0", "cluster.node.cores", "0 is out of", "from 1 to 100000"),
-        ("cores = 20", "cores = ^2.5", "cluster.node.cores", "found the number", "a whole number"),
-        ("cores = 20", "cores = ^\"20\"", "cluster.node.cores", "found the text", "a whole number"),
-        ("cores = 20", "cores = ^nan", "cluster.node.cores", "found the number", "a whole number"),
+        ("cores = 20", "cores = ^0", "cluster.node.cores", "0 is out of", "from 0.01 to"),
+        (
+            "replications = 5",
+            "replications = ^2.5",
+            "run.replications",
+            "found the number",
+            "a whole",
+        ),
+        ("cores = 20", "cores = ^\"20\"", "cluster.node.cores", "found the text", "a number of"),
+        ("cores = 20", "cores = ^nan", "cluster.node.cores", "is out of range", "from 0.01 to"),
         (
             "cores = 20",
             "cores = ^99999999999999999999999999999999999999999999",
             "cluster.node.cores",
-            "found the number",
-            "from 1 to 100000",
+            "is out of range",
+            "from 0.01 to 100000",
         ),
         ("seed = 1", "seed = ^-1", "run.seed", "-1 is out of range", "from 0 to"),
         ("replications = 5", "replications = ^0", "run.replications", "0 is out", "from 1"),

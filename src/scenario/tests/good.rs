@@ -17,6 +17,7 @@ fn the_example_of_the_design_is_read() {
             share_nodes: false,
             node: Node {
                 cores: 20,
+                usable_cores: 20.0,
                 core_speed: vec![],
                 smt: None,
                 scheduling: Scheduling::Shared,

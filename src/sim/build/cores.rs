@@ -88,7 +88,7 @@ impl Builder<'_, '_> {
     fn core_link(&mut self, node: &Node, threads: u32) -> LinkId {
         let by_threads = (1..=node.most_threads()).map(|threads| node.core_capacity(threads));
         let capacity = match node.most_threads() {
-            1 => f64::from(node.cores),
+            1 => node.usable_cores,
             _ => by_threads.fold(0.0, f64::max),
         };
         let link = self.network.link(shared_cores(node, threads));
@@ -225,7 +225,7 @@ fn idle_cores(node: &Node, job: &Job) -> IdleCores {
 /// The cores of a node that so many threads share.
 fn shared_cores(node: &Node, threads: u32) -> Capacity {
     match node.most_threads() {
-        1 => Capacity::Fixed(f64::from(node.cores)),
+        1 => Capacity::Fixed(node.usable_cores),
         most => {
             let threads = 1..=most.min(threads.max(1));
             Capacity::ByFlows(threads.map(|threads| node.core_capacity(threads)).collect())

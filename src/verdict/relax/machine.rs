@@ -35,7 +35,10 @@ fn lift_node(node: &mut Node, kind: Kind) {
             node.intra.tree.root *= FACTOR;
         }
         Kind::Pcie => node.pcie *= FACTOR,
-        Kind::Cores => node.cores = node.cores.saturating_mul(2),
+        Kind::Cores => {
+            node.cores = node.cores.saturating_mul(2);
+            node.usable_cores *= 2.0;
+        }
         Kind::MemoryBandwidth => node.memory_bandwidth *= FACTOR,
         Kind::GpuMemory => node.gpu_memory_bandwidth *= FACTOR,
         Kind::PageCache => {
@@ -57,7 +60,7 @@ fn lift_node(node: &mut Node, kind: Kind) {
 /// Gives every node the speeds of the fastest; how many GPUs and how much memory each has stays.
 fn replace_slow(cluster: &mut Cluster) {
     let all = std::iter::once(&cluster.node).chain(cluster.groups.iter().map(|of| &of.node));
-    let key = |node: &Node| (node.gpu_speed, node.cores);
+    let key = |node: &Node| (node.gpu_speed, node.usable_cores);
     let best = all.max_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));
     let Some(best) = best.cloned() else { return };
     let nic = cluster.groups.iter().map(|group| group.nic).fold(cluster.nic, f64::max);

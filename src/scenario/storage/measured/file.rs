@@ -1,6 +1,7 @@
 //! A table of throughput from a file.
 
 use super::{MOST, Table};
+use crate::input;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::file;
@@ -23,7 +24,7 @@ pub(super) fn read(check: Check<'_>, at: NodeId, name: &str) -> Option<Table> {
     let bytes = file::read(&path, LARGEST);
     let text = bytes.and_then(|bytes| {
         let remedy = "name a text file with a size, a number and a throughput on each line";
-        String::from_utf8(bytes).map_err(|_| ("it is not text in UTF-8".into(), remedy.into()))
+        input::as_text(bytes).map_err(|error| (error.to_string(), remedy.to_owned()))
     });
     match text {
         Ok(text) => table(check, at, &path.display().to_string(), &text),

@@ -1,0 +1,199 @@
+//! How many cores and how much memory this process may use: the only place that asks.
+//!
+//! Cores are what the affinity mask leaves, held to the tightest quota of the process's control groups
+//! and their parents, of either version; the quota may be part of a core. Memory is the machine's, held
+//! to the limits of the same groups and of the process itself (`ulimit -v`).
+
+use rustix::process::{Resource, getrlimit};
+use std::fs;
+use std::path::Path;
+
+/// Where control groups are.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Cores that this process may use, to a thousandth: `1.5`.
+#[must_use]
+pub fn cores() -> f64 {
+    let allowed = rustix::thread::sched_getaffinity(None);
+    let affinity = allowed.map_or(1.0, |set| f64::from(set.count().max(1)));
+    held_to(affinity, Controls::here().cores)
+}
+
+/// Threads that keep those cores busy: part of a core takes a thread of its own.
+#[must_use]
+pub fn threads() -> usize {
+    cores().ceil().max(1.0) as usize
+}
+
+/// Main memory that this process may use in all [B].
+#[must_use]
+pub fn memory() -> f64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let limits = [kibibytes(&text, "MemTotal"), Controls::here().memory, own_limit()];
+    limits.into_iter().flatten().reduce(f64::min).unwrap_or(0.0)
+}
+
+/// Main memory that this process can still get, without swapping [B]; infinite where the system does not
+/// tell.
+#[must_use]
+pub fn free_memory() -> f64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let own = own_limit().map(|limit| (limit - own_memory()).max(0.0));
+    let limits = [kibibytes(&text, "MemAvailable"), Controls::here().free, own];
+    limits.into_iter().flatten().fold(f64::INFINITY, f64::min)
+}
+
+/// Cores of an affinity mask, of which a quota may leave less.
+fn held_to(affinity: f64, quota: Option<f64>) -> f64 {
+    let cores = quota.map_or(affinity, |quota| quota.min(affinity));
+    // All that print and read this number are to agree: a thousandth is far below what can be noticed.
+    ((cores * 1000.0).round() / 1000.0).max(0.001)
+}
+
+/// What `ulimit -v` leaves [B].
+fn own_limit() -> Option<f64> {
+    getrlimit(Resource::As).current.map(|bytes| bytes as f64)
+}
+
+/// Memory that this process has mapped [B].
+fn own_memory() -> f64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    kibibytes(&text, "VmSize").unwrap_or(0.0)
+}
+
+/// A number of kibibytes after a name and a colon [B].
+fn kibibytes(text: &str, name: &str) -> Option<f64> {
+    let value = after(text, name)?;
+    value.split_whitespace().next()?.parse::<f64>().ok().map(|kibibytes| kibibytes * 1024.0)
+}
+
+/// The text after `name` and a colon.
+pub(super) fn after(text: &str, name: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// Limits that control groups set, versions 1 and 2.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Controls {
+    cores: Option<f64>,
+    /// All memory [B].
+    memory: Option<f64>,
+    /// Memory that is left, with what the page cache holds and would give back [B].
+    free: Option<f64>,
+}
+
+impl Controls {
+    /// Those of this process.
+    fn here() -> Controls {
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        Controls::find(Path::new(GROUPS), &groups)
+    }
+
+    /// The tightest limits of the groups in a text as `/proc/self/cgroup` and of their parents,
+    /// below `root`.
+    fn find(root: &Path, groups: &str) -> Controls {
+        let mut found = Controls::default();
+        for line in groups.lines() {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
+            let mounts: &[&str] =
+                if controllers.is_empty() { &["", "unified"] } else { &[controllers] };
+            for mount in mounts {
+                let top = root.join(mount);
+                let inside = Path::new(group.trim_start_matches('/'));
+                for part in inside.ancestors() {
+                    found.tighten(&top.join(part));
+                }
+            }
+        }
+        found
+    }
+
+    /// Adds the limits of one group.
+    fn tighten(&mut self, group: &Path) {
+        let read = |name: &str| fs::read_to_string(group.join(name)).ok();
+        let number = |name: &str| read(name)?.trim().parse::<f64>().ok();
+        let ratio = |text: String| {
+            let (quota, period) = text.trim().split_once(' ')?;
+            Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+        };
+        let old = || Some(number("cpu.cfs_quota_us")? / number("cpu.cfs_period_us")?);
+        let cached = || {
+            let text = read("memory.stat")?;
+            let line = |name| text.lines().find_map(|line: &str| line.strip_prefix(name));
+            line("total_inactive_file ").or(line("inactive_file "))?.trim().parse::<f64>().ok()
+        };
+        let least = |a: Option<f64>, b: Option<f64>| match b.filter(|&b| b > 0.0) {
+            Some(b) => Some(a.unwrap_or(f64::INFINITY).min(b)),
+            None => a,
+        };
+        self.cores = least(self.cores, read("cpu.max").and_then(ratio));
+        self.cores = least(self.cores, old());
+        let names =
+            [("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")];
+        for (limit, used) in names {
+            let Some(limit) = number(limit) else { continue };
+            self.memory = least(self.memory, Some(limit));
+            let left = limit - number(used).unwrap_or(0.0) + cached().unwrap_or(0.0);
+            self.free = least(self.free, Some(left.clamp(1.0, limit.max(1.0))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes a file below a directory.
+    fn write(place: &Path, path: &str, text: &str) {
+        let path = place.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn limits_of_groups_and_their_parents_count() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| write(place.path(), path, text);
+        write("cpu/a/cpu.cfs_quota_us", "-1\n");
+        write("cpu/a/cpu.cfs_period_us", "100000\n");
+        write("cpu/a/b/cpu.cfs_quota_us", "50000\n");
+        write("cpu/a/b/cpu.cfs_period_us", "100000\n");
+        write("memory/m/memory.limit_in_bytes", "300000000\n");
+        let found = Controls::find(place.path(), "3:cpu:/a/b\n2:memory:/m/gone\n0::/\n");
+        assert_eq!((found.cores, found.memory, found.free), (Some(0.5), Some(3e8), Some(3e8)));
+        write("s/cpu.max", "150000 100000\n");
+        write("s/t/cpu.max", "max 100000\n");
+        write("s/t/memory.max", "max\n");
+        let found = Controls::find(place.path(), "0::/s/t\n");
+        assert_eq!(found, Controls { cores: Some(1.5), ..Controls::default() });
+        assert_eq!(Controls::find(place.path(), "nonsense"), Controls::default());
+    }
+
+    #[test]
+    fn memory_in_use_is_not_free_but_what_files_are_cached_in_is() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| write(place.path(), path, text);
+        write("s/memory.max", "1000000\n");
+        write("s/memory.current", "900000\n");
+        write("s/memory.stat", "anon 5\ninactive_file 300000\n");
+        write("s/t/memory.max", "600000\n");
+        write("s/t/memory.current", "350000\n");
+        let found = Controls::find(place.path(), "0::/s/t\n");
+        assert_eq!((found.memory, found.free), (Some(6e5), Some(2.5e5)));
+        write("memory/memory.limit_in_bytes", "500000\n");
+        write("memory/memory.usage_in_bytes", "700000\n");
+        let found = Controls::find(place.path(), "2:memory:/\n");
+        assert_eq!((found.memory, found.free), (Some(5e5), Some(1.0)), "it is beyond its limit");
+    }
+
+    #[test]
+    fn parts_of_cores_are_told_to_a_thousandth() {
+        assert_eq!(held_to(8.0, None), 8.0);
+        assert_eq!(held_to(8.0, Some(1.3)), 1.3);
+        assert_eq!(held_to(1.0, Some(1.99)), 1.0);
+        assert_eq!(held_to(2.0, Some(33_333.0 / 99_999.0)), 0.333);
+        assert!(cores() > 0.0 && threads() >= 1 && memory() > 1e6 && free_memory() > 0.0);
+    }
+}

@@ -1,0 +1,81 @@
+//! How much memory a run takes, told before it is built.
+//!
+//! The figures are measured: the memory of runs that have 10^5 or 10^6 of one thing, over that number,
+//! and rounded up (`tests/memory.sh` measures again). They are there to refuse what cannot fit, not to
+//! tell how much a small run takes.
+
+use crate::scenario::{ENDLESS, Job, Scenario, Stop};
+
+/// A job copy with its first node, and the loader there [B].
+const COPY: f64 = 5500.0;
+/// A further node, with its loader and its links [B].
+const NODE: f64 = 8000.0;
+/// A worker [B].
+const WORKER: f64 = 700.0;
+/// A model copy; one that exchanges something with others [B].
+const MODEL: [f64; 2] = [500.0, 1500.0];
+/// A sample or a batch that a buffer has room for [B].
+const PLACE: f64 = 20.0;
+/// A step of a job copy, and what it waited for [B].
+const STEP: f64 = 150.0;
+/// A file or a page that caches tell apart [B].
+const UNIT: f64 = 12.0;
+/// What one request makes the system give a cache at most: a page for each of its three tables.
+const TOUCH: f64 = 3.0 * 4096.0;
+
+/// What one replication takes [B].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Memory {
+    /// While it runs, without what it shows.
+    pub world: f64,
+    /// What it shows, which grows and is kept until all are done.
+    pub outcome: f64,
+}
+
+/// About how much memory a replication of `scenario` takes.
+#[must_use]
+pub fn memory(scenario: &Scenario) -> Memory {
+    let of = |job: &Job| {
+        let (copies, nodes) = (f64::from(job.copies), f64::from(job.nodes));
+        let loaders = nodes * f64::from(job.loaders_per_node());
+        let stages = &job.loader.stages;
+        let workers: f64 = stages.iter().map(|stage| f64::from(stage.workers)).sum();
+        let buffers: f64 = stages.iter().map(|stage| stage.buffer as f64).sum();
+        let each = COPY
+            + (nodes - 1.0) * NODE
+            + loaders * (workers * WORKER + buffers * PLACE)
+            + f64::from(job.models()) * MODEL[usize::from(job.sync.is_some())];
+        (copies * each, copies * steps(scenario, job) * STEP)
+    };
+    let all = scenario.jobs.iter().map(of);
+    let (world, outcome) = all.fold((0.0, 0.0), |(a, b), (world, steps)| (a + world, b + steps));
+    Memory { world: world + caches(scenario), outcome }
+}
+
+/// Steps of a job copy, as far as they are known before.
+fn steps(scenario: &Scenario, job: &Job) -> f64 {
+    let goal = scenario.goal(job).steps;
+    match scenario.stop_of(job) {
+        Stop::Duration(seconds) => seconds / job.step_seconds().max(1e-9),
+        _ if goal == ENDLESS => 0.0,
+        _ => goal as f64,
+    }
+}
+
+/// What the caches of all nodes take [B]: the system gives them memory as it is touched.
+fn caches(scenario: &Scenario) -> f64 {
+    let paged = scenario.cluster.node.page_cache.is_some();
+    let tiers = scenario.storage.iter().filter(|storage| storage.cache.is_some()).count();
+    let layers = f64::from(u32::from(paged)) + tiers as f64;
+    let of = |job: &Job| {
+        let own = if scenario.cluster.share_nodes { 1 } else { job.copies };
+        let nodes = f64::from(own) * f64::from(job.nodes);
+        let dataset = &scenario.datasets[job.dataset];
+        let pages = dataset.places().saturating_mul(dataset.units_per_place()) as f64;
+        let decoded = if job.decoded_cache.is_some() { dataset.samples as f64 } else { 0.0 };
+        let read = f64::from(job.copies) * steps(scenario, job) * job.batch as f64;
+        let touched = TOUCH * read * f64::from(job.models());
+        (nodes * UNIT * (layers * pages + decoded)).min((layers + 1.0) * touched)
+    };
+    scenario.jobs.iter().map(of).sum()
+}
