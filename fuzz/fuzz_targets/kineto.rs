@@ -1,0 +1,8 @@
+//! Any bytes are read as a trace of PyTorch's profiler or refused in words.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    if let Err(error) = forebay::import::kineto::steps(bytes) {
+        assert!(!error.to_string().is_empty());
+    }
+});
