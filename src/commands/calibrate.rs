@@ -1,6 +1,7 @@
 //! `forebay calibrate`: what this machine is like.
 
 use super::calibrate_output::{Header, Output};
+use super::interrupt::Late;
 use super::{Failure, calibrate_table, input, interrupt, output, profile_text};
 use crate::cli::Calibrate;
 use crate::probe::{
@@ -32,7 +33,7 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
     let data = data.map(|data| fs::canonicalize(data).unwrap_or_else(|_| data.to_owned()));
     let header = Header { name: name.clone(), plan: text, machine: machine.words(), data };
     let mut out = Output::open(&calibrate.output, &header)?;
-    let stop = interrupt::flag();
+    let stop = interrupt::careful_flag();
     let (workspace, notes) = Workspace::create(&directory)?;
     notes.iter().for_each(|note| output::warn(quiet, note));
     let runner = Runner {
@@ -50,6 +51,10 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
     progress.bar.finish_and_clear();
     drop(workspace);
     let summary = run?;
+    if !interrupt::raised() {
+        let kept = format!("samples are kept in {}", calibrate.output.display());
+        interrupt::when_late(Late::End(format!("{kept}; the same command goes on")));
+    }
     finish(&summary, &out, &machine, calibrate)
 }
 
