@@ -16,7 +16,8 @@ Examples:
 
 Rows come in the order of the grid, the last key of [sweep] fastest, and are the same whatever \
 the number of threads. With --output, finished points are kept in FILE.partial until all are done; \
-after an interruption, --resume computes only the others.")]
+after an interruption, --resume computes only the others, and --force begins anew. Points are checked \
+as they come, the first 2000 before anything runs; a grid has 100,000,000 points at most.")]
 pub struct Sweep {
     /// Which scenario.
     #[command(flatten)]
@@ -34,4 +35,7 @@ pub struct Sweep {
     /// Keep the points that an interrupted sweep to the same FILE finished
     #[arg(long, requires = "output")]
     pub resume: bool,
+    /// Begin anew although an interrupted sweep to the same FILE left finished points, which are lost
+    #[arg(long, requires = "output", conflicts_with = "resume")]
+    pub force: bool,
 }

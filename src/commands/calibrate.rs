@@ -1,6 +1,7 @@
 //! `forebay calibrate`: what this machine is like.
 
 use super::calibrate_output::{Header, Output};
+use super::interrupt::Late;
 use super::progress::tick;
 use super::{Failure, calibrate_table, input, interrupt, output, profile_text};
 use crate::cli::Calibrate;
@@ -33,7 +34,7 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
     let data = data.map(|data| fs::canonicalize(data).unwrap_or_else(|_| data.to_owned()));
     let header = Header { name: name.clone(), plan: text, machine: machine.words(), data };
     let mut out = Output::open(&calibrate.output, &header)?;
-    let stop = interrupt::flag();
+    let stop = interrupt::careful_flag();
     let (workspace, notes) = Workspace::create(&directory)?;
     notes.iter().for_each(|note| output::warn(quiet, note));
     let runner = Runner {
@@ -52,6 +53,10 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
     drop(workspace);
     let summary =
         run.map_err(|error| Failure::Machine(format!("{error}\n{}", kept(&out, calibrate))))?;
+    if !interrupt::raised() {
+        let kept = format!("samples are kept in {}", calibrate.output.display());
+        interrupt::when_late(Late::End(format!("{kept}; the same command goes on")));
+    }
     finish(&summary, &out, &machine, calibrate)
 }
 

@@ -4,6 +4,7 @@ use super::{Failure, output};
 use crate::cli::{Doctor, ReportFormat};
 use crate::probe::Machine;
 use crate::probe::gpu::{Card, Found, Survey};
+use crate::scenario::printable;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -17,7 +18,7 @@ const COLLECTIVE: &str = "collective";
 pub(super) fn execute(doctor: &Doctor) -> Result<(), Failure> {
     let (machine, survey) = (Machine::look(Path::new(".")), Survey::look());
     let text = match doctor.format {
-        ReportFormat::Text => text(&machine, &survey),
+        ReportFormat::Text => printable(&text(&machine, &survey)),
         ReportFormat::Json => {
             serde_json::to_string_pretty(&as_json(&machine, &survey)).unwrap_or_default() + "\n"
         }

@@ -1,9 +1,10 @@
 //! Why a command ends early, and with which exit code.
 
+use super::interrupt;
 use crate::live;
 use crate::probe::ProbeError;
 use crate::report::Unfinished;
-use crate::scenario::Problems;
+use crate::scenario::{Problems, printable};
 use crate::validate::PredictError;
 use std::io;
 use std::path::Path;
@@ -57,15 +58,24 @@ impl Failure {
             Failure::Input(_) | Failure::Problems(_) => 2,
             Failure::Check(_) => 1,
             Failure::Machine(_) => 3,
-            Failure::Interrupted(_) => 4,
+            Failure::Interrupted(_) => interrupt::CODE,
         }
     }
 
-    /// What the user reads; nothing for a closed pipe.
+    /// What the user reads; nothing for a closed pipe. Names from files may hold control characters, which are escaped.
     pub fn message(&self, colour: bool) -> String {
         match self {
             Failure::Problems(problems) => problems.render(colour),
-            other => other.to_string(),
+            other => printable(&other.to_string()),
+        }
+    }
+
+    /// The same, which also says what was kept in spite of it.
+    pub(super) fn keeping(self, kept: &str) -> Failure {
+        match self {
+            Failure::Input(what) => Failure::Input(format!("{}; {kept}", what.trim_end())),
+            Failure::Machine(what) => Failure::Machine(format!("{what}; {kept}")),
+            other => other,
         }
     }
 }

@@ -1,25 +1,72 @@
-//! Ctrl-C and termination: finish nothing new, keep what is done.
+//! Ctrl-C and termination: finish nothing new, keep what is done, and answer within a second.
+//!
+//! The first signal asks the command to end. A command that has not called [`flag`] cannot be asked, so the process ends
+//! at once with a message. One that has gets [`GRACE`]; then the process ends without it, or says what it waits
+//! for, as [`when_late`] was told. A second signal always ends the process.
 
-use std::sync::OnceLock;
+use super::output;
+use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Signals within this time of the first count as one: `timeout` sends one to its child and one to its group.
+const SAME: Duration = Duration::from_secs(1);
+
+/// How long a command may take to end by itself.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Exit code of an interrupted command.
+pub(super) const CODE: u8 = 4;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 static INSTALLED: OnceLock<bool> = OnceLock::new();
+static STATE: Mutex<State> = Mutex::new(State::new());
 
-/// The flag that the first signal raises; the second ends the process at once.
+/// What a command does that has not ended [`GRACE`] after the first signal.
+#[derive(Debug, Clone)]
+pub(super) enum Late {
+    /// The process ends; the message says what was kept.
+    End(String),
+    /// The command goes on with what must not be cut short; the message says with what.
+    GoOn(String),
+}
+
+struct State {
+    /// When the first signal was handled.
+    first: Option<Instant>,
+    /// Whether the command looks at the flag.
+    asked: bool,
+    late: Option<Late>,
+    /// What remains on disk whenever the process ends.
+    kept: Option<String>,
+}
+
+impl State {
+    const fn new() -> State {
+        State { first: None, asked: false, late: None, kept: None }
+    }
+}
+
+/// Handles signals from now on. Where the system refuses, a signal ends the process as it does any other.
+pub(super) fn install() {
+    INSTALLED.get_or_init(|| ctrlc::set_handler(on_signal).is_ok());
+}
+
+/// The flag that the first signal raises, for a command that looks at it now and then.
 pub(super) fn flag() -> &'static AtomicBool {
-    INSTALLED.get_or_init(|| {
-        ctrlc::set_handler(|| {
-            if STOP.swap(true, Ordering::SeqCst) {
-                std::process::exit(4);
-            }
-        })
-        .is_ok()
-    });
+    state().asked = true;
     &STOP
 }
 
-/// Whether a signal has come.
+/// The same for a command that must not be cut short: it ends what it has started and removes its files.
+pub(super) fn careful_flag() -> &'static AtomicBool {
+    when_late(Late::GoOn("ending what was started and removing its files".to_owned()));
+    flag()
+}
+
+/// Whether a signal has come, or [`raise`] was called.
 pub(super) fn raised() -> bool {
     STOP.load(Ordering::SeqCst)
 }
@@ -27,4 +74,107 @@ pub(super) fn raised() -> bool {
 /// Ends the work in progress as a signal would: nobody can take its results.
 pub(super) fn raise() {
     STOP.store(true, Ordering::SeqCst);
+}
+
+/// From now on, this happens to a command that does not end soon enough after a signal.
+pub(super) fn when_late(late: Late) {
+    state().late = Some(late);
+}
+
+/// From now on, this remains on disk even if the process ends at once.
+pub(super) fn when_ended_at_once(kept: String) {
+    state().kept = Some(kept);
+}
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a signal is.
+#[derive(Debug, PartialEq, Eq)]
+enum Signal {
+    First,
+    /// The first once more.
+    Same,
+    Second,
+}
+
+impl Signal {
+    /// One that comes `now`; `first` is when the first came.
+    fn new(first: Option<Instant>, now: Instant) -> Signal {
+        match first {
+            None => Signal::First,
+            Some(first) if now.saturating_duration_since(first) < SAME => Signal::Same,
+            Some(_) => Signal::Second,
+        }
+    }
+}
+
+fn on_signal() {
+    let mut now = state();
+    match Signal::new(now.first, Instant::now()) {
+        Signal::Same => {}
+        Signal::Second => {
+            let kept = now.kept.take();
+            let kept = kept.unwrap_or_else(|| "what was not finished is lost".to_owned());
+            drop(now);
+            end(&format!("interrupted again, and ended at once: {kept}"));
+        }
+        Signal::First => {
+            now.first = Some(Instant::now());
+            let asked = now.asked;
+            drop(now);
+            STOP.store(true, Ordering::SeqCst);
+            if !asked {
+                late();
+            } else if thread::Builder::new().spawn(wait).is_err() {
+                // The system gives no thread: this one waits, and later signals with it.
+                wait();
+            }
+        }
+    }
+}
+
+fn wait() {
+    thread::sleep(GRACE);
+    late();
+}
+
+/// The command has not ended, or cannot be asked to.
+fn late() {
+    let late = state().late.take();
+    match late {
+        Some(Late::GoOn(with)) => {
+            output::say(&format!("forebay: interrupted: {with}; a second signal ends it at once"));
+        }
+        Some(Late::End(kept)) => end(&format!("interrupted: {kept}")),
+        None => end("interrupted: nothing more was written"),
+    }
+}
+
+/// Ends the process without waiting for anything.
+fn end(message: &str) {
+    output::remove_unfinished();
+    output::say(&format!("forebay: {message}"));
+    exit(CODE.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_within_a_second_of_the_first_are_one() {
+        let first = Instant::now();
+        let after =
+            |seconds: f64| Signal::new(Some(first), first + Duration::from_secs_f64(seconds));
+        assert_eq!(Signal::new(None, first), Signal::First);
+        assert_eq!([after(0.0), after(0.001), after(0.999)], [const { Signal::Same }; 3]);
+        assert_eq!([after(1.0), after(60.0)], [const { Signal::Second }; 2]);
+    }
+
+    #[test]
+    fn a_late_command_is_answered_within_a_second() {
+        assert!(GRACE < SAME && GRACE + Duration::from_millis(500) <= Duration::from_secs(1));
+    }
 }

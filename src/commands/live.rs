@@ -25,7 +25,7 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
         named: args.directory.is_some() || args.data.is_some(),
         trace: args.trace.is_some(),
         executable: &executable,
-        stop: interrupt::flag(),
+        stop: interrupt::careful_flag(),
     };
     let begin = Instant::now();
     let mut outcomes = Vec::new();

@@ -29,6 +29,7 @@ mod run;
 mod run_figure;
 mod schema;
 mod sweep;
+mod sweep_journal;
 mod sweep_output;
 mod uncertain;
 mod validate;
@@ -62,6 +63,10 @@ pub fn main() -> ExitCode {
 
 /// Carries out a command.
 pub fn execute(cli: &Cli) -> Result<(), Failure> {
+    // A part of a live run is ended by its parent.
+    if !matches!(cli.command, Command::LivePart) {
+        interrupt::install();
+    }
     match &cli.command {
         Command::Run(run) => run::execute(run, cli.quiet),
         Command::Live(live) => live::execute(live, cli.quiet),

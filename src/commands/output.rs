@@ -3,9 +3,13 @@
 use super::Failure;
 use crate::cli::ReportFormat;
 use crate::report::{self, Report};
+use crate::scenario::printable;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 /// Whether to colour what goes to `stream`.
 pub(super) fn colour(stream: &impl IsTerminal) -> bool {
@@ -58,7 +62,7 @@ pub(super) fn report(
 /// Prints a warning, or nothing if nobody wants it or reads it.
 pub(super) fn warn(quiet: bool, message: &str) {
     if !quiet {
-        say(&format!("forebay: {message}"));
+        say(&printable(&format!("forebay: {message}")));
     }
 }
 
@@ -72,7 +76,8 @@ pub(super) fn say(message: &str) {
 /// Refuses early what cannot be written later: the work before it would be lost.
 pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    let parent = directory_of(path);
+    let target = target_of(path).map_err(|error| Failure::unwritable(path, &error))?;
+    let parent = directory_of(&target);
     let refuse = |kind: io::ErrorKind| Err(Failure::unwritable(path, &kind.into()));
     match fs::metadata(parent) {
         Err(error) => return Err(Failure::unwritable(path, &error)),
@@ -106,29 +111,50 @@ pub(super) struct Pending {
 impl Pending {
     /// Starts writing; under a name that no other process uses.
     pub(super) fn create(path: &Path) -> Result<Pending, Failure> {
-        Pending::create_as(path, &std::process::id().to_string())
+        Pending::create_by(path, create_anew)
     }
 
-    /// Starts writing; under a name that ends like this.
+    /// Starts writing; under the name that ends like this, in place of what a killed process left there. The caller
+    /// sees to it that no other process writes to `path`.
     pub(super) fn create_as(path: &Path, ending: &str) -> Result<Pending, Failure> {
-        let special = fs::metadata(path).is_ok_and(|found| !found.is_file());
-        // A link stays a link: what it points to is replaced.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let temporary = (!special).then(|| beside(&target, ending));
-        let file = File::create(temporary.as_deref().unwrap_or(path))
-            .map_err(|error| Failure::unwritable(path, &error))?;
-        Ok(Pending { path: target, temporary, file: io::BufWriter::new(file) })
+        Pending::create_by(path, |target| create_again(target, ending))
+    }
+
+    fn create_by(
+        path: &Path,
+        create: impl Fn(&Path) -> io::Result<(PathBuf, File)>,
+    ) -> Result<Pending, Failure> {
+        let unwritable = |error| Failure::unwritable(path, &error);
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            let file = File::options().write(true).open(path).map_err(unwritable)?;
+            let file = io::BufWriter::new(file);
+            return Ok(Pending { path: path.to_owned(), temporary: None, file });
+        }
+        let target = target_of(path).map_err(unwritable)?;
+        let mut unfinished = unfinished();
+        let (temporary, file) = create(&target).map_err(unwritable)?;
+        unfinished.insert(temporary.clone());
+        let file = io::BufWriter::new(file);
+        Ok(Pending { path: target, temporary: Some(temporary), file })
     }
 
     /// Gives the file its name.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
         let flushed = self.file.flush();
+        let mut unfinished = unfinished();
         let done = flushed.and_then(|()| match &self.temporary {
             Some(temporary) => fs::rename(temporary, &self.path),
             None => Ok(()),
         });
-        done.map_err(|error| Failure::unwritable(&self.path, &error))?;
-        self.temporary = None;
+        let failed = |error| Failure::unwritable(&self.path, &error);
+        if let Err(error) = done {
+            // The lock is for dropping, too.
+            drop(unfinished);
+            return Err(failed(error));
+        }
+        if let Some(temporary) = self.temporary.take() {
+            unfinished.remove(&temporary);
+        }
         Ok(())
     }
 }
@@ -147,8 +173,78 @@ impl Drop for Pending {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
             fs::remove_file(temporary).ok();
+            unfinished().remove(temporary);
         }
     }
+}
+
+/// Temporary names of all files that are being written.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes what is being written, for a process that is about to end: a file whose last step hangs in the system is not
+/// waited for.
+pub(super) fn remove_unfinished() {
+    for _ in 0..20 {
+        if let Ok(unfinished) = UNFINISHED.try_lock() {
+            unfinished.iter().for_each(|temporary| {
+                fs::remove_file(temporary).ok();
+            });
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Most links that lead to a file, as the kernel has it.
+const MOST_LINKS: usize = 40;
+
+/// What `path` stands for: a link stays a link, and what it points to is written, also where that is not there yet.
+pub(super) fn target_of(path: &Path) -> io::Result<PathBuf> {
+    let mut target = path.to_owned();
+    for _ in 0..=MOST_LINKS {
+        match fs::read_link(&target) {
+            Ok(next) => target = directory_of(&target).join(next),
+            Err(_) => return Ok(target),
+        }
+    }
+    Err(rustix::io::Errno::LOOP.into())
+}
+
+/// Creates a file beside `target` under a name that nothing has. What others put there before is never opened: a link
+/// could lead anywhere.
+fn create_anew(target: &Path) -> io::Result<(PathBuf, File)> {
+    const ATTEMPTS: u32 = 16;
+    let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+    for _ in 0..ATTEMPTS {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let ending = format!("{}-{:x}", std::process::id(), now.as_nanos());
+        match create_named(target, &ending) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
+            other => return other,
+        }
+    }
+    Err(last)
+}
+
+/// Creates the file beside `target` that ends like this in place of what has that name; under another name where that
+/// cannot be had.
+fn create_again(target: &Path, ending: &str) -> io::Result<(PathBuf, File)> {
+    fs::remove_file(beside(target, ending)).ok();
+    match create_named(target, ending) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => create_anew(target),
+        other => other,
+    }
+}
+
+fn create_named(target: &Path, ending: &str) -> io::Result<(PathBuf, File)> {
+    let path = beside(target, ending);
+    // Fails where anything has the name, links included.
+    let file = File::create_new(&path)?;
+    Ok((path, file))
 }
 
 /// The directory that holds `path`.

@@ -1,6 +1,6 @@
 //! Predicted against measured: dots, the line where both are equal, and lines 10 % beside it.
 
-use crate::plot::{AxisSpec, Figure, Lines, Panel, Point as Dot, Scale, Series, Style, Unit};
+use crate::plot::{AxisSpec, Figure, Lines, Panel, Point as Dot, Scale, Series, Style};
 
 /// Dots of one colour: what they are, measured and predicted.
 pub(super) struct Dots {
@@ -30,12 +30,7 @@ pub(super) fn figure(what: &str, title: &str, sets: Vec<Dots>) -> Figure {
         index,
         style: Style::Dots,
     }));
-    let axis = |label: String| AxisSpec {
-        label,
-        unit: Unit::default(),
-        scale: Scale::Log,
-        range: [None, None],
-    };
+    let axis = |label: String| AxisSpec { label, scale: Scale::Log, ..AxisSpec::default() };
     let lines = Lines {
         x: axis(format!("Measured {what}")),
         y: axis(format!("Predicted {what}")),

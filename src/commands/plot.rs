@@ -5,37 +5,63 @@ use super::progress::Watch;
 use super::run_figure::{self, Kind};
 use super::{Failure, input, interrupt, output, over_time};
 use crate::cli::{PictureFormat, Plot};
-use crate::plot::{self, DataSource, Distribution, PlotError, Recipe, Rows, Table};
+use crate::plot::{self, DataSource, Distribution, Figure, PlotError, Recipe, Rows, Table};
 use crate::report::{self, Report};
 use crate::sim;
-use crate::sweep::{self, Cell, Grid, Plan, Row};
+use crate::sweep::{self, Cell, Finished, Grid, Plan, Row, Start};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufReader;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+/// Most points of a sweep that are drawn: their rows are all in memory.
+const MOST_SWEPT: usize = 100_000;
+
 pub(super) fn execute(plot: &Plot, quiet: bool) -> Result<(), Failure> {
-    // All recipes are read before anything runs.
-    let recipes = plot.recipes.iter().map(|path| Ok((path, open(path)?)));
-    let recipes = recipes.collect::<Result<Vec<_>, Failure>>()?;
+    // All recipes are read before anything runs, and what is wrong with any of them is said at once.
+    let recipes = plot.recipes.iter().map(|path| (path, open(path)));
+    let recipes = every(recipes.map(|(path, recipe)| Ok((path, recipe?))))?;
     if let Some(directory) = &plot.output {
         fs::create_dir_all(directory).map_err(|error| Failure::unwritable(directory, &error))?;
     }
+    let mut wrong = Vec::new();
     for (path, recipe) in &recipes {
         let table = table(plot, path, recipe, quiet)?;
-        let figure = plot::build(recipe, &table).map_err(fail)?;
-        for (kind, extension) in kinds(plot.format) {
-            let beside = path.with_extension(extension);
-            let target = match (&plot.output, beside.file_name()) {
-                (Some(directory), Some(name)) => directory.join(name),
-                _ => beside,
-            };
-            run_figure::save(&target, *kind, &figure)?;
-            output::warn(quiet, &format!("wrote {}", target.display()));
+        match plot::build(recipe, &table) {
+            Ok(figure) => write(plot, path, &figure, quiet)?,
+            // The other recipes' figures are drawn, and their problems are said, too.
+            Err(error) => wrong.push(fail(error)),
         }
     }
+    every(wrong.into_iter().map(Err::<(), Failure>)).map(|_| ())
+}
+
+/// Writes a figure beside its recipe, or where figures are wanted.
+fn write(plot: &Plot, path: &Path, figure: &Figure, quiet: bool) -> Result<(), Failure> {
+    for (kind, extension) in kinds(plot.format) {
+        let beside = path.with_extension(extension);
+        let target = match (&plot.output, beside.file_name()) {
+            (Some(directory), Some(name)) => directory.join(name),
+            _ => beside,
+        };
+        run_figure::save(&target, *kind, figure)?;
+        output::warn(quiet, &format!("wrote {}", target.display()));
+    }
     Ok(())
+}
+
+/// All results, or all that is wrong.
+fn every<T>(results: impl Iterator<Item = Result<T, Failure>>) -> Result<Vec<T>, Failure> {
+    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(one) => found.push(one),
+            Err(Failure::Input(what)) => wrong.push(what),
+            Err(other) => return Err(other),
+        }
+    }
+    if wrong.is_empty() { Ok(found) } else { Err(Failure::Input(wrong.join("\n"))) }
 }
 
 /// A problem of a recipe or of its data.
@@ -109,36 +135,40 @@ fn swept(
 ) -> Result<Table, Failure> {
     let opened = Opened::open(path, set)?;
     let grid = opened.grid()?;
+    if grid.len() > MOST_SWEPT {
+        let what =
+            format!("its sweep has {} points, and at most {MOST_SWEPT} are drawn", grid.len());
+        let remedy = "give its keys fewer values in `set`";
+        return Err(Failure::Input(format!("cannot draw {}: {what}; {remedy}", path.display())));
+    }
     let pool = points::pool(threads)?;
-    let runs = pool.install(|| opened.check(&grid, |_, at| u64::from(at.run.replications)))?;
-    let watch = Watch::new(runs.iter().sum(), pool.current_num_threads(), quiet);
-    let todo: Vec<usize> = (0..grid.len()).collect();
-    let resolve = |index| opened.at(&grid, index);
-    let plan = Plan {
-        grid: &grid,
-        points: &todo,
-        resolve: &resolve,
-        rows: rows_of,
-        stop: interrupt::flag(),
-        progress: watch.slots(),
+    let replications = pool.install(|| opened.check(&grid))?;
+    let runs = replications as usize * grid.len();
+    let watch = Watch::new(runs as u64, pool.current_num_threads(), quiet);
+    let start = |index| match opened.at(&grid, index) {
+        Ok(scenario) => {
+            watch.expect(replications, scenario.run.replications);
+            Start::Run { scenario: Box::new(scenario), key: String::new() }
+        }
+        Err(problems) => Start::Invalid(problems),
     };
+    let (stop, progress) = (interrupt::flag(), watch.slots());
+    let plan = Plan { grid: &grid, start: &start, rows: rows_of, stop, progress };
     let (mut rows, mut failure) = (BTreeMap::new(), None);
-    sweep::run(
-        &plan,
-        &pool,
-        || watch.done(),
-        |index, point| match points::whole(&grid, index, point) {
-            Ok(point) => {
+    let deliver = |index, finished| {
+        let error = match finished {
+            Finished::Rows { rows: point, .. } | Finished::Kept(point) => {
                 rows.insert(index, point);
-                ControlFlow::Continue(())
+                return ControlFlow::Continue(());
             }
-            Err(error) => {
-                interrupt::raise();
-                failure = Some(error);
-                ControlFlow::Break(())
-            }
-        },
-    );
+            Finished::Unfinished(why) => points::endless(&grid, index, why),
+            Finished::Invalid(problems) => points::invalid(&grid, index, &problems),
+        };
+        interrupt::raise();
+        failure = Some(error);
+        ControlFlow::Break(())
+    };
+    sweep::run(&plan, &pool, || watch.done(), deliver);
     watch.end();
     if let Some(failure) = failure {
         return Err(failure);

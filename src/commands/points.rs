@@ -7,12 +7,15 @@ use crate::probe::limits;
 use crate::profile::Profile;
 use crate::report::Unfinished;
 use crate::scenario::{Override, Problems, Reading, Scenario, ScenarioFile, Value};
-use crate::sweep::{Grid, Row};
+use crate::sweep::{Grid, MOST_POINTS};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::iter::Either;
 use rayon::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Most points that are checked before the first is run: some tenths of a second.
+const CHECKED: usize = 2000;
 
 /// Most invalid points that are described one by one.
 const SHOWN: usize = 5;
@@ -100,9 +103,14 @@ impl Opened {
             return Err(Failure::Input(format!("{what}; {remedy}")));
         }
         match Grid::new(axes) {
-            Some(grid) if !grid.is_empty() => Ok(grid),
-            Some(_) => Err(Failure::Input("cannot sweep: a key of [sweep] has no values".into())),
-            None => Err(Failure::Input("cannot sweep: too many points".into())),
+            Ok(grid) if !grid.is_empty() => Ok(grid),
+            Ok(_) => Err(Failure::Input("cannot sweep: a key of [sweep] has no values".into())),
+            Err(points) => {
+                let what =
+                    format!("[sweep] has {points:e} points, and at most {MOST_POINTS} can be run");
+                let remedy = "give its keys fewer values, or sweep fewer keys at a time";
+                Err(Failure::Input(format!("cannot sweep: {what}; {remedy}")))
+            }
         }
     }
 
@@ -117,42 +125,49 @@ impl Opened {
         }
     }
 
-    /// Resolves every point, to refuse before anything runs; gives what `keep` makes of each.
-    pub(super) fn check<T: Send>(
-        &self,
-        grid: &Grid,
-        keep: impl Fn(usize, Scenario) -> T + Sync,
-    ) -> Result<Vec<T>, Failure> {
-        let resolve = |index: usize| match self.at(grid, index) {
-            Ok(scenario) => Either::Left(keep(index, scenario)),
-            Err(problems) => Either::Right((index, problems)),
+    /// Resolves points to refuse before anything runs: all points of a grid of a usual size, and of a larger one those
+    /// that show every value, for the first row is not to wait for minutes. Gives the replications of the first.
+    pub(super) fn check(&self, grid: &Grid) -> Result<u32, Failure> {
+        let samples = grid.samples(CHECKED);
+        let resolve = |index: &usize| match self.at(grid, *index) {
+            Ok(scenario) => Either::Left(scenario.run.replications),
+            Err(problems) => Either::Right((*index, problems)),
         };
-        let (kept, invalid): (Vec<T>, Vec<_>) =
-            (0..grid.len()).into_par_iter().partition_map(resolve);
-        if invalid.is_empty() { Ok(kept) } else { Err(refuse(grid, &invalid)) }
+        let (replications, invalid): (Vec<u32>, Vec<_>) = samples.par_iter().partition_map(resolve);
+        match replications.first() {
+            Some(first) if invalid.is_empty() => Ok(*first),
+            _ => Err(refuse(grid, samples.len(), &invalid)),
+        }
     }
 }
 
 /// Says which points are invalid, and why.
-fn refuse(grid: &Grid, invalid: &[(usize, Problems)]) -> Failure {
-    let describe = |(index, problems): &(usize, Problems)| {
-        format!("at {}:\n{}", grid.describe(*index), problems.render(false).trim_end())
-    };
+fn refuse(grid: &Grid, checked: usize, invalid: &[(usize, Problems)]) -> Failure {
+    let describe = |(index, problems): &(usize, Problems)| at(grid, *index, problems);
     let shown = invalid.iter().take(SHOWN).map(describe).collect::<Vec<_>>().join("\n\n");
-    let (count, all) = (invalid.len(), grid.len());
+    let count = invalid.len();
+    let all = match grid.len() == checked {
+        true => format!("{checked} points"),
+        false => format!("the {checked} points that were checked first"),
+    };
     let more =
         if count > SHOWN { format!("\n\n… and {} more", count - SHOWN) } else { String::new() };
-    Failure::Input(format!("cannot sweep: {count} of {all} points are invalid\n{shown}{more}"))
+    Failure::Input(format!("cannot sweep: {count} of {all} are invalid\n{shown}{more}"))
 }
 
-/// The rows of a point, or why there are none.
-pub(super) fn whole(
-    grid: &Grid,
-    index: usize,
-    rows: Result<Vec<Row>, Unfinished>,
-) -> Result<Vec<Row>, Failure> {
-    let said = |why| Failure::Input(format!("cannot run {}: {why}", grid.describe(index)));
-    rows.map_err(said)
+/// What is wrong at a point.
+fn at(grid: &Grid, index: usize, problems: &Problems) -> String {
+    format!("at {}:\n{}", grid.describe(index), problems.render(false).trim_end())
+}
+
+/// A point cannot be run as it is written.
+pub(super) fn invalid(grid: &Grid, index: usize, problems: &Problems) -> Failure {
+    Failure::Input(format!("cannot run a point: {}\n", at(grid, index, problems)))
+}
+
+/// A point's run does not end.
+pub(super) fn endless(grid: &Grid, index: usize, why: Unfinished) -> Failure {
+    Failure::Input(format!("cannot run {}: {why}", grid.describe(index)))
 }
 
 /// Threads to work on: so many, or one for each core that we may use, or part of one.

@@ -3,6 +3,7 @@
 use crate::law::CachePolicy;
 use crate::profile::{Change, Fit, Parameter, Profile, ThroughputTable, Verdict};
 use crate::report::format::{bytes, number, prefixed, rate, seconds, share, signed_share};
+use crate::scenario::printable_line;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// A profile for people.
@@ -11,20 +12,20 @@ pub(super) fn show(profile: &Profile, width: usize) -> String {
         table(width, &["fit", "parameter", "value", "95 % interval", "residual", "trials"]);
     let mut notes = String::new();
     for (path, fit) in profile.fits() {
-        let path = clean(&path.join("."));
+        let path = printable_line(&path.join("."));
         for (index, (name, parameter)) in fit.parameters.iter().enumerate() {
             let first = |text: String| if index == 0 { text } else { String::new() };
             let mark = if parameter.unidentified.is_some() { " ?" } else { "" };
             rows.add_row(cells(&[
                 first(path.clone()),
-                clean(name),
+                printable_line(name),
                 format!("{}{mark}", shown(parameter.value, &parameter.unit)),
                 interval(parameter),
                 first(share(fit.residual)),
                 first(fit.samples.to_string()),
             ]));
             if let Some(why) = &parameter.unidentified {
-                notes += &format!("? {path}.{}: {}\n", clean(name), clean(why));
+                notes += &format!("? {path}.{}: {}\n", printable_line(name), printable_line(why));
             }
         }
     }
@@ -37,7 +38,7 @@ pub(super) fn show(profile: &Profile, width: usize) -> String {
 fn throughput(name: &str, of: &ThroughputTable) -> String {
     let most = of.rates.iter().flatten().copied().fold(0.0, f64::max);
     let (sizes, readers) = (of.sizes.len(), of.readers.len());
-    let (name, most) = (clean(name), rate(most, "B"));
+    let (name, most) = (printable_line(name), rate(most, "B"));
     format!("throughput.{name}: {sizes} sizes by {readers} numbers of readers, {most} at most\n")
 }
 
@@ -57,7 +58,7 @@ pub(super) fn page_cache(profile: &Profile) -> String {
         }
         (None, Some(fit)) => {
             let why = doubts(fit).unwrap_or_default();
-            format!("page cache: policy and size not identified: {}\n", clean(&why))
+            format!("page cache: policy and size not identified: {}\n", printable_line(&why))
         }
         (None, None) => String::new(),
     }
@@ -72,8 +73,8 @@ pub(super) fn diff(changes: &[Change], width: usize) -> String {
     for change in changes {
         let relative = change.relative.map(signed_share);
         rows.add_row(cells(&[
-            clean(&change.fit),
-            clean(&change.parameter),
+            printable_line(&change.fit),
+            printable_line(&change.parameter),
             value(&change.before),
             value(&change.after),
             relative.unwrap_or_else(|| "-".to_owned()),
@@ -113,7 +114,7 @@ fn shown(value: f64, unit: &str) -> String {
         "B/s" => rate(value, "B"),
         "1/s" => format!("{}/s", prefixed(value, "")),
         "1" => share(value),
-        other => format!("{} {}", number(value), clean(other)),
+        other => format!("{} {}", number(value), printable_line(other)),
     }
 }
 
@@ -142,15 +143,17 @@ fn range(path: &[String], fit: &Fit) -> String {
     let text = |(name, [low, high]): (&String, &[f64; 2])| {
         let (low, high) = (prefixed(*low, ""), prefixed(*high, ""));
         if low == high {
-            format!("{} {low}", clean(name))
+            format!("{} {low}", printable_line(name))
         } else {
-            format!("{} {low} … {high}", clean(name))
+            format!("{} {low} … {high}", printable_line(name))
         }
     };
     let all: Vec<String> = fit.range.iter().map(text).collect();
     match all.is_empty() {
         true => String::new(),
-        false => format!("{} was measured with {}\n", clean(&path.join(".")), all.join(", ")),
+        false => {
+            format!("{} was measured with {}\n", printable_line(&path.join(".")), all.join(", "))
+        }
     }
 }
 
@@ -165,11 +168,11 @@ fn provenance(profile: &Profile) -> String {
         ("forebay", &from.forebay),
     ] {
         if !value.is_empty() {
-            text += &format!("{what}: {}\n", clean(value));
+            text += &format!("{what}: {}\n", printable_line(value));
         }
     }
     for (what, version) in &from.versions {
-        text += &format!("{}: {}\n", clean(what), clean(version));
+        text += &format!("{}: {}\n", printable_line(what), printable_line(version));
     }
     let host = &profile.host;
     if host.cores > 0.0 {
@@ -177,11 +180,6 @@ fn provenance(profile: &Profile) -> String {
             &format!("{} cores, {} of memory\n", number(host.cores), prefixed(host.memory, "B"));
     }
     text
-}
-
-/// Text without what a terminal would obey.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn table(width: usize, header: &[&str]) -> Table {

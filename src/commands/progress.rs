@@ -17,7 +17,7 @@ pub(super) struct Watch {
 }
 
 struct Runs {
-    all: u64,
+    all: AtomicU64,
     done: AtomicU64,
     slots: Vec<Progress>,
 }
@@ -26,7 +26,7 @@ impl Watch {
     /// Of so many runs, of which at most `slots` go on at once; on a terminal, unless `quiet`.
     pub(super) fn new(all: u64, slots: usize, quiet: bool) -> Watch {
         let slots = (0..slots).map(|_| Progress::default()).collect();
-        let runs = Arc::new(Runs { all, done: AtomicU64::new(0), slots });
+        let runs = Arc::new(Runs { all: AtomicU64::new(all), done: AtomicU64::new(0), slots });
         let target =
             if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(all), target);
@@ -47,6 +47,12 @@ impl Watch {
     /// All slots.
     pub(super) fn slots(&self) -> &[Progress] {
         &self.runs.slots
+    }
+
+    /// A point that was thought to take `assumed` runs takes `runs`.
+    pub(super) fn expect(&self, assumed: u32, runs: u32) {
+        self.runs.all.fetch_add(u64::from(runs), Ordering::Relaxed);
+        self.runs.all.fetch_sub(u64::from(assumed), Ordering::Relaxed);
     }
 
     /// One more run is done.
@@ -81,7 +87,8 @@ impl Runs {
     /// Share of everything that is done.
     fn share(&self) -> f64 {
         let begun: f64 = self.slots.iter().map(Progress::share).sum();
-        ((self.done.load(Ordering::Relaxed) as f64 + begun) / self.all.max(1) as f64).min(1.0)
+        let all = self.all.load(Ordering::Relaxed).max(1);
+        ((self.done.load(Ordering::Relaxed) as f64 + begun) / all as f64).min(1.0)
     }
 
     /// All of it in a line.
@@ -95,8 +102,8 @@ impl Runs {
             true => clock(elapsed.as_secs_f64() * (1.0 - share) / share) + " left",
             false => "time left not known yet".to_owned(),
         };
-        let runs =
-            if self.all > 1 { format!("{done} of {} runs, ", self.all) } else { String::new() };
+        let all = self.all.load(Ordering::Relaxed);
+        let runs = if all > 1 { format!("{done} of {all} runs, ") } else { String::new() };
         let now = format!("{simulated:.3} s simulated, {:.1} M events", events as f64 / 1e6);
         format!(
             "{bar} {:.0} %, {runs}{now}, {} elapsed, {left}",
@@ -123,7 +130,7 @@ mod tests {
     #[test]
     fn a_line_says_how_far_runs_are_and_how_long_the_rest_takes() {
         let slots = vec![Progress::default()];
-        let runs = Runs { all: 4, done: AtomicU64::new(1), slots };
+        let runs = Runs { all: AtomicU64::new(4), done: AtomicU64::new(1), slots };
         let line = runs.line(Duration::from_secs(100));
         assert!(line.contains(" 25 %, 1 of 4 runs"), "{line}");
         assert!(line.ends_with("1:40 elapsed, 5:00 left"), "{line}");

@@ -8,6 +8,7 @@ use crate::published::{
     SCALING, compare,
 };
 use crate::report::format::{number, share, signed_share};
+use crate::scenario::printable;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ pub(super) fn execute(wanted: &cli::Published) -> Result<(), Failure> {
         run_figure::save(path, kind, &figure(&compared))?;
     }
     let text = match wanted.format {
-        ReportFormat::Text => text(&fitted, &compared),
+        ReportFormat::Text => printable(&text(&fitted, &compared)),
         ReportFormat::Json => format!("{:#}\n", as_json(&fitted, &compared)),
     };
     output::stdout(text.as_bytes())

@@ -1,8 +1,9 @@
 //! `forebay run`: one scenario, its replications side by side.
 
+use super::interrupt::{self, Late};
 use super::points::{self, Opened};
 use super::progress::Watch;
-use super::{Failure, interrupt, output, run_figure, uncertain};
+use super::{Failure, output, run_figure, uncertain};
 use crate::cli::{Run, VerdictKind};
 use crate::report::{self, Outcome, Report};
 use crate::scenario::Scenario;
@@ -63,6 +64,10 @@ fn overrides(run: &Run) -> Vec<String> {
     replications.into_iter().chain(seed).collect()
 }
 
+/// What a run that was interrupted goes on with.
+pub(super) const FINISHED: &str =
+    "the report of what was finished comes when the runs in progress have stopped";
+
 /// Runs every replication; gives those that were finished before a signal, if any was.
 fn simulate(
     scenario: &Scenario,
@@ -82,7 +87,12 @@ fn simulate(
         let outcome = sim::run(scenario, replication, &options);
         progress.into_iter().for_each(sim::Progress::reset);
         watch.done();
-        (!interrupt::raised()).then_some(outcome)
+        if interrupt::raised() {
+            return None;
+        }
+        // From now on there is something to report.
+        interrupt::when_late(Late::GoOn(FINISHED.to_owned()));
+        Some(outcome)
     };
     let found: Vec<_> = pool.install(|| (0..runs).into_par_iter().filter_map(one).collect());
     watch.end();

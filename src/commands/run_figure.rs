@@ -35,7 +35,8 @@ pub(super) fn save(path: &Path, kind: Kind, figure: &Figure) -> Result<(), Failu
         Kind::Svg => plot::svg(figure).map(String::into_bytes),
         Kind::Png => plot::png(figure),
     };
-    let picture = picture.map_err(|error| Failure::Input(error.to_string()))?;
+    let cannot = |error| Failure::Input(format!("cannot draw {}: {error}", path.display()));
+    let picture = picture.map_err(cannot)?;
     output::file(path, |to| to.write_all(&picture))
 }
 

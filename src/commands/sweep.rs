@@ -1,17 +1,17 @@
 //! `forebay sweep`: all points of a grid on all cores.
 
+use super::interrupt::{self, Late};
 use super::points::{self, Opened};
 use super::progress::Watch;
+use super::sweep_journal::{Earlier, JournalFile};
 use super::sweep_output::Output;
-use super::{Failure, interrupt, output};
+use super::{Failure, output};
 use crate::cli::Sweep;
-use crate::scenario::Scenario;
-use crate::sweep::{self, Grid, Journal, Plan, Selection};
+use crate::sweep::{self, Finished, Grid, Journal, Plan, Selection, Start};
+use std::fs;
 use std::ops::ControlFlow;
 
 pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
-    // Checking many points takes a while, too.
-    let stop = interrupt::flag();
     let to = sweep.output.as_deref();
     output::check(to)?;
     let opened = Opened::of(&sweep.scenario, Vec::new())?;
@@ -20,65 +20,121 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let selection = Selection::new(&header, grid.keys().count(), &sweep.columns)
         .map_err(|error| Failure::Input(format!("cannot sweep: {error}")))?;
     let pool = points::pool(sweep.scenario.threads)?;
-    let points = pool.install(|| opened.check(&grid, |index, at| Known::new(&grid, index, &at)))?;
-
-    let columns = (&header[..], selection);
-    let (mut out, earlier) = Output::create(to, sweep.format, columns, sweep.resume)?;
-    let todo = reuse(&points, &earlier, header.len(), &mut out)?;
-    let runs = todo.iter().map(|index| u64::from(points[*index].replications)).sum();
-    let watch = Watch::new(runs, pool.current_num_threads(), quiet);
+    // Locked before anything takes long: a second sweep to the same file is told at once.
+    let (mut journal, earlier) = journal(sweep)?;
+    let replications = pool.install(|| opened.check(&grid))?;
+    let runs = replications as usize * grid.len();
+    let watch = Watch::new(runs as u64, pool.current_num_threads(), quiet);
+    let mut out = Output::create(to, sweep.format, (&header, selection))?;
+    let points = Points { opened: &opened, grid: &grid, earlier, columns: header.len() };
+    let start = |index| points.start(index, &watch, replications);
+    let plan = Plan {
+        grid: &grid,
+        start: &start,
+        rows: sweep::rows,
+        stop: interrupt::flag(),
+        progress: watch.slots(),
+    };
     let mut failure = None;
-    let resolve = |index| opened.at(&grid, index);
-    let (rows, progress) = (sweep::rows, watch.slots());
-    let plan = Plan { grid: &grid, points: &todo, resolve: &resolve, rows, stop, progress };
-    sweep::run(
-        &plan,
-        &pool,
-        || watch.done(),
-        |index, rows| match points::whole(&grid, index, rows)
-            .and_then(|rows| out.put(index, &points[index].key, rows))
-        {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                interrupt::raise();
-                failure = Some(error);
-                ControlFlow::Break(())
-            }
-        },
-    );
+    let deliver = |index, finished| match take(&grid, index, finished, &mut journal, &mut out) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            interrupt::raise();
+            failure = Some(error);
+            ControlFlow::Break(())
+        }
+    };
+    sweep::run(&plan, &pool, || watch.done(), deliver);
     watch.end();
-    match failure {
-        Some(failure) => Err(failure),
-        None => out.finish(grid.len(), interrupt::raised()),
-    }
+    finish(failure, journal, out, grid.len())
 }
 
-/// What is remembered of a point that was checked.
-struct Known {
-    key: String,
-    replications: u32,
-}
-
-impl Known {
-    fn new(grid: &Grid, index: usize, scenario: &Scenario) -> Known {
-        let key = sweep::key(&grid.describe(index), scenario);
-        Known { key, replications: scenario.run.replications }
-    }
-}
-
-/// Puts out the points that an earlier sweep finished; gives the others.
-fn reuse(
-    points: &[Known],
-    earlier: &Journal,
+/// The points of a grid, as they come.
+struct Points<'a> {
+    opened: &'a Opened,
+    grid: &'a Grid,
+    earlier: Journal,
+    /// Of a whole row.
     columns: usize,
-    out: &mut Output,
-) -> Result<Vec<usize>, Failure> {
-    let mut todo = Vec::new();
-    for (index, point) in points.iter().enumerate() {
-        match earlier.find(&point.key, columns) {
-            Some(rows) => out.put_again(index, rows.to_vec())?,
-            None => todo.push(index),
+}
+
+impl Points<'_> {
+    /// What to do at a point, of which so many replications were expected.
+    fn start(&self, index: usize, watch: &Watch, replications: u32) -> Start {
+        let scenario = match self.opened.at(self.grid, index) {
+            Ok(scenario) => scenario,
+            Err(problems) => return Start::Invalid(problems),
+        };
+        let key = sweep::key(&self.grid.describe(index), &scenario);
+        match self.earlier.find(&key, self.columns) {
+            Some(rows) => {
+                watch.expect(replications, 0);
+                Start::Kept(rows)
+            }
+            None => {
+                watch.expect(replications, scenario.run.replications);
+                Start::Run { scenario: Box::new(scenario), key }
+            }
         }
     }
-    Ok(todo)
+}
+
+/// The journal of a sweep to a file, and what it has; a device or a pipe has none.
+fn journal(sweep: &Sweep) -> Result<(Option<JournalFile>, Journal), Failure> {
+    let file =
+        |path: &&std::path::PathBuf| fs::metadata(path).map_or(true, |found| found.is_file());
+    let Some(path) = sweep.output.as_ref().filter(file) else {
+        let written = "rows up to the first point that was in progress were written";
+        interrupt::when_late(Late::End(written.to_owned()));
+        return Ok((None, Journal::default()));
+    };
+    let earlier = match (sweep.resume, sweep.force) {
+        (true, _) => Earlier::Resume,
+        (false, true) => Earlier::Force,
+        (false, false) => Earlier::Refuse,
+    };
+    let (journal, earlier) = JournalFile::open(path, earlier)?;
+    interrupt::when_late(Late::End(journal.always_kept()));
+    interrupt::when_ended_at_once(journal.always_kept());
+    Ok((Some(journal), earlier))
+}
+
+/// Puts a point where it belongs, or says why there is none.
+fn take(
+    grid: &Grid,
+    index: usize,
+    finished: Finished,
+    journal: &mut Option<JournalFile>,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    match finished {
+        Finished::Rows { key, rows } => {
+            if let Some(journal) = journal {
+                journal.append(&key, &rows)?;
+            }
+            out.put(index, rows)
+        }
+        Finished::Kept(rows) => out.put(index, rows),
+        Finished::Unfinished(why) => Err(points::endless(grid, index, why)),
+        Finished::Invalid(problems) => Err(points::invalid(grid, index, &problems)),
+    }
+}
+
+/// Ends a sweep that failed, or was interrupted, or has all of `points`: where not all rows are written, the journal stays.
+fn finish(
+    failure: Option<Failure>,
+    journal: Option<JournalFile>,
+    out: Output,
+    points: usize,
+) -> Result<(), Failure> {
+    interrupt::when_late(Late::GoOn("writing the rows of finished points".to_owned()));
+    let ended = failure.map_or_else(|| out.finish(points), Err);
+    let Some(journal) = journal else { return ended };
+    match ended {
+        Ok(()) => journal.remove(),
+        Err(failure) if journal.is_empty() => Err(failure),
+        // Its message says it already.
+        Err(failure @ Failure::Interrupted(_)) => Err(failure),
+        Err(failure) => Err(failure.keeping(&journal.kept())),
+    }
 }

@@ -3,16 +3,14 @@
 use super::Failure;
 use super::output::{self, Pending};
 use crate::cli::RowFormat;
-use crate::sweep::{Journal, Row, Selection};
+use crate::sweep::{Cell, Row, Selection};
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Where rows go.
 pub(super) struct Output {
     target: Target,
-    journal: Option<(PathBuf, File)>,
     format: RowFormat,
     /// Of the columns that are written; the journal keeps all, so that other columns can be asked for when it is resumed.
     header: Vec<String>,
@@ -32,51 +30,26 @@ enum Target {
 }
 
 impl Output {
-    /// Starts writing to `path` or standard output; with `resume`, also gives what an earlier sweep
-    /// to `path` finished.
+    /// Starts writing to `path` or standard output.
     pub(super) fn create(
         path: Option<&Path>,
         format: RowFormat,
         (header, selection): (&[String], Selection),
-        resume: bool,
-    ) -> Result<(Output, Journal), Failure> {
-        let mut earlier = Journal::default();
-        let mut journal = None;
+    ) -> Result<Output, Failure> {
         let target = match path {
             None => Target::Stdout,
-            Some(path) => {
-                if fs::metadata(path).map_or(true, |found| found.is_file()) {
-                    let partial = partial(path);
-                    if resume {
-                        earlier = read(&partial)?;
-                    }
-                    let file = open(&partial, resume)
-                        .map_err(|error| Failure::unwritable(&partial, &error))?;
-                    journal = Some((partial, file));
-                }
-                // What a killed sweep left is overwritten by the next.
-                Target::File(path.to_owned(), Pending::create_as(path, "unfinished")?)
-            }
+            // What a killed sweep left is replaced by the next: the journal's lock keeps others away.
+            Some(path) => Target::File(path.to_owned(), Pending::create_as(path, "unfinished")?),
         };
         let header = selection.of(header);
         let (waiting, next, points, rows) = (BTreeMap::new(), 0, 0, 0);
-        let mut out =
-            Output { target, journal, format, header, selection, waiting, next, points, rows };
+        let mut out = Output { target, format, header, selection, waiting, next, points, rows };
         out.begin()?;
-        Ok((out, earlier))
+        Ok(out)
     }
 
-    /// Takes the rows of a point that was just finished.
-    pub(super) fn put(&mut self, index: usize, key: &str, rows: Vec<Row>) -> Result<(), Failure> {
-        if let Some((path, file)) = &mut self.journal {
-            let written = Journal::append(file, key, &rows);
-            written.map_err(|error| Failure::unwritable(path, &error))?;
-        }
-        self.put_again(index, rows)
-    }
-
-    /// Takes the rows of a point that an earlier sweep finished.
-    pub(super) fn put_again(&mut self, index: usize, rows: Vec<Row>) -> Result<(), Failure> {
+    /// Takes the rows of a point.
+    pub(super) fn put(&mut self, index: usize, rows: Vec<Row>) -> Result<(), Failure> {
         self.waiting.insert(index, rows);
         while let Some(rows) = self.waiting.remove(&self.next) {
             self.next += 1;
@@ -85,9 +58,9 @@ impl Output {
         Ok(())
     }
 
-    /// Writes what still waits, and ends; `interrupted` before all of `points` were finished, it
-    /// keeps the journal and says so.
-    pub(super) fn finish(mut self, points: usize, interrupted: bool) -> Result<(), Failure> {
+    /// Writes what still waits, and ends: all of `points`, or after an interruption those that were finished. A file
+    /// stays as it was where none was.
+    pub(super) fn finish(mut self, points: usize) -> Result<(), Failure> {
         for rows in std::mem::take(&mut self.waiting).into_values() {
             self.write_rows(&rows)?;
         }
@@ -97,22 +70,15 @@ impl Output {
         let done = self.points;
         let kept = match self.target {
             Target::Stdout => format!("{done} of {points} points were written"),
+            Target::File(path, _) if done == 0 => {
+                format!("no point was finished, and {} is as it was", path.display())
+            }
             Target::File(path, pending) => {
                 pending.finish()?;
                 format!("{done} of {points} points are in {}; --resume goes on", path.display())
             }
         };
-        if interrupted && done < points {
-            return Err(Failure::Interrupted(kept));
-        }
-        if let Some((path, _)) = self.journal {
-            fs::remove_file(&path).map_err(|error| Failure::unwritable(&path, &error))?;
-        }
-        if done < points {
-            let lost = points - done;
-            return Err(Failure::Input(format!("cannot run {lost} points: the scenario changed")));
-        }
-        Ok(())
+        if done < points { Err(Failure::Interrupted(kept)) } else { Ok(()) }
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
@@ -132,7 +98,7 @@ impl Output {
             let row = &self.selection.of(row);
             match self.format {
                 RowFormat::Csv => {
-                    let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
+                    let cells: Vec<String> = row.iter().map(Cell::to_csv).collect();
                     bytes.extend(csv_line(cells.iter().map(String::as_str)));
                 }
                 RowFormat::Json => {
@@ -165,37 +131,9 @@ fn csv_line<'a>(cells: impl Iterator<Item = &'a str>) -> Vec<u8> {
 
 /// One row as an object, keys in the order of the header.
 fn json_object(header: &[String], row: &Row) -> String {
-    let pair = |(name, cell): (&String, &crate::sweep::Cell)| {
+    let pair = |(name, cell): (&String, &Cell)| {
         format!("{}: {}", serde_json::Value::from(name.as_str()), cell.to_json())
     };
     let pairs: Vec<String> = header.iter().zip(row).map(pair).collect();
     format!("  {{ {} }}", pairs.join(", "))
-}
-
-/// The journal beside `path`.
-fn partial(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".partial");
-    PathBuf::from(name)
-}
-
-/// What the journal holds; nothing if there is none.
-fn read(path: &Path) -> Result<Journal, Failure> {
-    match File::open(path) {
-        Ok(file) => Journal::read(BufReader::new(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Journal::default()),
-        Err(error) => Err(error),
-    }
-    .map_err(|error| Failure::unreadable(path, &error))
-}
-
-/// Opens the journal for writing, empty or at its end.
-fn open(path: &Path, resume: bool) -> io::Result<File> {
-    if !resume {
-        return File::create(path);
-    }
-    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-    // Ends a line that was cut off; an empty line counts for nothing.
-    file.write_all(b"\n")?;
-    Ok(file)
 }

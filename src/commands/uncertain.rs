@@ -1,7 +1,8 @@
 //! `forebay run --uncertainty`: runs with parameters as measurements allow them, side by side.
 
+use super::interrupt::{self, Late};
 use super::points::{self, Opened};
-use super::{Failure, interrupt, output, run, run_figure};
+use super::{Failure, output, run, run_figure};
 use crate::cli::Run;
 use crate::profile::Profile;
 use crate::report::{self, Predicted};
@@ -69,6 +70,10 @@ fn simulate(
     let options = sim::Options { trace, stop: Some(interrupt::flag()), ..sim::Options::default() };
     let outcome = sim::run(&scenario, index, &options);
     let slowdown = uncertainty::slowdown(profile, seed, index);
+    if interrupt::raised() {
+        return None;
+    }
+    interrupt::when_late(Late::GoOn(run::FINISHED.to_owned()));
     let whole = || Ok(Predicted { scenario, outcome: outcome.whole()?, slowdown });
-    (!interrupt::raised()).then(whole)
+    Some(whole())
 }

@@ -1,12 +1,13 @@
 //! `forebay validate`: how wrong are the predictions?
 
+use super::interrupt::Late;
 use super::validate_points::predictions;
 use super::{Failure, input, interrupt, memory, output, points, run_figure, validate_figure};
 use crate::cli::{ReportFormat, Validate};
 use crate::live::{self, Settings, Source, Store};
 use crate::profile::Profile;
 use crate::report;
-use crate::scenario::{Job, Override, Problems, Scenario, ScenarioFile, Value};
+use crate::scenario::{Job, Override, Problems, Scenario, ScenarioFile, Value, printable};
 use crate::validate::{
     self, Factors, LiveRun, MeasuredRow, Observed, Plan, PlanPoint, Point, Refit, Runs, Use,
     Verdict, measure, simulate, with_noise,
@@ -113,6 +114,8 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
         }
         other => other,
     })?;
+    let kept = format!("finished runs are kept in {}", journal.path.display());
+    interrupt::when_late(Late::End(format!("{kept}; the same command goes on")));
     let points = pool.install(|| predictions(&base, &plan, runs))?;
     finish(wanted, &points, None)
 }
@@ -168,7 +171,7 @@ fn with_settings<R>(
         named: wanted.directory.is_some(),
         trace: false,
         executable: &executable,
-        stop: interrupt::flag(),
+        stop: interrupt::careful_flag(),
     })
 }
 
@@ -242,7 +245,7 @@ fn show(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<()
     let text = match wanted.format {
         ReportFormat::Text => {
             let fitted = refit.map(validate::refitted).unwrap_or_default();
-            fitted + &validate::render(points, output::width_or(160))
+            printable(&(fitted + &validate::render(points, output::width_or(160))))
         }
         ReportFormat::Json => {
             let verdict = Verdict::of(points);

@@ -28,10 +28,10 @@ impl<'a> BarsDrawing<'a> {
         let totals = bars.bars.iter().map(|bar| total(&bar.lengths));
         let ends: Vec<f64> = totals.chain([0.0]).collect();
         if bars.bars.is_empty() {
-            return Err(nothing(&bars.x.label));
+            return Err(nothing(&bars.x));
         }
         let x = Axis::fit(&bars.x, &ends, &[], (cell / 85.0) as usize, true);
-        let x = x.ok_or_else(|| nothing(&bars.x.label))?;
+        let x = x.ok_or_else(|| nothing(&bars.x))?;
         let entry = |part: &super::Part| Entry {
             name: part.name.clone(),
             colour: part.colour,

@@ -2,16 +2,19 @@
 
 use super::lines::dotted;
 use super::recipe::{Filter, LineRecipe, PanelRecipe, Recipe};
-use super::{AxisSpec, Figure, Lines, Mark, Panel, PlotError, Point, Series, Style, Table};
+use super::{AxisSpec, Figure, Lines, Mark, Panel, PlotError, Point, Series, Style, Table, Unit};
 use super::{label_of, unit_of};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use toml::Spanned;
 
-/// Draws the columns that `recipe` names from the rows of `table`.
+/// Most lines of a panel: more cannot be told apart, and their legend fits no picture.
+const MOST_LINES: usize = 200;
+
+/// Draws the columns that `recipe` names from the rows of `table`. All that is wrong with the names is said at once.
 pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
-    check_labels(recipe, table)?;
     let only = [PanelRecipe { y: recipe.y.clone(), ..PanelRecipe::default() }];
     let panels = if recipe.panel.is_empty() { &only[..] } else { &recipe.panel };
+    check(recipe, table, panels)?;
     let table = drawn(recipe, table, panels)?;
     // Places below and names of lines are those of all panels: they share axes and a legend.
     let (below, groups) = (Below::new(recipe, &table)?, groups(recipe, &table)?);
@@ -27,11 +30,35 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
         lines.shares_x = recipe.columns <= 1 && index + 1 < rows;
         Ok(lines)
     };
-    let mut panels = panels.iter().enumerate().map(panel).collect::<Result<Vec<_>, _>>()?;
+    let mut panels = all(panels.iter().enumerate().map(panel))?;
     share_names(&mut panels);
     let panels = panels.into_iter().map(Panel::Lines).collect();
     let (title, columns) = (recipe.title.clone(), recipe.columns);
     Ok(Figure { title, panels, columns, width: recipe.width, panel_height: recipe.height })
+}
+
+/// All results, or all that is wrong.
+fn all<T>(results: impl Iterator<Item = Result<T, PlotError>>) -> Result<Vec<T>, PlotError> {
+    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(one) => found.push(one),
+            Err(error) => wrong.push(error),
+        }
+    }
+    if wrong.is_empty() { Ok(found) } else { Err(PlotError::all(wrong)) }
+}
+
+/// Every column, label and panel that the recipe names is there.
+fn check(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Result<(), PlotError> {
+    let filters = panels.iter().map(|panel| &panel.filter).chain([&recipe.filter]);
+    let named = filters.flat_map(BTreeMap::keys).chain(&recipe.group).chain([&recipe.x]);
+    let named = named.map(|name| find(recipe, table, name).map(drop));
+    let drawn = panels.iter().flat_map(|panel| &panel.y);
+    let drawn = drawn.map(|column| find(recipe, table, column).map(drop));
+    let marks = (0..panels.len()).map(|panel| marks(recipe, panel, panels.len()).map(drop));
+    let labels = check_labels(recipe, table);
+    all(named.chain(drawn).chain(labels).chain(marks)).map(drop)
 }
 
 /// The rows that some panel draws.
@@ -70,13 +97,18 @@ fn passing(
         let there: BTreeSet<&str> = rows.iter().map(|row| table.text(*row, column)).collect();
         rows.retain(holds);
         if rows.is_empty() {
-            let there = there.into_iter().collect::<Vec<_>>().join(", ");
+            let (some, more) = (MOST_NAMED, there.len() > MOST_NAMED);
+            let mut there = there.into_iter().take(some).collect::<Vec<_>>().join(", ");
+            there.push_str(if more { ", …" } else { "" });
             let why = format!(": the filter leaves none; `{}` is {there}", name.get_ref());
             return nothing(name.span(), &format!("{why}, and never {wanted}"));
         }
     }
     Ok(rows)
 }
+
+/// Most values that a message lists.
+const MOST_NAMED: usize = 50;
 
 /// Lines' names and their rows, in order of appearance.
 type Groups = Vec<(String, Vec<usize>)>;
@@ -150,20 +182,20 @@ impl Below {
         let column = find(recipe, table, &recipe.x)?;
         let name = recipe.x.get_ref();
         let label = recipe.x_label.clone().unwrap_or_else(|| label_of(name));
-        let range = recipe.x_range.map_or([None; 2], |range| range.map(Some));
+        let range = ends(recipe.x_range.as_ref());
         let unit = recipe.x_unit.unwrap_or(unit_of(name));
-        let mut spec = AxisSpec { label, unit, scale: recipe.x_scale, range };
+        let place = recipe.place(recipe.x.span());
+        let mut spec = AxisSpec { label, unit, scale: recipe.x_scale, range, place };
         if let Some((places, unit)) = table.numbers(column) {
             if !unit.is_empty() {
                 spec.label = format!("{} [{unit}]", spec.label);
             }
+            check_range(recipe, recipe.x_range.as_ref(), "x", &spec, places.iter().flatten())?;
             return Ok(Below { spec, places, categories: Vec::new() });
         }
         let names = table.distinct(column);
-        let place = |row| {
-            let text = table.text(row, column);
-            names.iter().position(|name| *name == text).map(|place| place as f64)
-        };
+        let at: HashMap<&str, usize> = names.iter().copied().zip(0..).collect();
+        let place = |row| at.get(table.text(row, column)).map(|place| *place as f64);
         let places = (0..table.len()).map(place).collect();
         let categories = shown(recipe, &names);
         Ok(Below { spec, places, categories })
@@ -178,9 +210,19 @@ fn lines(
     groups: &Groups,
     panel: &PanelRecipe,
 ) -> Result<Lines, PlotError> {
+    if groups.len() * panel.y.len() > MOST_LINES {
+        let what = format!(
+            "{} values give {} lines, and at most {MOST_LINES} are drawn; choose some of them by `filter`, or group by \
+             another column",
+            groups.len(),
+            groups.len() * panel.y.len()
+        );
+        let at = recipe.group.as_ref().map_or(0..0, Spanned::span);
+        return Err(recipe.problem(at, &what));
+    }
     let mut series = Vec::new();
-    for column in &panel.y {
-        let points = points(recipe, table, below, column)?;
+    let columns = all(panel.y.iter().map(|column| points(recipe, table, below, column)))?;
+    for (column, points) in panel.y.iter().zip(columns) {
         for (group, rows) in groups {
             let label = name_of(column.get_ref(), panel);
             let name = match (panel.y.len(), group.as_str()) {
@@ -195,13 +237,17 @@ fn lines(
     }
     let first = panel.y.first().map_or("", |column| column.get_ref());
     let label = panel.y_label.clone().or_else(|| recipe.y_label.clone());
-    let range = panel.y_range.or(recipe.y_range).map_or([None; 2], |range| range.map(Some));
+    let range = panel.y_range.as_ref().or(recipe.y_range.as_ref());
     let y = AxisSpec {
         label: label.unwrap_or_else(|| label_of(first)),
         unit: panel.y_unit.or(recipe.y_unit).unwrap_or(unit_of(first)),
         scale: panel.y_scale.unwrap_or(recipe.y_scale),
-        range,
+        range: ends(range),
+        place: panel.y.first().map_or_else(String::new, |column| recipe.place(column.span())),
     };
+    let points = || series.iter().flat_map(|series| &series.points);
+    let values: Vec<f64> = points().filter_map(|point| point.y).collect();
+    check_range(recipe, range, "y", &y, values.iter())?;
     let group = recipe.group.as_ref().map(|group| label_of(group.get_ref()));
     let legend = recipe.group_label.clone().or(group).unwrap_or_default();
     let (x, categories) = (below.spec.clone(), below.categories.clone());
@@ -216,6 +262,36 @@ fn name_of(column: &str, panel: &PanelRecipe) -> String {
     cause.map_or_else(|| label_of(column), str::to_owned)
 }
 
+/// An axis' ends as asked for.
+fn ends(range: Option<&Spanned<[f64; 2]>>) -> [Option<f64>; 2] {
+    range.map_or([None; 2], |range| range.get_ref().map(Some))
+}
+
+/// A range of shares that ends far above all of them was meant in per cent.
+fn check_range<'v>(
+    recipe: &Recipe,
+    range: Option<&Spanned<[f64; 2]>>,
+    axis: &str,
+    spec: &AxisSpec,
+    values: impl Iterator<Item = &'v f64>,
+) -> Result<(), PlotError> {
+    let Some(range) = range.filter(|_| spec.unit == Unit::Share) else { return Ok(()) };
+    let [low, high] = *range.get_ref();
+    let largest = values.copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
+    if high <= 1.0 || largest > 0.05 * high {
+        return Ok(());
+    }
+    let what = format!(
+        "`{axis}_range = [{low}, {high}]` would end at {} % and no value is above {} %: shares are written as parts of 1; \
+         write [{}, {}], or `{axis}_unit = \"number\"` if these are no shares",
+        100.0 * high,
+        100.0 * largest,
+        low / 100.0,
+        high / 100.0
+    );
+    Err(recipe.problem(range.span(), &what))
+}
+
 /// The point of every row in a column, if it has a place.
 fn points(
     recipe: &Recipe,
@@ -226,15 +302,20 @@ fn points(
     let values = |name: &Spanned<String>| {
         let index = find(recipe, table, name)?;
         table.numbers(index).map(|(values, _)| values).ok_or_else(|| {
-            recipe
-                .problem(name.span(), &format!("the column \"{}\" is not numbers", name.get_ref()))
+            let named = name.get_ref();
+            let what = format!(
+                "the column \"{named}\" is not numbers; draw one that is, or write it as `group`"
+            );
+            recipe.problem(name.span(), &what)
         })
     };
-    let end = |suffix: &str| {
-        let name = format!("{}{suffix}", column.get_ref());
-        recipe.band.then(|| values(&Spanned::new(column.span(), name))).transpose()
+    let ys = values(column)?;
+    let end = |suffix: &&str| {
+        values(&Spanned::new(column.span(), format!("{}{suffix}", column.get_ref())))
     };
-    let (ys, lows, highs) = (values(column)?, end("_lo")?, end("_hi")?);
+    let ends = if recipe.band { &["_lo", "_hi"][..] } else { &[] };
+    let mut ends = all(ends.iter().map(end))?.into_iter();
+    let (lows, highs) = (ends.next(), ends.next());
     let point = |row: usize| {
         let at = |ends: &Option<Vec<Option<f64>>>| ends.as_ref().and_then(|ends| ends[row]);
         let band = at(&lows).zip(at(&highs)).map(|(low, high)| [low, high]);
@@ -290,27 +371,33 @@ fn plain(text: &str) -> String {
     text.replace([' ', '"'], "")
 }
 
-/// Every label is that of a value which there is.
-fn check_labels(recipe: &Recipe, table: &Table) -> Result<(), PlotError> {
-    let mut names = Vec::new();
-    for column in recipe.group.iter().chain([&recipe.x]) {
-        names.extend(table.distinct(find(recipe, table, column)?));
+/// Says of each label that it is that of a value which there is. Columns that are not there are told elsewhere.
+fn check_labels(recipe: &Recipe, table: &Table) -> Vec<Result<(), PlotError>> {
+    if recipe.labels.is_empty() {
+        return Vec::new();
     }
-    let known = |of: &str| {
-        let is = |text: &str| plain(text) == plain(of);
-        names.iter().any(|name| is(name) || kind(name).is_some_and(is))
+    let columns = recipe.group.iter().chain([&recipe.x]);
+    let columns = columns.filter_map(|column| table.find(column.get_ref()));
+    let names: Vec<&str> = columns.flat_map(|column| table.distinct(column)).collect();
+    let known: HashSet<String> = names
+        .iter()
+        .flat_map(|name| [Some(plain(name)), kind(name).map(plain)])
+        .flatten()
+        .collect();
+    let unknown = |of: &Spanned<String>| {
+        let (some, more) = (names.len().min(MOST_NAMED), names.len() > MOST_NAMED);
+        let what = format!(
+            "there is no value \"{}\" to call so; there are {}{}",
+            of.get_ref(),
+            names[..some].join(", "),
+            if more { ", …" } else { "" }
+        );
+        recipe.problem(of.span(), &what)
     };
-    match recipe.labels.keys().find(|of| !known(of.get_ref())) {
-        None => Ok(()),
-        Some(of) => {
-            let what = format!(
-                "there is no value \"{}\" to call so; there are {}",
-                of.get_ref(),
-                names.join(", ")
-            );
-            Err(recipe.problem(of.span(), &what))
-        }
-    }
+    let check = |of: &Spanned<String>| {
+        if known.contains(&plain(of.get_ref())) { Ok(()) } else { Err(unknown(of)) }
+    };
+    recipe.labels.keys().map(check).collect()
 }
 
 /// Reference lines of a panel.

@@ -59,6 +59,8 @@ pub struct AxisSpec {
     pub scale: Scale,
     /// Ends, where they are not to come from the data.
     pub range: [Option<f64>; 2],
+    /// Where it was asked for, for messages: a file with line and column, or empty.
+    pub place: String,
 }
 
 /// A curve.

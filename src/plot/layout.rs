@@ -69,7 +69,7 @@ impl Drawing<'_> {
 /// Lays out a figure.
 pub(super) fn picture(figure: &Figure) -> Result<Picture, PlotError> {
     if figure.panels.is_empty() {
-        return Err(PlotError::NoData("cannot draw: the figure has no panels".into()));
+        return Err(PlotError::NoData("the figure has no panels".into()));
     }
     let columns = figure.columns.clamp(1, figure.panels.len());
     let width = match (figure.width, columns) {
@@ -86,7 +86,11 @@ pub(super) fn picture(figure: &Figure) -> Result<Picture, PlotError> {
     }
     let height = top - GUTTER + BORDER;
     if f64::from(width) > LARGEST || height > LARGEST {
-        return Err(PlotError::NoData("cannot draw: the figure would be too large".into()));
+        let what = format!(
+            "the figure would be {width} px by {height:.0} px, and at most {LARGEST} px are drawn"
+        );
+        let remedy = "give it fewer lines or panels, or less `width` or `height`";
+        return Err(PlotError::NoData(format!("{what}; {remedy}")));
     }
     let paper = Frame { left: 0.0, top: 0.0, right: f64::from(width), bottom: height.ceil() };
     let back = [rectangle(paper, PAPER, 1.0)].into_iter().chain(title(figure, width));
@@ -109,8 +113,7 @@ fn drawings<'a>(figure: &'a Figure, cell: f64) -> Result<Vec<Drawing<'a>>, PlotE
         figure.panels.iter().enumerate().map(prepare).collect::<Result<_, _>>()?;
     let margins = |drawing: &Drawing<'_>| drawing.margins().left + drawing.margins().right;
     if drawings.iter().map(margins).fold(0.0, f64::max) + 60.0 > cell {
-        let why =
-            "cannot draw: labels and legend leave no room for the data; make the figure wider";
+        let why = "labels and legend leave no room for the data; write a larger `width` or shorter labels";
         return Err(PlotError::NoData(why.into()));
     }
     Ok(drawings)

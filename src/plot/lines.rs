@@ -6,7 +6,7 @@ use super::layout::Margins;
 use super::legend::{Entry, Legend, Look};
 use super::palette::{FINE_GRID, GREY, GRID, INK, PAPER, colour, dash};
 use super::shape::{Frame, Place, Shape, Side, Text, dashes, segment};
-use super::{Lines, PlotError, Point, Series, Style, font};
+use super::{AxisSpec, Lines, PlotError, Point, Scale, Series, Style, font};
 
 /// Size of the text of ticks and of axis titles [px].
 pub(super) const TICK: f64 = 11.0;
@@ -45,7 +45,7 @@ impl<'a> LinesDrawing<'a> {
         };
         let ys: Vec<f64> = points().filter_map(|point| point.y).collect();
         if !ys.iter().any(|y| y.is_finite()) {
-            return Err(nothing(&lines.y.label));
+            return Err(nothing(&lines.y));
         }
         let x = match lines.categories.as_slice() {
             [] => {
@@ -54,11 +54,11 @@ impl<'a> LinesDrawing<'a> {
             }
             names => Some(Axis::of_categories(names)),
         };
-        let x = x.ok_or_else(|| nothing(&lines.x.label))?;
+        let x = x.ok_or_else(|| nothing(&lines.x))?;
         let bands = points().flat_map(|point| point.band.into_iter().flatten());
         let others: Vec<f64> = bands.chain(marks(false)).collect();
         let y = Axis::fit(&lines.y, &ys, &others, (height / DOWN) as usize, false);
-        let y = y.ok_or_else(|| nothing(&lines.y.label))?;
+        let y = y.ok_or_else(|| nothing(&lines.y))?;
         Ok(LinesDrawing { lines, x, y, legend: legend(lines), height })
     }
 
@@ -264,6 +264,17 @@ fn legend(lines: &Lines) -> Legend {
 }
 
 /// An axis without a usable value.
-pub(super) fn nothing(label: &str) -> PlotError {
-    PlotError::NoData(format!("cannot draw: no usable values for the axis \"{label}\""))
+pub(super) fn nothing(axis: &AxisSpec) -> PlotError {
+    let place = match axis.place.as_str() {
+        "" => String::new(),
+        place => format!(" ({place})"),
+    };
+    let remedy = match axis.scale {
+        Scale::Linear => "choose rows and columns with finite numbers",
+        Scale::Log => {
+            "a logarithmic axis has positive ones only: choose other rows, or a \"linear\" scale"
+        }
+    };
+    let label = &axis.label;
+    PlotError::NoData(format!("no usable values for the axis \"{label}\"{place}; {remedy}"))
 }

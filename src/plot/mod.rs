@@ -41,10 +41,23 @@ pub enum PlotError {
     /// The rows cannot be read as a table.
     #[error("{0}")]
     Table(String),
-    /// There is nothing to see.
+    /// There is nothing to see, or too much.
     #[error("{0}")]
     NoData(String),
     /// A backend failed.
-    #[error("cannot draw: {0}")]
+    #[error("{0}")]
     Backend(String),
+}
+
+impl PlotError {
+    /// All that is wrong with a recipe, each problem once.
+    fn all(problems: Vec<PlotError>) -> PlotError {
+        let mut lines: Vec<String> = Vec::new();
+        for line in problems.iter().map(ToString::to_string) {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        PlotError::Recipe(lines.join("\n"))
+    }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
 
 /// A figure recipe.
 #[derive(Debug, Clone, Deserialize)]
@@ -51,9 +52,9 @@ pub struct Recipe {
     /// What the upright axis is measured in.
     pub y_unit: Option<Unit>,
     /// Ends of the axis below.
-    pub x_range: Option<[f64; 2]>,
+    pub x_range: Option<Spanned<[f64; 2]>>,
     /// Ends of the upright axis.
-    pub y_range: Option<[f64; 2]>,
+    pub y_range: Option<Spanned<[f64; 2]>>,
     /// Whether to shade the intervals between the columns' `_lo` and `_hi`.
     #[serde(default)]
     pub band: bool,
@@ -144,7 +145,7 @@ pub struct PanelRecipe {
     /// What it is measured in.
     pub y_unit: Option<Unit>,
     /// Its ends.
-    pub y_range: Option<[f64; 2]>,
+    pub y_range: Option<Spanned<[f64; 2]>>,
     /// Which of the rows it draws, where not all: as the recipe's.
     #[serde(default)]
     pub filter: Filter,
@@ -208,19 +209,22 @@ fn one() -> usize {
 }
 
 impl Recipe {
-    /// Reads a recipe; `name` is what messages call it.
+    /// Reads a recipe; `name` is what messages call it. All that is wrong with it is said at once.
     pub fn parse(name: &str, text: &str) -> Result<Recipe, PlotError> {
-        let mut recipe: Recipe = toml::from_str(text).map_err(|error| {
-            let at = position(text, error.span().unwrap_or(0..0).start);
-            PlotError::Recipe(format!("cannot use {name}:{at}: {}", error.to_string().trim_end()))
-        })?;
-        recipe.source = (name.to_owned(), text.to_owned());
-        if recipe.y.is_empty() == recipe.panel.is_empty() {
-            let what = "say which columns to draw, either `y = [\"step_time\"]` for one panel or a \
-                        [[panel]] table with `y` for each of several";
-            return Err(recipe.problem(0..0, what));
+        let (mut recipe, mut wrong) = read(name, text);
+        if let Some(recipe) = &mut recipe {
+            recipe.source = (name.to_owned(), text.to_owned());
+            if recipe.y.is_empty() == recipe.panel.is_empty() && wrong.is_empty() {
+                let what = "say which columns to draw, either `y = [\"step_time\"]` for one panel or a \
+                            [[panel]] table with `y` for each of several";
+                wrong.push(recipe.problem(0..0, what));
+            }
+            wrong.extend(recipe.data_source().err());
         }
-        Ok(recipe)
+        match recipe {
+            Some(recipe) if wrong.is_empty() => Ok(recipe),
+            _ => Err(PlotError::all(wrong)),
+        }
     }
 
     /// Where rows come from; `None` if the recipe leaves that to the user.
@@ -253,13 +257,89 @@ impl Recipe {
         self.data.as_ref().is_some_and(|data| data.distribution.is_some())
     }
 
+    /// This place of the file as messages have it.
+    pub(super) fn place(&self, at: Range<usize>) -> String {
+        let (name, text) = &self.source;
+        let place = (!at.is_empty()).then(|| format!(":{}", position(text, at.start)));
+        format!("{name}{}", place.unwrap_or_default())
+    }
+
     /// A problem at this place of the file.
     pub(super) fn problem(&self, at: Range<usize>, what: &str) -> PlotError {
-        let (name, text) = &self.source;
-        let place =
-            if at.is_empty() { String::new() } else { format!(":{}", position(text, at.start)) };
-        PlotError::Recipe(format!("cannot use {name}{place}: {what}"))
+        PlotError::Recipe(format!("cannot use {}: {what}", self.place(at)))
     }
+}
+
+/// Most problems of a recipe that are looked for.
+const MOST_PROBLEMS: usize = 20;
+
+/// The recipe that a text holds, without what is wrong with it, and what that is.
+fn read(name: &str, text: &str) -> (Option<Recipe>, Vec<PlotError>) {
+    let told = |mut error: toml::de::Error| {
+        error.set_input(Some(text));
+        let (at, near) = (position(text, error.span().unwrap_or(0..0).start), nearest(&error));
+        let what = error.to_string();
+        PlotError::Recipe(format!("cannot use {name}:{at}: {}{near}", what.trim_end()))
+    };
+    let (mut document, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        return (None, errors.into_iter().take(MOST_PROBLEMS).map(told).collect());
+    }
+    let (mut wrong, mut removed) = (Vec::new(), Vec::new());
+    while wrong.len() < MOST_PROBLEMS {
+        // Whatever is wrong is left out, to see what else is.
+        let error = match Recipe::deserialize(toml::Deserializer::from(document.clone())) {
+            Ok(recipe) => return (Some(recipe), wrong),
+            Err(error) => error,
+        };
+        let missing = error.message().strip_prefix("missing field `");
+        let missing = missing.and_then(|rest| rest.split('`').next()).map(str::to_owned);
+        let span = error.span().unwrap_or(0..0);
+        // What was left out is missing then.
+        if missing.is_none_or(|missing| !removed.contains(&missing)) {
+            wrong.push(told(error));
+        }
+        match remove(document.get_mut(), &span) {
+            Some(key) => removed.push(key),
+            None => break,
+        }
+    }
+    (None, wrong)
+}
+
+/// Leaves out the entry whose key or value is at this place, and gives its key.
+fn remove(table: &mut DeTable<'_>, at: &Range<usize>) -> Option<String> {
+    let is_there = |(key, value): &(&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)| {
+        let element = |element: &Spanned<DeValue<'_>>| element.span() == *at;
+        let list = value.get_ref().as_array();
+        let inside = list.is_some_and(|list| list.iter().any(element));
+        inside || key.span() == *at || value.span() == *at
+    };
+    let found = table.iter().find(is_there).map(|(key, _)| key.clone());
+    if let Some(key) = found {
+        table.remove(&key);
+        return Some(key.into_inner().into_owned());
+    }
+    table.iter_mut().find_map(|(_, value)| match value.get_mut() {
+        DeValue::Table(table) => remove(table, at),
+        DeValue::Array(list) => list.iter_mut().find_map(|value| match value.get_mut() {
+            DeValue::Table(table) => remove(table, at),
+            _ => None,
+        }),
+        _ => None,
+    })
+}
+
+/// What was perhaps meant by an unknown key.
+fn nearest(error: &toml::de::Error) -> String {
+    let mut quoted = error.message().split('`').skip(1).step_by(2);
+    let (true, Some(unknown)) = (error.message().starts_with("unknown field"), quoted.next())
+    else {
+        return String::new();
+    };
+    let distance = |known: &&str| strsim::damerau_levenshtein(unknown, known);
+    let nearest = quoted.min_by_key(distance).filter(|known| distance(known) <= 3);
+    nearest.map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }
 
 /// Line and column of a byte of a text.

@@ -1,7 +1,12 @@
 //! Rows with named columns.
 
 use super::PlotError;
+use std::collections::HashSet;
 use std::io::Read;
+
+/// Most rows, and most bytes of a file with them, that are read: figures of more show no more.
+const MOST_ROWS: usize = 1_000_000;
+const MOST_BYTES: u64 = 1 << 30;
 
 /// Rows with named columns; an empty cell is a missing value.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -23,13 +28,20 @@ impl Table {
 
     /// Reads CSV with a header.
     pub fn read(csv: impl Read) -> Result<Table, PlotError> {
-        let fail = |error: csv::Error| PlotError::Table(format!("cannot read the table: {error}"));
-        let mut reader = csv::Reader::from_reader(csv);
+        let fail = |error: csv::Error| PlotError::Table(error.to_string());
+        let mut reader = csv::Reader::from_reader(csv.take(MOST_BYTES));
         let columns = reader.headers().map_err(fail)?.iter().map(str::to_owned).collect();
-        let row = |record: Result<csv::StringRecord, _>| {
-            record.map(|record| record.iter().map(str::to_owned).collect())
-        };
-        let rows = reader.records().map(row).collect::<Result<_, _>>().map_err(fail)?;
+        let mut rows = Vec::new();
+        for record in reader.records() {
+            let record = record.map_err(fail)?;
+            if rows.len() == MOST_ROWS {
+                return Err(too_long(&format!("{MOST_ROWS} rows")));
+            }
+            rows.push(record.iter().map(text_of).collect());
+        }
+        if reader.get_ref().limit() == 0 {
+            return Err(too_long("1 GiB"));
+        }
         Ok(Table { columns, rows })
     }
 
@@ -83,20 +95,49 @@ impl Table {
 
     /// The different texts of a column, in order of appearance.
     pub(super) fn distinct(&self, column: usize) -> Vec<&str> {
-        let mut distinct: Vec<&str> = Vec::new();
-        for row in 0..self.len() {
-            let text = self.text(row, column);
-            if !distinct.contains(&text) {
-                distinct.push(text);
-            }
-        }
-        distinct
+        let mut seen = HashSet::new();
+        (0..self.len())
+            .map(|row| self.text(row, column))
+            .filter(|text| seen.insert(*text))
+            .collect()
     }
+}
+
+fn too_long(limit: &str) -> PlotError {
+    let remedy = "leave rows or columns out, or sweep fewer points";
+    PlotError::Table(format!("it has more than {limit}, which is the most that is drawn; {remedy}"))
+}
+
+/// A cell's text. Sweeps write an apostrophe before what a spreadsheet would take for a formula.
+fn text_of(cell: &str) -> String {
+    let formula = |text: &&str| text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    cell.strip_prefix('\'').filter(formula).unwrap_or(cell).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_limit_of_rows_is_said_when_it_is_reached() {
+        // System: rows without end. Expectation: reading stops at the limit and says it.
+        struct Endless;
+        impl Read for Endless {
+            fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+                let pairs = to.len() / 2;
+                to[..2 * pairs].chunks_exact_mut(2).for_each(|pair| pair.copy_from_slice(b"1\n"));
+                Ok(2 * pairs)
+            }
+        }
+        let error = Table::read(Endless).map_or_else(|error| error.to_string(), |_| String::new());
+        assert!(error.contains("more than 1000000 rows"), "{error}");
+    }
+
+    #[test]
+    fn the_mark_of_text_is_not_part_of_it() {
+        let table = Table::read("a\n'=b\n'c\n".as_bytes()).unwrap_or_default();
+        assert_eq!((table.text(0, 0), table.text(1, 0)), ("=b", "'c"));
+    }
 
     #[test]
     fn numbers_may_have_one_unit() {

@@ -78,7 +78,10 @@ impl Journal {
             bytes.push(b'\n');
         }
         let fresh = self.path.with_extension("jsonl.new");
-        let written = fs::write(&fresh, &bytes).and_then(|()| fs::rename(&fresh, &self.path));
+        // What a killed calibration or somebody else left there is removed, not followed.
+        fs::remove_file(&fresh).ok();
+        let written = File::create_new(&fresh).and_then(|mut file| file.write_all(&bytes));
+        let written = written.and_then(|()| fs::rename(&fresh, &self.path));
         if let Err(error) = written {
             fs::remove_file(&fresh).ok();
             return Err(unwritable(error));
@@ -125,6 +128,19 @@ mod tests {
             excluded: (trial == 0).then(|| "warm-up".to_owned()),
             at: 1.7e9,
         }
+    }
+
+    #[test]
+    fn a_link_at_the_temporary_name_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, value] = ["samples.jsonl", "value"].map(|name| directory.path().join(name));
+        fs::write(&value, "of value").unwrap();
+        std::os::unix::fs::symlink(&value, path.with_extension("jsonl.new")).unwrap();
+        let mut journal = Journal::open(&path).unwrap();
+        journal.append(sample(0)).unwrap();
+        journal.replace(vec![sample(1)]).unwrap();
+        assert_eq!(fs::read(&value).unwrap(), b"of value");
+        assert_eq!(Journal::open(&path).unwrap().samples(), [sample(1)]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::format::{number, prefixed, rate, seconds, share};
 use super::learners;
 use super::parallel;
 use super::{Tuned, World};
+use crate::scenario::printable_line;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// Stalls below this share have no line of their own.
@@ -54,13 +55,17 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
             page.paragraph(&line, "  ", Style::Plain);
         }
         if let Some(held) = &job.device_memory {
-            page.paragraph(&device_memory::line(&clean(&job.name), held), "  ", Style::Plain);
+            page.paragraph(
+                &device_memory::line(&printable_line(&job.name), held),
+                "  ",
+                Style::Plain,
+            );
         }
         if let Some(of) = &job.learners {
-            page.paragraph(&learners::line(&clean(&job.name), of), "  ", Style::Plain);
+            page.paragraph(&learners::line(&printable_line(&job.name), of), "  ", Style::Plain);
         }
         if let Some(of) = &job.parallel {
-            page.paragraph(&parallel::line(&clean(&job.name), of), "  ", Style::Plain);
+            page.paragraph(&parallel::line(&printable_line(&job.name), of), "  ", Style::Plain);
         }
         if let Some(line) = accuracy_line(&job.name, job.time_to_accuracy.as_ref()) {
             page.paragraph(&line, "  ", Style::Plain);
@@ -175,7 +180,7 @@ fn jobs_table(jobs: &[JobReport]) -> Table {
         let all = samples.mean.map(|each| each * f64::from(job.copies));
         let new = figures.fresh_samples_per_second.mean;
         let mut row = vec![
-            clean(&job.name),
+            printable_line(&job.name),
             job.copies.to_string(),
             with_error(&figures.step_time, seconds),
             shown(figures.step_time.p99, seconds),
@@ -224,7 +229,7 @@ fn resources_table(resources: &[ResourceReport]) -> Table {
     let mut table = table(&heads);
     for resource in resources {
         table.add_row(cells(&[
-            clean(&resource.name),
+            printable_line(&resource.name),
             resource.count.to_string(),
             capacity(resource),
             with_error(&resource.utilisation, share),
@@ -239,7 +244,7 @@ fn capacity(resource: &ResourceReport) -> String {
     match resource.unit.split_once("/s") {
         Some(("B", "")) => rate(resource.capacity, "B"),
         Some(("1", "")) => format!("{} /s", prefixed(resource.capacity, "")),
-        _ => format!("{} {}", number(resource.capacity), clean(&resource.unit)),
+        _ => format!("{} {}", number(resource.capacity), printable_line(&resource.unit)),
     }
 }
 
@@ -367,7 +372,7 @@ fn cache_line(cache: &str, misses: &[f64]) -> Option<String> {
 
 /// What parallelism came to, where it is tuned.
 fn tuned_line(job: &str, tuned: &[Tuned]) -> Option<String> {
-    let each = tuned.iter().map(|of| format!("{} of `{}`", of.workers, clean(&of.stage)));
+    let each = tuned.iter().map(|of| format!("{} of `{}`", of.workers, printable_line(&of.stage)));
     let each: Vec<String> = each.collect();
     (!each.is_empty()).then(|| format!("Workers of `{job}` as tuned: {}.", each.join(", ")))
 }
@@ -466,11 +471,6 @@ fn cells(values: &[String]) -> Vec<Cell> {
     values.iter().enumerate().map(|(i, value)| Cell::new(value).set_alignment(align(i))).collect()
 }
 
-/// Names come from files: no control characters on the terminal.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 /// How a piece of text looks.
 #[derive(Clone, Copy)]
 enum Style {
@@ -513,7 +513,7 @@ impl Page {
 
     /// Text in lines, those after the first indented.
     fn paragraph(&mut self, text: &str, indent: &str, style: Style) {
-        for line in wrapped(&clean(text), self.width, indent) {
+        for line in wrapped(&printable_line(text), self.width, indent) {
             self.styled(&line, style);
             self.text.push('\n');
         }

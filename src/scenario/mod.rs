@@ -56,7 +56,7 @@ pub use loader::{
     Dealt, Generator, Kernel, NextEpoch, Operation, Order, Preset, Replaced, Requests, Stage,
     StageGraph, Unit,
 };
-pub use problem::{Problem, Problems};
+pub use problem::{Problem, Problems, printable, printable_line};
 pub use profile::Reading;
 pub use settings::schema;
 pub use storage::{

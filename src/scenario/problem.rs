@@ -134,13 +134,29 @@ pub(super) fn unsafe_to_show(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
+/// Text for a terminal: characters that would control it are escaped, line ends aside.
+pub fn printable(text: &str) -> String {
+    escape(text, |c| c == '\n')
+}
+
+/// The same in one line: line ends are escaped, too.
+pub fn printable_line(text: &str) -> String {
+    escape(text, |_| false)
+}
+
+fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if unsafe_to_show(c) && !keep(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+    }
+    out
+}
+
 /// A message without control characters, cut where it gets out of hand.
 fn clean(text: &str) -> String {
     const MOST_CHARACTERS: usize = 600;
-    let mut out = String::new();
-    for c in text.chars().take(MOST_CHARACTERS) {
-        if unsafe_to_show(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
-    }
+    let short: String = text.chars().take(MOST_CHARACTERS).collect();
+    let mut out = printable_line(&short);
     out.push_str(if text.chars().nth(MOST_CHARACTERS).is_some() { "…" } else { "" });
     out
 }

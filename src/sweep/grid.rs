@@ -2,6 +2,9 @@
 
 use crate::scenario::{Axis, Override, Value};
 
+/// Most points of a grid: at a millisecond each, they take more than a day.
+pub const MOST_POINTS: usize = 100_000_000;
+
 /// Every combination of the axes' values; the last axis changes fastest.
 #[derive(Debug, Clone)]
 pub struct Grid {
@@ -10,11 +13,32 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The grid over `axes`; without axes, one point. `None` if there are more points than can be
-    /// counted.
-    pub fn new(axes: Vec<Axis>) -> Option<Grid> {
-        let len = axes.iter().try_fold(1usize, |len, axis| len.checked_mul(axis.values.len()))?;
-        Some(Grid { axes, len })
+    /// The grid over `axes`; without axes, one point.
+    ///
+    /// # Errors
+    /// The number of points where there are more than [`MOST_POINTS`].
+    pub fn new(axes: Vec<Axis>) -> Result<Grid, f64> {
+        let all: f64 = axes.iter().map(|axis| axis.values.len() as f64).product();
+        if all > MOST_POINTS as f64 {
+            return Err(all);
+        }
+        Ok(Grid { axes, len: all as usize })
+    }
+
+    /// The points that tell soonest whether the grid is valid: all of them if they are at most `most`; else the first,
+    /// and those that differ from it in one axis, so that every value is seen, `most` of them.
+    pub fn samples(&self, most: usize) -> Vec<usize> {
+        if self.len <= most {
+            return (0..self.len).collect();
+        }
+        let mut stride = self.len;
+        let mut samples = vec![0];
+        for axis in &self.axes {
+            stride /= axis.values.len().max(1);
+            samples.extend((1..axis.values.len()).map(|at| at * stride));
+        }
+        samples.truncate(most);
+        samples
     }
 
     /// Number of points.
@@ -59,5 +83,39 @@ impl Grid {
     pub fn describe(&self, index: usize) -> String {
         let pair = |(key, value): (&str, &Value)| format!("{key} = {value}");
         self.keys().zip(self.values(index)).map(pair).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid(lengths: &[i64]) -> Result<Grid, f64> {
+        let axis = |(at, length): (usize, &i64)| Axis {
+            key: format!("key{at}"),
+            values: (0..*length).map(Value::from).collect(),
+        };
+        Grid::new(lengths.iter().enumerate().map(axis).collect())
+    }
+
+    #[test]
+    fn samples_of_a_large_grid_have_every_value_of_every_axis() {
+        let grid = grid(&[10, 100, 20]).expect("few points");
+        assert_eq!(grid.samples(20_000).len(), 20_000);
+        let samples = grid.samples(1_000);
+        assert_eq!(samples.len(), 1 + 9 + 99 + 19);
+        for (axis, length) in [(0, 10), (1, 100), (2, 20)] {
+            let values = samples.iter().map(|at| grid.values(*at)[axis].to_string());
+            let different: std::collections::BTreeSet<String> = values.collect();
+            assert_eq!(different.len(), length);
+        }
+        assert_eq!(grid.samples(5).len(), 5);
+    }
+
+    #[test]
+    fn a_grid_has_at_most_as_many_points_as_can_be_run() {
+        assert_eq!(grid(&[10_000, 10_000]).map(|grid| grid.len()), Ok(MOST_POINTS));
+        assert_eq!(grid(&[1_000; 8]).map(|grid| grid.len()), Err(1e24));
+        assert_eq!(grid(&[3, 0]).map(|grid| grid.len()), Ok(0));
     }
 }

@@ -11,8 +11,8 @@ mod selection;
 
 pub use columns::{header, rows};
 pub use distribution::{occupancy_header, occupancy_rows};
-pub use grid::Grid;
+pub use grid::{Grid, MOST_POINTS};
 pub use journal::{Journal, key};
 pub use row::{Cell, Row};
-pub use runner::{Plan, run};
+pub use runner::{Finished, Plan, Start, run};
 pub use selection::Selection;

@@ -26,6 +26,15 @@ impl Cell {
         }
     }
 
+    /// The cell as CSV has it. A spreadsheet takes text that begins with `=`, `+`, `-` or `@` for a formula and runs it:
+    /// an apostrophe before it says that it is text. Numbers stay numbers.
+    pub fn to_csv(&self) -> String {
+        let text = self.to_string();
+        let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+        let number = text.parse::<f64>().is_ok();
+        if formula && !number { format!("'{text}") } else { text }
+    }
+
     /// The cell as JSON has it.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
@@ -62,6 +71,16 @@ mod tests {
             let text = Cell::number(value).to_string();
             assert_eq!(text.parse::<f64>().map(f64::to_bits), Ok(f64::to_bits(value)), "{text}");
         }
+    }
+
+    #[test]
+    fn text_that_a_spreadsheet_would_run_is_marked_as_text_and_numbers_are_not() {
+        let text = |text: &str| Cell::Text(text.to_owned()).to_csv();
+        assert_eq!(text("=cmd|' /C calc'!A0"), "'=cmd|' /C calc'!A0");
+        assert_eq!([text("+a"), text("-a"), text("@a")], ["'+a", "'-a", "'@a"]);
+        assert_eq!([text("a=b"), text("-5"), text("+1e3")], ["a=b", "-5", "+1e3"]);
+        assert_eq!(Cell::Number(-0.5).to_csv(), "-0.5");
+        assert_eq!(Cell::Number(-1e-9).to_csv(), "-1e-9");
     }
 
     #[test]

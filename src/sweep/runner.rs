@@ -13,11 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Plan<'a> {
     /// The grid that point indices refer to.
     pub grid: &'a Grid,
-    /// The points to run, in the order in which to start them.
-    pub points: &'a [usize],
-    /// The scenario at a point. Asked when the point starts, so that only points in progress are
-    /// in memory.
-    pub resolve: &'a (dyn Fn(usize) -> Result<Scenario, Problems> + Sync),
+    /// What to do at a point. Asked when its turn comes, in the grid's order, so that only points in progress are in
+    /// memory, and a large grid is not checked for minutes before its first row.
+    pub start: &'a (dyn Fn(usize) -> Start + Sync),
     /// The rows of a point.
     pub rows: fn(&Grid, usize, &Report) -> Vec<Row>,
     /// Raised by somebody to end early.
@@ -26,37 +24,77 @@ pub struct Plan<'a> {
     pub progress: &'a [sim::Progress],
 }
 
+/// What to do at a point.
+pub enum Start {
+    /// Its replications are run.
+    Run {
+        /// The scenario there.
+        scenario: Box<Scenario>,
+        /// What identifies its result, or empty if nobody keeps it.
+        key: String,
+    },
+    /// An earlier sweep finished it.
+    Kept(Vec<Row>),
+    /// It cannot be run.
+    Invalid(Problems),
+}
+
+/// What became of a point.
+pub enum Finished {
+    /// It was run.
+    Rows {
+        /// What identifies its result.
+        key: String,
+        /// One row for each job.
+        rows: Vec<Row>,
+    },
+    /// An earlier sweep finished it.
+    Kept(Vec<Row>),
+    /// A replication of it does not end.
+    Unfinished(Unfinished),
+    /// It cannot be run.
+    Invalid(Problems),
+}
+
 /// What threads tell.
 enum Progress {
     /// A replication is finished.
     Task,
     /// A point is, or cannot be.
-    Point(usize, Result<Vec<Row>, Unfinished>),
+    Point(usize, Finished),
+}
+
+/// What a thread does next.
+enum Next {
+    /// This replication of this point.
+    Run(Arc<Point>, u32),
+    /// Tells of a point that needs no run.
+    Tell(usize, Finished),
 }
 
 /// A point in progress.
 struct Point {
     index: usize,
-    scenario: Scenario,
+    key: String,
+    scenario: Box<Scenario>,
     outcomes: Mutex<Vec<Option<Outcome>>>,
 }
 
 /// Where the next task comes from.
-struct Cursor<'a> {
-    points: std::slice::Iter<'a, usize>,
+struct Cursor {
+    points: std::ops::Range<usize>,
     current: Option<(Arc<Point>, u32)>,
 }
 
-/// Runs `plan` on the threads of `pool`. Calls `tick` after each replication and `deliver` with the
-/// rows of each point as it finishes, or why it cannot, in any order, until all are done, `deliver`
-/// breaks, or `stop` is raised.
+/// Runs `plan` on the threads of `pool`. Calls `tick` after each replication and `deliver` with what became of each
+/// point, in any order, until all are done, `deliver` breaks, or `stop` is raised.
 pub fn run(
     plan: &Plan<'_>,
     pool: &rayon::ThreadPool,
     mut tick: impl FnMut(),
-    mut deliver: impl FnMut(usize, Result<Vec<Row>, Unfinished>) -> ControlFlow<()>,
+    mut deliver: impl FnMut(usize, Finished) -> ControlFlow<()>,
 ) {
-    let cursor = Mutex::new(Cursor { points: plan.points.iter(), current: None });
+    let cursor = Mutex::new(Cursor { points: 0..plan.grid.len(), current: None });
     let (sender, receiver) = mpsc::sync_channel(4 * pool.current_num_threads());
     pool.in_place_scope(|scope| {
         for thread in 0..pool.current_num_threads() {
@@ -68,8 +106,8 @@ pub fn run(
             match progress {
                 Progress::Task => tick(),
                 // Leaving drops the receiver, which ends the threads.
-                Progress::Point(index, rows) => {
-                    if deliver(index, rows).is_break() {
+                Progress::Point(index, finished) => {
+                    if deliver(index, finished).is_break() {
                         break;
                     }
                 }
@@ -82,11 +120,20 @@ pub fn run(
 fn work(
     plan: &Plan<'_>,
     progress: Option<&sim::Progress>,
-    cursor: &Mutex<Cursor<'_>>,
+    cursor: &Mutex<Cursor>,
     sender: &SyncSender<Progress>,
 ) {
     while !plan.stop.load(Ordering::Relaxed) {
-        let Some((point, replication)) = next(plan, &mut lock(cursor)) else { return };
+        let (point, replication) = match next(plan, &mut lock(cursor)) {
+            Some(Next::Run(point, replication)) => (point, replication),
+            Some(Next::Tell(index, finished)) => {
+                if sender.send(Progress::Point(index, finished)).is_err() {
+                    return;
+                }
+                continue;
+            }
+            None => return,
+        };
         let options = sim::Options { stop: Some(plan.stop), progress, ..sim::Options::default() };
         let outcome = sim::run(&point.scenario, replication, &options);
         progress.into_iter().for_each(sim::Progress::reset);
@@ -94,37 +141,44 @@ fn work(
         if plan.stop.load(Ordering::Relaxed) || sender.send(Progress::Task).is_err() {
             return;
         }
-        let rows = match outcome.whole() {
-            Ok(whole) => keep(&point, replication, whole).map(|outcomes| {
-                let report = report::summarise(&point.scenario, &outcomes, 0.0);
-                Ok((plan.rows)(plan.grid, point.index, &report))
-            }),
-            Err(unfinished) => Some(Err(unfinished)),
-        };
-        if let Some(rows) = rows
-            && sender.send(Progress::Point(point.index, rows)).is_err()
+        if let Some(finished) = finish(plan, &point, replication, outcome)
+            && sender.send(Progress::Point(point.index, finished)).is_err()
         {
             return;
         }
     }
 }
 
+/// What became of a point, if this outcome is the last that it waited for.
+fn finish(plan: &Plan<'_>, point: &Point, replication: u32, outcome: Outcome) -> Option<Finished> {
+    let whole = match outcome.whole() {
+        Ok(whole) => whole,
+        Err(unfinished) => return Some(Finished::Unfinished(unfinished)),
+    };
+    let outcomes = keep(point, replication, whole)?;
+    let report = report::summarise(&point.scenario, &outcomes, 0.0);
+    let rows = (plan.rows)(plan.grid, point.index, &report);
+    Some(Finished::Rows { key: point.key.clone(), rows })
+}
+
 /// The next replication, of the current point or else of the next one.
-fn next(plan: &Plan<'_>, cursor: &mut Cursor<'_>) -> Option<(Arc<Point>, u32)> {
-    loop {
-        if let Some((point, replication)) = &mut cursor.current
-            && *replication < point.scenario.run.replications
-        {
-            *replication += 1;
-            return Some((Arc::clone(point), *replication - 1));
-        }
-        let index = *cursor.points.next()?;
-        // Points were resolved before: only a file that they refer to can have changed since.
-        let Ok(scenario) = (plan.resolve)(index) else { continue };
-        let outcomes = (0..scenario.run.replications).map(|_| None).collect();
-        let point = Point { index, scenario, outcomes: Mutex::new(outcomes) };
-        cursor.current = Some((Arc::new(point), 0));
+fn next(plan: &Plan<'_>, cursor: &mut Cursor) -> Option<Next> {
+    if let Some((point, replication)) = &mut cursor.current
+        && *replication < point.scenario.run.replications
+    {
+        *replication += 1;
+        return Some(Next::Run(Arc::clone(point), *replication - 1));
     }
+    let index = cursor.points.next()?;
+    let (scenario, key) = match (plan.start)(index) {
+        Start::Run { scenario, key } => (scenario, key),
+        Start::Kept(rows) => return Some(Next::Tell(index, Finished::Kept(rows))),
+        Start::Invalid(problems) => return Some(Next::Tell(index, Finished::Invalid(problems))),
+    };
+    let outcomes = (0..scenario.run.replications).map(|_| None).collect();
+    let point = Arc::new(Point { index, key, scenario, outcomes: Mutex::new(outcomes) });
+    cursor.current = Some((Arc::clone(&point), 1));
+    Some(Next::Run(point, 0))
 }
 
 /// Keeps an outcome; gives all of the point's if it was the last.

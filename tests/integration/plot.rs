@@ -294,3 +294,129 @@ fn kinds_of_several_panels_are_told_apart() {
     assert!(name(0, 0).contains("= 1") && name(0, 1).contains("= 2"), "{}", name(0, 0));
     assert_eq!((name(0, 1), found[1].series[0].index), (name(1, 0), 1));
 }
+
+#[test]
+fn all_that_is_wrong_with_recipes_is_said_at_once() {
+    // System: a recipe with two unknown keys and a value of the wrong kind, one with two missing columns, a label of no value
+    // and a panel that is not there, and a third that lacks its columns. Expectation: each is named with its place and what
+    // to write, and nothing is drawn.
+    let place = place();
+    place.write(
+        "a.toml",
+        &RECIPE.replace("band = true", "bend = true\ncolums = 2\nwidth = \"wide\""),
+    );
+    place.write("b.toml", "x = \"interval\"\n[data]\ncsv = \"rows.csv\"\n");
+    let wrong = RECIPE
+        .replace("x = \"interval\"", "x = \"intervall\"\nlabels = { 7 = \"seven\" }")
+        .replace("[\"step_time\"]", "[\"step_tim\", \"step_time\"]")
+        .replace("x = 3\n", "x = 3\npanel = 4\n");
+    place.write("c.toml", &wrong);
+    let said = |recipes: &[&str]| {
+        let arguments = [&["plot"], recipes].concat();
+        let out = place.forebay(&arguments).assert().code(2);
+        String::from_utf8_lossy(&out.get_output().stderr).into_owned()
+    };
+    let message = said(&["a.toml", "b.toml", "r.toml"]);
+    for part in [
+        "cannot use a.toml:7:1: ",
+        "did you mean `band`?",
+        "cannot use a.toml:8:1: ",
+        "did you mean `columns`?",
+        "cannot use a.toml:9:9: ",
+        "cannot use b.toml: say which columns to draw",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let message = said(&["c.toml"]);
+    for part in [
+        "c.toml:2:5: there is no column \"intervall\" (did you mean \"interval\"?)",
+        "there is no column \"step_tim\"",
+        "there is no value \"7\" to call so",
+        "there is no such panel: they are 1 to 1",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert_eq!(place.files().iter().filter(|name| name.ends_with("svg")).count(), 0);
+}
+
+#[test]
+fn what_cannot_be_drawn_is_said_with_file_and_line() {
+    // System: values that a logarithmic axis cannot show. Expectation: the picture, the recipe's line and a remedy.
+    let place = place();
+    place.write("rows.csv", "interval,threads,step_time\n1,1,0\n");
+    place.write("r.toml", &RECIPE.replace("band = true", "band = false"));
+    let out = place.forebay(&["plot", "r.toml"]).assert().code(2);
+    let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(message.starts_with("forebay: cannot draw r.svg: "), "{message}");
+    assert!(message.contains("\"Step time\" (r.toml:3:6)"), "{message}");
+    assert!(message.contains("a \"linear\" scale"), "{message}");
+}
+
+#[test]
+fn a_range_in_per_cent_on_shares_is_refused_with_the_remedy() {
+    let recipe = |range: &str| {
+        format!("x = \"x\"\ny = [\"stall\"]\ny_range = {range}\n[data]\ncsv = \"rows.csv\"\n")
+    };
+    let rows = "x,stall\n1,0.25\n2,0.5\n";
+    let error = figure(&recipe("[0, 100]"), rows).expect_err("refused");
+    assert!(
+        error.starts_with("cannot use r.toml:3:11: `y_range = [0, 100]` would end at 10000 %"),
+        "{error}"
+    );
+    assert!(error.contains("write [0, 1], or `y_unit = \"number\"`"), "{error}");
+    for range in ["[0, 1]", "[0, 1.5]", "[0.2, 0.6]"] {
+        assert!(figure(&recipe(range), rows).is_ok(), "{range}");
+    }
+}
+
+#[test]
+fn more_lines_than_can_be_told_apart_are_refused_with_the_limit() {
+    let rows: String = (0..300).map(|row| format!("{row},1,{row}\n")).collect();
+    let recipe = "x = \"x\"\ny = [\"y\"]\ngroup = \"g\"\n[data]\ncsv = \"rows.csv\"\n";
+    let error = figure(recipe, &format!("g,x,y\n{rows}")).expect_err("refused");
+    assert!(
+        error.starts_with("cannot use r.toml:3:9: 300 values give 300 lines, and at most 200"),
+        "{error}"
+    );
+    assert!(error.contains("choose some of them by `filter`"), "{error}");
+}
+
+#[test]
+fn many_rows_are_drawn_in_a_time_that_grows_as_they_do() {
+    // System: 150,000 rows, each with a place below of its own, once numbers and once names. Expectation: a figure; every
+    // row compared with every other would take half a minute in a debug build.
+    for name in ["", "a"] {
+        let rows: String = (0..150_000).map(|row| format!("{name}{row},{}\n", row % 7)).collect();
+        let recipe = "x = \"x\"\ny = [\"y\"]\n[data]\ncsv = \"rows.csv\"\n";
+        let begin = std::time::Instant::now();
+        let found = figure(recipe, &format!("x,y\n{rows}")).expect("a figure");
+        assert_eq!(found[0].series[0].points.len(), 150_000);
+        assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
+    }
+}
+
+#[test]
+fn escape_characters_in_files_do_not_reach_the_terminal() {
+    // System: column names, cells and recipes that hold a terminal's commands. Expectation: messages have them escaped.
+    let place = place();
+    place.write("rows.csv", "interval,\u{1b}[31mred\u{7},step_time\n1,2,\u{1b}]0;title\u{7}\n");
+    place.write("r.toml", "x = \"nothing\"\ny = [\"step_time\"]\n[data]\ncsv = \"rows.csv\"\n");
+    place.write("t.toml", "x = \"interval\"\ny = [\"step_time\"]\n\"\\u001b[2J\" = 1\n");
+    place.write("u.toml", "x = \"interval\"\ny = [\"step_time\"] # \u{1b}[2J\n");
+    let bench = place.path("deepbench.csv");
+    place.write("deepbench.csv", "size,\u{1b}[2J\n1,\u{1b}[2J\n");
+    place.write("plan.toml", "\"\\u001b[2J\" = 1\n");
+    let bench = bench.display().to_string();
+    for arguments in [
+        &["plot", "r.toml"][..],
+        &["plot", "t.toml"],
+        &["plot", "u.toml"],
+        &["calibrate", "--plan", "plan.toml"],
+        &["import", "deepbench", &bench],
+    ] {
+        let out = place.forebay(arguments).assert().code(2);
+        let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+        let raw = message.chars().any(|c| c.is_control() && c != '\n');
+        assert!(!raw && !message.is_empty(), "{arguments:?}: {message:?}");
+    }
+}

@@ -1,0 +1,175 @@
+//! The file beside a sweep's output that has its finished points, and keeps other sweeps from the same output.
+
+use super::{Failure, output};
+use crate::sweep::{Journal, Row};
+use rustix::fs::OFlags;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// What to do with the points that an earlier sweep left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Earlier {
+    /// They are kept, and only the others are run.
+    Resume,
+    /// They are thrown away.
+    Force,
+    /// A sweep that would lose them is refused.
+    Refuse,
+}
+
+/// The file, locked: no other sweep writes to the same output.
+pub(super) struct JournalFile {
+    path: PathBuf,
+    file: File,
+    points: usize,
+}
+
+impl JournalFile {
+    /// Opens the journal of a sweep to `output`, or makes one; also gives what an earlier sweep finished.
+    pub(super) fn open(output: &Path, wanted: Earlier) -> Result<(JournalFile, Journal), Failure> {
+        let target = output::target_of(output);
+        let target = target.map_err(|error| Failure::unwritable(output, &error))?;
+        let mut path = target.into_os_string();
+        path.push(".partial");
+        let path = PathBuf::from(path);
+        let file = lock(output, &path)?;
+        let unreadable = |error| Failure::unreadable(&path, &error);
+        let earlier = Journal::read(file.try_clone().map_err(unreadable)?).map_err(unreadable)?;
+        if wanted == Earlier::Refuse && !earlier.is_empty() {
+            return Err(refuse(&path, earlier.len()));
+        }
+        let mut journal = JournalFile { path, file, points: 0 };
+        let (begun, earlier) = match wanted {
+            // Ends a line that was cut off; an empty line counts for nothing.
+            Earlier::Resume => (journal.file.write_all(b"\n"), earlier),
+            Earlier::Force | Earlier::Refuse => (journal.file.set_len(0), Journal::default()),
+        };
+        journal.points = earlier.len();
+        begun.map_err(|error| Failure::unwritable(&journal.path, &error))?;
+        Ok((journal, earlier))
+    }
+
+    /// Keeps the rows of a point.
+    pub(super) fn append(&mut self, key: &str, rows: &[Row]) -> Result<(), Failure> {
+        let written = Journal::append(&mut self.file, key, rows);
+        written.map_err(|error| Failure::unwritable(&self.path, &error))?;
+        self.points += 1;
+        Ok(())
+    }
+
+    /// What of it remains if the sweep ends now.
+    pub(super) fn kept(&self) -> String {
+        let (path, points) = (self.path.display(), points_of(self.points));
+        format!("{points} kept in {path}; --resume goes on with them")
+    }
+
+    /// What remains of it whenever the sweep ends.
+    pub(super) fn always_kept(&self) -> String {
+        let path = self.path.display();
+        format!("finished points are kept in {path}; --resume goes on with them")
+    }
+
+    /// Whether it has no point.
+    pub(super) fn is_empty(&self) -> bool {
+        self.points == 0
+    }
+
+    /// Removes it: its rows are where they belong.
+    pub(super) fn remove(mut self) -> Result<(), Failure> {
+        let removed = fs::remove_file(&self.path);
+        removed.map_err(|error| Failure::unwritable(&self.path, &error))?;
+        // Another sweep may have made it anew.
+        self.path = PathBuf::new();
+        Ok(())
+    }
+}
+
+impl Drop for JournalFile {
+    /// A journal without points is of no use.
+    fn drop(&mut self) {
+        if self.is_empty() && !self.path.as_os_str().is_empty() {
+            fs::remove_file(&self.path).ok();
+        }
+    }
+}
+
+fn points_of(points: usize) -> String {
+    match points {
+        1 => "1 finished point is".to_owned(),
+        _ => format!("{points} finished points are"),
+    }
+}
+
+/// The points of an interrupted sweep would be lost.
+fn refuse(path: &Path, points: usize) -> Failure {
+    let path = path.display();
+    Failure::Input(format!(
+        "cannot sweep: {path} holds what an interrupted sweep finished ({points} points); write --resume to go on with \
+         them, or --force to throw them away"
+    ))
+}
+
+/// Opens the file at `path` itself, not what a link there leads to, and locks it.
+fn lock(output: &Path, path: &Path) -> Result<File, Failure> {
+    // As often as other sweeps end and remove the file between opening and locking it.
+    const ATTEMPTS: u32 = 16;
+    for _ in 0..ATTEMPTS {
+        let file = open(path)?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                let (output, path) = (output.display(), path.display());
+                let what = format!("another sweep writes to {output} and holds {path}");
+                let remedy = "wait for its end, or name another --output";
+                return Err(Failure::Input(format!("cannot sweep: {what}; {remedy}")));
+            }
+            // A file system without locks is used without.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        if is_at(&file, path) {
+            return Ok(file);
+        }
+    }
+    let error = io::Error::other("other sweeps keep making and removing it");
+    Err(Failure::unwritable(path, &error))
+}
+
+fn open(path: &Path) -> Result<File, Failure> {
+    let foreign = |what: &str| {
+        let path = path.display();
+        Failure::Input(format!(
+            "cannot sweep: {path} {what}, and a sweep keeps its finished points there; remove it, or name another \
+             --output"
+        ))
+    };
+    let unwritable = |error| Failure::unwritable(path, &error);
+    if let Ok(found) = fs::symlink_metadata(path) {
+        if found.is_symlink() {
+            return Err(foreign("is a symbolic link, which is not followed"));
+        }
+        if !found.is_file() {
+            return Err(foreign("is not a regular file"));
+        }
+    }
+    // The check above is for the message; these flags hold whatever happens meanwhile.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).custom_flags(flags.bits().cast_signed());
+    let file = options.open(path).map_err(unwritable)?;
+    let found = file.metadata().map_err(unwritable)?;
+    if !found.is_file() {
+        return Err(foreign("is not a regular file"));
+    }
+    if found.nlink() > 1 {
+        return Err(foreign("has a second name (a hard link)"));
+    }
+    Ok(file)
+}
+
+/// Whether `path` still names this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |of: fs::Metadata| (of.dev(), of.ino());
+    let (open, named) = (file.metadata().map(place), fs::symlink_metadata(path).map(place));
+    matches!((open, named), (Ok(open), Ok(named)) if open == named)
+}

@@ -1,0 +1,172 @@
+//! Signals: the first is answered within a second whatever the program is at, the second ends it with a message.
+
+use crate::support::{Place, SCENARIO};
+use std::io::Read;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The first signal is answered within a second; a busy machine gets some more.
+const SOON: Duration = Duration::from_secs(4);
+
+fn start(place: &Place, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(arguments)
+        .current_dir(place.directory())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts")
+}
+
+/// Waits until the program handles signals: one that comes in its first milliseconds ends it as it does any other.
+fn wait_for_handler(child: &Child) {
+    let handles = || {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+        // Bit 14: SIGTERM.
+        u64::from_str_radix(caught.trim(), 16).is_ok_and(|caught| caught & (1 << 14) != 0)
+    };
+    let begin = Instant::now();
+    while !handles() && begin.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Sends a signal.
+fn send(child: &Child, signal: &str) {
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());
+}
+
+/// Sends a signal twice, a millisecond apart; the child may have ended by then.
+fn send_twice(child: &Child, signal: &str) {
+    let one = format!("kill {signal} {}", child.id());
+    let both = format!("{one}; sleep 0.001; {one} 2> /dev/null || true");
+    assert!(Command::new("sh").args(["-c", &both]).status().expect("a shell").success());
+}
+
+/// What a child says when it ends, which it does soon.
+fn ended(child: Child) -> (Output, String) {
+    let begin = Instant::now();
+    let out = child.wait_with_output().expect("it ends");
+    assert!(begin.elapsed() < SOON, "it took {:?}", begin.elapsed());
+    let message = String::from_utf8_lossy(&out.stderr).into_owned();
+    (out, message)
+}
+
+/// A sweep of a million points, each of which takes a while.
+fn large() -> Place {
+    let place = Place::new();
+    let list = |most: u32| (1..=most).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let (before, _) = SCENARIO.split_once("[sweep]").expect("a sweep");
+    let sweep =
+        format!("\"run.seed\" = [{}]\n\"job.batch_interval\" = [{}]\n", list(10_000), list(100));
+    place.write(
+        "s.toml",
+        &format!("{}[sweep]\n{sweep}", before.replace("copies = 2", "copies = 200")),
+    );
+    place
+}
+
+#[test]
+fn a_signal_while_the_points_of_a_large_grid_are_checked_is_answered() {
+    let place = large();
+    for arguments in [&["sweep", "s.toml"][..], &["sweep", "s.toml", "-o", "rows.csv"]] {
+        let mut child = start(&place, arguments);
+        // What it writes is of no interest, and must not block it.
+        let mut rows = child.stdout.take().expect("a pipe");
+        let reader = std::thread::spawn(move || rows.read_to_end(&mut Vec::new()));
+        wait_for_handler(&child);
+        std::thread::sleep(Duration::from_millis(300));
+        send(&child, "-INT");
+        let (out, message) = ended(child);
+        reader.join().expect("a reader").expect("rows");
+        assert_eq!(out.status.code(), Some(4), "{arguments:?}: {message}");
+        assert!(message.starts_with("forebay: interrupted: "), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn a_signal_while_a_command_waits_for_input_is_answered() {
+    let place = Place::new();
+    for arguments in
+        [&["run", "-"][..], &["sweep", "-"], &["plot", "/dev/stdin"], &["published", "/dev/stdin"]]
+    {
+        let child = start(&place, arguments);
+        wait_for_handler(&child);
+        send(&child, "-TERM");
+        let (out, message) = ended(child);
+        assert_eq!(out.status.code(), Some(4), "{arguments:?}: {message}");
+        assert_eq!(message, "forebay: interrupted: nothing more was written\n", "{arguments:?}");
+    }
+}
+
+#[test]
+fn two_signals_at_once_are_one() {
+    // System: what `timeout` does, a signal to the child and one to its group. Expectation: the command ends as after one,
+    // with a message and what was finished.
+    let place = Place::new();
+    let long = SCENARIO.replace("steps = 20", "steps = 4000");
+    let seeds: Vec<String> = (1..400).map(|seed| seed.to_string()).collect();
+    place.write("s.toml", &long.replace("= [1, 2]", &format!("= [{}]", seeds.join(", "))));
+    for _ in 0..3 {
+        std::fs::remove_file(place.path("rows.csv.partial")).ok();
+        let child = start(&place, &["sweep", "s.toml", "-o", "rows.csv"]);
+        let begin = Instant::now();
+        let journal =
+            || std::fs::metadata(place.path("rows.csv.partial")).map_or(0, |found| found.len());
+        while journal() == 0 && begin.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        send_twice(&child, "-TERM");
+        let (out, message) = ended(child);
+        assert_eq!(out.status.code(), Some(4), "{message}");
+        assert!(message.contains(" points are in rows.csv; --resume goes on"), "{message}");
+        assert!(place.read("rows.csv").ends_with(b"\n"));
+    }
+}
+
+#[test]
+fn a_second_signal_ends_with_a_message_what_the_first_cannot() {
+    // System: a run whose report nobody reads, so that it cannot be written. Expectation: the first signal is answered by
+    // what the run waits for, the second ends it and says so.
+    let place = Place::new();
+    let jobs: String = (0..200)
+        .map(|job| {
+            let (_, job_text) = SCENARIO.split_once("[[job]]").expect("a job");
+            let (job_text, _) = job_text.split_once("[sweep]").expect("a sweep");
+            format!(
+                "[[job]]{}",
+                job_text.replace("lenet", &format!("job{job}")).replace("copies = 2", "copies = 1")
+            )
+        })
+        .collect();
+    let (before, _) = SCENARIO.split_once("[[job]]").expect("a job");
+    place.write("s.toml", &format!("{}{jobs}", before.replace("nodes = 2", "nodes = 200")));
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(["run", "s.toml", "--format", "json", "--verdict", "quick"])
+        .current_dir(place.directory())
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // The first byte: the run is over, and the pipe fills.
+    reader.read_exact(&mut [0]).expect("a report");
+    std::thread::sleep(Duration::from_millis(100));
+    send(&child, "-INT");
+    let mut said = child.stderr.take().expect("a pipe");
+    let mut first = [0; 64];
+    let length = said.read(&mut first).expect("a message");
+    let first = String::from_utf8_lossy(&first[..length]).into_owned();
+    assert!(first.starts_with("forebay: interrupted: the report of what was finished"), "{first}");
+    // More than a second after the first.
+    std::thread::sleep(Duration::from_millis(1100));
+    send(&child, "-INT");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("a message");
+    assert_eq!(child.wait().expect("it ends").code(), Some(4));
+    assert!(rest.contains("forebay: interrupted again, and ended at once: "), "{rest}");
+}
