@@ -53,8 +53,7 @@ impl InputError {
             }
             .to_owned(),
             InputError::Special => {
-                "name a file; what comes through a pipe is read from standard input: `-` or /dev/stdin"
-                    .to_owned()
+                "name a file; what comes through a pipe is read as /dev/stdin".to_owned()
             }
             InputError::TooLarge(most) => {
                 format!("is this the right file? write at most {}", size(*most))
@@ -260,8 +259,14 @@ fn size(bytes: u64) -> String {
     whole.map_or(format!("{bytes} B"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
 }
 
+/// The same as part of a sentence: its first letter is small.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let words = words(error);
+    words.chars().take(1).flat_map(char::to_lowercase).chain(words.chars().skip(1)).collect()
+}
+
 /// An error of the operating system in words, without its number.
-fn words(error: &io::Error) -> String {
+pub(crate) fn words(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }

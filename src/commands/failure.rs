@@ -1,6 +1,7 @@
 //! Why a command ends early, and with which exit code.
 
 use super::interrupt;
+use crate::input;
 use crate::live;
 use crate::probe::ProbeError;
 use crate::report::Unfinished;
@@ -35,19 +36,19 @@ pub enum Failure {
 impl Failure {
     /// `path` cannot be written.
     pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
-        Failure::Input(format!("cannot write {}: {}", path.display(), reason(error)))
+        Failure::Input(format!("cannot write {}: {}", path.display(), input::reason(error)))
     }
 
     /// `path` cannot be read.
     pub fn unreadable(path: &Path, error: &io::Error) -> Failure {
-        Failure::Input(format!("cannot read {}: {}", path.display(), reason(error)))
+        Failure::Input(format!("cannot read {}: {}", path.display(), input::reason(error)))
     }
 
     /// Standard output cannot be written; a closed pipe is no error.
     pub fn stdout(error: &io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
-            _ => Failure::Input(format!("cannot write standard output: {}", reason(error))),
+            _ => Failure::Input(format!("cannot write standard output: {}", input::reason(error))),
         }
     }
 
@@ -111,11 +112,4 @@ impl From<live::Failure> for Failure {
             }
         }
     }
-}
-
-/// An error of the operating system in words, without its number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    let words = text.split(" (os error").next().unwrap_or(&text);
-    words.chars().take(1).flat_map(char::to_lowercase).chain(words.chars().skip(1)).collect()
 }

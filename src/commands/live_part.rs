@@ -2,6 +2,7 @@
 
 use super::{Failure, output};
 use crate::live::{self, Assignment, Message, PartOutcome};
+use crate::probe::limits;
 use crate::scenario::{Override, Problems, Reading, ScenarioFile};
 use std::io::{self, BufRead, stdin};
 use std::sync::atomic::AtomicBool;
@@ -34,7 +35,11 @@ fn run(line: &str, lines: &Receiver<String>) -> Result<PartOutcome, String> {
     let file = ScenarioFile::parse(&assignment.name, assignment.text).map_err(wrong)?;
     let reading = Reading { live: true, ..Reading::default() };
     let scenario = file.resolve_as(&overrides.map_err(wrong)?, reading).map_err(wrong)?;
-    live::use_cores(scenario.cluster.node.cores).map_err(|error| error.to_string())?;
+    // All that we may use is ours without choosing: others may have been pinned to the first cores.
+    let node = &scenario.cluster.node;
+    if node.usable_cores < limits::cores() {
+        live::use_cores(node.cores).map_err(|error| error.to_string())?;
+    }
     let never = AtomicBool::new(false);
     let ready = || {
         say(&Message::Ready).ok()?;

@@ -3,37 +3,47 @@
 use super::Failure;
 use crate::probe::limits;
 use crate::report::format::bytes;
-use crate::scenario::{Problem, Scenario};
+use crate::scenario::Scenario;
 use crate::sim;
 
-/// Below this nobody is asked how much there is [B].
+/// Estimates below this are accepted without asking the system how much there is [B].
 const SMALL: f64 = 256e6;
 
-/// Refuses a scenario whose replications, `threads` of them at once, need more memory than there is.
-pub(super) fn check(scenario: &Scenario, threads: usize) -> Result<(), Failure> {
-    let replications = scenario.run.replications as usize;
-    match lacking(scenario, threads.min(replications), limits::free_memory) {
-        None => Ok(()),
-        Some((what, remedy)) => Err(Failure::Machine(format!("{what}; {remedy}"))),
+/// What simulations hold in memory together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Together {
+    /// Replications that are simulated side by side.
+    pub(super) at_once: usize,
+    /// Outcomes that are kept until all of them are there.
+    pub(super) kept: usize,
+    /// Whether `--threads` lets fewer be simulated side by side.
+    pub(super) threads: bool,
+}
+
+impl Together {
+    /// How much they need of a scenario [B].
+    pub(super) fn needs(self, scenario: &Scenario) -> f64 {
+        let of = sim::memory(scenario);
+        self.at_once as f64 * of.world + self.kept as f64 * of.outcome
     }
 }
 
-/// The same as a problem of the file `name`, of which `threads` points are simulated at once.
-pub(super) fn problem(name: &str, scenario: &Scenario, threads: usize) -> Option<Problem> {
-    let (what, remedy) = lacking(scenario, threads, limits::free_memory)?;
-    Some(Problem::new(name, what, remedy))
+/// Refuses a scenario, called `name`, that needs more memory than there is.
+pub(super) fn check(name: &str, scenario: &Scenario, together: Together) -> Result<(), Failure> {
+    match lacking(name, scenario, together, limits::allocatable_memory) {
+        None => Ok(()),
+        Some(what) => Err(Failure::Machine(what)),
+    }
 }
 
-/// What is lacking for `at_once` replications at a time, and what to do about it.
+/// What is lacking, and what to do about it.
 fn lacking(
+    name: &str,
     scenario: &Scenario,
-    at_once: usize,
+    together: Together,
     free: impl FnOnce() -> f64,
-) -> Option<(String, String)> {
-    let replications = scenario.run.replications as usize;
-    let of = sim::memory(scenario);
-    let with = |at_once: usize| at_once as f64 * of.world + replications as f64 * of.outcome;
-    let needed = with(at_once.max(1));
+) -> Option<String> {
+    let needed = together.needs(scenario);
     if needed <= SMALL {
         return None;
     }
@@ -41,19 +51,17 @@ fn lacking(
     if needed <= free {
         return None;
     }
-    let what = format!(
-        "`{}` needs about {} of memory to be simulated, and this process may use {}",
-        scenario.name,
+    let alone = Together { at_once: 1, ..together };
+    let fewer = match together.threads && alone.needs(scenario) <= free {
+        true => "simulate fewer at once, `--threads 1`, or ",
+        false => "",
+    };
+    Some(format!(
+        "{name} needs about {} of memory to be simulated, and this process may use {}; {fewer}write fewer `copies`, \
+         nodes, workers or steps, smaller buffers or a smaller data set",
         bytes(needed),
         bytes(free)
-    );
-    let smaller =
-        "write fewer `copies`, nodes, workers or steps, smaller buffers or a smaller data set";
-    let remedy = match with(1) <= free {
-        true => format!("simulate fewer at once, `--threads 1`, or {smaller}"),
-        false => smaller.to_owned(),
-    };
-    Some((what, remedy))
+    ))
 }
 
 #[cfg(test)]
@@ -75,18 +83,25 @@ mod tests {
     #[test]
     fn what_needs_more_than_there_is_is_refused_with_both_numbers() {
         let many = scenario(1_000_000, 2);
-        let (what, remedy) = lacking(&many, 2, || 1e9).unwrap();
-        assert!(what.contains("`many` needs about") && what.ends_with("may use 1 GB"), "{what}");
-        assert!(remedy.starts_with("write fewer `copies`"), "{remedy}");
-        let of = sim::memory(&many);
-        let one = of.world + 2.0 * of.outcome;
-        let (_, remedy) = lacking(&many, 2, || 1.5 * one).unwrap();
-        assert!(remedy.contains("--threads 1"), "{remedy}");
-        assert_eq!(lacking(&many, 2, || 3.0 * one), None);
+        let two = Together { at_once: 2, kept: 2, threads: true };
+        let of = |free: f64, together| lacking("`many`", &many, together, || free);
+        let said = of(1e9, two).unwrap();
+        assert!(
+            said.starts_with("`many` needs about") && said.contains("may use 1 GB; write"),
+            "{said}"
+        );
+        let one = Together { at_once: 1, ..two }.needs(&many);
+        let said = of(1.5 * one, two).unwrap();
+        assert!(said.contains("--threads 1"), "{said}");
+        let said = of(1.5 * one, Together { threads: false, ..two }).unwrap();
+        assert!(!said.contains("--threads"), "{said}");
+        assert_eq!(of(3.0 * one, two), None);
     }
 
     #[test]
     fn small_runs_are_not_looked_at() {
-        assert_eq!(lacking(&scenario(10, 2), 2, || unreachable!("it is small")), None);
+        let few = Together { at_once: 2, kept: 2, threads: true };
+        let free = || unreachable!("it is small");
+        assert_eq!(lacking("`few`", &scenario(10, 2), few, free), None);
     }
 }

@@ -37,8 +37,7 @@ pub(super) fn stdout(bytes: &[u8]) -> Result<(), Failure> {
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::stdout(&error))
 }
 
-/// Puts a report where it is wanted. Warnings are part of its JSON, whose readers look for what they want;
-/// as text they are left out for those who want none.
+/// Puts a report where it is wanted. `quiet` leaves warnings out of the text; JSON always has them.
 pub(super) fn report(
     report: &Report,
     (format, path): (ReportFormat, Option<&Path>),

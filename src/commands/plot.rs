@@ -182,7 +182,7 @@ fn swept(
 
 /// Rows over time of one replication, one for each job and instant.
 fn run_once(path: &Path, set: &[String], points: usize) -> Result<Table, Failure> {
-    let scenario = Opened::open(path, set)?.resolve_to_run()?;
+    let scenario = Opened::open(path, set)?.resolve_to_run(|_| 1)?;
     let options = sim::Options { stop: Some(interrupt::flag()), ..sim::Options::default() };
     let outcome = sim::run(&scenario, 0, &options);
     if interrupt::raised() {

@@ -1,7 +1,8 @@
 //! What `run`, `sweep` and `plot` share: opening a scenario, its points, the threads.
 
+use super::memory::{self, Together};
 use super::progress::tick;
-use super::{Failure, input, memory};
+use super::{Failure, input};
 use crate::cli::ScenarioArgs;
 use crate::probe::limits;
 use crate::profile::Profile;
@@ -71,10 +72,15 @@ impl Opened {
         self.file.resolve(&self.overrides)
     }
 
-    /// The scenario with all changes, if its replications fit into memory.
-    pub(super) fn resolve_to_run(&self) -> Result<Scenario, Failure> {
+    /// The scenario with all changes, if so many runs of it fit into memory, on as many threads as there are.
+    pub(super) fn resolve_to_run(
+        &self,
+        runs: impl FnOnce(&Scenario) -> usize,
+    ) -> Result<Scenario, Failure> {
         let scenario = self.resolve()?;
-        memory::check(&scenario, self.threads)?;
+        let kept = runs(&scenario);
+        let together = Together { at_once: self.threads.min(kept), kept, threads: true };
+        memory::check(&format!("`{}`", scenario.name), &scenario, together)?;
         Ok(scenario)
     }
 
@@ -118,11 +124,14 @@ impl Opened {
     pub(super) fn at(&self, grid: &Grid, index: usize) -> Result<Scenario, Problems> {
         let mut overrides = self.overrides.clone();
         overrides.extend(grid.overrides(index));
-        let scenario = self.file.resolve(&overrides)?;
-        match memory::problem(self.name(), &scenario, self.threads) {
-            Some(problem) => Err(problem.into()),
-            None => Ok(scenario),
-        }
+        self.file.resolve(&overrides)
+    }
+
+    /// What is in memory together while a grid is run: replications of several points, and their outcomes.
+    fn together(&self, grid: &Grid, replications: u32) -> Together {
+        let all = grid.len().saturating_mul(replications as usize);
+        let at_once = self.threads.min(all);
+        Together { at_once, kept: at_once.max(replications as usize), threads: true }
     }
 
     /// Resolves points to refuse before anything runs: all points of a grid of a usual size, and of a larger one those
@@ -130,14 +139,23 @@ impl Opened {
     pub(super) fn check(&self, grid: &Grid) -> Result<u32, Failure> {
         let samples = grid.samples(CHECKED);
         let resolve = |index: &usize| match self.at(grid, *index) {
-            Ok(scenario) => Either::Left(scenario.run.replications),
+            Ok(scenario) => {
+                let together = self.together(grid, scenario.run.replications);
+                Either::Left((*index, scenario.run.replications, together.needs(&scenario)))
+            }
             Err(problems) => Either::Right((*index, problems)),
         };
-        let (replications, invalid): (Vec<u32>, Vec<_>) = samples.par_iter().partition_map(resolve);
-        match replications.first() {
-            Some(first) if invalid.is_empty() => Ok(*first),
-            _ => Err(refuse(grid, samples.len(), &invalid)),
+        let (valid, invalid): (Vec<_>, Vec<_>) = samples.par_iter().partition_map(resolve);
+        let (Some((_, first, _)), true) = (valid.first(), invalid.is_empty()) else {
+            return Err(refuse(grid, samples.len(), &invalid));
+        };
+        // Memory is looked at before anything takes some.
+        if let Some((largest, ..)) = valid.iter().max_by(|a, b| a.2.total_cmp(&b.2)) {
+            let scenario = self.at(grid, *largest)?;
+            let name = format!("`{}` at {}", scenario.name, grid.describe(*largest));
+            memory::check(&name, &scenario, self.together(grid, scenario.run.replications))?;
         }
+        Ok(*first)
     }
 }
 

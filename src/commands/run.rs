@@ -18,7 +18,7 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
     }
     let picture = run.figure.as_deref().map(run_figure::kind).transpose()?;
     let opened = Opened::of(&run.scenario, overrides(run))?;
-    let scenario = opened.resolve_to_run()?;
+    let scenario = opened.resolve_to_run(|scenario| runs_of(run, scenario))?;
     if let Some(runs) = run.uncertainty {
         return uncertain::execute(run, runs, &opened, &scenario, picture, quiet);
     }
@@ -46,6 +46,15 @@ pub(super) fn execute(run: &Run, quiet: bool) -> Result<(), Failure> {
         return Err(Failure::Interrupted(kept));
     }
     Ok(())
+}
+
+/// Replications that are simulated, or runs with drawn parameters; short runs of the verdict are two at a time.
+fn runs_of(run: &Run, scenario: &Scenario) -> usize {
+    match run.uncertainty {
+        Some(runs) => runs as usize,
+        None if run.verdict == VerdictKind::Quick => scenario.run.replications as usize,
+        None => (scenario.run.replications as usize).max(2),
+    }
 }
 
 /// Says what binds.

@@ -1,8 +1,10 @@
 //! `forebay validate`: how wrong are the predictions?
 
+use super::input::RECORDED;
 use super::interrupt::Late;
+use super::memory::{self, Together};
 use super::validate_points::predictions;
-use super::{Failure, input, interrupt, memory, output, points, run_figure, validate_figure};
+use super::{Failure, input, interrupt, output, points, run_figure, validate_figure};
 use crate::cli::{ReportFormat, Validate};
 use crate::live::{self, Settings, Source, Store};
 use crate::profile::Profile;
@@ -70,22 +72,17 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     let base = Base::open(&plan.scenario, wanted.profile.as_deref())?;
     place_crossovers(&base, &mut plan)?;
     let pool = points::pool(None)?;
-    // What is wrong with a point is said before an hour of runs.
-    for point in &plan.points {
-        let scenario = base.file.resolve(&base.overrides(&point.set)?)?;
-        memory::check(&scenario, pool.current_num_threads())?;
-        let lacking = with_settings(wanted, |settings| Ok(live::check(&scenario, settings).err()))?;
-        match lacking {
-            // The machine that is predicted need not be this one.
-            Some(why) if wanted.predict_only => {
-                let name = &point.name;
-                output::warn(quiet, &format!("point {name:?} cannot be run here: {why}"));
-            }
-            Some(why) => return Err(why.into()),
-            None => {}
-        }
-    }
+    let sets = plan.points.iter().map(|point| &point.set);
+    check_memory(&base, sets, pool.current_num_threads())?;
     if wanted.predict_only {
+        // The machine that is predicted need not be this one.
+        for (why, points) in refused_here(&base, plan.points.iter(), wanted)? {
+            let points = match &points[..] {
+                [one] => format!("point {one:?}"),
+                several => format!("{} of {} points", several.len(), plan.points.len()),
+            };
+            output::warn(quiet, &format!("{points} cannot be run here: {why}"));
+        }
         let runs = vec![Runs::default(); plan.points.len()];
         let points = pool.install(|| predictions(&base, &plan, runs))?;
         return show(wanted, &points, None);
@@ -94,6 +91,11 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
         .map_err(|error| Failure::unwritable(&wanted.output, &error))?;
     let mut journal = Journal::open(&wanted.output.join("runs.jsonl"))?;
     let known = std::mem::take(&mut journal.known);
+    // What is wrong with a point is said before an hour of runs.
+    let lacking = validate::lacking(&plan, &known);
+    if let Some((why, _)) = refused_here(&base, lacking, wanted)?.into_iter().next() {
+        return Err(why.into());
+    }
     let bar = progress(validate::least_runs(&plan), quiet);
     let mut store = Store::default();
     let run = |point: &PlanPoint, attempt: u32| {
@@ -118,6 +120,46 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     interrupt::when_late(Late::End(format!("{kept}; the same command goes on")));
     let points = pool.install(|| predictions(&base, &plan, runs))?;
     finish(wanted, &points, None)
+}
+
+/// Why live runs of points are refused on this machine, each reason once, with the names of its points.
+fn refused_here<'p>(
+    base: &Base,
+    points: impl Iterator<Item = &'p PlanPoint>,
+    wanted: &Validate,
+) -> Result<Vec<(live::Failure, Vec<&'p str>)>, Failure> {
+    let mut found: Vec<(live::Failure, Vec<&str>)> = Vec::new();
+    for point in points {
+        let scenario = base.file.resolve(&base.overrides(&point.set)?)?;
+        let refused = with_settings(wanted, |settings| Ok(live::check(&scenario, settings).err()))?;
+        let Some(why) = refused else { continue };
+        match found.iter_mut().find(|(known, _)| known.to_string() == why.to_string()) {
+            Some((_, names)) => names.push(&point.name),
+            None => found.push((why, vec![&point.name])),
+        }
+    }
+    Ok(found)
+}
+
+/// Refuses simulations that do not fit into memory, before any of them takes some.
+fn check_memory<'s>(
+    base: &Base,
+    sets: impl Iterator<Item = &'s Vec<String>>,
+    at_once: usize,
+) -> Result<(), Failure> {
+    let together = Together { at_once, kept: at_once, threads: false };
+    let mut largest: Option<Scenario> = None;
+    for set in sets {
+        let scenario = base.file.resolve(&base.overrides(set)?)?;
+        let needs = |of: &Scenario| together.needs(of);
+        if largest.as_ref().is_none_or(|largest| needs(largest) < needs(&scenario)) {
+            largest = Some(scenario);
+        }
+    }
+    match largest {
+        Some(of) => memory::check(&format!("`{}`", of.name), &of, together),
+        None => Ok(()),
+    }
 }
 
 /// Steps of points near a crossover: as long as the loader needs for what a step takes.
@@ -186,15 +228,15 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
         return Err(Failure::Input(what.to_owned()));
     };
     let base = Base::open(scenario, wanted.profile.as_deref())?;
-    let file = input::text(rows)?;
+    let file = input::text_within(rows, RECORDED)?;
     let rows = validate::read_measured(file.as_bytes())
         .map_err(|error| Failure::Input(format!("cannot use {}: {error}", rows.display())))?;
+    check_memory(&base, rows.iter().map(|row| &row.set), rayon::current_num_threads())?;
     let refit = refitted(&base, &rows)?;
     let profile = with_noise(&base.profile, &equal_rows(&rows));
     let one = |row: &validate::MeasuredRow| -> Result<Point, Failure> {
         let overrides = base.overrides(&row.set)?;
         let scenario = base.file.resolve(&overrides)?;
-        memory::check(&scenario, rayon::current_num_threads())?;
         let runs = wanted.predictions;
         let found = simulate(&base.file, &overrides, &profile, runs, refit.as_ref())?;
         let prediction = found.predict(&profile).ok_or_else(|| nothing(&row.name))?;

@@ -8,7 +8,8 @@
 use super::Failure;
 use super::clock::monotonic;
 use super::job::{Part, PartOutcome};
-use std::io::{BufRead, BufReader, Write};
+use crate::input;
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -109,7 +110,12 @@ fn start(
     command.arg("live-part").stdin(Stdio::piped()).stdout(Stdio::piped());
     // Ctrl-C is ours alone: we end the children, in order.
     command.process_group(0);
-    let mut child = command.spawn().map_err(fail)?;
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::OutOfMemory => fail(error),
+        _ => {
+            Failure::Lacking(format!("cannot start a process for {what}: {}", input::words(&error)))
+        }
+    })?;
     let stdout = child.stdout.take();
     let stdin = child.stdin.take();
     let mut process = Process { child, stdin, what: what.to_owned() };

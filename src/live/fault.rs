@@ -1,11 +1,11 @@
 //! What the operating system says of a file, in words and with a remedy.
 
+use crate::input;
 use std::io::{Error, ErrorKind};
 
 /// Why a file cannot be used, without the number of the error, and what to do.
 pub(super) fn words(error: &Error) -> String {
-    let text = error.to_string();
-    let words = text.split(" (os error").next().unwrap_or(&text);
+    let words = input::words(error);
     let remedy = match error.kind() {
         ErrorKind::NotFound => {
             "was it removed, or is it a link to nothing? put it back, or remove the link"

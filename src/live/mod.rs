@@ -45,6 +45,7 @@ pub use job::{Part, PartOutcome, run_part};
 pub use run::{Event, Settings, Source, check, run};
 pub use store::Store;
 
+use crate::input;
 use std::io;
 use std::path::Path;
 
@@ -65,10 +66,9 @@ pub enum Failure {
 impl Failure {
     /// The system starts no thread or process for `what`.
     pub fn threads(what: &str, error: &io::Error) -> Failure {
-        let text = error.to_string();
-        let words = text.split(" (os error").next().unwrap_or_default();
         Failure::Lacking(format!(
-            "cannot start threads for {what}: {words}; raise `ulimit -u`, or write fewer workers or `copies`"
+            "cannot start threads for {what}: {}; raise `ulimit -u`, or write fewer workers or `copies`",
+            input::words(error)
         ))
     }
 

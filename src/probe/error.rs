@@ -1,6 +1,6 @@
 //! Why a probe ends early.
 
-use crate::input::InputError;
+use crate::input::{self, InputError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// A file or directory does not let itself be used.
-    #[error("cannot {doing} {}: {}{}", path.display(), words(source), remedy(source))]
+    #[error("cannot {doing} {}: {}{}", path.display(), input::reason(source), remedy(source))]
     File {
         /// What failed: `read`, `write`, `make`.
         doing: &'static str,
@@ -48,7 +48,7 @@ pub enum ProbeError {
     /// The operating system starts no more threads.
     #[error(
         "cannot start {threads} threads: {}; lower the plan's numbers or raise `ulimit -u`",
-        words(source)
+        input::reason(source)
     )]
     Threads {
         /// How many were asked for.
@@ -85,13 +85,6 @@ impl ProbeError {
             )),
         }
     }
-}
-
-/// An error of the operating system in words, without its number.
-fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    let words = text.split(" (os error").next().unwrap_or(&text);
-    words.chars().take(1).flat_map(char::to_lowercase).chain(words.chars().skip(1)).collect()
 }
 
 /// What to do about it.

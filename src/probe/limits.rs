@@ -2,7 +2,7 @@
 //!
 //! Cores are what the affinity mask leaves, held to the tightest quota of the process's control groups
 //! and their parents, of either version; the quota may be part of a core. Memory is the machine's, held
-//! to the limits of the same groups and of the process itself (`ulimit -v`).
+//! to the limits of the same groups; what the process allocates itself is held to `ulimit -v` too.
 
 use rustix::process::{Resource, getrlimit};
 use std::fs;
@@ -29,18 +29,24 @@ pub fn threads() -> usize {
 #[must_use]
 pub fn memory() -> f64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let limits = [kibibytes(&text, "MemTotal"), Controls::here().memory, own_limit()];
+    let limits = [kibibytes(&text, "MemTotal"), Controls::here().memory];
     limits.into_iter().flatten().reduce(f64::min).unwrap_or(0.0)
 }
 
-/// Main memory that this process can still get, without swapping [B]; infinite where the system does not
-/// tell.
+/// Main memory that is free or that the page cache would give back, without swapping [B]; infinite where the system does
+/// not tell.
 #[must_use]
 pub fn free_memory() -> f64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let own = own_limit().map(|limit| (limit - own_memory()).max(0.0));
-    let limits = [kibibytes(&text, "MemAvailable"), Controls::here().free, own];
+    let limits = [kibibytes(&text, "MemAvailable"), Controls::here().free];
     limits.into_iter().flatten().fold(f64::INFINITY, f64::min)
+}
+
+/// How much of it this process can allocate [B]: `ulimit -v` limits its addresses, and not what files take.
+#[must_use]
+pub fn allocatable_memory() -> f64 {
+    let own = own_limit().map_or(f64::INFINITY, |limit| (limit - own_memory()).max(0.0));
+    free_memory().min(own)
 }
 
 /// Cores of an affinity mask, of which a quota may leave less.
@@ -121,8 +127,15 @@ impl Controls {
         let old = || Some(number("cpu.cfs_quota_us")? / number("cpu.cfs_period_us")?);
         let cached = || {
             let text = read("memory.stat")?;
-            let line = |name| text.lines().find_map(|line: &str| line.strip_prefix(name));
-            line("total_inactive_file ").or(line("inactive_file "))?.trim().parse::<f64>().ok()
+            let line = |name: String| {
+                let value = text.lines().find_map(|line: &str| line.strip_prefix(&name));
+                value?.trim().parse::<f64>().ok()
+            };
+            // Files that were read twice are active, and given back all the same.
+            let of = |kind: &str| {
+                line(format!("total_{kind}_file ")).or_else(|| line(format!("{kind}_file ")))
+            };
+            Some(of("inactive")? + of("active").unwrap_or(0.0))
         };
         let least = |a: Option<f64>, b: Option<f64>| match b.filter(|&b| b > 0.0) {
             Some(b) => Some(a.unwrap_or(f64::INFINITY).min(b)),
@@ -177,7 +190,7 @@ mod tests {
         let write = |path: &str, text: &str| write(place.path(), path, text);
         write("s/memory.max", "1000000\n");
         write("s/memory.current", "900000\n");
-        write("s/memory.stat", "anon 5\ninactive_file 300000\n");
+        write("s/memory.stat", "anon 5\ninactive_file 200000\nactive_file 100000\n");
         write("s/t/memory.max", "600000\n");
         write("s/t/memory.current", "350000\n");
         let found = Controls::find(place.path(), "0::/s/t\n");

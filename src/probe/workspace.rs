@@ -91,8 +91,23 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        fs::remove_dir_all(&self.path).ok();
+        remove(&self.path).ok();
     }
+}
+
+/// Removes a workspace, its marker last: if this process is killed meanwhile, the next one knows whose the rest is.
+fn remove(path: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_name() == MARKER {
+            continue;
+        }
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    fs::remove_dir_all(path)
 }
 
 /// A workspace that nobody else sees yet.
@@ -171,7 +186,7 @@ fn remove_if_dead(path: &Path, here: &Identity) -> Option<String> {
     let shown = path.display();
     match state(path, here) {
         // The marker stays locked until all is gone: nobody else takes it for theirs meanwhile.
-        State::Dead(_marker) => match fs::remove_dir_all(path) {
+        State::Dead(_marker) => match remove(path) {
             Ok(()) => Some(format!("removed {shown}, left by a run that was killed")),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => Some(format!("cannot remove {shown}: {error}")),
@@ -231,7 +246,7 @@ struct Identity {
     numbers: String,
 }
 
-/// How another process stands to us.
+/// Whether this process can see the locks and the number of the one that made a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kin {
     /// We see its number.

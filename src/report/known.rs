@@ -50,9 +50,9 @@ impl Known {
         self.most
     }
 
-    /// How many times as long as so far a run has to be until the throughput of a job is known from what its copies did: 1
-    /// where buffers are in balance and its 95 % interval is narrow enough, `None` where that cannot be told yet. Where
-    /// nodes keep what they read, the first epoch does not count.
+    /// Factor by which the run must grow until a job's throughput is known: 1 where buffers are in balance and its 95 %
+    /// interval is narrow enough, `None` where that cannot be told yet. Where nodes keep what they read, the first epoch
+    /// does not count.
     #[must_use]
     pub fn times_as_long(&self, job: usize, copies: &[JobOutcome]) -> Option<f64> {
         let &KnownJob { ref run, dataset, loose, chance } = &self.jobs[job];

@@ -59,11 +59,12 @@ impl Measured {
             }
             WarmUp::Steps(n) => {
                 let n = usize::try_from(n).unwrap_or(usize::MAX).min(end);
+                let level = n <= end / 2;
                 let n = n.max(cold_epoch(copy, rule, end));
                 let steps = rule.as_full_as_before(copy, n..end);
                 let drained = rule.drained(copy, steps.clone());
                 let cold = rule.is_cold(copy, n);
-                Measured { steps, level: n <= end / 2, drained, cold }
+                Measured { steps, level, drained, cold }
             }
             WarmUp::Auto => {
                 let found = mser5(&durations(copy)[..end]);

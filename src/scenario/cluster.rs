@@ -77,7 +77,7 @@ pub struct Racks {
 pub struct Node {
     /// CPU cores that threads can be on at once.
     pub cores: u32,
-    /// What threads may use of them in all [cores]: less than `cores` where a quota leaves part of one.
+    /// Core-seconds per second that all threads get together: less than `cores` where a quota leaves part of a core.
     pub usable_cores: f64,
     /// Speed of a core while n of them are busy, against one that is busy alone: entry n − 1, the
     /// last entry with more; empty where they do not slow each other.
@@ -343,7 +343,7 @@ impl NodeSettings {
         Some(Node {
             cores: usable_cores.ceil() as u32,
             usable_cores,
-            core_speed: self.core_speed(check, usable_cores, scheduling),
+            core_speed: self.core_speed(check, usable_cores.ceil() as u32, scheduling),
             smt: match self.smt.given() {
                 Some((at, smt)) => Some(smt.resolve(check, at, scheduling)?),
                 None => None,
@@ -408,7 +408,7 @@ impl NodeSettings {
         Some(1.0)
     }
 
-    fn core_speed(&self, check: Check<'_>, usable: f64, scheduling: Scheduling) -> Vec<f64> {
+    fn core_speed(&self, check: Check<'_>, cores: u32, scheduling: Scheduling) -> Vec<f64> {
         if let Some((at, list)) = self.core_speed.given() {
             if scheduling == Scheduling::Fifo {
                 let what = "cores in \"fifo\" order keep their speed from start to end of a piece";
@@ -422,33 +422,21 @@ impl NodeSettings {
                 let what = format!("a core is no faster for others being busy: {}", speed.0);
                 check.wrong(at, what, "write speeds of at most 1");
             }
-            return within(given.map(|(_, speed)| speed.0).collect(), usable);
+            return given.map(|(_, speed)| speed.0).collect();
         }
         match check.profile {
             Some(profile) if !self.core_speed.is_written() && scheduling == Scheduling::Shared => {
-                measured_speed(profile, usable, !self.cores.is_written())
+                measured_speed(profile, cores, !self.cores.is_written())
             }
-            _ => within(Vec::new(), usable),
+            _ => Vec::new(),
         }
     }
-}
-
-/// These speeds of a core while 1, 2, … are busy, and no more in all than the part of the cores that
-/// threads may use.
-fn within(speeds: Vec<f64>, usable: f64) -> Vec<f64> {
-    if usable.fract() == 0.0 {
-        return speeds;
-    }
-    let last = speeds.last().copied().unwrap_or(1.0);
-    let known = speeds.into_iter().chain(std::iter::repeat(last));
-    let busy = 1..=usable.ceil() as u32;
-    busy.zip(known).map(|(busy, speed)| speed.min(usable / f64::from(busy))).collect()
 }
 
 /// Speed of a core while 1, 2, … are busy, straight lines between the numbers that were measured, and
 /// no more in all than the `usable` cores; `whole`: for each number of them. Empty where that is 1
 /// throughout.
-fn measured_speed(profile: &Profile, usable: f64, whole: bool) -> Vec<f64> {
+fn measured_speed(profile: &Profile, cores: u32, whole: bool) -> Vec<f64> {
     let parameters = profile.cores.iter().flat_map(|fit| &fit.parameters);
     let known = parameters.filter_map(|(name, speed)| {
         let busy: u32 = name.strip_prefix("speed_")?.parse().ok()?;
@@ -460,12 +448,10 @@ fn measured_speed(profile: &Profile, usable: f64, whole: bool) -> Vec<f64> {
         known.push((1.0, 1.0));
     }
     known.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let speed = |busy: u32| between(&known, busy.into()).min(usable / f64::from(busy));
-    // Beyond the last number that was measured nothing changes, unless the share of a core ends.
+    // Beyond the last number that was measured nothing changes.
     let last = known.last().map_or(1, |(busy, _)| *busy as u32).max(1);
-    let cores = usable.ceil() as u32;
-    let entries = if whole || usable.fract() != 0.0 { cores } else { last.min(cores) };
-    let speeds: Vec<f64> = (1..=entries).map(speed).collect();
+    let entries = if whole { cores } else { last.min(cores) };
+    let speeds: Vec<f64> = (1..=entries).map(|busy| between(&known, busy.into())).collect();
     if speeds.iter().all(|speed| *speed == 1.0) { Vec::new() } else { speeds }
 }
 

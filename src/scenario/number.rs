@@ -236,11 +236,11 @@ pub(super) struct Cores(pub(super) f64);
 
 impl Cores {
     pub(super) const MOST: f64 = 1e5;
-    /// Linux's scheduler holds no group of processes to less than a hundredth of a core.
+    /// What a process may use is counted to a thousandth.
     const RANGE: Range = Range {
-        least: 0.01,
+        least: 0.001,
         most: Cores::MOST,
-        what: "a number of cores from 0.01 to 100000",
+        what: "a number of cores from 0.001 to 100000",
         rest: "; a quota of one core and a half is 1.5",
     };
 }

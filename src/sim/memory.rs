@@ -40,31 +40,48 @@ pub fn memory(scenario: &Scenario) -> Memory {
         let loaders = nodes * f64::from(job.loaders_per_node());
         let stages = &job.loader.stages;
         let workers: f64 = stages.iter().map(|stage| f64::from(stage.workers)).sum();
-        let buffers: f64 = stages.iter().map(|stage| stage.buffer as f64).sum();
+        // Buffers that are written to hold anything do not grow beyond what is read.
+        let read = samples(scenario, job) / loaders;
+        let buffers: f64 = stages.iter().map(|stage| (stage.buffer as f64).min(read)).sum();
         let each = COPY
             + (nodes - 1.0) * NODE
             + loaders * (workers * WORKER + buffers * PLACE)
             + f64::from(job.models()) * MODEL[usize::from(job.sync.is_some())];
-        (copies * each, copies * steps(scenario, job) * STEP)
+        (copies * each, copies * steps(scenario, job).unwrap_or(0.0) * STEP)
     };
     let all = scenario.jobs.iter().map(of);
     let (world, outcome) = all.fold((0.0, 0.0), |(a, b), (world, steps)| (a + world, b + steps));
     Memory { world: world + caches(scenario), outcome }
 }
 
-/// Steps of a job copy, as far as they are known before.
-fn steps(scenario: &Scenario, job: &Job) -> f64 {
+/// Steps of a job copy where their number is written; waits decide how many a `duration` has.
+fn steps(scenario: &Scenario, job: &Job) -> Option<f64> {
     let goal = scenario.goal(job).steps;
     match scenario.stop_of(job) {
-        Stop::Duration(seconds) => seconds / job.step_seconds().max(1e-9),
-        _ if goal == ENDLESS => 0.0,
-        _ => goal as f64,
+        Stop::Duration(_) | Stop::Known { .. } => None,
+        Stop::Steps(_) | Stop::Epochs(_) => (goal != ENDLESS).then_some(goal as f64),
+    }
+}
+
+/// Samples that the loaders of a job copy read, about: at most those for which its trainers have time, and no more than
+/// events where its length is not written.
+fn samples(scenario: &Scenario, job: &Job) -> f64 {
+    let of_step = job.batch as f64 * f64::from(job.models());
+    let fresh = scenario.goal(job).fresh;
+    match scenario.stop_of(job) {
+        Stop::Known { most, .. } => most as f64,
+        Stop::Duration(seconds) => seconds / job.step_seconds().max(1e-9) * of_step,
+        Stop::Steps(_) | Stop::Epochs(_) => {
+            let steps = steps(scenario, job).map_or(f64::INFINITY, |steps| steps * of_step);
+            steps.min(if fresh == ENDLESS { f64::INFINITY } else { fresh as f64 })
+        }
     }
 }
 
 /// What the caches of all nodes take [B]: the system gives them memory as it is touched.
 fn caches(scenario: &Scenario) -> f64 {
-    let paged = scenario.cluster.node.page_cache.is_some();
+    let groups = scenario.cluster.groups.iter().map(|group| &group.node);
+    let paged = groups.chain([&scenario.cluster.node]).any(|node| node.page_cache.is_some());
     let tiers = scenario.storage.iter().filter(|storage| storage.cache.is_some()).count();
     let layers = f64::from(u32::from(paged)) + tiers as f64;
     let of = |job: &Job| {
@@ -73,8 +90,7 @@ fn caches(scenario: &Scenario) -> f64 {
         let dataset = &scenario.datasets[job.dataset];
         let pages = dataset.places().saturating_mul(dataset.units_per_place()) as f64;
         let decoded = if job.decoded_cache.is_some() { dataset.samples as f64 } else { 0.0 };
-        let read = f64::from(job.copies) * steps(scenario, job) * job.batch as f64;
-        let touched = TOUCH * read * f64::from(job.models());
+        let touched = TOUCH * f64::from(job.copies) * samples(scenario, job);
         (nodes * UNIT * (layers * pages + decoded)).min((layers + 1.0) * touched)
     };
     scenario.jobs.iter().map(of).sum()

@@ -24,7 +24,7 @@ pub(super) struct Watch {
     pub(super) next: u64,
     /// What ends a run of unwritten length.
     pub(super) known: Option<Known>,
-    /// Events at which the run ends at the latest.
+    /// Events and transfers, as outcomes count them, at which the run ends at the latest.
     pub(super) most: u64,
     /// Events from which on it is asked whether the answer is known.
     ask: u64,
@@ -74,19 +74,21 @@ impl World<'_> {
             // Each time a third more, so that asking costs in proportion to the run.
             watch.ask = watch.handled + watch.handled / 3;
         }
-        watch.next = (watch.handled + OFTEN).min(watch.most.max(watch.handled + 1));
+        let left = watch.most.saturating_sub(watch.handled + self.flows);
+        // An event may end a flow, which counts too.
+        watch.next = watch.handled + OFTEN.min(left / 2 + 1);
         if watch.known.is_some() {
             watch.next = watch.next.min(watch.ask);
         }
         self.watch.ended |= known;
-        let enough = self.watch.handled >= self.watch.most;
+        let enough = self.watch.handled + self.flows >= self.watch.most;
         if known || enough || self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             self.unfinished = 0;
         }
     }
 
-    /// How many times as long as so far the run has to be until the throughput of every job is known: 1 if it is, or the run
-    /// has become too long; `None` if that cannot be told yet.
+    /// Factor by which the run must grow until the throughput of every job is known: 1 if it is, or if the run has as many
+    /// events as it may have; `None` if that cannot be told yet.
     fn times_as_long(&self) -> Option<f64> {
         let known = self.watch.known.as_ref()?;
         if self.watch.handled >= known.most() {

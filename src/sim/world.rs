@@ -49,7 +49,7 @@ pub struct Options<'a> {
     pub progress: Option<&'a Progress>,
     /// Ends the run early when it becomes true; the outcome then holds what was complete.
     pub stop: Option<&'a AtomicBool>,
-    /// Ends the run early after so many events, likewise.
+    /// Ends the run early after so many [`Outcome::events`], likewise.
     pub most_events: Option<u64>,
 }
 

@@ -75,6 +75,15 @@ pub fn measure<E>(
     Ok(runs)
 }
 
+/// The points of which [`measure`] lacks live runs at its beginning.
+pub fn lacking<'p>(plan: &'p Plan, known: &'p [LiveRun]) -> impl Iterator<Item = &'p PlanPoint> {
+    plan.points.iter().filter(|point| {
+        let same =
+            |run: &&LiveRun| run.point == point.name && run.set == point.set && run.attempt == 0;
+        known.iter().filter(same).count() < plan.repetitions as usize
+    })
+}
+
 /// Live runs that [`measure`] makes at least.
 #[must_use]
 pub fn least_runs(plan: &Plan) -> u64 {

@@ -24,7 +24,7 @@ mod verdict;
 
 pub use bound::{Bound, Likeness};
 pub use factors::Factors;
-pub use measure::{LiveRun, Runs, least_runs, measure};
+pub use measure::{LiveRun, Runs, lacking, least_runs, measure};
 pub use measured::{MeasuredError, MeasuredRow, read_measured};
 pub use naive::{Naive, naive};
 pub use observed::Observed;

@@ -1,6 +1,6 @@
 //! What can be lifted: one row for each, in words and with the key that says how much of it there is.
 
-use crate::scenario::{Job, Scenario, Storage, StorageKind};
+use crate::scenario::{Job, Preset, Scenario, Storage, StorageKind};
 
 use super::amount;
 
@@ -115,19 +115,19 @@ kinds! {
     /// The quota of cores, doubled.
     Quota => row("cpu-quota", "the CPU quota", "job.{}.cpu_quota", "{}.cpu-quota"),
     /// Workers of the loader, doubled, and the buffers that go with them.
-    Workers => row("workers", "loader workers", "job.{}.loader.PRESET.WORKERS", "{}.workers"),
+    Workers => row("workers", "loader workers", "job.{}.loader.WORKERS", "{}.workers"),
     /// Decoding, of half the work.
-    Decode => row("decode", "the work of decoding", "job.{}.loader.PRESET.DECODE", "{}.decode"),
+    Decode => row("decode", "the work of decoding", "job.{}.loader.DECODE", "{}.decode"),
     /// The loader's own delays, halved.
-    Delay => row("delay", "delays of the loader", "job.{}.loader.PRESET.delay", "{}.delay"),
+    Delay => row("delay", "delays of the loader", "job.{}.loader.DELAY", "{}.delay"),
     /// Buffers of the loader, doubled.
-    Prefetch => row("prefetch", "prefetch depth", "job.{}.loader.PRESET.PREFETCH", "{}.prefetch"),
+    Prefetch => row("prefetch", "prefetch depth", "job.{}.loader.PREFETCH", "{}.prefetch"),
     /// Order of delivery, given up.
     Order => change("order", "delivery in order", ("loader", "deliver batches as they are finished"), "{}.order"),
     /// Workers that are started anew in each epoch, kept.
     Restart => change("restart", "restarts of the loader", ("loader", "keep workers alive between epochs"), "{}.loader"),
     /// How often who found nothing looks again, doubled.
-    Polling => row("polling", "polling of the loader", "job.{}.loader.PRESET.generator.wait_time", "{}.polling"),
+    Polling => row("polling", "polling of the loader", "job.{}.loader.keras.generator.wait_time", "{}.polling"),
     /// The trainer's own work on cores, halved.
     Launch => row("launch", "the trainer's own work on cores", "job.{}.model.launch", "{}.launch"),
     /// Jitter of step times, left out.
@@ -182,7 +182,7 @@ impl Lever {
             (Some(_), Some(storage)) => format!("{}.{}", storage.name, table(storage)),
             _ => self.owner(scenario).to_owned(),
         };
-        let key = of_preset(&key.replace("{}", &table), scenario.jobs.get(self.at));
+        let key = of_loader(key, self.kind, scenario.jobs.get(self.at)).replace("{}", &table);
         // An object store has connections.
         key.replace("object-store.per_stream", "object-store.per_connection")
     }
@@ -236,13 +236,23 @@ impl Lever {
     }
 }
 
-/// A key of a loader as its preset names it.
-fn of_preset(key: &str, job: Option<&Job>) -> String {
-    let Some(preset) = job.map(|job| job.loader.preset) else { return key.to_owned() };
-    key.replace("PRESET", preset.name())
-        .replace("WORKERS", preset.workers_key())
-        .replace("PREFETCH", preset.prefetch_key())
-        .replace("DECODE", preset.decode_key())
+/// A key of a loader as it is written for this one.
+fn of_loader(key: &str, kind: Kind, job: Option<&Job>) -> String {
+    let Some(loader) = job.map(|job| &job.loader) else { return key.to_owned() };
+    let (what, of) = match kind {
+        Kind::Workers => ("WORKERS", loader.preset.workers_key()),
+        Kind::Decode => ("DECODE", loader.preset.decode_key()),
+        Kind::Delay => ("DELAY", loader.preset.delay_key()),
+        Kind::Prefetch => ("PREFETCH", loader.preset.prefetch_key()),
+        _ => return key.to_owned(),
+    };
+    // The first stage reads, the last one holds what is prefetched; presets name no stage.
+    let stage = if kind == Kind::Prefetch { loader.stages.last() } else { loader.stages.first() };
+    let table = match (loader.preset, stage) {
+        (Preset::Stages, Some(stage)) => format!("stages.{}", stage.name),
+        (preset, _) => preset.name().to_owned(),
+    };
+    key.replace(what, &format!("{table}.{of}"))
 }
 
 /// The table of a storage's kind.

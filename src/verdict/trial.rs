@@ -270,8 +270,8 @@ impl<'a> Trials<'a> {
         short
     }
 
-    /// What is lifted shortens steps by the same share in the long run as beside the same steps of the run itself: these
-    /// may be faster than others, as those are for which caches hold what was read last.
+    /// The effect over the compared steps, scaled to the long run: those steps may be faster than the average, as while
+    /// caches hold their samples.
     fn effect(&self, then: &Course) -> Option<Effect> {
         let (cycle, first) = (self.course.cycle(), self.first());
         let end = then.steps();

@@ -123,7 +123,7 @@ impl<F: Real> Training<F> {
         let rows = self.batch * self.feed.sizes().1;
         let parameters = &self.parameters;
         let Some((first, others)) = self.parts.split_first_mut() else { return 0.0 };
-        self.refused = std::thread::scope(|scope| {
+        let refused = std::thread::scope(|scope| {
             let mut refused = None;
             for part in others.iter_mut() {
                 let run = || part.run(parameters, rows);
@@ -133,6 +133,8 @@ impl<F: Real> Training<F> {
             first.run(parameters, rows);
             refused
         });
+        // One step with fewer threads makes all of them worthless.
+        self.refused = self.refused.take().or(refused);
         for part in others.iter() {
             first.gradient.iter_mut().zip(&part.gradient).for_each(|(sum, &g)| *sum += g);
         }

@@ -36,13 +36,17 @@ impl Node {
         let busy = threads.clamp(1, self.cores.max(1));
         let speed = self.core_speed.get(busy as usize - 1).or(self.core_speed.last());
         let factor = self.smt.map_or(1.0, |smt| smt.factor(self.cores, threads));
-        f64::from(busy) * speed.copied().unwrap_or(1.0) * factor
+        // A quota may leave part of a core, and threads share what it leaves.
+        let part = self.usable_cores < f64::from(self.cores);
+        let most = if part { self.usable_cores } else { f64::INFINITY };
+        (f64::from(busy) * speed.copied().unwrap_or(1.0) * factor).min(most)
     }
 
     /// Threads beyond which more of them change nothing about what all cores get done.
     #[must_use]
     pub fn most_threads(&self) -> u32 {
-        let slowed = self.core_speed.iter().any(|speed| *speed != 1.0);
+        let slowed = self.core_speed.iter().any(|speed| *speed != 1.0)
+            || self.usable_cores < f64::from(self.cores);
         match self.smt {
             Some(smt) => self.cores.saturating_mul(smt.threads_per_core),
             None if slowed => self.cores,

@@ -31,7 +31,7 @@ pub struct StageGraph {
     pub requests: Option<Requests>,
     /// Where what is there is looked for every so often.
     pub generator: Option<Generator>,
-    /// As which kind of loader it is written.
+    /// The kind of table that the job's loader is written as.
     pub preset: Preset,
 }
 
@@ -91,6 +91,20 @@ impl Preset {
             Preset::TfData | Preset::InMemory => "prefetch",
             Preset::Dali => "prefetch_queue_depth",
             Preset::Stages => "buffer",
+        }
+    }
+
+    /// The key for its delays.
+    #[must_use]
+    pub fn delay_key(self) -> &'static str {
+        match self {
+            Preset::Stages => "per_sample",
+            Preset::TfQueue
+            | Preset::Pytorch
+            | Preset::Keras
+            | Preset::TfData
+            | Preset::Dali
+            | Preset::InMemory => "delay",
         }
     }
 

@@ -83,7 +83,7 @@ impl LoaderSettings {
         }
     }
 
-    /// As which kind it is written.
+    /// Which kind of table it is.
     fn preset(&self) -> Preset {
         match self {
             Self::TfQueue(_) => Preset::TfQueue,

@@ -94,7 +94,7 @@ fn whole_numbers_and_words_have_their_range() {
             "cores = ^99999999999999999999999999999999999999999999",
             "cluster.node.cores",
             "is out of range",
-            "from 0.01 to 100000",
+            "from 0.001 to 100000",
         ),
         ("seed = 1", "seed = ^-1", "run.seed", "-1 is out of range", "from 0 to"),
         ("replications = 5", "replications = ^0", "run.replications", "0 is out", "from 1"),

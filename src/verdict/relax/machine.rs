@@ -36,8 +36,8 @@ fn lift_node(node: &mut Node, kind: Kind) {
         }
         Kind::Pcie => node.pcie *= FACTOR,
         Kind::Cores => {
-            node.cores = node.cores.saturating_mul(2);
-            node.usable_cores *= 2.0;
+            node.usable_cores *= FACTOR;
+            node.cores = node.usable_cores.ceil() as u32;
         }
         Kind::MemoryBandwidth => node.memory_bandwidth *= FACTOR,
         Kind::GpuMemory => node.gpu_memory_bandwidth *= FACTOR,
