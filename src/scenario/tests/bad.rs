@@ -79,7 +79,7 @@ fn quantities_need_their_unit_and_a_sensible_size() {
 #[test]
 fn whole_numbers_and_words_have_their_range() {
     let rows = [
-        ("cores = 20", "cores = ^0", "cluster.node.cores", "0 is out of", "from 0.01 to"),
+        ("cores = 20", "cores = ^0", "cluster.node.cores", "0 is out of", "from 0.001 to"),
         (
             "replications = 5",
             "replications = ^2.5",
@@ -88,7 +88,7 @@ fn whole_numbers_and_words_have_their_range() {
             "a whole",
         ),
         ("cores = 20", "cores = ^\"20\"", "cluster.node.cores", "found the text", "a number of"),
-        ("cores = 20", "cores = ^nan", "cluster.node.cores", "is out of range", "from 0.01 to"),
+        ("cores = 20", "cores = ^nan", "cluster.node.cores", "is out of range", "from 0.001 to"),
         (
             "cores = 20",
             "cores = ^99999999999999999999999999999999999999999999",

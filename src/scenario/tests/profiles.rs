@@ -104,9 +104,10 @@ fn part_of_a_core_is_a_slower_one() {
         right(&[], &profile).cluster.node
     };
     let node = with("1.5");
-    assert_eq!((node.cores, node.core_speed), (2, vec![1.0, 0.75]));
+    assert_eq!((node.cores, node.usable_cores), (2, 1.5));
+    assert_eq!([1, 2, 3].map(|threads| node.core_capacity(threads)), [1.0, 1.5, 1.5]);
     let node = with("0.25");
-    assert_eq!((node.cores, node.core_speed), (1, vec![0.25]));
+    assert_eq!((node.cores, node.core_capacity(1)), (1, 0.25));
     // Between numbers that were measured, straight lines; beyond, level.
     let without_draws = example().replace("draws = [[0.95], [0.94], [0.96]]\n", "");
     let profile = without_draws.replace(

@@ -278,6 +278,9 @@ fn nothing_is_said_of_lockstep_where_failures_are_drawn() {
         let report = report_of(&case("t4", &[&few[..], changes].concat()));
         report.warnings.iter().any(|warning| warning.contains("Nothing in this scenario varies"))
     };
-    assert!(!lockstep(&[]), "its nodes fail at random");
-    assert!(lockstep(&[("job.failures", "{ at = [\"1 h\"], restart = \"10 min\" }")]));
+    let working = ("job.loader", "{ pytorch = { workers = 4, decode = \"1 ms\" } }");
+    let expected = ("job.failures", "{ at = [\"1 h\"], restart = \"10 min\" }");
+    assert!(!lockstep(&[working]), "its nodes fail at random");
+    assert!(lockstep(&[working, expected]));
+    assert!(!lockstep(&[expected]), "no worker of data in memory does anything");
 }
