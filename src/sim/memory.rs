@@ -95,3 +95,41 @@ fn caches(scenario: &Scenario) -> f64 {
     };
     scenario.jobs.iter().map(of).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::ScenarioFile;
+
+    fn of(run: &str, loader: &str) -> Memory {
+        let text = format!(
+            "name = \"m\"\n[run]\n{run}\n[cluster]\nnodes = 100\nnode = {{ cores = 2, memory = \"64 GB\", page_cache = {{}} }}\n\
+             [storage.s.file-server]\nbandwidth = \"1 GB/s\"\n[dataset.d]\nsamples = 1000000\nsample_size = \"10 B\"\n\
+             [[job]]\nname = \"j\"\ncopies = 100\ndataset = \"d\"\nstorage = \"s\"\nbatch = 8\n\
+             loader.tf-queue = {loader}\nmodel.step = \"10 us\"\n"
+        );
+        memory(&ScenarioFile::parse("m.toml", text).unwrap().resolve(&[]).unwrap())
+    }
+
+    const SMALL: &str = "{ threads = 1, capacity = \"16 samples\", decode = \"100 ms\" }";
+
+    #[test]
+    fn buffers_count_by_what_a_run_can_put_into_them() {
+        let endless = "{ threads = 1, capacity = \"1000000000 samples\", decode = \"100 ms\" }";
+        let [small, large] = [SMALL, endless].map(|loader| of("steps = 200", loader).world);
+        assert!(large - small <= 100.0 * 1600.0 * PLACE, "{small} {large}");
+    }
+
+    #[test]
+    fn steps_of_a_duration_are_not_guessed_from_computing_alone() {
+        assert_eq!(of("duration = \"10 s\"", SMALL).outcome, 0.0);
+        assert_eq!(of("steps = 1000", SMALL).outcome, 100.0 * 1000.0 * STEP);
+    }
+
+    #[test]
+    fn caches_count_where_nobody_says_how_long_a_run_is() {
+        // A million files that each of a hundred nodes may keep.
+        assert!(of("", SMALL).world > 1e8 * UNIT);
+        assert!(of("steps = 1", SMALL).world < 5e8);
+    }
+}

@@ -144,3 +144,29 @@ fn what_is_lifted_is_said_with_its_key_and_its_amounts() {
     );
     assert_eq!(said(Kind::Lock, 0)[3], "processes as workers, which do not share the lock");
 }
+
+#[test]
+fn keys_of_loaders_are_those_that_a_scenario_writes() {
+    // System: presets and stages of a job whose name looks like a part of a key.
+    let key = |loader: &str, kind: Kind| {
+        let named = RANKS.replace("name = \"j\"", "name = \"DECODE\"");
+        Lever { kind, at: 0 }.key(&read(&format!("{named}{loader}\n")))
+    };
+    let queue = "loader.tf-queue = { threads = 2, capacity = \"20 samples\", decode = \"1 ms\" }";
+    assert_eq!(key(queue, Kind::Workers), "job.DECODE.loader.tf-queue.threads");
+    assert_eq!(key(queue, Kind::Decode), "job.DECODE.loader.tf-queue.decode");
+    assert_eq!(key(queue, Kind::Prefetch), "job.DECODE.loader.tf-queue.capacity");
+    let stages = "[[job.loader.stages]]\nname = \"read\"\nworkers = 2\nunit = \"sample\"\nper_sample = [\"read\"]\n\
+                  buffer = \"20 samples\"";
+    assert_eq!(key(stages, Kind::Workers), "job.DECODE.loader.stages.read.workers");
+    assert_eq!(key(stages, Kind::Prefetch), "job.DECODE.loader.stages.read.buffer");
+}
+
+#[test]
+fn cores_are_lifted_with_the_part_that_a_quota_leaves() {
+    let now = read(&READING.replace("cores = 8", "cores = 1.5"));
+    let then = super::relax::relaxed(&now, Lever { kind: Kind::Cores, at: 0 }).expect("more cores");
+    let node = &then.cluster.node;
+    assert_eq!((node.cores, node.usable_cores), (3, 3.0));
+    assert_eq!((now.cluster.node.core_capacity(2), node.core_capacity(2)), (1.5, 2.0));
+}
