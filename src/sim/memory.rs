@@ -1,7 +1,7 @@
 //! How much memory a run takes, told before it is built.
 //!
 //! The figures are measured: the memory of runs that have 10^5 or 10^6 of one thing, over that number,
-//! and rounded up (`tests/memory.sh` measures again). They are there to refuse what cannot fit, not to
+//! and rounded up (`tests/robustness/memory.sh` measures again). They are there to refuse what cannot fit, not to
 //! tell how much a small run takes.
 
 use crate::scenario::{ENDLESS, Job, Scenario, Stop};

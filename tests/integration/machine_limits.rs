@@ -1,5 +1,5 @@
 //! What a process may use of its machine: every command says and accepts the same. What needs root, as quotas
-//! of control groups and another user's limit of processes, is in `tests/limits.sh`.
+//! of control groups and another user's limit of processes, is in `tests/robustness/limits.sh`.
 
 use super::runs::repository;
 use super::support::Place;

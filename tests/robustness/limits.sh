@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a machine refuses while forebay runs: processes, cores, memory, room, permission, files that go stale.
 #
-# usage: sudo tests/limits.sh [PROGRAM]
+# usage: sudo tests/robustness/limits.sh [PROGRAM]
 #
 # Needs root: other users, control groups, mounts. Of control groups it takes version 2 where the machine's controllers are
 # there, else version 1. Stale files need FUSE (`pip install mfusepy`, libfuse 3); without, that part says that it is left

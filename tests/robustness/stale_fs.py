@@ -1,4 +1,4 @@
-"""A file system whose files go stale, as a file server's do that replaces them: for tests/limits.sh.
+"""A file system whose files go stale, as a file server's do that replaces them: for tests/robustness/limits.sh.
 
 usage: stale_fs.py MOUNT SIZE FILES READS
 

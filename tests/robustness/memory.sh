@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What runs take that have many of one thing: the figures of src/sim/memory.rs.
 #
-# usage: tests/memory.sh [PROGRAM]
+# usage: tests/robustness/memory.sh [PROGRAM]
 #
 # Prints for each thing the bytes that one more of it takes: peak memory less that of a run with one, over their number.
 set -euo pipefail
