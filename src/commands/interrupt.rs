@@ -5,8 +5,12 @@
 //! for, as [`when_late`] was told. A second signal always ends the process.
 
 use super::output;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::fs;
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -51,7 +55,29 @@ impl State {
 
 /// Handles signals from now on. Where the system refuses, a signal ends the process as it does any other.
 pub(super) fn install() {
-    INSTALLED.get_or_init(|| ctrlc::set_handler(on_signal).is_ok());
+    INSTALLED.get_or_init(|| {
+        let (tell, ready) = sync_channel(1);
+        let listen = move || {
+            let signals = Signals::new(heeded(ignored()));
+            tell.send(signals.is_ok()).ok();
+            if let Ok(mut signals) = signals {
+                signals.forever().for_each(|_| on_signal());
+            }
+        };
+        thread::Builder::new().spawn(listen).is_ok() && ready.recv().unwrap_or(false)
+    });
+}
+
+/// The signals that end a command, without those that whoever started it wants ignored, as `nohup` does.
+fn heeded(ignored: u64) -> impl Iterator<Item = i32> {
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
+}
+
+/// The signals that are ignored when the command begins, as bits from signal 1 on.
+fn ignored() -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bits = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// The flag that the first signal raises, for a command that looks at it now and then.
@@ -171,6 +197,14 @@ mod tests {
         assert_eq!(Signal::new(None, first), Signal::First);
         assert_eq!([after(0.0), after(0.001), after(0.999)], [const { Signal::Same }; 3]);
         assert_eq!([after(1.0), after(60.0)], [const { Signal::Second }; 2]);
+    }
+
+    #[test]
+    fn signals_that_are_ignored_at_the_start_stay_ignored() {
+        let of = |ignored| heeded(ignored).collect::<Vec<i32>>();
+        assert_eq!(of(0), [SIGINT, SIGTERM, SIGHUP]);
+        assert_eq!(of(1 << (SIGHUP - 1)), [SIGINT, SIGTERM], "nohup");
+        assert_eq!(of(1 << (SIGINT - 1)), [SIGTERM, SIGHUP], "a shell's background job");
     }
 
     #[test]

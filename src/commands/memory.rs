@@ -8,6 +8,8 @@ use crate::sim;
 
 /// Estimates below this are accepted without asking the system how much there is [B].
 const SMALL: f64 = 256e6;
+/// What runs have taken beyond the estimate, at most: allocators keep more than they are asked for.
+const MARGIN: f64 = 1.25;
 
 /// What simulations hold in memory together.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +26,7 @@ impl Together {
     /// How much they need of a scenario [B].
     pub(super) fn needs(self, scenario: &Scenario) -> f64 {
         let of = sim::memory(scenario);
-        self.at_once as f64 * of.world + self.kept as f64 * of.outcome
+        MARGIN * (self.at_once as f64 * of.world + self.kept as f64 * of.outcome)
     }
 }
 

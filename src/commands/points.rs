@@ -192,7 +192,13 @@ pub(super) fn endless(grid: &Grid, index: usize, why: Unfinished) -> Failure {
 pub(super) fn pool(threads: Option<u16>) -> Result<rayon::ThreadPool, Failure> {
     let builder = rayon::ThreadPoolBuilder::new()
         .num_threads(threads.map_or_else(limits::threads, usize::from));
-    builder.build().map_err(|error| Failure::Machine(format!("cannot start threads: {error}")))
+    builder.build().map_err(|error| {
+        let why = error.to_string();
+        let why = why.split(" (os error").next().unwrap_or(&why);
+        Failure::Machine(format!(
+            "cannot start threads: {why}; raise `ulimit -u`, or write `--threads 1`"
+        ))
+    })
 }
 
 /// A bar on a terminal; nothing elsewhere.

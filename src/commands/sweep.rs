@@ -94,7 +94,7 @@ fn journal(sweep: &Sweep) -> Result<(Option<JournalFile>, Journal), Failure> {
         (false, false) => Earlier::Refuse,
     };
     let (journal, earlier) = JournalFile::open(path, earlier)?;
-    interrupt::when_late(Late::End(journal.always_kept()));
+    interrupt::when_late(Late::End(journal.kept()));
     interrupt::when_ended_at_once(journal.always_kept());
     Ok((Some(journal), earlier))
 }
@@ -111,6 +111,7 @@ fn take(
         Finished::Rows { key, rows } => {
             if let Some(journal) = journal {
                 journal.append(&key, &rows)?;
+                interrupt::when_late(Late::End(journal.kept()));
             }
             out.put(index, rows)
         }

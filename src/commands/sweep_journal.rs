@@ -61,6 +61,9 @@ impl JournalFile {
 
     /// What of it remains if the sweep ends now.
     pub(super) fn kept(&self) -> String {
+        if self.is_empty() {
+            return "no point was finished".to_owned();
+        }
         let (path, points) = (self.path.display(), points_of(self.points));
         format!("{points} kept in {path}; --resume goes on with them")
     }

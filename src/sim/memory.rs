@@ -14,8 +14,8 @@ const NODE: f64 = 8000.0;
 const WORKER: f64 = 700.0;
 /// A model copy; one that exchanges something with others [B].
 const MODEL: [f64; 2] = [500.0, 1500.0];
-/// A sample or a batch that a buffer has room for [B].
-const PLACE: f64 = 20.0;
+/// A sample or a batch that a buffer has room for, with what the buffer has beyond that while it grows [B].
+const PLACE: f64 = 40.0;
 /// A step of a job copy, and what it waited for [B].
 const STEP: f64 = 150.0;
 /// A file or a page that caches tell apart [B].

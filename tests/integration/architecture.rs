@@ -115,7 +115,7 @@ fn crates_stay_behind_their_doors() {
         ("plotters", &["plot/"]),
         ("rayon", &["commands/", "published/", "sweep/", "verdict/"]),
         ("indicatif", &["commands/"]),
-        ("ctrlc", &["commands/"]),
+        ("signal_hook", &["commands/"]),
         ("comfy_table", &["report/", "commands/", "validate/"]),
         ("rand_distr", &["random/"]),
         ("annotate_snippets", &["scenario/problem"]),

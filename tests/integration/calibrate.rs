@@ -189,7 +189,7 @@ fn an_interruption_keeps_what_is_finished() {
     let other = message(&place, &arguments("endless.toml", &[]), 2);
     assert!(other.contains("another calibration writes to out"), "{other}");
     let process = Pid::from_child(&child);
-    kill_process(process, Signal::INT).expect("a living process");
+    kill_process(process, Signal::TERM).expect("a living process");
     let (code, text) = end(child);
     assert_eq!(code, Some(4), "{text}");
     assert!(text.contains("samples are kept in out; the same command measures the rest"), "{text}");

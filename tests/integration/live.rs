@@ -196,7 +196,7 @@ fn an_interrupted_run_ends_its_children_and_removes_its_files() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let process = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(process, rustix::process::Signal::INT).expect("a signal");
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("a signal");
     let status = child.wait().expect("an end");
     assert_eq!(status.code(), Some(4));
     assert_eq!(place.files(), before);

@@ -108,7 +108,7 @@ fn standard_output_may_be_named() {
 #[test]
 fn signals_end_a_run_with_code_4() {
     let place = Place::new();
-    for signal in ["-INT", "-TERM"] {
+    for signal in ["-HUP", "-TERM"] {
         let child = Command::new(env!("CARGO_BIN_EXE_forebay"))
             .args(["run", "s.toml", "--set", "run.steps=5000000"])
             .current_dir(place.directory())

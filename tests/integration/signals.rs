@@ -80,7 +80,7 @@ fn a_signal_while_the_points_of_a_large_grid_are_checked_is_answered() {
         let reader = std::thread::spawn(move || rows.read_to_end(&mut Vec::new()));
         wait_for_handler(&child);
         std::thread::sleep(Duration::from_millis(300));
-        send(&child, "-INT");
+        send(&child, "-TERM");
         let (out, message) = ended(child);
         reader.join().expect("a reader").expect("rows");
         assert_eq!(out.status.code(), Some(4), "{arguments:?}: {message}");
@@ -156,7 +156,7 @@ fn a_second_signal_ends_with_a_message_what_the_first_cannot() {
     // The first byte: the run is over, and the pipe fills.
     reader.read_exact(&mut [0]).expect("a report");
     std::thread::sleep(Duration::from_millis(100));
-    send(&child, "-INT");
+    send(&child, "-TERM");
     let mut said = child.stderr.take().expect("a pipe");
     let mut first = [0; 64];
     let length = said.read(&mut first).expect("a message");
@@ -164,9 +164,33 @@ fn a_second_signal_ends_with_a_message_what_the_first_cannot() {
     assert!(first.starts_with("forebay: interrupted: the report of what was finished"), "{first}");
     // More than a second after the first.
     std::thread::sleep(Duration::from_millis(1100));
-    send(&child, "-INT");
+    send(&child, "-TERM");
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("a message");
     assert_eq!(child.wait().expect("it ends").code(), Some(4));
     assert!(rest.contains("forebay: interrupted again, and ended at once: "), "{rest}");
+}
+
+#[test]
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+    // System: a sweep under `nohup`. Expectation: it outlives the terminal, and ends by SIGTERM.
+    let place = large();
+    let mut child = Command::new("nohup")
+        .arg(env!("CARGO_BIN_EXE_forebay"))
+        .args(["sweep", "s.toml", "-o", "rows.csv"])
+        .current_dir(place.directory())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("nohup starts it");
+    wait_for_handler(&child);
+    send(&child, "-HUP");
+    // A signal that is heeded is answered after half a second.
+    std::thread::sleep(Duration::from_millis(800));
+    assert_eq!(child.try_wait().expect("a child"), None, "it has ended");
+    send(&child, "-TERM");
+    let (out, message) = ended(child);
+    assert_eq!(out.status.code(), Some(4), "{message}");
+    assert!(message.contains("interrupted: "), "{message}");
 }

@@ -135,7 +135,7 @@ fn ctrl_c_keeps_what_is_finished_and_resume_goes_on() {
     let place = Place::new();
     let child = start_long(&place, &["--output", "rows.csv"]);
     wait_for_points(&place);
-    signal(&child, "-INT");
+    signal(&child, "-TERM");
     let out = child.wait_with_output().expect("it ends");
     let message = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(out.status.code(), Some(4), "{message}");
@@ -144,7 +144,7 @@ fn ctrl_c_keeps_what_is_finished_and_resume_goes_on() {
     let rows = cells(&kept);
     assert!(rows.len() > 3, "{} rows", rows.len());
     assert!(rows.iter().all(|row| row.len() == rows[0].len()));
-    check_resumed(&place, "-INT");
+    check_resumed(&place, "-TERM");
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn ctrl_c_without_a_file_ends_with_whole_rows() {
     let place = Place::new();
     let child = start_long(&place, &[]);
     std::thread::sleep(Duration::from_millis(700));
-    signal(&child, "-INT");
+    signal(&child, "-TERM");
     let out = child.wait_with_output().expect("it ends");
     assert_eq!(out.status.code(), Some(4));
     let text = String::from_utf8_lossy(&out.stdout).into_owned();

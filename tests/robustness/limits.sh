@@ -235,7 +235,7 @@ child=$!
 until [[ -s user/lost/samples.jsonl ]] || ! kill -0 $child 2>/dev/null; do sleep 0.02; done
 chown -R root user/lost && chmod 755 user/lost && chmod 644 user/lost/*
 sleep 0.5
-kill -INT $child 2>/dev/null
+kill -TERM $child 2>/dev/null
 wait $child
 code=$? said=$(cat out)
 [[ $code -eq 3 || $code -eq 4 ]] && code=kept

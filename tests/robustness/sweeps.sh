@@ -6,7 +6,7 @@
 # PROGRAM is target/debug/forebay and ROUNDS 200 unless given. It runs for some minutes and therefore stands apart from
 # `cargo test`. It shows:
 #
-# 1. A sweep that is killed at a random moment by SIGINT, SIGTERM or SIGKILL and then resumed gives the bytes of one
+# 1. A sweep that is killed at a random moment by SIGHUP, SIGTERM or SIGKILL and then resumed gives the bytes of one
 #    that was never cut short, ROUNDS times; so do sweeps that are killed again while they resume.
 # 2. A sweep whose disk (a tmpfs of 128 KiB in a mount namespace of its own: needs root or user namespaces) fills says what is
 #    kept, and goes on when there is room.
@@ -78,7 +78,8 @@ random() {
 
 # Kills a sweep to x.csv at a random moment of its first $1 ms. Prints the signal.
 kill_one() {
-    case $(random 3) in 0) signal=INT ;; 1) signal=TERM ;; *) signal=KILL ;; esac
+    # A shell lets what it runs in the background ignore SIGINT.
+    case $(random 3) in 0) signal=HUP ;; 1) signal=TERM ;; *) signal=KILL ;; esac
     "$program" sweep s.toml -q -o x.csv --resume 2> said &
     child=$!
     sleep "$(printf '0.%03d' "$(random "$1")")"
@@ -86,7 +87,7 @@ kill_one() {
     wait $child && code=0 || code=$?
     case $signal$code in
     *0 | KILL137) ;;
-    INT4 | TERM4) grep -q '^forebay: interrupted: ' said || fail "no message after $signal" ;;
+    HUP4 | TERM4) grep -q '^forebay: interrupted: ' said || fail "no message after $signal" ;;
     *) cat said; fail "exit code $code after $signal" ;;
     esac
 }
