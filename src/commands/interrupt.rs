@@ -7,13 +7,13 @@
 use super::output;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::fs;
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 /// Signals within this time of the first count as one: `timeout` sends one to its child and one to its group.
 const SAME: Duration = Duration::from_secs(1);
@@ -181,6 +181,8 @@ fn late() {
 /// Ends the process without waiting for anything.
 fn end(message: &str) {
     output::remove_unfinished();
+    // The last word: what the command was about to say of itself is held back.
+    let _held = io::stderr().lock();
     output::say(&format!("forebay: {message}"));
     exit(CODE.into());
 }
