@@ -132,7 +132,7 @@ impl<R: Read> Read for Capped<R> {
 /// never ends: only what is open already, as `/dev/stdin` and a shell's `<(…)`, may be one.
 ///
 /// # Errors
-/// If it cannot be read, is no file, or says that it is larger.
+/// If the file cannot be opened, is a device or a pipe without a writer, or is larger than `most`.
 pub fn open(path: &Path, most: u64) -> Result<Capped<File>, InputError> {
     let metadata = path.metadata()?;
     if metadata.is_dir() {

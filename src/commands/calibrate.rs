@@ -60,7 +60,7 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
     finish(&summary, &out, &machine, calibrate)
 }
 
-/// What an end before the last trial leaves.
+/// The message of a calibration that ends before its last trial: which samples are saved.
 fn kept(out: &Output, calibrate: &Calibrate) -> String {
     let (count, place) = (out.journal.samples().len(), calibrate.output.display());
     format!("{count} samples are kept in {place}; the same command measures the rest")

@@ -71,7 +71,7 @@ impl Failure {
         }
     }
 
-    /// The same, which also says what was kept in spite of it.
+    /// Appends to the message what was saved before the failure.
     pub(super) fn keeping(self, kept: &str) -> Failure {
         match self {
             Failure::Input(what) => Failure::Input(format!("{}; {kept}", what.trim_end())),

@@ -72,7 +72,7 @@ impl Opened {
         self.file.resolve(&self.overrides)
     }
 
-    /// The scenario with all changes, if so many runs of it fit into memory, on as many threads as there are.
+    /// The scenario with all changes. `runs` tells how many runs of it there will be; an error if they do not fit into memory.
     pub(super) fn resolve_to_run(
         &self,
         runs: impl FnOnce(&Scenario) -> usize,

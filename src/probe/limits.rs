@@ -85,7 +85,7 @@ struct Controls {
     cores: Option<f64>,
     /// All memory [B].
     memory: Option<f64>,
-    /// Memory that is left, with what the page cache holds and would give back [B].
+    /// Memory below the limit that is not in use, counting the page cache as free [B].
     free: Option<f64>,
 }
 

@@ -85,7 +85,7 @@ fn problem(file: &str, line: Option<usize>, what: String, remedy: &str) -> Profi
 
 /// The text of a file, or what is wrong with a remedy.
 fn read(path: &Path) -> Result<String, (String, String)> {
-    // Profiles are read again by name, and a pipe could be read only once.
+    // A profile is opened several times by its path, and a pipe can be read only once.
     if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
         let remedy = "name a file; write what comes through a pipe to one";
         return Err(("is not a regular file".to_owned(), remedy.to_owned()));

@@ -181,7 +181,8 @@ impl<'a> Trials<'a> {
         Some(Plan { then, until, most_events })
     }
 
-    /// Simulates short runs side by side, and counts their events; `None` of one that shows nothing.
+    /// Simulates the planned short runs in parallel and adds their events to those spent. `None` for a run that has too few
+    /// steps to compare.
     pub(super) fn run(&mut self, plans: &[Option<Plan>]) -> Vec<Option<(Effect, Outcome)>> {
         let one = |plan: &Option<Plan>| plan.as_ref().map(|plan| self.simulate(plan));
         let outcomes: Vec<Option<Outcome>> = plans.par_iter().map(one).collect();

@@ -77,7 +77,7 @@ fn a_signal_while_the_points_of_a_large_grid_are_checked_is_answered() {
     let place = large();
     for arguments in [&["sweep", "s.toml"][..], &["sweep", "s.toml", "-o", "rows.csv"]] {
         let mut child = start(&place, arguments);
-        // What it writes is of no interest, and must not block it.
+        // Its rows are read and dropped, so that a full pipe does not block it.
         let mut rows = child.stdout.take().expect("a pipe");
         let reader = std::thread::spawn(move || rows.read_to_end(&mut Vec::new()));
         wait_for_handler(&child);
