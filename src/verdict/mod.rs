@@ -209,25 +209,30 @@ impl Finder<'_, '_> {
         Some(self.verdict(&now, &tried, &skipped))
     }
 
-    /// Lifts each of these by itself in a short run of so many events; one for which they are too few may then take all
-    /// that is left.
+    /// Lifts each of these by itself in a short run of so many events; one for which they are too few takes as many as the
+    /// shortest run needs, if they are left.
     fn lift(&mut self, each: &[Vec<Lever>], most_events: u64) -> Vec<Option<Tried>> {
-        let fair: Vec<_> = each.iter().map(|levers| self.plan(levers, most_events)).collect();
+        let fair_plan = |levers: &Vec<Lever>| {
+            let rare = levers.iter().any(|lever| lever.is_rare());
+            self.trials.plan(self.lifted(levers)?, rare, most_events)
+        };
+        let fair: Vec<_> = each.iter().map(fair_plan).collect();
         let too_long: Vec<bool> = fair.iter().map(Option::is_none).collect();
         let mut found = self.run(each, fair);
         for (at, levers) in each.iter().enumerate().filter(|(at, _)| too_long[*at]) {
-            let all = self.plan(levers, self.trials.left());
-            found[at] = self.run(std::slice::from_ref(levers), vec![all]).pop().flatten();
+            let shortest = self.lifted(levers).and_then(|then| self.trials.shortest_plan(then));
+            found[at] = self.run(std::slice::from_ref(levers), vec![shortest]).pop().flatten();
         }
         found
     }
 
-    fn plan(&self, levers: &[Lever], most_events: u64) -> Option<Plan> {
+    /// The scenario with all of these lifted; `None` where that makes no difference.
+    fn lifted(&self, levers: &[Lever]) -> Option<Scenario> {
         let mut then = self.subject.scenario.clone();
         for lever in levers {
             then = relax::relaxed(&then, *lever)?;
         }
-        self.trials.plan(then, levers.iter().any(|lever| lever.is_rare()), most_events)
+        Some(then)
     }
 
     fn run(&mut self, each: &[Vec<Lever>], plans: Vec<Option<Plan>>) -> Vec<Option<Tried>> {

@@ -13,8 +13,10 @@ use super::course::{Course, LongRate, ROUNDS};
 
 /// Events that a verdict may take of a run that is shorter than that: some hundredths of a second.
 pub const LEAST_BUDGET: u64 = 100_000;
-/// Share of the run's own events that a verdict may take once it is likely to have found what binds.
-const FOUND: f64 = 0.25;
+/// Share of the run's own events that a verdict may take until it is likely to have found what binds.
+const SEARCHING: f64 = 0.5;
+/// The same from then on.
+const FOUND: f64 = 0.2;
 /// How many times as many events a second of a run takes with something lifted, at most and about.
 const MORE_EVENTS: f64 = 1.4;
 /// A short run ends when the base run had taken this many times as many steps as are compared.
@@ -68,7 +70,9 @@ pub(super) struct Trials<'a> {
 /// Events that the short runs of a verdict may take together.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
-    /// Until what binds is found: as many as one replication of the run took.
+    /// For the first short run, where its part of the others is too little.
+    first: u64,
+    /// Until what binds is found.
     searching: u64,
     /// From then on.
     found: u64,
@@ -78,8 +82,9 @@ impl Budget {
     pub(super) fn of(outcomes: &[Outcome]) -> Budget {
         let one = outcomes.first().map_or(0, |outcome| outcome.events);
         let all: u64 = outcomes.iter().map(|outcome| outcome.events).sum();
-        let found = (all as f64 * FOUND) as u64;
-        Budget { searching: one.max(LEAST_BUDGET), found: found.min(one).max(LEAST_BUDGET) }
+        // One replication is enough to compare with.
+        let share = |of: f64| ((all as f64 * of) as u64).min(one).max(LEAST_BUDGET);
+        Budget { first: share(1.0), searching: share(SEARCHING), found: share(FOUND) }
     }
 }
 
@@ -99,10 +104,14 @@ impl<'a> Trials<'a> {
         self.found = true;
     }
 
-    /// Events that short runs may still take.
+    /// Events that short runs may still take: of the whole run where none has been made, so that there is one at least.
     pub(super) fn left(&self) -> u64 {
-        let budget = if self.found { self.budget.found } else { self.budget.searching };
-        budget.saturating_sub(self.spent)
+        if self.spent == 0 { self.budget.first } else { self.share().saturating_sub(self.spent) }
+    }
+
+    /// Events that all short runs together should take.
+    fn share(&self) -> u64 {
+        if self.found { self.budget.found } else { self.budget.searching }
     }
 
     /// Events that short runs have taken.
@@ -166,19 +175,31 @@ impl<'a> Trials<'a> {
 
     /// A fair part of what is left for so many short runs [events].
     pub(super) fn fair(&self, runs: usize) -> u64 {
-        self.left() / runs.clamp(1, SHARERS) as u64
+        self.share().saturating_sub(self.spent) / runs.clamp(1, SHARERS) as u64
     }
 
     /// The short run of a scenario that so many events allow; `None` where they are too few. `rare`: what is lifted is not
     /// there all the time.
     pub(super) fn plan(&self, then: Scenario, rare: bool, most_events: u64) -> Option<Plan> {
+        let until = self.affordable(most_events, self.cycle_of(&then), rare)?;
+        Some(Plan { then, until, most_events })
+    }
+
+    /// The shortest run of a scenario that can be compared; `None` where it would take more events than are left.
+    pub(super) fn shortest_plan(&self, then: Scenario) -> Option<Plan> {
+        let (least, most_events) = (self.fewest(self.cycle_of(&then)), self.left());
+        let affordable = self.events(least) <= most_events as f64;
+        affordable.then_some(Plan { then, until: least, most_events })
+    }
+
+    /// Steps from one item of a worker to its next, with the workers of this scenario.
+    fn cycle_of(&self, then: &Scenario) -> usize {
         let job = self.subject.job;
         let workers = |scenario: &Scenario| {
             scenario.jobs[job].loader.stages.first().map_or(1, |stage| stage.workers)
         };
-        let times = workers(&then) / workers(self.subject.scenario).max(1);
-        let until = self.affordable(most_events, times.max(1), rare)?;
-        Some(Plan { then, until, most_events })
+        let times = workers(then) / workers(self.subject.scenario).max(1);
+        self.course.cycle() * times.max(1) as usize
     }
 
     /// Simulates the planned short runs in parallel and adds their events to those spent. `None` for a run that has too few
@@ -208,13 +229,15 @@ impl<'a> Trials<'a> {
         sim::run(&self.shortened(&plan.then, plan.until), 0, &options)
     }
 
-    /// Steps of the base run in whose time a short run can be afforded.
-    /// Workers are so many times as many in it.
-    fn affordable(&self, most_events: u64, times: u32, rare: bool) -> Option<usize> {
-        let (first, last) = (self.first(), self.last());
-        let cycle = self.course.cycle() * times as usize;
+    /// Events of a short run in the time of so many steps of the base run.
+    fn events(&self, steps: usize) -> f64 {
         let rate = self.base.events as f64 / self.base.makespan.max(f64::MIN_POSITIVE);
-        let cost = |steps: usize| self.seconds(steps) * rate;
+        self.seconds(steps) * rate
+    }
+
+    /// Steps of the base run in whose time a short run can be afforded whose workers make an item in so many.
+    fn affordable(&self, most_events: u64, cycle: usize, rare: bool) -> Option<usize> {
+        let (first, last) = (self.first(), self.last());
         let enough = first + (CYCLES * cycle).max(self.telling());
         let wanted = if rare { last } else { last.min(enough) };
         let least = self.fewest(cycle);
@@ -223,12 +246,12 @@ impl<'a> Trials<'a> {
             let (mut low, mut high) = (least, wanted + 1);
             while low < high {
                 let middle = low + (high - low) / 2;
-                if cost(middle) <= budget { low = middle + 1 } else { high = middle }
+                if self.events(middle) <= budget { low = middle + 1 } else { high = middle }
             }
             (low > least).then(|| low - 1)
         };
         let budget = most_events as f64;
-        within(budget / MORE_EVENTS).or_else(|| (cost(least) <= budget).then_some(least))
+        within(budget / MORE_EVENTS).or_else(|| (self.events(least) <= budget).then_some(least))
     }
 
     /// The fewest steps that a short run needs where workers make an item in so many.
