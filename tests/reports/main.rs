@@ -1,0 +1,66 @@
+//! Reports before and after a change that must not move a figure.
+//!
+//! ```text
+//! cargo test --test reports -- write FOLDER [--program target/release/forebay]
+//! cargo test --test reports -- compare BEFORE AFTER
+//! ```
+//!
+//! `write` simulates each shipped scenario as it is, with another seed, and with three keys changed, and writes a JSON report
+//! for each, or what the program said where it refused. `compare` names each figure that differs by more than 1e-9 of itself,
+//! and fails if there is one. Without a command the comparison itself is tested.
+
+mod compare;
+mod write;
+
+use clap::{Parser, Subcommand};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Writes the reports of all shipped scenarios and their variants into a folder.
+    Write {
+        folder: PathBuf,
+        /// The program that simulates; the one just built if not given.
+        #[arg(long, default_value = env!("CARGO_BIN_EXE_forebay"))]
+        program: PathBuf,
+    },
+    /// Compares two such folders.
+    Compare {
+        before: PathBuf,
+        after: PathBuf,
+        /// Names of figures that may differ, as "events".
+        #[arg(long)]
+        ignore: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    // `cargo test` hands its own flags to every test binary.
+    let Ok(arguments) = Arguments::try_parse() else { return tested() };
+    let done = match arguments.command {
+        None => return tested(),
+        Some(Command::Write { folder, program }) => write::write(&program, &folder),
+        Some(Command::Compare { before, after, ignore }) => {
+            compare::folders(&before, &after, &ignore)
+        }
+    };
+    let (code, said) = match done {
+        Ok(said) => (ExitCode::SUCCESS, said),
+        Err(said) => (ExitCode::FAILURE, said),
+    };
+    let _ = writeln!(std::io::stdout(), "{said}");
+    code
+}
+
+fn tested() -> ExitCode {
+    compare::differences_are_found();
+    ExitCode::SUCCESS
+}
