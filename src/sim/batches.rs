@@ -74,7 +74,7 @@ impl World<'_> {
             self.replace_request(clock, l as u32);
         }
         match self.loaders[l].load {
-            None => self.compute(clock, d),
+            None => self.begin_on_batch(clock, d),
             Some(_) => self.use_batch(clock, d),
         }
     }

@@ -9,7 +9,6 @@
 //!   as a node sees it; `medium`: what a storage's kind says,
 //! - `cache`: a node's page cache; `tiers`: its caches on its own storage; `staging`: what
 //!   is copied there before,
-//! - `sync`: what model copies do with their gradients,
 //! - `recovery`: what it has against failures; `fault`: what faults slow,
 //! - `sync`: what model copies do with their gradients; `ports`: the links between them; `parallel`: what the GPUs of
 //!   a model copy do; `own_links`: ranks whose links nothing else uses,

@@ -38,8 +38,10 @@ pub(super) struct Device {
     pub(super) holds_input: bool,
     /// Steps on the batch at hand.
     pub(super) on_batch: u64,
-    /// Which piece of a step it is at, where gradients are ready at several points.
-    pub(super) piece: u32,
+    /// Which op of its program it is at; the first one between steps.
+    pub(super) at: u32,
+    /// Whether it waits there for what the op needs.
+    pub(super) waits_at_op: bool,
     /// Time of the step at hand on a GPU for itself [s], and which sort of its kernels it is at.
     pub(super) alone: f64,
     pub(super) kernels: u32,
@@ -94,7 +96,8 @@ impl Device {
             launching: Launching::default(),
             holds_input: false,
             on_batch: 0,
-            piece: 0,
+            at: 0,
+            waits_at_op: false,
             alone: 0.0,
             kernels: 0,
             ahead: Vec::new(),

@@ -82,8 +82,6 @@ impl World<'_> {
         device.launching.open = false;
         let state = device.state;
         let (job, Launching { since, work, .. }) = (device.job as usize, device.launching);
-        let Some(launch) = &self.jobs[job].launch else { return };
-        let overlap = launch.overlap;
         self.leave_launch(clock.now, d);
         if state != State::Launching {
             return;
@@ -91,11 +89,7 @@ impl World<'_> {
         for wait in launch_waits(since, work, self.devices[d as usize].since, clock.now) {
             self.jobs[job].steps.add_stall(wait);
         }
-        if overlap {
-            self.end_step(clock, d);
-        } else {
-            self.compute_on_device(clock, d);
-        }
+        self.end_op(clock, d);
     }
 
     /// Whether device `d`, which has computed, must wait for its trainer's threads; it does.

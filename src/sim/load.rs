@@ -13,7 +13,7 @@ impl World<'_> {
         let device = &mut self.devices[d as usize];
         let loader = &self.loaders[device.loader as usize];
         let (Some(bytes), false) = (loader.load, loader.pcie.is_empty()) else {
-            return self.compute(clock, d);
+            return self.begin_on_batch(clock, d);
         };
         let group = loader.pcie[device.model as usize % loader.pcie.len()];
         let batch = self.jobs[device.job as usize].batch as f64;
@@ -33,6 +33,6 @@ impl World<'_> {
         let cause = StallCause::own(Cause::Copy);
         let wait = Segment { start: device.since, end: clock.now, cause };
         self.jobs[device.job as usize].steps.add_stall(wait);
-        self.compute(clock, d);
+        self.begin_on_batch(clock, d);
     }
 }

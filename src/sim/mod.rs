@@ -11,10 +11,10 @@
 //!   samples that are kept as decoding leaves them,
 //! - `stages`: hand-over between stages, order, blocking; `requests`: loaders that make what they are
 //!   asked for,
-//! - `trainer`: steps, and the barrier between model copies; `device`: accelerators; `batches`: what
-//!   they take from a loader, `load`: on its way to them; `core_steps`: steps on the node's cores; `launch`: what trainers do there
-//!   beside their devices; `pipeline`: from stage to stage; `parallel`: models spread over GPUs, piece by piece;
-//!   `waits`: what devices waited for beside batches,
+//! - `program`: what each rank does in a step, op by op, and the one interpreter of all programs; `trainer`: when a rank
+//!   begins a step, and the barrier between model copies; `device`: accelerators; `batches`: what they take from a loader,
+//!   `load`: on its way to them; `core_steps`: steps on the node's cores; `launch`: what trainers do there beside their devices;
+//!   `pipeline`: activations of whole batches from stage to stage; `waits`: what devices waited for beside batches,
 //! - `gpus`: GPUs that several use at once; `occupied`: how much; `buffers`: what learners leave to each other;
 //!   `learners`: how many learners there are; `averaging`: how they agree,
 //! - `recovery`: failures and what begins again after them, `abort`: what they end, `checkpoint`, `lineage`: which
@@ -56,9 +56,9 @@ mod lineage;
 mod load;
 mod memory;
 mod occupied;
-mod parallel;
 mod pipeline;
 mod polling;
+mod program;
 mod progress;
 mod ranges;
 mod read;

@@ -1,5 +1,7 @@
 //! Activations on their way from one pipeline stage to the next.
 
+use crate::engine::Time;
+
 use super::event::{Clock, Customer, Event};
 use super::world::World;
 
@@ -25,6 +27,16 @@ impl World<'_> {
             }
             None => self.handed_over(clock, d),
         }
+    }
+
+    /// Whether device `d` has the activations for its next step; ends its wait for them.
+    pub(super) fn receive_batch(&mut self, now: Time, d: u32) -> bool {
+        let device = &self.devices[d as usize];
+        let there = device.received > device.next;
+        if there {
+            self.end_stage_wait(now, d);
+        }
+        there
     }
 
     /// A batch's activations are there.

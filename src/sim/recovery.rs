@@ -301,7 +301,8 @@ impl World<'_> {
         device.state = State::Off;
         device.launching = Launching::default();
         (device.holds_input, device.kernels) = (false, 0);
-        (device.piece, device.missing, device.on_batch) = (0, 0, u64::MAX / 2);
+        (device.at, device.waits_at_op) = (0, false);
+        (device.missing, device.on_batch) = (0, u64::MAX / 2);
         device.waits.clear();
         device.sent.clear();
         device.ahead.clear();

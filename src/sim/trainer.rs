@@ -1,4 +1,4 @@
-//! Steps: when a device begins one, and when all have done it.
+//! Steps: when a device begins one, and when all have done it. What it does in between is its `program`.
 //!
 //! A model copy is a chain of one or more devices (pipeline stages). All model copies of a job copy
 //! train in step: the first device of each may begin step `s` once step `s − window` is complete
@@ -15,13 +15,13 @@ use crate::scenario::{BatchInterval, Goal};
 
 use super::averaging::AveragingRun;
 use super::barrier::Barrier;
-use super::communication::{Pieces, ServerRun, SyncRun};
+use super::communication::{ServerRun, SyncRun};
 use super::core_steps::CpuThreads;
 use super::device::{Device, State};
 use super::event::{Clock, Delay, Event};
 use super::launch::LaunchRun;
 use super::learners::LearnersRun;
-use super::parallel::ParallelRun;
+use super::program::{ParallelRun, Programs};
 use super::recovery::RecoveryRun;
 use super::world::World;
 
@@ -44,6 +44,8 @@ pub(super) struct JobRun {
     /// Time of each pipeline stage before jitter.
     pub(super) stage_times: Vec<Delay>,
     pub(super) jitter: Option<Sampler>,
+    /// What each of its devices does in a step.
+    pub(super) programs: Programs,
     /// What its model copies do with their gradients, if they do anything.
     pub(super) sync: Option<Box<SyncRun>>,
     /// How its learners average their models, if they do.
@@ -99,7 +101,7 @@ impl JobRun {
     }
 
     /// For a batch that lacks so many samples, what takes `full` for a full one.
-    fn time_of_smaller(&self, full: Delay, missing: u64) -> Delay {
+    pub(super) fn time_of_smaller(&self, full: Delay, missing: u64) -> Delay {
         let of = |batch: u64| self.step.seconds(batch as f64);
         let part = of(self.batch - missing) / of(self.batch);
         if missing == 0 || !part.is_finite() {
@@ -124,12 +126,6 @@ impl JobRun {
             true => *self.fresh_ahead.entry(step).or_default() += samples,
             false => self.steps.add_fresh(samples),
         }
-    }
-
-    /// The pieces of its steps, if these are cut.
-    fn pieces(&self) -> Option<&Pieces> {
-        let servers = self.servers.as_ref().map(|servers| &servers.pieces);
-        self.sync.as_ref().map(|sync| &sync.pieces).or(servers)
     }
 
     /// Whether a model copy may begin `step`, as far as others are.
@@ -214,78 +210,48 @@ impl World<'_> {
         }
     }
 
-    /// Device `d` begins its next step if it can.
+    /// Device `d` begins the program of its next step if it is between steps and may.
     pub(super) fn try_start(&mut self, clock: &mut Clock, d: u32) {
         let device = &self.devices[d as usize];
         let job = &self.jobs[device.job as usize];
-        if device.state != State::Idle || job.is_beyond(device.next) || job.is_held() {
-            return;
-        }
-        if job.parallel.is_some() && device.stage > 0 {
-            return self.begin_part(clock, d);
-        }
-        if device.stage > 0 {
-            if device.received > device.next {
-                self.end_stage_wait(clock.now, d);
-                self.compute(clock, d);
-            }
-            return;
-        }
-        if !job.may_begin(device.next) {
-            return;
-        }
-        let queue = &self.loaders[device.loader as usize].queue;
-        let fresh = job.interval.is_fresh(device.next, device.on_batch, queue.level());
-        if job.window > 1 {
-            self.end_gate_wait(clock.now, d);
-        }
-        if fresh {
-            self.devices[d as usize].on_batch = 0;
-            self.want_batch(clock, d);
-        } else {
-            self.compute(clock, d);
+        let between = device.state == State::Idle && device.at == 0 && !device.waits_at_op;
+        if between && !job.is_beyond(device.next) && !job.is_held() {
+            self.run_program(clock, d);
         }
     }
 
-    /// Device `d` has what it needs for a step.
-    pub(super) fn compute(&mut self, clock: &mut Clock, d: u32) {
-        let launches = self.jobs[self.devices[d as usize].job as usize].launch.is_some();
+    /// Whether device `d` may begin its next step as far as other devices are; ends its wait for them.
+    pub(super) fn may_begin_step(&mut self, now: Time, d: u32) -> bool {
+        let device = &self.devices[d as usize];
+        let job = &self.jobs[device.job as usize];
+        let may = job.may_begin(device.next);
+        if may && job.window > 1 {
+            self.end_gate_wait(now, d);
+        }
+        may
+    }
+
+    /// Device `d` takes a batch, or keeps the one that it has.
+    pub(super) fn next_batch(&mut self, clock: &mut Clock, d: u32) {
+        let device = &mut self.devices[d as usize];
+        let job = &self.jobs[device.job as usize];
+        let queue = &self.loaders[device.loader as usize].queue;
+        if !job.interval.is_fresh(device.next, device.on_batch, queue.level()) {
+            return self.begin_on_batch(clock, d);
+        }
+        device.on_batch = 0;
+        self.want_batch(clock, d);
+    }
+
+    /// Device `d` has the batch for a step.
+    pub(super) fn begin_on_batch(&mut self, clock: &mut Clock, d: u32) {
         let device = &mut self.devices[d as usize];
         device.on_batch += 1;
         if device.missing > 0 {
             let (model, step, missing) = (device.model, device.next, device.missing);
             self.jobs[device.job as usize].smaller.push(SmallerBatch { model, step, missing });
         }
-        if !launches || self.begin_launch(clock, d) {
-            self.compute_on_device(clock, d);
-        }
-    }
-
-    pub(super) fn compute_on_device(&mut self, clock: &mut Clock, d: u32) {
-        if self.awaits_parameters(clock.now, d) {
-            return;
-        }
-        self.begin_exchange(clock.now, d);
-        let device = &mut self.devices[d as usize];
-        let job = &self.jobs[device.job as usize];
-        if job.parallel.is_some() {
-            return self.begin_part(clock, d);
-        }
-        let mut delay = job.stage_times[device.stage as usize];
-        if !job.smaller.is_empty() {
-            delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
-        }
-        let slowness = self.loaders[device.loader as usize].slowness;
-        if slowness != 1.0 {
-            delay = Delay::once(delay.span.seconds() * slowness);
-        }
-        if let Some(pieces) = job.pieces() {
-            let piece = pieces.at(device.next, device.piece);
-            if !piece.is_whole() {
-                delay = Delay::once(delay.span.seconds() * piece.share + piece.compress);
-            }
-        }
-        self.compute_for(clock, d, delay, "compute");
+        self.end_op(clock, d);
     }
 
     /// Device `d` computes for so long, but for jitter and faults; a timeline says `name`.
@@ -330,52 +296,23 @@ impl World<'_> {
         let job = device.job;
         device.busy += clock.now.since(device.since).seconds();
         self.jobs[job as usize].steps.add_compute(device.since, clock.now);
-        device.since = clock.now;
-        if self.jobs[job as usize].parallel.is_some() {
-            return self.computed_part(clock, d);
+        (device.state, device.since) = (State::Idle, clock.now);
+        if let Some(parallel) = &mut self.jobs[job as usize].parallel {
+            parallel.part(d).computed = clock.now;
         }
-        let run = &self.jobs[job as usize];
-        if run.pieces().is_some() && run.averaging.is_none() && !self.end_piece(clock, d) {
-            return;
-        }
-        if !self.awaits_launch(clock.now, d) {
-            self.end_step(clock, d);
-        }
-    }
-
-    /// Device `d`, whose gradients are reduced as they come, has done a piece of a step; true if it was the
-    /// last one.
-    fn end_piece(&mut self, clock: &mut Clock, d: u32) -> bool {
-        self.made_gradients(clock, d);
-        let device = &mut self.devices[d as usize];
-        if device.state == State::Off {
-            // What it pushed was there at once, and its job ended by that.
-            return false;
-        }
-        let pieces = self.jobs[device.job as usize].pieces();
-        if pieces.is_none_or(|pieces| pieces.is_last(device.next, device.piece)) {
-            device.piece = 0;
-            return true;
-        }
-        device.piece += 1;
-        self.compute_on_device(clock, d);
-        false
-    }
-
-    /// Device `d` begins a piece of a step, the first one perhaps of those for an exchange with servers.
-    fn begin_exchange(&mut self, now: Time, d: u32) {
-        let Device { job, model, next, piece, .. } = self.devices[d as usize];
-        let servers = self.jobs[job as usize].servers.as_mut();
-        if let Some(servers) = servers.filter(|_| piece == 0) {
-            servers.begin(now, model, next);
-        }
+        self.end_op(clock, d);
     }
 
     /// All that device `d` and its trainer do for a step is done.
     pub(super) fn end_step(&mut self, clock: &mut Clock, d: u32) {
+        let device = &mut self.devices[d as usize];
+        device.at = 0;
+        let (j, step) = (device.job as usize, device.next);
+        if self.jobs[j].parallel.is_some() {
+            return self.end_part(clock, d);
+        }
         self.leave_input(d);
         let device = &mut self.devices[d as usize];
-        let (j, step) = (device.job as usize, device.next);
         device.next += 1;
         device.state = State::Idle;
         device.since = clock.now;
@@ -387,10 +324,7 @@ impl World<'_> {
         self.trace_device(clock.now, d, "waiting");
         if self.jobs[j].servers.is_some() {
             self.end_step_by_itself(clock, d, step);
-        } else if !last_stage {
-            self.hand_over(clock, d + 1);
-            self.try_start(clock, d);
-        } else if self.jobs[j].barrier.arrive(step) {
+        } else if last_stage && self.jobs[j].barrier.arrive(step) {
             self.complete_step(clock, j, d);
         } else {
             self.try_start(clock, d);

@@ -9,6 +9,8 @@ use std::path::Path;
 const TOLERANCE: f64 = 1e-9;
 /// Figures below this are rounding errors of a sum that is zero.
 const ZERO: f64 = 1e-12;
+/// How long the simulation took says nothing of the scenario.
+const WALL_TIME: &str = "wall_time";
 /// Differences that are named for each file.
 const MOST_NAMED: usize = 6;
 
@@ -58,7 +60,7 @@ fn files(before: &Path, after: &Path, ignore: &[String]) -> Result<Vec<String>, 
 /// Adds what differs below `path` to `found`.
 fn values(path: &str, before: &Value, after: &Value, ignore: &[String], found: &mut Vec<String>) {
     let last = path.rsplit('.').next().unwrap_or(path);
-    if ignore.iter().any(|name| name == last) {
+    if last == WALL_TIME || ignore.iter().any(|name| name == last) {
         return;
     }
     match (before, after) {

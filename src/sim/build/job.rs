@@ -12,6 +12,7 @@ use crate::sim::device::Device;
 use crate::sim::event::Delay;
 use crate::sim::launch::LaunchRun;
 use crate::sim::learners::LearnersRun;
+use crate::sim::program::{Exchange, Programs, Replica, replica};
 use crate::sim::trainer::JobRun;
 use crate::sim::workflow::Waiting;
 
@@ -65,7 +66,12 @@ impl Builder<'_, '_> {
         run.recovery = self.recovery(&of, node, loader, run.servers.as_deref());
         run.sync = self.sync(&of, copy, node);
         run.averaging = self.averaging(job, node);
-        run.parallel = self.parallel(&of, node, device);
+        let stages = self.parallel(&of, node, device);
+        run.programs = match &stages {
+            None => replica_programs(job, &run),
+            Some((_, programs)) => Programs::new(programs.clone(), Vec::new(), 1),
+        };
+        run.parallel = stages.map(|(parallel, _)| parallel);
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;
@@ -134,6 +140,7 @@ impl Builder<'_, '_> {
             step: job.step.law(),
             stage_times,
             jitter: job.step.jitter.as_ref().map(Sampler::new),
+            programs: Programs::default(),
             sync: None,
             averaging: None,
             learners: LearnersRun::new(job.learners),
@@ -191,6 +198,27 @@ impl Builder<'_, '_> {
             }
         }
     }
+}
+
+/// The programs of model copies that compute on whole batches.
+fn replica_programs(job: &Job, run: &JobRun) -> Programs {
+    let servers = run.servers.as_ref().map(|servers| &servers.pieces);
+    let pieces = run.sync.as_ref().map(|sync| &sync.pieces).or(servers);
+    let exchange = match (&run.sync, &run.servers, &run.averaging) {
+        (_, Some(_), _) => Exchange::Servers,
+        (Some(_), None, None) => Exchange::Collectives,
+        _ => Exchange::None,
+    };
+    let program = |stage: usize, pieces| {
+        let (stages, launches) = (run.stage_times.len(), job.launch.is_some());
+        replica(&Replica { stage, stages, launches, exchange }, pieces)
+    };
+    let stages = 0..run.stage_times.len();
+    Programs::new(
+        stages.clone().map(|stage| program(stage, pieces)).collect(),
+        stages.map(|stage| program(stage, None)).collect(),
+        pieces.map_or(1, |pieces| pieces.interval()),
+    )
 }
 
 /// None yet, of a job of whose learners not all may be there.

@@ -2,7 +2,7 @@
 
 use crate::fluid::LinkId;
 use crate::sim::communication::LinkUsers;
-use crate::sim::parallel::ParallelRun;
+use crate::sim::program::ParallelRun;
 
 use super::Builder;
 

@@ -6,7 +6,7 @@ use crate::fluid::{GroupId, LinkId};
 use crate::report::ParallelOutcome;
 use crate::scenario::{Cluster, Job, Members, Parallelism, Transport};
 use crate::sim::communication::{Group, Planned, Ways, planned};
-use crate::sim::parallel::{OfStage, ParallelRun, Part, Program, program};
+use crate::sim::program::{OfStage, Op, ParallelRun, Part, StageProgram, stage_program};
 
 use super::Builder;
 use super::job::JobCopy;
@@ -32,7 +32,7 @@ impl Builder<'_, '_> {
         copy: &JobCopy,
         node: u32,
         first: u32,
-    ) -> Option<Box<ParallelRun>> {
+    ) -> Option<(Box<ParallelRun>, Vec<Vec<Op>>)> {
         let job = copy.job;
         let of = job.parallelism.as_ref()?;
         let cluster = self.scenario.cluster.weakest(node..node + job.nodes);
@@ -41,14 +41,15 @@ impl Builder<'_, '_> {
         let ways = self.ways_of_gpus(job, transport, node);
         let nodes = job.nodes_of_gpus();
         let laid = Laid { job, of, number: copy.number, first, cluster, nodes, ways };
-        let programs: Vec<Program> = (0..job.shares().len()).map(|s| laid.program(s)).collect();
+        let programs: Vec<StageProgram> =
+            (0..job.shares().len()).map(|s| laid.program(s)).collect();
         let begin = self.parts.groups.len() as u32;
         let data = self.data_groups(&laid, &programs);
         let mut parts = self.gpu_parts(&laid, node, &data);
         self.tensor_groups(&laid, &mut parts);
         let micro_batches = f64::from(of.micro_batches);
-        Some(Box::new(ParallelRun {
-            programs: programs.into_iter().map(|program| program.acts).collect(),
+        let run = ParallelRun {
+            stages: programs.len(),
             micro_batches,
             step_of: of.step_of,
             speed: self.scenario.cluster.node.gpu_speed,
@@ -60,11 +61,12 @@ impl Builder<'_, '_> {
             groups: begin..self.parts.groups.len() as u32,
             done: 0,
             books: ParallelOutcome::default(),
-        }))
+        };
+        Some((Box::new(run), programs.into_iter().map(|program| program.ops).collect()))
     }
 
     /// The groups in which parts of each stage's GPUs are with those of other model copies: by stage, their numbers.
-    fn data_groups(&mut self, laid: &Laid<'_>, all: &[Program]) -> Vec<std::ops::Range<u32>> {
+    fn data_groups(&mut self, laid: &Laid<'_>, all: &[StageProgram]) -> Vec<std::ops::Range<u32>> {
         let mut found = Vec::new();
         for (stage, program) in (0..).zip(all) {
             let begin = self.parts.groups.len() as u32;
@@ -149,15 +151,16 @@ impl Laid<'_> {
         self.first + model * self.job.shares().len() as u32 + stage
     }
 
-    fn program(&self, stage: usize) -> Program {
+    fn program(&self, stage: usize) -> StageProgram {
         let shares = self.job.shares();
         let sync = self.job.sync.as_ref().filter(|_| self.job.ranks() > 1);
         let buckets = sync.map_or(Vec::new(), |sync| self.of.buckets(sync, shares, stage));
-        program(&OfStage { parallelism: self.of, stage, shares, buckets })
+        let launches = stage == 0 && self.job.launch.is_some();
+        stage_program(&OfStage { parallelism: self.of, stage, shares, buckets, launches })
     }
 
     /// The collectives of a program, by groups that are alike.
-    fn sequence(&self, program: &Program, groups: &[Members]) -> Vec<Planned> {
+    fn sequence(&self, program: &StageProgram, groups: &[Members]) -> Vec<Planned> {
         let Some(sync) = &self.job.sync else { return Vec::new() };
         let one = |&(operation, bytes, tensors): &(_, u64, u32)| {
             let overhead = Span::from_seconds(sync.transport.per_tensor * f64::from(tensors));

@@ -263,7 +263,7 @@ impl World<'_> {
         self.next_collective(clock, g);
         for place in 0..self.groups[g as usize].devices.len() {
             let d = self.groups[g as usize].devices[place];
-            self.wake_part(clock, d);
+            self.wake_program(clock, d);
         }
     }
 }

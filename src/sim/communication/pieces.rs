@@ -14,13 +14,6 @@ pub(in crate::sim) struct Piece {
     pub(in crate::sim) bytes: f64,
 }
 
-impl Piece {
-    /// Whether it takes as long as a step that sends nothing.
-    pub(in crate::sim) fn is_whole(&self) -> bool {
-        self.share == 1.0 && self.compress == 0.0
-    }
-}
-
 /// All of a step that sends nothing.
 const WHOLE: Piece = Piece { share: 1.0, compress: 0.0, needs: 0, made: 0, bytes: 0.0 };
 
@@ -35,6 +28,16 @@ impl Pieces {
     /// Those of each step whose number, counted from 1, is a multiple of `interval`.
     pub(in crate::sim) fn new(all: Vec<Piece>, interval: u64) -> Pieces {
         Pieces { all, interval }
+    }
+
+    /// The pieces of such a step.
+    pub(in crate::sim) fn all(&self) -> &[Piece] {
+        &self.all
+    }
+
+    /// Steps from one exchange to the next.
+    pub(in crate::sim) fn interval(&self) -> u64 {
+        self.interval
     }
 
     /// How many pieces such a step has.

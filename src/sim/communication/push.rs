@@ -25,12 +25,12 @@ impl World<'_> {
         }
     }
 
-    /// Device `d` has computed a piece of a step, and pushes the buckets that it has made by that.
-    pub(super) fn push_made(&mut self, clock: &mut Clock, d: u32) {
+    /// Device `d` has computed a piece of a step, and pushes the buckets that are ready then.
+    pub(in crate::sim) fn push_gradients(&mut self, clock: &mut Clock, d: u32, piece: u32) {
         let device = &self.devices[d as usize];
         let (j, worker) = (device.job, device.model);
         let Some(servers) = &mut self.jobs[j as usize].servers else { return };
-        for bucket in servers.did(clock.now, worker, device.next, device.piece) {
+        for bucket in servers.did(clock.now, worker, device.next, piece) {
             let Some(servers) = &mut self.jobs[j as usize].servers else { return };
             if let Some(before) = servers.queue(worker, bucket) {
                 self.push_after(clock, d, before);
@@ -166,7 +166,7 @@ impl World<'_> {
         let all = servers.pulled(parcel.worker);
         if all && self.devices[d as usize].state == State::Uninformed && !job.is_held() {
             self.end_parameter_wait(clock.now, d);
-            self.compute_on_device(clock, d);
+            self.run_program(clock, d);
         }
     }
 
@@ -215,7 +215,7 @@ impl World<'_> {
             self.devices[d as usize].since = clock.now;
             match state {
                 State::Idle => self.try_start(clock, d),
-                _ => self.compute_on_device(clock, d),
+                _ => self.run_program(clock, d),
             }
         }
     }

@@ -3,41 +3,58 @@
 use crate::account::Segment;
 use crate::engine::{Span, Time};
 use crate::report::{Cause, StallCause};
-use crate::sim::device::State;
+use crate::sim::device::{Device, State};
 use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::program::Op;
 use crate::sim::world::World;
 
 use super::sync::Stage;
 
 impl World<'_> {
-    /// Whether device `d` must wait for parameters before its piece of a step; it does.
-    pub(in crate::sim) fn awaits_parameters(&mut self, now: Time, d: u32) -> bool {
-        let device = &mut self.devices[d as usize];
-        let job = &self.jobs[device.job as usize];
-        let informed = match (&job.sync, &job.servers) {
-            (Some(sync), _) => sync.may_begin(device.next, device.piece),
-            (None, Some(_)) if device.piece == 0 && job.is_held() => false,
-            (None, Some(servers)) => servers.may_begin(device.model, device.next),
-            (None, None) => true,
-        };
-        if informed {
-            return false;
+    /// Device `d` begins to wait for parameters from the root, unless so many buckets have come; true if it waits.
+    pub(in crate::sim) fn awaits_broadcast(&mut self, now: Time, d: u32, buckets: u32) -> bool {
+        let job = &self.jobs[self.devices[d as usize].job as usize];
+        let there = job.sync.as_ref().is_none_or(|sync| sync.has_broadcast(buckets));
+        if !there {
+            self.wait_for_parameters_from(now, d);
         }
+        !there
+    }
+
+    /// Device `d` begins to wait for parameters from servers, or to compute if it has them; true if it waits.
+    pub(in crate::sim) fn awaits_pull(&mut self, now: Time, d: u32) -> bool {
+        let Device { job, model, next, .. } = self.devices[d as usize];
+        let job = &mut self.jobs[job as usize];
+        let held = job.is_held();
+        let Some(servers) = &mut job.servers else { return false };
+        let there = !held && servers.may_begin(model, next);
+        if there {
+            servers.begin(now, model, next);
+        } else {
+            self.wait_for_parameters_from(now, d);
+        }
+        !there
+    }
+
+    /// Device `d` waits for parameters from `now` on.
+    fn wait_for_parameters_from(&mut self, now: Time, d: u32) {
+        let device = &mut self.devices[d as usize];
         (device.state, device.since) = (State::Uninformed, now);
         self.trace_device(now, d, Cause::Communication.name());
-        true
     }
 
     /// Parameters have arrived: devices of job copy `j` that waited for no others compute.
     pub(super) fn go_on_with_parameters(&mut self, clock: &mut Clock, j: u32) {
         for d in self.jobs[j as usize].devices.clone() {
-            let device = &self.devices[d as usize];
-            let (since, job) = (device.since, &mut self.jobs[j as usize]);
-            let begins = |sync: &super::SyncRun| sync.may_begin(device.next, device.piece);
-            if device.state == State::Uninformed && job.sync.as_deref().is_some_and(begins) {
+            let op = self.op_of(d);
+            let (device, job) = (&self.devices[d as usize], &mut self.jobs[j as usize]);
+            let Some(Op::AwaitBroadcast { buckets }) = op else { continue };
+            let there = job.sync.as_ref().is_some_and(|sync| sync.has_broadcast(buckets));
+            if device.state == State::Uninformed && there {
                 let cause = StallCause::own(Cause::Communication);
-                job.steps.add_stall(Segment { start: since, end: clock.now, cause });
-                self.compute_on_device(clock, d);
+                let wait = Segment { start: device.since, end: clock.now, cause };
+                job.steps.add_stall(wait);
+                self.run_program(clock, d);
             }
         }
     }

@@ -138,9 +138,9 @@ impl SyncRun {
         self.own = Some(OwnLinks::new(self.members()));
     }
 
-    /// Whether a model copy has the parameters for piece number `piece` of `step`.
-    pub(super) fn may_begin(&self, step: u64, piece: u32) -> bool {
-        self.over >= self.pieces.at(step, piece).needs
+    /// Whether so many buckets of parameters have come from the root.
+    pub(super) fn has_broadcast(&self, buckets: u32) -> bool {
+        self.over >= buckets
     }
 
     /// Reference models are there to be averaged, all at once.
@@ -231,16 +231,10 @@ impl SyncRun {
 }
 
 impl World<'_> {
-    /// Device `d` has done a piece of a step, and has what gradients come with it.
-    pub(in crate::sim) fn made_gradients(&mut self, clock: &mut Clock, d: u32) {
-        let device = &self.devices[d as usize];
-        let (j, step, piece) = (device.job, device.next, device.piece);
-        let job = &self.jobs[j as usize];
-        let Some(sync) = &job.sync else { return self.push_made(clock, d) };
-        if !sync.pieces.exchanges(step) {
-            return;
-        }
-        if job.learners.number > 1 {
+    /// Device `d` has done a piece of a step, and has the gradients that are ready then.
+    pub(in crate::sim) fn offer_gradients(&mut self, clock: &mut Clock, d: u32, piece: u32) {
+        let j = self.devices[d as usize].job;
+        if self.jobs[j as usize].learners.number > 1 {
             return self.add_to_sum(clock, d, piece);
         }
         self.did_piece(clock, j, piece);

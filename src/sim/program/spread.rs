@@ -10,13 +10,10 @@ use crate::scenario::StepOf;
 use crate::sim::communication::Ways;
 use crate::sim::world::World;
 
-use super::program::Act;
-
 /// A job copy's model copies, each in stages, each on some GPUs.
 #[derive(Debug)]
 pub(in crate::sim) struct ParallelRun {
-    /// By stage, what it does in a step.
-    pub(in crate::sim) programs: Vec<Vec<Act>>,
+    pub(in crate::sim) stages: usize,
     /// Micro-batches of a batch.
     pub(in crate::sim) micro_batches: f64,
     /// What the job's step time is the time of.
@@ -51,14 +48,8 @@ pub(in crate::sim) struct Part {
     pub(in crate::sim) data: Range<u32>,
     /// By GPU, ways from the node's memory and back there, where they are limited.
     pub(in crate::sim) pcie: Vec<[Option<GroupId>; 2]>,
-    /// The act that it is at, and whether it waits there.
-    pub(in crate::sim) at: usize,
-    pub(in crate::sim) running: bool,
-    pub(in crate::sim) waits: bool,
     /// Sums that it has asked for in this step.
     pub(in crate::sim) asked: u32,
-    /// Whether it has asked for that at which it is.
-    pub(in crate::sim) open: bool,
     /// By pass, when each that has come and was not taken was sent.
     pub(in crate::sim) received: [VecDeque<Time>; 2],
     /// By pass, what it sends.
@@ -87,7 +78,7 @@ impl ParallelRun {
 
     /// Who sends to whom from stage to stage, forward and back, by number of the GPU.
     pub(in crate::sim) fn sends(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let stages = if self.bytes > 0.0 { self.programs.len().max(1) } else { 1 };
+        let stages = if self.bytes > 0.0 { self.stages } else { 1 };
         let chains = self.parts.chunks(stages);
         let next = chains.flat_map(move |chain| chain.iter().take(stages - 1));
         let pair = |part: &Part| (part.gpu..part.gpu + self.ranks).map(|g| (g, g + self.ranks));
@@ -98,7 +89,7 @@ impl ParallelRun {
     pub(super) fn restart(&mut self) {
         self.done = 0;
         for part in &mut self.parts {
-            (part.at, part.asked, part.open) = (0, 0, false);
+            part.asked = 0;
         }
     }
 
@@ -106,7 +97,7 @@ impl ParallelRun {
     fn abort(&mut self) {
         self.restart();
         for part in &mut self.parts {
-            (part.running, part.waits, part.swapping) = (false, false, 0);
+            part.swapping = 0;
             part.received.iter_mut().for_each(VecDeque::clear);
             part.sending.iter_mut().for_each(|sending| *sending = Sending::default());
         }

@@ -6,25 +6,26 @@ use crate::report::{Cause, StallCause};
 use crate::sim::waits::clip;
 use crate::sim::world::World;
 
-use super::program::Act;
+use super::op::Op;
 
 impl World<'_> {
-    /// Device `d` has what its act needs; if it waited for that, it is said why.
-    pub(super) fn end_wait(&mut self, now: Time, d: u32, act: Act) {
-        let Some(part) = self.part(d) else { return };
-        let waited = std::mem::take(&mut part.waits);
-        let sent = match act {
-            Act::Receive(pass) => part.received[usize::from(pass.is_back())].pop_front(),
+    /// Device `d` has what its op needs; accounts for its wait, if it waited.
+    pub(super) fn end_wait(&mut self, now: Time, d: u32, op: Op) {
+        let sent = match op {
+            Op::Receive(pass) => {
+                self.part(d).and_then(|part| part.received[usize::from(pass.is_back())].pop_front())
+            }
             _ => None,
         };
-        if !waited {
+        let device = &mut self.devices[d as usize];
+        if !std::mem::take(&mut device.waits_at_op) {
             return;
         }
-        let since = self.devices[d as usize].since;
-        match act {
-            Act::Receive(_) => self.end_bubble(d, sent.unwrap_or(now).max(since), now),
-            Act::Settle => self.end_swap(d, (since, now)),
-            Act::Await(number) => self.end_collective(d, number, (since, now)),
+        let since = device.since;
+        match op {
+            Op::Receive(_) => self.end_bubble(d, sent.unwrap_or(now).max(since), now),
+            Op::AwaitSwap => self.end_swap(d, (since, now)),
+            Op::AwaitCollectives(number) => self.end_collective(d, number, (since, now)),
             _ => self.say(d, (since, now), StallCause::own(Cause::Communication)),
         }
         self.devices[d as usize].since = now;

@@ -3,19 +3,18 @@
 use crate::sim::event::{Clock, Customer, Event};
 use crate::sim::world::World;
 
-use super::program::Pass;
+use super::op::Pass;
 
 impl World<'_> {
     /// Device `d` has something for its neighbour, which goes when what it sent before is there.
-    pub(super) fn send_part(&mut self, clock: &mut Clock, d: u32, pass: Pass) -> bool {
+    pub(super) fn send_part(&mut self, clock: &mut Clock, d: u32, pass: Pass) {
         let back = pass.is_back();
-        let Some(part) = self.part(d) else { return true };
+        let Some(part) = self.part(d) else { return };
         let waiting = &mut part.sending[usize::from(back)].waiting;
         waiting.push_back(clock.now);
         if waiting.len() == 1 {
             self.begin_sending(clock, d, back);
         }
-        true
     }
 
     /// The GPU that GPU `rank` of device `d` sends to, and itself.
@@ -86,6 +85,6 @@ impl World<'_> {
         if more {
             self.begin_sending(clock, d, back);
         }
-        self.wake_part(clock, to);
+        self.wake_program(clock, to);
     }
 }

@@ -4,9 +4,9 @@ use crate::sim::event::{Clock, Customer};
 use crate::sim::world::World;
 
 impl World<'_> {
-    /// Each GPU of device `d` begins to fetch and to send away so many bytes.
-    pub(super) fn fetch_part(&mut self, clock: &mut Clock, d: u32, bytes: [f64; 2]) -> bool {
-        let Some(parallel) = self.parallel(d) else { return true };
+    /// Each GPU of device `d` starts to copy so many bytes from its node's memory, and so many there.
+    pub(super) fn begin_swap(&mut self, clock: &mut Clock, d: u32, bytes: [f64; 2]) {
+        let Some(parallel) = self.parallel(d) else { return };
         let (ranks, part) = (f64::from(parallel.ranks), parallel.part(d));
         let ways: Vec<_> = part.pcie.iter().flat_map(|ways| ways.iter().zip(bytes)).collect();
         let flows = ways.iter().filter_map(|(group, bytes)| group.zip(Some(*bytes)));
@@ -16,7 +16,6 @@ impl World<'_> {
         for (group, bytes) in flows {
             self.network.start(clock.now, group, bytes, Customer::Swap(d));
         }
-        true
     }
 
     /// Bytes of device `d` have come or gone.
@@ -24,7 +23,7 @@ impl World<'_> {
         let Some(part) = self.part(d) else { return };
         part.swapping -= 1;
         if part.swapping == 0 {
-            self.wake_part(clock, d);
+            self.wake_program(clock, d);
         }
     }
 }

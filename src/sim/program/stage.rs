@@ -1,54 +1,14 @@
-//! What a stage does in a step, act by act.
+//! The program of a stage that works through micro-batches, on one GPU or on several that split its layers.
 
 use crate::collective::Operation;
 use crate::scenario::{Parallelism, Schedule, StageBucket, Swap};
 
-/// Which way through the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::sim) enum Pass {
-    Forward,
-    Backward,
-}
-
-impl Pass {
-    pub(super) fn is_back(self) -> bool {
-        self == Pass::Backward
-    }
-
-    /// As timelines name it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Pass::Forward => "forward",
-            Pass::Backward => "backward",
-        }
-    }
-}
-
-/// Something that a device does, or waits for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::sim) enum Act {
-    /// Waits for activations from the stage before, or their gradients from the one after.
-    Receive(Pass),
-    /// Computes for a share of what a micro-batch takes in all.
-    Compute(Pass, f64),
-    /// Adds results up with the ranks that split its layers, and waits for that.
-    Sum,
-    /// Is ready for the next collective of its stage's model copies.
-    Ask,
-    /// Waits until so many of these are over in this step.
-    Await(u32),
-    /// Bytes begin to go to its node's memory, and to come from there.
-    Fetch { out: f64, into: f64 },
-    /// Waits until they are there.
-    Settle,
-    /// Hands activations on, or their gradients back.
-    Send(Pass),
-}
+use super::op::{Op, Pass};
 
 /// A stage's step.
 #[derive(Debug, Default)]
-pub(in crate::sim) struct Program {
-    pub(in crate::sim) acts: Vec<Act>,
+pub(in crate::sim) struct StageProgram {
+    pub(in crate::sim) ops: Vec<Op>,
     /// Collectives of model copies, in order: what, bytes, tensors.
     pub(in crate::sim) collectives: Vec<(Operation, u64, u32)>,
 }
@@ -61,19 +21,31 @@ pub(in crate::sim) struct OfStage<'a> {
     pub(in crate::sim) shares: &'a [f64],
     /// Its gradients, where there is someone to reduce them with.
     pub(in crate::sim) buckets: Vec<StageBucket>,
+    /// Whether its trainer works on the node's cores, too.
+    pub(in crate::sim) launches: bool,
 }
 
 /// The step of a stage.
-pub(in crate::sim) fn program(of: &OfStage<'_>) -> Program {
+pub(in crate::sim) fn stage_program(of: &OfStage<'_>) -> StageProgram {
     let order = order(of.parallelism.schedule, of.stage, of.shares.len(), of.micro_batches());
     let last = order.len().saturating_sub(1);
-    let mut program = Program::default();
+    let mut program = StageProgram::default();
+    if of.stage == 0 {
+        program.ops.push(Op::TakeBatch);
+    }
+    if of.launches {
+        program.ops.push(Op::Launch);
+    }
     let mut backwards = 0;
     for (place, pass) in order.into_iter().enumerate() {
         program.pass(of, pass, (backwards == 0, place == last));
         backwards += u32::from(pass.is_back());
     }
     program.finish(of);
+    if of.launches {
+        program.ops.push(Op::AwaitLaunch);
+    }
+    program.ops.push(Op::EndStep);
     program
 }
 
@@ -116,13 +88,13 @@ impl OfStage<'_> {
     }
 
     /// What ends in a pass, by its share: sums, and in the `last` backward pass gradients.
-    fn ends(&self, pass: Pass, last: bool) -> Vec<(f64, Act)> {
+    fn ends(&self, pass: Pass, last: bool) -> Vec<(f64, Op)> {
         let tensor = self.parallelism.tensor.as_ref().filter(|tensor| tensor.ranks > 1);
         let sums = tensor.map_or(0, |tensor| tensor.reductions[self.stage]);
-        let mut ends: Vec<(f64, Act)> =
-            (1..=sums).map(|i| (f64::from(i) / f64::from(sums), Act::Sum)).collect();
+        let mut ends: Vec<(f64, Op)> =
+            (1..=sums).map(|i| (f64::from(i) / f64::from(sums), Op::Sum)).collect();
         if pass.is_back() && last {
-            ends.extend(self.buckets.iter().map(|bucket| (bucket.at, Act::Ask)));
+            ends.extend(self.buckets.iter().map(|bucket| (bucket.at, Op::Start)));
             ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
         ends
@@ -160,22 +132,22 @@ impl OfStage<'_> {
     }
 }
 
-impl Program {
+impl StageProgram {
     fn pass(&mut self, of: &OfStage<'_>, pass: Pass, (first, last): (bool, bool)) {
         if of.receives(pass) {
-            self.acts.push(Act::Receive(pass));
+            self.ops.push(Op::Receive(pass));
         }
         let (out, into) = of.moved(pass, first);
         let moves = out > 0.0 || into > 0.0;
         if moves {
-            self.acts.push(Act::Fetch { out, into });
+            self.ops.push(Op::Swap { out, into });
         }
         self.compute(of, pass, last);
         if moves {
-            self.acts.push(Act::Settle);
+            self.ops.push(Op::AwaitSwap);
         }
         if of.has_next(pass) {
-            self.acts.push(Act::Send(pass));
+            self.ops.push(Op::Send(pass));
         }
     }
 
@@ -183,11 +155,11 @@ impl Program {
     fn compute(&mut self, of: &OfStage<'_>, pass: Pass, last: bool) {
         let (share, ends, gathers) = (of.share(pass), of.ends(pass, last), of.gathers(pass));
         let (mut at, mut ends) = (0.0, ends.into_iter().peekable());
-        let mut until = |program: &mut Program, to: f64| {
-            while let Some((end, act)) = ends.next_if(|(end, _)| *end <= to) {
+        let mut until = |program: &mut StageProgram, to: f64| {
+            while let Some((end, op)) = ends.next_if(|(end, _)| *end <= to) {
                 program.work(pass, share * (end - at));
                 at = end.max(at);
-                program.end(of, act);
+                program.end(of, op);
             }
             program.work(pass, share * (to - at));
             at = to.max(at);
@@ -199,7 +171,7 @@ impl Program {
         }
         for (number, (begin, _)) in gathers.iter().enumerate() {
             until(self, *begin);
-            self.acts.push(Act::Await(self.place_of(base, number)));
+            self.ops.push(Op::AwaitCollectives(self.place_of(base, number)));
             if let Some((_, next)) = gathers.get(number + 1) {
                 self.gather(next);
             }
@@ -208,15 +180,15 @@ impl Program {
     }
 
     /// What comes at the end of some arithmetic.
-    fn end(&mut self, of: &OfStage<'_>, act: Act) {
-        if act == Act::Ask {
+    fn end(&mut self, of: &OfStage<'_>, op: Op) {
+        if op == Op::Start {
             let zero = of.parallelism.zero;
             let operation = if zero > 0 { Operation::ReduceScatter } else { Operation::Allreduce };
             if let Some(bucket) = of.buckets.get(self.reduced()) {
                 self.collectives.push((operation, bucket.bytes, bucket.tensors));
             }
         }
-        self.acts.push(act);
+        self.ops.push(op);
     }
 
     /// Buckets of gradients that were asked for.
@@ -237,12 +209,12 @@ impl Program {
 
     fn gather(&mut self, bucket: &StageBucket) {
         self.collectives.push((Operation::Allgather, bucket.bytes, 0));
-        self.acts.push(Act::Ask);
+        self.ops.push(Op::Start);
     }
 
     fn work(&mut self, pass: Pass, share: f64) {
         if share > 0.0 {
-            self.acts.push(Act::Compute(pass, share));
+            self.ops.push(Op::ComputePass { pass, share });
         }
     }
 
@@ -252,8 +224,8 @@ impl Program {
         if let Some(Swap { optimizer, gradients, parameters, .. }) =
             of.parallelism.swap.get(of.stage).filter(|swap| swap.optimizer + swap.gradients > 0.0)
         {
-            self.acts.push(Act::Fetch { out: optimizer + parameters, into: optimizer + gradients });
-            self.acts.push(Act::Settle);
+            self.ops.push(Op::Swap { out: optimizer + parameters, into: optimizer + gradients });
+            self.ops.push(Op::AwaitSwap);
         }
         if (1..3).contains(&of.parallelism.zero) {
             of.buckets.iter().for_each(|bucket| self.gather(bucket));
@@ -263,7 +235,7 @@ impl Program {
 
     fn await_all(&mut self) {
         if self.asked() > 0 {
-            self.acts.push(Act::Await(self.asked() as u32));
+            self.ops.push(Op::AwaitCollectives(self.asked() as u32));
         }
     }
 }
@@ -273,6 +245,10 @@ mod tests {
     use super::*;
     use crate::scenario::StepOf;
     use Pass::{Backward, Forward};
+
+    fn compute(pass: Pass, share: f64) -> Op {
+        Op::ComputePass { pass, share }
+    }
 
     fn parallelism(schedule: Schedule, micro_batches: u32, zero: u32) -> Parallelism {
         Parallelism {
@@ -307,30 +283,33 @@ mod tests {
         vec![bucket(0.5, 10), bucket(1.0, 30)]
     }
 
-    fn made(zero: u32, micro: u32) -> Program {
+    fn made(zero: u32, micro: u32) -> StageProgram {
         let parallelism = parallelism(Schedule::Gpipe, micro, zero);
-        program(&OfStage {
+        stage_program(&OfStage {
             parallelism: &parallelism,
             stage: 0,
             shares: &[1.0],
             buckets: buckets(),
+            launches: false,
         })
     }
 
     #[test]
     fn gradients_are_asked_for_when_they_are_there() {
-        let acts = made(0, 2).acts;
+        let ops = made(0, 2).ops;
         let expected = [
-            Act::Compute(Forward, 0.25),
-            Act::Compute(Forward, 0.25),
-            Act::Compute(Backward, 0.75),
-            Act::Compute(Backward, 0.375),
-            Act::Ask,
-            Act::Compute(Backward, 0.375),
-            Act::Ask,
-            Act::Await(2),
+            Op::TakeBatch,
+            compute(Forward, 0.25),
+            compute(Forward, 0.25),
+            compute(Backward, 0.75),
+            compute(Backward, 0.375),
+            Op::Start,
+            compute(Backward, 0.375),
+            Op::Start,
+            Op::AwaitCollectives(2),
+            Op::EndStep,
         ];
-        assert_eq!(acts, expected);
+        assert_eq!(ops, expected);
     }
 
     #[test]
@@ -355,9 +334,9 @@ mod tests {
         ];
         assert_eq!(operations(3), expected);
         let waits: Vec<u32> = made(3, 1)
-            .acts
+            .ops
             .iter()
-            .filter_map(|act| if let Act::Await(n) = act { Some(*n) } else { None })
+            .filter_map(|op| if let Op::AwaitCollectives(n) = op { Some(*n) } else { None })
             .collect();
         assert_eq!(waits, [1, 2, 3, 4, 6]);
     }
@@ -365,8 +344,8 @@ mod tests {
     #[test]
     fn all_of_a_step_is_computed_once() {
         for (zero, micro) in [(0, 1), (1, 3), (3, 2)] {
-            let of = |act: &Act| if let Act::Compute(_, share) = act { *share } else { 0.0 };
-            let sum: f64 = made(zero, micro).acts.iter().map(of).sum();
+            let of = |op: &Op| if let Op::ComputePass { share, .. } = op { *share } else { 0.0 };
+            let sum: f64 = made(zero, micro).ops.iter().map(of).sum();
             assert!((sum - f64::from(micro)).abs() < 1e-12, "{zero} {micro}: {sum}");
         }
     }
@@ -376,12 +355,18 @@ mod tests {
         let mut parallelism = parallelism(Schedule::Gpipe, 2, 0);
         let swap = Swap { activations: 8.0, optimizer: 5.0, gradients: 3.0, parameters: 2.0 };
         parallelism.swap = vec![swap];
-        let of = OfStage { parallelism: &parallelism, stage: 0, shares: &[1.0], buckets: vec![] };
-        let moves: Vec<(f64, f64)> = program(&of)
-            .acts
+        let of = OfStage {
+            parallelism: &parallelism,
+            stage: 0,
+            shares: &[1.0],
+            buckets: vec![],
+            launches: false,
+        };
+        let moves: Vec<(f64, f64)> = stage_program(&of)
+            .ops
             .iter()
-            .filter_map(|act| match act {
-                Act::Fetch { out, into } => Some((*out, *into)),
+            .filter_map(|op| match op {
+                Op::Swap { out, into } => Some((*out, *into)),
                 _ => None,
             })
             .collect();

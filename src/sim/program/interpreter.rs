@@ -1,0 +1,244 @@
+//! The interpreter: each device works through its program, one op after the other.
+
+use crate::engine::Time;
+use crate::sim::device::{Device, State};
+use crate::sim::event::{Clock, Delay};
+use crate::sim::world::World;
+
+use super::op::Op;
+use super::spread::{ParallelRun, Part};
+
+/// How an op begins.
+enum Begun {
+    /// It takes no time, or what it waits for may be there.
+    Asked,
+    /// Its end calls [`World::end_op`].
+    Busy,
+}
+
+impl World<'_> {
+    pub(super) fn parallel(&mut self, d: u32) -> Option<&mut ParallelRun> {
+        let job = self.devices[d as usize].job as usize;
+        self.jobs[job].parallel.as_deref_mut()
+    }
+
+    pub(super) fn part(&mut self, d: u32) -> Option<&mut Part> {
+        self.parallel(d).map(|parallel| parallel.part(d))
+    }
+
+    /// The op that device `d` is at.
+    pub(in crate::sim) fn op_of(&self, d: u32) -> Option<Op> {
+        let Device { job, stage, next, at, .. } = self.devices[d as usize];
+        self.jobs[job as usize].programs.op(stage, next, at)
+    }
+
+    /// Device `d` does one op after the other, up to one that takes time or waits.
+    pub(in crate::sim) fn run_program(&mut self, clock: &mut Clock, d: u32) {
+        while let Some(op) = self.op_of(d) {
+            if !self.devices[d as usize].waits_at_op
+                && let Begun::Busy = self.begin_op(clock, d, op)
+            {
+                return;
+            }
+            if !self.is_ready(d, op) {
+                return self.begin_wait(clock.now, d, op);
+            }
+            self.end_wait(clock.now, d, op);
+            self.devices[d as usize].at += 1;
+        }
+    }
+
+    /// The op of device `d` that took time is over.
+    #[inline]
+    pub(in crate::sim) fn end_op(&mut self, clock: &mut Clock, d: u32) {
+        self.devices[d as usize].at += 1;
+        self.run_program(clock, d);
+    }
+
+    /// Device `d` goes on with its program if it waits there for something that is there now.
+    pub(in crate::sim) fn wake_program(&mut self, clock: &mut Clock, d: u32) {
+        if self.devices[d as usize].waits_at_op {
+            self.run_program(clock, d);
+        }
+    }
+
+    #[inline]
+    fn begin_op(&mut self, clock: &mut Clock, d: u32, op: Op) -> Begun {
+        match op {
+            Op::TakeBatch => {
+                if self.may_begin_step(clock.now, d) {
+                    self.next_batch(clock, d);
+                }
+                return Begun::Busy;
+            }
+            Op::ReceiveBatch if !self.receive_batch(clock.now, d) => return Begun::Busy,
+            Op::SendBatch => self.hand_over(clock, d + 1),
+            Op::Compute { share, compress } => {
+                let delay = self.time_of_batch(d, share, compress);
+                self.compute_for(clock, d, delay, "compute");
+                return Begun::Busy;
+            }
+            Op::ComputePass { pass, share } => {
+                let delay = self.time_of_micro_batch(d, share);
+                self.compute_for(clock, d, delay, pass.name());
+                return Begun::Busy;
+            }
+            Op::EndStep => {
+                self.end_step(clock, d);
+                return Begun::Busy;
+            }
+            Op::Launch if !self.begin_launch(clock, d) => return Begun::Busy,
+            Op::AwaitBroadcast { buckets } if self.awaits_broadcast(clock.now, d, buckets) => {
+                return Begun::Busy;
+            }
+            Op::AwaitPull if self.awaits_pull(clock.now, d) => return Begun::Busy,
+            Op::AwaitLaunch if self.awaits_launch(clock.now, d) => return Begun::Busy,
+            Op::Offer { piece } => self.offer_gradients(clock, d, piece),
+            Op::Push { piece } => {
+                self.push_gradients(clock, d, piece);
+                if self.devices[d as usize].state == State::Off {
+                    // What it pushed was there at once, and its job ended by that.
+                    return Begun::Busy;
+                }
+            }
+            Op::Send(pass) => self.send_part(clock, d, pass),
+            Op::Start => self.start_collectives(clock, d),
+            Op::Swap { out, into } => self.begin_swap(clock, d, [into, out]),
+            Op::Sum => self.start_sum(clock, d),
+            Op::ReceiveBatch
+            | Op::Launch
+            | Op::AwaitBroadcast { .. }
+            | Op::AwaitPull
+            | Op::AwaitLaunch
+            | Op::Receive(_)
+            | Op::AwaitCollectives(_)
+            | Op::AwaitSwap => {}
+        }
+        Begun::Asked
+    }
+
+    /// Device `d` waits for what its op needs.
+    fn begin_wait(&mut self, now: Time, d: u32, op: Op) {
+        let device = &mut self.devices[d as usize];
+        if device.waits_at_op {
+            return;
+        }
+        (device.state, device.since) = (State::Idle, now);
+        device.waits_at_op = true;
+        let name = match op {
+            Op::Receive(_) => "bubble",
+            Op::AwaitSwap => "swap",
+            _ => "communication",
+        };
+        self.trace_device(now, d, name);
+    }
+
+    /// Whether device `d` has what its op needs.
+    fn is_ready(&mut self, d: u32, op: Op) -> bool {
+        match op {
+            Op::Receive(pass) => self
+                .part(d)
+                .is_none_or(|part| !part.received[usize::from(pass.is_back())].is_empty()),
+            Op::AwaitSwap => self.part(d).is_none_or(|part| part.swapping == 0),
+            Op::Sum => {
+                let Some(part) = self.part(d) else { return true };
+                let (sums, asked) = (part.sums, part.asked);
+                sums.is_none_or(|g| self.groups[g as usize].over() >= asked)
+            }
+            Op::AwaitCollectives(number) => {
+                let data = self.part(d).map_or(0..0, |part| part.data.clone());
+                data.into_iter().all(|g| self.groups[g as usize].over() >= number)
+            }
+            Op::TakeBatch
+            | Op::ReceiveBatch
+            | Op::SendBatch
+            | Op::Launch
+            | Op::AwaitBroadcast { .. }
+            | Op::AwaitPull
+            | Op::Compute { .. }
+            | Op::ComputePass { .. }
+            | Op::Offer { .. }
+            | Op::Push { .. }
+            | Op::Send(_)
+            | Op::Start
+            | Op::Swap { .. }
+            | Op::AwaitLaunch
+            | Op::EndStep => true,
+        }
+    }
+
+    /// Time of a share of a step on a whole batch, and of compressing after it.
+    fn time_of_batch(&self, d: u32, share: f64, compress: f64) -> Delay {
+        let device = &self.devices[d as usize];
+        let job = &self.jobs[device.job as usize];
+        let mut delay = job.stage_times[device.stage as usize];
+        if !job.smaller.is_empty() {
+            delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
+        }
+        let slowness = self.loaders[device.loader as usize].slowness;
+        if slowness != 1.0 {
+            delay = Delay::once(delay.span.seconds() * slowness);
+        }
+        if share != 1.0 || compress != 0.0 {
+            delay = Delay::once(delay.span.seconds() * share + compress);
+        }
+        delay
+    }
+
+    /// Time of a share of a step on a micro-batch.
+    fn time_of_micro_batch(&mut self, d: u32, share: f64) -> Delay {
+        let device = &self.devices[d as usize];
+        let (model, step, j) = (device.model, device.next, device.job as usize);
+        let job = &mut self.jobs[j];
+        let missing = job.missing(model, step);
+        let (batch, law) = (job.batch - missing, job.step);
+        let Some(parallel) = &mut job.parallel else { return Delay::once(0.0) };
+        let seconds = parallel.step_of.micro_batch(&law, batch as f64, parallel.micro_batches)
+            / parallel.speed;
+        Delay::once(seconds * share * parallel.part(d).slowness)
+    }
+
+    /// Device `d` starts its next collective with other model copies.
+    fn start_collectives(&mut self, clock: &mut Clock, d: u32) {
+        let model = self.devices[d as usize].model;
+        let data = self.part(d).map_or(0..0, |part| part.data.clone());
+        data.for_each(|g| self.ask_for(clock, g, (model, d)));
+    }
+
+    /// Device `d` starts to add results up with the GPUs that split its layers.
+    fn start_sum(&mut self, clock: &mut Clock, d: u32) {
+        let Some(part) = self.part(d) else { return };
+        part.asked += 1;
+        if let Some(g) = part.sums {
+            self.ask_for(clock, g, (0, d));
+        }
+    }
+
+    /// Device `d`, a part of a model copy, has done its step, which is over when all parts have.
+    pub(in crate::sim) fn end_part(&mut self, clock: &mut Clock, d: u32) {
+        let j = self.devices[d as usize].job as usize;
+        let Some(parallel) = &mut self.jobs[j].parallel else { return };
+        parallel.part(d).ended = clock.now;
+        parallel.done += 1;
+        let all = parallel.done as usize == parallel.parts.len();
+        let device = &mut self.devices[d as usize];
+        (device.state, device.since) = (State::Idle, clock.now);
+        self.trace_device(clock.now, d, "waiting");
+        if all {
+            self.end_parts(clock, j);
+        }
+    }
+
+    fn end_parts(&mut self, clock: &mut Clock, j: usize) {
+        self.account_for_ends(clock.now, j);
+        for d in self.jobs[j].devices.clone() {
+            self.devices[d as usize].next += 1;
+        }
+        let Some(parallel) = &mut self.jobs[j].parallel else { return };
+        parallel.restart();
+        for group in parallel.groups.clone() {
+            self.groups[group as usize].restart();
+        }
+        self.end_of_step(clock, j);
+    }
+}

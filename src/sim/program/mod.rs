@@ -1,0 +1,24 @@
+//! The program of each rank: what it does in a step, op by op, and the interpreter that runs all of them.
+//!
+//! A program is a list of ops made once from the job's settings by a pure function: `replica` for a model copy whose
+//! steps are whole or cut where gradients are ready, `stage` for a part of a model copy that works through
+//! micro-batches. `op` says what each op means; `interpreter` does one after the other and waits where an op needs
+//! what is not there.
+//!
+//! - `spread`: the state of a model that is spread over GPUs; `waits`: the causes of its waits,
+//! - `send`: activations to the next stage, gradients of them back; `swap`: what does not fit on a GPU, from and to its
+//!   node's memory. Collectives are `communication`'s.
+
+mod interpreter;
+mod op;
+mod replica;
+mod send;
+mod spread;
+mod stage;
+mod swap;
+mod waits;
+
+pub(super) use op::{Op, Programs};
+pub(super) use replica::{Exchange, Replica, replica};
+pub(super) use spread::{ParallelRun, Part};
+pub(super) use stage::{OfStage, StageProgram, stage_program};

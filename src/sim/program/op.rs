@@ -1,0 +1,95 @@
+//! The ops of which programs are made.
+
+/// What a rank does next, or waits for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::sim) enum Op {
+    /// Takes the next batch from its loader, once its model copy may begin the step, and has it copied to the device
+    /// where the trainer does that.
+    TakeBatch,
+    /// Waits for the activations of a whole batch from the stage before.
+    ReceiveBatch,
+    /// Sends those of a whole batch to the next stage.
+    SendBatch,
+    /// Begins the trainer's own work on the node's cores.
+    Launch,
+    /// Waits until so many buckets of parameters have come from the root in this exchange.
+    AwaitBroadcast { buckets: u32 },
+    /// Waits until all parameters of this exchange are pulled from the servers.
+    AwaitPull,
+    /// Computes a share of a step on a whole batch, and then compresses gradients for so long [s].
+    Compute { share: f64, compress: f64 },
+    /// Computes a share of what a micro-batch takes on all stages.
+    ComputePass { pass: Pass, share: f64 },
+    /// Has the gradients of a piece of the step for the collectives of all model copies.
+    Offer { piece: u32 },
+    /// Pushes the gradients of a piece of the step to the servers.
+    Push { piece: u32 },
+    /// Waits for activations from the stage before, or for their gradients from the one after.
+    Receive(Pass),
+    /// Sends activations on, or their gradients back.
+    Send(Pass),
+    /// Adds results up with the ranks that split its layers, and waits for that.
+    Sum,
+    /// Starts the next collective of its data-parallel group; it begins when all members have started it.
+    Start,
+    /// Waits until so many of these collectives of the step are over.
+    AwaitCollectives(u32),
+    /// Starts to copy bytes to the node's memory and from there [B].
+    Swap { out: f64, into: f64 },
+    /// Waits for these copies.
+    AwaitSwap,
+    /// Waits for the trainer's own work.
+    AwaitLaunch,
+    /// Has done its step.
+    EndStep,
+}
+
+/// Which way through the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sim) enum Pass {
+    Forward,
+    Backward,
+}
+
+impl Pass {
+    /// Whether it goes from the last stage to the first.
+    pub(super) fn is_back(self) -> bool {
+        self == Pass::Backward
+    }
+
+    /// The name in timelines.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Pass::Forward => "forward",
+            Pass::Backward => "backward",
+        }
+    }
+}
+
+/// The programs of a job copy: of each stage one for a step that ends with an exchange, and one for the steps between.
+#[derive(Debug, Default)]
+pub(in crate::sim) struct Programs {
+    exchange: Vec<Vec<Op>>,
+    between: Vec<Vec<Op>>,
+    /// Steps from one exchange to the next.
+    interval: u64,
+}
+
+impl Programs {
+    /// Programs by stage; the same for every step where `interval` is 1.
+    pub(in crate::sim) fn new(
+        exchange: Vec<Vec<Op>>,
+        between: Vec<Vec<Op>>,
+        interval: u64,
+    ) -> Programs {
+        Programs { exchange, between, interval }
+    }
+
+    /// Op number `at` of `stage` in `step`.
+    #[inline]
+    pub(super) fn op(&self, stage: u32, step: u64, at: u32) -> Option<Op> {
+        let exchanges = self.interval == 1 || (step + 1).is_multiple_of(self.interval);
+        let programs = if exchanges { &self.exchange } else { &self.between };
+        programs[stage as usize].get(at as usize).copied()
+    }
+}
