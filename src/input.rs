@@ -4,13 +4,23 @@
 //! pipe is read only if it is open already; and a file that is larger than its reader expects is
 //! refused with that limit, before memory is used up.
 
+mod outline;
+mod records;
+mod shown;
+
+pub use outline::check_toml;
+pub use records::Records;
+pub use shown::{cut, cut_words, printable, printable_line, shown, unsafe_to_show};
+
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 /// Largest file that people write: scenarios, plans, recipes, profiles, tables of measurements [B].
 pub const WRITTEN: u64 = 16 << 20;
-/// Largest file that programs write line by line: rows, samples, runs [B].
+/// Largest table of rows to be drawn [B].
+pub const ROWS: u64 = 256 << 20;
+/// Largest file that programs write line by line: samples, runs [B].
 pub const RECORDED: u64 = 1 << 30;
 /// Largest trace, compressed or not [B].
 pub const TRACED: u64 = 16 << 30;
@@ -30,6 +40,24 @@ pub enum InputError {
     /// Something in it is longer or deeper than what is kept in memory.
     #[error("it has {0}")]
     Excess(&'static str),
+    /// A row of a table is longer than what is kept in memory.
+    #[error(
+        "a row from line {line} on has more than 1 MiB; close its quotation marks, or leave out what is so long"
+    )]
+    LongRow {
+        /// Line in which the row begins, from 1.
+        line: usize,
+    },
+    /// A TOML file holds more of something than is kept in memory.
+    #[error("it has more than {most} {what}")]
+    Crowded {
+        /// Of what.
+        what: &'static str,
+        /// The limit.
+        most: usize,
+        /// Byte of the first that is too much.
+        at: usize,
+    },
     /// It is no text.
     #[error("this is not text in UTF-8 from line {line}, column {column} on")]
     NotText {
@@ -58,7 +86,12 @@ impl InputError {
             InputError::TooLarge(most) => {
                 format!("is this the right file? write at most {}", size(*most))
             }
-            InputError::Excess(_) => "is this the right file?".to_owned(),
+            InputError::Excess(_) | InputError::LongRow { .. } => {
+                "is this the right file?".to_owned()
+            }
+            InputError::Crowded { .. } => {
+                "write fewer; jobs that are alike are one with `copies`".to_owned()
+            }
             InputError::NotText { .. } => {
                 "save the file as UTF-8 text; is it the right file?".to_owned()
             }
@@ -96,6 +129,16 @@ impl<R: Read> Capped<R> {
     /// Reads at most `most` bytes of `inner`.
     pub fn new(inner: R, most: u64) -> Capped<R> {
         Capped { inner: inner.take(most.saturating_add(1)), most }
+    }
+
+    /// The same, whatever it reads.
+    pub fn boxed(self) -> Capped<Box<dyn Read>>
+    where
+        R: 'static,
+    {
+        let limit = self.inner.limit();
+        let inner: Box<dyn Read> = Box::new(self.inner.into_inner());
+        Capped { inner: inner.take(limit), most: self.most }
     }
 
     /// All bytes.

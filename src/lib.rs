@@ -31,7 +31,7 @@
 //! | [`sim`] | the simulated world | `account`, `cache`, `collective`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
 //! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `hand_over`, `input`, `law`, `probe`, `random`, `report`, `scenario`, `stats` |
 //! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
-//! | [`validate`] | how far predictions are from measurements; the only module that sees both worlds | `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
+//! | [`validate`] | how far predictions are from measurements; the only module that sees both worlds | `input`, `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
 //! | [`verdict`] | what binds a job, found by lifting it in short runs | `report`, `scenario`, `sim`, `stats` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | |

@@ -77,7 +77,7 @@ the transport's name, may be there.")]
 /// Times of collectives, as a benchmark printed them.
 #[derive(Debug, Args)]
 pub struct Collectives {
-    /// Files of the benchmark
+    /// Files of the benchmark; `-` reads standard input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// Name of the transport in the profile; that of the library if not given
@@ -106,7 +106,7 @@ pub enum CollectiveFormat {
 /// A workload of DLIO or MLPerf Storage.
 #[derive(Debug, Args)]
 pub struct Dlio {
-    /// Workload files, the later ones over the earlier, and overrides as Hydra takes them
+    /// Workload files (`-` reads standard input), the later ones over the earlier, and overrides as Hydra takes them
     #[arg(value_name = "FILE|OVERRIDE", required = true)]
     pub parts: Vec<String>,
     /// Accelerators in all
@@ -123,7 +123,7 @@ pub struct Dlio {
 /// A trace of the PyTorch profiler.
 #[derive(Debug, Args)]
 pub struct Kineto {
-    /// Trace file, as `export_chrome_trace` writes it; may be compressed with gzip
+    /// Trace file, as `export_chrome_trace` writes it; may be compressed with gzip; `-` reads standard input
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
     /// Samples per step, for samples per second

@@ -19,7 +19,7 @@ pub struct Plot {
     /// Recipe files
     #[arg(required = true, value_name = "RECIPE")]
     pub recipes: Vec<PathBuf>,
-    /// Rows to draw, instead of those that the recipe names
+    /// Rows to draw, instead of those that the recipe names; `-` reads standard input
     #[arg(long, value_name = "FILE.csv")]
     pub data: Option<PathBuf>,
     /// Directory for the figures

@@ -12,7 +12,7 @@ pub struct ScenarioArgs {
     /// Override a key of the scenario; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<String>,
-    /// What was measured of a machine, instead of the profile that the scenario names
+    /// What was measured of a machine, instead of the profile that the scenario names; may be a pipe
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
     /// Threads to use; all cores if not given

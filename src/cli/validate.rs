@@ -24,7 +24,7 @@ pub struct Validate {
     /// Plan to run on this machine
     #[arg(value_name = "PLAN", conflicts_with = "measured")]
     pub plan: Option<PathBuf>,
-    /// Runs that were made elsewhere
+    /// Runs that were made elsewhere; `-` reads standard input
     #[arg(long, value_name = "FILE.csv", requires = "scenario")]
     pub measured: Option<PathBuf>,
     /// Scenario that describes those runs

@@ -5,6 +5,7 @@ use super::interrupt::Late;
 use super::progress::tick;
 use super::{Failure, calibrate_table, input, interrupt, output, profile_text};
 use crate::cli::Calibrate;
+use crate::input::shown;
 use crate::probe::{
     DeviceName, Event, List, Machine, Plan, Probe, Ruler, Runner, Seconds, Summary, Workspace,
 };
@@ -54,7 +55,7 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
     let summary =
         run.map_err(|error| Failure::Machine(format!("{error}\n{}", kept(&out, calibrate))))?;
     if !interrupt::raised() {
-        let kept = format!("samples are kept in {}", calibrate.output.display());
+        let kept = format!("samples are kept in {}", shown(&calibrate.output));
         interrupt::when_late(Late::End(format!("{kept}; the same command goes on")));
     }
     finish(&summary, &out, &machine, calibrate)
@@ -62,7 +63,7 @@ pub(super) fn execute(calibrate: &Calibrate, quiet: bool) -> Result<(), Failure>
 
 /// The message of a calibration that ends before its last trial: which samples are saved.
 fn kept(out: &Output, calibrate: &Calibrate) -> String {
-    let (count, place) = (out.journal.samples().len(), calibrate.output.display());
+    let (count, place) = (out.journal.samples().len(), shown(&calibrate.output));
     format!("{count} samples are kept in {place}; the same command measures the rest")
 }
 
@@ -77,14 +78,14 @@ fn finish(
         return Err(Failure::Interrupted(kept(out, calibrate)));
     }
     let count = out.journal.samples().len();
-    let place = calibrate.output.display();
+    let place = shown(&calibrate.output);
     let profile = out.write_profile(machine)?;
     let mut text = calibrate_table::render(summary, machine);
     text.push_str(&profile_text::page_cache(&profile));
     let profile = out.profile();
     text.push_str(&format!(
         "{count} samples are kept in {place}, the profile in {}\n",
-        profile.display()
+        shown(&profile)
     ));
     output::stdout(text.as_bytes())?;
     match &summary.failures[..] {
@@ -106,8 +107,8 @@ fn plan_text(path: &Path) -> Result<(String, String), Failure> {
     if let Some((name, text)) = PLANS.iter().find(ours) {
         return Ok(((*name).to_owned(), (*text).to_owned()));
     }
-    let text = input::text(path)?;
-    Ok((path.display().to_string(), text))
+    let text = input::toml(path)?;
+    Ok((shown(path), text))
 }
 
 /// Has steps timed on these devices instead of the plan's.

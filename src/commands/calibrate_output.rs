@@ -4,6 +4,7 @@
 use super::{Failure, input, output};
 use crate::fit;
 use crate::input::path_as_json;
+use crate::input::shown;
 use crate::probe::{Journal, Machine, Plan};
 use crate::profile::{Host, Profile, Provenance};
 use serde::{Deserialize, Serialize};
@@ -54,7 +55,7 @@ impl Output {
         }
         let lock = File::open(&path).map_err(|error| Failure::unreadable(&path, &error))?;
         if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-            let place = directory.display();
+            let place = shown(directory);
             return Err(Failure::Input(format!(
                 "another calibration writes to {place}; wait for it, or name another --output"
             )));
@@ -91,7 +92,7 @@ impl Header {
     /// Refuses to go on with a calibration that asked for something else.
     fn same_as(&self, text: &str, directory: &Path) -> Result<(), Failure> {
         let refuse = |what: &str| {
-            let place = directory.display();
+            let place = shown(directory);
             Err(Failure::Input(format!(
                 "{place} has samples of {what}; name another --output, or remove {place}"
             )))
@@ -108,7 +109,7 @@ impl Header {
         }
         match (&earlier.data, self.data == earlier.data) {
             (_, true) => Ok(()),
-            (Some(data), _) => refuse(&format!("other data, {}", data.display())),
+            (Some(data), _) => refuse(&format!("other data, {}", shown(data))),
             (None, _) => refuse("generated data"),
         }
     }

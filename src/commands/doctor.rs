@@ -2,6 +2,7 @@
 
 use super::{Failure, output};
 use crate::cli::{Doctor, ReportFormat};
+use crate::input::shown;
 use crate::probe::Machine;
 use crate::probe::gpu::{Card, Found, Survey};
 use crate::scenario::printable;
@@ -74,7 +75,7 @@ fn words(card: &Card) -> String {
 fn library(of: &Found) -> String {
     let version = of.version.as_deref().unwrap_or("present");
     match &of.place {
-        Ok(Some(path)) => format!("{}: {version}, {}", of.name, path.display()),
+        Ok(Some(path)) => format!("{}: {version}, {}", of.name, shown(path)),
         Ok(None) => format!("{}: {version}, found by the system's loader", of.name),
         Err(missing) => missing.clone(),
     }

@@ -2,6 +2,7 @@
 
 use super::interrupt;
 use crate::input;
+use crate::input::{cut_words, shown};
 use crate::live;
 use crate::probe::ProbeError;
 use crate::report::Unfinished;
@@ -28,6 +29,9 @@ pub enum Failure {
     /// Ctrl-C or a termination signal; says what was kept.
     #[error("forebay: interrupted: {0}")]
     Interrupted(String),
+    /// Several things went wrong, each apart from the others; there is one at least.
+    #[error("")]
+    Several(Vec<Failure>),
     /// Whoever read standard output has stopped to.
     #[error("")]
     ClosedPipe,
@@ -36,12 +40,12 @@ pub enum Failure {
 impl Failure {
     /// `path` cannot be written.
     pub fn unwritable(path: &Path, error: &io::Error) -> Failure {
-        Failure::Input(format!("cannot write {}: {}", path.display(), input::reason(error)))
+        Failure::Input(format!("cannot write {}: {}", shown(path), input::reason(error)))
     }
 
     /// `path` cannot be read.
     pub fn unreadable(path: &Path, error: &io::Error) -> Failure {
-        Failure::Input(format!("cannot read {}: {}", path.display(), input::reason(error)))
+        Failure::Input(format!("cannot read {}: {}", shown(path), input::reason(error)))
     }
 
     /// Standard output cannot be written; a closed pipe is no error.
@@ -58,6 +62,7 @@ impl Failure {
             Failure::ClosedPipe => 0,
             Failure::Input(_) | Failure::Problems(_) => 2,
             Failure::Check(_) => 1,
+            Failure::Several(all) => all.iter().map(Failure::exit_code).max().unwrap_or(2),
             Failure::Machine(_) => 3,
             Failure::Interrupted(_) => interrupt::CODE,
         }
@@ -67,7 +72,20 @@ impl Failure {
     pub fn message(&self, colour: bool) -> String {
         match self {
             Failure::Problems(problems) => problems.render(colour),
-            other => printable(&other.to_string()),
+            Failure::Several(all) => {
+                let each = all.iter().map(|one| one.message(colour));
+                each.map(|message| message.trim_end().to_owned() + "\n").collect()
+            }
+            other => printable(&cut_words(&other.to_string())),
+        }
+    }
+
+    /// These failures as one; `Ok` if there are none.
+    pub(super) fn all(mut failures: Vec<Failure>) -> Result<(), Failure> {
+        match failures.len() {
+            0 => Ok(()),
+            1 => failures.pop().map_or(Ok(()), Err),
+            _ => Err(Failure::Several(failures)),
         }
     }
 

@@ -5,6 +5,7 @@ use crate::cli::{Dlio, Import, ImportFormat, ImportFrom, Kineto};
 use crate::import::collective::Benchmark;
 use crate::import::dlio::{self, DlioError, Place, Said};
 use crate::import::kineto::{self, TracedStep};
+use crate::input::printable_line;
 use crate::report::format;
 use crate::scenario::{Problem, Problems, ScenarioFile};
 use crate::stats::{mean, quantile};
@@ -36,8 +37,8 @@ fn dlio(wanted: &Dlio) -> Result<(), Failure> {
             wanted.accelerators, wanted.hosts
         )));
     }
-    let texts =
-        files.iter().map(|file| input::text(Path::new(file))).collect::<Result<Vec<_>, _>>()?;
+    let texts = files.iter().map(|file| input::text_or_standard_input(Path::new(file)));
+    let texts = texts.collect::<Result<Vec<_>, _>>()?;
     let given = Given { files: &files, texts: &texts, overrides: &overrides };
     let workload = dlio::read(&texts, &overrides).map_err(|error| given.refuse(&error))?;
     let names = files.iter().filter_map(|file| Path::new(file).file_name());
@@ -65,10 +66,20 @@ impl Given<'_> {
     /// The file and line, or the override, that gives a key its value; all files if it is nowhere.
     fn place(&self, key: &str) -> String {
         match dlio::said(self.texts, self.overrides, key) {
-            Some(Said::File(file, line)) => format!("{}:{line}", self.files[file]),
-            Some(Said::Override(number)) => self.overrides[number].clone(),
-            None => self.files.join(", "),
+            Some(Said::File(file, line)) => format!("{}:{line}", self.name(file)),
+            Some(Said::Override(number)) => printable_line(&self.overrides[number]),
+            None => self.names(),
         }
+    }
+
+    /// What messages call a file.
+    fn name(&self, file: usize) -> String {
+        input::name(Path::new(&self.files[file]))
+    }
+
+    /// What they call all files.
+    fn names(&self) -> String {
+        (0..self.files.len()).map(|file| self.name(file)).collect::<Vec<_>>().join(", ")
     }
 
     fn refuse(&self, error: &DlioError) -> Failure {
@@ -76,10 +87,10 @@ impl Given<'_> {
             DlioError::Value { key, .. } => self.place(key),
             DlioError::Malformed { file, line, .. } => {
                 let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-                format!("{}{line}", self.files[*file])
+                format!("{}{line}", self.name(*file))
             }
-            DlioError::Override(text) => text.clone(),
-            DlioError::NoWorkload => self.files.join(", "),
+            DlioError::Override(text) => printable_line(text),
+            DlioError::NoWorkload => self.names(),
         };
         Failure::Input(format!("cannot use {place}: {error}"))
     }
@@ -99,7 +110,7 @@ impl Given<'_> {
                     )
                 }
                 None => {
-                    let files = self.files.join(", ");
+                    let files = self.names();
                     format!("cannot use {files}: it makes the scenario's `{key}`: {what}; {remedy}")
                 }
             }
@@ -122,10 +133,10 @@ fn kineto(wanted: &Kineto) -> Result<(), Failure> {
     let path = &wanted.trace;
     let keys = wanted.keys.iter().map(|text| key_and_value(text)).collect::<Result<Vec<_>, _>>()?;
     let steps = kineto::steps(BufReader::new(input::open_within(path, input::TRACED)?))
-        .map_err(|error| Failure::Input(format!("cannot use {}: {error}", path.display())))?;
+        .map_err(|error| Failure::Input(format!("cannot use {}: {error}", input::name(path))))?;
     let training = training(&steps, wanted).ok_or_else(|| {
         let (all, left_out) = (steps.len(), wanted.warm_up);
-        let what = format!("cannot use {}: it has {all} steps", path.display());
+        let what = format!("cannot use {}: it has {all} steps", input::name(path));
         Failure::Input(format!("{what}, of which --warm-up {left_out} leaves none"))
     })?;
     let text = match wanted.format {

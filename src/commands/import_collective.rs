@@ -43,8 +43,8 @@ fn wanted(of: Benchmark, from: &Collectives) -> Result<Wanted, Failure> {
 }
 
 fn read(of: Benchmark, file: &Path, wanted: &Wanted, quiet: bool) -> Result<Vec<Sample>, Failure> {
-    let name = file.display();
-    let found = collective::read(of, &input::text(file)?, wanted)
+    let name = input::name(file);
+    let found = collective::read(of, &input::text_or_standard_input(file)?, wanted)
         .map_err(|error| Failure::Input(format!("cannot use {name}: {error}")))?;
     for what in &found.left_out {
         output::warn(quiet, &format!("{name}: left out {what}"));

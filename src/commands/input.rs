@@ -1,20 +1,47 @@
 //! Files that users name, read with the same care and the same limits by every command.
 
 use super::Failure;
+use crate::input::shown;
 use crate::input::{self, Capped, InputError, WRITTEN};
 pub(super) use crate::input::{RECORDED, TRACED};
+use crate::input::{ROWS, Records};
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
-use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-/// Opens a file that a program recorded: rows of a sweep, runs.
-pub(super) fn open(path: &Path) -> Result<Capped<File>, Failure> {
-    open_within(path, RECORDED)
+/// Opens a table of rows.
+pub(super) fn rows(path: &Path) -> Result<Records<Capped<Box<dyn Read>>>, Failure> {
+    open_within(path, ROWS).map(Records::new)
 }
 
-/// Opens a file of at most `most` bytes.
-pub(super) fn open_within(path: &Path, most: u64) -> Result<Capped<File>, Failure> {
-    input::open(path, most).map_err(|error| failure(path, error))
+/// Opens a file of at most `most` bytes (`-`: standard input).
+pub(super) fn open_within(path: &Path, most: u64) -> Result<Capped<Box<dyn Read>>, Failure> {
+    if path == Path::new("-") {
+        return Ok(Capped::new(Box::new(io::stdin()), most));
+    }
+    input::open(path, most).map(Capped::boxed).map_err(|error| failure(path, error))
+}
+
+/// The text of a TOML file that somebody wrote, of which a tree is to be built.
+pub(super) fn toml(path: &Path) -> Result<String, Failure> {
+    let text = text(path)?;
+    match input::check_toml(&text) {
+        Ok(()) => Ok(text),
+        Err(error) => Err(failure(path, error)),
+    }
+}
+
+/// What messages call a file.
+pub(super) fn name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { shown(path) }
+}
+
+/// The text of a file that somebody wrote, or of a program's output (`-`: standard input).
+pub(super) fn text_or_standard_input(path: &Path) -> Result<String, Failure> {
+    if path == Path::new("-") { standard_input() } else { text(path) }
 }
 
 /// The text of a file that somebody wrote.
@@ -45,17 +72,37 @@ pub(super) fn standard_input() -> Result<String, Failure> {
     })
 }
 
+/// A file in memory that holds this text as long as this process lives; the processes that it starts may open it, too.
+pub(super) fn in_memory(text: &str) -> Result<PathBuf, Failure> {
+    static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let cannot = |error| {
+        Failure::Machine(format!("cannot keep a file in memory: {}", input::reason(&error)))
+    };
+    let memory =
+        memfd_create("forebay", MemfdFlags::CLOEXEC).map_err(|error| cannot(error.into()))?;
+    let mut file = File::from(memory);
+    file.write_all(text.as_bytes()).map_err(cannot)?;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    HELD.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+    Ok(path.into())
+}
+
+/// Whether a path stands for something that can be read only once, as a pipe.
+pub(super) fn is_read_once(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
 /// Why a file cannot be used, and what to do about it.
 fn failure(path: &Path, error: InputError) -> Failure {
     match error {
         InputError::System(error) => Failure::unreadable(path, &error),
         InputError::NotText { line, column } => Failure::Input(format!(
             "cannot use {}:{line}:{column}: this is not text in UTF-8; {}",
-            path.display(),
+            shown(path),
             error.remedy()
         )),
         other => {
-            Failure::Input(format!("cannot read {}: {other}; {}", path.display(), other.remedy()))
+            Failure::Input(format!("cannot read {}: {other}; {}", shown(path), other.remedy()))
         }
     }
 }

@@ -102,6 +102,14 @@ pub(super) fn raise() {
     STOP.store(true, Ordering::SeqCst);
 }
 
+/// Takes [`raise`] back, unless a signal has come: other work goes on.
+pub(super) fn lower() {
+    let now = state();
+    if now.first.is_none() {
+        STOP.store(false, Ordering::SeqCst);
+    }
+}
+
 /// From now on, this happens to a command that does not end soon enough after a signal.
 pub(super) fn when_late(late: Late) {
     state().late = Some(late);

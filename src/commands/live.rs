@@ -1,7 +1,7 @@
 //! `forebay live`: one scenario on this machine, replication after replication.
 
 use super::points::{self, Opened};
-use super::{Failure, interrupt, output};
+use super::{Failure, input, interrupt, output};
 use crate::cli::Live;
 use crate::live::{self, Event, Settings, Source, Store};
 use crate::report;
@@ -12,9 +12,15 @@ pub(super) fn execute(args: &Live, quiet: bool) -> Result<(), Failure> {
     for path in [&args.output, &args.trace] {
         output::check(path.as_deref())?;
     }
-    let overrides = overrides(args);
+    let mut overrides = overrides(args);
     let opened = Opened::open(&args.scenario, &overrides)?;
     let scenario = opened.resolve_live()?;
+    if let (Some(path), Some(profile)) = (opened.profile_path(), opened.profile()?)
+        && input::is_read_once(&path)
+    {
+        // The processes of the run read it, too.
+        overrides.push(format!("profile={}", input::in_memory(&profile.to_toml())?.display()));
+    }
     let source =
         Source { name: opened.name().to_owned(), text: opened.text().to_owned(), overrides };
     let executable = std::env::current_exe()

@@ -39,6 +39,7 @@ mod validate_points;
 pub use failure::Failure;
 
 use crate::cli::{Cli, Command};
+use crate::input::{cut_words, printable};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -46,13 +47,33 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(usage) => {
-            // Nobody is left to be told if this fails.
-            usage.print().ok();
-            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
-        }
+        Err(usage) => return show_usage(&usage),
     };
-    match execute(&cli) {
+    end(execute(&cli))
+}
+
+/// Prints the help or version that was asked for, or what is wrong with the command line.
+fn show_usage(usage: &clap::Error) -> ExitCode {
+    if !usage.use_stderr() {
+        let text = match output::colour(&std::io::stdout()) {
+            true => usage.render().ansi().to_string(),
+            false => usage.render().to_string(),
+        };
+        return end(output::stdout(text.as_bytes()));
+    }
+    // Arguments are echoed: those that are long or would control the terminal are not shown as they are.
+    let text = usage.render().to_string();
+    let fit = printable(&cut_words(&text));
+    match fit == text && output::colour(&std::io::stderr()) {
+        true => output::say(&usage.render().ansi().to_string()),
+        false => output::say(&fit),
+    }
+    ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
+}
+
+/// Reports what went wrong.
+fn end(ended: Result<(), Failure>) -> ExitCode {
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::say(&failure.message(output::colour(&std::io::stderr())));

@@ -2,6 +2,7 @@
 
 use super::Failure;
 use crate::cli::ReportFormat;
+use crate::input::cut_words;
 use crate::report::{self, Report};
 use crate::scenario::printable;
 use std::collections::BTreeSet;
@@ -61,7 +62,7 @@ pub(super) fn report(
 /// Prints a warning, or nothing if nobody wants it or reads it.
 pub(super) fn warn(quiet: bool, message: &str) {
     if !quiet {
-        say(&printable(&format!("forebay: {message}")));
+        say(&printable(&cut_words(&format!("forebay: {message}"))));
     }
 }
 

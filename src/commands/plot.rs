@@ -5,6 +5,7 @@ use super::progress::Watch;
 use super::run_figure::{self, Kind};
 use super::{Failure, input, interrupt, output, over_time};
 use crate::cli::{PictureFormat, Plot};
+use crate::input::shown;
 use crate::plot::{self, DataSource, Distribution, Figure, PlotError, Recipe, Rows, Table};
 use crate::report::{self, Report};
 use crate::sim;
@@ -27,14 +28,22 @@ pub(super) fn execute(plot: &Plot, quiet: bool) -> Result<(), Failure> {
     }
     let mut wrong = Vec::new();
     for (path, recipe) in &recipes {
-        let table = table(plot, path, recipe, quiet)?;
-        match plot::build(recipe, &table) {
-            Ok(figure) => write(plot, path, &figure, quiet)?,
+        match draw(plot, path, recipe, quiet) {
+            Ok(()) => {}
+            Err(ends @ (Failure::Interrupted(_) | Failure::ClosedPipe)) => return Err(ends),
             // The other recipes' figures are drawn, and their problems are said, too.
-            Err(error) => wrong.push(fail(error)),
+            Err(failure) => wrong.push(failure),
         }
+        interrupt::lower();
     }
-    every(wrong.into_iter().map(Err::<(), Failure>)).map(|_| ())
+    Failure::all(wrong)
+}
+
+/// Draws the figure of one recipe.
+fn draw(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<(), Failure> {
+    let table = table(plot, path, recipe, quiet)?;
+    let figure = plot::build(recipe, &table).map_err(fail)?;
+    write(plot, path, &figure, quiet)
 }
 
 /// Writes a figure beside its recipe, or where figures are wanted.
@@ -46,7 +55,7 @@ fn write(plot: &Plot, path: &Path, figure: &Figure, quiet: bool) -> Result<(), F
             _ => beside,
         };
         run_figure::save(&target, *kind, figure)?;
-        output::warn(quiet, &format!("wrote {}", target.display()));
+        output::warn(quiet, &format!("wrote {}", shown(&target)));
     }
     Ok(())
 }
@@ -71,8 +80,8 @@ fn fail(error: PlotError) -> Failure {
 
 /// Reads a recipe.
 fn open(path: &Path) -> Result<Recipe, Failure> {
-    let text = input::text(path)?;
-    let recipe = Recipe::parse(&path.display().to_string(), &text).map_err(fail)?;
+    let text = input::toml(path)?;
+    let recipe = Recipe::parse(&shown(path), &text).map_err(fail)?;
     recipe.data_source().map_err(fail)?;
     Ok(recipe)
 }
@@ -95,7 +104,7 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
     match recipe.data_source().map_err(fail)? {
         None => {
             let what = "names no [data]; give rows with --data FILE.csv";
-            Err(Failure::Input(format!("cannot draw {}: it {what}", path.display())))
+            Err(Failure::Input(format!("cannot draw {}: it {what}", shown(path))))
         }
         Some(DataSource::Csv(csv)) => read(&beside(csv)),
         Some(DataSource::Scenario { path, set, rows: Rows::Series(points) }) => {
@@ -110,6 +119,7 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
             let table = swept(&beside(path), set, columns, (plot.threads, quiet))?;
             if table.is_empty() {
                 let what = "says nothing of what kernels fill of a GPU: write `model.occupancy`";
+                let path = shown(Path::new(path));
                 return Err(Failure::Input(format!("cannot draw {path}: it {what}")));
             }
             Ok(table)
@@ -119,8 +129,8 @@ fn table(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<Table
 
 /// Rows of a CSV file.
 fn read(path: &Path) -> Result<Table, Failure> {
-    let table = Table::read(BufReader::new(input::open(path)?));
-    table.map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))
+    let table = Table::read(BufReader::new(input::rows(path)?));
+    table.map_err(|error| Failure::Input(format!("cannot read {}: {error}", input::name(path))))
 }
 
 /// The header of a sweep, and the rows of its points.
@@ -139,7 +149,7 @@ fn swept(
         let what =
             format!("its sweep has {} points, and at most {MOST_SWEPT} are drawn", grid.len());
         let remedy = "give its keys fewer values in `set`";
-        return Err(Failure::Input(format!("cannot draw {}: {what}; {remedy}", path.display())));
+        return Err(Failure::Input(format!("cannot draw {}: {what}; {remedy}", shown(path))));
     }
     let pool = points::pool(threads)?;
     let replications = pool.install(|| opened.check(&grid))?;
@@ -177,7 +187,7 @@ fn swept(
         return Err(Failure::Interrupted("no figure was drawn of an unfinished sweep".into()));
     }
     let text = |row: Vec<Cell>| row.iter().map(ToString::to_string).collect();
-    Ok(Table::new(header(&grid), rows.into_values().flatten().map(text).collect()))
+    Table::new(header(&grid), rows.into_values().flatten().map(text)).map_err(fail)
 }
 
 /// Rows over time of one replication, one for each job and instant.
@@ -199,5 +209,5 @@ fn run_once(path: &Path, set: &[String], points: usize) -> Result<Table, Failure
             rows.push([job.name.clone(), time.to_string()].into_iter().chain(cells).collect());
         }
     }
-    Ok(Table::new(columns.map(str::to_owned).collect(), rows))
+    Table::new(columns.map(str::to_owned).collect(), rows).map_err(fail)
 }

@@ -12,7 +12,7 @@ use crate::sweep::{Grid, MOST_POINTS};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::iter::Either;
 use rayon::prelude::*;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Most points that are checked before the first is run: some tenths of a second.
@@ -87,6 +87,11 @@ impl Opened {
     /// The same for the live world, which needs nothing that the machine has by itself.
     pub(super) fn resolve_live(&self) -> Result<Scenario, Problems> {
         self.file.resolve_as(&self.overrides, Reading { live: true, ..Reading::default() })
+    }
+
+    /// Where the profile is that it names.
+    pub(super) fn profile_path(&self) -> Option<PathBuf> {
+        self.file.profile_path(&self.overrides)
     }
 
     /// The profile that it names.

@@ -4,6 +4,7 @@ use super::{Failure, input, output, plot, profile_figure, profile_text, run_figu
 use crate::cli::{ProfileArgs, ProfileCommand, ReportFormat};
 use crate::cli::{ProfileDiff, ProfileFit, ProfilePlot, ProfileShow};
 use crate::fit;
+use crate::input::shown;
 use crate::measurement::Sample;
 use crate::profile::{Profile, Provenance, compare};
 use serde::Serialize;
@@ -62,7 +63,7 @@ fn refit(arguments: &ProfileFit, quiet: bool) -> Result<(), Failure> {
     };
     let profile = fit::profile(&samples, provenance, like.host);
     if profile.fits().is_empty() {
-        let file = arguments.samples.display();
+        let file = shown(&arguments.samples);
         return Err(Failure::Input(format!("cannot fit {file}: it has no usable samples")));
     }
     let text = profile.to_toml();
@@ -83,11 +84,11 @@ fn samples(path: &Path, quiet: bool) -> Result<Vec<Sample>, Failure> {
         match serde_json::from_str(line) {
             Ok(sample) => samples.push(sample),
             Err(_) if !line.ends_with('\n') => {
-                let what = format!("{}: the last line was cut off and is left out", path.display());
+                let what = format!("{}: the last line was cut off and is left out", shown(path));
                 output::warn(quiet, &what);
             }
             Err(error) => {
-                let (file, line) = (path.display(), index + 1);
+                let (file, line) = (shown(path), index + 1);
                 let what = format!("cannot read {file}: line {line} is no sample: {error}");
                 return Err(Failure::Input(what));
             }
@@ -115,7 +116,7 @@ fn draw(arguments: &ProfilePlot, quiet: bool) -> Result<(), Failure> {
         for (kind, extension) in plot::kinds(arguments.format) {
             let target = directory.join(format!("{name}.{extension}"));
             run_figure::save(&target, *kind, &figure)?;
-            output::warn(quiet, &format!("wrote {}", target.display()));
+            output::warn(quiet, &format!("wrote {}", shown(&target)));
         }
     }
     Ok(())

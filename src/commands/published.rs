@@ -3,6 +3,7 @@
 use super::parity::{self, Dots};
 use super::{Failure, input, output, points, run_figure};
 use crate::cli::{self, ReportFormat};
+use crate::input::shown;
 use crate::published::{
     self, Absorbed, Compared, Fit, Fitted, Limit, Published, PublishedResult, Quantity, Role,
     SCALING, compare,
@@ -39,7 +40,7 @@ fn read(file: Option<&Path>) -> Result<Published, Failure> {
     let Some(path) = file else {
         return Published::parse("scaling.toml", SCALING).map_err(wrong);
     };
-    Published::parse(&path.display().to_string(), &input::text(path)?).map_err(wrong)
+    Published::parse(&shown(path), &input::toml(path)?).map_err(wrong)
 }
 
 fn wrong(error: impl ToString) -> Failure {

@@ -23,7 +23,7 @@ pub(super) fn kind(path: &Path) -> Result<Kind, Failure> {
         Some("svg") => Ok(Kind::Svg),
         Some("png") => Ok(Kind::Png),
         _ => {
-            let what = format!("cannot draw {}: name it .svg or .png", path.display());
+            let what = format!("cannot draw {}: name it .svg or .png", crate::input::shown(path));
             Err(Failure::Input(what))
         }
     }
@@ -35,7 +35,8 @@ pub(super) fn save(path: &Path, kind: Kind, figure: &Figure) -> Result<(), Failu
         Kind::Svg => plot::svg(figure).map(String::into_bytes),
         Kind::Png => plot::png(figure),
     };
-    let cannot = |error| Failure::Input(format!("cannot draw {}: {error}", path.display()));
+    let cannot =
+        |error| Failure::Input(format!("cannot draw {}: {error}", crate::input::shown(path)));
     let picture = picture.map_err(cannot)?;
     output::file(path, |to| to.write_all(&picture))
 }

@@ -1,6 +1,7 @@
 //! The file beside a sweep's output that has its finished points, and keeps other sweeps from the same output.
 
 use super::{Failure, output};
+use crate::input::shown;
 use crate::sweep::{Journal, Row};
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -64,13 +65,13 @@ impl JournalFile {
         if self.is_empty() {
             return "no point was finished".to_owned();
         }
-        let (path, points) = (self.path.display(), points_of(self.points));
+        let (path, points) = (shown(&self.path), points_of(self.points));
         format!("{points} kept in {path}; --resume goes on with them")
     }
 
     /// What remains of it whenever the sweep ends.
     pub(super) fn always_kept(&self) -> String {
-        let path = self.path.display();
+        let path = shown(&self.path);
         format!("finished points are kept in {path}; --resume goes on with them")
     }
 
@@ -107,7 +108,7 @@ fn points_of(points: usize) -> String {
 
 /// The points of an interrupted sweep would be lost.
 fn refuse(path: &Path, points: usize) -> Failure {
-    let path = path.display();
+    let path = shown(path);
     Failure::Input(format!(
         "cannot sweep: {path} holds what an interrupted sweep finished ({points} points); write --resume to go on with \
          them, or --force to throw them away"
@@ -122,7 +123,7 @@ fn lock(output: &Path, path: &Path) -> Result<File, Failure> {
         let file = open(path)?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
-                let (output, path) = (output.display(), path.display());
+                let (output, path) = (shown(output), shown(path));
                 let what = format!("another sweep writes to {output} and holds {path}");
                 let remedy = "wait for its end, or name another --output";
                 return Err(Failure::Input(format!("cannot sweep: {what}; {remedy}")));
@@ -140,7 +141,7 @@ fn lock(output: &Path, path: &Path) -> Result<File, Failure> {
 
 fn open(path: &Path) -> Result<File, Failure> {
     let foreign = |what: &str| {
-        let path = path.display();
+        let path = shown(path);
         Failure::Input(format!(
             "cannot sweep: {path} {what}, and a sweep keeps its finished points there; remove it, or name another \
              --output"

@@ -3,6 +3,7 @@
 use super::Failure;
 use super::output::{self, Pending};
 use crate::cli::RowFormat;
+use crate::input::shown;
 use crate::sweep::{Cell, Row, Selection};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -71,11 +72,11 @@ impl Output {
         let kept = match self.target {
             Target::Stdout => format!("{done} of {points} points were written"),
             Target::File(path, _) if done == 0 => {
-                format!("no point was finished, and {} is as it was", path.display())
+                format!("no point was finished, and {} is as it was", shown(&path))
             }
             Target::File(path, pending) => {
                 pending.finish()?;
-                format!("{done} of {points} points are in {}; --resume goes on", path.display())
+                format!("{done} of {points} points are in {}; --resume goes on", shown(&path))
             }
         };
         if done < points { Err(Failure::Interrupted(kept)) } else { Ok(()) }

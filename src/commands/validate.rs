@@ -1,11 +1,11 @@
 //! `forebay validate`: how wrong are the predictions?
 
-use super::input::RECORDED;
 use super::interrupt::Late;
 use super::memory::{self, Together};
 use super::validate_points::predictions;
 use super::{Failure, input, interrupt, output, points, run_figure, validate_figure};
 use crate::cli::{ReportFormat, Validate};
+use crate::input::{Records, WRITTEN, shown};
 use crate::live::{self, Settings, Source, Store};
 use crate::profile::Profile;
 use crate::report;
@@ -18,7 +18,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
 pub(super) fn execute(wanted: &Validate, quiet: bool) -> Result<(), Failure> {
@@ -53,6 +53,9 @@ impl Base {
             }
         };
         let profile = Profile::open(&path).map_err(|error| Failure::Input(error.to_string()))?;
+        // It is read again for each point, here and in the processes of live runs.
+        let once = input::is_read_once(&path);
+        let path = if once { input::in_memory(&profile.to_toml())? } else { path };
         let value = Value::from(path.to_string_lossy().as_ref());
         let named = Override::new("profile".to_owned(), value);
         Ok(Base { file, source: scenario.to_owned(), profile, named })
@@ -67,7 +70,7 @@ impl Base {
 }
 
 fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
-    let text = input::text(path)?;
+    let text = input::toml(path)?;
     let mut plan = Plan::parse(path, &text).map_err(|error| Failure::Input(error.to_string()))?;
     let base = Base::open(&plan.scenario, wanted.profile.as_deref())?;
     place_crossovers(&base, &mut plan)?;
@@ -111,12 +114,12 @@ fn live(wanted: &Validate, path: &Path, quiet: bool) -> Result<(), Failure> {
     bar.finish_and_clear();
     let runs = runs.map_err(|failure: Failure| match failure {
         Failure::Interrupted(_) => {
-            let kept = format!("finished runs are kept in {}", journal.path.display());
+            let kept = format!("finished runs are kept in {}", shown(&journal.path));
             Failure::Interrupted(format!("{kept}; the same command goes on"))
         }
         other => other,
     })?;
-    let kept = format!("finished runs are kept in {}", journal.path.display());
+    let kept = format!("finished runs are kept in {}", shown(&journal.path));
     interrupt::when_late(Late::End(format!("{kept}; the same command goes on")));
     let points = pool.install(|| predictions(&base, &plan, runs))?;
     finish(wanted, &points, None)
@@ -188,7 +191,7 @@ fn observe(
         run: crate::scenario::Run { replications: 1, ..scenario.run.clone() },
         ..scenario
     };
-    let name = base.source.display().to_string();
+    let name = base.source.to_string_lossy().into_owned();
     let source = Source { name, text: base.file.text().to_owned(), overrides };
     let mut outcomes = Vec::new();
     with_settings(wanted, |settings| {
@@ -228,9 +231,9 @@ fn measured(wanted: &Validate, rows: &Path) -> Result<(), Failure> {
         return Err(Failure::Input(what.to_owned()));
     };
     let base = Base::open(scenario, wanted.profile.as_deref())?;
-    let file = input::text_within(rows, RECORDED)?;
-    let rows = validate::read_measured(file.as_bytes())
-        .map_err(|error| Failure::Input(format!("cannot use {}: {error}", rows.display())))?;
+    let file = Records::new(BufReader::new(input::open_within(rows, WRITTEN)?));
+    let rows = validate::read_measured(file)
+        .map_err(|error| Failure::Input(format!("cannot use {}: {error}", input::name(rows))))?;
     check_memory(&base, rows.iter().map(|row| &row.set), rayon::current_num_threads())?;
     let refit = refitted(&base, &rows)?;
     let profile = with_noise(&base.profile, &equal_rows(&rows));
@@ -338,7 +341,7 @@ impl Journal {
         let mut known = Vec::new();
         for (index, line) in text[..whole].lines().enumerate() {
             known.push(serde_json::from_str(line).map_err(|error| {
-                let (file, line) = (path.display(), index + 1);
+                let (file, line) = (shown(path), index + 1);
                 Failure::Input(format!(
                     "cannot use {file}: line {line} is no live run ({error}); name another --output"
                 ))

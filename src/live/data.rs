@@ -3,6 +3,7 @@
 use super::Failure;
 use super::sizes::Sizes;
 use crate::input::path_as_json;
+use crate::input::shown;
 use crate::probe::image::{Generated, QUALITY};
 use crate::scenario::{Access, Dataset, Framing, Image, Layout, Scenario};
 use rustix::fs::{Advice, Mode, OFlags, fadvise, open, openat};
@@ -85,7 +86,7 @@ impl Data {
     pub(super) fn path(&self, file: u64) -> String {
         match &self.place {
             Place::Memory(_) => "memory".to_owned(),
-            Place::Files(files) => files.path(file).display().to_string(),
+            Place::Files(files) => shown(&files.path(file)),
         }
     }
 }
@@ -145,7 +146,7 @@ impl Files {
             let samples = samples_of(dataset, file);
             let samples = samples.end - samples.start;
             if length < samples {
-                let what = format!("{} has {length} bytes for {samples} samples", path.display());
+                let what = format!("{} has {length} bytes for {samples} samples", shown(&path));
                 return Err(Failure::Input(what));
             }
             let size = dataset.layout.record().inside(length / samples);

@@ -46,6 +46,7 @@ pub use run::{Event, Settings, Source, check, run};
 pub use store::Store;
 
 use crate::input;
+use crate::input::shown;
 use std::io;
 use std::path::Path;
 
@@ -74,10 +75,6 @@ impl Failure {
 
     /// `path` cannot be opened, read, …
     fn file(what: &str, path: &Path, error: impl Into<io::Error>) -> Failure {
-        Failure::Lacking(format!(
-            "cannot {what} {}: {}",
-            path.display(),
-            fault::words(&error.into())
-        ))
+        Failure::Lacking(format!("cannot {what} {}: {}", shown(path), fault::words(&error.into())))
     }
 }

@@ -5,6 +5,7 @@ use super::check::{Machine, reads_files};
 use super::data::{Files, Location, generate};
 use super::run::{Event, Settings};
 use super::sizes::Sizes;
+use crate::input::shown;
 use crate::probe::{ProbeError, Workspace};
 use crate::scenario::{Access, Dataset, Job, Scenario, StorageKind};
 use std::path::{Path, PathBuf};
@@ -162,7 +163,7 @@ fn failure(error: ProbeError) -> Failure {
         ProbeError::Space { directory, needed, free } => Failure::Lacking(format!(
             "{} has {:.1} MB free, where {:.1} MB are needed: make room, name another --directory, or write \
              fewer or smaller samples",
-            directory.display(),
+            shown(&directory),
             free as f64 / 1e6,
             needed as f64 / 1e6
         )),
@@ -233,7 +234,7 @@ fn users(
     if found < files {
         return Err(Failure::Input(format!(
             "{} has {found} files, and `{}` needs {files}: write fewer samples",
-            location.root.display(),
+            shown(&location.root),
             dataset.name
         )));
     }
@@ -243,7 +244,7 @@ fn users(
 /// Checks that the files can be read as the scenario says.
 fn finish(place: Place, dataset: &Dataset) -> Result<Place, Failure> {
     let files = Files::open(&place.location)?;
-    let root = place.location.root.display();
+    let root = shown(&place.location.root);
     let in_memory =
         rustix::fs::fstatfs(&files.root).is_ok_and(|found| IN_MEMORY.contains(&found.f_type));
     match place.location.access {

@@ -14,8 +14,13 @@ const MOST_LINES: usize = 200;
 pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     let only = [PanelRecipe { y: recipe.y.clone(), ..PanelRecipe::default() }];
     let panels = if recipe.panel.is_empty() { &only[..] } else { &recipe.panel };
-    check(recipe, table, panels)?;
-    let table = drawn(recipe, table, panels)?;
+    let names = check(recipe, table, panels);
+    let ranges = ranges(recipe, table, panels);
+    let drawn = names.and_then(|()| drawn(recipe, table, panels));
+    if drawn.is_err() || !ranges.is_empty() {
+        return Err(PlotError::all(drawn.err().into_iter().chain(ranges)));
+    }
+    let table = drawn?;
     // Places below and names of lines are those of all panels: they share axes and a legend.
     let (below, groups) = (Below::new(recipe, &table)?, groups(recipe, &table)?);
     let rows = panels.len().div_ceil(recipe.columns.max(1));
@@ -190,7 +195,6 @@ impl Below {
             if !unit.is_empty() {
                 spec.label = format!("{} [{unit}]", spec.label);
             }
-            check_range(recipe, recipe.x_range.as_ref(), "x", &spec, places.iter().flatten())?;
             return Ok(Below { spec, places, categories: Vec::new() });
         }
         let names = table.distinct(column);
@@ -245,9 +249,6 @@ fn lines(
         range: ends(range),
         place: panel.y.first().map_or_else(String::new, |column| recipe.place(column.span())),
     };
-    let points = || series.iter().flat_map(|series| &series.points);
-    let values: Vec<f64> = points().filter_map(|point| point.y).collect();
-    check_range(recipe, range, "y", &y, values.iter())?;
     let group = recipe.group.as_ref().map(|group| label_of(group.get_ref()));
     let legend = recipe.group_label.clone().or(group).unwrap_or_default();
     let (x, categories) = (below.spec.clone(), below.categories.clone());
@@ -267,29 +268,68 @@ fn ends(range: Option<&Spanned<[f64; 2]>>) -> [Option<f64>; 2] {
     range.map_or([None; 2], |range| range.get_ref().map(Some))
 }
 
+/// What is wrong with the ranges of axes, as far as the columns are there.
+fn ranges(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Vec<PlotError> {
+    let all_rows = || (0..table.len()).collect();
+    let passing = |filter| passing(recipe, table, filter, "").unwrap_or_else(|_| all_rows());
+    let common = passing(&recipe.filter);
+    let largest = |column: &Spanned<String>, rows: &BTreeSet<usize>| {
+        let (values, _) = table.numbers(table.find(column.get_ref())?)?;
+        let values = rows.iter().filter_map(|row| values[*row]).filter(|value| value.is_finite());
+        Some(values.fold(0.0, f64::max))
+    };
+    let mut wrong = Vec::new();
+    if let (Some(range), Some(largest)) = (&recipe.x_range, largest(&recipe.x, &common)) {
+        let unit = recipe.x_unit.unwrap_or(unit_of(recipe.x.get_ref()));
+        wrong.extend(check_range(recipe, range, "x", unit, largest));
+    }
+    for panel in panels {
+        let Some(range) = panel.y_range.as_ref().or(recipe.y_range.as_ref()) else { continue };
+        let rows = &common & &passing(&panel.filter);
+        let largest = panel.y.iter().filter_map(|column| largest(column, &rows)).reduce(f64::max);
+        let first = panel.y.first().map_or("", |column| column.get_ref());
+        let unit = panel.y_unit.or(recipe.y_unit).unwrap_or(unit_of(first));
+        wrong.extend(largest.and_then(|largest| check_range(recipe, range, "y", unit, largest)));
+    }
+    wrong
+}
+
 /// A range of shares that ends far above all of them was meant in per cent.
-fn check_range<'v>(
+fn check_range(
     recipe: &Recipe,
-    range: Option<&Spanned<[f64; 2]>>,
+    range: &Spanned<[f64; 2]>,
     axis: &str,
-    spec: &AxisSpec,
-    values: impl Iterator<Item = &'v f64>,
-) -> Result<(), PlotError> {
-    let Some(range) = range.filter(|_| spec.unit == Unit::Share) else { return Ok(()) };
+    unit: Unit,
+    largest: f64,
+) -> Option<PlotError> {
     let [low, high] = *range.get_ref();
-    let largest = values.copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
-    if high <= 1.0 || largest > 0.05 * high {
-        return Ok(());
+    if unit != Unit::Share || high <= 1.0 || largest > 0.05 * high {
+        return None;
     }
     let what = format!(
-        "`{axis}_range = [{low}, {high}]` would end at {} % and no value is above {} %: shares are written as parts of 1; \
+        "`{axis}_range = [{}, {}]` would end at {} % and no value is above {} %: shares are written as parts of 1; \
          write [{}, {}], or `{axis}_unit = \"number\"` if these are no shares",
-        100.0 * high,
-        100.0 * largest,
-        low / 100.0,
-        high / 100.0
+        rounded(low),
+        rounded(high),
+        rounded(100.0 * high),
+        rounded(100.0 * largest),
+        rounded(low / 100.0),
+        rounded(high / 100.0)
     );
-    Err(recipe.problem(range.span(), &what))
+    Some(recipe.problem(range.span(), &what))
+}
+
+/// A number with three significant digits.
+fn rounded(value: f64) -> String {
+    let magnitude = value.abs().log10().floor();
+    if magnitude >= 6.0 || magnitude < -4.0 && value != 0.0 {
+        return format!("{value:.2e}");
+    }
+    let text = format!("{value:.*}", (2.0 - magnitude).clamp(0.0, 6.0) as usize);
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The point of every row in a column, if it has a place.

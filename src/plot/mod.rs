@@ -35,9 +35,9 @@ pub use unit::Unit;
 /// Why there is no figure.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlotError {
-    /// The recipe is not what it should be; the text says where and why.
-    #[error("{0}")]
-    Recipe(String),
+    /// The recipe is not what it should be: bytes of it in order, and what is wrong there.
+    #[error("{}", lines(.0))]
+    Recipe(Vec<(usize, String)>),
     /// The rows cannot be read as a table.
     #[error("{0}")]
     Table(String),
@@ -50,14 +50,25 @@ pub enum PlotError {
 }
 
 impl PlotError {
-    /// All that is wrong with a recipe, each problem once.
-    fn all(problems: Vec<PlotError>) -> PlotError {
-        let mut lines: Vec<String> = Vec::new();
-        for line in problems.iter().map(ToString::to_string) {
-            if !lines.contains(&line) {
-                lines.push(line);
+    /// All that is wrong with a recipe, each problem once, in the order of its text.
+    fn all(problems: impl IntoIterator<Item = PlotError>) -> PlotError {
+        let mut all: Vec<(usize, String)> = Vec::new();
+        for problem in problems {
+            let own = match problem {
+                PlotError::Recipe(own) => own,
+                other => vec![(usize::MAX, other.to_string())],
+            };
+            for one in own {
+                if !all.contains(&one) {
+                    all.push(one);
+                }
             }
         }
-        PlotError::Recipe(lines.join("\n"))
+        all.sort_by_key(|(at, _)| *at);
+        PlotError::Recipe(all)
     }
+}
+
+fn lines(problems: &[(usize, String)]) -> String {
+    problems.iter().map(|(_, what)| what.as_str()).collect::<Vec<_>>().join("\n")
 }

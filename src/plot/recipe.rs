@@ -266,7 +266,7 @@ impl Recipe {
 
     /// A problem at this place of the file.
     pub(super) fn problem(&self, at: Range<usize>, what: &str) -> PlotError {
-        PlotError::Recipe(format!("cannot use {}: {what}", self.place(at)))
+        PlotError::Recipe(vec![(at.start, format!("cannot use {}: {what}", self.place(at)))])
     }
 }
 
@@ -277,9 +277,12 @@ const MOST_PROBLEMS: usize = 20;
 fn read(name: &str, text: &str) -> (Option<Recipe>, Vec<PlotError>) {
     let told = |mut error: toml::de::Error| {
         error.set_input(Some(text));
-        let (at, near) = (position(text, error.span().unwrap_or(0..0).start), nearest(&error));
-        let what = error.to_string();
-        PlotError::Recipe(format!("cannot use {name}:{at}: {}{near}", what.trim_end()))
+        let (at, near) = (error.span().unwrap_or(0..0).start, nearest(&error));
+        let (place, what) = (position(text, at), error.to_string());
+        PlotError::Recipe(vec![(
+            at,
+            format!("cannot use {name}:{place}: {}{near}", what.trim_end()),
+        )])
     };
     let (mut document, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {

@@ -3,46 +3,83 @@
 use super::PlotError;
 use std::collections::HashSet;
 use std::io::Read;
+use std::rc::Rc;
 
-/// Most rows, and most bytes of a file with them, that are read: figures of more show no more.
+/// Most rows that are read: figures of more show no more.
 const MOST_ROWS: usize = 1_000_000;
-const MOST_BYTES: u64 = 1 << 30;
+/// Most memory that cells take [B].
+const MOST_BYTES: usize = 256 << 20;
 
 /// Rows with named columns; an empty cell is a missing value.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
     columns: Vec<String>,
-    rows: Vec<Vec<String>>,
+    cells: Rc<Cells>,
+    /// Which rows of the cells these are.
+    rows: Vec<u32>,
+}
+
+/// The text of all cells, one after the other, and where each ends.
+#[derive(Debug, PartialEq, Default)]
+struct Cells {
+    text: String,
+    ends: Vec<u32>,
+}
+
+impl Cells {
+    /// Adds a cell; `None` if there is no memory for it.
+    fn push(&mut self, cell: &str) -> Option<()> {
+        if self.text.len() + cell.len() + 4 * (self.ends.len() + 1) > MOST_BYTES {
+            return None;
+        }
+        self.text.try_reserve(cell.len()).ok()?;
+        self.ends.try_reserve(1).ok()?;
+        self.text.push_str(cell);
+        self.ends.push(u32::try_from(self.text.len()).ok()?);
+        Some(())
+    }
+
+    fn get(&self, index: usize) -> Option<&str> {
+        let begin = index.checked_sub(1).map_or(Some(0), |last| self.ends.get(last).copied())?;
+        self.text.get(begin as usize..*self.ends.get(index)? as usize)
+    }
 }
 
 impl Table {
     /// A table of these columns; rows are cut or filled up to their number.
-    pub fn new(columns: Vec<String>, rows: Vec<Vec<String>>) -> Table {
-        let width = columns.len();
-        let fit = |mut row: Vec<String>| {
-            row.resize(width, String::new());
-            row
-        };
-        Table { columns, rows: rows.into_iter().map(fit).collect() }
+    pub fn new(
+        columns: Vec<String>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Result<Table, PlotError> {
+        let (mut cells, mut count) = (Cells::default(), 0);
+        for row in rows {
+            let row = row.iter().map(String::as_str).chain(std::iter::repeat(""));
+            let kept = row.take(columns.len()).try_for_each(|cell| cells.push(cell));
+            kept.ok_or_else(|| too_long("fits into 256 MiB of memory"))?;
+            count += 1;
+        }
+        Ok(Table { columns, cells: Rc::new(cells), rows: (0..count).collect() })
     }
 
     /// Reads CSV with a header.
     pub fn read(csv: impl Read) -> Result<Table, PlotError> {
         let fail = |error: csv::Error| PlotError::Table(error.to_string());
-        let mut reader = csv::Reader::from_reader(csv.take(MOST_BYTES));
+        let mut reader = csv::Reader::from_reader(csv);
         let columns = reader.headers().map_err(fail)?.iter().map(str::to_owned).collect();
-        let mut rows = Vec::new();
-        for record in reader.records() {
-            let record = record.map_err(fail)?;
-            if rows.len() == MOST_ROWS {
+        let (mut cells, mut rows, mut record) = (Cells::default(), 0, csv::StringRecord::new());
+        while reader.read_record(&mut record).map_err(fail)? {
+            if rows == MOST_ROWS {
                 return Err(too_long(&format!("{MOST_ROWS} rows")));
             }
-            rows.push(record.iter().map(text_of).collect());
+            let kept = record.iter().try_for_each(|cell| cells.push(text_of(cell)));
+            kept.ok_or_else(|| {
+                let line = record.position().map_or(0, csv::Position::line);
+                too_long(&format!("fits into 256 MiB of memory, up to line {line}"))
+            })?;
+            rows += 1;
         }
-        if reader.get_ref().limit() == 0 {
-            return Err(too_long("1 GiB"));
-        }
-        Ok(Table { columns, rows })
+        let rows = (0..).take(rows).collect();
+        Ok(Table { columns, cells: Rc::new(cells), rows })
     }
 
     /// Names of the columns.
@@ -67,7 +104,9 @@ impl Table {
 
     /// A cell as text.
     pub(super) fn text(&self, row: usize, column: usize) -> &str {
-        self.rows.get(row).and_then(|row| row.get(column)).map_or("", String::as_str)
+        let place = |row: &u32| (*row as usize) * self.columns.len() + column;
+        let row = self.rows.get(row).filter(|_| column < self.columns.len());
+        row.and_then(|row| self.cells.get(place(row))).unwrap_or_default()
     }
 
     /// Keeps the rows that `keep` wants.
@@ -109,9 +148,9 @@ fn too_long(limit: &str) -> PlotError {
 }
 
 /// A cell's text. Sweeps write an apostrophe before what a spreadsheet would take for a formula.
-fn text_of(cell: &str) -> String {
+fn text_of(cell: &str) -> &str {
     let formula = |text: &&str| text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    cell.strip_prefix('\'').filter(formula).unwrap_or(cell).to_owned()
+    cell.strip_prefix('\'').filter(formula).unwrap_or(cell)
 }
 
 #[cfg(test)]
@@ -131,6 +170,34 @@ mod tests {
         }
         let error = Table::read(Endless).map_or_else(|error| error.to_string(), |_| String::new());
         assert!(error.contains("more than 1000000 rows"), "{error}");
+    }
+
+    #[test]
+    fn cells_that_take_too_much_memory_are_refused() {
+        // System: rows of a thousand empty cells, without end. Expectation: reading stops before the rows' limit.
+        struct Endless(usize);
+        impl Read for Endless {
+            fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+                for byte in &mut *to {
+                    self.0 += 1;
+                    *byte = if self.0.is_multiple_of(1000) { b'\n' } else { b',' };
+                }
+                Ok(to.len())
+            }
+        }
+        let error =
+            Table::read(Endless(0)).map_or_else(|error| error.to_string(), |_| String::new());
+        assert!(error.contains("more than fits into 256 MiB of memory, up to line 67"), "{error}");
+    }
+
+    #[test]
+    fn rows_that_are_left_out_leave_the_others_as_they_are() {
+        let mut table = Table::read("a,b\n1,x\n2,\n3,z\n".as_bytes()).unwrap_or_default();
+        let whole = table.clone();
+        table.retain(|table, row| table.text(row, 0) != "2");
+        assert_eq!((table.len(), whole.len()), (2, 3));
+        assert_eq!((table.text(1, 0), table.text(1, 1), whole.text(1, 1)), ("3", "z", ""));
+        assert_eq!((table.text(2, 0), table.text(0, 2)), ("", ""));
     }
 
     #[test]

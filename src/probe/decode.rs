@@ -3,6 +3,7 @@
 use super::image::{Decoder, Generated, QUALITY};
 use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
 use crate::input;
+use crate::input::shown;
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -218,7 +219,7 @@ fn own(
             .map_err(|error| ProbeError::input(path, error).to_string());
         let decoded = read.and_then(|bytes| match decoder.decode(&bytes) {
             Ok(tensor) => Ok((tensor.pixels, bytes)),
-            Err(error) => Err(format!("{}: {error}", path.display())),
+            Err(error) => Err(format!("{}: {error}", shown(path))),
         });
         match decoded {
             Ok(image) => images.push(image),
@@ -232,7 +233,7 @@ fn own(
         notes.push(format!("{refused} images left out, as {first}"));
     }
     if images.is_empty() {
-        let place = data.display();
+        let place = shown(data);
         notes.push(format!("{place}: no JPEG image there; generated images are decoded instead"));
     }
     let per_class = images.len().div_ceil(CLASSES).max(1);

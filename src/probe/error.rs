@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// A file or directory does not let itself be used.
-    #[error("cannot {doing} {}: {}{}", path.display(), input::reason(source), remedy(source))]
+    #[error("cannot {doing} {}: {}{}", input::shown(path), input::reason(source), remedy(source))]
     File {
         /// What failed: `read`, `write`, `make`.
         doing: &'static str,
@@ -21,7 +21,7 @@ pub enum ProbeError {
     #[error(
         "{} ends at byte {found}, where {expected} bytes were expected: it was cut while it was \
          being measured; start again when nobody writes there",
-        path.display()
+        input::shown(path)
     )]
     Truncated {
         /// Which file.
@@ -35,7 +35,7 @@ pub enum ProbeError {
     #[error(
         "{} has {:.1} MB free, where {:.1} MB are needed: make room, name another --directory, or \
          lower `disk` in the plan",
-        directory.display(), *free as f64 / 1e6, *needed as f64 / 1e6
+        input::shown(directory), *free as f64 / 1e6, *needed as f64 / 1e6
     )]
     Space {
         /// Where.
@@ -80,7 +80,7 @@ impl ProbeError {
             InputError::System(source) => ProbeError::file("read", path)(source),
             other => ProbeError::Machine(format!(
                 "cannot read {}: {other}; {}",
-                path.display(),
+                input::shown(path),
                 other.remedy()
             )),
         }

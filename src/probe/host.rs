@@ -46,7 +46,8 @@ impl Machine {
     pub fn words(&self) -> String {
         let Machine { model, kernel, cores, file_system, .. } = self;
         let memory = self.memory / (1 << 30) as f64;
-        format!("{model}, {cores} cores, {memory:.1} GiB, Linux {kernel}, {file_system}")
+        let unit = if *cores == 1.0 { "core" } else { "cores" };
+        format!("{model}, {cores} {unit}, {memory:.1} GiB, Linux {kernel}, {file_system}")
     }
 }
 
@@ -144,6 +145,13 @@ mod tests {
         assert!(machine.cores > 0.0 && machine.memory > 1e6, "{machine:?}");
         let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         assert!(name.len() < 6 || !machine.words().contains(name.trim()));
+    }
+
+    #[test]
+    fn one_core_is_one() {
+        let of = |cores| Machine { cores, ..Machine::look(Path::new("/")) }.words();
+        assert!(of(1.0).contains(", 1 core, "), "{}", of(1.0));
+        assert!(of(1.5).contains(", 1.5 cores, "), "{}", of(1.5));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::ProbeError;
 use crate::input;
+use crate::input::shown;
 use crate::measurement::Sample;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -103,7 +104,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Sample>, ProbeError> {
         serde_json::from_slice(line).map_err(|error| {
             ProbeError::Machine(format!(
                 "{}: line {} is no sample: {error}; remove the line, or name another --output",
-                path.display(),
+                shown(path),
                 index + 1
             ))
         })

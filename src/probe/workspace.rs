@@ -6,11 +6,13 @@
 //! one run of one machine locks are seen by all; of another machine's a file system may show none.
 
 use super::ProbeError;
+use crate::input;
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// Every workspace's name begins with one of these, by what it is for; its process and its machine
 /// follow.
@@ -171,9 +173,7 @@ fn remove_leftovers(parent: &Path, here: &Identity) -> Result<Vec<String>, Probe
             continue;
         }
         if let Some(tag) = name.strip_prefix(HIDDEN) {
-            if here.is_dead_twin(tag) {
-                fs::remove_dir_all(&path).ok();
-            }
+            notes.extend(remove_if_never_made(&path, tag, here));
         } else if PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
             notes.extend(remove_if_dead(&path, here));
         }
@@ -181,9 +181,39 @@ fn remove_leftovers(parent: &Path, here: &Identity) -> Result<Vec<String>, Probe
     Ok(notes)
 }
 
+/// Time after which a process that was making a workspace has made it, or is dead: it takes milliseconds.
+const MADE_BY_THEN: Duration = Duration::from_hours(24);
+
+/// Removes a workspace that was never made if its process is surely dead; says what was done. One that is being made right
+/// now may have no marker yet, or one without a lock.
+fn remove_if_never_made(path: &Path, tag: &str, here: &Identity) -> Option<String> {
+    let changed = fs::metadata(path).and_then(|at| at.modified()).ok();
+    let old = changed.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > MADE_BY_THEN);
+    let removed = format!("removed {}, left by a run that was killed", input::shown(path));
+    if here.is_dead_twin(tag) {
+        return fs::remove_dir_all(path).is_ok().then_some(removed);
+    }
+    let marker = path.join(MARKER);
+    let made = fs::read_to_string(&marker).ok().as_deref().and_then(Identity::parse);
+    match (made, state(path, here)) {
+        (Some(made), State::Dead(_marker)) if old || made.seen_from(here) == Kin::EarlierBoot => {
+            remove(path).is_ok().then_some(removed)
+        }
+        // Its process was killed before it wrote whose it is. What holds anything else stays.
+        (None, State::Foreign) if old => {
+            if fs::metadata(&marker).is_ok_and(|at| at.len() == 0) {
+                fs::remove_file(&marker).ok();
+            }
+            fs::remove_dir(path).is_ok().then_some(removed)
+        }
+        (_, State::Elsewhere) if old => Some(elsewhere(path)),
+        _ => None,
+    }
+}
+
 /// Removes a workspace if its process is dead; says what was done, or why it was not.
 fn remove_if_dead(path: &Path, here: &Identity) -> Option<String> {
-    let shown = path.display();
+    let shown = input::shown(path);
     match state(path, here) {
         // The marker stays locked until all is gone: nobody else takes it for theirs meanwhile.
         State::Dead(_marker) => match remove(path) {
@@ -192,12 +222,15 @@ fn remove_if_dead(path: &Path, here: &Identity) -> Option<String> {
             Err(error) => Some(format!("cannot remove {shown}: {error}")),
         },
         State::Alive => Some(format!("{shown}: another run of forebay uses it")),
-        State::Elsewhere => {
-            Some(format!("{shown} may be another machine's: remove it if no forebay runs there"))
-        }
+        State::Elsewhere => Some(elsewhere(path)),
         State::Gone => None,
         State::Foreign => Some(format!("{shown} is no workspace of forebay's: it is left alone")),
     }
+}
+
+fn elsewhere(path: &Path) -> String {
+    let shown = input::shown(path);
+    format!("{shown} may be another machine's: remove it if no forebay runs there")
 }
 
 /// What is known of the process that made a workspace.
@@ -420,6 +453,42 @@ mod tests {
         let theirs = New::make(place.path(), &elsewhere).unwrap();
         remove_leftovers(place.path(), &here).unwrap();
         assert!(!ours.path.exists() && theirs.path.exists());
+    }
+
+    /// Makes a directory look as if nothing had changed in it for days.
+    fn age(path: &Path) {
+        let days_ago = std::time::SystemTime::now() - 3 * MADE_BY_THEN;
+        File::open(path).unwrap().set_modified(days_ago).unwrap();
+    }
+
+    #[test]
+    fn what_was_being_made_before_the_machine_started_anew_is_removed() {
+        // System: processes of an earlier boot were killed before they gave their workspaces a name: with a marker, with an
+        // empty one and without. Expectation: all go once they are surely dead, and what may be alive or foreign stays.
+        let (place, here) = (tempfile::tempdir().unwrap(), Identity::here());
+        let parent = place.path();
+        let earlier = Identity { boot: "b".into(), ..here.clone() };
+        let stranger = Identity { machine: "m".into(), ..earlier.clone() };
+        let name = |number: u32| format!("{HIDDEN}{number}-0123abcd");
+        let marked = left(parent, &name(1), &earlier.line());
+        let bare: Vec<PathBuf> = (2..5).map(|number| parent.join(name(number))).collect();
+        bare.iter().for_each(|path| fs::create_dir(path).unwrap());
+        fs::write(bare[1].join(MARKER), "").unwrap();
+        bare[..2].iter().for_each(|path| age(path));
+        let theirs = left(parent, &name(6), &stranger.line());
+        let foreign = parent.join(name(7));
+        fs::create_dir(&foreign).unwrap();
+        fs::write(foreign.join("mine.txt"), "x").unwrap();
+        let alive = left(parent, &name(8), &earlier.line());
+        let lock = File::open(alive.join(MARKER)).unwrap();
+        lock.try_lock().unwrap();
+        [&theirs, &foreign, &alive].into_iter().for_each(|path| age(path));
+        let (_workspace, notes) = Workspace::create(parent).unwrap();
+        assert!(!marked.exists() && !bare[0].exists() && !bare[1].exists(), "{notes:?}");
+        assert!(bare[2].exists(), "its process may be writing its marker right now");
+        assert!(theirs.exists() && foreign.exists() && alive.exists());
+        let removed = notes.iter().filter(|note| note.contains("left by a run that was killed"));
+        assert_eq!((removed.count(), notes.len()), (3, 4), "{notes:?}");
     }
 
     #[test]

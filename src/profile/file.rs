@@ -1,6 +1,7 @@
 //! Profiles in files: read whole, checked whole.
 
 use super::{Profile, check};
+use crate::input::shown;
 use crate::input::{self, InputError};
 use std::fmt;
 use std::io::ErrorKind;
@@ -50,7 +51,7 @@ impl Profile {
     /// If the file cannot be read, is larger than 16 MiB, is no TOML in UTF-8, has an unknown key,
     /// or a value that no fit has.
     pub fn open(path: &Path) -> Result<Profile, ProfileError> {
-        let name = path.display().to_string();
+        let name = shown(path);
         let text = read(path).map_err(|(what, remedy)| problem(&name, None, what, &remedy))?;
         Profile::parse(&name, &text)
     }
@@ -60,6 +61,9 @@ impl Profile {
     /// # Errors
     /// As [`Profile::open`].
     pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
+        input::check_toml(text).map_err(|error| {
+            problem(name, None, format!("cannot be used: {error}"), &error.remedy())
+        })?;
         let profile: Profile = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| line_of(text, span.start));
             let what = format!("cannot be used: {}", error.message().replace('\n', ", "));
@@ -85,11 +89,6 @@ fn problem(file: &str, line: Option<usize>, what: String, remedy: &str) -> Profi
 
 /// The text of a file, or what is wrong with a remedy.
 fn read(path: &Path) -> Result<String, (String, String)> {
-    // A profile is opened several times by its path, and a pipe can be read only once.
-    if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-        let remedy = "name a file; write what comes through a pipe to one";
-        return Err(("is not a regular file".to_owned(), remedy.to_owned()));
-    }
     let anew = "or write a profile with `forebay calibrate`";
     let failed = |error: InputError| match &error {
         InputError::System(system) if system.kind() == ErrorKind::IsADirectory => {

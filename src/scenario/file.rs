@@ -6,7 +6,7 @@ use super::limits::{LISTS, MOST_ENTRIES, too_many_entries};
 use super::problem::{Problem, Problems};
 use super::profile::Cache;
 use super::value::Tree;
-use crate::input::{self, is_descriptor};
+use crate::input::{self, InputError, check_toml, is_descriptor};
 use std::path::{Path, PathBuf};
 use toml::de::{DeInteger, DeTable, DeValue};
 
@@ -30,15 +30,14 @@ impl ScenarioFile {
     /// If it is neither a file nor a pipe that the shell has opened for us (`<(…)`), cannot be read,
     /// is larger than 16 MiB, or is not TOML in UTF-8.
     pub fn open(path: &Path) -> Result<Self, Problems> {
-        let name = path.display().to_string();
+        let name = path.to_string_lossy().into_owned();
         let bytes = read(path, input::WRITTEN)
             .map_err(|(what, remedy)| Problem::new(&name, what, remedy))?;
         let text = String::from_utf8(bytes).map_err(|error| not_utf8(&name, &error))?;
         let mut file = Self::parse(&name, text)?;
-        if is_descriptor(path) {
-            // What it names is looked up where the user is, as for standard input.
-            file.directory = PathBuf::new();
-        }
+        // What comes through a pipe names files where the user is, as standard input does.
+        let beside = path.parent().filter(|_| !is_descriptor(path));
+        file.directory = beside.map(Path::to_path_buf).unwrap_or_default();
         Ok(file)
     }
 
@@ -48,6 +47,7 @@ impl ScenarioFile {
     /// # Errors
     /// If it is not TOML.
     pub fn parse(name: &str, text: String) -> Result<Self, Problems> {
+        check_toml(&text).map_err(|error| crowded(name, &text, &error))?;
         let (table, errors) = DeTable::parse_recoverable(&text);
         if let Some(problems) = Problems::new(syntax_problems(name, &text, &errors)) {
             return Err(problems);
@@ -99,6 +99,15 @@ fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> Problem {
         "save the file as UTF-8 text; is it a scenario?",
     )
     .at(&text, start..end)
+}
+
+/// A text of which no tree is built.
+fn crowded(name: &str, text: &str, error: &InputError) -> Problem {
+    let problem = Problem::new(name, error.to_string(), error.remedy());
+    match error {
+        InputError::Crowded { at, .. } => problem.at(text, *at..*at),
+        _ => problem,
+    }
 }
 
 /// Refuses more entries than are looked at, before each becomes a node with its settings.

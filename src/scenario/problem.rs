@@ -3,6 +3,8 @@
 use super::assumed::Assumed;
 use super::document::{Document, NodeId, ROOT};
 use super::value::Override;
+use crate::input::{cut_words, unsafe_to_show};
+pub use crate::input::{printable, printable_line};
 use annotate_snippets::{AnnotationKind, Element, Level, Origin, Renderer, Snippet};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -49,12 +51,12 @@ impl Problem {
         remedy: impl Into<String>,
     ) -> Self {
         Self {
-            file: clean(&file.into()),
+            file: clean(&cut_words(&file.into())),
             line: 0,
             column: 0,
             key: String::new(),
-            what: clean(&what.into()),
-            remedy: clean(&remedy.into()),
+            what: clean(&cut_words(&what.into())),
+            remedy: clean(&cut_words(&remedy.into())),
             excerpt: None,
         }
     }
@@ -126,30 +128,6 @@ fn visible(c: char) -> char {
         c if unsafe_to_show(c) => '\u{fffd}',
         c => c,
     }
-}
-
-/// Control characters, and those that change the direction of what follows.
-pub(super) fn unsafe_to_show(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-}
-
-/// Text for a terminal: characters that would control it are escaped, line ends aside.
-pub fn printable(text: &str) -> String {
-    escape(text, |c| c == '\n')
-}
-
-/// The same in one line: line ends are escaped, too.
-pub fn printable_line(text: &str) -> String {
-    escape(text, |_| false)
-}
-
-fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if unsafe_to_show(c) && !keep(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
-    }
-    out
 }
 
 /// A message without control characters, cut where it gets out of hand.

@@ -54,6 +54,14 @@ impl ScenarioFile {
         log.into_problems(&source).map_or(Ok(profile), Err)
     }
 
+    /// Where the profile is that the file names, with these changes.
+    #[must_use]
+    pub fn profile_path(&self, overrides: &[Override]) -> Option<PathBuf> {
+        let document = self.changed(overrides);
+        let at = document.member(ROOT, "profile")?;
+        document.text(at).map(|name| self.directory.join(name))
+    }
+
     /// The document with these changes.
     pub(super) fn changed(&self, overrides: &[Override]) -> Document {
         let mut document = self.document.clone();

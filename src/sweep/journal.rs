@@ -8,15 +8,15 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 
-/// Longest line that is read [B]: a point has few jobs, whose rows take some 5 kB each.
-const LONGEST: u64 = 256 << 20;
+/// Longest line that is read [B]: a point has at most a thousand jobs, whose rows take some 5 kB each.
+const LONGEST: u64 = 16 << 20;
 
 /// Finished points by [`key`]. Their rows stay in the file: those of a large sweep would fill the memory.
 #[derive(Debug, Default)]
 pub struct Journal {
     file: Option<File>,
     /// Where each point's line begins, and its length.
-    lines: BTreeMap<String, (u64, usize)>,
+    lines: BTreeMap<u128, (u64, usize)>,
     /// Whether the file holds anything but empty lines.
     holds_text: bool,
 }
@@ -41,8 +41,10 @@ impl Journal {
                 break;
             }
             journal.holds_text |= bytes.iter().any(|byte| !byte.is_ascii_whitespace());
-            if let Ok(line) = serde_json::from_slice::<Line<Vec<Row>>>(&bytes) {
-                journal.lines.insert(line.key, (begin, length));
+            // A piece of a longer line is no line.
+            let line = serde_json::from_slice::<Line<Vec<Row>>>(&bytes).ok();
+            if let Some(number) = line.and_then(|line| number_of(&line.key)) {
+                journal.lines.insert(number, (begin, length));
             }
             begin += length as u64;
         }
@@ -62,7 +64,7 @@ impl Journal {
 
     /// The rows of the point with this key, if it is finished and has rows of this width.
     pub fn find(&self, key: &str, columns: usize) -> Option<Vec<Row>> {
-        let (begin, length) = *self.lines.get(key)?;
+        let (begin, length) = *self.lines.get(&number_of(key)?)?;
         let mut bytes = vec![0; length];
         // A point that cannot be read is run again.
         self.file.as_ref()?.read_exact_at(&mut bytes, begin).ok()?;
@@ -78,6 +80,11 @@ impl Journal {
         to.write_all(&line)?;
         to.flush()
     }
+}
+
+/// The number that a [`key`] is.
+fn number_of(key: &str) -> Option<u128> {
+    u128::from_str_radix(key, 16).ok()
 }
 
 /// What identifies a point's result: everything that it depends on, in short: the version of
@@ -111,13 +118,13 @@ mod tests {
     fn what_was_appended_is_found_and_a_torn_line_is_not() {
         let rows = vec![vec![Cell::Text("a".into()), Cell::Number(0.1), Cell::Empty]];
         let mut bytes = Vec::new();
-        assert!(Journal::append(&mut bytes, "one", &rows).is_ok());
-        assert!(Journal::append(&mut bytes, "two", &rows).is_ok());
+        assert!(Journal::append(&mut bytes, "0a", &rows).is_ok());
+        assert!(Journal::append(&mut bytes, "0b", &rows).is_ok());
         bytes.truncate(bytes.len() - 5);
         let journal = journal(&bytes);
-        assert_eq!(journal.find("one", 3).as_deref(), Some(&rows[..]));
-        assert_eq!(journal.find("one", 4), None, "another version had other columns");
-        assert_eq!(journal.find("two", 3), None);
+        assert_eq!(journal.find("0a", 3).as_deref(), Some(&rows[..]));
+        assert_eq!(journal.find("0a", 4), None, "another version had other columns");
+        assert_eq!(journal.find("0b", 3), None);
         assert_eq!((journal.len(), journal.is_empty()), (1, false));
     }
 
@@ -129,8 +136,8 @@ mod tests {
         numbers.extend((0..2000).map(|i| f64::from(i).sin() * 10f64.powi(i % 40 - 20)));
         let row: Row = numbers.iter().map(|number| Cell::Number(*number)).collect();
         let mut bytes = Vec::new();
-        assert!(Journal::append(&mut bytes, "one", std::slice::from_ref(&row)).is_ok());
-        assert_eq!(journal(&bytes).find("one", row.len()), Some(vec![row]));
+        assert!(Journal::append(&mut bytes, "0a", std::slice::from_ref(&row)).is_ok());
+        assert_eq!(journal(&bytes).find("0a", row.len()), Some(vec![row]));
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub enum MeasuredError {
     /// The file is no CSV.
     #[error("it is no CSV with a header: {0}")]
     Csv(#[from] csv::Error),
+    /// There is more than can be predicted.
+    #[error("it has more than {0}; write fewer rows at a time")]
+    TooMuch(String),
     /// A column that has to be there is not.
     #[error(
         "it has neither a column `samples_per_second` nor `step_time`; each row needs one of them beside \
@@ -47,6 +50,11 @@ pub enum MeasuredError {
 /// Columns that are no keys of a scenario. Others without a dot in their name are not read.
 const OWN: [&str; 6] = ["name", "use", "samples_per_second", "step_time", "stall", "steps"];
 
+/// Most rows that are read: each is predicted by simulations.
+const MOST_ROWS: usize = 100_000;
+/// Most memory that their keys and values take together [B].
+const MOST_BYTES: usize = 64 << 20;
+
 /// Reads rows: a header of scenario keys (`job.batch`), of `samples_per_second` or `step_time` [s], and
 /// perhaps of `name`, `use` (`check` or `fit`; empty is `check`) and `stall`.
 ///
@@ -58,7 +66,23 @@ pub fn read_measured(from: impl Read) -> Result<Vec<MeasuredRow>, MeasuredError>
     if !header.iter().any(|name| name == "samples_per_second" || name == "step_time") {
         return Err(MeasuredError::Nothing);
     }
-    reader.records().map(|record| row(&header, &record?)).collect()
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    for record in reader.records() {
+        let record = record?;
+        // Each row has the header's keys beside its own cells.
+        bytes += header.as_slice().len() + record.as_slice().len();
+        if rows.len() == MOST_ROWS {
+            return Err(MeasuredError::TooMuch(format!("{MOST_ROWS} rows")));
+        }
+        if bytes > MOST_BYTES {
+            let line = record.position().map_or(0, csv::Position::line);
+            return Err(MeasuredError::TooMuch(format!(
+                "64 MiB of keys and values up to line {line}"
+            )));
+        }
+        rows.push(row(&header, &record)?);
+    }
+    Ok(rows)
 }
 
 fn row(
@@ -154,6 +178,15 @@ mod tests {
     fn a_step_time_says_the_rate() {
         let rows = read("job.batch,step_time\n64,0.5\n").expect("rows");
         assert_eq!(rows[0].observed(64.0).samples_per_second, 128.0);
+    }
+
+    #[test]
+    fn more_than_fits_into_memory_is_refused() {
+        let rows = "step_time\n".to_owned() + &"1\n".repeat(MOST_ROWS + 1);
+        assert!(read(&rows).expect_err("rows").contains("more than 100000 rows"));
+        // A key of a megabyte counts in each row.
+        let long = format!("step_time,a.{}\n{}", "b".repeat(1 << 20), "1,1\n".repeat(100));
+        assert!(read(&long).expect_err("keys").contains("64 MiB of keys and values up to line 65"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Validation plans: which points of which scenario, and how often.
 
+use crate::input::shown;
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -115,7 +116,7 @@ impl Plan {
     /// With the place of the first problem.
     pub fn parse(path: &Path, text: &str) -> Result<Plan, PlanError> {
         let error = |at: Range<usize>, what: &str| PlanError {
-            name: path.display().to_string(),
+            name: shown(path),
             place: if at.is_empty() { String::new() } else { position(text, at.start) },
             what: what.to_owned(),
         };

@@ -54,6 +54,28 @@ fn place() -> Place {
 }
 
 #[test]
+fn other_recipes_are_drawn_where_a_simulation_fails() {
+    // System: recipes whose scenario does not end, whose scenario needs more memory than there is, and that are fine.
+    // Expectation: the fine ones are drawn, those after the others too, and each failure is said at the end.
+    let place = place();
+    let good = "title = \"t\"\nx = \"job.batch_interval\"\ny = [\"step_time\"]\ngroup = \"job.loader.tf-queue.threads\"\n\
+                [data]\nscenario = \"s.toml\"\n";
+    place.write("good.toml", good);
+    let huge = "set = [\"job.copies=1000000000\", \"cluster.share_nodes=true\"]\n";
+    place.write("huge.toml", &format!("{good}{huge}"));
+    place.write("last.toml", good);
+    let arguments = ["plot", "f.toml", "good.toml", "huge.toml", "t.toml", "last.toml"];
+    let out = place.forebay(&arguments).output().expect("a process");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success() && out.status.code() != Some(4), "{said}");
+    assert!(place.path("good.svg").exists() && place.path("last.svg").exists(), "{said}");
+    assert_eq!(said.matches(SAID).count(), 2, "{said}");
+    let (wrote, failed) = (said.rfind("wrote last.svg"), said.find(SAID));
+    assert!(wrote.is_some() && wrote < failed, "failures are said at the end: {said}");
+    assert!(!place.path("f.svg").exists() && !place.path("huge.svg").exists());
+}
+
+#[test]
 fn no_command_takes_a_run_that_the_clock_cut_off_for_a_result() {
     let place = place();
     for arguments in [

@@ -18,7 +18,7 @@ fn on_one_core(place: &Place, arguments: &[&str]) -> std::process::Output {
     output
 }
 
-const LIVE: &str = r#"
+pub(crate) const LIVE: &str = r#"
 name = "l"
 [run]
 steps = 3

@@ -33,6 +33,7 @@ mod generator;
 mod global_batch;
 mod gpu;
 mod gpu_training;
+mod hostile_inputs;
 mod hostile_sweeps;
 mod identity;
 mod import;

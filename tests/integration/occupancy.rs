@@ -27,8 +27,8 @@ fn drawn() -> Vec<(String, Vec<(f64, f64)>)> {
         let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
         rows.extend(occupancy_rows(&grid, index, &report));
     }
-    let text = rows.iter().map(|row| row.iter().map(ToString::to_string).collect()).collect();
-    let table = Table::new(occupancy_header(&grid), text);
+    let text = rows.iter().map(|row| row.iter().map(ToString::to_string).collect());
+    let table = Table::new(occupancy_header(&grid), text).expect("a table");
     let path = repository(&format!("plots/{SCENARIO}.toml"));
     let recipe = std::fs::read_to_string(&path).expect("a recipe");
     let recipe = Recipe::parse("recipe", &recipe).unwrap_or_else(|error| panic!("{error}"));

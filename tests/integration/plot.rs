@@ -353,6 +353,27 @@ fn what_cannot_be_drawn_is_said_with_file_and_line() {
 }
 
 #[test]
+fn all_that_is_wrong_with_a_recipe_is_said_in_its_order() {
+    // System: a range in per cent between two columns that are not there, and a filter that leaves nothing. Expectation: all
+    // at once, in the order of the file, with round figures.
+    let rows = "x,stall,n\n1,0.99992886990282,a\n2,0.5,b\n";
+    let recipe = "x = \"x\"\ny_range = [0, 350]\ny = [\"stall\", \"gone\"]\ngroup = \"missing\"\n\
+                  [data]\ncsv = \"rows.csv\"\n";
+    let error = figure(recipe, rows).expect_err("a recipe with three problems");
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!(lines.len(), 3, "{error}");
+    let expected = "r.toml:2:11: `y_range = [0, 350]` would end at 35000 % and no value is above 100 %: shares are written \
+                    as parts of 1; write [0, 3.5]";
+    assert!(lines[0].contains(expected), "{error}");
+    assert!(lines[1].contains("r.toml:3:") && lines[1].contains("gone"), "{error}");
+    assert!(lines[2].contains("r.toml:4:") && lines[2].contains("missing"), "{error}");
+    let filtered = recipe.replace(", \"gone\"", "").replace("group = \"missing\"\n", "")
+        + "[filter]\nn = \"c\"\n";
+    let error = figure(&filtered, rows).expect_err("a recipe with two problems");
+    assert!(error.contains("350") && error.contains("the filter leaves none"), "{error}");
+}
+
+#[test]
 fn a_range_in_per_cent_on_shares_is_refused_with_the_remedy() {
     let recipe = |range: &str| {
         format!("x = \"x\"\ny = [\"stall\"]\ny_range = {range}\n[data]\ncsv = \"rows.csv\"\n")

@@ -82,7 +82,7 @@ fn over_time() -> Table {
     let columns = columns.into_iter().chain(["net_enqueue_rate"]);
     let columns: Vec<String> = columns.map(str::to_owned).collect();
     let row = |value: &str| columns.iter().map(|_| value.to_owned()).collect();
-    Table::new(columns.clone(), vec![row("1"), row("2")])
+    Table::new(columns.clone(), vec![row("1"), row("2")]).expect("a table")
 }
 
 /// Rows of a sweep without a run: the grid's own values, the scenario's jobs, and 1 in every other column.
@@ -99,8 +99,9 @@ fn stand_in(grid: &Grid, header: Vec<String>, scenario: &Scenario) -> Table {
         row
     };
     let jobs = |index: usize| scenario.jobs.iter().map(move |job| row(index, &job.name));
-    let rows = (0..grid.len()).flat_map(jobs).collect();
-    Table::new(header, rows)
+    let rows = (0..grid.len()).flat_map(jobs);
+    let rows: Vec<Vec<String>> = rows.collect();
+    Table::new(header, rows).expect("a table")
 }
 
 /// The lines of the README's fenced `sh` blocks, without comments.

@@ -106,6 +106,31 @@ fn a_signal_while_a_command_waits_for_input_is_answered() {
 }
 
 #[test]
+fn a_signal_while_a_large_run_is_built_is_answered() {
+    // System: 400,000 job copies, which take longer to be built than the answer to a signal may take. Expectation: the
+    // signal is answered within a second (some more where others use the cores), whenever it comes.
+    let place = Place::new();
+    let set =
+        ["job.copies=400000", "cluster.share_nodes=true", "run.replications=1", "run.steps=1"];
+    let set = set.iter().flat_map(|set| ["--set", *set]);
+    let arguments: Vec<&str> =
+        ["run", "s.toml", "--verdict", "quick"].into_iter().chain(set).collect();
+    for delay in [200, 1500] {
+        let mut child = start(&place, &arguments);
+        wait_for_handler(&child);
+        std::thread::sleep(Duration::from_millis(delay));
+        assert_eq!(child.try_wait().expect("a child"), None, "it is being built");
+        let begin = Instant::now();
+        send(&child, "-TERM");
+        let (out, message) = ended(child);
+        assert!(begin.elapsed() < Duration::from_millis(2500), "{:?}", begin.elapsed());
+        assert_eq!(out.status.code(), Some(4), "{message}");
+        assert!(message.starts_with("forebay: interrupted: "), "{message}");
+        assert!(out.stdout.is_empty(), "there is no report of what has not begun");
+    }
+}
+
+#[test]
 fn two_signals_at_once_are_one() {
     // System: what `timeout` does, a signal to the child and one to its group. Expectation: the command ends as after one,
     // with a message and what was finished.

@@ -50,4 +50,12 @@ show "model copy with gradients" 10000 --set cluster.nodes=100 --set job.nodes=1
     --set job.parallel.data.copies_per_node=100 --set 'job.sync={ allreduce = { gradients = "1 MB" } }'
 show "place of a full buffer" 1000000 --set 'job.loader.tf-queue.capacity="1000000 samples"' \
     --set 'job.model.step="10 s"' --set run.steps=3
+server='storage.m={ file-server = { bandwidth = "100 GB/s", latency = "1 ms" } }'
+pytorch='job.loader={ pytorch = { workers = 24, prefetch_factor = 1, decode = "7 ms" } }'
+drawn='dataset.d.sample_size={ lognormal = { mean = "400 kB", cv = 0.6 } }'
+show "further node that reads from a file server" 10000 --set job.nodes=10000 --set cluster.nodes=10000 --set "$server"
+show "further node with 24 workers and batches of 64 samples" 1000 --set job.nodes=1000 --set cluster.nodes=1000 \
+    --set "$server" --set "$pytorch" --set "$drawn" --set job.batch=64 --set run.steps=6
+show "worker that reads from a file server" 20000 --set "$server" --set "$drawn" \
+    --set 'job.loader={ pytorch = { workers = 20000, prefetch_factor = 1, decode = "1 us" } }'
 show "step" 1000000 --set run.steps=1000000

@@ -1,6 +1,7 @@
 //! Where CUDA's libraries are: what a user names, what the loader knows, a Python environment's nvidia
 //! packages, the usual folders.
 
+use crate::input::shown;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -114,7 +115,7 @@ pub fn find(library: Library, folders: &[PathBuf]) -> Option<PathBuf> {
 #[must_use]
 pub fn missing(library: Library, folders: &[PathBuf]) -> String {
     let Library { name, file, package } = library;
-    let places: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    let places: Vec<String> = folders.iter().map(|folder| shown(folder)).collect();
     let places = if places.is_empty() { "no folder".to_owned() } else { places.join(", ") };
     format!(
         "{name} is missing: {file} was looked for in {places} and by the system's loader; \

@@ -1,6 +1,7 @@
 //! The user's own data set: which of its files are read, and how.
 
 use super::files::{DataFile, MOST_UNITS, Set};
+use crate::input::shown;
 use crate::probe::ProbeError;
 use std::collections::BTreeMap;
 use std::fs;
@@ -107,7 +108,7 @@ fn readable(path: &Path) -> Result<(Vec<DataFile>, Option<String>), ProbeError> 
         (true, Some(first)) => Err(first),
         (true, None) => Err(ProbeError::Machine(format!(
             "{} has no file with anything in it; name the data set's directory",
-            path.display()
+            shown(path)
         ))),
     }
 }

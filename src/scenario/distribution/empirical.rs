@@ -1,6 +1,7 @@
 //! Values from a file.
 
 use crate::input;
+use crate::input::shown;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
@@ -58,7 +59,7 @@ pub(super) fn read<D: Dimension>(
             return None;
         }
     };
-    let values: Arc<[f64]> = parse::<D>(&text, &key.0.display().to_string(), check, at)?.into();
+    let values: Arc<[f64]> = parse::<D>(&text, &shown(&key.0), check, at)?.into();
     if values.iter().all(|value| *value == 0.0) {
         let what = format!("{name:?} holds no value above zero");
         check.wrong(at, what, "write one value per line into it");

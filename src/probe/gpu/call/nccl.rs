@@ -2,6 +2,7 @@
 
 use super::device::Gpu;
 use super::failed;
+use crate::input::shown;
 use crate::probe::ProbeError;
 use crate::probe::gpu::libraries::{self, NCCL};
 use crate::probe::gpu::task::Exchange;
@@ -129,7 +130,7 @@ fn open() -> Result<Library, String> {
     // SAFETY: what such a library does when it is opened is what every program has it do.
     unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| {
         if path.is_absolute() {
-            format!("{} cannot be opened: {error}", path.display())
+            format!("{} cannot be opened: {error}", shown(&path))
         } else {
             libraries::missing(NCCL, &folders)
         }

@@ -1,5 +1,6 @@
 //! Opens libraries, so that later calls find them: cudarc panics where it does not.
 
+use crate::input::shown;
 use crate::probe::gpu::libraries::{self, LIBRARIES, Library};
 use cudarc::{cublas, cudnn, driver, nvrtc};
 use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_NOW};
@@ -54,7 +55,7 @@ pub(in crate::probe::gpu) fn load(
             std::mem::forget(handle);
             Ok(Some(path))
         }
-        Err(error) => Err(format!("{} cannot be opened: {error}", path.display())),
+        Err(error) => Err(format!("{} cannot be opened: {error}", shown(&path))),
     }
 }
 

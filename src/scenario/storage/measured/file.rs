@@ -2,6 +2,7 @@
 
 use super::{MOST, Table};
 use crate::input;
+use crate::input::shown;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::file;
@@ -27,7 +28,7 @@ pub(super) fn read(check: Check<'_>, at: NodeId, name: &str) -> Option<Table> {
         input::as_text(bytes).map_err(|error| (error.to_string(), remedy.to_owned()))
     });
     match text {
-        Ok(text) => table(check, at, &path.display().to_string(), &text),
+        Ok(text) => table(check, at, &shown(&path), &text),
         Err((what, remedy)) => {
             check.wrong(at, format!("{name:?}: {what}"), remedy);
             None
