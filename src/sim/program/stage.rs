@@ -87,13 +87,14 @@ impl OfStage<'_> {
         part * self.shares[self.stage] / f64::from(self.parallelism.tensor_ranks())
     }
 
-    /// What ends in a pass, by its share: sums, and in the `last` backward pass gradients.
+    /// What ends in a pass, by its share: sums, and gradients that are reduced then: in the `last` backward pass, or in
+    /// each where ranks keep only shards of them (ZeRO's stages 2 and 3).
     fn ends(&self, pass: Pass, last: bool) -> Vec<(f64, Op)> {
         let tensor = self.parallelism.tensor.as_ref().filter(|tensor| tensor.ranks > 1);
         let sums = tensor.map_or(0, |tensor| tensor.reductions[self.stage]);
         let mut ends: Vec<(f64, Op)> =
             (1..=sums).map(|i| (f64::from(i) / f64::from(sums), Op::Sum)).collect();
-        if pass.is_back() && last {
+        if pass.is_back() && (last || self.parallelism.zero >= 2) {
             ends.extend(self.buckets.iter().map(|bucket| (bucket.at, Op::Start)));
             ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
@@ -184,7 +185,8 @@ impl StageProgram {
         if op == Op::Start {
             let zero = of.parallelism.zero;
             let operation = if zero > 0 { Operation::ReduceScatter } else { Operation::Allreduce };
-            if let Some(bucket) = of.buckets.get(self.reduced()) {
+            let bucket = self.reduced() % of.buckets.len().max(1);
+            if let Some(bucket) = of.buckets.get(bucket) {
                 self.collectives.push((operation, bucket.bytes, bucket.tensors));
             }
         }
@@ -339,6 +341,20 @@ mod tests {
             .filter_map(|op| if let Op::AwaitCollectives(n) = op { Some(*n) } else { None })
             .collect();
         assert_eq!(waits, [1, 2, 3, 4, 6]);
+    }
+
+    #[test]
+    fn sharded_gradients_are_reduced_after_each_micro_batch() {
+        // Rajbhandari et al., section 5.2: who has a shard of the gradients gets them as soon as they are made.
+        let number = |zero, operation| {
+            let all = made(zero, 3).collectives;
+            let bytes: u64 = all.iter().filter(|of| of.0 == operation).map(|of| of.1).sum();
+            bytes / 40
+        };
+        use Operation::{Allgather, ReduceScatter};
+        assert_eq!([1, 2, 3].map(|zero| number(zero, ReduceScatter)), [1, 3, 3]);
+        // Parameters are gathered once a step, or for each pass.
+        assert_eq!([1, 2, 3].map(|zero| number(zero, Allgather)), [1, 1, 6]);
     }
 
     #[test]

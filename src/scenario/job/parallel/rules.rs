@@ -80,7 +80,9 @@ impl Rules<'_> {
     }
 
     fn check_zero(&self, job: &Job) {
-        let Some(of) = job.parallelism.as_ref().filter(|of| of.zero > 0) else { return };
+        if job.parallelism.as_ref().is_none_or(|of| of.zero == 0) {
+            return;
+        }
         if job.ranks() < 2 {
             self.check.remark(format!(
                 "`parallel.zero` has no effect: `{}` has one model copy, which has no one to share with.",
@@ -89,10 +91,6 @@ impl Rules<'_> {
         } else if job.sync.is_none() {
             let what = "how ranks that shard states exchange them is not written".to_owned();
             self.wrong_at("zero", what, "write `sync.allreduce = {}`");
-        }
-        if of.zero > 1 && job.shares().len() > 1 {
-            let what = "gradients of several micro-batches in progress are not sharded".to_owned();
-            self.wrong_at("zero", what, "write `stage = 1`, or leave out `parallel.pipeline`");
         }
     }
 
@@ -176,8 +174,10 @@ impl Rules<'_> {
             tensor.reductions.iter().map(|sums| f64::from(*sums)).sum::<f64>()
         });
         let buckets = job.sync.as_ref().map_or(0.0, |sync| sync.buckets.len() as f64);
+        let exchanges = operations(of.zero, of.micro_batches);
+        let exchanges: f64 = exchanges.iter().map(|(_, number)| f64::from(*number)).sum();
         let passes = f64::from(of.micro_batches) * (stages + 2.0 * sums);
-        let pieces = passes + stages * buckets;
+        let pieces = passes + stages * buckets * exchanges;
         if pieces > MOST_PIECES {
             let what = format!("a step has {pieces:.1e} pieces");
             self.wrong_at("pipeline", what, "write fewer `micro_batches`, stages or buckets");
@@ -224,9 +224,9 @@ pub(in crate::scenario) fn gradient_transfers(
         let members = job.data_group(stage as u32, 0);
         let fabric = job.fabric_of(members, &nodes, cluster);
         for bucket in of.buckets(sync, job.shares(), stage) {
-            for operation in operations(of.zero) {
+            for (operation, number) in operations(of.zero, of.micro_batches) {
                 let each = transfers(sync.reduction, (operation, bucket.bytes), &fabric)?;
-                sum += each * f64::from(of.tensor_ranks());
+                sum += each * f64::from(number) * f64::from(of.tensor_ranks());
             }
         }
     }
@@ -264,10 +264,13 @@ fn transfers(
     Ok(schedule.phases() as f64 * f64::from(fabric.ranks))
 }
 
-/// What is done with a bucket of gradients at ZeRO's stage `zero`.
-fn operations(zero: u32) -> Vec<Operation> {
+/// The collectives of a step for a bucket of gradients at ZeRO's stage `zero`, and how often each is done.
+fn operations(zero: u32, micro_batches: u32) -> Vec<(Operation, u32)> {
+    use Operation::{Allgather, Allreduce, ReduceScatter};
     match zero {
-        0 => vec![Operation::Allreduce],
-        _ => vec![Operation::ReduceScatter, Operation::Allgather],
+        0 => vec![(Allreduce, 1)],
+        1 => vec![(ReduceScatter, 1), (Allgather, 1)],
+        2 => vec![(ReduceScatter, micro_batches), (Allgather, 1)],
+        _ => vec![(ReduceScatter, micro_batches), (Allgather, micro_batches.saturating_mul(2))],
     }
 }
