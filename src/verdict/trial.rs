@@ -23,6 +23,8 @@ const MORE_EVENTS: f64 = 1.4;
 const FASTER: f64 = 1.2;
 /// Candidates that share what is left of the budget at a time: the most promising first.
 const SHARERS: usize = 3;
+/// The same at least, so that the only candidate does not take all.
+const LEAST_SHARERS: usize = 2;
 /// Fewest steps that are compared.
 const FEWEST: usize = 3;
 /// Cycles of workers that are compared, if the budget allows.
@@ -175,7 +177,7 @@ impl<'a> Trials<'a> {
 
     /// A fair part of what is left for so many short runs [events].
     pub(super) fn fair(&self, runs: usize) -> u64 {
-        self.share().saturating_sub(self.spent) / runs.clamp(1, SHARERS) as u64
+        self.share().saturating_sub(self.spent) / runs.clamp(LEAST_SHARERS, SHARERS) as u64
     }
 
     /// The short run of a scenario that so many events allow; `None` where they are too few. `rare`: what is lifted is not

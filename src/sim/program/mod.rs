@@ -5,6 +5,10 @@
 //! micro-batches. `op` says what each op means; `interpreter` does one after the other and waits where an op needs
 //! what is not there.
 //!
+//! A new op is a variant of [`Op`] and a line in each of `interpreter`'s matches, which name all ops: how it begins, and
+//! when what it waits for is there. A new schedule is a function in `stage` from its settings to ops. Neither asks
+//! what else a job has.
+//!
 //! - `spread`: the state of a model that is spread over GPUs; `waits`: the causes of its waits,
 //! - `send`: activations to the next stage, gradients of them back; `swap`: what does not fit on a GPU, from and to its
 //!   node's memory. Collectives are `communication`'s.
