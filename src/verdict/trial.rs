@@ -23,8 +23,6 @@ const MORE_EVENTS: f64 = 1.4;
 const FASTER: f64 = 1.2;
 /// Candidates that share what is left of the budget at a time: the most promising first.
 const SHARERS: usize = 3;
-/// The same at least, so that the only candidate does not take all.
-const LEAST_SHARERS: usize = 2;
 /// Fewest steps that are compared.
 const FEWEST: usize = 3;
 /// Cycles of workers that are compared, if the budget allows.
@@ -72,11 +70,11 @@ pub(super) struct Trials<'a> {
 /// Events that the short runs of a verdict may take together.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
-    /// For the first short run, where its part of the others is too little.
+    /// What the first short run may take where its share of `searching` is too small for one.
     first: u64,
-    /// Until what binds is found.
+    /// What all may take until what binds is found.
     searching: u64,
-    /// From then on.
+    /// What all may take from then on.
     found: u64,
 }
 
@@ -106,12 +104,12 @@ impl<'a> Trials<'a> {
         self.found = true;
     }
 
-    /// Events that short runs may still take: of the whole run where none has been made, so that there is one at least.
+    /// Events left for short runs. The first one may take as many as one replication, so that there is one at least.
     pub(super) fn left(&self) -> u64 {
         if self.spent == 0 { self.budget.first } else { self.share().saturating_sub(self.spent) }
     }
 
-    /// Events that all short runs together should take.
+    /// Events that all short runs may take together.
     fn share(&self) -> u64 {
         if self.found { self.budget.found } else { self.budget.searching }
     }
@@ -177,7 +175,7 @@ impl<'a> Trials<'a> {
 
     /// A fair part of what is left for so many short runs [events].
     pub(super) fn fair(&self, runs: usize) -> u64 {
-        self.share().saturating_sub(self.spent) / runs.clamp(LEAST_SHARERS, SHARERS) as u64
+        self.share().saturating_sub(self.spent) / runs.clamp(1, SHARERS) as u64
     }
 
     /// The short run of a scenario that so many events allow; `None` where they are too few. `rare`: what is lifted is not
