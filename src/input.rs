@@ -48,14 +48,14 @@ pub enum InputError {
         /// Line in which the row begins, from 1.
         line: usize,
     },
-    /// A TOML file holds more of something than is kept in memory.
+    /// A TOML file has more tables or values than may be kept in memory.
     #[error("it has more than {most} {what}")]
     Crowded {
-        /// Of what.
+        /// `"tables"` or `"values"`.
         what: &'static str,
         /// The limit.
         most: usize,
-        /// Byte of the first that is too much.
+        /// Byte offset of the first one beyond the limit.
         at: usize,
     },
     /// It is no text.
@@ -131,7 +131,7 @@ impl<R: Read> Capped<R> {
         Capped { inner: inner.take(most.saturating_add(1)), most }
     }
 
-    /// The same, whatever it reads.
+    /// The same limit around a boxed reader, so that readers of different types have one type.
     pub fn boxed(self) -> Capped<Box<dyn Read>>
     where
         R: 'static,

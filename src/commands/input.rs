@@ -25,7 +25,7 @@ pub(super) fn open_within(path: &Path, most: u64) -> Result<Capped<Box<dyn Read>
     input::open(path, most).map(Capped::boxed).map_err(|error| failure(path, error))
 }
 
-/// The text of a TOML file that somebody wrote, of which a tree is to be built.
+/// Reads a TOML file; an error if it has too many tables or values to be parsed in memory.
 pub(super) fn toml(path: &Path) -> Result<String, Failure> {
     let text = text(path)?;
     match input::check_toml(&text) {

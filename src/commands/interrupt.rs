@@ -102,7 +102,7 @@ pub(super) fn raise() {
     STOP.store(true, Ordering::SeqCst);
 }
 
-/// Takes [`raise`] back, unless a signal has come: other work goes on.
+/// Undoes [`raise`], so that the command goes on with its other work, unless a signal has come.
 pub(super) fn lower() {
     let now = state();
     if now.first.is_none() {
@@ -189,7 +189,7 @@ fn late() {
 /// Ends the process without waiting for anything.
 fn end(message: &str) {
     output::remove_unfinished();
-    // The last word: what the command was about to say of itself is held back.
+    // Holding standard error keeps other threads from writing after this message.
     let _held = io::stderr().lock();
     output::say(&format!("forebay: {message}"));
     exit(CODE.into());

@@ -89,7 +89,7 @@ impl Opened {
         self.file.resolve_as(&self.overrides, Reading { live: true, ..Reading::default() })
     }
 
-    /// Where the profile is that it names.
+    /// Path of the profile that the scenario names, if it names one.
     pub(super) fn profile_path(&self) -> Option<PathBuf> {
         self.file.profile_path(&self.overrides)
     }

@@ -1,4 +1,5 @@
-//! How much a TOML file holds, counted before a tree is built of it: that takes a hundred times the text.
+//! Counts the tables and values of a TOML file before it is parsed: the parsed tree takes up to a hundred times as much
+//! memory as the text.
 
 use super::InputError;
 
@@ -7,8 +8,8 @@ const MOST_TABLES: usize = 100_000;
 /// Most values, each of which takes some 250 B.
 const MOST_VALUES: usize = 500_000;
 
-/// Refuses a text whose tree would take more than some hundreds of megabytes. Whether it is TOML is
-/// not looked at; a dot in a header or key stands for a table.
+/// Refuses a text whose parsed tree would take more than some hundreds of megabytes. It does not check that the text is
+/// valid TOML. Each dot in a header or key counts as a table.
 ///
 /// # Errors
 /// If the text has more tables or values than a limit.

@@ -1,4 +1,4 @@
-//! CSV in which no row is so long that reading it would fill our memory.
+//! Limits the length of each row of a CSV file, since a parser keeps whole rows in memory.
 
 use super::InputError;
 use std::io::{self, Read};
@@ -34,7 +34,7 @@ impl<R: Read> Records<R> {
         Records { inner, line: 1, first: 1, length: 0, place: Place::Start }
     }
 
-    /// Takes note of a byte.
+    /// Updates line, row length and quoting for one byte.
     fn pass(&mut self, byte: u8) {
         self.length += 1;
         self.line += usize::from(byte == b'\n');

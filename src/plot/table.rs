@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 /// Most rows that are read: figures of more show no more.
 const MOST_ROWS: usize = 1_000_000;
-/// Most memory that cells take [B].
+/// Most bytes of all cells of a table together.
 const MOST_BYTES: usize = 256 << 20;
 
 /// Rows with named columns; an empty cell is a missing value.

@@ -8,15 +8,16 @@ use crate::scenario::{ENDLESS, Job, Scenario, Stop, StorageKind};
 
 /// A job copy with its first node, and the loader there [B].
 const COPY: f64 = 6500.0;
-/// A further node, with its loader and its links [B]: where it reads from itself, and where from others.
+/// Bytes for each node after the first, with its loader and links: of a job that reads from memory or a local disk, and of one
+/// that reads over the network.
 const NODE: [f64; 2] = [9500.0, 36_000.0];
-/// A worker [B]: where its node reads from itself, and where it has transfers under way from others.
+/// Bytes for each worker, likewise; over the network it has transfers in progress.
 const WORKER: [f64; 2] = [950.0, 3000.0];
 /// A sample of the batch that a worker is making [B].
 const MAKING: f64 = 60.0;
 /// A model copy; one that exchanges something with others [B].
 const MODEL: [f64; 2] = [500.0, 4000.0];
-/// A sample or a batch that a buffer has room for, with what the buffer has beyond that while it grows [B].
+/// Bytes for each sample or batch of a buffer's capacity, with the spare room of a buffer that has just grown.
 const PLACE: f64 = 40.0;
 /// A step of a job copy, and what it waited for [B].
 const STEP: f64 = 150.0;

@@ -29,7 +29,8 @@ impl World<'_> {
         }
     }
 
-    /// Whether device `d` has the activations for its next step; ends its wait for them.
+    /// Takes the activations for the next step of device `d`, if they have arrived, and records how long it waited; false if
+    /// they have not.
     pub(super) fn receive_batch(&mut self, now: Time, d: u32) -> bool {
         let device = &self.devices[d as usize];
         let there = device.received > device.next;

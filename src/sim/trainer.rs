@@ -243,7 +243,7 @@ impl World<'_> {
         self.want_batch(clock, d);
     }
 
-    /// Device `d` has the batch for a step.
+    /// Device `d` begins a step on the batch that it has taken.
     pub(super) fn begin_on_batch(&mut self, clock: &mut Clock, d: u32) {
         let device = &mut self.devices[d as usize];
         device.on_batch += 1;

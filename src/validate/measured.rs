@@ -52,7 +52,7 @@ const OWN: [&str; 6] = ["name", "use", "samples_per_second", "step_time", "stall
 
 /// Most rows that are read: each is predicted by simulations.
 const MOST_ROWS: usize = 100_000;
-/// Most memory that their keys and values take together [B].
+/// Most bytes of the keys and values of all rows together.
 const MOST_BYTES: usize = 64 << 20;
 
 /// Reads rows: a header of scenario keys (`job.batch`), of `samples_per_second` or `step_time` [s], and

@@ -55,8 +55,8 @@ fn place() -> Place {
 
 #[test]
 fn other_recipes_are_drawn_where_a_simulation_fails() {
-    // System: recipes whose scenario does not end, whose scenario needs more memory than there is, and that are fine.
-    // Expectation: the fine ones are drawn, those after the others too, and each failure is said at the end.
+    // System: a recipe whose simulation does not end, one whose simulation needs too much memory, and valid ones between them.
+    // Expectation: the valid recipes are drawn, also after a failure, and all failures are reported at the end.
     let place = place();
     let good = "title = \"t\"\nx = \"job.batch_interval\"\ny = [\"step_time\"]\ngroup = \"job.loader.tf-queue.threads\"\n\
                 [data]\nscenario = \"s.toml\"\n";

@@ -15,7 +15,7 @@ const VARIANTS: [(&str, &[&str]); 5] = [
     ("nodes", &["job.nodes=2", "cluster.nodes=512"]),
 ];
 
-/// Writes one file for each scenario and variant.
+/// Writes the report of each scenario and variant into a file of its own.
 pub(crate) fn write(program: &Path, folder: &Path) -> Result<String, String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");

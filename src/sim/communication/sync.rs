@@ -231,7 +231,7 @@ impl SyncRun {
 }
 
 impl World<'_> {
-    /// Device `d` has done a piece of a step, and has the gradients that are ready then.
+    /// Device `d` has computed a piece of a step; its gradients of that piece are ready to be reduced.
     pub(in crate::sim) fn offer_gradients(&mut self, clock: &mut Clock, d: u32, piece: u32) {
         let j = self.devices[d as usize].job;
         if self.jobs[j as usize].learners.number > 1 {

@@ -117,7 +117,7 @@ impl World<'_> {
         Begun::Asked
     }
 
-    /// Device `d` waits for what its op needs.
+    /// Begins the wait of device `d` for what its op needs.
     fn begin_wait(&mut self, now: Time, d: u32, op: Op) {
         let device = &mut self.devices[d as usize];
         if device.waits_at_op {

@@ -25,7 +25,8 @@ pub(in crate::sim) struct Replica {
     pub(in crate::sim) exchange: Exchange,
 }
 
-/// The program of a step that is cut into these pieces, or is whole.
+/// Makes the program of a step: computation cut into `pieces`, between which gradients are exchanged, or in one piece where
+/// there are none.
 pub(in crate::sim) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
     let mut ops = vec![if of.stage == 0 { Op::TakeBatch } else { Op::ReceiveBatch }];
     if of.launches {
