@@ -1,12 +1,17 @@
 //! Models that are spread over GPUs: links, groups, programs.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use crate::collective::Cost;
 use crate::engine::Span;
 use crate::fluid::{GroupId, LinkId};
 use crate::report::ParallelOutcome;
 use crate::scenario::{Cluster, Job, Members, Parallelism, Transport};
 use crate::sim::communication::{Group, Planned, Ways, planned};
-use crate::sim::program::{OfStage, Op, ParallelRun, Part, StageProgram, stage_program};
+use crate::sim::program::{
+    Communicator, OfStage, Op, ParallelRun, Part, StageProgram, Started, stage_program,
+};
 
 use super::Builder;
 use super::job::JobCopy;
@@ -46,7 +51,7 @@ impl Builder<'_, '_> {
         let begin = self.parts.groups.len() as u32;
         let data = self.data_groups(&laid, &programs);
         let mut parts = self.gpu_parts(&laid, node, &data);
-        self.tensor_groups(&laid, &mut parts);
+        self.tensor_groups(&laid, &programs, &mut parts);
         let micro_batches = f64::from(of.micro_batches);
         let run = ParallelRun {
             stages: programs.len(),
@@ -66,30 +71,37 @@ impl Builder<'_, '_> {
     }
 
     /// The groups in which parts of each stage's GPUs are with those of other model copies: by stage, their numbers.
-    fn data_groups(&mut self, laid: &Laid<'_>, all: &[StageProgram]) -> Vec<std::ops::Range<u32>> {
+    fn data_groups(&mut self, laid: &Laid<'_>, all: &[StageProgram]) -> Vec<Range<u32>> {
         let mut found = Vec::new();
         for (stage, program) in (0..).zip(all) {
             let begin = self.parts.groups.len() as u32;
-            let groups: Vec<Members> =
-                (0..laid.job.tensor_ranks()).map(|rank| laid.job.data_group(stage, rank)).collect();
-            let sequence = laid.sequence(program, &groups);
+            let ranks = 0..laid.job.tensor_ranks();
+            let groups: Vec<Members> = ranks.map(|rank| laid.job.data_group(stage, rank)).collect();
+            let sequence = laid.sequence(program, Communicator::Data, &groups);
             for members in groups.into_iter().filter(|_| !sequence.is_empty()) {
                 let devices = (0..members.ranks).map(|model| laid.device(model, stage)).collect();
-                let number = (laid.number, self.parts.groups.len() as u32);
-                self.parts.groups.push(Group::new(number, members, devices, sequence.clone()));
+                self.add_group(laid, Communicator::Data, members, devices, &sequence);
             }
             found.push(begin..self.parts.groups.len() as u32);
         }
         found
     }
 
-    /// The parts of all model copies, on nodes from `first` on.
-    fn gpu_parts(
+    fn add_group(
         &mut self,
         laid: &Laid<'_>,
-        first: u32,
-        data: &[std::ops::Range<u32>],
-    ) -> Vec<Part> {
+        communicator: Communicator,
+        members: Members,
+        devices: Vec<u32>,
+        sequence: &Arc<[Planned]>,
+    ) {
+        let number = (laid.number, self.parts.groups.len() as u32);
+        let group = Group::new(number, communicator, members, devices, Arc::clone(sequence));
+        self.parts.groups.push(group);
+    }
+
+    /// The parts of all model copies, on nodes from `first` on.
+    fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32, data: &[Range<u32>]) -> Vec<Part> {
         let (job, mut parts) = (laid.job, Vec::new());
         for model in 0..job.ranks() {
             for (stage, data) in (0..).zip(data) {
@@ -97,8 +109,9 @@ impl Builder<'_, '_> {
                 self.node = first + laid.nodes[gpus.first as usize];
                 let slowness = self.slowness(job);
                 let pcie = self.swap_ways(laid, gpus);
-                let (gpu, data) = (gpus.first, data.clone());
-                parts.push(Part { gpu, slowness, data, pcie, ..Part::default() });
+                let mut part = Part { gpu: gpus.first, slowness, pcie, ..Part::default() };
+                part.communicators[Communicator::Data as usize] = data.clone();
+                parts.push(part);
             }
         }
         parts
@@ -124,23 +137,19 @@ impl Builder<'_, '_> {
     }
 
     /// The groups in which GPUs split layers.
-    fn tensor_groups(&mut self, laid: &Laid<'_>, parts: &mut [Part]) {
-        let Some(tensor) = laid.of.tensor.as_ref().filter(|tensor| tensor.ranks > 1) else {
-            return;
-        };
-        let bytes = (tensor.bytes / f64::from(laid.of.micro_batches)).round() as u64;
-        let what = (crate::collective::Operation::Allreduce, bytes);
-        let how = (tensor.reduction, tensor.fidelity);
-        let stages = laid.job.shares().len() as u32;
+    fn tensor_groups(&mut self, laid: &Laid<'_>, all: &[StageProgram], parts: &mut [Part]) {
         for (part, place) in parts.iter_mut().zip(0..) {
-            let members = laid.job.tensor_group(place / stages, place % stages);
-            let way = laid.plan(what, how, &[members]);
-            let (operation, bytes) = what;
-            let sum = Planned { operation, bytes, overhead: Span::ZERO, way };
-            let g = self.parts.groups.len() as u32;
-            let device = vec![laid.first + place];
-            self.parts.groups.push(Group::new((laid.number, g), members, device, vec![sum]));
-            part.sums = Some(g);
+            let (model, stage) = (place / all.len() as u32, place % all.len() as u32);
+            let members = laid.job.tensor_group(model, stage);
+            let program = &all[stage as usize];
+            let sequence = laid.sequence(program, Communicator::Tensor, &[members]);
+            if sequence.is_empty() {
+                continue;
+            }
+            let begin = self.parts.groups.len() as u32;
+            let devices = vec![laid.first + place];
+            self.add_group(laid, Communicator::Tensor, members, devices, &sequence);
+            part.communicators[Communicator::Tensor as usize] = begin..begin + 1;
         }
     }
 }
@@ -159,15 +168,39 @@ impl Laid<'_> {
         stage_program(&OfStage { parallelism: self.of, stage, shares, buckets, launches })
     }
 
-    /// The collectives of a program, by groups that are alike.
-    fn sequence(&self, program: &StageProgram, groups: &[Members]) -> Vec<Planned> {
-        let Some(sync) = &self.job.sync else { return Vec::new() };
-        let one = |&(operation, bytes, tensors): &(_, u64, u32)| {
-            let overhead = Span::from_seconds(sync.transport.per_tensor * f64::from(tensors));
-            let way = self.plan((operation, bytes), (sync.reduction, sync.fidelity), groups);
-            Planned { operation, bytes, overhead, way }
+    /// The collectives of a program in a communicator, by groups that are alike; where all are the same, one of them.
+    fn sequence(
+        &self,
+        program: &StageProgram,
+        communicator: Communicator,
+        groups: &[Members],
+    ) -> Arc<[Planned]> {
+        let all = &program.collectives[communicator as usize];
+        let same = all.iter().all(|started| *started == all[0]);
+        let all = if same { &all[..all.len().min(1)] } else { all };
+        all.iter().filter_map(|started| self.planned(*started, communicator, groups)).collect()
+    }
+
+    fn planned(
+        &self,
+        started: Started,
+        communicator: Communicator,
+        groups: &[Members],
+    ) -> Option<Planned> {
+        let (reduction, fidelity, per_tensor) = match communicator {
+            Communicator::Data => {
+                let sync = self.job.sync.as_ref()?;
+                (sync.reduction, sync.fidelity, sync.transport.per_tensor)
+            }
+            Communicator::Tensor => {
+                let tensor = self.of.tensor.as_ref()?;
+                (tensor.reduction, tensor.fidelity, 0.0)
+            }
         };
-        program.collectives.iter().map(one).collect()
+        let Started { operation, bytes, tensors } = started;
+        let overhead = Span::from_seconds(per_tensor * f64::from(tensors));
+        let way = self.plan((operation, bytes), (reduction, fidelity), groups);
+        Some(Planned { operation, bytes, overhead, way })
     }
 
     fn plan(

@@ -1,10 +1,12 @@
 //! Collectives of some GPUs of a job copy: those that split a layer, or those of all model copies that have the same part
-//! of a stage. One after the other, in the order in which all ask for them.
+//! of a stage. One after the other, in the order in which all start them.
 
 use crate::collective::{Cost, Fabric, Operation, Schedule, closed_form};
 use crate::engine::{Span, Time};
+use crate::report::ParallelOutcome;
 use crate::scenario::{self, Fidelity, Members};
 use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::program::Communicator;
 use crate::sim::world::World;
 use std::sync::Arc;
 
@@ -19,15 +21,16 @@ use super::ways::Ways;
 #[derive(Debug)]
 pub(in crate::sim) struct Group {
     job: u32,
-    /// Devices that ask.
+    communicator: Communicator,
+    /// Devices of its ranks, in order; one device has all of them where they split its layers.
     devices: Vec<u32>,
     ranks: u32,
-    /// What is done in a step, in order; again and again the only one where there is one.
-    sequence: Vec<Planned>,
-    /// By number, how many have asked for it in this step; by number, when the last did, and who.
-    asked: Vec<u32>,
+    /// The collectives of a step, in order; the same again and again where there is one.
+    sequence: Arc<[Planned]>,
+    /// By number, how many devices have started it in this step; by number, when the last did, and which.
+    started: Vec<u32>,
     last: Vec<(Time, u32)>,
-    /// By device, for how many it has asked.
+    /// By device, how many it has started.
     of_device: Vec<u32>,
     begun: u32,
     over: u32,
@@ -55,6 +58,16 @@ enum Stage {
     Idle,
     Overhead,
     Busy,
+}
+
+impl Communicator {
+    /// Where the bytes of its collectives are counted.
+    fn sent(self, books: &mut ParallelOutcome) -> &mut f64 {
+        match self {
+            Self::Data => &mut books.gradients,
+            Self::Tensor => &mut books.sums,
+        }
+    }
 }
 
 impl Planned {
@@ -91,20 +104,22 @@ pub(in crate::sim) fn planned(
 }
 
 impl Group {
-    /// Number `number` of all, of `members` of job copy `job`, for which these devices ask.
+    /// Number `number` of all, of `members` of job copy `job`, whose collectives these devices start.
     pub(in crate::sim) fn new(
         (job, number): (u32, u32),
+        communicator: Communicator,
         members: Members,
         devices: Vec<u32>,
-        sequence: Vec<Planned>,
+        sequence: Arc<[Planned]>,
     ) -> Group {
         Group {
             job,
+            communicator,
             ranks: members.ranks,
             of_device: vec![0; devices.len()],
             devices,
             sequence,
-            asked: Vec::new(),
+            started: Vec::new(),
             last: Vec::new(),
             begun: 0,
             over: 0,
@@ -135,15 +150,15 @@ impl Group {
         self.over
     }
 
-    /// When the last asked for the collective after which so many are over, and who.
-    pub(in crate::sim) fn asked_last(&self, over: u32) -> Option<(Time, u32)> {
+    /// When the last device started the collective after which so many are over, and which device.
+    pub(in crate::sim) fn started_last(&self, over: u32) -> Option<(Time, u32)> {
         self.last.get((over as usize).checked_sub(1)?).copied()
     }
 
     /// A new step begins.
     pub(in crate::sim) fn restart(&mut self) {
         (self.begun, self.over) = (0, 0);
-        self.asked.clear();
+        self.started.clear();
         self.last.clear();
         self.of_device.fill(0);
     }
@@ -163,22 +178,23 @@ impl Group {
 }
 
 impl World<'_> {
-    /// Device `d`, which is number `place` of group `g`, asks for the next collective.
-    pub(in crate::sim) fn ask_for(&mut self, clock: &mut Clock, g: u32, (place, d): (u32, u32)) {
+    /// Device `d` starts its next collective in group `g`, which begins when all devices have started it.
+    pub(in crate::sim) fn join_collective(&mut self, clock: &mut Clock, g: u32, d: u32) {
         let group = &mut self.groups[g as usize];
-        let number = group.of_device[place as usize] as usize;
-        group.of_device[place as usize] += 1;
-        if group.asked.len() <= number {
-            group.asked.resize(number + 1, 0);
+        let place = group.devices.partition_point(|device| *device < d);
+        let number = group.of_device[place] as usize;
+        group.of_device[place] += 1;
+        if group.started.len() <= number {
+            group.started.resize(number + 1, 0);
         }
-        group.asked[number] += 1;
-        if group.asked[number] as usize == group.devices.len() {
+        group.started[number] += 1;
+        if group.started[number] as usize == group.devices.len() {
             group.last.push((clock.now, d));
             self.next_collective(clock, g);
         }
     }
 
-    /// The next collective of group `g` begins, if all have asked for it.
+    /// The next collective of group `g` begins, if all devices have started it.
     fn next_collective(&mut self, clock: &mut Clock, g: u32) {
         let group = &mut self.groups[g as usize];
         if group.stage != Stage::Idle || group.begun as usize == group.last.len() {
@@ -255,10 +271,9 @@ impl World<'_> {
         let all = volume * f64::from(group.ranks);
         (group.over, group.stage) = (group.over + 1, Stage::Idle);
         group.own.iter_mut().for_each(OwnLinks::end);
-        let sums = group.devices.len() == 1;
+        let communicator = group.communicator;
         if let Some(parallel) = &mut self.jobs[group.job as usize].parallel {
-            let books = &mut parallel.books;
-            *(if sums { &mut books.sums } else { &mut books.gradients }) += all;
+            *communicator.sent(&mut parallel.books) += all;
         }
         self.next_collective(clock, g);
         for place in 0..self.groups[g as usize].devices.len() {

@@ -1,11 +1,13 @@
 //! The interpreter: each device works through its program, one op after the other.
 
+use std::ops::Range;
+
 use crate::engine::Time;
 use crate::sim::device::{Device, State};
 use crate::sim::event::{Clock, Delay};
 use crate::sim::world::World;
 
-use super::op::Op;
+use super::op::{Communicator, Op};
 use super::spread::{ParallelRun, Part};
 
 /// How an op begins.
@@ -102,16 +104,15 @@ impl World<'_> {
                 }
             }
             Op::Send(pass) => self.send_part(clock, d, pass),
-            Op::Start => self.start_collectives(clock, d),
+            Op::Start(communicator) => self.start_collective(clock, d, communicator),
             Op::Swap { out, into } => self.begin_swap(clock, d, [into, out]),
-            Op::Sum => self.start_sum(clock, d),
             Op::ReceiveBatch
             | Op::Launch
             | Op::AwaitBroadcast { .. }
             | Op::AwaitPull
             | Op::AwaitLaunch
             | Op::Receive(_)
-            | Op::AwaitCollectives(_)
+            | Op::Await(..)
             | Op::AwaitSwap => {}
         }
         Begun::Asked
@@ -140,14 +141,8 @@ impl World<'_> {
                 .part(d)
                 .is_none_or(|part| !part.received[usize::from(pass.is_back())].is_empty()),
             Op::AwaitSwap => self.part(d).is_none_or(|part| part.swapping == 0),
-            Op::Sum => {
-                let Some(part) = self.part(d) else { return true };
-                let (sums, asked) = (part.sums, part.asked);
-                sums.is_none_or(|g| self.groups[g as usize].over() >= asked)
-            }
-            Op::AwaitCollectives(number) => {
-                let data = self.part(d).map_or(0..0, |part| part.data.clone());
-                data.into_iter().all(|g| self.groups[g as usize].over() >= number)
+            Op::Await(communicator, number) => {
+                self.groups_of(d, communicator).all(|g| self.groups[g as usize].over() >= number)
             }
             Op::TakeBatch
             | Op::ReceiveBatch
@@ -160,7 +155,7 @@ impl World<'_> {
             | Op::Offer { .. }
             | Op::Push { .. }
             | Op::Send(_)
-            | Op::Start
+            | Op::Start(_)
             | Op::Swap { .. }
             | Op::AwaitLaunch
             | Op::EndStep => true,
@@ -198,20 +193,14 @@ impl World<'_> {
         Delay::once(seconds * share * parallel.part(d).slowness)
     }
 
-    /// Device `d` starts its next collective with other model copies.
-    fn start_collectives(&mut self, clock: &mut Clock, d: u32) {
-        let model = self.devices[d as usize].model;
-        let data = self.part(d).map_or(0..0, |part| part.data.clone());
-        data.for_each(|g| self.ask_for(clock, g, (model, d)));
+    /// The groups of device `d`'s GPUs that make up a communicator of its program.
+    pub(super) fn groups_of(&mut self, d: u32, communicator: Communicator) -> Range<u32> {
+        self.part(d).map_or(0..0, |part| part.communicators[communicator as usize].clone())
     }
 
-    /// Device `d` starts to add results up with the GPUs that split its layers.
-    fn start_sum(&mut self, clock: &mut Clock, d: u32) {
-        let Some(part) = self.part(d) else { return };
-        part.asked += 1;
-        if let Some(g) = part.sums {
-            self.ask_for(clock, g, (0, d));
-        }
+    /// Device `d` starts its next collective in a communicator.
+    fn start_collective(&mut self, clock: &mut Clock, d: u32, communicator: Communicator) {
+        self.groups_of(d, communicator).for_each(|g| self.join_collective(clock, g, d));
     }
 
     /// Device `d`, a part of a model copy, has done its step, which is over when all parts have.

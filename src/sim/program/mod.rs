@@ -22,7 +22,7 @@ mod stage;
 mod swap;
 mod waits;
 
-pub(super) use op::{Op, Programs};
+pub(super) use op::{Communicator, Op, Programs};
 pub(super) use replica::{Exchange, Replica, replica};
 pub(super) use spread::{ParallelRun, Part};
-pub(super) use stage::{OfStage, StageProgram, stage_program};
+pub(super) use stage::{OfStage, StageProgram, Started, stage_program};

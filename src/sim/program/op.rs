@@ -28,12 +28,10 @@ pub(in crate::sim) enum Op {
     Receive(Pass),
     /// Sends activations on, or their gradients back.
     Send(Pass),
-    /// Adds results up with the ranks that split its layers, and waits for that.
-    Sum,
-    /// Starts the next collective of its data-parallel group; it begins when all members have started it.
-    Start,
-    /// Waits until so many of these collectives of the step are over.
-    AwaitCollectives(u32),
+    /// Starts its next collective in a communicator; it begins when all members have started it.
+    Start(Communicator),
+    /// Waits until so many of the step's collectives in a communicator are over.
+    Await(Communicator, u32),
     /// Starts to copy bytes to the node's memory and from there [B].
     Swap { out: f64, into: f64 },
     /// Waits for these copies.
@@ -42,6 +40,20 @@ pub(in crate::sim) enum Op {
     AwaitLaunch,
     /// Has done its step.
     EndStep,
+}
+
+/// A set of ranks that have collectives with each other, named by what they have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sim) enum Communicator {
+    /// Ranks of all model copies that have the same part of the model.
+    Data,
+    /// Ranks that split the layers of a stage.
+    Tensor,
+}
+
+impl Communicator {
+    /// All kinds, in the order of their numbers.
+    pub(in crate::sim) const ALL: [Communicator; 2] = [Communicator::Data, Communicator::Tensor];
 }
 
 /// Which way through the model.

@@ -10,6 +10,8 @@ use crate::scenario::StepOf;
 use crate::sim::communication::Ways;
 use crate::sim::world::World;
 
+use super::op::Communicator;
+
 /// A job copy's model copies, each in stages, each on some GPUs.
 #[derive(Debug)]
 pub(in crate::sim) struct ParallelRun {
@@ -43,13 +45,10 @@ pub(in crate::sim) struct Part {
     pub(in crate::sim) gpu: u32,
     /// How much longer than on the cluster's first nodes it takes there.
     pub(in crate::sim) slowness: f64,
-    /// The group in which it adds results up, and those in which it does with its gradients what is to be done.
-    pub(in crate::sim) sums: Option<u32>,
-    pub(in crate::sim) data: Range<u32>,
+    /// By [`Communicator`], the groups of its GPUs that make it up: one for each GPU or one for all of them.
+    pub(in crate::sim) communicators: [Range<u32>; Communicator::ALL.len()],
     /// By GPU, ways from the node's memory and back there, where they are limited.
     pub(in crate::sim) pcie: Vec<[Option<GroupId>; 2]>,
-    /// Sums that it has asked for in this step.
-    pub(in crate::sim) asked: u32,
     /// By pass, when each that has come and was not taken was sent.
     pub(in crate::sim) received: [VecDeque<Time>; 2],
     /// By pass, what it sends.
@@ -88,9 +87,6 @@ impl ParallelRun {
     /// A new step begins.
     pub(super) fn restart(&mut self) {
         self.done = 0;
-        for part in &mut self.parts {
-            part.asked = 0;
-        }
     }
 
     /// Nothing is computed, sent or swapped any more: the step begins again.

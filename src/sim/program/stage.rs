@@ -3,14 +3,24 @@
 use crate::collective::Operation;
 use crate::scenario::{Parallelism, Schedule, StageBucket, Swap};
 
+use super::op::Communicator::{self, Data, Tensor};
 use super::op::{Op, Pass};
 
 /// A stage's step.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct StageProgram {
     pub(in crate::sim) ops: Vec<Op>,
-    /// Collectives of model copies, in order: what, bytes, tensors.
-    pub(in crate::sim) collectives: Vec<(Operation, u64, u32)>,
+    /// By [`Communicator`], its collectives in order.
+    pub(in crate::sim) collectives: [Vec<Started>; Communicator::ALL.len()],
+}
+
+/// A collective of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sim) struct Started {
+    pub(in crate::sim) operation: Operation,
+    pub(in crate::sim) bytes: u64,
+    /// Tensors, each of which the framework prepares before.
+    pub(in crate::sim) tensors: u32,
 }
 
 /// What a program is made of.
@@ -60,6 +70,15 @@ fn order(schedule: Schedule, stage: usize, stages: usize, all: usize) -> Vec<Pas
     [first, turns, vec![Pass::Backward; ahead]].concat()
 }
 
+/// What follows some arithmetic of a pass.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// Ranks that split a layer add its results up.
+    Sum,
+    /// A bucket of gradients is reduced.
+    Reduce(StageBucket),
+}
+
 impl OfStage<'_> {
     fn micro_batches(&self) -> usize {
         self.parallelism.micro_batches as usize
@@ -87,15 +106,15 @@ impl OfStage<'_> {
         part * self.shares[self.stage] / f64::from(self.parallelism.tensor_ranks())
     }
 
-    /// What ends in a pass, by its share: sums, and gradients that are reduced then: in the `last` backward pass, or in
-    /// each where ranks keep only shards of them (ZeRO's stages 2 and 3).
-    fn ends(&self, pass: Pass, last: bool) -> Vec<(f64, Op)> {
+    /// By share of a pass, what follows the arithmetic up to there: sums of a layer's results, and buckets of gradients to
+    /// reduce, in the `last` backward pass, or in each where ranks keep only shards of them (ZeRO's stages 2 and 3).
+    fn ends(&self, pass: Pass, last: bool) -> Vec<(f64, End)> {
         let tensor = self.parallelism.tensor.as_ref().filter(|tensor| tensor.ranks > 1);
         let sums = tensor.map_or(0, |tensor| tensor.reductions[self.stage]);
-        let mut ends: Vec<(f64, Op)> =
-            (1..=sums).map(|i| (f64::from(i) / f64::from(sums), Op::Sum)).collect();
+        let mut ends: Vec<(f64, End)> =
+            (1..=sums).map(|i| (f64::from(i) / f64::from(sums), End::Sum)).collect();
         if pass.is_back() && (last || self.parallelism.zero >= 2) {
-            ends.extend(self.buckets.iter().map(|bucket| (bucket.at, Op::Start)));
+            ends.extend(self.buckets.iter().map(|bucket| (bucket.at, End::Reduce(*bucket))));
             ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
         ends
@@ -166,13 +185,13 @@ impl StageProgram {
             at = to.max(at);
         };
         // The next ones come while what is there is computed with.
-        let base = self.asked();
+        let base = self.started(Data);
         if let Some((_, first)) = gathers.first() {
             self.gather(first);
         }
         for (number, (begin, _)) in gathers.iter().enumerate() {
             until(self, *begin);
-            self.ops.push(Op::AwaitCollectives(self.place_of(base, number)));
+            self.ops.push(Op::Await(Data, self.place_of(base, number)));
             if let Some((_, next)) = gathers.get(number + 1) {
                 self.gather(next);
             }
@@ -180,38 +199,46 @@ impl StageProgram {
         until(self, 1.0);
     }
 
-    /// What comes at the end of some arithmetic.
-    fn end(&mut self, of: &OfStage<'_>, op: Op) {
-        if op == Op::Start {
-            let zero = of.parallelism.zero;
-            let operation = if zero > 0 { Operation::ReduceScatter } else { Operation::Allreduce };
-            let bucket = self.reduced() % of.buckets.len().max(1);
-            if let Some(bucket) = of.buckets.get(bucket) {
-                self.collectives.push((operation, bucket.bytes, bucket.tensors));
+    /// What follows some arithmetic.
+    fn end(&mut self, of: &OfStage<'_>, end: End) {
+        match end {
+            End::Sum => {
+                let tensor = of.parallelism.tensor.as_ref();
+                let bytes = tensor.map_or(0.0, |tensor| tensor.bytes);
+                let bytes = (bytes / f64::from(of.parallelism.micro_batches)).round() as u64;
+                self.start(Tensor, Started { operation: Operation::Allreduce, bytes, tensors: 0 });
+                self.await_all(Tensor);
+            }
+            End::Reduce(StageBucket { bytes, tensors, .. }) => {
+                let sharded = of.parallelism.zero > 0;
+                let operation =
+                    if sharded { Operation::ReduceScatter } else { Operation::Allreduce };
+                self.start(Data, Started { operation, bytes, tensors });
             }
         }
-        self.ops.push(op);
     }
 
-    /// Buckets of gradients that were asked for.
-    fn reduced(&self) -> usize {
-        self.collectives.iter().filter(|(operation, ..)| *operation != Operation::Allgather).count()
+    fn start(&mut self, communicator: Communicator, started: Started) {
+        self.collectives[communicator as usize].push(started);
+        self.ops.push(Op::Start(communicator));
     }
 
-    fn asked(&self) -> usize {
-        self.collectives.len()
+    /// Collectives of a communicator that have been started.
+    fn started(&self, communicator: Communicator) -> usize {
+        self.collectives[communicator as usize].len()
     }
 
-    /// How many collectives are over when gather number `number` of those since `base` is.
+    /// How many of the data parallel ranks' collectives are over when gather number `number` of those since `base` is.
     fn place_of(&self, base: usize, number: usize) -> u32 {
-        let gathers = self.collectives[base..].iter().enumerate();
-        let mut gathers = gathers.filter(|(_, (operation, ..))| *operation == Operation::Allgather);
-        gathers.nth(number).map_or(self.asked() as u32, |(place, _)| (base + place + 1) as u32)
+        let since = self.collectives[Data as usize][base..].iter().enumerate();
+        let mut gathers = since.filter(|(_, of)| of.operation == Operation::Allgather);
+        let place = gathers.nth(number).map(|(place, _)| base + place + 1);
+        place.unwrap_or_else(|| self.started(Data)) as u32
     }
 
     fn gather(&mut self, bucket: &StageBucket) {
-        self.collectives.push((Operation::Allgather, bucket.bytes, 0));
-        self.ops.push(Op::Start);
+        let (operation, bytes) = (Operation::Allgather, bucket.bytes);
+        self.start(Data, Started { operation, bytes, tensors: 0 });
     }
 
     fn work(&mut self, pass: Pass, share: f64) {
@@ -222,7 +249,7 @@ impl StageProgram {
 
     /// Gradients are reduced, and parameters updated.
     fn finish(&mut self, of: &OfStage<'_>) {
-        self.await_all();
+        self.await_all(Data);
         if let Some(Swap { optimizer, gradients, parameters, .. }) =
             of.parallelism.swap.get(of.stage).filter(|swap| swap.optimizer + swap.gradients > 0.0)
         {
@@ -231,13 +258,14 @@ impl StageProgram {
         }
         if (1..3).contains(&of.parallelism.zero) {
             of.buckets.iter().for_each(|bucket| self.gather(bucket));
-            self.await_all();
+            self.await_all(Data);
         }
     }
 
-    fn await_all(&mut self) {
-        if self.asked() > 0 {
-            self.ops.push(Op::AwaitCollectives(self.asked() as u32));
+    fn await_all(&mut self, communicator: Communicator) {
+        match self.started(communicator) {
+            0 => {}
+            all => self.ops.push(Op::Await(communicator, all as u32)),
         }
     }
 }
@@ -305,10 +333,10 @@ mod tests {
             compute(Forward, 0.25),
             compute(Backward, 0.75),
             compute(Backward, 0.375),
-            Op::Start,
+            Op::Start(Data),
             compute(Backward, 0.375),
-            Op::Start,
-            Op::AwaitCollectives(2),
+            Op::Start(Data),
+            Op::Await(Data, 2),
             Op::EndStep,
         ];
         assert_eq!(ops, expected);
@@ -317,11 +345,12 @@ mod tests {
     #[test]
     fn shards_are_exchanged_as_often_as_their_stage_says() {
         // Rajbhandari et al., section 7: as many bytes as an allreduce's two halves, and half as many more at stage 3.
-        let bytes = |zero| made(zero, 1).collectives.iter().map(|(_, bytes, _)| bytes).sum::<u64>();
+        let of = |zero| made(zero, 1).collectives[Data as usize].clone();
+        let bytes = |zero| of(zero).iter().map(|started| started.bytes).sum::<u64>();
         assert_eq!([bytes(0), bytes(1), bytes(2), bytes(3)], [40, 80, 80, 120]);
         use Operation::{Allgather, ReduceScatter};
         let operations = |zero| -> Vec<(Operation, u64)> {
-            made(zero, 1).collectives.iter().map(|(what, bytes, _)| (*what, *bytes)).collect()
+            of(zero).iter().map(|started| (started.operation, started.bytes)).collect()
         };
         let scattered = [(ReduceScatter, 10), (ReduceScatter, 30)];
         assert_eq!(operations(1), [&scattered[..], &[(Allgather, 10), (Allgather, 30)]].concat());
@@ -338,7 +367,7 @@ mod tests {
         let waits: Vec<u32> = made(3, 1)
             .ops
             .iter()
-            .filter_map(|op| if let Op::AwaitCollectives(n) = op { Some(*n) } else { None })
+            .filter_map(|op| if let Op::Await(Data, n) = op { Some(*n) } else { None })
             .collect();
         assert_eq!(waits, [1, 2, 3, 4, 6]);
     }
@@ -348,7 +377,8 @@ mod tests {
         // Rajbhandari et al., section 5.2: who has a shard of the gradients gets them as soon as they are made.
         let number = |zero, operation| {
             let all = made(zero, 3).collectives;
-            let bytes: u64 = all.iter().filter(|of| of.0 == operation).map(|of| of.1).sum();
+            let of = all[Data as usize].iter().filter(|of| of.operation == operation);
+            let bytes: u64 = of.map(|of| of.bytes).sum();
             bytes / 40
         };
         use Operation::{Allgather, ReduceScatter};

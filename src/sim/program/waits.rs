@@ -6,7 +6,7 @@ use crate::report::{Cause, StallCause};
 use crate::sim::waits::clip;
 use crate::sim::world::World;
 
-use super::op::Op;
+use super::op::{Communicator, Op};
 
 impl World<'_> {
     /// Device `d` has what its op needs; accounts for its wait, if it waited.
@@ -25,7 +25,9 @@ impl World<'_> {
         match op {
             Op::Receive(_) => self.end_bubble(d, sent.unwrap_or(now).max(since), now),
             Op::AwaitSwap => self.end_swap(d, (since, now)),
-            Op::AwaitCollectives(number) => self.end_collective(d, number, (since, now)),
+            Op::Await(communicator, number) => {
+                self.end_collective_wait(d, (communicator, number), (since, now));
+            }
             _ => self.say(d, (since, now), StallCause::own(Cause::Communication)),
         }
         self.devices[d as usize].since = now;
@@ -52,11 +54,15 @@ impl World<'_> {
         }
     }
 
-    /// Collective number `number` of device `d` is over: until all had asked for it, it waited for the last one.
-    fn end_collective(&mut self, d: u32, number: u32, (since, now): (Time, Time)) {
-        let data = self.part(d).map_or(0..0, |part| part.data.clone());
-        let of = |g: u32| self.groups[g as usize].asked_last(number);
-        let last = data.into_iter().filter_map(of).max();
+    /// Device `d` has waited for collectives of a communicator: first for the last rank to start the last of them.
+    fn end_collective_wait(
+        &mut self,
+        d: u32,
+        (communicator, number): (Communicator, u32),
+        (since, now): (Time, Time),
+    ) {
+        let groups = self.groups_of(d, communicator);
+        let last = groups.filter_map(|g| self.groups[g as usize].started_last(number)).max();
         let asked = last.map_or(since, |(asked, _)| asked.clamp(since, now));
         if let Some((_, peer)) = last {
             self.blame_peer(d, peer, (since, asked));
