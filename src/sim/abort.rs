@@ -16,7 +16,7 @@ struct Owner {
 }
 
 impl Owner {
-    /// Whether it asked for something as this customer, where messages, ranges and groups are known.
+    /// Whether it asked for something as this customer, where messages, ranges and communicators are known.
     fn is(&self, customer: Customer, world: Known<'_>) -> bool {
         match customer {
             Customer::Worker(w) => self.workers.contains(&w),
@@ -31,11 +31,9 @@ impl Owner {
             | Customer::Load(d)
             | Customer::Swap(d)
             | Customer::Handed { device: d, .. } => self.devices.contains(&d),
-            Customer::Group(g) => world.groups[g as usize].job() == self.job,
+            Customer::Communicator(c) => world.communicators[c as usize].job() == self.job,
             Customer::Message(m) => world.messages.job(m) == self.job,
-            Customer::Reduction(j) | Customer::Checkpoint(j) | Customer::Averaged(j) => {
-                j == self.job
-            }
+            Customer::Update(j) | Customer::Checkpoint(j) | Customer::Averaged(j) => j == self.job,
             // It was copied before, and begins again later.
             Customer::Copy(_) | Customer::Restart(_) | Customer::Request(_) | Customer::Endless => {
                 false
@@ -59,12 +57,12 @@ impl Owner {
     }
 }
 
-/// Whose messages, ranges and groups are.
+/// Whose messages, ranges and communicators are.
 #[derive(Clone, Copy)]
 struct Known<'a> {
     fetches: &'a Fetches,
     messages: &'a super::communication::Messages,
-    groups: &'a [super::communication::Group],
+    communicators: &'a [super::communication::CommunicatorRun],
 }
 
 impl World<'_> {
@@ -72,8 +70,8 @@ impl World<'_> {
     pub(super) fn abort(&mut self, clock: &mut Clock, j: u32) {
         let owner = self.owner(j);
         let now = clock.now;
-        let (fetches, messages, groups) = (&self.fetches, &self.messages, &self.groups[..]);
-        let known = Known { fetches, messages, groups };
+        let (fetches, messages) = (&self.fetches, &self.messages);
+        let known = Known { fetches, messages, communicators: &self.communicators };
         for station in &mut self.stations {
             station.queue.forget(now, |waiting| owner.is(waiting.customer, known));
         }
@@ -92,9 +90,12 @@ impl World<'_> {
         self.messages.forget(j);
         self.settle_own_links(now, j);
         if let Some(sync) = &mut self.jobs[j as usize].sync {
-            sync.abort();
-            self.trace_gradients(now, j);
-            self.trace_reduction(now, j);
+            sync.restart();
+        }
+        for c in self.jobs[j as usize].communicators.clone() {
+            self.communicators[c as usize].abort();
+            self.trace_gradients(now, c);
+            self.trace_collective(now, c);
         }
         self.abort_parts(j);
         if let Some(servers) = &mut self.jobs[j as usize].servers {

@@ -137,11 +137,12 @@ impl World<'_> {
 
     /// All learners of job copy `j` were drawn: what they corrected is added up among GPUs, if there are several.
     fn average_among_gpus(&mut self, clock: &mut Clock, j: u32) {
-        match &mut self.jobs[j as usize].sync {
+        match &self.jobs[j as usize].sync {
             None => self.exchanged(clock, j),
             Some(sync) => {
-                sync.offer(clock.now);
-                self.reduce_next(clock, j);
+                let c = sync.communicator;
+                self.communicators[c as usize].start_all(clock.now);
+                self.next_collective(clock, c);
             }
         }
     }

@@ -46,7 +46,7 @@ use super::ahead::readers;
 use super::arm::Arm;
 use super::background::{Endless, Load};
 use super::cached::{PageCache, Units};
-use super::communication::{Group, LinkUses, Messages};
+use super::communication::{CommunicatorRun, LinkUses, Messages};
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event, Lanes};
 use super::limiter::Limiter;
@@ -107,7 +107,7 @@ struct Parts {
     shards: Vec<ShardCursor>,
     tracks: Vec<u32>,
     devices: Vec<Device>,
-    groups: Vec<Group>,
+    communicators: Vec<CommunicatorRun>,
     loads: Vec<Load>,
     caches: Vec<PageCache>,
     node_caches: Vec<Cache>,
@@ -258,7 +258,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             requests: Vec::new(),
             free_requests: Vec::new(),
             messages: Messages::default(),
-            groups: parts.groups,
+            communicators: parts.communicators,
             link_uses: LinkUses::new(),
             resources,
             faults,

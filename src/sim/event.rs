@@ -32,15 +32,15 @@ pub(super) enum Customer {
     /// A transfer of a collective.
     Message(u32),
     /// The gradients of a job copy, at the bucket at hand.
-    Reduction(u32),
+    Update(u32),
     /// A device that has gradients to push, before their transfer.
     Push(u32),
     /// Activations or their gradients, on their way from a part of a model to the next or the one before.
     Handed { device: u32, back: bool },
     /// What a device keeps in its node's memory, on its way there or back.
     Swap(u32),
-    /// A collective of a group of GPUs.
-    Group(u32),
+    /// A collective of a communicator.
+    Communicator(u32),
     /// A job copy's state on its way to a storage.
     Checkpoint(u32),
     /// A job copy that failed.

@@ -15,7 +15,7 @@ use crate::scenario::{BatchInterval, Goal};
 
 use super::averaging::AveragingRun;
 use super::barrier::Barrier;
-use super::communication::{ServerRun, SyncRun};
+use super::communication::{ServerRun, SyncRun, Ways};
 use super::core_steps::CpuThreads;
 use super::device::{Device, State};
 use super::event::{Clock, Delay, Event};
@@ -46,6 +46,9 @@ pub(super) struct JobRun {
     pub(super) jitter: Option<Sampler>,
     /// What each of its devices does in a step.
     pub(super) programs: Programs,
+    /// How its ranks reach each other, if they exchange anything, and the world's communicators that are its.
+    pub(super) ways: Option<Box<Ways>>,
+    pub(super) communicators: std::ops::Range<u32>,
     /// What its model copies do with their gradients, if they do anything.
     pub(super) sync: Option<Box<SyncRun>>,
     /// How its learners average their models, if they do.
@@ -203,7 +206,7 @@ impl World<'_> {
                 self.ask(clock, l);
             }
         }
-        self.reduce_next(clock, j);
+        self.begin_collectives(clock, j);
         self.pull_all(clock, j);
         for d in self.jobs[j as usize].devices.clone() {
             self.try_start(clock, d);
@@ -401,7 +404,7 @@ impl World<'_> {
     /// All devices of job copy `j` go on to the next step as soon as they can.
     pub(super) fn next_step(&mut self, clock: &mut Clock, j: usize) {
         let in_step = self.jobs[j].is_in_step();
-        self.reduce_next(clock, j as u32);
+        self.begin_collectives(clock, j as u32);
         for d in self.jobs[j].devices.clone() {
             if in_step {
                 self.devices[d as usize].since = clock.now;

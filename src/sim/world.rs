@@ -15,7 +15,7 @@ use super::ahead::Reader;
 use super::arm::Arm;
 use super::background::{Load, Request};
 use super::cached::{CacheUse, PageCache, Units};
-use super::communication::{Group, LinkUses, Messages};
+use super::communication::{CommunicatorRun, LinkUses, Messages};
 use super::decoded::Decoded;
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event};
@@ -119,8 +119,7 @@ pub(super) struct World<'a> {
     pub(super) requests: Vec<Request>,
     pub(super) free_requests: Vec<u32>,
     pub(super) messages: Messages,
-    /// Groups of GPUs that models are spread over.
-    pub(super) groups: Vec<Group>,
+    pub(super) communicators: Vec<CommunicatorRun>,
     /// What links did in collectives that were not followed transfer by transfer.
     pub(super) link_uses: LinkUses,
     pub(super) resources: Vec<Resource>,
@@ -295,10 +294,10 @@ impl Model for World<'_> {
                 Customer::Checkpoint(j) => self.checkpoint_moved(&mut clock, j),
                 Customer::Averaged(_)
                 | Customer::Sleeper(_)
-                | Customer::Reduction(_)
+                | Customer::Update(_)
                 | Customer::Push(_)
                 | Customer::Restart(_)
-                | Customer::Group(_)
+                | Customer::Communicator(_)
                 | Customer::Endless => {}
             }
             self.settle(&mut clock);
@@ -333,12 +332,12 @@ impl Model for World<'_> {
             Event::Waited(Customer::Sleeper(d)) => self.awake(&mut clock, d),
             Event::Waited(Customer::Averaged(j)) => self.averaged(&mut clock, j),
             Event::Waited(Customer::Message(m)) => self.message_waited(&mut clock, m),
-            Event::Waited(Customer::Reduction(j)) => self.reduction_waited(&mut clock, j),
+            Event::Waited(Customer::Update(j)) => self.end_communication(&mut clock, j),
             Event::Waited(Customer::Push(d)) => self.push_next(&mut clock, d),
             Event::Waited(Customer::Handed { device, back }) => {
                 self.hand_part(&mut clock, device, back);
             }
-            Event::Waited(Customer::Group(g)) => self.group_waited(&mut clock, g),
+            Event::Waited(Customer::Communicator(c)) => self.communicator_waited(&mut clock, c),
             Event::Waited(Customer::Checkpoint(j)) => self.checkpoint_paused(&mut clock, j),
             Event::Waited(Customer::Restart(j)) => self.restart(&mut clock, j),
             Event::Turned(fault) => self.turn(&mut clock, fault),

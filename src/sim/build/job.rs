@@ -18,6 +18,7 @@ use crate::sim::workflow::Waiting;
 
 use super::Builder;
 use super::cores::speed_alone;
+use super::parallel::Stages;
 
 /// A job copy being built.
 pub(super) struct JobCopy<'s> {
@@ -62,16 +63,23 @@ impl Builder<'_, '_> {
                 self.devices(&of, number, process);
             }
         }
-        run.servers = self.servers(&of, copy, node);
-        run.recovery = self.recovery(&of, node, loader, run.servers.as_deref());
-        run.sync = self.sync(&of, copy, node);
+        let communicator = self.parts.communicators.len() as u32;
+        if let Some((servers, ways)) = self.servers(&of, copy, node) {
+            (run.servers, run.ways) = (Some(servers), Some(ways));
+        }
+        run.recovery = self.recovery(&of, node, loader, run.ways.as_deref());
+        if let Some((sync, ways)) = self.sync(&of, copy, (node, device)) {
+            (run.sync, run.ways) = (Some(sync), Some(ways));
+        }
         run.averaging = self.averaging(job, node);
-        let stages = self.parallel(&of, node, device);
-        run.programs = match &stages {
+        run.programs = match self.parallel(&of, node, device) {
             None => replica_programs(job, &run),
-            Some((_, programs)) => Programs::new(programs.clone(), Vec::new(), 1),
+            Some(Stages { run: parallel, ways, programs }) => {
+                (run.parallel, run.ways) = (Some(Box::new(parallel)), Some(Box::new(ways)));
+                Programs::new(programs, Vec::new(), 1)
+            }
         };
-        run.parallel = stages.map(|(parallel, _)| parallel);
+        run.communicators = communicator..self.parts.communicators.len() as u32;
         run.stagings = staging..self.parts.stagings.len() as u32;
         run.loaders = loader..self.parts.loaders.len() as u32;
         run.devices = device..self.parts.devices.len() as u32;
@@ -144,6 +152,8 @@ impl Builder<'_, '_> {
             sync: None,
             averaging: None,
             learners: LearnersRun::new(job.learners),
+            ways: None,
+            communicators: 0..0,
             servers: None,
             parallel: None,
             recovery: None,

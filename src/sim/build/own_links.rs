@@ -1,7 +1,8 @@
 //! Which communicators have their links for themselves.
 
-use crate::fluid::LinkId;
-use crate::sim::communication::LinkUsers;
+use std::ops::Range;
+
+use crate::sim::communication::{LinkUsers, Ways};
 use crate::sim::program::ParallelRun;
 
 use super::Builder;
@@ -11,22 +12,17 @@ impl Builder<'_, '_> {
     pub(super) fn own_links(&mut self) {
         let mut users = LinkUsers::new(&self.network);
         self.share_changing(&mut users);
-        let groups = self.parts.groups.len() as u32;
-        for (job, number) in self.parts.jobs.iter().zip(groups..) {
-            if let Some(servers) = &job.servers {
-                servers.ways.all_links().for_each(|link| users.share(link));
+        for job in &self.parts.jobs {
+            let Some(ways) = &job.ways else { continue };
+            if job.servers.is_some() {
+                ways.all_links().for_each(|link| users.share(link));
             }
             if let Some(parallel) = &job.parallel {
-                self.claim_parallel(parallel, &mut users);
+                share_sends(parallel, ways, &mut users);
             }
-            if let Some(sync) = &job.sync {
-                match sync.ways.links_among(&sync.members()) {
-                    Some(links) => links.iter().for_each(|link| users.claim(*link, number)),
-                    None => sync.ways.all_links().for_each(|link| users.share(link)),
-                }
-            }
+            self.claim_links(job.communicators.clone(), ways, &mut users);
         }
-        self.tell_alone(&users, groups);
+        self.tell_alone(&users);
     }
 
     /// Links that faults slow.
@@ -36,37 +32,33 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Links of a model that is spread over GPUs: of what stages send each other, and of its groups.
-    fn claim_parallel(&self, parallel: &ParallelRun, users: &mut LinkUsers) {
-        for (from, to) in parallel.sends() {
-            parallel.ways.links_between(from, to).into_iter().for_each(|link| users.share(link));
-        }
-        for g in parallel.groups.clone() {
-            match parallel.ways.links_among(&self.parts.groups[g as usize].members()) {
-                Some(links) => links.iter().for_each(|link| users.claim(*link, g)),
-                None => parallel.ways.all_links().for_each(|link| users.share(link)),
+    /// Links of the collectives of communicators.
+    fn claim_links(&self, communicators: Range<u32>, ways: &Ways, users: &mut LinkUsers) {
+        for c in communicators {
+            match ways.links_among(&self.parts.communicators[c as usize].members()) {
+                Some(links) => links.iter().for_each(|link| users.claim(*link, c)),
+                None => ways.all_links().for_each(|link| users.share(link)),
             }
         }
     }
 
-    fn tell_alone(&mut self, users: &LinkUsers, groups: u32) {
-        let is_alone = |links: Option<Vec<LinkId>>, number: u32| {
-            links.is_some_and(|links| users.is_alone(&links, number))
-        };
-        for (job, number) in self.parts.jobs.iter_mut().zip(groups..) {
-            if let Some(parallel) = &job.parallel {
-                for g in parallel.groups.clone() {
-                    let group = &mut self.parts.groups[g as usize];
-                    if is_alone(parallel.ways.links_among(&group.members()), g) {
-                        group.has_own_links();
-                    }
+    fn tell_alone(&mut self, users: &LinkUsers) {
+        for job in &self.parts.jobs {
+            let Some(ways) = &job.ways else { continue };
+            for c in job.communicators.clone() {
+                let communicator = &mut self.parts.communicators[c as usize];
+                let links = ways.links_among(&communicator.members());
+                if links.is_some_and(|links| users.is_alone(&links, c)) {
+                    communicator.has_own_links();
                 }
             }
-            if let Some(sync) = &mut job.sync
-                && is_alone(sync.ways.links_among(&sync.members()), number)
-            {
-                sync.has_own_links();
-            }
         }
+    }
+}
+
+/// Links over which stages send each other activations.
+fn share_sends(parallel: &ParallelRun, ways: &Ways, users: &mut LinkUsers) {
+    for (from, to) in parallel.sends() {
+        ways.links_between(from, to).into_iter().for_each(|link| users.share(link));
     }
 }

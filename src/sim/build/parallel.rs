@@ -1,5 +1,6 @@
 //! Models that are spread over GPUs: links, groups, programs.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::engine::Span;
 use crate::fluid::{GroupId, LinkId};
 use crate::report::ParallelOutcome;
 use crate::scenario::{Cluster, Job, Members, Parallelism, Transport};
-use crate::sim::communication::{Group, Planned, Ways, planned};
+use crate::sim::communication::{CommunicatorRun, Plan, Planned, Ranks, Sequence, Ways};
 use crate::sim::program::{
     Communicator, OfStage, Op, ParallelRun, Part, StageProgram, Started, stage_program,
 };
@@ -17,7 +18,15 @@ use super::Builder;
 use super::job::JobCopy;
 use super::sync::Place;
 
-/// What is found of a job copy's GPUs before its groups are made.
+/// The model copies of a job copy, in stages.
+pub(super) struct Stages {
+    pub(super) run: ParallelRun,
+    pub(super) ways: Ways,
+    /// By stage.
+    pub(super) programs: Vec<Vec<Op>>,
+}
+
+/// What is found of a job copy's GPUs before its communicators are made.
 struct Laid<'j> {
     job: &'j Job,
     of: &'j Parallelism,
@@ -32,12 +41,7 @@ struct Laid<'j> {
 
 impl Builder<'_, '_> {
     /// What the GPUs of a job copy on nodes from `node` on do, whose first device is number `first`.
-    pub(super) fn parallel(
-        &mut self,
-        copy: &JobCopy,
-        node: u32,
-        first: u32,
-    ) -> Option<(Box<ParallelRun>, Vec<Vec<Op>>)> {
+    pub(super) fn parallel(&mut self, copy: &JobCopy, node: u32, first: u32) -> Option<Stages> {
         let job = copy.job;
         let of = job.parallelism.as_ref()?;
         let cluster = self.scenario.cluster.weakest(node..node + job.nodes);
@@ -48,10 +52,9 @@ impl Builder<'_, '_> {
         let laid = Laid { job, of, number: copy.number, first, cluster, nodes, ways };
         let programs: Vec<StageProgram> =
             (0..job.shares().len()).map(|s| laid.program(s)).collect();
-        let begin = self.parts.groups.len() as u32;
-        let data = self.data_groups(&laid, &programs);
+        let data = self.data_communicators(&laid, &programs);
         let mut parts = self.gpu_parts(&laid, node, &data);
-        self.tensor_groups(&laid, &programs, &mut parts);
+        self.tensor_communicators(&laid, &programs, &mut parts);
         let micro_batches = f64::from(of.micro_batches);
         let run = ParallelRun {
             stages: programs.len(),
@@ -60,44 +63,49 @@ impl Builder<'_, '_> {
             speed: self.scenario.cluster.node.gpu_speed,
             parts,
             first,
-            ways: laid.ways,
             ranks: job.tensor_ranks(),
             bytes: of.activations / micro_batches,
-            groups: begin..self.parts.groups.len() as u32,
             done: 0,
             books: ParallelOutcome::default(),
         };
-        Some((Box::new(run), programs.into_iter().map(|program| program.ops).collect()))
+        let programs = programs.into_iter().map(|program| program.ops).collect();
+        Some(Stages { run, ways: laid.ways, programs })
     }
 
-    /// The groups in which parts of each stage's GPUs are with those of other model copies: by stage, their numbers.
-    fn data_groups(&mut self, laid: &Laid<'_>, all: &[StageProgram]) -> Vec<Range<u32>> {
+    /// The communicators in which parts of each stage's GPUs are with those of other model copies: by stage, their numbers.
+    fn data_communicators(&mut self, laid: &Laid<'_>, all: &[StageProgram]) -> Vec<Range<u32>> {
         let mut found = Vec::new();
         for (stage, program) in (0..).zip(all) {
-            let begin = self.parts.groups.len() as u32;
             let ranks = 0..laid.job.tensor_ranks();
             let groups: Vec<Members> = ranks.map(|rank| laid.job.data_group(stage, rank)).collect();
-            let sequence = laid.sequence(program, Communicator::Data, &groups);
-            for members in groups.into_iter().filter(|_| !sequence.is_empty()) {
-                let devices = (0..members.ranks).map(|model| laid.device(model, stage)).collect();
-                self.add_group(laid, Communicator::Data, members, devices, &sequence);
-            }
-            found.push(begin..self.parts.groups.len() as u32);
+            let (first, stride) = (laid.first + stage, all.len() as u32);
+            let devices = vec![Members { first, stride, ranks: laid.job.ranks() }; groups.len()];
+            found.push(self.communicators(laid, program, Communicator::Data, (&groups, &devices)));
         }
         found
     }
 
-    fn add_group(
+    /// Adds communicators of ranks that do the same side by side, for the devices that these are on; their numbers.
+    fn communicators(
         &mut self,
         laid: &Laid<'_>,
-        communicator: Communicator,
-        members: Members,
-        devices: Vec<u32>,
-        sequence: &Arc<[Planned]>,
-    ) {
-        let number = (laid.number, self.parts.groups.len() as u32);
-        let group = Group::new(number, communicator, members, devices, Arc::clone(sequence));
-        self.parts.groups.push(group);
+        program: &StageProgram,
+        kind: Communicator,
+        (groups, devices): (&[Members], &[Members]),
+    ) -> Range<u32> {
+        let begin = self.parts.communicators.len() as u32;
+        let collectives = sequence(program, kind, laid.per_tensor(kind));
+        if let Some(plan) = laid.plan(kind, &collectives, groups) {
+            for (members, devices) in groups.iter().zip(devices) {
+                let ranks = Ranks { members: *members, devices: *devices, starters: devices.ranks };
+                let collectives = Arc::clone(&collectives);
+                let sequence = Sequence { collectives, given: 0, fusion: 0 };
+                let number = (laid.number, self.parts.communicators.len() as u32);
+                let run = CommunicatorRun::new(number, kind, ranks, sequence, plan.clone());
+                self.parts.communicators.push(run);
+            }
+        }
+        begin..self.parts.communicators.len() as u32
     }
 
     /// The parts of all model copies, on nodes from `first` on.
@@ -136,30 +144,34 @@ impl Builder<'_, '_> {
         all.map(|gpu| ["node.pcie", "node.pcie.out"].map(|name| way(name, gpu))).collect()
     }
 
-    /// The groups in which GPUs split layers.
-    fn tensor_groups(&mut self, laid: &Laid<'_>, all: &[StageProgram], parts: &mut [Part]) {
+    /// The communicators in which GPUs split layers.
+    fn tensor_communicators(&mut self, laid: &Laid<'_>, all: &[StageProgram], parts: &mut [Part]) {
         for (part, place) in parts.iter_mut().zip(0..) {
             let (model, stage) = (place / all.len() as u32, place % all.len() as u32);
-            let members = laid.job.tensor_group(model, stage);
-            let program = &all[stage as usize];
-            let sequence = laid.sequence(program, Communicator::Tensor, &[members]);
-            if sequence.is_empty() {
-                continue;
-            }
-            let begin = self.parts.groups.len() as u32;
-            let devices = vec![laid.first + place];
-            self.add_group(laid, Communicator::Tensor, members, devices, &sequence);
-            part.communicators[Communicator::Tensor as usize] = begin..begin + 1;
+            let device = Members { first: laid.first + place, stride: 1, ranks: 1 };
+            let groups = ([laid.job.tensor_group(model, stage)], [device]);
+            let (kind, program) = (Communicator::Tensor, &all[stage as usize]);
+            part.communicators[kind as usize] =
+                self.communicators(laid, program, kind, (&groups.0, &groups.1));
         }
     }
 }
 
-impl Laid<'_> {
-    /// The device that is stage number `stage` of model copy `model`.
-    fn device(&self, model: u32, stage: u32) -> u32 {
-        self.first + model * self.job.shares().len() as u32 + stage
-    }
+/// The collectives of a program in a communicator, of which each tensor takes so long before [s]; where all are the
+/// same, one of them.
+fn sequence(program: &StageProgram, kind: Communicator, per_tensor: f64) -> Arc<[Planned]> {
+    let all = &program.collectives[kind as usize];
+    let same = all.iter().all(|started| *started == all[0]);
+    let all = if same { &all[..all.len().min(1)] } else { all };
+    let planned = |started: &Started| {
+        let Started { operation, bytes, tensors } = *started;
+        let overhead = Span::from_seconds(per_tensor * f64::from(tensors));
+        Planned { operation, bytes, late: Span::ZERO, overhead }
+    };
+    all.iter().map(planned).collect()
+}
 
+impl Laid<'_> {
     fn program(&self, stage: usize) -> StageProgram {
         let shares = self.job.shares();
         let sync = self.job.sync.as_ref().filter(|_| self.job.ranks() > 1);
@@ -168,48 +180,29 @@ impl Laid<'_> {
         stage_program(&OfStage { parallelism: self.of, stage, shares, buckets, launches })
     }
 
-    /// The collectives of a program in a communicator, by groups that are alike; where all are the same, one of them.
-    fn sequence(
-        &self,
-        program: &StageProgram,
-        communicator: Communicator,
-        groups: &[Members],
-    ) -> Arc<[Planned]> {
-        let all = &program.collectives[communicator as usize];
-        let same = all.iter().all(|started| *started == all[0]);
-        let all = if same { &all[..all.len().min(1)] } else { all };
-        all.iter().filter_map(|started| self.planned(*started, communicator, groups)).collect()
+    /// Time of each tensor before a collective of a communicator [s].
+    fn per_tensor(&self, kind: Communicator) -> f64 {
+        match kind {
+            Communicator::Data => {
+                self.job.sync.as_ref().map_or(0.0, |sync| sync.transport.per_tensor)
+            }
+            Communicator::Tensor => 0.0,
+        }
     }
 
-    fn planned(
-        &self,
-        started: Started,
-        communicator: Communicator,
-        groups: &[Members],
-    ) -> Option<Planned> {
-        let (reduction, fidelity, per_tensor) = match communicator {
+    /// How these collectives are done by groups of ranks that do them side by side; `None` if there are none.
+    fn plan(&self, kind: Communicator, all: &[Planned], groups: &[Members]) -> Option<Plan> {
+        let (reduction, fidelity) = match kind {
             Communicator::Data => {
                 let sync = self.job.sync.as_ref()?;
-                (sync.reduction, sync.fidelity, sync.transport.per_tensor)
+                (sync.reduction, sync.fidelity)
             }
             Communicator::Tensor => {
                 let tensor = self.of.tensor.as_ref()?;
-                (tensor.reduction, tensor.fidelity, 0.0)
+                (tensor.reduction, tensor.fidelity)
             }
         };
-        let Started { operation, bytes, tensors } = started;
-        let overhead = Span::from_seconds(per_tensor * f64::from(tensors));
-        let way = self.plan((operation, bytes), (reduction, fidelity), groups);
-        Some(Planned { operation, bytes, overhead, way })
-    }
-
-    fn plan(
-        &self,
-        what: (crate::collective::Operation, u64),
-        how: (crate::scenario::Reduction, crate::scenario::Fidelity),
-        groups: &[Members],
-    ) -> crate::sim::communication::Reduction {
-        let fabric = self.job.fabric_of(groups[0], &self.nodes, &self.cluster);
+        let fabric = self.job.fabric_of(*groups.first()?, &self.nodes, &self.cluster);
         let (node, nic) = (&self.cluster.node, self.cluster.nic);
         let across = fabric.nodes() > 1;
         let cost = Cost {
@@ -217,6 +210,22 @@ impl Laid<'_> {
             beta: 1.0 / if across { nic } else { node.intra.least() },
             gamma: 0.0,
         };
-        planned(what, how, (&fabric, &cost), &self.ways, groups)
+        let mut plan = Plan {
+            reduction,
+            broadcast: reduction,
+            measured: None,
+            fidelity,
+            fabric,
+            inside: cost,
+            across: cost,
+            shared: cost,
+            uniform: false,
+            side_by_side: groups.to_vec(),
+            known: BTreeMap::new(),
+        };
+        for planned in all {
+            plan.reduction_of(planned.operation, planned.bytes, &self.ways);
+        }
+        (!all.is_empty()).then_some(plan)
     }
 }

@@ -3,13 +3,13 @@
 use crate::collective::Operation;
 use crate::engine::Span;
 use crate::scenario::Sync;
-use crate::sim::communication::{BucketRun, Piece, Pieces};
+use crate::sim::communication::{Piece, Pieces, Planned};
 
-/// What a step of so long sends: parameters, then gradients.
-pub(super) fn buckets(sync: &Sync, step: f64) -> Vec<BucketRun> {
+/// The collectives of a step that takes so long: of parameters, then of gradients.
+pub(super) fn collectives(sync: &Sync, step: f64) -> Vec<Planned> {
     let run = |operation, bytes, tensors: u32, late| {
         let overhead = Span::from_seconds(sync.transport.per_tensor * f64::from(tensors));
-        BucketRun { operation, bytes, late: Span::from_seconds(late), overhead }
+        Planned { operation, bytes, late: Span::from_seconds(late), overhead }
     };
     let parameters = sync.root.iter().flat_map(|root| &root.parameters);
     let out = parameters.map(|of| run(Operation::Broadcast, of.bytes, of.tensors, 0.0));
@@ -40,7 +40,7 @@ pub(super) fn pieces(sync: &Sync) -> Pieces {
         pieces.push(Piece { share: end - start, compress, needs, made: ready, bytes });
         (start, made) = (end, by_then);
     }
-    Pieces::new(pieces, sync.interval)
+    Pieces::new(pieces, sync.interval, needed.len() as u32)
 }
 
 /// When parameters are needed: who waits for some waits for all that are sent before.

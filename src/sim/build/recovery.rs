@@ -2,7 +2,7 @@
 
 use crate::scenario::{BatchInterval, Checkpoint, Failures, ServerPlace, Stop, Writers};
 use crate::sim::checkpoint::{CheckpointRun, Writer};
-use crate::sim::communication::ServerRun;
+use crate::sim::communication::Ways;
 use crate::sim::recovery::{EpochRun, FailureRun, RecoveryRun, Restored};
 
 use super::Builder;
@@ -11,13 +11,13 @@ use super::mount::Client;
 
 impl Builder<'_, '_> {
     /// Checkpoints and failures of a job copy on nodes from `node` on, whose loaders are those from `first`
-    /// on, and whose parameters `servers` have, if there are any.
+    /// on, and whose parameters servers have that `servers` lead to, if there are any.
     pub(super) fn recovery(
         &mut self,
         of: &JobCopy,
         node: u32,
         first: u32,
-        servers: Option<&ServerRun>,
+        servers: Option<&Ways>,
     ) -> Option<Box<RecoveryRun>> {
         let job = of.job;
         if job.checkpoint.is_none() && job.failures.is_none() {
@@ -56,7 +56,7 @@ impl Builder<'_, '_> {
         &mut self,
         of: &JobCopy,
         checkpoint: &Checkpoint,
-        (servers, node): (&ServerRun, u32),
+        (ways, node): (&Ways, u32),
     ) -> Vec<Writer> {
         let Some(of_job) = of.job.servers() else { return Vec::new() };
         let shares = match checkpoint.writers {
@@ -65,7 +65,7 @@ impl Builder<'_, '_> {
         };
         let mut writers = Vec::new();
         for (number, share) in (0..).zip(shares).filter(|(_, share)| *share > 0.0) {
-            let port = servers.port(of.job.ranks() + number);
+            let port = ways.port(of.job.ranks() + number);
             let whence = match of_job.place {
                 ServerPlace::Own { .. } => (node, Client::Server(port.outside[0].first().copied())),
                 ServerPlace::WithWorkers => (port.node, Client::Writer),

@@ -1,15 +1,18 @@
 //! What model copies do with their gradients: the ways between them, and how each bucket is reduced.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::collective::Cost;
 use crate::engine::Span;
 use crate::fluid::LinkId;
-use crate::scenario::{Bucket, Cluster, IntraKind, Job, NicsAt, Node, Part, Sync};
+use crate::scenario::{Bucket, Cluster, IntraKind, Job, Members, NicsAt, Node, Part, Sync};
 use crate::sim::averaging::AveragingRun;
 use crate::sim::communication::{
-    BucketRun, Plan, ServerRun, ServerTracks, Shard, SyncRun, SyncTracks,
+    CommunicatorRun, Plan, Planned, Ranks, Sequence, ServerRun, ServerTracks, Shard, SyncRun,
+    SyncTracks, Ways,
 };
+use crate::sim::program::Communicator;
 
 use super::Builder;
 use super::job::JobCopy;
@@ -39,7 +42,12 @@ impl Place {
 
 impl Builder<'_, '_> {
     /// What the model copies of copy number `copy` of a job, on nodes from `node` on, do with their gradients.
-    pub(super) fn sync(&mut self, of: &JobCopy, copy: u32, node: u32) -> Option<Box<SyncRun>> {
+    pub(super) fn sync(
+        &mut self,
+        of: &JobCopy,
+        copy: u32,
+        (node, device): (u32, u32),
+    ) -> Option<(Box<SyncRun>, Box<Ways>)> {
         let job = of.job;
         let sync = job.sync.as_ref()?;
         let alone = job.ranks() < 2 && !job.sums_gradients();
@@ -53,6 +61,7 @@ impl Builder<'_, '_> {
         let step = job.step.seconds(job.batch as f64)
             * all.step_factor(nodes.clone(), job.device, job.peak);
         let [inside, across, shared] = costs(job, sync, &cluster);
+        let members = Members { first: 0, stride: 1, ranks: job.ranks() };
         let plan = Plan {
             reduction: sync.reduction,
             broadcast: sync.root.as_ref().map_or(sync.reduction, |root| root.broadcast),
@@ -64,19 +73,30 @@ impl Builder<'_, '_> {
             shared,
             uniform: self.scenario.cluster.kinds(nodes).len() == 1
                 && is_uniform(job, sync, &cluster),
+            side_by_side: vec![members],
             known: BTreeMap::new(),
         };
-        let (pieces, mut buckets) = (pieces::pieces(sync), pieces::buckets(sync, step));
+        let (pieces, mut collectives) = (pieces::pieces(sync), pieces::collectives(sync, step));
         if job.ranks() < 2 {
             // Nothing leaves the GPU, and nobody asks a library.
-            buckets.iter_mut().for_each(BucketRun::stays);
+            let at_once = |of: &mut Planned| (of.late, of.overhead) = (Span::ZERO, Span::ZERO);
+            collectives.iter_mut().for_each(at_once);
         }
+        let collectives: Arc<[Planned]> = collectives.into();
+        let sequence = Sequence { collectives, given: pieces.given(), fusion: sync.buffer };
+        let devices = self.parts.devices.len() as u32 - device;
+        let devices = Members { first: device, stride: 1, ranks: devices };
+        let ranks = Ranks { members, devices, starters: members.ranks };
+        let number = self.parts.communicators.len() as u32;
+        let mut communicator =
+            CommunicatorRun::new((of.number, number), Communicator::Data, ranks, sequence, plan);
+        communicator.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
+        self.parts.communicators.push(communicator);
         // A root updates, everyone takes apart.
         let update = sync.root.as_ref().map_or(sync.decompress, |root| root.update);
         let update = Span::from_seconds(update);
-        let mut run = SyncRun::new(of.number, pieces, buckets, update, sync.buffer, plan, ways);
-        run.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
-        Some(Box::new(run))
+        let run = SyncRun::new(pieces, number, update, sync.root.is_some());
+        Some((Box::new(run), Box::new(ways)))
     }
 
     /// How the learners of a job copy on nodes from `node` on average their models, if they do.
@@ -90,7 +110,12 @@ impl Builder<'_, '_> {
     }
 
     /// What the model copies of a job copy, on nodes from `node` on, exchange with servers, if they do.
-    pub(super) fn servers(&mut self, of: &JobCopy, copy: u32, node: u32) -> Option<Box<ServerRun>> {
+    pub(super) fn servers(
+        &mut self,
+        of: &JobCopy,
+        copy: u32,
+        node: u32,
+    ) -> Option<(Box<ServerRun>, Box<Ways>)> {
         let (job, sync) = (of.job, of.job.sync.as_ref()?);
         let servers = sync.servers.as_ref()?;
         let (ways, workers) = (self.ways(of, sync, node), job.ranks());
@@ -107,9 +132,9 @@ impl Builder<'_, '_> {
         let slack = servers.slack.unwrap_or(u64::MAX);
         let pieces = pieces::pieces(sync);
         let mut run =
-            ServerRun::new(of.number, pieces, slack, [workers, servers.number()], buckets, ways);
+            ServerRun::new(of.number, pieces, slack, [workers, servers.number()], buckets);
         run.tracks = self.server_tracks(&format!("{}[{copy}] servers", job.name));
-        Some(Box::new(run))
+        Some((Box::new(run), Box::new(ways)))
     }
 
     /// Tracks of what is on its way, and of how far model copies are apart, where a timeline is recorded.

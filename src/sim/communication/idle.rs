@@ -100,7 +100,7 @@ impl Model for Idle {
     fn advance(&mut self, now: Time, calendar: &mut Calendar<Event>) {
         while let Some(finished) = self.network.finish(now) {
             if let Customer::Message(m) = finished.token {
-                let (_, group) = self.messages.whose(m);
+                let group = self.messages.communicator(m);
                 self.act(now, calendar, group, |exchange, around| exchange.moved(around, m));
             }
         }
@@ -108,7 +108,7 @@ impl Model for Idle {
 
     fn handle(&mut self, now: Time, event: Event, calendar: &mut Calendar<Event>) {
         if let Event::Waited(Customer::Message(m)) = event {
-            let (_, group) = self.messages.whose(m);
+            let group = self.messages.communicator(m);
             self.act(now, calendar, group, |exchange, around| exchange.waited(around, m));
         }
     }

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use crate::collective::{Hop, Kind};
 
-/// In place of a group: all model copies of a job copy.
-pub(super) const ALL: u32 = u32::MAX;
+/// In place of a communicator: model copies and their parameter servers, which push and pull.
+pub(super) const SERVERS: u32 = u32::MAX;
 
 /// A transfer of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::sim) struct Message {
-    /// Whose: the job copy, and which of the world's groups of GPUs, or [`ALL`] its model copies.
+    /// Whose: the job copy, and which of the world's communicators, or [`SERVERS`].
     pub(super) job: u32,
-    pub(super) group: u32,
+    pub(super) communicator: u32,
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) bytes: u64,
@@ -51,11 +51,12 @@ pub(in crate::sim) struct Messages {
 }
 
 impl Messages {
-    /// Begins a transfer of a group of job copy `job`; its place.
-    pub(super) fn add(&mut self, (job, group): (u32, u32), hop: Hop) -> u32 {
+    /// Begins a transfer of a communicator of job copy `job`; its place.
+    pub(super) fn add(&mut self, (job, communicator): (u32, u32), hop: Hop) -> u32 {
         let Hop { from, to, bytes, kind } = hop;
         let reduces = kind == Kind::Reduce;
-        let message = Message { job, group, from, to, bytes, reduces, stage: Stage::Sending };
+        let stage = Stage::Sending;
+        let message = Message { job, communicator, from, to, bytes, reduces, stage };
         match self.free.pop() {
             Some(place) => {
                 self.all[place as usize] = message;
@@ -73,10 +74,9 @@ impl Messages {
         self.all[m as usize].job
     }
 
-    /// The job copy and the group whose message number `m` is.
-    pub(super) fn whose(&self, m: u32) -> (u32, u32) {
-        let message = &self.all[m as usize];
-        (message.job, message.group)
+    /// The communicator whose message number `m` is.
+    pub(super) fn communicator(&self, m: u32) -> u32 {
+        self.all[m as usize].communicator
     }
 
     pub(super) fn get(&mut self, m: u32) -> &mut Message {

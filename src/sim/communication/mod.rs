@@ -3,20 +3,19 @@
 //! - `pieces`: steps cut where gradients are ready,
 //! - `servers`: servers that have the parameters; `worker`: where a model copy is with them; `shard`: one server's part of
 //!   a bucket; `push`: the way there and back, `lines`: one part after the other,
-//! - `sync`: buckets of gradients as backward makes them, one after the other on the network; `root`: parameters
-//!   from a root before that, and its update,
+//! - `communicator`: ranks that have collectives with each other, one after the other;
+//! - `sync`: the end of a step, when gradients are reduced; `root`: the update at a root, or of everyone,
 //! - `sums`: gradients of learners that share a GPU, added up there before;
 //! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for; `overhead`: what
 //!   it costs the nodes' cores,
 //! - `measured`: one of which only its time is known,
 //! - `plan`: by which collective gradients of some size are reduced; `ways`: the links between ranks,
-//! - `group`: collectives of some GPUs of a job copy whose models are spread over several,
 //! - `own_links`: collectives on links that nothing else uses,
 //! - `timeline`: what a trace shows of them,
 //! - `idle`: how long a collective takes when nothing else is on its way.
 
+mod communicator;
 mod exchange;
-mod group;
 mod idle;
 mod lines;
 mod measured;
@@ -35,16 +34,16 @@ mod timeline;
 mod ways;
 mod worker;
 
-pub(super) use group::{Group, Planned, planned};
+pub(super) use communicator::{CommunicatorRun, Planned, Ranks, Sequence};
 pub(super) use message::Messages;
 pub(super) use overhead::{IdleCores, Overhead};
 pub(super) use own_links::{LinkUsers, LinkUses};
 pub(super) use pieces::{Piece, Pieces};
-pub(super) use plan::{Plan, Reduction};
+pub(super) use plan::Plan;
 pub(super) use servers::{ServerRun, ServerTracks};
 pub(super) use shard::Shard;
 pub(super) use sums::Sums;
-pub(super) use sync::{BucketRun, SyncRun};
+pub(super) use sync::SyncRun;
 pub(super) use timeline::SyncTracks;
 pub(super) use ways::{Port, Ways};
 pub(super) use worker::Held;

@@ -155,17 +155,12 @@ fn add(sums: &mut LinkUses, uses: &[(LinkId, LinkUse)], times: f64) {
 impl World<'_> {
     /// Adds to the links of job copy `j` what its collectives on links of their own did up to `now`.
     pub(in crate::sim) fn settle_own_links(&mut self, now: Time, j: u32) {
-        let World { jobs, groups, network, link_uses, .. } = self;
-        let job = &mut jobs[j as usize];
-        if let Some(sync) = &mut job.sync
-            && let Some(own) = &mut sync.own
-        {
-            own.settle(now, &sync.ways, network, link_uses);
-        }
-        let Some(parallel) = &job.parallel else { return };
-        for group in parallel.groups.clone() {
-            if let Some(own) = &mut groups[group as usize].own {
-                own.settle(now, &parallel.ways, network, link_uses);
+        let World { jobs, communicators, network, link_uses, .. } = self;
+        let job = &jobs[j as usize];
+        let Some(ways) = &job.ways else { return };
+        for c in job.communicators.clone() {
+            if let Some(own) = &mut communicators[c as usize].own {
+                own.settle(now, ways, network, link_uses);
             }
         }
     }

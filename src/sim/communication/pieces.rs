@@ -1,5 +1,7 @@
 //! A step in pieces, between which parameters are needed and gradients ready.
 
+use std::ops::Range;
+
 /// A piece of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::sim) struct Piece {
@@ -22,12 +24,25 @@ const WHOLE: Piece = Piece { share: 1.0, compress: 0.0, needs: 0, made: 0, bytes
 pub(in crate::sim) struct Pieces {
     all: Vec<Piece>,
     interval: u64,
+    /// Buckets of parameters that a root broadcasts; by piece, how many there are up to its end with those of gradients.
+    given: u32,
+    ends: Vec<u32>,
 }
 
 impl Pieces {
-    /// Those of each step whose number, counted from 1, is a multiple of `interval`.
-    pub(in crate::sim) fn new(all: Vec<Piece>, interval: u64) -> Pieces {
-        Pieces { all, interval }
+    /// Those of each step whose number, counted from 1, is a multiple of `interval`; a root broadcasts `given` buckets.
+    pub(in crate::sim) fn new(all: Vec<Piece>, interval: u64, given: u32) -> Pieces {
+        let so_far = |sum: &mut u32, piece: &Piece| {
+            *sum += piece.made;
+            Some(*sum)
+        };
+        let ends = all.iter().scan(given, so_far).collect();
+        Pieces { all, interval, given, ends }
+    }
+
+    /// Buckets of parameters that a root broadcasts.
+    pub(in crate::sim) fn given(&self) -> u32 {
+        self.given
     }
 
     /// The pieces of such a step.
@@ -38,6 +53,12 @@ impl Pieces {
     /// Steps from one exchange to the next.
     pub(in crate::sim) fn interval(&self) -> u64 {
         self.interval
+    }
+
+    /// Numbers of the buckets that are ready after piece number `piece`.
+    pub(super) fn buckets_of(&self, piece: u32) -> Range<u32> {
+        let end = self.ends[piece as usize];
+        end - self.all[piece as usize].made..end
     }
 
     /// How many pieces such a step has.

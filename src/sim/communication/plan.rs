@@ -16,7 +16,7 @@ use super::measured::{self, Pace};
 use super::ways::Ways;
 
 /// Most transfers that are followed one by one to find the time of a collective on an idle network.
-pub(super) const MOST_FOLLOWED: u64 = 4_000_000;
+const MOST_FOLLOWED: u64 = 4_000_000;
 
 /// How gradients are reduced.
 #[derive(Debug, Clone)]
@@ -27,8 +27,8 @@ pub(in crate::sim) enum Reduction {
     Analytic(Delay),
 }
 
-/// How gradients of any size are reduced by the ranks of a job copy.
-#[derive(Debug)]
+/// How the collectives of a communicator are done, whatever their bytes.
+#[derive(Debug, Clone)]
 pub(in crate::sim) struct Plan {
     pub(in crate::sim) reduction: scenario::Reduction,
     /// How parameters are broadcast from a root, where there is one.
@@ -43,13 +43,20 @@ pub(in crate::sim) struct Plan {
     pub(in crate::sim) shared: Cost,
     /// Whether that is all that there is to it: no link is shared but the NICs of a node, evenly.
     pub(in crate::sim) uniform: bool,
+    /// Communicators that do the same side by side, this one among them, whose transfers share links.
+    pub(in crate::sim) side_by_side: Vec<Members>,
     /// By operation and bytes, what was found before.
     pub(in crate::sim) known: BTreeMap<(Operation, u64), Reduction>,
 }
 
 impl Plan {
     /// How `operation` is done with `bytes` over `ways`.
-    pub(super) fn of(&mut self, operation: Operation, bytes: u64, ways: &Ways) -> Reduction {
+    pub(in crate::sim) fn reduction_of(
+        &mut self,
+        operation: Operation,
+        bytes: u64,
+        ways: &Ways,
+    ) -> Reduction {
         if self.fabric.ranks < 2 {
             return Reduction::Analytic(Delay::once(0.0));
         }
@@ -97,10 +104,9 @@ impl Plan {
 
     /// Carried out on an idle network, or by a formula that is not exact where that is too much.
     fn followed(&self, collective: &Collective, schedule: &Arc<Schedule>, ways: &Ways) -> f64 {
-        let transfers = schedule.phases().saturating_mul(u64::from(self.fabric.ranks));
-        if transfers <= MOST_FOLLOWED {
-            let all = Members { first: 0, stride: 1, ranks: self.fabric.ranks };
-            return idle_seconds(ways, schedule, &[all]);
+        let each = schedule.phases().saturating_mul(u64::from(self.fabric.ranks));
+        if each.saturating_mul(self.side_by_side.len() as u64) <= MOST_FOLLOWED {
+            return idle_seconds(ways, schedule, &self.side_by_side);
         }
         closed_form(collective, &self.inside, &self.shared).unwrap_or(0.0)
     }

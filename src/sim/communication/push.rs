@@ -112,9 +112,10 @@ impl World<'_> {
         j: u32,
         act: impl FnOnce(&mut Exchange, &mut Around<'_, '_>) -> R,
     ) -> Option<R> {
-        let servers = self.jobs[j as usize].servers.as_mut()?;
+        let job = &mut self.jobs[j as usize];
+        let (servers, ways) = (job.servers.as_mut()?, job.ways.as_mut()?);
         let (network, messages) = (&mut self.network, &mut self.messages);
-        let (ways, slots) = (&mut servers.ways, Slots::of(&mut self.stations));
+        let slots = Slots::of(&mut self.stations);
         let mut around = Around { clock, network, messages, ways, slots };
         let done = act(&mut servers.exchange, &mut around);
         for next in around.slots.admitted {

@@ -5,22 +5,9 @@ use crate::engine::{Span, Time};
 use crate::report::{Cause, StallCause};
 use crate::sim::device::{Device, State};
 use crate::sim::event::{Clock, Customer, Delay, Event};
-use crate::sim::program::Op;
 use crate::sim::world::World;
 
-use super::sync::Stage;
-
 impl World<'_> {
-    /// Device `d` begins to wait for parameters from the root, unless so many buckets have come; true if it waits.
-    pub(in crate::sim) fn awaits_broadcast(&mut self, now: Time, d: u32, buckets: u32) -> bool {
-        let job = &self.jobs[self.devices[d as usize].job as usize];
-        let there = job.sync.as_ref().is_none_or(|sync| sync.has_broadcast(buckets));
-        if !there {
-            self.wait_for_parameters_from(now, d);
-        }
-        !there
-    }
-
     /// Device `d` begins to wait for parameters from servers, or to compute if it has them; true if it waits.
     pub(in crate::sim) fn awaits_pull(&mut self, now: Time, d: u32) -> bool {
         let Device { job, model, next, .. } = self.devices[d as usize];
@@ -43,22 +30,6 @@ impl World<'_> {
         self.trace_device(now, d, Cause::Communication.name());
     }
 
-    /// Parameters have arrived: devices of job copy `j` that waited for no others compute.
-    pub(super) fn go_on_with_parameters(&mut self, clock: &mut Clock, j: u32) {
-        for d in self.jobs[j as usize].devices.clone() {
-            let op = self.op_of(d);
-            let (device, job) = (&self.devices[d as usize], &mut self.jobs[j as usize]);
-            let Some(Op::AwaitBroadcast { buckets }) = op else { continue };
-            let there = job.sync.as_ref().is_some_and(|sync| sync.has_broadcast(buckets));
-            if device.state == State::Uninformed && there {
-                let cause = StallCause::own(Cause::Communication);
-                let wait = Segment { start: device.since, end: clock.now, cause };
-                job.steps.add_stall(wait);
-                self.run_program(clock, d);
-            }
-        }
-    }
-
     /// All gradients of job copy `j` are reduced: its root applies them, or all take them apart, once all have computed.
     pub(super) fn begin_update(&mut self, clock: &mut Clock, j: u32) {
         let job = &mut self.jobs[j as usize];
@@ -67,7 +38,7 @@ impl World<'_> {
         if sync.update == Span::ZERO {
             return self.end_communication(clock, j);
         }
-        (sync.stage, sync.updating) = (Stage::Updating, Some(clock.now));
+        sync.updating = Some(clock.now);
         let everyone = if sync.root { root..root + 1 } else { job.devices.clone() };
         let all = &self.devices[everyone.start as usize..everyone.end as usize];
         let slowest = all.iter().map(|device| device.pace).fold(1.0, f64::min);
@@ -75,7 +46,7 @@ impl World<'_> {
             true => Delay::once(sync.update.seconds() / slowest),
             false => Delay { span: sync.update, lane: None },
         };
-        clock.after(delay, Event::Waited(Customer::Reduction(j)));
+        clock.after(delay, Event::Waited(Customer::Update(j)));
         for d in everyone {
             self.trace_device(clock.now, d, "compute");
         }

@@ -14,10 +14,9 @@ use crate::scenario::Members;
 
 use super::exchange::Exchange;
 use super::lines::Lines;
-use super::message::ALL;
+use super::message::SERVERS;
 use super::pieces::Pieces;
 use super::shard::Shard;
-use super::ways::{Port, Ways};
 use super::worker::{Held, WorkerRun};
 
 /// What the model copies of a job copy, and its servers, are at.
@@ -33,7 +32,6 @@ pub(in crate::sim) struct ServerRun {
     /// Time before each bucket is pushed, for its tensors.
     overhead: Vec<Span>,
     pub(super) exchange: Exchange,
-    pub(in crate::sim) ways: Ways,
     pub(super) lines: Lines,
     /// What messages carry.
     pub(super) parcels: BTreeMap<u32, Parcel>,
@@ -72,7 +70,6 @@ impl ServerRun {
         slack: u64,
         [workers, servers]: [u32; 2],
         buckets: Vec<(Span, Vec<Shard>)>,
-        ways: Ways,
     ) -> ServerRun {
         let (mut first, mut shards, mut overhead) = (vec![0], Vec::new(), Vec::new());
         for (before, parts) in buckets {
@@ -89,9 +86,8 @@ impl ServerRun {
             shards,
             first,
             overhead,
-            exchange: Exchange::new((job, ALL), all),
+            exchange: Exchange::new((job, SERVERS), all),
             lines: Lines::new(workers, servers),
-            ways,
             parcels: BTreeMap::new(),
             done: 0,
             samples: 0,
@@ -144,11 +140,6 @@ impl ServerRun {
         (self.done, self.samples) = (finished.iter().sum(), 0);
         self.books.updates = staleness.values().sum();
         self.books.staleness = staleness;
-    }
-
-    /// Where `server` is, by its place among those who exchange.
-    pub(in crate::sim) fn port(&self, server: u32) -> &Port {
-        self.ways.port(server)
     }
 
     /// Steps that each model copy has done.

@@ -81,7 +81,7 @@ impl World<'_> {
         let pieces = sync.map_or(0, |sync| sync.pieces.number());
         let Some(gpu) = self.gpu_of(d) else { return };
         let piece = gpu.sums.end(pieces);
-        self.did_piece(clock, j, piece);
+        self.start_reductions(clock, d, piece);
         self.sum_next(clock, d);
     }
 }

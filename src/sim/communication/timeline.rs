@@ -13,19 +13,19 @@ pub(in crate::sim) struct SyncTracks {
 }
 
 impl World<'_> {
-    /// The timeline says how many gradients of job copy `j` wait.
-    pub(in crate::sim) fn trace_gradients(&mut self, now: Time, j: u32) {
-        let Some(sync) = &self.jobs[j as usize].sync else { return };
-        if let (Some(recorder), Some(tracks)) = (&mut self.recorder, sync.tracks) {
-            recorder.count(tracks.waiting, now, sync.waiting() as f64);
+    /// The timeline says how many bytes of communicator `c` wait for their collective.
+    pub(in crate::sim) fn trace_gradients(&mut self, now: Time, c: u32) {
+        let communicator = &self.communicators[c as usize];
+        if let (Some(recorder), Some(tracks)) = (&mut self.recorder, communicator.tracks) {
+            recorder.count(tracks.waiting, now, communicator.waiting() as f64);
         }
     }
 
-    /// The timeline says what is done with the bucket at hand of job copy `j` from now on.
-    pub(in crate::sim) fn trace_reduction(&mut self, now: Time, j: u32) {
-        let Some(sync) = &self.jobs[j as usize].sync else { return };
-        if let (Some(recorder), Some(tracks)) = (&mut self.recorder, sync.tracks) {
-            match sync.at_work() {
+    /// The timeline says from now on which collective of communicator `c` is at hand.
+    pub(in crate::sim) fn trace_collective(&mut self, now: Time, c: u32) {
+        let communicator = &self.communicators[c as usize];
+        if let (Some(recorder), Some(tracks)) = (&mut self.recorder, communicator.tracks) {
+            match communicator.at_work() {
                 Some(name) => recorder.begin(tracks.reduction, now, name),
                 None => recorder.close(tracks.reduction, now),
             }

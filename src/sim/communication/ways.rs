@@ -107,7 +107,7 @@ impl Ways {
     }
 
     /// Where a rank is.
-    pub(super) fn port(&self, rank: u32) -> &Port {
+    pub(in crate::sim) fn port(&self, rank: u32) -> &Port {
         &self.ports[rank as usize]
     }
 

@@ -90,9 +90,6 @@ impl World<'_> {
                 return Begun::Busy;
             }
             Op::Launch if !self.begin_launch(clock, d) => return Begun::Busy,
-            Op::AwaitBroadcast { buckets } if self.awaits_broadcast(clock.now, d, buckets) => {
-                return Begun::Busy;
-            }
             Op::AwaitPull if self.awaits_pull(clock.now, d) => return Begun::Busy,
             Op::AwaitLaunch if self.awaits_launch(clock.now, d) => return Begun::Busy,
             Op::Offer { piece } => self.offer_gradients(clock, d, piece),
@@ -104,11 +101,14 @@ impl World<'_> {
                 }
             }
             Op::Send(pass) => self.send_part(clock, d, pass),
-            Op::Start(communicator) => self.start_collective(clock, d, communicator),
+            Op::Start(communicator, number) => {
+                for c in self.communicators_of(d, communicator) {
+                    self.start_collectives(clock, c, number..number + 1, d);
+                }
+            }
             Op::Swap { out, into } => self.begin_swap(clock, d, [into, out]),
             Op::ReceiveBatch
             | Op::Launch
-            | Op::AwaitBroadcast { .. }
             | Op::AwaitPull
             | Op::AwaitLaunch
             | Op::Receive(_)
@@ -141,21 +141,20 @@ impl World<'_> {
                 .part(d)
                 .is_none_or(|part| !part.received[usize::from(pass.is_back())].is_empty()),
             Op::AwaitSwap => self.part(d).is_none_or(|part| part.swapping == 0),
-            Op::Await(communicator, number) => {
-                self.groups_of(d, communicator).all(|g| self.groups[g as usize].over() >= number)
-            }
+            Op::Await(communicator, number) => self
+                .communicators_of(d, communicator)
+                .all(|c| self.communicators[c as usize].over() >= number),
             Op::TakeBatch
             | Op::ReceiveBatch
             | Op::SendBatch
             | Op::Launch
-            | Op::AwaitBroadcast { .. }
             | Op::AwaitPull
             | Op::Compute { .. }
             | Op::ComputePass { .. }
             | Op::Offer { .. }
             | Op::Push { .. }
             | Op::Send(_)
-            | Op::Start(_)
+            | Op::Start(..)
             | Op::Swap { .. }
             | Op::AwaitLaunch
             | Op::EndStep => true,
@@ -193,14 +192,13 @@ impl World<'_> {
         Delay::once(seconds * share * parallel.part(d).slowness)
     }
 
-    /// The groups of device `d`'s GPUs that make up a communicator of its program.
-    pub(super) fn groups_of(&mut self, d: u32, communicator: Communicator) -> Range<u32> {
-        self.part(d).map_or(0..0, |part| part.communicators[communicator as usize].clone())
-    }
-
-    /// Device `d` starts its next collective in a communicator.
-    fn start_collective(&mut self, clock: &mut Clock, d: u32, communicator: Communicator) {
-        self.groups_of(d, communicator).for_each(|g| self.join_collective(clock, g, d));
+    /// The communicators of its program in which device `d` is by this name: one, or one for each of its GPUs.
+    pub(super) fn communicators_of(&mut self, d: u32, name: Communicator) -> Range<u32> {
+        let job = &self.jobs[self.devices[d as usize].job as usize];
+        match &job.parallel {
+            None => job.communicators.clone(),
+            Some(parallel) => parallel.part_of(d).communicators[name as usize].clone(),
+        }
     }
 
     /// Device `d`, a part of a model copy, has done its step, which is over when all parts have.
@@ -225,8 +223,8 @@ impl World<'_> {
         }
         let Some(parallel) = &mut self.jobs[j].parallel else { return };
         parallel.restart();
-        for group in parallel.groups.clone() {
-            self.groups[group as usize].restart();
+        for c in self.jobs[j].communicators.clone() {
+            self.communicators[c as usize].restart();
         }
         self.end_of_step(clock, j);
     }

@@ -12,8 +12,6 @@ pub(in crate::sim) enum Op {
     SendBatch,
     /// Begins the trainer's own work on the node's cores.
     Launch,
-    /// Waits until so many buckets of parameters have come from the root in this exchange.
-    AwaitBroadcast { buckets: u32 },
     /// Waits until all parameters of this exchange are pulled from the servers.
     AwaitPull,
     /// Computes a share of a step on a whole batch, and then compresses gradients for so long [s].
@@ -28,8 +26,8 @@ pub(in crate::sim) enum Op {
     Receive(Pass),
     /// Sends activations on, or their gradients back.
     Send(Pass),
-    /// Starts its next collective in a communicator; it begins when all members have started it.
-    Start(Communicator),
+    /// Starts the step's collective of this number in a communicator; it begins when all members have started it.
+    Start(Communicator, u32),
     /// Waits until so many of the step's collectives in a communicator are over.
     Await(Communicator, u32),
     /// Starts to copy bytes to the node's memory and from there [B].

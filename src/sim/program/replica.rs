@@ -2,7 +2,7 @@
 
 use crate::sim::communication::Pieces;
 
-use super::op::Op;
+use super::op::{Communicator, Op};
 
 /// With whom a model copy exchanges gradients when it has made them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(in crate::sim) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> 
             for (piece, number) in pieces.all().iter().zip(0..) {
                 let (share, compress) = (piece.share, piece.compress);
                 if piece.needs > 0 {
-                    ops.push(Op::AwaitBroadcast { buckets: piece.needs });
+                    ops.push(Op::Await(Communicator::Data, piece.needs));
                 }
                 ops.push(Op::Compute { share, compress });
                 match of.exchange {
@@ -71,7 +71,7 @@ mod tests {
 
     fn pieces() -> Pieces {
         let piece = |share, needs, made| Piece { share, compress: 0.0, needs, made, bytes: 0.0 };
-        Pieces::new(vec![piece(0.25, 1, 0), piece(0.75, 2, 1)], 1)
+        Pieces::new(vec![piece(0.25, 1, 0), piece(0.75, 2, 1)], 1, 2)
     }
 
     const ALONE: Replica =
@@ -98,10 +98,10 @@ mod tests {
         let expected = [
             Op::TakeBatch,
             Op::Launch,
-            Op::AwaitBroadcast { buckets: 1 },
+            Op::Await(Communicator::Data, 1),
             compute(0.25),
             Op::Offer { piece: 0 },
-            Op::AwaitBroadcast { buckets: 2 },
+            Op::Await(Communicator::Data, 2),
             compute(0.75),
             Op::Offer { piece: 1 },
             Op::AwaitLaunch,

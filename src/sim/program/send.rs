@@ -28,11 +28,12 @@ impl World<'_> {
     fn begin_sending(&mut self, clock: &mut Clock, d: u32, back: bool) {
         let (from, to) = self.between(d, back, 0);
         let j = self.devices[d as usize].job as usize;
-        let Some(parallel) = &mut self.jobs[j].parallel else { return };
+        let job = &mut self.jobs[j];
+        let (Some(parallel), Some(ways)) = (&job.parallel, &mut job.ways) else { return };
         if parallel.bytes <= 0.0 {
             return self.arrive_part(clock, d, back);
         }
-        let latency = parallel.ways.way(&mut self.network, from, to).latency;
+        let latency = ways.way(&mut self.network, from, to).latency;
         if latency.span.0 == 0 {
             return self.hand_part(clock, d, back);
         }
@@ -46,8 +47,9 @@ impl World<'_> {
         for rank in 0..ranks {
             let (from, to) = self.between(d, back, rank);
             let j = self.devices[d as usize].job as usize;
-            let Some(parallel) = &mut self.jobs[j].parallel else { return };
-            let way = parallel.ways.way(&mut self.network, from, to);
+            let job = &mut self.jobs[j];
+            let (Some(parallel), Some(ways)) = (&mut job.parallel, &mut job.ways) else { return };
+            let way = ways.way(&mut self.network, from, to);
             parallel.books.activations += parallel.bytes;
             if let Some(group) = way.group {
                 let token = Customer::Handed { device: d, back };

@@ -7,7 +7,6 @@ use crate::engine::Time;
 use crate::fluid::GroupId;
 use crate::report::ParallelOutcome;
 use crate::scenario::StepOf;
-use crate::sim::communication::Ways;
 use crate::sim::world::World;
 
 use super::op::Communicator;
@@ -25,14 +24,10 @@ pub(in crate::sim) struct ParallelRun {
     /// By device of the job copy, of which this is the first.
     pub(in crate::sim) parts: Vec<Part>,
     pub(in crate::sim) first: u32,
-    /// How GPUs reach each other.
-    pub(in crate::sim) ways: Ways,
     /// GPUs of each device.
     pub(in crate::sim) ranks: u32,
     /// What each of them hands to the next stage for a micro-batch [B].
     pub(in crate::sim) bytes: f64,
-    /// Groups of GPUs that have collectives.
-    pub(in crate::sim) groups: Range<u32>,
     /// Devices that have done the step at hand.
     pub(in crate::sim) done: u32,
     pub(in crate::sim) books: ParallelOutcome,
@@ -45,7 +40,7 @@ pub(in crate::sim) struct Part {
     pub(in crate::sim) gpu: u32,
     /// How much longer than on the cluster's first nodes it takes there.
     pub(in crate::sim) slowness: f64,
-    /// By [`Communicator`], the groups of its GPUs that make it up: one for each GPU or one for all of them.
+    /// By [`Communicator`], those that its GPUs are in: one for each GPU or one for all of them.
     pub(in crate::sim) communicators: [Range<u32>; Communicator::ALL.len()],
     /// By GPU, ways from the node's memory and back there, where they are limited.
     pub(in crate::sim) pcie: Vec<[Option<GroupId>; 2]>,
@@ -70,6 +65,11 @@ pub(in crate::sim) struct Sending {
 }
 
 impl ParallelRun {
+    /// The same to look at.
+    pub(super) fn part_of(&self, d: u32) -> &Part {
+        &self.parts[(d - self.first) as usize]
+    }
+
     /// What it keeps of device `d`.
     pub(in crate::sim) fn part(&mut self, d: u32) -> &mut Part {
         &mut self.parts[(d - self.first) as usize]
@@ -105,8 +105,5 @@ impl World<'_> {
     pub(in crate::sim) fn abort_parts(&mut self, j: u32) {
         let Some(parallel) = &mut self.jobs[j as usize].parallel else { return };
         parallel.abort();
-        for group in parallel.groups.clone() {
-            self.groups[group as usize].abort();
-        }
     }
 }

@@ -219,8 +219,8 @@ impl StageProgram {
     }
 
     fn start(&mut self, communicator: Communicator, started: Started) {
+        self.ops.push(Op::Start(communicator, self.started(communicator) as u32));
         self.collectives[communicator as usize].push(started);
-        self.ops.push(Op::Start(communicator));
     }
 
     /// Collectives of a communicator that have been started.
@@ -333,9 +333,9 @@ mod tests {
             compute(Forward, 0.25),
             compute(Backward, 0.75),
             compute(Backward, 0.375),
-            Op::Start(Data),
+            Op::Start(Data, 0),
             compute(Backward, 0.375),
-            Op::Start(Data),
+            Op::Start(Data, 1),
             Op::Await(Data, 2),
             Op::EndStep,
         ];

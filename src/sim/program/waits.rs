@@ -61,8 +61,8 @@ impl World<'_> {
         (communicator, number): (Communicator, u32),
         (since, now): (Time, Time),
     ) {
-        let groups = self.groups_of(d, communicator);
-        let last = groups.filter_map(|g| self.groups[g as usize].started_last(number)).max();
+        let all = self.communicators_of(d, communicator);
+        let last = all.filter_map(|c| self.communicators[c as usize].started_last(number)).max();
         let asked = last.map_or(since, |(asked, _)| asked.clamp(since, now));
         if let Some((_, peer)) = last {
             self.blame_peer(d, peer, (since, asked));

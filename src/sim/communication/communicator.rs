@@ -1,0 +1,378 @@
+//! Ranks that have collectives with each other: one after the other, in the order in which all start them.
+
+use std::sync::Arc;
+
+use crate::collective::{Operation, Schedule};
+use crate::engine::{Span, Time};
+use crate::report::{ActivityName, ParallelOutcome};
+use crate::scenario::Members;
+use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::program::Communicator;
+use crate::sim::world::World;
+
+use super::exchange::{Around, Exchange};
+use super::overhead::Slots;
+use super::own_links::OwnLinks;
+use super::plan::{Plan, Reduction};
+use super::timeline::SyncTracks;
+
+/// A communicator and how far its ranks are in a step.
+#[derive(Debug)]
+pub(in crate::sim) struct CommunicatorRun {
+    job: u32,
+    kind: Communicator,
+    ranks: Ranks,
+    sequence: Sequence,
+    plan: Plan,
+    progress: Progress,
+    exchange: Exchange,
+    /// Where nothing else uses its links: each collective takes as long as the first that was like it.
+    pub(super) own: Option<OwnLinks>,
+    /// Where a timeline is recorded.
+    pub(in crate::sim) tracks: Option<SyncTracks>,
+}
+
+/// Who takes part in a communicator.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::sim) struct Ranks {
+    /// Its ranks among the ports of the job copy.
+    pub(in crate::sim) members: Members,
+    /// The world's devices that wait for its collectives.
+    pub(in crate::sim) devices: Members,
+    /// How many start each collective: devices, or GPUs whose learners add their gradients up before.
+    pub(in crate::sim) starters: u32,
+}
+
+/// The collectives of a step.
+#[derive(Debug, Clone)]
+pub(in crate::sim) struct Sequence {
+    /// In order; the same again and again where there is one.
+    pub(in crate::sim) collectives: Arc<[Planned]>,
+    /// How many of them are started when a step begins: broadcasts of a root, which has all parameters then.
+    pub(in crate::sim) given: u32,
+    /// Most bytes of collectives that are done as one because they wait together [B].
+    pub(in crate::sim) fusion: u64,
+}
+
+/// A collective of a step.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::sim) struct Planned {
+    pub(in crate::sim) operation: Operation,
+    pub(in crate::sim) bytes: u64,
+    /// Time after which it is looked at, from when all have started it, and what comes then, for its tensors.
+    pub(in crate::sim) late: Span,
+    pub(in crate::sim) overhead: Span,
+}
+
+impl Planned {
+    /// Bytes that each of so many ranks sends at least: 2 (n − 1) ÷ n of an allreduce's, half of that of others.
+    fn volume(&self, ranks: u32) -> f64 {
+        let part = 1.0 - 1.0 / f64::from(ranks.max(1));
+        let twice = if self.operation == Operation::Allreduce { 2.0 } else { 1.0 };
+        twice * part * self.bytes as f64
+    }
+}
+
+/// How far the collectives of a step are.
+#[derive(Debug, Default)]
+struct Progress {
+    /// By number, how many have started it; by number, when the last of them did, and on which device.
+    started: Vec<u32>,
+    last: Vec<(Time, u32)>,
+    begun: u32,
+    over: u32,
+    /// Of what is at hand [B].
+    bytes: u64,
+    stage: Stage,
+}
+
+/// What is done with the collective at hand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    /// There is none.
+    #[default]
+    Idle,
+    Overhead,
+    Busy,
+}
+
+impl Communicator {
+    /// Where the bytes of its collectives are counted.
+    fn sent(self, books: &mut ParallelOutcome) -> &mut f64 {
+        match self {
+            Self::Data => &mut books.gradients,
+            Self::Tensor => &mut books.sums,
+        }
+    }
+}
+
+impl CommunicatorRun {
+    /// Number `number` of all, of job copy `job`.
+    pub(in crate::sim) fn new(
+        (job, number): (u32, u32),
+        kind: Communicator,
+        ranks: Ranks,
+        sequence: Sequence,
+        plan: Plan,
+    ) -> CommunicatorRun {
+        let mut communicator = CommunicatorRun {
+            job,
+            kind,
+            ranks,
+            sequence,
+            plan,
+            progress: Progress::default(),
+            exchange: Exchange::new((job, number), ranks.members),
+            own: None,
+            tracks: None,
+        };
+        communicator.restart();
+        communicator
+    }
+
+    /// The ports of its ranks.
+    pub(in crate::sim) fn members(&self) -> Members {
+        self.ranks.members
+    }
+
+    /// Nothing but these collectives uses the links of its ranks.
+    pub(in crate::sim) fn has_own_links(&mut self) {
+        self.own = Some(OwnLinks::new(self.ranks.members));
+    }
+
+    /// The job copy whose communicator it is.
+    pub(in crate::sim) fn job(&self) -> u32 {
+        self.job
+    }
+
+    /// Collectives that are over in this step.
+    pub(in crate::sim) fn over(&self) -> u32 {
+        self.progress.over
+    }
+
+    /// Whether all of this step are.
+    pub(super) fn is_over(&self) -> bool {
+        self.progress.over as usize == self.sequence.collectives.len()
+    }
+
+    /// When the last rank started the collective after which so many are over, and on which device.
+    pub(in crate::sim) fn started_last(&self, over: u32) -> Option<(Time, u32)> {
+        self.progress.last.get((over as usize).checked_sub(1)?).copied()
+    }
+
+    /// A new step begins.
+    pub(in crate::sim) fn restart(&mut self) {
+        let Sequence { given, .. } = self.sequence;
+        let Progress { mut started, mut last, .. } = std::mem::take(&mut self.progress);
+        started.clear();
+        last.clear();
+        last.resize(given as usize, (Time::ZERO, self.ranks.devices.first));
+        started.resize(given as usize, self.ranks.starters);
+        self.progress = Progress { started, last, ..Progress::default() };
+    }
+
+    /// Nothing is at hand any more: its step begins again.
+    pub(in crate::sim) fn abort(&mut self) {
+        self.exchange.abort();
+        self.restart();
+    }
+
+    /// A rank starts collectives of these numbers on device `d`; whether one of them was started by all with that.
+    fn start(&mut self, now: Time, numbers: std::ops::Range<u32>, d: u32) -> bool {
+        let Progress { started, last, .. } = &mut self.progress;
+        let before = last.len();
+        for number in numbers {
+            let number = number as usize;
+            if started.len() <= number {
+                started.resize(number + 1, 0);
+            }
+            started[number] += 1;
+            if started[number] == self.ranks.starters {
+                last.push((now, d));
+            }
+        }
+        last.len() > before
+    }
+
+    /// A new step begins, and all ranks start all of its collectives.
+    pub(in crate::sim) fn start_all(&mut self, now: Time) {
+        self.restart();
+        let last = (now, self.ranks.devices.first);
+        self.progress.last.resize(self.sequence.collectives.len(), last);
+    }
+
+    /// Collective number `number` of a step.
+    fn planned(&self, number: u32) -> Option<&Planned> {
+        let all = &self.sequence.collectives;
+        all.get(number as usize % all.len().max(1))
+    }
+
+    /// What comes before the next collective is done, if all have started it; it is at hand now, with those after it
+    /// that wait too and fit.
+    fn next(&mut self, now: Time) -> Option<Span> {
+        let Progress { begun: first, stage, .. } = self.progress;
+        let waiting = self.progress.last.len() as u32;
+        if stage != Stage::Idle || first == waiting {
+            return None;
+        }
+        let (mut overhead, mut bytes, mut begun) = (Span::ZERO, 0, first);
+        while begun < waiting
+            && let Some(planned) = self.planned(begun)
+        {
+            let (made, _) = self.progress.last[begun as usize];
+            let seen = (made + planned.late).max(now);
+            let joins = bytes + planned.bytes <= self.sequence.fusion && seen == now;
+            if bytes > 0 && !joins {
+                break;
+            }
+            let after = seen.since(now).0.saturating_add(planned.overhead.0);
+            overhead = Span(overhead.0.saturating_add(after));
+            bytes += planned.bytes;
+            begun += 1;
+        }
+        (self.progress.stage, self.progress.bytes) = (Stage::Overhead, bytes);
+        self.progress.begun = begun;
+        Some(overhead)
+    }
+
+    /// What is at hand, as one collective.
+    fn at_hand(&self) -> Option<Planned> {
+        let last = self.planned(self.progress.begun.checked_sub(1)?)?;
+        Some(Planned { bytes: self.progress.bytes, ..*last })
+    }
+
+    /// What is at hand is over.
+    fn end(&mut self) {
+        self.own.iter_mut().for_each(OwnLinks::end);
+        (self.progress.over, self.progress.stage) = (self.progress.begun, Stage::Idle);
+    }
+
+    /// Bytes of collectives that all have started and that have not begun [B].
+    pub(super) fn waiting(&self) -> u64 {
+        let waiting = self.progress.begun..self.progress.last.len() as u32;
+        waiting.filter_map(|number| self.planned(number)).map(|planned| planned.bytes).sum()
+    }
+
+    /// What is at hand, as timelines name it.
+    pub(super) fn at_work(&self) -> Option<ActivityName> {
+        match self.progress.stage {
+            Stage::Idle => None,
+            Stage::Overhead => Some("overhead".into()),
+            Stage::Busy => self.at_hand().map(|of| self.plan.name(of.operation, of.bytes).into()),
+        }
+    }
+}
+
+impl World<'_> {
+    /// A rank of communicator `c` starts collectives of these numbers on device `d`; each begins when all have.
+    pub(in crate::sim) fn start_collectives(
+        &mut self,
+        clock: &mut Clock,
+        c: u32,
+        numbers: std::ops::Range<u32>,
+        d: u32,
+    ) {
+        if self.communicators[c as usize].start(clock.now, numbers, d) {
+            self.trace_gradients(clock.now, c);
+            self.next_collective(clock, c);
+        }
+    }
+
+    /// The next collective of communicator `c` begins, if all have started it.
+    pub(in crate::sim) fn next_collective(&mut self, clock: &mut Clock, c: u32) {
+        let Some(overhead) = self.communicators[c as usize].next(clock.now) else { return };
+        self.trace_gradients(clock.now, c);
+        self.trace_collective(clock.now, c);
+        if overhead == Span::ZERO {
+            return self.communicator_waited(clock, c);
+        }
+        let delay = Delay { span: overhead, lane: None };
+        clock.after(delay, Event::Waited(Customer::Communicator(c)));
+    }
+
+    /// What communicator `c` waited for is over: what comes before its collective, or that.
+    #[inline(never)]
+    pub(in crate::sim) fn communicator_waited(&mut self, clock: &mut Clock, c: u32) {
+        let communicator = &mut self.communicators[c as usize];
+        if communicator.progress.stage == Stage::Busy {
+            return self.end_collective(clock, c);
+        }
+        communicator.progress.stage = Stage::Busy;
+        self.trace_collective(clock.now, c);
+        let communicator = &mut self.communicators[c as usize];
+        let at_hand = communicator.at_hand();
+        let ways = self.jobs[communicator.job as usize].ways.as_deref_mut();
+        let (Some(planned), Some(ways)) = (at_hand, ways) else {
+            return self.end_collective(clock, c);
+        };
+        match communicator.plan.reduction_of(planned.operation, planned.bytes, ways) {
+            Reduction::Analytic(delay) => {
+                clock.after(delay, Event::Waited(Customer::Communicator(c)));
+            }
+            Reduction::Flow(schedule, None) if communicator.own.is_some() => {
+                self.begin_on_own_links(clock, c, &schedule);
+            }
+            Reduction::Flow(schedule, pace) => {
+                ways.keep(pace);
+                self.exchange(clock, c, |exchange, around| exchange.begin(around, &schedule));
+            }
+        }
+    }
+
+    /// The collective at hand of communicator `c`, whose links nothing else uses, takes its time.
+    fn begin_on_own_links(&mut self, clock: &mut Clock, c: u32, schedule: &Arc<Schedule>) {
+        let communicator = &mut self.communicators[c as usize];
+        let key = communicator.at_hand().map(|planned| (planned.operation, planned.bytes));
+        let ways = self.jobs[communicator.job as usize].ways.as_deref();
+        if let (Some(key), Some(own), Some(ways)) = (key, &mut communicator.own, ways) {
+            let takes = own.begin(clock.now, key, schedule, (ways, &self.network));
+            if takes.span == Span::ZERO {
+                return self.end_collective(clock, c);
+            }
+            clock.after(takes, Event::Waited(Customer::Communicator(c)));
+        }
+    }
+
+    /// Lets a transfer of communicator `c` go on; the collective may be over by that.
+    pub(super) fn exchange(
+        &mut self,
+        clock: &mut Clock,
+        c: u32,
+        act: impl FnOnce(&mut Exchange, &mut Around<'_, '_>),
+    ) {
+        let communicator = &mut self.communicators[c as usize];
+        let Some(ways) = &mut self.jobs[communicator.job as usize].ways else { return };
+        let (network, messages) = (&mut self.network, &mut self.messages);
+        let slots = Slots::of(&mut self.stations);
+        let mut around = Around { clock, network, messages, ways, slots };
+        act(&mut communicator.exchange, &mut around);
+        let (over, admitted) = (communicator.exchange.is_over(), around.slots.admitted);
+        for next in admitted {
+            self.admitted(clock, next);
+        }
+        if over {
+            self.end_collective(clock, c);
+        }
+    }
+
+    /// The collective at hand of communicator `c` is over: the next one begins, and devices that waited go on.
+    fn end_collective(&mut self, clock: &mut Clock, c: u32) {
+        let communicator = &mut self.communicators[c as usize];
+        let Ranks { members, devices, .. } = communicator.ranks;
+        let volume = communicator.at_hand().map_or(0.0, |planned| planned.volume(members.ranks));
+        let (job, kind) = (communicator.job, communicator.kind);
+        communicator.end();
+        let over = communicator.is_over();
+        if let Some(parallel) = &mut self.jobs[job as usize].parallel {
+            *kind.sent(&mut parallel.books) += volume * f64::from(members.ranks);
+        }
+        self.trace_collective(clock.now, c);
+        if over && self.jobs[job as usize].sync.is_some() {
+            return self.end_reductions(clock, job);
+        }
+        self.next_collective(clock, c);
+        for place in 0..devices.ranks {
+            self.wake_program(clock, devices.first + place * devices.stride);
+        }
+    }
+}
