@@ -95,7 +95,7 @@ impl Clock<'_> {
 }
 
 /// A span, and the lane of the calendar for it where it is always the same.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Delay {
     pub(super) span: Span,
     pub(super) lane: Option<LaneId>,

@@ -85,6 +85,7 @@ mod split_models;
 mod spread_recovery;
 mod staging;
 mod staging_shared;
+mod stages_and_sync;
 mod stalls;
 mod storages;
 mod support;

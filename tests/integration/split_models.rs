@@ -284,10 +284,6 @@ fn what_cannot_be_split_so_is_refused_with_a_remedy() {
             format!("{two}sync.reduce-broadcast.parameters = \"1 GB\"\n{tensor}"),
             "write `sync.allreduce`",
         ),
-        (
-            format!("{two}sync.allreduce = {{ gradients = \"1 GB\", fusion = {{}} }}\n{tensor}"),
-            "write `buckets = \"25 MB\"`",
-        ),
         (format!("{tensor}\nmodel.occupancy.constant = 0.5"), "leave out `model.occupancy`"),
         (
             "parallel.zero.stage = 1\nparallel.data = { copies_per_node = 2, learners = 2 }"
@@ -305,4 +301,42 @@ fn what_cannot_be_split_so_is_refused_with_a_remedy() {
     let alone = text("parallel.zero.stage = 2");
     let remarks = written(&alone, &[]).remarks.join("\n");
     assert!(remarks.contains("`parallel.zero` has no effect"), "{remarks}");
+}
+
+#[test]
+fn ranks_that_split_layers_over_nodes_add_up_over_nics() {
+    // System: four ranks on two nodes, with NICs of 1 GB/s; 8 sums in forward and 8 in backward of 240 MB around a ring.
+    // Expectation: the slowest link of the ring decides, 6 phases of 10 µs and 60 MB over a NIC each time.
+    let tensor = |each: u32, rest: &str| {
+        let keys = format!(
+            "parallel.tensor = {{ ranks = 4, ranks_per_node = {each}, allreduces = 8, activations = \"1 MB\", \
+             algorithm = \"ring\", fidelity = \"flow\" }}\n{rest}"
+        );
+        on_nodes(4 / each, &keys).replace("nic = \"10 GB/s\"", "nic = \"1 GB/s\"")
+    };
+    let sum = |latency: f64, rate: f64| 6.0 * (latency + 60e6 / rate);
+    near(step(&of(&tensor(2, ""))), SECOND / 4.0 + 16.0 * sum(10e-6, 1e9), "two nodes");
+    near(step(&of(&tensor(1, ""))), SECOND / 4.0 + 16.0 * sum(10e-6, 1e9), "four nodes");
+    near(step(&of(&tensor(4, ""))), SECOND / 4.0 + 16.0 * sum(50e-6, 10e9), "one node");
+    let told = told(&tensor(2, ""));
+    assert_eq!((told.data, told.tensor, told.gpus), (1, 4, 4));
+    // Stages and model copies go on from there: two stages of four ranks on two nodes each, two model copies.
+    let rest = "parallel.pipeline = { stages = 2, schedule = \"gpipe\", micro_batches = 1 }\n\
+                sync.allreduce = { gradients = \"800 MB\", buckets = \"all\", algorithm = \"ring\" }";
+    let both = tensor(2, rest).replace("nodes = 2\nbatch", "nodes = 8\nbatch");
+    // The first stage's gradients follow all else: each GPU has an eighth, two GPUs of each node share its NIC.
+    let gradients = 2.0 * (10e-6 + 100e6 / 2.0 / 0.5e9);
+    near(step(&of(&both)), SECOND / 4.0 + 16.0 * sum(10e-6, 1e9) + gradients, "copies of stages");
+}
+
+#[test]
+fn ranks_that_do_not_fill_nodes_are_refused() {
+    let tensor = |keys: &str, rest: &str| {
+        on_nodes(2, &format!("parallel.tensor = {{ ranks = 4, allreduces = 8, activations = \"1 MB\", {keys} }}\n{rest}"))
+    };
+    let told = refused(&tensor("ranks_per_node = 3", ""));
+    assert!(told.contains("write a `ranks_per_node` that divides `ranks`"), "{told}");
+    let stages = "parallel.pipeline = { stages = 2, schedule = \"gpipe\", micro_batches = 1, stages_per_node = 1 }";
+    let told = refused(&tensor("ranks_per_node = 2", stages));
+    assert!(told.contains("leave out `stages_per_node`, or `ranks_per_node`"), "{told}");
 }

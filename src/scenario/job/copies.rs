@@ -94,6 +94,15 @@ impl Job {
         (0..self.nodes).map(|node| self.copies_on(node))
     }
 
+    /// Ranks that send messages on each node of a job copy: model copies, or all GPUs where these are spread over several.
+    pub fn ranks_by_node(&self) -> impl Iterator<Item = u32> + '_ {
+        let on = |node| match &self.parallelism {
+            Some(_) => self.gpus_on(node) as u32,
+            None => self.copies_on(node),
+        };
+        (0..self.nodes).map(on)
+    }
+
     /// Model copies of a job copy, which add their gradients up.
     #[must_use]
     pub fn ranks(&self) -> u32 {
@@ -176,14 +185,14 @@ impl Rules<'_> {
         );
         let fewer = "write fewer copies or stages, or more `cluster.node.gpus`";
         let apart =
-            "write fewer `ranks`, copies or stages, `stages_per_node`, or more `cluster.node.gpus`";
+            "write fewer `ranks`, copies or stages, `stages_per_node`, `ranks_per_node`, or more `cluster.node.gpus`";
         self.check.wrong(at, what, if job.parallelism.is_some() { apart } else { fewer });
     }
 }
 
 /// What a model copy has on a node, in words.
 fn pieces(job: &Job) -> String {
-    let ranks = u64::from(job.tensor_ranks());
+    let ranks = u64::from(job.tensor_ranks()).min(job.gpus_per_copy());
     let stages = job.gpus_per_copy() / ranks.max(1);
     let of = if ranks > 1 { format!(" of {ranks} ranks") } else { String::new() };
     format!("{stages} stages{of}")

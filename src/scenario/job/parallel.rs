@@ -32,7 +32,7 @@ pub use placement::Members;
 pub use swap::Swap;
 pub use tensor::Tensor;
 
-/// How the model is spread over the GPUs of a node.
+/// How the model is spread over GPUs.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct ParallelSettings {
@@ -40,7 +40,7 @@ pub(in crate::scenario) struct ParallelSettings {
     pub(super) data: Field<DataSettings>,
     /// Pipeline parallel: the model split over GPUs (default: not split).
     pub(super) pipeline: Field<PipelineSettings>,
-    /// Tensor parallel: each layer split over GPUs of a node (default: not split).
+    /// Tensor parallel: each layer split over GPUs (default: not split).
     pub(super) tensor: Field<TensorSettings>,
     /// Data parallel ranks shard states that they would all have, as ZeRO does (default: not so).
     pub(super) zero: Field<ZeroSettings>,
@@ -141,9 +141,9 @@ impl PipelineSettings {
         }
     }
 
-    /// Nodes that a model copy is on.
-    pub(super) fn nodes(&self) -> u32 {
+    /// Stages on each node.
+    fn on_node(&self) -> u32 {
         let each = self.stages_per_node.get().filter(|_| self.schedule.is_written());
-        each.map_or(1, |each| self.number().div_ceil(each.small()))
+        each.map_or(self.number(), |each| each.small())
     }
 }

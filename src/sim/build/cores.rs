@@ -117,7 +117,7 @@ impl Builder<'_, '_> {
             return None;
         }
         let (mut cores, mut idle) = (Vec::new(), BTreeMap::new());
-        for (node, ranks) in (first..).zip(job.copies_by_node()) {
+        for (node, ranks) in (first..).zip(job.ranks_by_node()) {
             self.node = node;
             let own = (!cost.is_none()).then(|| self.message_cores(job, copy));
             cores.extend(std::iter::repeat_n(own, ranks as usize));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::collective::Cost;
+use crate::collective::{Cost, Operation};
 use crate::engine::Span;
 use crate::fluid::{GroupId, LinkId};
 use crate::report::ParallelOutcome;
@@ -37,6 +37,8 @@ struct Laid<'j> {
     /// On which of its nodes each GPU is.
     nodes: Vec<u32>,
     ways: Ways,
+    /// Time of a step of a model copy [s].
+    step: f64,
 }
 
 impl Builder<'_, '_> {
@@ -47,9 +49,12 @@ impl Builder<'_, '_> {
         let cluster = self.scenario.cluster.weakest(node..node + job.nodes);
         let links = Transport::of_links(cluster.node.intra.latency, cluster.latency);
         let transport = job.sync.as_ref().map_or(links, |sync| sync.transport);
-        let ways = self.ways_of_gpus(job, transport, node);
+        let ways = self.ways_of_gpus(copy, transport, node);
         let nodes = job.nodes_of_gpus();
-        let laid = Laid { job, of, number: copy.number, first, cluster, nodes, ways };
+        let factor =
+            self.scenario.cluster.step_factor(node..node + job.nodes, job.device, job.peak);
+        let step = job.step_seconds() * factor;
+        let laid = Laid { job, of, number: copy.number, first, cluster, nodes, ways, step };
         let programs: Vec<StageProgram> =
             (0..job.shares().len()).map(|s| laid.program(s)).collect();
         let data = self.data_communicators(&laid, &programs);
@@ -94,12 +99,12 @@ impl Builder<'_, '_> {
         (groups, devices): (&[Members], &[Members]),
     ) -> Range<u32> {
         let begin = self.parts.communicators.len() as u32;
-        let collectives = sequence(program, kind, laid.per_tensor(kind));
+        let collectives = laid.sequence(program, kind);
         if let Some(plan) = laid.plan(kind, &collectives, groups) {
             for (members, devices) in groups.iter().zip(devices) {
                 let ranks = Ranks { members: *members, devices: *devices, starters: devices.ranks };
                 let collectives = Arc::clone(&collectives);
-                let sequence = Sequence { collectives, given: 0, fusion: 0 };
+                let sequence = Sequence { collectives, given: 0, fusion: laid.fusion(kind) };
                 let number = (laid.number, self.parts.communicators.len() as u32);
                 let run = CommunicatorRun::new(number, kind, ranks, sequence, plan.clone());
                 self.parts.communicators.push(run);
@@ -114,9 +119,8 @@ impl Builder<'_, '_> {
         for model in 0..job.ranks() {
             for (stage, data) in (0..).zip(data) {
                 let gpus = job.tensor_group(model, stage);
-                self.node = first + laid.nodes[gpus.first as usize];
-                let slowness = self.slowness(job);
-                let pcie = self.swap_ways(laid, gpus);
+                let slowness = self.slowest(laid, gpus, first);
+                let pcie = self.swap_ways(laid, gpus, first);
                 let mut part = Part { gpu: gpus.first, slowness, pcie, ..Part::default() };
                 part.communicators[Communicator::Data as usize] = data.clone();
                 parts.push(part);
@@ -125,23 +129,45 @@ impl Builder<'_, '_> {
         parts
     }
 
-    /// By GPU, its ways from its node's memory and back there, where it needs them.
-    fn swap_ways(&mut self, laid: &Laid<'_>, gpus: Members) -> Vec<[Option<GroupId>; 2]> {
-        let bandwidth = self.here().pcie;
-        if laid.of.swap.is_empty() || bandwidth.is_infinite() {
+    /// How much longer than on the cluster's first nodes the slowest of these GPUs takes, on nodes from `first` on.
+    fn slowest(&mut self, laid: &Laid<'_>, gpus: Members, first: u32) -> f64 {
+        let nodes = &laid.nodes[gpus.first as usize..(gpus.first + gpus.ranks) as usize];
+        let mut slowness = 0.0_f64;
+        for node in nodes {
+            self.node = first + node;
+            slowness = slowness.max(self.slowness(laid.job));
+        }
+        slowness
+    }
+
+    /// By GPU, its ways from its node's memory and back there, where it needs them; nodes are those from `first` on.
+    fn swap_ways(
+        &mut self,
+        laid: &Laid<'_>,
+        gpus: Members,
+        first: u32,
+    ) -> Vec<[Option<GroupId>; 2]> {
+        if laid.of.swap.is_empty() {
             return Vec::new();
         }
-        let (node, memory) = (self.node, self.memory());
-        let own = laid.nodes[gpus.first as usize];
-        let begin = laid.nodes.partition_point(|node| *node < own) as u32;
-        let mut way = |name, gpu: u32| {
-            let own = self.gpu_at(u64::from(gpu - begin));
+        let all = gpus.first..gpus.first + gpus.ranks;
+        all.map(|gpu| self.swap_way(laid, gpu, first)).collect()
+    }
+
+    fn swap_way(&mut self, laid: &Laid<'_>, gpu: u32, first: u32) -> [Option<GroupId>; 2] {
+        let place = laid.nodes[gpu as usize];
+        let begin = laid.nodes.partition_point(|node| *node < place) as u32;
+        self.node = first + place;
+        let (node, bandwidth) = (self.node, self.here().pcie);
+        if bandwidth.is_infinite() {
+            return [None; 2];
+        }
+        let (memory, own) = (self.memory(), self.gpu_at(u64::from(gpu - begin)));
+        ["node.pcie", "node.pcie.out"].map(|name| {
             let link = self.link_at(Place::of_gpu(name, node, own), bandwidth);
             let route: Vec<LinkId> = [link].into_iter().chain(memory).collect();
             Some(self.group(&route, f64::INFINITY))
-        };
-        let all = gpus.first..gpus.first + gpus.ranks;
-        all.map(|gpu| ["node.pcie", "node.pcie.out"].map(|name| way(name, gpu))).collect()
+        })
     }
 
     /// The communicators in which GPUs split layers.
@@ -157,49 +183,59 @@ impl Builder<'_, '_> {
     }
 }
 
-/// The collectives of a program in a communicator, of which each tensor takes so long before [s]; where all are the
-/// same, one of them.
-fn sequence(program: &StageProgram, kind: Communicator, per_tensor: f64) -> Arc<[Planned]> {
-    let all = &program.collectives[kind as usize];
-    let same = all.iter().all(|started| *started == all[0]);
-    let all = if same { &all[..all.len().min(1)] } else { all };
-    let planned = |started: &Started| {
-        let Started { operation, bytes, tensors } = *started;
-        let overhead = Span::from_seconds(per_tensor * f64::from(tensors));
-        Planned { operation, bytes, late: Span::ZERO, overhead }
-    };
-    all.iter().map(planned).collect()
-}
-
 impl Laid<'_> {
     fn program(&self, stage: usize) -> StageProgram {
         let shares = self.job.shares();
         let sync = self.job.sync.as_ref().filter(|_| self.job.ranks() > 1);
         let buckets = sync.map_or(Vec::new(), |sync| self.of.buckets(sync, shares, stage));
         let launches = stage == 0 && self.job.launch.is_some();
-        stage_program(&OfStage { parallelism: self.of, stage, shares, buckets, launches })
+        stage_program(&OfStage {
+            parallelism: self.of,
+            stage,
+            shares,
+            buckets,
+            reduction: sync.map_or(Operation::Allreduce, |sync| sync.operation()),
+            decompress: sync.map_or(0.0, |sync| self.of.decompress(sync, stage)),
+            launches,
+        })
     }
 
-    /// Time of each tensor before a collective of a communicator [s].
-    fn per_tensor(&self, kind: Communicator) -> f64 {
+    /// The collectives of a program in a communicator; where all are the same, one of them.
+    fn sequence(&self, program: &StageProgram, kind: Communicator) -> Arc<[Planned]> {
+        let all = &program.collectives[kind as usize];
+        let same = all.iter().all(|started| *started == all[0]);
+        let all = if same { &all[..all.len().min(1)] } else { all };
+        let per_tensor = match (kind, &self.job.sync) {
+            (Communicator::Data, Some(sync)) => sync.transport.per_tensor,
+            (Communicator::Data, None) | (Communicator::Tensor, _) => 0.0,
+        };
+        let planned = |started: &Started| {
+            let Started { operation, bytes, tensors, late } = *started;
+            let late = Span::from_seconds(late * self.step);
+            let overhead = Span::from_seconds(per_tensor * f64::from(tensors));
+            Planned { operation, bytes, late, overhead }
+        };
+        all.iter().map(planned).collect()
+    }
+
+    /// Most bytes of collectives of a communicator that are done as one because they wait together [B].
+    fn fusion(&self, kind: Communicator) -> u64 {
         match kind {
-            Communicator::Data => {
-                self.job.sync.as_ref().map_or(0.0, |sync| sync.transport.per_tensor)
-            }
-            Communicator::Tensor => 0.0,
+            Communicator::Data => self.job.sync.as_ref().map_or(0, |sync| sync.buffer),
+            Communicator::Tensor => 0,
         }
     }
 
     /// How these collectives are done by groups of ranks that do them side by side; `None` if there are none.
     fn plan(&self, kind: Communicator, all: &[Planned], groups: &[Members]) -> Option<Plan> {
-        let (reduction, fidelity) = match kind {
+        let (reduction, fidelity, measured) = match kind {
             Communicator::Data => {
                 let sync = self.job.sync.as_ref()?;
-                (sync.reduction, sync.fidelity)
+                (sync.reduction, sync.fidelity, sync.measured.clone())
             }
             Communicator::Tensor => {
                 let tensor = self.of.tensor.as_ref()?;
-                (tensor.reduction, tensor.fidelity)
+                (tensor.reduction, tensor.fidelity, None)
             }
         };
         let fabric = self.job.fabric_of(*groups.first()?, &self.nodes, &self.cluster);
@@ -213,7 +249,7 @@ impl Laid<'_> {
         let mut plan = Plan {
             reduction,
             broadcast: reduction,
-            measured: None,
+            measured,
             fidelity,
             fabric,
             inside: cost,

@@ -190,8 +190,9 @@ impl Builder<'_, '_> {
         Ways::new(ports, sync.transport, latency, capacities, overhead)
     }
 
-    /// The links of all GPUs of `job` on nodes from `first` on.
-    pub(super) fn ways_of_gpus(&mut self, job: &Job, transport: Transport, first: u32) -> Ways {
+    /// The links of all GPUs of a job copy on nodes from `first` on.
+    pub(super) fn ways_of_gpus(&mut self, of: &JobCopy, transport: Transport, first: u32) -> Ways {
+        let job = of.job;
         let latency = [transport.latency_inside, transport.latency];
         let latency = latency.map(|seconds| self.recurring(seconds));
         let mut links = Links { builder: self, capacities: Vec::new() };
@@ -202,6 +203,7 @@ impl Builder<'_, '_> {
             ports.extend(links.ports(rank, node, ranks));
         }
         let capacities = links.capacities;
-        Ways::new(ports, transport, latency, capacities, None)
+        let overhead = self.overhead(job, of.number, first);
+        Ways::new(ports, transport, latency, capacities, overhead)
     }
 }

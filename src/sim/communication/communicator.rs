@@ -11,6 +11,7 @@ use crate::sim::program::Communicator;
 use crate::sim::world::World;
 
 use super::exchange::{Around, Exchange};
+use super::measured::Pace;
 use super::overhead::Slots;
 use super::own_links::OwnLinks;
 use super::plan::{Plan, Reduction};
@@ -83,6 +84,8 @@ struct Progress {
     over: u32,
     /// Of what is at hand [B].
     bytes: u64,
+    /// How its transfers go, where not as the transport says.
+    pace: Option<Pace>,
     stage: Stage,
 }
 
@@ -216,12 +219,14 @@ impl CommunicatorRun {
             return None;
         }
         let (mut overhead, mut bytes, mut begun) = (Span::ZERO, 0, first);
+        let operation = self.planned(first).map(|planned| planned.operation);
         while begun < waiting
             && let Some(planned) = self.planned(begun)
         {
             let (made, _) = self.progress.last[begun as usize];
             let seen = (made + planned.late).max(now);
-            let joins = bytes + planned.bytes <= self.sequence.fusion && seen == now;
+            let alike = seen == now && operation == Some(planned.operation);
+            let joins = bytes + planned.bytes <= self.sequence.fusion && alike;
             if bytes > 0 && !joins {
                 break;
             }
@@ -313,7 +318,7 @@ impl World<'_> {
                 self.begin_on_own_links(clock, c, &schedule);
             }
             Reduction::Flow(schedule, pace) => {
-                ways.keep(pace);
+                communicator.progress.pace = pace;
                 self.exchange(clock, c, |exchange, around| exchange.begin(around, &schedule));
             }
         }
@@ -344,6 +349,7 @@ impl World<'_> {
         let Some(ways) = &mut self.jobs[communicator.job as usize].ways else { return };
         let (network, messages) = (&mut self.network, &mut self.messages);
         let slots = Slots::of(&mut self.stations);
+        ways.keep(communicator.progress.pace);
         let mut around = Around { clock, network, messages, ways, slots };
         act(&mut communicator.exchange, &mut around);
         let (over, admitted) = (communicator.exchange.is_over(), around.slots.admitted);

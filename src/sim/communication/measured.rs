@@ -10,7 +10,7 @@ use crate::sim::event::Delay;
 use super::plan::Reduction;
 
 /// How transfers go instead of as the transport says.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::sim) struct Pace {
     /// Before their bytes.
     pub(super) latency: Delay,

@@ -188,8 +188,8 @@ impl Ways {
     }
 
     /// From now on transfers go at this pace, or as the transport says.
-    pub(super) fn keep(&mut self, pace: Option<Pace>) {
-        if self.pace.is_some() || pace.is_some() {
+    pub(in crate::sim) fn keep(&mut self, pace: Option<Pace>) {
+        if self.pace != pace {
             // Latencies are another's now.
             self.latest.iter_mut().for_each(|way| way.pair = NO_PAIR);
         }

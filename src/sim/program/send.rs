@@ -33,6 +33,7 @@ impl World<'_> {
         if parallel.bytes <= 0.0 {
             return self.arrive_part(clock, d, back);
         }
+        ways.keep(None);
         let latency = ways.way(&mut self.network, from, to).latency;
         if latency.span.0 == 0 {
             return self.hand_part(clock, d, back);
@@ -49,6 +50,7 @@ impl World<'_> {
             let j = self.devices[d as usize].job as usize;
             let job = &mut self.jobs[j];
             let (Some(parallel), Some(ways)) = (&mut job.parallel, &mut job.ways) else { return };
+            ways.keep(None);
             let way = ways.way(&mut self.network, from, to);
             parallel.books.activations += parallel.bytes;
             if let Some(group) = way.group {

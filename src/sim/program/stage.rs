@@ -15,12 +15,21 @@ pub(in crate::sim) struct StageProgram {
 }
 
 /// A collective of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::sim) struct Started {
     pub(in crate::sim) operation: Operation,
     pub(in crate::sim) bytes: u64,
     /// Tensors, each of which the framework prepares before.
     pub(in crate::sim) tensors: u32,
+    /// Share of the model's step for which a framework's cycle keeps it after all have started it.
+    pub(in crate::sim) late: f64,
+}
+
+impl Started {
+    /// One that begins when all have started it.
+    fn at_once(operation: Operation, bytes: u64) -> Started {
+        Started { operation, bytes, tensors: 0, late: 0.0 }
+    }
 }
 
 /// What a program is made of.
@@ -29,8 +38,11 @@ pub(in crate::sim) struct OfStage<'a> {
     pub(in crate::sim) stage: usize,
     /// Share of the step of each stage.
     pub(in crate::sim) shares: &'a [f64],
-    /// Its gradients, where there is someone to reduce them with.
+    /// Its gradients, where there is someone to reduce them with, and by which operation if they are not sharded.
     pub(in crate::sim) buckets: Vec<StageBucket>,
+    pub(in crate::sim) reduction: Operation,
+    /// Time to decompress what has come of a step [s].
+    pub(in crate::sim) decompress: f64,
     /// Whether its trainer works on the node's cores, too.
     pub(in crate::sim) launches: bool,
 }
@@ -206,14 +218,16 @@ impl StageProgram {
                 let tensor = of.parallelism.tensor.as_ref();
                 let bytes = tensor.map_or(0.0, |tensor| tensor.bytes);
                 let bytes = (bytes / f64::from(of.parallelism.micro_batches)).round() as u64;
-                self.start(Tensor, Started { operation: Operation::Allreduce, bytes, tensors: 0 });
+                self.start(Tensor, Started::at_once(Operation::Allreduce, bytes));
                 self.await_all(Tensor);
             }
-            End::Reduce(StageBucket { bytes, tensors, .. }) => {
+            End::Reduce(StageBucket { bytes, tensors, compress, late, .. }) => {
+                if compress > 0.0 {
+                    self.ops.push(Op::Compute { share: 0.0, compress });
+                }
                 let sharded = of.parallelism.zero > 0;
-                let operation =
-                    if sharded { Operation::ReduceScatter } else { Operation::Allreduce };
-                self.start(Data, Started { operation, bytes, tensors });
+                let operation = if sharded { Operation::ReduceScatter } else { of.reduction };
+                self.start(Data, Started { operation, bytes, tensors, late });
             }
         }
     }
@@ -237,8 +251,7 @@ impl StageProgram {
     }
 
     fn gather(&mut self, bucket: &StageBucket) {
-        let (operation, bytes) = (Operation::Allgather, bucket.bytes);
-        self.start(Data, Started { operation, bytes, tensors: 0 });
+        self.start(Data, Started::at_once(Operation::Allgather, bucket.bytes));
     }
 
     fn work(&mut self, pass: Pass, share: f64) {
@@ -250,6 +263,9 @@ impl StageProgram {
     /// Gradients are reduced, and parameters updated.
     fn finish(&mut self, of: &OfStage<'_>) {
         self.await_all(Data);
+        if of.decompress > 0.0 {
+            self.ops.push(Op::Compute { share: 0.0, compress: of.decompress });
+        }
         if let Some(Swap { optimizer, gradients, parameters, .. }) =
             of.parallelism.swap.get(of.stage).filter(|swap| swap.optimizer + swap.gradients > 0.0)
         {
@@ -287,7 +303,7 @@ mod tests {
             step_of: StepOf::Batch,
             forward: 0.25,
             activations: 0.0,
-            stages_per_node: 1,
+            gpus_per_node: 1,
             tensor: None,
             zero,
             weights: vec![1.0],
@@ -309,7 +325,7 @@ mod tests {
     }
 
     fn buckets() -> Vec<StageBucket> {
-        let bucket = |at, bytes| StageBucket { at, bytes, tensors: 1 };
+        let bucket = |at, bytes| StageBucket { at, bytes, tensors: 1, compress: 0.0, late: 0.0 };
         vec![bucket(0.5, 10), bucket(1.0, 30)]
     }
 
@@ -320,6 +336,8 @@ mod tests {
             stage: 0,
             shares: &[1.0],
             buckets: buckets(),
+            reduction: Operation::Allreduce,
+            decompress: 0.0,
             launches: false,
         })
     }
@@ -406,6 +424,8 @@ mod tests {
             stage: 0,
             shares: &[1.0],
             buckets: vec![],
+            reduction: Operation::Allreduce,
+            decompress: 0.0,
             launches: false,
         };
         let moves: Vec<(f64, f64)> = stage_program(&of)

@@ -12,6 +12,10 @@ pub struct StageBucket {
     pub bytes: u64,
     /// Tensors among them.
     pub tensors: u32,
+    /// Time of a GPU to compress them then [s].
+    pub compress: f64,
+    /// Share of the model's step for which a framework's cycle keeps them beyond the end of backward.
+    pub late: f64,
 }
 
 impl Parallelism {
@@ -31,10 +35,19 @@ impl Parallelism {
             let at = (self.share_of_backward(bucket.ready) - begin)
                 / shares[stage].max(f64::MIN_POSITIVE);
             let at = if at > 1.0 - 1e-9 { 1.0 } else { at.max(0.0) };
-            StageBucket { at, bytes: bytes.round() as u64, tensors: bucket.tensors }
+            let compress = bucket.compress * bytes / (bucket.bytes as f64).max(1.0);
+            let (bytes, late) = (bytes.round() as u64, (bucket.ready - 1.0).max(0.0));
+            StageBucket { at, bytes, tensors: bucket.tensors, compress, late }
         };
         let all: Vec<StageBucket> = sync.buckets.iter().map(part).collect();
         all.into_iter().filter(|bucket| bucket.bytes > 0).collect()
+    }
+
+    /// Time of a GPU of stage number `stage` to decompress what has come of a step [s]: that of the model's gradients of
+    /// which it has a part.
+    #[must_use]
+    pub fn decompress(&self, sync: &Sync, stage: usize) -> f64 {
+        sync.decompress * self.weights[stage] / f64::from(self.tensor_ranks())
     }
 
     /// Share of backward after a share of the step.

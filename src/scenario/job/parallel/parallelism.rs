@@ -79,8 +79,8 @@ pub struct Parallelism {
     pub forward: f64,
     /// Bytes that a stage hands to the next one for each batch, and back as gradients [B].
     pub activations: f64,
-    /// Stages on each node.
-    pub stages_per_node: u32,
+    /// GPUs of a model copy on each node, one stage's after the other's.
+    pub gpus_per_node: u32,
     /// Ranks that split each layer, if any.
     pub tensor: Option<Tensor>,
     /// What data parallel ranks shard: ZeRO's stage, 0 for none.
@@ -177,9 +177,7 @@ impl JobSettings {
             step_of: model.map_or(StepOf::default(), ModelSettings::step_of),
             forward: model.map_or(1.0 / 3.0, ModelSettings::forward),
             activations: written.map_or(hidden, |size| size.0),
-            stages_per_node: settings
-                .and_then(|of| of.stages_per_node.get())
-                .map_or(shares.len() as u32, |each| each.small()),
+            gpus_per_node: self.gpus_per_node(),
             tensor,
             zero: parallel.zero.get().and_then(|zero| zero.stage.get()).map_or(0, |s| s.small()),
             weights: weights(model, shares),
@@ -189,8 +187,16 @@ impl JobSettings {
 
     /// Nodes that a model copy is on.
     pub(in crate::scenario) fn nodes_per_copy(&self) -> u32 {
-        let pipeline = self.parallel.get().and_then(|parallel| parallel.pipeline.get());
-        pipeline.map_or(1, PipelineSettings::nodes)
+        self.stages().saturating_mul(self.tensor_ranks()).div_ceil(self.gpus_per_node())
+    }
+
+    /// GPUs of a model copy on each node: of whole stages, or of those that split one.
+    fn gpus_per_node(&self) -> u32 {
+        let parallel = self.parallel.get();
+        let ranks = parallel.and_then(|parallel| parallel.tensor.get()?.ranks_per_node.get());
+        let pipeline = parallel.and_then(|parallel| parallel.pipeline.get());
+        let stages = pipeline.map_or(1, PipelineSettings::on_node);
+        ranks.map_or(stages.saturating_mul(self.tensor_ranks()), |ranks| ranks.small()).max(1)
     }
 
     /// GPUs that each stage of a model copy is split over.

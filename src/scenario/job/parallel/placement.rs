@@ -22,25 +22,30 @@ impl Job {
         self.parallelism.as_ref().map_or(1, |of| of.tensor_ranks())
     }
 
+    /// GPUs of a model copy: those of its stages, one stage after the other.
+    fn gpus_of_copy(&self) -> u32 {
+        (self.shares().len() as u32).saturating_mul(self.tensor_ranks())
+    }
+
     /// Nodes that a model copy is on.
     #[must_use]
     pub fn nodes_per_copy(&self) -> u32 {
-        let stages = self.shares().len() as u32;
-        self.parallelism.as_ref().map_or(1, |of| stages.div_ceil(of.stages_per_node.max(1)))
+        let each = self.parallelism.as_ref().map_or(u32::MAX, |of| of.gpus_per_node.max(1));
+        self.gpus_of_copy().div_ceil(each)
     }
 
-    /// How many nodes after the first one of its model copy stage number `stage` is.
+    /// How many nodes after the first one of its model copy the first GPU of stage number `stage` is.
     #[must_use]
     pub fn node_of_stage(&self, stage: u32) -> u32 {
-        self.parallelism.as_ref().map_or(0, |of| stage / of.stages_per_node.max(1))
+        let gpu = stage * self.tensor_ranks();
+        self.parallelism.as_ref().map_or(0, |of| gpu / of.gpus_per_node.max(1))
     }
 
     /// GPUs that a model copy has on a node, at most.
     #[must_use]
     pub fn gpus_per_copy(&self) -> u64 {
-        let stages = self.shares().len() as u32;
-        let here = self.parallelism.as_ref().map_or(stages, |of| stages.min(of.stages_per_node));
-        u64::from(here) * u64::from(self.tensor_ranks())
+        let each = self.parallelism.as_ref().map_or(u32::MAX, |of| of.gpus_per_node);
+        u64::from(self.gpus_of_copy().min(each))
     }
 
     /// GPUs that it has on node number `node` of a job copy.
@@ -50,10 +55,8 @@ impl Job {
         if span == 1 {
             return u64::from(self.copies_on(node)) * self.gpus_per_copy();
         }
-        let stages = self.shares().len() as u32;
-        let each = self.parallelism.as_ref().map_or(stages, |of| of.stages_per_node);
-        let left = stages - (node % span) * each;
-        u64::from(left.min(each)) * u64::from(self.tensor_ranks())
+        let each = self.gpus_per_copy();
+        (u64::from(self.gpus_of_copy()) - u64::from(node % span) * each).min(each)
     }
 
     /// Of all GPUs of a job copy, on which node of it each is, in order.

@@ -7,7 +7,7 @@ use crate::scenario::document::NodeId;
 use crate::scenario::job::Job;
 use crate::scenario::job::gradients::remedy;
 use crate::scenario::job::rules::Rules;
-use crate::scenario::{Cluster, Fidelity, NicsAt, Node, Reduction, Sync};
+use crate::scenario::{Cluster, Fidelity, NicsAt, Node, Parallelism, Reduction, Sync};
 
 /// Most messages of a step that is followed transfer by transfer, and most pieces of one.
 const MOST_MESSAGES: f64 = 2e8;
@@ -28,6 +28,7 @@ impl Rules<'_> {
                 "write a `batch` that is a multiple of `micro_batches`",
             );
         }
+        self.check_tensor_nodes(of);
         let span = job.nodes_per_copy();
         if span > 1 && !job.nodes.is_multiple_of(span) {
             let what = format!("model copies on {span} nodes each do not fill {} nodes", job.nodes);
@@ -35,7 +36,8 @@ impl Rules<'_> {
         }
         if let (Some((at, _)), true) = (self.settings.copies_at(), span > 1) {
             let what = "a model copy that is on several nodes has them for itself";
-            self.check.wrong(at, what, "leave out `copies_per_node`, or `stages_per_node`");
+            let remedy = "leave out `copies_per_node`, or `stages_per_node` and `ranks_per_node`";
+            self.check.wrong(at, what, remedy);
         }
         self.check_kernels(job);
         self.check_zero(job);
@@ -97,18 +99,12 @@ impl Rules<'_> {
     /// Only gradients that each step adds up are simulated; true if others are written.
     fn check_way(&self, sync: &Sync) -> bool {
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
-        let compressed = sync.sparse || sync.buckets.iter().any(|bucket| bucket.compress > 0.0);
         let unlike = [
             (sync.servers.is_some(), "an exchange with servers", "write `[job.sync.allreduce]`"),
             (
                 sync.interval > 1 && sync.servers.is_none(),
                 "an exchange after several steps",
                 "leave out `accumulation` and `period`, or write `micro_batches`",
-            ),
-            (
-                compressed || sync.decompress > 0.0,
-                "what gradients cost to compress",
-                "leave out `compression`",
             ),
         ];
         for (_, what, remedy) in unlike.iter().filter(|(is, ..)| *is) {
@@ -119,26 +115,49 @@ impl Rules<'_> {
         sync.averaging.is_some() || unlike.iter().any(|(is, ..)| *is)
     }
 
-    /// What is done with gradients beside is not simulated.
+    /// Gradients of stages can be reduced as is written.
     fn check_stage_sync(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
         let at = self.check.blame(&[self.settings.sync_at()], self.at);
-        let unlike = [
-            (sync.root.is_some(), "a root", "write `sync.allreduce`"),
-            (sync.measured.is_some(), "a measured collective", "leave out `transport.….profile`"),
-            (
-                !sync.transport.cpu.is_none(),
-                "messages that cost cores",
-                "leave out `transport.….cpu`",
-            ),
-            (sync.buffer > 0, "`fusion`", "write `buckets = \"25 MB\"`"),
-        ];
-        for (_, what, remedy) in unlike.iter().filter(|(is, ..)| *is) {
-            let what = format!("{what} is not simulated where a model is spread over GPUs");
-            self.check.wrong(at, what, remedy);
+        let sharded = job.parallelism.as_ref().is_some_and(|of| of.zero > 0);
+        if sync.root.is_some() {
+            let what =
+                "a root has all parameters, which a model that is spread over GPUs has nowhere";
+            self.check.wrong(at, what, "write `sync.allreduce`");
+        }
+        if sharded && sync.measured.is_some() {
+            let what =
+                "the profile measured allreduces, and ranks that shard gradients scatter them";
+            self.check.wrong(at, what, "leave out `transport.….profile`, or `parallel.zero`");
+        }
+        if sharded && sync.sparse {
+            let what = "sparse gradients cannot be added up, and ranks that shard gradients do";
+            self.check.wrong(
+                at,
+                what,
+                "write `compression.quantised`, or leave out `parallel.zero`",
+            );
         }
         match gradient_transfers(job, cluster, sync) {
             Ok(messages) => self.check_messages(messages, sync.fidelity, at),
             Err(error) => self.check.wrong(at, error.to_string(), remedy(&error)),
+        }
+    }
+
+    /// Ranks that split layers fill the nodes that they are on.
+    fn check_tensor_nodes(&self, of: &Parallelism) {
+        let parallel = self.settings.parallel.get();
+        let tensor = parallel.and_then(|parallel| parallel.tensor.get());
+        let Some((at, each)) = tensor.and_then(|tensor| tensor.ranks_per_node.given()) else {
+            return;
+        };
+        let (ranks, each) = (of.tensor_ranks(), each.small());
+        let stages = parallel.and_then(|parallel| parallel.pipeline.get());
+        if !ranks.is_multiple_of(each) {
+            let what = format!("{ranks} ranks are not on nodes of {each} each");
+            self.check.wrong(at, what, "write a `ranks_per_node` that divides `ranks`");
+        } else if stages.is_some_and(|stages| stages.stages_per_node.is_written()) {
+            let what = "the ranks on a node say how many stages it has";
+            self.check.wrong(at, what, "leave out `stages_per_node`, or `ranks_per_node`");
         }
     }
 

@@ -38,10 +38,11 @@ impl Job {
                 Writers::Each => equal,
             };
             for (stage, (whole, sharded)) in (0..).zip(&states) {
-                // GPUs that split a layer are on one node.
-                let gpu = self.tensor_group(model, stage).first;
-                let share = (own * whole + equal * sharded) / all;
-                parts[nodes[gpu as usize] as usize] += checkpoint.bytes * share;
+                let gpus = self.tensor_group(model, stage);
+                let share = (own * whole + equal * sharded) / all / f64::from(gpus.ranks);
+                for gpu in gpus.first..gpus.first + gpus.ranks {
+                    parts[nodes[gpu as usize] as usize] += checkpoint.bytes * share;
+                }
             }
         }
     }

@@ -28,13 +28,15 @@ pub struct Tensor {
     pub chosen_by: Option<f64>,
 }
 
-/// Each layer split over GPUs of a node.
+/// Each layer split over GPUs.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct TensorSettings {
     /// GPUs that split each layer.
     #[schemars(required)]
     pub(super) ranks: Field<Count<1, 10_000>>,
+    /// Those of a stage that are on each node; the others are on the nodes after it (default: all of them).
+    pub(super) ranks_per_node: Field<Count<1, 10_000>>,
     /// Sums of results in forward, as many again in backward (default: two in each block of a transformer of the
     /// catalogue).
     allreduces: Field<Count<0, 100_000>>,
