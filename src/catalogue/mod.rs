@@ -15,6 +15,7 @@
 //! - *Experts*: all of them in parameters; in FLOPs and activations those that a token takes, with as many tokens
 //!   for each expert and none dropped.
 
+mod gated;
 mod gpu;
 mod image;
 mod interconnect;
