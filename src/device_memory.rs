@@ -318,6 +318,19 @@ mod tests {
     }
 
     #[test]
+    fn a_gpu_holds_all_experts_and_what_those_taken_leave() {
+        // System: Mixtral 8x7B, 46,702,792,704 parameters; Adam in mixed precision, one sequence. Expectation: 16 bytes for
+        // each parameter, and two bytes for each element that the catalogue counts. A sum after attention and one after
+        // experts in each of 32 blocks.
+        let mixtral = model("mixtral-8x7b").expect("known");
+        let held = whole("mixtral-8x7b", &training(Precision::Bf16, Optimizer::Adam, 1));
+        assert_eq!(held.parameters + held.gradients + held.optimizer, 16.0 * 46_702_792_704.0);
+        let elements = mixtral.activations() + mixtral.input.elements();
+        assert_eq!(held.activations, 2.0 * elements as f64);
+        assert_eq!(portions(&mixtral, &[1.0])[0].reductions, 2 * 32);
+    }
+
+    #[test]
     fn stages_have_every_layer_once() {
         // System: GPT-2 on four stages. Expectation: what all have is the model, each about a quarter of its blocks.
         let model = model("gpt2").expect("known");

@@ -9,10 +9,13 @@
 //! - *Parameters*: what is trained, so that gradients are as many.
 //! - *FLOPs*: of one sample's forward pass; a multiplication with its addition is two. Products of matrices and
 //!   convolutions count, as in published totals; norms, activations and pooling, which wait for memory
-//!   and not for arithmetic, do not.
+//!   and not for arithmetic, do not. Attention counts all pairs of tokens, masked ones too.
 //! - *Activations*: elements that the forward pass leaves for the backward one, each tensor once, at the
 //!   layer that makes it. An activation function that works in place makes none; masks of dropout are left out.
+//! - *Experts*: all of them in parameters; in FLOPs and activations those that a token takes, with as many tokens
+//!   for each expert and none dropped.
 
+mod gated;
 mod gpu;
 mod image;
 mod interconnect;
@@ -23,6 +26,6 @@ mod sequence;
 
 pub use gpu::{GPUS, Gpu, gpu};
 pub use interconnect::{INTERCONNECTS, Interconnect, interconnect};
-pub use layer::{Input, Layer, Model};
+pub use layer::{Experts, Input, Layer, Mixture, Model};
 pub use models::{MODELS, model, model_of_length};
 pub use precision::Precision;

@@ -19,7 +19,7 @@ pub(super) struct Width {
 
 impl Width {
     /// Values of a sequence.
-    fn values(self) -> u64 {
+    pub(super) fn values(self) -> u64 {
         self.length * self.hidden
     }
 
@@ -36,23 +36,31 @@ impl Width {
 
     /// Each token's `from` values to `to` others with a bias; `kept` of the results are needed again.
     pub(super) fn linear(self, name: String, from: u64, to: u64, kept: u64) -> Layer {
-        let flops = 2 * self.length * from * to;
-        plain(name, from * to + to, flops, kept)
+        Layer { parameters: from * to + to, ..self.product(name, from, to, kept) }
     }
 
-    /// The same of what ranks that split a block have in parts: its result is added up, and all have it.
-    fn joined(self, name: String, from: u64) -> Layer {
+    /// The same without a bias.
+    pub(super) fn product(self, name: String, from: u64, to: u64, kept: u64) -> Layer {
+        plain(name, from * to, 2 * self.length * from * to, kept)
+    }
+
+    /// `layer` with a result that ranks which split a block have in parts: they add it up, and all of them keep it.
+    pub(super) fn joined(self, layer: Layer) -> Layer {
         let values = self.values();
-        let layer = self.linear(name, from, self.hidden, values);
-        Layer { whole: values, reduced: values, ..layer }
+        Layer { activations: values, whole: values, reduced: values, ..layer }
     }
 
     /// Every token looks at every other: two products in each head, the shares before and after
     /// dropout, and what is seen.
     fn attention(self, name: String) -> Layer {
+        let scores = 2 * self.heads * self.length * self.length;
+        self.attention_keeping(name, scores)
+    }
+
+    /// The same products, with `scores` elements kept in place of the shares.
+    pub(super) fn attention_keeping(self, name: String, scores: u64) -> Layer {
         let pairs = self.length * self.length;
-        let activations = 2 * self.heads * pairs + self.values();
-        plain(name, 0, 2 * 2 * pairs * self.hidden, activations)
+        plain(name, 0, 2 * 2 * pairs * self.hidden, scores + self.values())
     }
 
     /// Logits of `entries` tokens, by the table of the embedding.
@@ -70,12 +78,12 @@ impl Width {
         let attend = vec![
             self.linear(of("attention.qkv"), hidden, 3 * hidden, 3 * values),
             self.attention(of("attention.scores")),
-            self.joined(of("attention.output"), hidden),
+            self.joined(self.linear(of("attention.output"), hidden, hidden, 0)),
         ];
         let think = vec![
             // Before and after the activation function.
             self.linear(of("mlp.in"), hidden, 4 * hidden, 2 * 4 * values),
-            self.joined(of("mlp.out"), 4 * hidden),
+            self.joined(self.linear(of("mlp.out"), 4 * hidden, hidden, 0)),
         ];
         let (first, second) = (vec![self.norm(of("norm1"))], vec![self.norm(of("norm2"))]);
         if after {
@@ -88,7 +96,7 @@ impl Width {
 
 /// A layer of which ranks that split tensors have parts.
 fn plain(name: String, parameters: u64, flops: u64, activations: u64) -> Layer {
-    Layer { name, parameters, flops, activations, whole: 0, reduced: 0 }
+    Layer { name, parameters, flops, activations, whole: 0, reduced: 0, experts: None }
 }
 
 #[cfg(test)]

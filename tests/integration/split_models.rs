@@ -81,23 +81,29 @@ fn more_and_larger_sums_and_other_algorithms_take_longer() {
 
 #[test]
 fn transformers_know_what_they_add_up() {
-    // System: GPT-2, twelve blocks of 768 values, 1024 tokens, 24 sequences. Expectation: two sums in each, forward and
-    // backward, of all hidden values; and they are what stages hand on.
-    let of = |keys: &str, rest: &str| {
-        let text = spread(
-            SWITCH,
-            &format!("model = {{ catalogue = \"gpt2\", step = \"1 s\"{keys} }}\n{rest}"),
-        );
+    // System: GPT-2, twelve blocks of 768 values, 1024 tokens, 24 sequences; Llama with gated layers, and Mixtral with
+    // experts. Expectation: two sums in each block, forward and backward, of all hidden values; and they are what stages
+    // hand on.
+    let of = |name: &str, keys: &str, rest: &str| {
+        let model = format!("model = {{ catalogue = \"{name}\", step = \"1 s\"{keys} }}");
+        let text = spread(SWITCH, &format!("{model}\n{rest}"));
         told(&text.replace("batch = 240", "batch = 24"))
     };
-    let hidden = 24.0 * 1024.0 * 768.0 * 4.0;
-    let split = of("", "parallel.tensor.ranks = 4");
-    near(split.sum_bytes.expect("known"), 48.0 * 2.0 * 0.75 * hidden, "32 bits");
-    let mixed = of(", precision = \"bf16\"", "parallel.tensor.ranks = 4");
-    near(mixed.sum_bytes.expect("known"), 48.0 * 2.0 * 0.75 * hidden / 2.0, "16 bits");
-    let stages =
-        of("", "parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 4 }");
-    near(stages.activation_bytes.expect("known"), hidden, "there and back, over two GPUs");
+    let split = "parallel.tensor.ranks = 4";
+    let stages = "parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 4 }";
+    for (name, blocks, tokens, values) in [
+        ("gpt2", 12.0, 1024.0, 768.0),
+        ("llama3-8b", 32.0, 8192.0, 4096.0),
+        ("mixtral-8x7b", 32.0, 32_768.0, 4096.0),
+    ] {
+        let hidden = 24.0 * tokens * values * 4.0;
+        let sums = 4.0 * blocks * 2.0 * 0.75 * hidden;
+        near(of(name, "", split).sum_bytes.expect("known"), sums, name);
+        let mixed = of(name, ", precision = \"bf16\"", split);
+        near(mixed.sum_bytes.expect("known"), sums / 2.0, "16 bits");
+        let staged = of(name, "", stages);
+        near(staged.activation_bytes.expect("known"), hidden, "there and back, over two GPUs");
+    }
 }
 
 #[test]

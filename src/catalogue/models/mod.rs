@@ -6,6 +6,8 @@ mod dcgan;
 mod gpt;
 mod inception;
 mod lenet;
+mod llama;
+mod mixtral;
 mod mobilenet;
 mod resnet;
 mod vgg;
@@ -16,13 +18,23 @@ use super::layer::{Input, Model};
 #[derive(Debug, Clone, Copy)]
 enum Maker {
     Fixed(fn() -> Model),
-    OfLength { usual: u64, make: fn(u64) -> Model },
+    OfLength { usual: u64, longest: u64, make: fn(u64) -> Model },
 }
 
 use Maker::{Fixed, OfLength};
 
+/// Made for sequences of at most `usual` tokens.
+const fn up_to(usual: u64, make: fn(u64) -> Model) -> Maker {
+    OfLength { usual, longest: usual, make }
+}
+
+/// Llama 3 was trained with 8,192 tokens, then with up to 131,072 (The Llama 3 Herd of Models, section 3.4.2).
+const fn llama3(make: fn(u64) -> Model) -> Maker {
+    OfLength { usual: 8192, longest: 131_072, make }
+}
+
 /// Names of all models, in ascending order of parameters.
-pub const MODELS: [&str; 19] = [
+pub const MODELS: [&str; 26] = [
     "lenet5",
     "resnet32",
     "mobilenetv2",
@@ -41,24 +53,38 @@ pub const MODELS: [&str; 19] = [
     "gpt3-1.3b",
     "gpt2-xl",
     "gpt3-6.7b",
+    "llama2-7b",
+    "llama3-8b",
+    "llama2-13b",
+    "mixtral-8x7b",
+    "llama2-70b",
+    "llama3-70b",
     "gpt3-175b",
+    "llama3-405b",
 ];
 
 fn maker(name: &str) -> Option<Maker> {
     Some(match name {
         "alexnet" => Fixed(alexnet::alexnet),
-        "bert-base" => OfLength { usual: 512, make: bert::base },
-        "bert-large" => OfLength { usual: 512, make: bert::large },
+        "bert-base" => up_to(512, bert::base),
+        "bert-large" => up_to(512, bert::large),
         "dcgan" => Fixed(dcgan::dcgan),
-        "gpt2" => OfLength { usual: 1024, make: gpt::gpt2 },
-        "gpt2-medium" => OfLength { usual: 1024, make: gpt::gpt2_medium },
-        "gpt2-large" => OfLength { usual: 1024, make: gpt::gpt2_large },
-        "gpt2-xl" => OfLength { usual: 1024, make: gpt::gpt2_xl },
-        "gpt3-1.3b" => OfLength { usual: 2048, make: gpt::gpt3_1b },
-        "gpt3-6.7b" => OfLength { usual: 2048, make: gpt::gpt3_7b },
-        "gpt3-175b" => OfLength { usual: 2048, make: gpt::gpt3_175b },
+        "gpt2" => up_to(1024, gpt::gpt2),
+        "gpt2-medium" => up_to(1024, gpt::gpt2_medium),
+        "gpt2-large" => up_to(1024, gpt::gpt2_large),
+        "gpt2-xl" => up_to(1024, gpt::gpt2_xl),
+        "gpt3-1.3b" => up_to(2048, gpt::gpt3_1b),
+        "gpt3-6.7b" => up_to(2048, gpt::gpt3_7b),
+        "gpt3-175b" => up_to(2048, gpt::gpt3_175b),
         "inceptionv3" => Fixed(inception::inception_v3),
         "lenet5" => Fixed(lenet::lenet5),
+        "llama2-7b" => up_to(4096, llama::llama2_7b),
+        "llama2-13b" => up_to(4096, llama::llama2_13b),
+        "llama2-70b" => up_to(4096, llama::llama2_70b),
+        "llama3-8b" => llama3(llama::llama3_8b),
+        "llama3-70b" => llama3(llama::llama3_70b),
+        "llama3-405b" => llama3(llama::llama3_405b),
+        "mixtral-8x7b" => up_to(32_768, mixtral::mixtral_8x7b),
         "mobilenetv2" => Fixed(mobilenet::mobilenet_v2),
         "resnet32" => Fixed(resnet::resnet32),
         "resnet50" => Fixed(resnet::resnet50),
@@ -74,16 +100,16 @@ fn maker(name: &str) -> Option<Maker> {
 pub fn model(name: &str) -> Option<Model> {
     Some(match maker(name)? {
         Fixed(make) => make(),
-        OfLength { usual, make } => make(usual),
+        OfLength { usual, make, .. } => make(usual),
     })
 }
 
-/// The model of a name for sequences of `length` [tokens], 1 to what its table of positions holds; none
-/// where the model works on something else or on no such length.
+/// The model of a name for sequences of `length` [tokens], 1 to what its table of positions holds or it was trained with;
+/// none where the model works on something else or on no such length.
 #[must_use]
 pub fn model_of_length(name: &str, length: u64) -> Option<Model> {
     match maker(name)? {
-        OfLength { usual, make } if (1..=usual).contains(&length) => Some(make(length)),
+        OfLength { longest, make, .. } if (1..=longest).contains(&length) => Some(make(length)),
         _ => None,
     }
 }
@@ -125,8 +151,8 @@ mod tests {
 
     #[test]
     fn parameters_are_the_published_ones() {
-        // torchvision's `num_params` of its weights; transformers' counts of its models; for GPT-3 the paper's
-        // table 2.1; for ResNet-32 the paper's table 6, 0.46 M.
+        // torchvision's `num_params` of its weights; transformers' counts of its models, which for Llama and Mixtral are
+        // those of the released weights; for GPT-3 the paper's table 2.1; for ResNet-32 the paper's table 6, 0.46 M.
         let exact = [
             ("lenet5", 61_706),
             ("alexnet", 61_100_840),
@@ -144,6 +170,13 @@ mod tests {
             ("gpt2-medium", 354_823_168),
             ("gpt2-large", 774_030_080),
             ("gpt2-xl", 1_557_611_200),
+            ("llama2-7b", 6_738_415_616),
+            ("llama2-13b", 13_015_864_320),
+            ("llama2-70b", 68_976_648_192),
+            ("llama3-8b", 8_030_261_248),
+            ("llama3-70b", 70_553_706_496),
+            ("llama3-405b", 405_853_388_800),
+            ("mixtral-8x7b", 46_702_792_704),
         ];
         for (name, parameters) in exact {
             assert_eq!(named(name).parameters(), parameters, "{name}");
@@ -191,6 +224,31 @@ mod tests {
     }
 
     #[test]
+    fn training_llama3_takes_what_its_authors_say() {
+        // Grattafiori et al. (2024), section 3.2.1: 3.8e25 FLOPs for 15.6 T tokens.
+        let model = named("llama3-405b");
+        let products = model.layers.iter().filter(|l| !l.name.ends_with("scores"));
+        let forward: u64 = products.map(|layer| layer.flops).sum();
+        near(forward / 8192, 3.8e25 / 15.6e12 / 3.0, "llama3-405b");
+    }
+
+    #[test]
+    fn mixtral_has_the_experts_and_active_parameters_that_its_authors_say() {
+        // Jiang et al. (2024), table 1 and section 1; Mistral AI's announcement: 12.9 G of 46.7 G parameters for a token.
+        let model = named("mixtral-8x7b");
+        near(model.parameters(), 46.7e9, "all");
+        near(model.active_parameters(), 12.9e9, "active");
+        let mixture = model.mixture().expect("experts");
+        assert_eq!((mixture.experts, mixture.per_token, mixture.layers), (8, 2, 32));
+        assert_eq!(mixture.dispatched, 32_768 * 4096 * 2);
+        assert_eq!(mixture.parameters, 32 * 8 * 3 * 4096 * 14_336);
+        // What a token does not take is six experts of eight.
+        let left = model.parameters() - model.active_parameters();
+        assert_eq!(left, mixture.parameters / 8 * 6);
+        assert_eq!(named("llama3-405b").mixture(), None);
+    }
+
+    #[test]
     fn outputs_of_convolutions_are_the_published_ones() {
         // Radosavovic et al., Designing Network Design Spaces (2020), table 4: elements of all outputs of
         // convolutions [millions].
@@ -211,6 +269,12 @@ mod tests {
         assert_eq!(long.parameters(), short.parameters());
         assert_eq!(model_of_length("bert-base", 513), None);
         assert_eq!(model_of_length("bert-base", 0), None);
+        // Rotary positions have no table: these end where training did.
+        for (name, usual, longest) in [("llama2-70b", 4096, 4096), ("llama3-8b", 8192, 131_072)] {
+            assert_eq!(named(name).input, Input::Tokens(usual));
+            assert!(model_of_length(name, longest).is_some(), "{name}");
+            assert_eq!(model_of_length(name, longest + 1), None, "{name}");
+        }
         assert_eq!(model_of_length("vgg16", 1), None);
     }
 }
