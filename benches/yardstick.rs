@@ -2,13 +2,14 @@
 //!
 //! The scenario is `scenarios/yardstick.toml` with other numbers of jobs and servers of other
 //! speeds, and each job copy reads sizes of its own: copies that read the same ones in the same order
-//! would move as one. A collective on the NICs beside the reads is measured by `benches/network.rs`.
+//! would move as one. Sizes are in a table, but in the row `shuffled`, where they are drawn and each copy reads them in an
+//! order of its own, as users run it. A collective on the NICs beside the reads is measured by `benches/network.rs`.
 
 use std::time::Duration;
 
 use forebay::random::{Purpose, Sampler, Streams};
 use forebay::report;
-use forebay::scenario::{Override, SampleSizes, Scenario, ScenarioFile};
+use forebay::scenario::{Override, SampleOrder, SampleSizes, Scenario, ScenarioFile};
 use forebay::sim;
 
 /// Flows of a measurement, at least.
@@ -17,7 +18,7 @@ const BATCH: u64 = 256;
 /// Of these the fastest counts: a shared machine only ever takes time away.
 const ATTEMPTS: usize = 3;
 
-fn scenario(jobs: u64, steps: u64, server: &str) -> Scenario {
+fn scenario(jobs: u64, steps: u64, server: &str, shuffled: bool) -> Scenario {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/yardstick.toml");
     let file = ScenarioFile::open(path.as_ref()).unwrap_or_else(|problems| panic!("{problems}"));
     let changes: Vec<Override> = [
@@ -30,7 +31,12 @@ fn scenario(jobs: u64, steps: u64, server: &str) -> Scenario {
     .map(|change| change.parse().expect("an override"))
     .collect();
     let mut scenario = file.resolve(&changes).unwrap_or_else(|problems| panic!("{problems}"));
-    scenario.datasets[0].sizes = own_sizes(&scenario.datasets[0].sizes);
+    let dataset = &mut scenario.datasets[0];
+    if shuffled {
+        dataset.order = SampleOrder::Shuffled;
+    } else {
+        dataset.sizes = own_sizes(&dataset.sizes);
+    }
     scenario
 }
 
@@ -62,7 +68,7 @@ fn measure(scenario: &Scenario) -> (u64, Duration) {
 
 fn show(name: &str, jobs: u64, server: &str) {
     let steps = (FLOWS / (jobs * BATCH)).max(4);
-    let scenario = scenario(jobs, steps, server);
+    let scenario = scenario(jobs, steps, server, name == "shuffled");
     let attempts = (0..ATTEMPTS).map(|_| measure(&scenario));
     let Some((flows, time)) = attempts.min_by_key(|(_, time)| *time) else { return };
     let seconds = time.as_secs_f64();
@@ -83,9 +89,12 @@ fn main() {
         only.iter().partition(|wanted| wanted.parse::<u64>().is_ok());
     let wants = |list: &[&String], this: &str| list.is_empty() || list.iter().any(|w| *w == this);
     print("limit     jobs  steps     flows   Mflow/s   ns/flow");
-    for (name, most, server) in [("server", 4096, 2.0), ("nic", 256, 20.0), ("both", 256, 1.0)] {
+    let rows =
+        [("server", 4096, 2.0), ("shuffled", 256, 2.0), ("nic", 256, 20.0), ("both", 256, 1.0)];
+    for (name, most, server) in rows {
         for jobs in [16, 64, 256, 1024, 4096].into_iter().filter(|&jobs| jobs <= most) {
-            let gigabytes = if name == "server" { server } else { server * jobs as f64 };
+            let shared = matches!(name, "server" | "shuffled");
+            let gigabytes = if shared { server } else { server * jobs as f64 };
             if wants(&names, name) && wants(&counts, &jobs.to_string()) {
                 show(name, jobs, &format!("{gigabytes} GB/s"));
             }

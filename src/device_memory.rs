@@ -64,6 +64,16 @@ pub struct Portion {
     pub largest: f64,
     /// Results that ranks that split tensors add up in forward.
     pub reductions: u32,
+    /// Attentions, whose keys and values ranks that split sequences send each other.
+    pub attentions: u32,
+    /// Work of forward for a sample [FLOP].
+    pub flops: f64,
+    /// That of experts [FLOP].
+    pub expert_flops: f64,
+    /// Parameters of experts.
+    pub experts: f64,
+    /// How often tokens are dispatched to experts in forward.
+    pub dispatches: u32,
 }
 
 /// Over how many GPUs a part of a model is spread.
@@ -205,6 +215,13 @@ pub fn portions(model: &Model, shares: &[f64]) -> Vec<Portion> {
         part.whole += layer.whole as f64;
         part.largest = part.largest.max(activations);
         part.reductions += u32::from(layer.reduced > 0);
+        part.attentions += u32::from(layer.keys_values > 0);
+        part.flops += flops;
+        if let Some(experts) = layer.experts {
+            part.experts += layer.parameters as f64;
+            part.expert_flops += flops;
+            part.dispatches += u32::from(experts.dispatched > 0);
+        }
         done += flops;
     }
     portions

@@ -44,6 +44,8 @@ pub struct Layer {
     pub whole: u64,
     /// Elements of its result that such ranks have in parts, and add up.
     pub reduced: u64,
+    /// Keys and values of a sample that the queries of all its tokens meet here; 0 if it is no attention.
+    pub keys_values: u64,
     /// Its experts, if all its parameters belong to experts.
     pub experts: Option<Experts>,
 }
@@ -163,7 +165,16 @@ mod tests {
 
     fn layer(name: &str, parameters: u64, flops: u64, activations: u64) -> Layer {
         let name = name.to_owned();
-        Layer { name, parameters, flops, activations, whole: 0, reduced: 0, experts: None }
+        Layer {
+            name,
+            parameters,
+            flops,
+            activations,
+            whole: 0,
+            reduced: 0,
+            keys_values: 0,
+            experts: None,
+        }
     }
 
     #[test]

@@ -54,13 +54,14 @@ impl Width {
     /// dropout, and what is seen.
     fn attention(self, name: String) -> Layer {
         let scores = 2 * self.heads * self.length * self.length;
-        self.attention_keeping(name, scores)
+        self.attention_keeping(name, scores, 2 * self.values())
     }
 
-    /// The same products, with `scores` elements kept in place of the shares.
-    pub(super) fn attention_keeping(self, name: String, scores: u64) -> Layer {
+    /// The same products, with `scores` elements kept in place of the shares, and so many keys and values.
+    pub(super) fn attention_keeping(self, name: String, scores: u64, keys_values: u64) -> Layer {
         let pairs = self.length * self.length;
-        plain(name, 0, 2 * 2 * pairs * self.hidden, scores + self.values())
+        let layer = plain(name, 0, 2 * 2 * pairs * self.hidden, scores + self.values());
+        Layer { keys_values, ..layer }
     }
 
     /// Logits of `entries` tokens, by the table of the embedding.
@@ -96,7 +97,16 @@ impl Width {
 
 /// A layer of which ranks that split tensors have parts.
 fn plain(name: String, parameters: u64, flops: u64, activations: u64) -> Layer {
-    Layer { name, parameters, flops, activations, whole: 0, reduced: 0, experts: None }
+    Layer {
+        name,
+        parameters,
+        flops,
+        activations,
+        whole: 0,
+        reduced: 0,
+        keys_values: 0,
+        experts: None,
+    }
 }
 
 #[cfg(test)]

@@ -230,12 +230,6 @@ pub(super) enum SyncSettings {
 }
 
 impl SyncSettings {
-    /// Where it is written that gradients are made smaller before they are all reduced, if it is.
-    pub(super) fn compression_at(&self) -> Option<NodeId> {
-        let Self::Allreduce(settings) = self else { return None };
-        settings.get().and_then(AllreduceSettings::compression_at)
-    }
-
     /// Whether it is written how, by what or in what pieces gradients go from one GPU to the next.
     pub(super) fn names_ways(&self) -> bool {
         match self {

@@ -332,6 +332,7 @@ impl Model for World<'_> {
             Event::Waited(Customer::Sleeper(d)) => self.awake(&mut clock, d),
             Event::Waited(Customer::Averaged(j)) => self.averaged(&mut clock, j),
             Event::Waited(Customer::Message(m)) => self.message_waited(&mut clock, m),
+            Event::Waited(Customer::Sum(d)) => self.compressed(&mut clock, d),
             Event::Waited(Customer::Update(j)) => self.end_communication(&mut clock, j),
             Event::Waited(Customer::Push(d)) => self.push_next(&mut clock, d),
             Event::Waited(Customer::Handed { device, back }) => {

@@ -338,7 +338,12 @@ fn ranks_that_split_layers_over_nodes_add_up_over_nics() {
 #[test]
 fn ranks_that_do_not_fill_nodes_are_refused() {
     let tensor = |keys: &str, rest: &str| {
-        on_nodes(2, &format!("parallel.tensor = {{ ranks = 4, allreduces = 8, activations = \"1 MB\", {keys} }}\n{rest}"))
+        on_nodes(
+            2,
+            &format!(
+                "parallel.tensor = {{ ranks = 4, allreduces = 8, activations = \"1 MB\", {keys} }}\n{rest}"
+            ),
+        )
     };
     let told = refused(&tensor("ranks_per_node = 3", ""));
     assert!(told.contains("write a `ranks_per_node` that divides `ranks`"), "{told}");

@@ -184,8 +184,7 @@ impl Rules<'_> {
             copies * job.gpus_per_copy()
         );
         let fewer = "write fewer copies or stages, or more `cluster.node.gpus`";
-        let apart =
-            "write fewer `ranks`, copies or stages, `stages_per_node`, `ranks_per_node`, or more `cluster.node.gpus`";
+        let apart = "write fewer `ranks`, copies or stages, `stages_per_node`, `ranks_per_node`, or more `cluster.node.gpus`";
         self.check.wrong(at, what, if job.parallelism.is_some() { apart } else { fewer });
     }
 }

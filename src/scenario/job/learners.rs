@@ -218,10 +218,6 @@ impl Rules<'_> {
         if let Some((what, remedy)) = self.unlike_sums(job) {
             refuse(at, what.to_owned(), remedy);
         }
-        if let Some(at) = self.settings.sync.get().and_then(SyncSettings::compression_at) {
-            let what = "gradients of learners are not compressed: they are added up on their GPU";
-            self.check.wrong(at, what, "leave out `compression`");
-        }
         if job.learners.tuning.is_some() && job.batch_interval != BatchInterval::Every(1.0) {
             let what = "a learner that is added has no batch to train on again".to_owned();
             refuse([self.settings.interval_at(), written], what, "leave out `batch_interval`");

@@ -110,10 +110,6 @@ impl AllreduceSettings {
         carried || self.fusion.is_written() || self.chosen(false).is_written()
     }
 
-    pub(super) fn compression_at(&self) -> Option<NodeId> {
-        self.compression.at
-    }
-
     /// Updates from one exchange to the next.
     fn period(&self) -> u64 {
         self.period.get().map_or(1, |period| period.0)

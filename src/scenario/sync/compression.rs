@@ -123,7 +123,8 @@ mod tests {
     fn what_is_sparse_grows_with_the_ranks_and_what_is_quantised_does_not() {
         // System: 1 MB to a hundredth, compressed at 1 GB/s, taken apart at 100 MB/s, among 8. Expectation: 10 kB in
         // 1 ms, taken apart in 0.1 ms; sparse ones of all, 80 kB in 0.8 ms.
-        let bucket = Bucket { bytes: 1_000_000, tensors: 1, ready: 1.0, compress: 0.0 };
+        let bucket =
+            Bucket { bytes: 1_000_000, raw: 1_000_000, tensors: 1, ready: 1.0, compress: 0.0 };
         for (sparse, bytes, seconds) in [(false, 10_000, 1e-4), (true, 80_000, 8e-4)] {
             let coding = Coding { ratio: 0.01, compress: 1e9, decompress: 1e8, sparse };
             let mut buckets = vec![bucket];

@@ -12,8 +12,10 @@ const MOST_APART: u64 = 1_000_000;
 /// Gradients that are reduced together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
-    /// How many [B].
+    /// How many are sent [B].
     pub bytes: u64,
+    /// How many there are before they are compressed [B].
+    pub raw: u64,
     /// Tensors among them.
     pub tensors: u32,
     /// Share of a step's time after which they are there.
@@ -184,7 +186,7 @@ pub(super) fn most_together(buckets: &[Bucket], buffer: u64) -> u64 {
 
 fn closed(open: Gradient) -> Bucket {
     let Gradient { bytes, tensors, ready, .. } = open;
-    Bucket { bytes: bytes.round() as u64, tensors, ready, compress: 0.0 }
+    Bucket { bytes: bytes.round() as u64, raw: bytes.round() as u64, tensors, ready, compress: 0.0 }
 }
 
 #[cfg(test)]
@@ -206,7 +208,8 @@ mod tests {
     #[test]
     fn a_bucket_is_closed_by_the_gradient_that_fills_it() {
         // System: the same, buckets of 40 B. Expectation: two of two tensors, each there with its second.
-        let bucket = |bytes, tensors, ready| Bucket { bytes, tensors, ready, compress: 0.0 };
+        let bucket =
+            |bytes, tensors, ready| Bucket { bytes, raw: bytes, tensors, ready, compress: 0.0 };
         let gradients = even(100.0, 4, 0.5);
         assert_eq!(filled(&gradients, 40.0, 40.0), [bucket(50, 2, 0.75), bucket(50, 2, 1.0)]);
         assert_eq!(filled(&gradients, 60.0, 60.0), [bucket(75, 3, 0.875), bucket(25, 1, 1.0)]);
@@ -219,7 +222,8 @@ mod tests {
     fn what_is_there_in_a_cycle_is_fused_up_to_the_buffer() {
         // System: the same, cycles of a quarter of a step. Expectation: 0.625 and 0.75 at 0.75, the others at
         // 1; buffers of 30 B hold one tensor each.
-        let bucket = |bytes, tensors, ready| Bucket { bytes, tensors, ready, compress: 0.0 };
+        let bucket =
+            |bytes, tensors, ready| Bucket { bytes, raw: bytes, tensors, ready, compress: 0.0 };
         let gradients = even(100.0, 4, 0.5);
         let fused_all = fused(&gradients, 1e9, 0.25);
         assert_eq!(fused_all, [bucket(50, 2, 0.75), bucket(50, 2, 1.0)]);

@@ -49,7 +49,7 @@ impl AveragingSettings {
         self.remark(check, of);
         let bytes = self.bytes(check, at, of)?;
         let transport = transport::resolve(&self.transport, check, of.latencies)?;
-        let whole = Bucket { bytes, tensors: 1, ready: 1.0, compress: 0.0 };
+        let whole = Bucket { bytes, raw: bytes, tensors: 1, ready: 1.0, compress: 0.0 };
         Some(Sync {
             reduction: self.chosen().reduction(check, at)?,
             measured: self.measured(check, bytes, of.ranks)?,

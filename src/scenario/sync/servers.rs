@@ -283,7 +283,7 @@ mod tests {
     fn parts_are_of_the_whole() {
         // System: buckets of 10, 4, 3 and 7 B on three servers. Expectation: evenly, all bytes to a byte alike;
         // whole ones to whoever has least.
-        let bucket = |bytes| Bucket { bytes, tensors: 1, ready: 1.0, compress: 0.0 };
+        let bucket = |bytes| Bucket { bytes, raw: bytes, tensors: 1, ready: 1.0, compress: 0.0 };
         let buckets = [10, 4, 3, 7].map(bucket);
         let held = |split: Split| {
             let parts = parts(split, 3, &buckets, &buckets);

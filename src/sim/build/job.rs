@@ -221,7 +221,8 @@ fn replica_programs(job: &Job, run: &JobRun) -> Programs {
     };
     let program = |stage: usize, pieces| {
         let (stages, launches) = (run.stage_times.len(), job.launch.is_some());
-        replica(&Replica { stage, stages, launches, exchange }, pieces)
+        let sums = job.sums_gradients();
+        replica(&Replica { stage, stages, launches, exchange, sums }, pieces)
     };
     let stages = 0..run.stage_times.len();
     Programs::new(

@@ -84,7 +84,7 @@ impl Builder<'_, '_> {
             let ranks = 0..laid.job.tensor_ranks();
             let groups: Vec<Members> = ranks.map(|rank| laid.job.data_group(stage, rank)).collect();
             let (first, stride) = (laid.first + stage, all.len() as u32);
-            let devices = vec![Members { first, stride, ranks: laid.job.ranks() }; groups.len()];
+            let devices = vec![Members::new(first, stride, laid.job.ranks()); groups.len()];
             found.push(self.communicators(laid, program, Communicator::Data, (&groups, &devices)));
         }
         found
@@ -174,7 +174,7 @@ impl Builder<'_, '_> {
     fn tensor_communicators(&mut self, laid: &Laid<'_>, all: &[StageProgram], parts: &mut [Part]) {
         for (part, place) in parts.iter_mut().zip(0..) {
             let (model, stage) = (place / all.len() as u32, place % all.len() as u32);
-            let device = Members { first: laid.first + place, stride: 1, ranks: 1 };
+            let device = Members::new(laid.first + place, 1, 1);
             let groups = ([laid.job.tensor_group(model, stage)], [device]);
             let (kind, program) = (Communicator::Tensor, &all[stage as usize]);
             part.communicators[kind as usize] =

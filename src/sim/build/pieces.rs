@@ -35,7 +35,7 @@ pub(super) fn pieces(sync: &Sync) -> Pieces {
         let by_then = ready.partition_point(|at| *at <= end);
         let ready = &sync.buckets[made..by_then];
         let compress = ready.iter().map(|bucket| bucket.compress).sum();
-        let bytes = ready.iter().map(|bucket| bucket.bytes as f64).sum();
+        let bytes = ready.iter().map(|bucket| bucket.raw as f64).sum();
         let (needs, ready) = (needs as u32, ready.len() as u32);
         pieces.push(Piece { share: end - start, compress, needs, made: ready, bytes });
         (start, made) = (end, by_then);

@@ -61,7 +61,7 @@ impl Builder<'_, '_> {
         let step = job.step.seconds(job.batch as f64)
             * all.step_factor(nodes.clone(), job.device, job.peak);
         let [inside, across, shared] = costs(job, sync, &cluster);
-        let members = Members { first: 0, stride: 1, ranks: job.ranks() };
+        let members = Members::new(0, 1, job.ranks());
         let plan = Plan {
             reduction: sync.reduction,
             broadcast: sync.root.as_ref().map_or(sync.reduction, |root| root.broadcast),
@@ -85,7 +85,7 @@ impl Builder<'_, '_> {
         let collectives: Arc<[Planned]> = collectives.into();
         let sequence = Sequence { collectives, given: pieces.given(), fusion: sync.buffer };
         let devices = self.parts.devices.len() as u32 - device;
-        let devices = Members { first: device, stride: 1, ranks: devices };
+        let devices = Members::new(device, 1, devices);
         let ranks = Ranks { members, devices, starters: members.ranks };
         let number = self.parts.communicators.len() as u32;
         let mut communicator =
@@ -95,7 +95,8 @@ impl Builder<'_, '_> {
         // A root updates, everyone takes apart.
         let update = sync.root.as_ref().map_or(sync.decompress, |root| root.update);
         let update = Span::from_seconds(update);
-        let run = SyncRun::new(pieces, number, update, sync.root.is_some());
+        let (root, learners) = (sync.root.is_some(), job.sums_gradients());
+        let run = SyncRun::new(pieces, number, update, (root, learners));
         Some((Box::new(run), Box::new(ways)))
     }
 

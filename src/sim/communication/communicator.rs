@@ -377,8 +377,8 @@ impl World<'_> {
             return self.end_reductions(clock, job);
         }
         self.next_collective(clock, c);
-        for place in 0..devices.ranks {
-            self.wake_program(clock, devices.first + place * devices.stride);
+        for d in devices.gpus() {
+            self.wake_program(clock, d);
         }
     }
 }

@@ -68,18 +68,15 @@ impl Exchange {
 
     /// Which port a party of a schedule has.
     fn port(&self, party: u32) -> u32 {
-        let Members { first, stride, ranks } = self.members;
-        match party.checked_sub(ranks) {
-            None => first + party * stride,
+        match party.checked_sub(self.members.ranks) {
+            None => self.members.gpu(party),
             Some(switch) => SWITCHES - switch,
         }
     }
 
     /// The party that has a port.
     fn party(&self, port: u32) -> u32 {
-        let Members { first, stride, ranks } = self.members;
-        let rank = port.wrapping_sub(first) / stride.max(1);
-        if rank < ranks { rank } else { ranks + (SWITCHES - port) }
+        self.members.rank_of(port).unwrap_or_else(|| self.members.ranks + (SWITCHES - port))
     }
 
     /// Whether nothing is on its way.

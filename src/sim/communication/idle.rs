@@ -49,7 +49,7 @@ pub(super) fn follow(
 ) -> Followed {
     let mut own = Network::new();
     let (ways, links) = ways.among(members, network, &mut own);
-    let all = Members { first: 0, stride: 1, ranks: members.ranks };
+    let all = Members::new(0, 1, members.ranks);
     let (exchanges, messages) = (vec![Exchange::new((0, 0), all)], Messages::default());
     let stations = Vec::new();
     let mut idle = Idle { network: own, stations, messages, ways, exchanges, end: Time::ZERO };

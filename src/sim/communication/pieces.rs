@@ -11,7 +11,7 @@ pub(in crate::sim) struct Piece {
     pub(in crate::sim) compress: f64,
     /// Buckets that must be broadcast before it.
     pub(in crate::sim) needs: u32,
-    /// Buckets that are ready after it, and their bytes [B].
+    /// Buckets that are ready after it, and their bytes before they are compressed [B].
     pub(in crate::sim) made: u32,
     pub(in crate::sim) bytes: f64,
 }

@@ -77,7 +77,7 @@ impl ServerRun {
             shards.extend(parts);
             first.push(shards.len() as u32);
         }
-        let all = Members { first: 0, stride: 1, ranks: workers + servers };
+        let all = Members::new(0, 1, workers + servers);
         let worker = WorkerRun::new(shards.len() as u32);
         ServerRun {
             pieces,

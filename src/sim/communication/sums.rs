@@ -1,6 +1,9 @@
-//! Gradients of learners that share a GPU, added up in its memory, so that one sum of each GPU goes to the others.
+//! Gradients of learners that share a GPU, added up in its memory, so that one sum of each GPU goes to the others; it
+//! is compressed before, if gradients are.
 
-use crate::sim::event::{Clock, Customer};
+use std::collections::VecDeque;
+
+use crate::sim::event::{Clock, Customer, Delay, Event};
 use crate::sim::world::World;
 
 /// What the learners of a GPU have made of a step's gradients.
@@ -11,6 +14,8 @@ pub(in crate::sim) struct Sums {
     /// Pieces that are added up, and whether the next one is being.
     over: u32,
     busy: bool,
+    /// Sums to compress, the first of which is being.
+    compressing: VecDeque<u32>,
 }
 
 impl Sums {
@@ -35,15 +40,21 @@ impl Sums {
         let piece = self.over;
         (self.over, self.busy) = (piece + 1, false);
         if self.over as usize == pieces {
-            self.clear();
+            self.restart();
         }
         piece
     }
 
+    /// A new step begins, while sums of the one before may still be compressed.
+    fn restart(&mut self) {
+        (self.over, self.busy) = (0, false);
+        self.made.fill(0);
+    }
+
     /// Nothing is made.
     pub(in crate::sim) fn clear(&mut self) {
-        *self = Sums { made: std::mem::take(&mut self.made), ..Sums::default() };
-        self.made.fill(0);
+        self.restart();
+        self.compressing.clear();
     }
 }
 
@@ -81,7 +92,43 @@ impl World<'_> {
         let pieces = sync.map_or(0, |sync| sync.pieces.number());
         let Some(gpu) = self.gpu_of(d) else { return };
         let piece = gpu.sums.end(pieces);
-        self.start_reductions(clock, d, piece);
+        self.compress_sum(clock, d, piece);
         self.sum_next(clock, d);
+    }
+
+    /// The GPU of device `d` compresses the gradients of a piece, if it does that, behind those that it compresses.
+    pub(super) fn compress_sum(&mut self, clock: &mut Clock, d: u32, piece: u32) {
+        if self.compress_seconds(d, piece) == 0.0 {
+            return self.start_reductions(clock, d, piece);
+        }
+        let Some(gpu) = self.gpu_of(d) else { return };
+        gpu.sums.compressing.push_back(piece);
+        if gpu.sums.compressing.len() == 1 {
+            self.compress_next(clock, d);
+        }
+    }
+
+    fn compress_next(&mut self, clock: &mut Clock, d: u32) {
+        let next = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.front().copied());
+        if let Some(piece) = next {
+            let delay = Delay::once(self.compress_seconds(d, piece));
+            clock.after(delay, Event::Waited(Customer::Sum(d)));
+        }
+    }
+
+    /// Time to compress the sum of a piece, on the GPU of device `d` [s].
+    fn compress_seconds(&self, d: u32, piece: u32) -> f64 {
+        let job = &self.jobs[self.devices[d as usize].job as usize];
+        let sync = job.sync.as_ref().filter(|sync| sync.learners);
+        sync.map_or(0.0, |sync| sync.pieces.of_exchange(piece).compress)
+    }
+
+    /// The GPU of device `d` has compressed the sum of a piece.
+    pub(in crate::sim) fn compressed(&mut self, clock: &mut Clock, d: u32) {
+        let piece = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.pop_front());
+        if let Some(piece) = piece {
+            self.start_reductions(clock, d, piece);
+            self.compress_next(clock, d);
+        }
     }
 }

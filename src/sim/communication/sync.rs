@@ -21,6 +21,8 @@ pub(in crate::sim) struct SyncRun {
     pub(super) update: Span,
     /// Whether that is a root's.
     pub(super) root: bool,
+    /// Whether gradients are the sums of a GPU's learners, which it compresses.
+    pub(super) learners: bool,
     /// When the last model copy had computed.
     pub(super) computed: Option<Time>,
     /// When the update began.
@@ -28,14 +30,15 @@ pub(in crate::sim) struct SyncRun {
 }
 
 impl SyncRun {
-    /// Gradients of `pieces`, reduced in `communicator`, then an update, by a `root` or by everyone.
+    /// Gradients of `pieces`, of `learners` or not, reduced in `communicator`, then an update, by a `root` or by everyone.
     pub(in crate::sim) fn new(
         pieces: Pieces,
         communicator: u32,
         update: Span,
-        root: bool,
+        (root, learners): (bool, bool),
     ) -> SyncRun {
-        SyncRun { pieces, communicator, update, root, computed: None, updating: None }
+        let (computed, updating) = (None, None);
+        SyncRun { pieces, communicator, update, root, learners, computed, updating }
     }
 
     /// A new step begins.
@@ -51,7 +54,7 @@ impl World<'_> {
         if self.jobs[j as usize].learners.number > 1 {
             return self.add_to_sum(clock, d, piece);
         }
-        self.start_reductions(clock, d, piece);
+        self.compress_sum(clock, d, piece);
     }
 
     /// The GPU of device `d` has the gradients of a piece.

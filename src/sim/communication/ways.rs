@@ -147,8 +147,7 @@ impl Ways {
     }
 
     fn ports_of(&self, members: &Members) -> impl Iterator<Item = &Port> {
-        let Members { first, stride, ranks } = *members;
-        (0..ranks).map(move |rank| &self.ports[(first + rank * stride) as usize])
+        members.gpus().map(|gpu| &self.ports[gpu as usize])
     }
 
     /// Links that transfers among `members` may use, or `None` where their time depends on more than these: on cores,

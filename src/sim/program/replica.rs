@@ -23,6 +23,8 @@ pub(in crate::sim) struct Replica {
     pub(in crate::sim) stages: usize,
     pub(in crate::sim) launches: bool,
     pub(in crate::sim) exchange: Exchange,
+    /// Whether learners of a GPU add their gradients up, so that it compresses the sum.
+    pub(in crate::sim) sums: bool,
 }
 
 /// Makes the program of a step: computation cut into `pieces`, between which gradients are exchanged, or in one piece where
@@ -39,7 +41,8 @@ pub(in crate::sim) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> 
         None => ops.push(Op::Compute { share: 1.0, compress: 0.0 }),
         Some(pieces) => {
             for (piece, number) in pieces.all().iter().zip(0..) {
-                let (share, compress) = (piece.share, piece.compress);
+                let compress = if of.sums { 0.0 } else { piece.compress };
+                let share = piece.share;
                 if piece.needs > 0 {
                     ops.push(Op::Await(Communicator::Data, piece.needs));
                 }
@@ -75,7 +78,7 @@ mod tests {
     }
 
     const ALONE: Replica =
-        Replica { stage: 0, stages: 1, launches: false, exchange: Exchange::None };
+        Replica { stage: 0, stages: 1, launches: false, exchange: Exchange::None, sums: false };
 
     #[test]
     fn a_job_that_sends_nothing_takes_a_batch_and_computes() {

@@ -4,15 +4,54 @@
 use crate::collective::Fabric;
 use crate::scenario::{Cluster, Job};
 
-/// GPUs of a job copy that are `stride` apart, so many, from number `first` on.
+/// GPUs of a job copy: blocks of some that are `stride` apart, from number `first` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Members {
     /// The first one.
     pub first: u32,
-    /// From one to the next.
+    /// From one to the next of a block.
     pub stride: u32,
-    /// How many.
+    /// How many in all.
     pub ranks: u32,
+    /// How many in a block, and from one block to the next.
+    block: u32,
+    jump: u32,
+}
+
+impl Members {
+    /// So many, one `stride` after the other.
+    #[must_use]
+    pub fn new(first: u32, stride: u32, ranks: u32) -> Members {
+        Members { first, stride, ranks, block: ranks.max(1), jump: 0 }
+    }
+
+    /// The same in so many blocks, each `jump` after the one before.
+    #[must_use]
+    pub fn repeated(self, blocks: u32, jump: u32) -> Members {
+        Members { ranks: self.ranks * blocks, jump, ..self }
+    }
+
+    /// The GPU of rank number `rank`.
+    #[must_use]
+    pub fn gpu(&self, rank: u32) -> u32 {
+        self.first + rank / self.block * self.jump + rank % self.block * self.stride
+    }
+
+    /// The rank of a GPU, if it is one of them.
+    #[must_use]
+    pub fn rank_of(&self, gpu: u32) -> Option<u32> {
+        let offset = gpu.checked_sub(self.first)?;
+        let block = offset.checked_div(self.jump).unwrap_or(0);
+        let within = offset - block * self.jump;
+        let place = within / self.stride.max(1);
+        let rank = block * self.block + place;
+        (place < self.block && rank < self.ranks).then_some(rank)
+    }
+
+    /// All of them, in the order of their ranks.
+    pub fn gpus(self) -> impl Iterator<Item = u32> {
+        (0..self.ranks).map(move |rank| self.gpu(rank))
+    }
 }
 
 impl Job {
@@ -70,23 +109,22 @@ impl Job {
     #[must_use]
     pub fn tensor_group(&self, model: u32, stage: u32) -> Members {
         let (stages, ranks) = (self.shares().len() as u32, self.tensor_ranks());
-        Members { first: (model * stages + stage) * ranks, stride: 1, ranks }
+        Members::new((model * stages + stage) * ranks, 1, ranks)
     }
 
     /// Those of all model copies that have part `rank` of stage number `stage`.
     #[must_use]
     pub fn data_group(&self, stage: u32, rank: u32) -> Members {
         let (stages, ranks) = (self.shares().len() as u32, self.tensor_ranks());
-        Members { first: stage * ranks + rank, stride: stages * ranks, ranks: self.ranks() }
+        Members::new(stage * ranks + rank, stages * ranks, self.ranks())
     }
 
     /// `members` as libraries see them, of GPUs on these nodes.
     #[must_use]
     pub fn fabric_of(&self, members: Members, nodes: &[u32], cluster: &Cluster) -> Fabric {
-        let Members { first, stride, ranks } = members;
         let mut each: Vec<(u32, u32)> = Vec::new();
-        for rank in 0..ranks {
-            let node = nodes.get((first + rank * stride) as usize).copied().unwrap_or(0);
+        for gpu in members.gpus() {
+            let node = nodes.get(gpu as usize).copied().unwrap_or(0);
             match each.last_mut() {
                 Some((last, number)) if *last == node => *number += 1,
                 _ => each.push((node, 1)),
@@ -96,6 +134,25 @@ impl Job {
         let most = each.iter().copied().max().unwrap_or(1);
         let alike = each.iter().all(|number| *number == most);
         let unequal = if alike { Vec::new() } else { each };
-        Fabric { ranks, ranks_per_node: most, unequal, ..self.fabric(cluster) }
+        Fabric { ranks: members.ranks, ranks_per_node: most, unequal, ..self.fabric(cluster) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_found_by_rank_and_by_gpu() {
+        let plain = Members::new(3, 4, 3);
+        assert_eq!(plain.gpus().collect::<Vec<u32>>(), [3, 7, 11]);
+        // Two ranks next but one to each other in each of three model copies of eight GPUs.
+        let blocks = Members::new(1, 2, 2).repeated(3, 8);
+        assert_eq!(blocks.gpus().collect::<Vec<u32>>(), [1, 3, 9, 11, 17, 19]);
+        for members in [plain, blocks] {
+            let ranks = members.gpus().map(|gpu| members.rank_of(gpu));
+            assert_eq!(ranks.flatten().collect::<Vec<u32>>(), Vec::from_iter(0..members.ranks));
+        }
+        assert_eq!([0, 5, 25, u32::MAX].map(|gpu| blocks.rank_of(gpu)), [None; 4]);
     }
 }

@@ -87,7 +87,7 @@ impl TensorSettings {
 }
 
 /// So many in all, over stages by their shares.
-fn spread(all: u32, shares: &[f64]) -> Vec<u32> {
+pub(super) fn spread(all: u32, shares: &[f64]) -> Vec<u32> {
     let upto = |end: f64| (end * f64::from(all)).round() as u32;
     let mut end = 0.0;
     let of = |share: &f64| {

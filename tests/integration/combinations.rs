@@ -1,0 +1,199 @@
+//! Combinations of what a job may have: splits, exchanges, learners, failures, loaders. Those that are not refused run, and
+//! nothing is lost in them.
+//!
+//! `FOREBAY_COMBINATIONS=10000 FOREBAY_REFUSALS=list cargo test --release --locked --test integration combinations` tries
+//! as many, and writes to the file `list` what is refused, and how often.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use forebay::report::JobOutcome;
+use forebay::scenario::{QueueKind, Scenario, ScenarioFile};
+use forebay::sim::{Options, run};
+
+/// Draws that depend on nothing but the seed (G. Steele et al., *Fast Splittable Pseudorandom Number Generators*, 2014).
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, number: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % number as u64) as usize
+    }
+
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len())]
+    }
+}
+
+const SPLITS: [&str; 12] = [
+    "",
+    "",
+    "parallel.data.copies_per_node = 2",
+    "parallel.pipeline = { stages = 2, overlap = true }",
+    "parallel.pipeline = { shares = [0.5, 0.3, 0.2], overlap = false, activations = \"1 MB\" }",
+    "parallel.pipeline = { stages = 2, schedule = \"gpipe\", micro_batches = 2, activations = \"1 MB\" }",
+    "parallel.pipeline = { stages = 3, schedule = \"1f1b\", micro_batches = 4, activations = \"1 MB\" }\n\
+     parallel.data.copies_per_node = 2",
+    "parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 4, stages_per_node = 1 }",
+    "parallel.tensor = { ranks = 2, allreduces = 3, activations = \"100 kB\" }",
+    "parallel.tensor = { ranks = 2, allreduces = 2, activations = \"50 kB\", ranks_per_node = 1 }",
+    "parallel.tensor = { ranks = 2, allreduces = 4, activations = \"100 kB\" }\n\
+     parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 2 }",
+    "parallel.pipeline = { stages = 1, schedule = \"gpipe\", micro_batches = 1 }\n\
+     parallel.data.copies_per_node = 2",
+];
+const SHARDS: [&str; 5] =
+    ["", "", "parallel.zero.stage = 1", "parallel.zero.stage = 2", "parallel.zero.stage = 3"];
+const EXCHANGES: [&str; 15] = [
+    "",
+    "sync.allreduce = { gradients = \"8 MB\" }",
+    "sync.allreduce = { gradients = \"8 MB\", tensors = 4, buckets = \"3 MB\", algorithm = \"ring\" }",
+    "sync.allreduce = { gradients = \"8 MB\", tensors = 4, fusion = { buffer = \"5 MB\", cycle = \"2 ms\" } }",
+    "sync.allreduce = { gradients = \"8 MB\", compression.quantised = { ratio = 0.3, compress = \"2 GB/s\", decompress = \"1 GB/s\" } }",
+    "sync.allreduce = { gradients = \"8 MB\", compression.sparse = { ratio = 0.1, decompress = \"1 GB/s\" } }",
+    "sync.allreduce = { gradients = \"8 MB\", period = 3 }",
+    "sync.allreduce = { gradients = \"8 MB\", transport.nccl.cpu.per_message = \"100 us\" }",
+    "sync.allreduce = { gradients = \"8 MB\", fidelity = \"analytic\" }",
+    "sync.reduce-broadcast = { parameters = \"8 MB\", tensors = 4, buffers = \"per-layer\" }",
+    "sync.model-averaging = { parameters = \"8 MB\", period = 2 }",
+    "sync.parameter-server = { parameters = \"8 MB\", servers = 2 }",
+    "sync.parameter-server = { parameters = \"8 MB\", servers = 1, consistency = { stale = 2 }, tensors = 3, buckets = \"3 MB\" }",
+    "sync.parameter-server = { parameters = \"8 MB\", consistency = \"asynchronous\", compression.quantised.ratio = 0.3 }",
+    "sync.elastic-averaging = { parameters = \"8 MB\", period = 2 }",
+];
+const LEARNERS: [&str; 8] = [
+    "",
+    "",
+    "",
+    "",
+    "",
+    "",
+    "parallel.data.learners = 2\nmodel.occupancy = 0.4",
+    "parallel.data.learners = { auto = { window = 2, most = 3 } }\nmodel.occupancy = 0.4",
+];
+const FAILURES: [&str; 4] = [
+    "",
+    "",
+    "failures = { at = [\"20 ms\", \"45 ms\"], restart = \"10 ms\" }",
+    "failures = { at = [\"30 ms\"], restart = \"5 ms\" }\n\
+     checkpoint = { interval = \"15 ms\", bytes = \"2 MB\", storage = \"c\" }",
+];
+const LOADERS: [&str; 8] = [
+    "loader.in-memory = {}",
+    "loader.tf-queue = { threads = 2, capacity = \"32 samples\", decode = \"300 us\" }",
+    "loader.tf-queue = { threads = 2, capacity = \"32 samples\", decode = \"300 us\" }\nqueue = \"circular\"",
+    "loader.pytorch = { workers = 2, decode = \"300 us\" }",
+    "loader.pytorch = { workers = 2, decode = \"300 us\", pin_memory = { work = \"50 us\", bandwidth = \"8 GB/s\" }, to_device = true }",
+    "loader.tf-data = { parallel_calls = 2, decode = \"300 us\" }",
+    "loader.keras = { workers = 2, decode = \"300 us\" }",
+    "loader.stages = [{ name = \"a\", workers = 2, per_sample = [\"read\", { compute = \"200 us\" }], buffer = 24 }]",
+];
+const OTHERS: [&str; 8] = [
+    "",
+    "",
+    "",
+    "batch_interval = 2",
+    "model.launch = { work = \"200 us\" }",
+    "model.jitter = { gamma = { cv = 0.3 } }",
+    "accumulation = 2",
+    "parallel.data.loaders = \"per-rank\"",
+];
+
+fn text(draws: &mut Draws) -> String {
+    let mut text = String::from(
+        "name = \"combination\"\n[run]\nsteps = 6\nwarm_up = \"off\"\nreplications = 1\n\
+         [cluster]\nnodes = 4\n\
+         node = { cores = 4, scheduling = \"shared\", gpus = 8, pcie = \"4 GB/s\", \
+         intra = { kind = \"switch\", bandwidth = \"5 GB/s\", latency = \"5 us\" } }\n\
+         network = { nic = \"1 GB/s\", latency = \"10 us\" }\n\
+         [storage]\ns = { file-server = { bandwidth = \"1 GB/s\", latency = \"100 us\" } }\n\
+         c = { file-server = { bandwidth = \"500 MB/s\" } }\n\
+         [dataset.d]\nsamples = 400\nsample_size = \"20 kB\"\n\
+         [[job]]\nname = \"j\"\ndataset = \"d\"\nstorage = \"s\"\nbatch = 8\nmodel.step = \"5 ms\"\n",
+    );
+    let split = draws.one(&SPLITS);
+    let least = if split.contains("per_node = 1") { 1 } else { 0 };
+    let _ = writeln!(text, "nodes = {}\n{split}", [1, 2, 4][least + draws.below(3 - least)]);
+    let kinds: [&[&str]; 6] = [&SHARDS, &EXCHANGES, &LEARNERS, &FAILURES, &LOADERS, &OTHERS];
+    for kind in kinds {
+        let _ = writeln!(text, "{}", draws.one(kind));
+    }
+    text
+}
+
+/// Whether all steps are done, each instant of them is computed or waited, and each sample is somewhere; if not, what is
+/// wrong.
+fn audit(job: &JobOutcome, bounded: bool) -> Result<(), String> {
+    let holds = |is: bool, what: &str| if is { Ok(()) } else { Err(what.to_owned()) };
+    holds(job.steps.len() == 6, &format!("{} steps", job.steps.len()))?;
+    let (mut begin, mut computed) = (job.start, 0.0);
+    for step in &job.steps {
+        holds(step.end >= begin && step.samples > 0, &format!("{step:?}"))?;
+        (begin, computed) = (step.end, computed + step.compute);
+    }
+    let negative = job.stalls.iter().find(|stall| stall.seconds < 0.0);
+    holds(negative.is_none(), &format!("{negative:?}"))?;
+    let stalls: f64 = job.stalls.iter().map(|stall| stall.seconds).sum();
+    let (sum, elapsed) = (computed + stalls, begin - job.start);
+    let adds_up = (sum - elapsed).abs() < 1e-9 * elapsed + 1e-10;
+    holds(adds_up, &format!("{computed} s computed and {stalls} s waited of {elapsed} s"))?;
+    let counts = job.samples;
+    let read = counts.enqueued + counts.in_progress + counts.dropped;
+    holds(counts.started == read, &format!("{counts:?}"))?;
+    let taken = counts.dequeued + counts.overwritten + counts.left + counts.cleared;
+    holds(job.queue.initial + counts.enqueued == taken, &format!("{counts:?}"))?;
+    let fresh: u64 = job.steps.iter().map(|step| step.fresh).sum();
+    holds(!bounded || fresh <= counts.dequeued, &format!("{fresh} fresh, {counts:?}"))?;
+    let sent = job.parallel.map_or(0.0, |of| of.activations + of.sums + of.gradients + of.swapped);
+    holds(sent.is_finite() && sent >= 0.0, &format!("{sent} B"))
+}
+
+/// Runs a scenario; what is wrong with its outcome, if anything is.
+fn check(scenario: &Scenario) -> Result<(), String> {
+    let options = Options { most_events: Some(3_000_000), ..Options::default() };
+    let ran = std::panic::catch_unwind(|| run(scenario, 0, &options));
+    let outcome = ran.map_err(|_| "it panics".to_owned())?;
+    if let Some(unfinished) = outcome.unfinished {
+        return Err(format!("{unfinished:?}"));
+    }
+    let bounded = scenario.jobs[0].queue == QueueKind::Bounded;
+    outcome.jobs.iter().try_for_each(|job| audit(job, bounded))
+}
+
+/// What problems say, without names and numbers.
+fn reason(problems: &str) -> String {
+    let first = problems.lines().find(|line| line.starts_with("error")).unwrap_or(problems);
+    let said = first.split_once(": ").map_or(first, |(_, rest)| rest);
+    said.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect()
+}
+
+#[test]
+fn combinations_run_and_nothing_is_lost_in_them() {
+    let asked = std::env::var("FOREBAY_COMBINATIONS").ok().and_then(|text| text.parse().ok());
+    let number: u32 = asked.unwrap_or(400);
+    let mut draws = Draws(23);
+    let mut refused: BTreeMap<String, u32> = BTreeMap::new();
+    let (mut ran, mut wrong) = (0, Vec::new());
+    for _ in 0..number {
+        let text = text(&mut draws);
+        let file = ScenarioFile::parse("combination.toml", text.clone());
+        match file.and_then(|file| file.resolve(&[])) {
+            Ok(scenario) => {
+                ran += 1;
+                wrong.extend(check(&scenario).err().map(|what| format!("{what}\n{text}")));
+            }
+            Err(problems) => {
+                *refused.entry(reason(&problems.to_string())).or_default() += 1;
+            }
+        }
+    }
+    let list: Vec<String> = refused.iter().map(|(why, times)| format!("{times:6} {why}")).collect();
+    if let Some(file) = std::env::var_os("FOREBAY_REFUSALS") {
+        std::fs::write(file, list.join("\n")).expect("a file for the list");
+    }
+    let first = wrong.iter().take(5).map(String::as_str).collect::<Vec<&str>>().join("\n");
+    assert!(wrong.is_empty(), "{} of {ran}:\n{first}", wrong.len());
+    assert!(ran * 4 > number, "{ran} of {number} ran\n{}", list.join("\n"));
+}
