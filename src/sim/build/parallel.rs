@@ -1,5 +1,6 @@
 //! Models that are spread over GPUs: links, groups, programs.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -63,6 +64,7 @@ impl Builder<'_, '_> {
             ways: laid.ways,
             ranks: job.tensor_ranks(),
             bytes: of.activations / micro_batches,
+            neighbours: neighbours(&programs),
             groups: begin..self.parts.groups.len() as u32,
             done: 0,
             books: ParallelOutcome::default(),
@@ -109,7 +111,9 @@ impl Builder<'_, '_> {
                 self.node = first + laid.nodes[gpus.first as usize];
                 let slowness = self.slowness(job);
                 let pcie = self.swap_ways(laid, gpus);
-                let mut part = Part { gpu: gpus.first, slowness, pcie, ..Part::default() };
+                let received = vec![VecDeque::new(); 2 * laid.of.schedule.chunks() as usize];
+                let mut part =
+                    Part { gpu: gpus.first, slowness, pcie, received, ..Part::default() };
                 part.communicators[Communicator::Data as usize] = data.clone();
                 parts.push(part);
             }
@@ -154,6 +158,16 @@ impl Builder<'_, '_> {
     }
 }
 
+/// Which stage sends to which.
+fn neighbours(all: &[StageProgram]) -> Vec<(usize, usize)> {
+    let sent = |op: &Op| if let Op::Send(input) = op { Some(input.stage as usize) } else { None };
+    let sends = all
+        .iter()
+        .enumerate()
+        .flat_map(|(from, program)| program.ops.iter().filter_map(sent).map(move |to| (from, to)));
+    sends.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 impl Laid<'_> {
     /// The device that is stage number `stage` of model copy `model`.
     fn device(&self, model: u32, stage: u32) -> u32 {
@@ -163,7 +177,11 @@ impl Laid<'_> {
     fn program(&self, stage: usize) -> StageProgram {
         let shares = self.job.shares();
         let sync = self.job.sync.as_ref().filter(|_| self.job.ranks() > 1);
-        let buckets = sync.map_or(Vec::new(), |sync| self.of.buckets(sync, shares, stage));
+        let buckets = sync.map_or(Vec::new(), |sync| {
+            let chunks = self.of.schedule.chunk_shares(shares);
+            let own = (stage..chunks.len()).step_by(shares.len());
+            own.map(|chunk| self.of.buckets(sync, &chunks, chunk)).collect()
+        });
         let launches = stage == 0 && self.job.launch.is_some();
         stage_program(&OfStage { parallelism: self.of, stage, shares, buckets, launches })
     }

@@ -103,7 +103,7 @@ impl World<'_> {
                     return Begun::Busy;
                 }
             }
-            Op::Send(pass) => self.send_part(clock, d, pass),
+            Op::Send(input) => self.send_part(clock, d, input),
             Op::Start(communicator) => self.start_collective(clock, d, communicator),
             Op::Swap { out, into } => self.begin_swap(clock, d, [into, out]),
             Op::ReceiveBatch
@@ -137,9 +137,9 @@ impl World<'_> {
     /// Whether device `d` has what its op needs.
     fn is_ready(&mut self, d: u32, op: Op) -> bool {
         match op {
-            Op::Receive(pass) => self
-                .part(d)
-                .is_none_or(|part| !part.received[usize::from(pass.is_back())].is_empty()),
+            Op::Receive(input) => {
+                self.part(d).is_none_or(|part| !part.received[input.number()].is_empty())
+            }
             Op::AwaitSwap => self.part(d).is_none_or(|part| part.swapping == 0),
             Op::Await(communicator, number) => {
                 self.groups_of(d, communicator).all(|g| self.groups[g as usize].over() >= number)
