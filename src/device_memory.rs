@@ -14,8 +14,10 @@
 //! batch. Of a pipeline whose stages overlap, stage i of s holds those of s − i batches, counted from 0
 //! (Narayanan et al., *PipeDream*, 2019, section 3.3). Of one whose micro-batches follow a schedule, it holds those of
 //! all m with GPipe, and of min(s − i, m) with 1F1B (Narayanan et al., *Efficient Large-Scale Language Model
-//! Training on GPU Clusters*, 2021, section 2.2). What backward needs only for a moment, and what an
-//! allocator loses between blocks, is left out.
+//! Training on GPU Clusters*, 2021, section 2.2). With v interleaved chunks, each a v-th of a stage, it holds those of
+//! min(2 (s − i − 1) + (v − 1) s + 1, v m) passes on a chunk, and with ZB-H1 those of min(s, m) micro-batches, which
+//! gradients of weights need too (Qi et al., *Zero Bubble Pipeline Parallelism*, 2024, section 2.3). What backward needs
+//! only for a moment, and what an allocator loses between blocks, is left out.
 //!
 //! t ranks that split tensors have a t-th of all of that each, but for activations that all of them keep
 //! (Korthikanti et al., 2022, section 4.2); norms' few parameters, which all keep too, are counted as split. Data
@@ -74,6 +76,17 @@ pub struct Portion {
     pub experts: f64,
     /// How often tokens are dispatched to experts in forward.
     pub dispatches: u32,
+}
+
+impl Portion {
+    /// The same with another part on the same GPU.
+    pub fn add(&mut self, other: &Portion) {
+        self.parameters += other.parameters;
+        self.activations += other.activations;
+        self.whole += other.whole;
+        self.largest = self.largest.max(other.largest);
+        self.reductions += other.reductions;
+    }
 }
 
 /// Over how many GPUs a part of a model is spread.

@@ -20,10 +20,12 @@ pub struct ParallelReport {
     pub zero: u32,
     /// In which order a stage works on micro-batches.
     pub schedule: &'static str,
+    /// Chunks of the model that each stage has.
+    pub chunks: u32,
     /// Micro-batches of a batch.
     pub micro_batches: u32,
-    /// Share of time that stages would wait for each other if nothing else held them up: (p − 1) ÷ (m + p − 1) of p
-    /// equal stages.
+    /// Share of time that equal stages would wait for each other if nothing else held them up: (p − 1) ÷ (m + p − 1) of
+    /// p stages with "gpipe" and "1f1b".
     pub bubble: f64,
     /// Bytes that a GPU sends in a step, mean over all [B]: activations to neighbours and their gradients.
     pub activation_bytes: Option<f64>,
@@ -56,6 +58,7 @@ pub(super) fn parallel(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<Paralle
         gpus,
         zero: of.zero,
         schedule: of.schedule.name(),
+        chunks: of.schedule.chunks(),
         micro_batches: of.micro_batches,
         bubble: of.bubble(),
         activation_bytes: mean(|books| books.activations),
@@ -71,7 +74,12 @@ pub(super) fn line(job: &str, of: &ParallelReport) -> String {
     let stages = match of.pipeline {
         1 => None,
         stages => {
-            Some(format!("{stages} stages ({}, {} micro-batches)", of.schedule, of.micro_batches))
+            let chunks = match of.chunks {
+                1 => String::new(),
+                chunks => format!(", {chunks} chunks each"),
+            };
+            let (schedule, micro) = (of.schedule, of.micro_batches);
+            Some(format!("{stages} stages{chunks} ({schedule}, {micro} micro-batches)"))
         }
     };
     let ranks = (of.tensor > 1).then(|| format!("{} ranks that split layers", of.tensor));

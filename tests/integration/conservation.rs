@@ -174,6 +174,17 @@ parallel.data.copies_per_node = 2
             let jitter = ("job.model.jitter", "{ gamma = { cv = 0.4 } }");
             vec![LATENCY, ("job.parallel", pipeline), ("job.nodes", "4"), SYNC, jitter]
         }),
+        ("interleaved chunks on several nodes, with jitter", {
+            let pipeline = r#"{ pipeline = { stages = 2, stages_per_node = 1, schedule = "interleaved-1f1b",
+                chunks = 3, micro_batches = 4, activations = "1 MB" } }"#;
+            let jitter = ("job.model.jitter", "{ gamma = { cv = 0.4 } }");
+            vec![LATENCY, ("job.parallel", pipeline), ("job.nodes", "4"), SYNC, jitter]
+        }),
+        ("deferred gradients of sharded model copies", {
+            let all = r#"{ data.copies_per_node = 2, zero.stage = 2, pipeline = { stages = 2,
+                schedule = "zb-h1", micro_batches = 4, activations = "1 MB" } }"#;
+            vec![LATENCY, ("job.parallel", all), ("job.nodes", "2"), SYNC]
+        }),
         ("stages of split layers, side by side", {
             let all = r#"{ data.copies_per_node = 2, tensor = { ranks = 2, allreduces = 4,
                 activations = "100 kB" }, zero.stage = 1, pipeline = { shares = [1.0], schedule = "gpipe",

@@ -199,6 +199,8 @@ fn ways() -> Vec<(&'static str, u32, String)> {
              activations = \"1 GB\" }}\n"
         )
     };
+    let chunks =
+        |schedule: &str| stages(schedule).replace("micro_batches", "chunks = 2, micro_batches");
     let copies = "parallel.data.copies_per_node = 2\n";
     let sync = |more: &str| {
         format!(
@@ -220,6 +222,8 @@ fn ways() -> Vec<(&'static str, u32, String)> {
     let mut all = vec![
         ("gpipe", 1, stages("gpipe")),
         ("1f1b", 1, stages("1f1b")),
+        ("interleaved 1f1b", 1, chunks("interleaved-1f1b")),
+        ("zb-h1", 1, format!("{}{copies}{}", stages("zb-h1"), sync(flow))),
         ("stages on nodes", 4, stages("1f1b").replace("GB\" }", "GB\", stages_per_node = 1 }")),
         ("gradients", 1, format!("{}{copies}{}", stages("1f1b"), sync(flow))),
         ("gradients, analytic", 2, format!("{}{}", stages("gpipe"), sync(analytic))),

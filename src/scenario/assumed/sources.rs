@@ -1,7 +1,7 @@
 //! Whose defaults they are.
 
 /// Defaults of frameworks and libraries, by key without the names of tables.
-const FRAMEWORKS: [(&str, &str); 31] = [
+const FRAMEWORKS: [(&str, &str); 32] = [
     ("job.accumulation", "each step updates"),
     ("job.loader.dali.prefetch", "DALI: Pipeline(prefetch_queue_depth=2)"),
     ("job.loader.dali.threads", "DALI: Pipeline(num_threads)"),
@@ -21,6 +21,10 @@ const FRAMEWORKS: [(&str, &str); 31] = [
     ("job.loader.tf-data.prefetch", "tf.data: Dataset.prefetch"),
     ("job.model.optimizer", "SGD with momentum, as the models of the catalogue were published"),
     ("job.model.precision", "PyTorch and TensorFlow: float32 is the default type"),
+    (
+        "job.parallel.pipeline.weight_gradients",
+        "linear layers: one of two equal products; Qi et al., 2024, table 1",
+    ),
     ("job.sampler", "PyTorch: DistributedSampler"),
     ("job.sync.allreduce.backward", "backward takes two products where forward takes one"),
     ("job.sync.allreduce.fusion", "Horovod only"),

@@ -2,7 +2,7 @@
 
 use super::model::ModelSettings;
 use super::rules::Rules;
-use super::{Device, Job, Parallelism, Pipeline};
+use super::{Device, Job, Parallelism, Pipeline, Schedule};
 use crate::device_memory::{Footprint, Optimizer, Portion, Spread, Training, portions};
 use crate::scenario::Node;
 use crate::scenario::check::Check;
@@ -49,7 +49,11 @@ impl ModelSettings {
         }
         let shares = pipeline.map_or(&[1.0][..], |pipeline| &pipeline.shares);
         let overlap = pipeline.is_some_and(|pipeline| pipeline.overlap);
-        let Some(portions) = self.portions(check, shares) else { return Vec::new() };
+        let schedule = parallelism.map_or(Schedule::Gpipe, |of| of.schedule);
+        let Some(chunks) = self.portions(check, &schedule.chunk_shares(shares)) else {
+            return Vec::new();
+        };
+        let portions = of_stages(&chunks, shares.len());
         let none = MemorySettings::default();
         let memory = self.memory.get().unwrap_or(&none);
         let training = Training {
@@ -68,7 +72,7 @@ impl ModelSettings {
         (0..).zip(&portions).map(of).collect()
     }
 
-    /// What each stage has of the model.
+    /// The parts of the model that these shares of it are.
     fn portions(&self, check: Check<'_>, shares: &[f64]) -> Option<Vec<Portion>> {
         let known = self.known();
         let Some((at, memory)) = self.memory.given() else {
@@ -100,6 +104,16 @@ impl ModelSettings {
             check.no_effect(&self.precision, why);
         }
     }
+}
+
+/// What `stages` have of chunks that they are dealt in turn.
+fn of_stages(chunks: &[Portion], stages: usize) -> Vec<Portion> {
+    let (first, rest) = chunks.split_at(stages);
+    let mut all = first.to_vec();
+    for (stage, chunk) in (0..stages).cycle().zip(rest) {
+        all[stage].add(chunk);
+    }
+    all
 }
 
 /// A footprint in words.

@@ -1,14 +1,15 @@
 //! How `[job.parallel]` is written: over how many GPUs a model is copied and split.
 //!
 //! - `tensor`: ranks that split each layer, `zero`: ranks that shard what they would all have,
-//! - `parallelism`: what all of that comes to where a step is followed piece by piece, `placement`: which GPU has which
-//!   piece, `buckets`: the gradients of a stage, `swap`: what does not fit on a GPU; `state`: who
-//!   writes what of a checkpoint; `rules`: what must hold.
+//! - `parallelism`: what all of that comes to where a step is followed piece by piece, `schedule`: in which order stages
+//!   work on micro-batches, `placement`: which GPU has which piece, `buckets`: the gradients of a stage, `swap`: what does
+//!   not fit on a GPU; `state`: who writes what of a checkpoint; `rules`: what must hold.
 
 mod buckets;
 mod parallelism;
 mod placement;
 pub(super) mod rules;
+mod schedule;
 mod state;
 mod swap;
 mod tensor;
@@ -20,17 +21,22 @@ use super::learners::LearnersSettings;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
-use crate::scenario::number::{Amount, Count, Factor};
+use crate::scenario::number::{Amount, Count, Factor, Share};
 use crate::units::Size;
+use schedule::ScheduleName;
 use schemars::JsonSchema;
 use tensor::TensorSettings;
 use zero::ZeroSettings;
 
 pub use buckets::StageBucket;
-pub use parallelism::{Parallelism, Schedule, StepOf};
+pub use parallelism::{Parallelism, StepOf};
 pub use placement::Members;
+pub use schedule::Schedule;
 pub use swap::Swap;
 pub use tensor::Tensor;
+
+/// Share of backward that gradients of weights take in a linear layer: one of two products of equal size.
+const LINEAR: f64 = 0.5;
 
 /// How the model is spread over GPUs.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize, JsonSchema)]
@@ -84,11 +90,18 @@ pub(in crate::scenario) struct PipelineSettings {
     /// What a stage hands to the next one for each batch, over `cluster.node.intra` or, between nodes, NICs
     /// (default: 0 B; with a `schedule` and a transformer of the catalogue, its hidden values).
     activations: Field<Amount<Size>>,
-    /// Follow forward and backward of each micro-batch: "gpipe", all of forward first, or "1f1b", one backward
-    /// after each forward as soon as there is one (default: a batch is one piece in each stage).
-    schedule: Field<Schedule>,
+    /// Follow forward and backward of each micro-batch: "gpipe", all of forward first; "1f1b", one backward after each
+    /// forward as soon as there is one; "interleaved-1f1b", the same with several `chunks` on each stage; or
+    /// "zb-h1", 1F1B whose gradients of weights are deferred into bubbles (default: a batch is one piece in each stage).
+    schedule: Field<ScheduleName>,
     /// Of a `schedule`: micro-batches that each batch is cut into.
     micro_batches: Field<Count<1, 100_000>>,
+    /// Of "interleaved-1f1b": chunks of each stage, Megatron-LM's virtual stages: stage i of p has the model's chunks
+    /// i, i + p, …; `micro_batches` are a multiple of p.
+    chunks: Field<Count<2, 100>>,
+    /// Of "zb-h1": share of backward that gradients of weights take: one of two equal products in linear layers,
+    /// 24 h ÷ (48 h + 8 s) in a transformer's blocks (Qi et al. 2024, table 1) (default: 0.5).
+    weight_gradients: Field<Share>,
     /// Of a `schedule`: stages on each node (default: all of a model copy are on one).
     stages_per_node: Field<Count<1, 10_000>>,
 }
@@ -134,11 +147,42 @@ impl PipelineSettings {
             let remedy = "write `micro_batches = 8`";
             check.required(at, &self.micro_batches, "micro_batches", remedy);
             check.no_effect(&self.overlap, "`schedule` says what stages work on at once");
+            self.remark_schedule(check, at);
         } else {
             let why = "no `schedule` is written, which follows micro-batches";
             check.no_effect(&self.micro_batches, why);
             check.no_effect(&self.stages_per_node, why);
+            check.no_effect(&self.chunks, why);
+            check.no_effect(&self.weight_gradients, why);
         }
+    }
+
+    /// What the schedule needs, and what only others do.
+    fn remark_schedule(&self, check: Check<'_>, at: NodeId) {
+        let written = self.schedule.get().copied();
+        if written == Some(ScheduleName::Interleaved) {
+            check.required(at, &self.chunks, "chunks", "write `chunks = 2`");
+        } else {
+            check.no_effect(&self.chunks, "only stages of \"interleaved-1f1b\" have several");
+        }
+        if written != Some(ScheduleName::ZeroBubble) {
+            let why = "only \"zb-h1\" has a pass of its own for them";
+            check.no_effect(&self.weight_gradients, why);
+        }
+    }
+
+    /// The schedule with its settings, where one is written.
+    fn schedule(&self) -> Option<Schedule> {
+        Some(match self.schedule.get()? {
+            ScheduleName::Gpipe => Schedule::Gpipe,
+            ScheduleName::OneForwardOneBackward => Schedule::OneForwardOneBackward,
+            ScheduleName::Interleaved => Schedule::Interleaved {
+                chunks: self.chunks.get().map_or(1, |chunks| chunks.small()),
+            },
+            ScheduleName::ZeroBubble => Schedule::ZeroBubble {
+                weights: self.weight_gradients.get().map_or(LINEAR, |share| share.0),
+            },
+        })
     }
 
     /// Stages on each node.

@@ -1,6 +1,6 @@
 //! Models that are spread over GPUs: links, groups, programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -70,6 +70,7 @@ impl Builder<'_, '_> {
             first,
             ranks: job.tensor_ranks(),
             bytes: of.activations / micro_batches,
+            neighbours: neighbours(&programs),
             done: 0,
             books: ParallelOutcome::default(),
         };
@@ -121,7 +122,9 @@ impl Builder<'_, '_> {
                 let gpus = job.tensor_group(model, stage);
                 let slowness = self.slowest(laid, gpus, first);
                 let pcie = self.swap_ways(laid, gpus, first);
-                let mut part = Part { gpu: gpus.first, slowness, pcie, ..Part::default() };
+                let received = vec![VecDeque::new(); 2 * laid.of.schedule.chunks() as usize];
+                let mut part =
+                    Part { gpu: gpus.first, slowness, pcie, received, ..Part::default() };
                 part.communicators[Communicator::Data as usize] = data.clone();
                 parts.push(part);
             }
@@ -183,11 +186,25 @@ impl Builder<'_, '_> {
     }
 }
 
+/// Which stage sends to which.
+fn neighbours(all: &[StageProgram]) -> Vec<(usize, usize)> {
+    let sent = |op: &Op| if let Op::Send(input) = op { Some(input.stage as usize) } else { None };
+    let sends = all
+        .iter()
+        .enumerate()
+        .flat_map(|(from, program)| program.ops.iter().filter_map(sent).map(move |to| (from, to)));
+    sends.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 impl Laid<'_> {
     fn program(&self, stage: usize) -> StageProgram {
         let shares = self.job.shares();
         let sync = self.job.sync.as_ref().filter(|_| self.job.ranks() > 1);
-        let buckets = sync.map_or(Vec::new(), |sync| self.of.buckets(sync, shares, stage));
+        let buckets = sync.map_or(Vec::new(), |sync| {
+            let chunks = self.of.schedule.chunk_shares(shares);
+            let own = (stage..chunks.len()).step_by(shares.len());
+            own.map(|chunk| self.of.buckets(sync, &chunks, chunk)).collect()
+        });
         let launches = stage == 0 && self.job.launch.is_some();
         stage_program(&OfStage {
             parallelism: self.of,

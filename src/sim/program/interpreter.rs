@@ -100,7 +100,7 @@ impl World<'_> {
                     return Begun::Busy;
                 }
             }
-            Op::Send(pass) => self.send_part(clock, d, pass),
+            Op::Send(input) => self.send_part(clock, d, input),
             Op::Start(communicator, number) => {
                 for c in self.communicators_of(d, communicator) {
                     self.start_collectives(clock, c, number..number + 1, d);
@@ -137,9 +137,9 @@ impl World<'_> {
     /// Whether device `d` has what its op needs.
     fn is_ready(&mut self, d: u32, op: Op) -> bool {
         match op {
-            Op::Receive(pass) => self
-                .part(d)
-                .is_none_or(|part| !part.received[usize::from(pass.is_back())].is_empty()),
+            Op::Receive(input) => {
+                self.part(d).is_none_or(|part| !part.received[input.number()].is_empty())
+            }
             Op::AwaitSwap => self.part(d).is_none_or(|part| part.swapping == 0),
             Op::Await(communicator, number) => self
                 .communicators_of(d, communicator)

@@ -22,10 +22,10 @@ pub(in crate::sim) enum Op {
     Offer { piece: u32 },
     /// Pushes the gradients of a piece of the step to the servers.
     Push { piece: u32 },
-    /// Waits for activations from the stage before, or for their gradients from the one after.
-    Receive(Pass),
-    /// Sends activations on, or their gradients back.
-    Send(Pass),
+    /// Waits for the input of its next pass of that kind.
+    Receive(Input),
+    /// Sends what it computed to where it is needed.
+    Send(Input),
     /// Starts the step's collective of this number in a communicator; it begins when all members have started it.
     Start(Communicator, u32),
     /// Waits until so many of the step's collectives in a communicator are over.
@@ -54,25 +54,53 @@ impl Communicator {
     pub(in crate::sim) const ALL: [Communicator; 2] = [Communicator::Data, Communicator::Tensor];
 }
 
-/// Which way through the model.
+/// What is computed with a micro-batch on a chunk of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::sim) enum Pass {
     Forward,
+    /// All gradients.
     Backward,
+    /// Gradients of the chunk's input.
+    InputGradients,
+    /// Gradients of its weights, where they are a pass of their own.
+    WeightGradients,
 }
 
 impl Pass {
-    /// Whether it goes from the last stage to the first.
-    pub(super) fn is_back(self) -> bool {
-        self == Pass::Backward
-    }
-
     /// The name in timelines.
     pub(super) fn name(self) -> &'static str {
         match self {
             Pass::Forward => "forward",
             Pass::Backward => "backward",
+            Pass::InputGradients => "input gradients",
+            Pass::WeightGradients => "weight gradients",
         }
+    }
+
+    /// Whether gradients of weights are there after it.
+    pub(super) fn makes_gradients(self) -> bool {
+        match self {
+            Pass::Forward | Pass::InputGradients => false,
+            Pass::Backward | Pass::WeightGradients => true,
+        }
+    }
+}
+
+/// What a stage of the same model copy sends for a micro-batch: activations, or gradients of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sim) struct Input {
+    /// Where it is needed.
+    pub(in crate::sim) stage: u32,
+    /// For which chunk of that stage.
+    pub(in crate::sim) chunk: u32,
+    /// Whether it is gradients.
+    pub(in crate::sim) back: bool,
+}
+
+impl Input {
+    /// Its place among all that one stage receives.
+    pub(super) fn number(self) -> usize {
+        2 * self.chunk as usize + usize::from(self.back)
     }
 }
 

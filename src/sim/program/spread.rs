@@ -9,7 +9,7 @@ use crate::report::ParallelOutcome;
 use crate::scenario::StepOf;
 use crate::sim::world::World;
 
-use super::op::Communicator;
+use super::op::{Communicator, Input};
 
 /// A job copy's model copies, each in stages, each on some GPUs.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(in crate::sim) struct ParallelRun {
     pub(in crate::sim) ranks: u32,
     /// What each of them hands to the next stage for a micro-batch [B].
     pub(in crate::sim) bytes: f64,
+    /// Which stage of a model copy sends to which.
+    pub(in crate::sim) neighbours: Vec<(usize, usize)>,
     /// Devices that have done the step at hand.
     pub(in crate::sim) done: u32,
     pub(in crate::sim) books: ParallelOutcome,
@@ -44,9 +46,9 @@ pub(in crate::sim) struct Part {
     pub(in crate::sim) communicators: [Range<u32>; Communicator::ALL.len()],
     /// By GPU, ways from the node's memory and back there, where they are limited.
     pub(in crate::sim) pcie: Vec<[Option<GroupId>; 2]>,
-    /// By pass, when each that has come and was not taken was sent.
-    pub(in crate::sim) received: [VecDeque<Time>; 2],
-    /// By pass, what it sends.
+    /// By number of the [`Input`], when each that has come and was not taken was sent.
+    pub(in crate::sim) received: Vec<VecDeque<Time>>,
+    /// Activations that it sends, and gradients of them.
     pub(in crate::sim) sending: [Sending; 2],
     /// Flows from and to the node's memory.
     pub(in crate::sim) swapping: u32,
@@ -55,11 +57,11 @@ pub(in crate::sim) struct Part {
     pub(in crate::sim) ended: Time,
 }
 
-/// What a device sends to a neighbour: one after the other.
+/// What a device sends in one direction: one after the other.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Sending {
-    /// When each was there to be sent; the first is on its way.
-    pub(in crate::sim) waiting: VecDeque<Time>,
+    /// Each with when it was there to be sent; the first is on its way.
+    pub(in crate::sim) waiting: VecDeque<(Time, Input)>,
     /// Flows of that.
     pub(in crate::sim) flows: u32,
 }
@@ -75,13 +77,13 @@ impl ParallelRun {
         &mut self.parts[(d - self.first) as usize]
     }
 
-    /// Who sends to whom from stage to stage, forward and back, by number of the GPU.
+    /// Who sends to whom from stage to stage, by number of the GPU.
     pub(in crate::sim) fn sends(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let stages = if self.bytes > 0.0 { self.stages } else { 1 };
-        let chains = self.parts.chunks(stages);
-        let next = chains.flat_map(move |chain| chain.iter().take(stages - 1));
-        let pair = |part: &Part| (part.gpu..part.gpu + self.ranks).map(|g| (g, g + self.ranks));
-        next.flat_map(pair).flat_map(|(from, to)| [(from, to), (to, from)])
+        let pairs = if self.bytes > 0.0 { &self.neighbours[..] } else { &[] };
+        let chains = self.parts.chunks(self.stages);
+        let between =
+            chains.flat_map(move |of| pairs.iter().map(|(a, b)| (of[*a].gpu, of[*b].gpu)));
+        between.flat_map(|(from, to)| (0..self.ranks).map(move |rank| (from + rank, to + rank)))
     }
 
     /// A new step begins.

@@ -12,8 +12,8 @@ impl World<'_> {
     /// Device `d` has what its op needs; accounts for its wait, if it waited.
     pub(super) fn end_wait(&mut self, now: Time, d: u32, op: Op) {
         let sent = match op {
-            Op::Receive(pass) => {
-                self.part(d).and_then(|part| part.received[usize::from(pass.is_back())].pop_front())
+            Op::Receive(input) => {
+                self.part(d).and_then(|part| part.received[input.number()].pop_front())
             }
             _ => None,
         };

@@ -215,7 +215,7 @@ fn links_that_nothing_crosses_are_told() {
 
 /// Keys that may be left out and have no default, by their last parts: alternatives of which one is written, kinds, and
 /// parts of what is written.
-const NO_DEFAULT: [&str; 45] = [
+const NO_DEFAULT: [&str; 46] = [
     "background.requests",
     "background.streams",
     "lognormal.cv",
@@ -250,6 +250,7 @@ const NO_DEFAULT: [&str; 45] = [
     "step.per_sample",
     "learners.auto",
     "learners.constant",
+    "pipeline.chunks",
     "pipeline.micro_batches",
     "pipeline.shares",
     "pipeline.stages",

@@ -1,12 +1,12 @@
-//! The gradients of a stage.
+//! The gradients of a stage, and of its chunks.
 
 use super::parallelism::Parallelism;
 use crate::scenario::sync::{Bucket, Sync};
 
-/// Gradients of a stage that are reduced together.
+/// Gradients of a stage's chunk that are reduced together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StageBucket {
-    /// Share of the stage's last backward pass after which they are there.
+    /// Share of the chunk's last backward pass, or pass for gradients of weights, after which they are there.
     pub at: f64,
     /// How many on each of its GPUs [B].
     pub bytes: u64,
@@ -19,13 +19,13 @@ pub struct StageBucket {
 }
 
 impl Parallelism {
-    /// What of the model's gradients are those of stage number `stage` of stages with these shares of the time:
-    /// backward goes through the last stage first, and each has gradients as it has parameters.
+    /// The model's gradients that chunk number `chunk` has, of chunks with these shares of the time in the model's order:
+    /// backward goes through the last chunk first, and each has gradients as it has parameters.
     #[must_use]
-    pub fn buckets(&self, sync: &Sync, shares: &[f64], stage: usize) -> Vec<StageBucket> {
-        let after = |all: &[f64]| all[stage + 1..].iter().sum::<f64>();
+    pub fn buckets(&self, sync: &Sync, shares: &[f64], chunk: usize) -> Vec<StageBucket> {
+        let after = |all: &[f64]| all[chunk + 1..].iter().sum::<f64>();
         let (begin, first) = (after(shares), after(&self.weights));
-        let last = first + self.weights[stage];
+        let last = first + self.weights[chunk];
         let total: f64 = sync.buckets.iter().map(|bucket| bucket.bytes as f64).sum();
         let mut end = 0.0;
         let part = |bucket: &Bucket| {
@@ -33,7 +33,7 @@ impl Parallelism {
             end += bucket.bytes as f64 / total;
             let bytes = (end.min(last) - from).max(0.0) * total / f64::from(self.tensor_ranks());
             let at = (self.share_of_backward(bucket.ready) - begin)
-                / shares[stage].max(f64::MIN_POSITIVE);
+                / shares[chunk].max(f64::MIN_POSITIVE);
             let at = if at > 1.0 - 1e-9 { 1.0 } else { at.max(0.0) };
             let compress = bucket.compress * bytes / (bucket.bytes as f64).max(1.0);
             let (bytes, late) = (bytes.round() as u64, (bucket.ready - 1.0).max(0.0));
@@ -47,7 +47,9 @@ impl Parallelism {
     /// which it has a part.
     #[must_use]
     pub fn decompress(&self, sync: &Sync, stage: usize) -> f64 {
-        sync.decompress * self.weights[stage] / f64::from(self.tensor_ranks())
+        let stages = self.weights.len() / self.schedule.chunks() as usize;
+        let weight: f64 = self.weights.iter().skip(stage).step_by(stages.max(1)).sum();
+        sync.decompress * weight / f64::from(self.tensor_ranks())
     }
 
     /// Share of backward after a share of the step.

@@ -1,5 +1,6 @@
 //! A step that is followed piece by piece.
 
+use super::schedule::Schedule;
 use super::swap::Swap;
 use super::tensor::Tensor;
 use super::{ParallelSettings, PipelineSettings};
@@ -11,18 +12,6 @@ use crate::scenario::job::model::ModelSettings;
 use crate::scenario::job::settings::JobSettings;
 use crate::scenario::job::{Job, Pipeline};
 use schemars::JsonSchema;
-
-/// In which order a stage works on the micro-batches of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
-pub enum Schedule {
-    /// Forward of all, then backward of all (Huang et al., *GPipe*, 2019).
-    #[serde(rename = "gpipe")]
-    Gpipe,
-    /// Stage i of p begins with forward of p − i, then one backward and one forward in turn (Narayanan et al.,
-    /// *PipeDream*, 2019; with a flush at the end of each batch, 2021, section 2.2).
-    #[serde(rename = "1f1b")]
-    OneForwardOneBackward,
-}
 
 /// What a step time is the time of, where a batch is cut into micro-batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, JsonSchema)]
@@ -46,26 +35,6 @@ impl StepOf {
     }
 }
 
-impl Schedule {
-    /// Its name in scenarios.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gpipe => "gpipe",
-            Self::OneForwardOneBackward => "1f1b",
-        }
-    }
-
-    /// Micro-batches of `all` whose activations stage number `stage` of `stages` has at once, at most.
-    #[must_use]
-    pub fn in_progress(self, stage: u32, stages: u32, all: u32) -> u32 {
-        match self {
-            Self::Gpipe => all,
-            Self::OneForwardOneBackward => all.min(stages - stage),
-        }
-    }
-}
-
 /// How a step of a model copy is spread over GPUs, where it is followed piece by piece.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parallelism {
@@ -85,7 +54,7 @@ pub struct Parallelism {
     pub tensor: Option<Tensor>,
     /// What data parallel ranks shard: ZeRO's stage, 0 for none.
     pub zero: u32,
-    /// By stage, share of the parameters.
+    /// Share of the parameters that each chunk of the model has, in the model's order.
     pub weights: Vec<f64>,
     /// By stage, what does not fit on a GPU and is kept in the host's memory; empty where all fits.
     pub swap: Vec<Swap>,
@@ -101,7 +70,28 @@ impl Parallelism {
     /// Share of the batch whose activations stage number `stage` has at once.
     pub(in crate::scenario) fn in_progress(&self, stage: u32, stages: u32) -> f64 {
         let most = self.schedule.in_progress(stage, stages, self.micro_batches);
-        f64::from(most) / f64::from(self.micro_batches)
+        f64::from(most) / f64::from(self.micro_batches) / f64::from(self.schedule.chunks())
+    }
+
+    /// Share of the parameters that stage number `stage` has, in all its chunks.
+    pub(in crate::scenario) fn weight(&self, stage: usize) -> f64 {
+        self.weights.iter().skip(stage).step_by(self.stages()).sum()
+    }
+
+    /// Share of its stage's parameters that chunk number `chunk` of stage number `stage` has.
+    #[must_use]
+    pub fn weight_of_chunk(&self, stage: usize, chunk: usize) -> f64 {
+        let all = self.weight(stage);
+        if all > 0.0 {
+            self.weights[chunk * self.stages() + stage] / all
+        } else {
+            1.0 / f64::from(self.schedule.chunks())
+        }
+    }
+
+    /// Stages of a model copy.
+    pub(in crate::scenario) fn stages(&self) -> usize {
+        self.weights.len() / self.schedule.chunks() as usize
     }
 
     /// Over how many GPUs each stage is spread, of so many model copies.
@@ -109,12 +99,10 @@ impl Parallelism {
         Spread { tensor: self.tensor_ranks(), ranks: ranks.max(1), zero: self.zero }
     }
 
-    /// Share of time that stages wait for each other where nothing else holds them up: (p − 1) ÷ (m + p − 1)
-    /// (Huang et al., 2019, section 2.3; Narayanan et al., 2021, section 2.2, who divide by m).
+    /// Share of time that equal stages wait for each other where nothing else holds them up.
     #[must_use]
     pub fn bubble(&self) -> f64 {
-        let (stages, micro) = (self.weights.len() as f64, f64::from(self.micro_batches));
-        (stages - 1.0) / (micro + stages - 1.0)
+        self.schedule.bubble(self.stages() as u32, self.micro_batches, self.forward)
     }
 }
 
@@ -162,17 +150,18 @@ impl JobSettings {
         if let (None, Some((at, _))) = (scheduled, parallel.pipeline.given()) {
             refuse_unscheduled(check, at);
         }
-        let shares = pipeline.map_or(&[1.0][..], |pipeline| &pipeline.shares);
-        let batch = batch as f64;
+        let settings = scheduled.map(|(_, settings)| settings);
+        let schedule = settings.and_then(PipelineSettings::schedule).unwrap_or(Schedule::Gpipe);
+        let stages = pipeline.map_or(&[1.0][..], |pipeline| &pipeline.shares);
+        let (shares, batch) = (schedule.chunk_shares(stages), batch as f64);
         let tensor = match parallel.tensor.given() {
-            Some((at, tensor)) => Some(tensor.resolve(check, at, model, (shares, batch))?),
+            Some((at, tensor)) => Some(tensor.resolve(check, at, model, (&shares, batch))?),
             None => None,
         };
         let hidden = model.and_then(ModelSettings::hidden_bytes).unwrap_or(0.0) * batch;
-        let settings = scheduled.map(|(_, settings)| settings);
         let written = settings.and_then(|of| of.activations.get());
         Some(Parallelism {
-            schedule: settings.and_then(|of| of.schedule.get()).copied().unwrap_or(Schedule::Gpipe),
+            schedule,
             micro_batches: settings.and_then(|of| of.micro_batches.get()).map_or(1, |m| m.small()),
             step_of: model.map_or(StepOf::default(), ModelSettings::step_of),
             forward: model.map_or(1.0 / 3.0, ModelSettings::forward),
@@ -180,7 +169,7 @@ impl JobSettings {
             gpus_per_node: self.gpus_per_node(),
             tensor,
             zero: parallel.zero.get().and_then(|zero| zero.stage.get()).map_or(0, |s| s.small()),
-            weights: weights(model, shares),
+            weights: weights(model, &shares),
             swap: Vec::new(),
         })
     }
@@ -212,24 +201,9 @@ fn refuse_unscheduled(check: Check<'_>, at: NodeId) {
     check.wrong(at, what, "write `schedule = \"1f1b\"` and `micro_batches = 8`");
 }
 
-/// By stage, share of the parameters: of the time where they are not known.
+/// Share of the parameters that each chunk of the model has: that of the time where they are not known.
 fn weights(model: Option<&ModelSettings>, shares: &[f64]) -> Vec<f64> {
     let Some(model) = model.and_then(ModelSettings::known) else { return shares.to_vec() };
     let all = (model.parameters() as f64).max(1.0);
     portions(&model, shares).iter().map(|part| part.parameters / all).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stages_hold_what_their_schedule_leaves_in_progress() {
-        let of = |schedule: Schedule, all| {
-            (0..4).map(|stage| schedule.in_progress(stage, 4, all)).collect::<Vec<_>>()
-        };
-        assert_eq!(of(Schedule::Gpipe, 8), [8; 4]);
-        assert_eq!(of(Schedule::OneForwardOneBackward, 8), [4, 3, 2, 1]);
-        assert_eq!(of(Schedule::OneForwardOneBackward, 2), [2, 2, 2, 1]);
-    }
 }

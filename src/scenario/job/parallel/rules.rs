@@ -7,7 +7,7 @@ use crate::scenario::document::NodeId;
 use crate::scenario::job::Job;
 use crate::scenario::job::gradients::remedy;
 use crate::scenario::job::rules::Rules;
-use crate::scenario::{Cluster, Fidelity, NicsAt, Node, Parallelism, Reduction, Sync};
+use crate::scenario::{Cluster, Fidelity, NicsAt, Node, Parallelism, Reduction, Schedule, Sync};
 
 /// Most messages of a step that is followed transfer by transfer, and most pieces of one.
 const MOST_MESSAGES: f64 = 2e8;
@@ -41,7 +41,7 @@ impl Rules<'_> {
         }
         self.check_kernels(job);
         self.check_zero(job);
-        if !self.check_pieces(job) {
+        if !self.check_chunks(of, job.shares().len()) || !self.check_pieces(job) {
             return;
         }
         if let Some(sync) = &job.sync
@@ -51,6 +51,31 @@ impl Rules<'_> {
             self.check_stage_sync(job, cluster, sync);
         }
         self.check_tensor(job, cluster);
+    }
+
+    /// Whether chunks can be interleaved: through each go as many micro-batches at a time as there are stages, as in
+    /// Megatron-LM.
+    fn check_chunks(&self, of: &Parallelism, stages: usize) -> bool {
+        let micro = of.micro_batches as usize;
+        let (what, remedy) = match of.schedule {
+            Schedule::Gpipe | Schedule::OneForwardOneBackward | Schedule::ZeroBubble { .. } => {
+                return true;
+            }
+            Schedule::Interleaved { .. } if stages < 2 => (
+                "one stage has nothing to interleave its chunks with".to_owned(),
+                "write at least 2 `stages`, or `schedule = \"1f1b\"`",
+            ),
+            Schedule::Interleaved { .. } if !micro.is_multiple_of(stages) => (
+                format!(
+                    "\"interleaved-1f1b\" takes {stages} micro-batches at a time through each chunk of {stages} \
+                     stages, and {micro} are not a multiple of that"
+                ),
+                "write `micro_batches` that are a multiple of the stages",
+            ),
+            Schedule::Interleaved { .. } => return true,
+        };
+        self.wrong_at("pipeline", what, remedy);
+        false
     }
 
     /// Something is wrong with a table of `parallel`.
@@ -195,8 +220,9 @@ impl Rules<'_> {
         let buckets = job.sync.as_ref().map_or(0.0, |sync| sync.buckets.len() as f64);
         let exchanges = operations(of.zero, of.micro_batches);
         let exchanges: f64 = exchanges.iter().map(|(_, number)| f64::from(*number)).sum();
-        let passes = f64::from(of.micro_batches) * (stages + 2.0 * sums);
-        let pieces = passes + stages * buckets * exchanges;
+        let chunks = stages * f64::from(of.schedule.chunks());
+        let passes = f64::from(of.micro_batches) * (chunks + 2.0 * sums);
+        let pieces = passes + chunks * buckets * exchanges;
         if pieces > MOST_PIECES {
             let what = format!("a step has {pieces:.1e} pieces");
             self.wrong_at("pipeline", what, "write fewer `micro_batches`, stages or buckets");
@@ -239,10 +265,11 @@ pub(in crate::scenario) fn gradient_transfers(
 ) -> Result<f64, Invalid> {
     let Some(of) = &job.parallelism else { return Ok(0.0) };
     let (nodes, mut sum) = (job.nodes_of_gpus(), 0.0);
-    for stage in 0..job.shares().len() {
-        let members = job.data_group(stage as u32, 0);
+    let shares = of.schedule.chunk_shares(job.shares());
+    for chunk in 0..shares.len() {
+        let members = job.data_group((chunk % job.shares().len()) as u32, 0);
         let fabric = job.fabric_of(members, &nodes, cluster);
-        for bucket in of.buckets(sync, job.shares(), stage) {
+        for bucket in of.buckets(sync, &shares, chunk) {
             for (operation, number) in operations(of.zero, of.micro_batches) {
                 let each = transfers(sync.reduction, (operation, bucket.bytes), &fabric)?;
                 sum += each * f64::from(number) * f64::from(of.tensor_ranks());

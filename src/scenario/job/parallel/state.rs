@@ -54,7 +54,7 @@ impl Job {
         if states.iter().any(|(whole, sharded)| whole + sharded > 0.0) {
             return states;
         }
-        let share = |weight: &f64| if of.zero > 0 { (0.0, *weight) } else { (*weight, 0.0) };
-        of.weights.iter().map(share).collect()
+        let share = |weight: f64| if of.zero > 0 { (0.0, weight) } else { (weight, 0.0) };
+        (0..of.stages()).map(|stage| share(of.weight(stage))).collect()
     }
 }

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 pub struct Tensor {
     /// How many.
     pub ranks: u32,
-    /// By stage, how often they add results up in forward, and again in backward.
+    /// How often they add results up in forward, and again in backward, for each chunk of the model in its order.
     pub reductions: Vec<u32>,
     /// Bytes of each sum, for a whole batch [B].
     pub bytes: f64,
@@ -50,7 +50,7 @@ pub(in crate::scenario) struct TensorSettings {
 }
 
 impl TensorSettings {
-    /// The checked settings of the table at node `at`, of a model in stages of these shares.
+    /// The checked settings of the table at node `at`, of a model in chunks of these shares.
     pub(super) fn resolve(
         &self,
         check: Check<'_>,
@@ -86,7 +86,7 @@ impl TensorSettings {
     }
 }
 
-/// So many in all, over stages by their shares.
+/// So many in all, over chunks by their shares.
 pub(super) fn spread(all: u32, shares: &[f64]) -> Vec<u32> {
     let upto = |end: f64| (end * f64::from(all)).round() as u32;
     let mut end = 0.0;

@@ -1,0 +1,84 @@
+//! An oracle for pipeline schedules: each pass begins as soon as its stage is free and what it needs has come.
+
+use std::collections::BTreeMap;
+
+/// Passes of each stage in order, one letter and chunk for each: forward, backward, gradients of inputs, of weights.
+pub(crate) type Orders = Vec<Vec<(char, usize)>>;
+
+pub(crate) fn interleaved_orders(stages: usize, chunks: usize, micro: usize) -> Orders {
+    let all = micro * chunks;
+    let forward = |k: usize| ('F', k / stages % chunks);
+    let backward = |k: usize| ('B', chunks - 1 - k / stages % chunks);
+    let of = |stage: usize| {
+        let ahead = ((stages - stage - 1) * 2 + (chunks - 1) * stages).min(all);
+        let pairs = (ahead..all).flat_map(|k| [forward(k), backward(k - ahead)]);
+        (0..ahead).map(forward).chain(pairs).chain((all - ahead..all).map(backward)).collect()
+    };
+    (0..stages).map(of).collect()
+}
+
+/// After so many forward passes each stage takes gradients of inputs as soon as it can, and those of weights as soon as
+/// it would else have more than `stages` micro-batches in progress.
+pub(crate) fn zero_bubble_orders(stages: usize, micro: usize) -> Orders {
+    let of = |stage: usize| {
+        let mut order = vec![('F', 0); (stages - stage).min(micro)];
+        let (mut forward, mut weights) = (order.len(), 0);
+        for inputs in 1..=micro {
+            order.push(('B', 0));
+            if inputs > stage {
+                order.push(('W', 0));
+                weights += 1;
+            }
+            if forward < micro {
+                order.push(('F', 0));
+                forward += 1;
+            }
+        }
+        order.extend(vec![('W', 0); micro - weights]);
+        order
+    };
+    (0..stages).map(of).collect()
+}
+
+/// When the last pass ends, if each begins as soon as its stage has ended the one before and what it needs is there: `long`
+/// of each pass on each chunk of the model, `latency` from stage to stage, one message after the other in each direction.
+pub(crate) fn list_schedule(
+    orders: &Orders,
+    chunks: usize,
+    long: impl Fn(char, usize) -> f64,
+    latency: f64,
+) -> f64 {
+    let (stages, last) = (orders.len(), orders.len() * chunks - 1);
+    let mut there: BTreeMap<(char, usize, usize), f64> = BTreeMap::new();
+    let mut free = vec![0.0_f64; stages];
+    let mut line: BTreeMap<(char, usize), f64> = BTreeMap::new();
+    let mut at = vec![0; stages];
+    let mut done: BTreeMap<(char, usize), usize> = BTreeMap::new();
+    while let Some(stage) = (0..stages).find(|stage| {
+        let Some((pass, chunk)) = orders[*stage].get(at[*stage]).copied() else { return false };
+        let place = chunk * stages + stage;
+        let number = done.get(&(pass, place)).copied().unwrap_or(0);
+        let own = (pass == 'F' && place == 0) || (pass == 'B' && place == last) || pass == 'W';
+        own || there.contains_key(&(pass, place, number))
+    }) {
+        let (pass, chunk) = orders[stage][at[stage]];
+        let place = chunk * stages + stage;
+        let number = done.entry((pass, place)).or_default();
+        let begin = there.get(&(pass, place, *number)).map_or(free[stage], |t| t.max(free[stage]));
+        let end = begin + long(pass, place);
+        let next = match pass {
+            'F' if place < last => Some(place + 1),
+            'B' => place.checked_sub(1),
+            _ => None,
+        };
+        if let Some(next) = next {
+            let line = line.entry((pass, stage)).or_default();
+            *line = line.max(end) + latency;
+            there.insert((pass, next, *number), *line);
+        }
+        *number += 1;
+        (free[stage], at[stage]) = (end, at[stage] + 1);
+    }
+    assert!(at.iter().zip(orders).all(|(at, order)| *at == order.len()), "all is done: {at:?}");
+    free.into_iter().fold(0.0, f64::max)
+}
