@@ -19,7 +19,7 @@
 //! gradients of weights need too (Qi et al., *Zero Bubble Pipeline Parallelism*, 2024, section 2.3). What backward needs
 //! only for a moment, and what an allocator loses between blocks, is left out.
 //!
-//! t ranks that split tensors have a t-th of all of that each, but for activations that all of them keep
+//! c ranks that split sequences have a c-th of the activations each, and all parameters. t ranks that split tensors have a t-th of all of that each, but for activations that all of them keep
 //! (Korthikanti et al., 2022, section 4.2); norms' few parameters, which all keep too, are counted as split. Data
 //! parallel ranks that shard states have an equal part each of the optimizer's from stage 1 on, of gradients from
 //! stage 2 on, and of parameters at stage 3 (Rajbhandari et al., section 5).
@@ -86,6 +86,11 @@ impl Portion {
         self.whole += other.whole;
         self.largest = self.largest.max(other.largest);
         self.reductions += other.reductions;
+        self.attentions += other.attentions;
+        self.flops += other.flops;
+        self.expert_flops += other.expert_flops;
+        self.experts += other.experts;
+        self.dispatches += other.dispatches;
     }
 }
 
@@ -94,6 +99,8 @@ impl Portion {
 pub struct Spread {
     /// Ranks that split tensors.
     pub tensor: u32,
+    /// Ranks that split sequences.
+    pub context: u32,
     /// Data parallel ranks, and which of their states they shard: ZeRO's stage, 0 for none.
     pub ranks: u32,
     /// See above.
@@ -102,7 +109,7 @@ pub struct Spread {
 
 impl Spread {
     /// One GPU has all of it.
-    pub const NONE: Spread = Spread { tensor: 1, ranks: 1, zero: 0 };
+    pub const NONE: Spread = Spread { tensor: 1, context: 1, ranks: 1, zero: 0 };
 
     /// Of what data parallel ranks share from `stage` on, the part that one has.
     fn part(&self, stage: u32) -> f64 {
@@ -195,6 +202,7 @@ impl Training {
         let ranks = f64::from(spread.tensor);
         let parameters = portion.parameters / ranks;
         let activations = portion.whole + (portion.activations - portion.whole) / ranks;
+        let activations = activations / f64::from(spread.context);
         let bytes = self.precision.bytes();
         let weights = if bytes < 4.0 { 1.0 } else { 0.0 };
         Footprint {
@@ -304,7 +312,7 @@ mod tests {
         let portion = Portion { parameters: 7.5e9, ..Portion::default() };
         let training = training(Precision::Fp16, Optimizer::Adam, 1);
         for (zero, published) in [(0, 120.0), (1, 31.4), (2, 16.6), (3, 1.9)] {
-            let spread = Spread { tensor: 1, ranks: 64, zero };
+            let spread = Spread { ranks: 64, zero, ..Spread::NONE };
             let found = training.footprint(&portion, 1.0, &spread).total() / 1e9;
             assert!((found - published).abs() < 0.05, "stage {zero}: {found}, not {published} GB");
         }
@@ -318,7 +326,7 @@ mod tests {
         let training = training(Precision::Fp16, Optimizer::Adam, 1);
         for (tensor, ranks) in [(1, 1), (4, 1), (1, 8), (2, 4)] {
             for (zero, sharded) in [(0, 0.0), (1, 12e3), (2, 12e3), (3, 14e3)] {
-                let spread = Spread { tensor, ranks, zero };
+                let spread = Spread { tensor, ranks, zero, ..Spread::NONE };
                 let found = spread.state(&training.footprint(&portion, 1.0, &spread));
                 assert_eq!(found, (14e3 - sharded, sharded), "{spread:?}");
             }

@@ -124,6 +124,9 @@ pub struct ParallelOutcome {
     pub activations: f64,
     /// Results that ranks that split layers added up.
     pub sums: f64,
+    /// Keys and values of ranks that split sequences, and their gradients.
+    #[serde(default)]
+    pub keys_values: f64,
     /// Gradients, and parameters that are sharded.
     pub gradients: f64,
     /// What does not fit on a GPU, to its node's memory and back.

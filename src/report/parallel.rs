@@ -14,6 +14,8 @@ pub struct ParallelReport {
     pub pipeline: u32,
     /// GPUs that split each layer.
     pub tensor: u32,
+    /// GPUs that split each sequence.
+    pub context: u32,
     /// GPUs of a model copy.
     pub gpus: u32,
     /// What model copies shard: ZeRO's stage, 0 for none.
@@ -34,6 +36,8 @@ pub struct ParallelReport {
     /// How the time of those is found: "flow", transfer by transfer, or "analytic", as on an idle network; `None` where
     /// no layer is split.
     pub sum_fidelity: Option<&'static str>,
+    /// Keys and values of split sequences, and their gradients.
+    pub key_value_bytes: Option<f64>,
     /// Gradients, and parameters that are sharded.
     pub gradient_bytes: Option<f64>,
     /// What does not fit on it, to its node's memory and back.
@@ -44,7 +48,7 @@ pub struct ParallelReport {
 pub(super) fn parallel(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<ParallelReport> {
     let of = job.parallelism.as_ref()?;
     let (data, pipeline, tensor) = (job.ranks(), job.shares().len() as u32, of.tensor_ranks());
-    let gpus = pipeline * tensor;
+    let gpus = pipeline * of.ranks();
     let all = || copies.iter().flatten();
     let steps = all().map(|copy| copy.steps.len() as f64).sum::<f64>();
     let mean = |pick: fn(&super::ParallelOutcome) -> f64| {
@@ -55,6 +59,7 @@ pub(super) fn parallel(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<Paralle
         data,
         pipeline,
         tensor,
+        context: of.context_ranks(),
         gpus,
         zero: of.zero,
         schedule: of.schedule.name(),
@@ -64,6 +69,7 @@ pub(super) fn parallel(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<Paralle
         activation_bytes: mean(|books| books.activations),
         sum_bytes: mean(|books| books.sums),
         sum_fidelity: of.tensor.as_ref().filter(|of| of.ranks > 1).map(|of| of.fidelity.name()),
+        key_value_bytes: mean(|books| books.keys_values),
         gradient_bytes: mean(|books| books.gradients),
         swap_bytes: mean(|books| books.swapped),
     })
@@ -83,7 +89,8 @@ pub(super) fn line(job: &str, of: &ParallelReport) -> String {
         }
     };
     let ranks = (of.tensor > 1).then(|| format!("{} ranks that split layers", of.tensor));
-    let each: Vec<String> = stages.into_iter().chain(ranks).collect();
+    let parts = (of.context > 1).then(|| format!("{} ranks that split sequences", of.context));
+    let each: Vec<String> = stages.into_iter().chain(parts).chain(ranks).collect();
     let each = if each.is_empty() { String::new() } else { format!(": {}", each.join(" of ")) };
     let gpus = if of.gpus == 1 {
         "is on 1 GPU".to_owned()
@@ -103,6 +110,7 @@ pub(super) fn line(job: &str, of: &ParallelReport) -> String {
     let sent = [
         ("of activations", of.activation_bytes),
         ("of sums in layers", of.sum_bytes),
+        ("of keys and values", of.key_value_bytes),
         ("of gradients and parameters", of.gradient_bytes),
         ("to and from its node's memory", of.swap_bytes),
     ];

@@ -47,7 +47,9 @@ pub use gpu::RealGpu;
 pub use launch::Launch;
 pub use learners::{Learners, Tuning};
 pub use occupancy::Kernels;
-pub use parallel::{Members, Parallelism, Schedule, StageBucket, StepOf, Swap, Tensor};
+pub use parallel::{
+    Context, KeyExchange, Members, Parallelism, Schedule, StageBucket, StepOf, Swap, Tensor,
+};
 pub use recovery::{Checkpoint, Every, FailureTimes, Failures, Resume, Writers};
 pub use replicas::Replicas;
 pub use staging::{Share, Staging};

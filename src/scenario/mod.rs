@@ -46,10 +46,11 @@ pub use distribution::Distribution;
 pub use fault::{Fault, Faulty, FaultyLink};
 pub use file::ScenarioFile;
 pub use job::{
-    Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Convert, CountedBatch, CpuUse,
-    DecodedCache, Device, ENDLESS, Every, FailureTimes, Failures, Goal, InnerThreads, Job, Kernels,
-    Launch, Learners, Members, Parallelism, Pipeline, QueueKind, RealGpu, Replicas, Resume,
-    Schedule, Share, Split, StageBucket, Staging, StepOf, StepTime, Swap, Tensor, Tuning, Writers,
+    Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Context, Convert, CountedBatch,
+    CpuUse, DecodedCache, Device, ENDLESS, Every, FailureTimes, Failures, Goal, InnerThreads, Job,
+    Kernels, KeyExchange, Launch, Learners, Members, Parallelism, Pipeline, QueueKind, RealGpu,
+    Replicas, Resume, Schedule, Share, Split, StageBucket, Staging, StepOf, StepTime, Swap, Tensor,
+    Tuning, Writers,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{

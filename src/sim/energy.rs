@@ -23,7 +23,7 @@ impl World<'_> {
         let mut gpus = 0.0;
         for d in 0..self.devices.len() as u32 {
             let job = &scenario.jobs[self.jobs[self.devices[d as usize].job as usize].job];
-            let seconds = f64::from(job.tensor_ranks()) * self.gpu_seconds(now, d);
+            let seconds = f64::from(job.ranks_of_stage()) * self.gpu_seconds(now, d);
             gpus += of(self.device_nodes[d as usize], |power| power.gpu) * seconds;
         }
         gpus += self.served_by_node(now, "node.gpu", |node| of(node, |power| power.gpu));

@@ -26,6 +26,34 @@
 //! - `memory`: what that takes; `build` and its folder: from the scenario to the start; `collect`: from the end to the outcome;
 //!   `energy`: what the nodes drew.
 //!
+//! # The path of a sample
+//!
+//! A worker takes the next place of its loader's order (`workers`, `sizes`), asks its node's page cache and tiers for the
+//! file (`cached`, `tiers`), and opens and reads it from the storage: a station for operations, a latency, a flow over the
+//! links between them (`read`, `station`, `crate::fluid`). It decodes on a core (`workers`) and hands the sample to the next
+//! stage (`stages`); the last buffer is `crate::account::Queue`. A rank's op `TakeBatch` takes a batch from it, or
+//! waits (`batches`), and has it copied to the device where the trainer does that (`load`).
+//!
+//! # The path of a gradient
+//!
+//! `Compute` ends a piece of backward (`trainer`). `Offer` hands its buckets over: learners of a GPU add them up in its
+//! memory and compress the sum (`communication::sums`); then each rank has started the collectives of these buckets in its
+//! communicator. `Start` does the same for a stage of a model that is spread over GPUs. When all ranks have started a
+//! collective, the communicator begins it: one after the other, or fused with those that wait too, in the time of a formula, or
+//! transfer by transfer over the links that data use (`communication::communicator`, `exchange`). `Await` waits for it;
+//! the stall is for the rank that started last, and from then on for communication (`program::waits`). With parameter servers,
+//! `Push` sends buckets to them and `AwaitPull` waits for parameters (`communication::push`, `servers`).
+//!
+//! # How to add
+//!
+//! - *an op*: a variant of `program::Op`, and a line in each match of `program::interpreter`, which names all ops: how it
+//!   begins, and when what it waits for is there.
+//! - *a communicator*: a variant of `program::Communicator`; which GPUs it joins (`scenario`'s `placement`), by which
+//!   algorithm (`build::parallel`), and where its bytes are counted (`communication::communicator`). Programs start and await
+//!   its collectives; the interpreter does not change.
+//! - *a schedule*: a variant of `scenario`'s `Schedule` and the order of its passes in `program::order`; what a pass waits for and
+//!   leaves is in `program::pass`.
+//!
 //! The last buffer, steps with their stalls, the timelines that stalls are explained from and the
 //! recorder are `crate::account`'s: the live world keeps the same books.
 

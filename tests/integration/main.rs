@@ -84,6 +84,7 @@ mod seeks;
 mod servers;
 mod signals;
 mod split_models;
+mod split_sequences;
 mod spread_recovery;
 mod stage_schedules;
 mod stages_and_sync;

@@ -69,7 +69,7 @@ impl JobSettings {
             return (1, nodes.map(|node| u32::from(node.is_multiple_of(span))).collect());
         }
         let Some((_, copies)) = self.copies_at() else { return (1, Vec::new()) };
-        let stages = self.stages().saturating_mul(self.tensor_ranks());
+        let stages = self.stages().saturating_mul(self.ranks_of_stage());
         let gpus = |node| around.cluster.map_or(1, |cluster| cluster.node_at(node).gpus);
         let models = |node| (gpus(node) / stages).clamp(1, 10_000);
         copies.resolve(|| self.nodes_of(around).map(models).collect())
@@ -101,6 +101,14 @@ impl Job {
             None => self.copies_on(node),
         };
         (0..self.nodes).map(on)
+    }
+
+    /// Ranks that add up the gradients of each part of the model: one of each model copy, or all in it that split its
+    /// sequences.
+    #[must_use]
+    pub fn gradient_ranks(&self) -> u32 {
+        let context = self.parallelism.as_ref().map_or(1, |of| of.context_ranks());
+        self.ranks().saturating_mul(context)
     }
 
     /// Model copies of a job copy, which add their gradients up.
@@ -191,7 +199,7 @@ impl Rules<'_> {
 
 /// What a model copy has on a node, in words.
 fn pieces(job: &Job) -> String {
-    let ranks = u64::from(job.tensor_ranks()).min(job.gpus_per_copy());
+    let ranks = u64::from(job.ranks_of_stage()).min(job.gpus_per_copy());
     let stages = job.gpus_per_copy() / ranks.max(1);
     let of = if ranks > 1 { format!(" of {ranks} ranks") } else { String::new() };
     format!("{stages} stages{of}")

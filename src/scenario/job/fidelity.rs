@@ -1,7 +1,9 @@
 //! How collectives are followed, where it is not written: transfer by transfer while that is affordable.
 
 use super::gradients;
-use super::parallel::rules::{gradient_transfers, sum_transfers, sums_are_alone};
+use super::parallel::rules::{
+    context_transfers, gradient_transfers, sum_transfers, sums_are_alone,
+};
 use super::rules::Rules;
 use crate::scenario::{Cluster, Fidelity, Job, Sync, Tensor};
 
@@ -15,6 +17,10 @@ impl Rules<'_> {
         let cluster = cluster.weakest(self.nodes(job));
         let copies = f64::from(job.copies);
         let sync = job.sync.as_ref().map_or(0.0, |sync| copies * of_gradients(job, &cluster, sync));
+        let context = job.parallelism.as_ref().and_then(|of| of.context.as_ref());
+        let context = context.filter(|of| of.ranks > 1);
+        let keys = context.map_or(0.0, |of| context_transfers(job, &cluster, of).unwrap_or(0.0));
+        let keys = copies * keys;
         let sums = split(job).map_or(0.0, |tensor| copies * of_sums(job, &cluster, tensor));
         if let Some(of) = &mut job.sync
             && choose((&mut of.fidelity, &mut of.chosen_by), sync)
@@ -26,6 +32,12 @@ impl Rules<'_> {
             && choose((&mut of.fidelity, &mut of.chosen_by), sums)
         {
             self.tell(&job.name, "parallel.tensor", "sums in layers", sums);
+        }
+        let parallelism = job.parallelism.as_mut();
+        if let Some(of) = parallelism.and_then(|of| of.context.as_mut())
+            && choose((&mut of.fidelity, &mut of.chosen_by), keys)
+        {
+            self.tell(&job.name, "parallel.context", "exchanges of keys and values", keys);
         }
     }
 
@@ -54,7 +66,7 @@ fn split(job: &Job) -> Option<&Tensor> {
 
 /// Transfers of a step's gradients; none where the collective cannot be, which is refused.
 fn of_gradients(job: &Job, cluster: &Cluster, sync: &Sync) -> f64 {
-    if job.ranks() < 2 || sync.servers.is_some() {
+    if job.gradient_ranks() < 2 || sync.servers.is_some() {
         return 0.0;
     }
     if job.parallelism.is_some() {

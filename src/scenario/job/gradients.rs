@@ -206,10 +206,10 @@ impl Rules<'_> {
         if let Some(servers) = &sync.servers {
             return self.check_servers(job, servers);
         }
-        if job.ranks() < 2 && job.sums_gradients() {
+        if job.gradient_ranks() < 2 && job.sums_gradients() {
             return self.remark_sums(job);
         }
-        if job.ranks() < 2 {
+        if job.gradient_ranks() < 2 {
             let what = format!("`{}` has one model copy", job.name);
             self.check.remark(format!(
                 "`sync` has no effect: {what}, whose gradients stay where they are."

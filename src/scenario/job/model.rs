@@ -235,6 +235,13 @@ impl ModelSettings {
         Some(self.precision().bytes() * elements as f64)
     }
 
+    /// Bytes of the keys and values of a sample in one attention, of a transformer of the catalogue.
+    pub(super) fn keys_values_bytes(&self) -> Option<f64> {
+        let model = self.known()?;
+        let elements = model.layers.iter().map(|layer| layer.keys_values).max();
+        Some(self.precision().bytes() * elements.filter(|all| *all > 0)? as f64)
+    }
+
     /// Share of a step's time that is forward: by FLOPs, or a third.
     pub(super) fn forward(&self) -> f64 {
         let of = |model: catalogue::Model| {

@@ -1,11 +1,12 @@
 //! How `[job.parallel]` is written: over how many GPUs a model is copied and split.
 //!
-//! - `tensor`: ranks that split each layer, `zero`: ranks that shard what they would all have,
+//! - `tensor`: ranks that split each layer, `context`: ranks that split each sequence, `zero`: ranks that shard what they would all have,
 //! - `parallelism`: what all of that comes to where a step is followed piece by piece, `schedule`: in which order stages
 //!   work on micro-batches, `placement`: which GPU has which piece, `buckets`: the gradients of a stage, `swap`: what does
 //!   not fit on a GPU; `state`: who writes what of a checkpoint; `rules`: what must hold.
 
 mod buckets;
+mod context;
 mod parallelism;
 mod placement;
 pub(super) mod rules;
@@ -23,12 +24,14 @@ use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
 use crate::scenario::number::{Amount, Count, Factor, Share};
 use crate::units::Size;
+use context::ContextSettings;
 use schedule::ScheduleName;
 use schemars::JsonSchema;
 use tensor::TensorSettings;
 use zero::ZeroSettings;
 
 pub use buckets::StageBucket;
+pub use context::{Context, KeyExchange};
 pub use parallelism::{Parallelism, StepOf};
 pub use placement::Members;
 pub use schedule::Schedule;
@@ -48,6 +51,8 @@ pub(in crate::scenario) struct ParallelSettings {
     pub(super) pipeline: Field<PipelineSettings>,
     /// Tensor parallel: each layer split over GPUs (default: not split).
     pub(super) tensor: Field<TensorSettings>,
+    /// Context parallel: each sequence split over GPUs (default: not split).
+    pub(super) context: Field<ContextSettings>,
     /// Data parallel ranks shard states that they would all have, as ZeRO does (default: not so).
     pub(super) zero: Field<ZeroSettings>,
 }

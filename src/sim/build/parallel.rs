@@ -59,7 +59,7 @@ impl Builder<'_, '_> {
             (0..job.shares().len()).map(|s| laid.program(s)).collect();
         let data = self.data_communicators(&laid, &programs);
         let mut parts = self.gpu_parts(&laid, node, &data);
-        self.tensor_communicators(&laid, &programs, &mut parts);
+        self.communicators_of_parts(&laid, &programs, &mut parts);
         let micro_batches = f64::from(of.micro_batches);
         let run = ParallelRun {
             stages: programs.len(),
@@ -68,8 +68,8 @@ impl Builder<'_, '_> {
             speed: self.scenario.cluster.node.gpu_speed,
             parts,
             first,
-            ranks: job.tensor_ranks(),
-            bytes: of.activations / micro_batches,
+            ranks: job.ranks_of_stage(),
+            bytes: of.activations / micro_batches / f64::from(of.context_ranks()),
             neighbours: neighbours(&programs),
             done: 0,
             books: ParallelOutcome::default(),
@@ -119,7 +119,7 @@ impl Builder<'_, '_> {
         let (job, mut parts) = (laid.job, Vec::new());
         for model in 0..job.ranks() {
             for (stage, data) in (0..).zip(data) {
-                let gpus = job.tensor_group(model, stage);
+                let gpus = job.stage_group(model, stage);
                 let slowness = self.slowest(laid, gpus, first);
                 let pcie = self.swap_ways(laid, gpus, first);
                 let received = vec![VecDeque::new(); 2 * laid.of.schedule.chunks() as usize];
@@ -173,15 +173,28 @@ impl Builder<'_, '_> {
         })
     }
 
-    /// The communicators in which GPUs split layers.
-    fn tensor_communicators(&mut self, laid: &Laid<'_>, all: &[StageProgram], parts: &mut [Part]) {
+    /// The communicators in which GPUs of a stage of a model copy split layers, and sequences.
+    fn communicators_of_parts(
+        &mut self,
+        laid: &Laid<'_>,
+        all: &[StageProgram],
+        parts: &mut [Part],
+    ) {
+        let (job, tensor) = (laid.job, laid.job.tensor_ranks());
         for (part, place) in parts.iter_mut().zip(0..) {
             let (model, stage) = (place / all.len() as u32, place % all.len() as u32);
             let device = Members::new(laid.first + place, 1, 1);
-            let groups = ([laid.job.tensor_group(model, stage)], [device]);
-            let (kind, program) = (Communicator::Tensor, &all[stage as usize]);
-            part.communicators[kind as usize] =
-                self.communicators(laid, program, kind, (&groups.0, &groups.1));
+            let layers = 0..job.ranks_of_stage() / tensor;
+            let layers = layers.map(|part| job.tensor_group(model, stage, part)).collect();
+            let sequences = (0..tensor).map(|rank| job.context_group(model, stage, rank)).collect();
+            let kinds: [(Communicator, Vec<Members>); 2] =
+                [(Communicator::Tensor, layers), (Communicator::Context, sequences)];
+            for (kind, groups) in kinds {
+                let devices = vec![device; groups.len()];
+                let program = &all[stage as usize];
+                part.communicators[kind as usize] =
+                    self.communicators(laid, program, kind, (&groups, &devices));
+            }
         }
     }
 }
@@ -199,7 +212,7 @@ fn neighbours(all: &[StageProgram]) -> Vec<(usize, usize)> {
 impl Laid<'_> {
     fn program(&self, stage: usize) -> StageProgram {
         let shares = self.job.shares();
-        let sync = self.job.sync.as_ref().filter(|_| self.job.ranks() > 1);
+        let sync = self.job.sync.as_ref().filter(|_| self.job.gradient_ranks() > 1);
         let buckets = sync.map_or(Vec::new(), |sync| {
             let chunks = self.of.schedule.chunk_shares(shares);
             let own = (stage..chunks.len()).step_by(shares.len());
@@ -224,7 +237,7 @@ impl Laid<'_> {
         let all = if same { &all[..all.len().min(1)] } else { all };
         let per_tensor = match (kind, &self.job.sync) {
             (Communicator::Data, Some(sync)) => sync.transport.per_tensor,
-            (Communicator::Data, None) | (Communicator::Tensor, _) => 0.0,
+            (Communicator::Data, None) | (Communicator::Tensor | Communicator::Context, _) => 0.0,
         };
         let planned = |started: &Started| {
             let Started { operation, bytes, tensors, late } = *started;
@@ -239,7 +252,7 @@ impl Laid<'_> {
     fn fusion(&self, kind: Communicator) -> u64 {
         match kind {
             Communicator::Data => self.job.sync.as_ref().map_or(0, |sync| sync.buffer),
-            Communicator::Tensor => 0,
+            Communicator::Tensor | Communicator::Context => 0,
         }
     }
 
@@ -253,6 +266,10 @@ impl Laid<'_> {
             Communicator::Tensor => {
                 let tensor = self.of.tensor.as_ref()?;
                 (tensor.reduction, tensor.fidelity, None)
+            }
+            Communicator::Context => {
+                let context = self.of.context.as_ref()?;
+                (context.reduction, context.fidelity, None)
             }
         };
         let fabric = self.job.fabric_of(*groups.first()?, &self.nodes, &self.cluster);

@@ -105,6 +105,7 @@ impl Communicator {
         match self {
             Self::Data => &mut books.gradients,
             Self::Tensor => &mut books.sums,
+            Self::Context => &mut books.keys_values,
         }
     }
 }

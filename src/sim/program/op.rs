@@ -47,11 +47,14 @@ pub(in crate::sim) enum Communicator {
     Data,
     /// Ranks that split the layers of a stage.
     Tensor,
+    /// Ranks that split the sequences of a model copy.
+    Context,
 }
 
 impl Communicator {
     /// All kinds, in the order of their numbers.
-    pub(in crate::sim) const ALL: [Communicator; 2] = [Communicator::Data, Communicator::Tensor];
+    pub(in crate::sim) const ALL: [Communicator; 3] =
+        [Communicator::Data, Communicator::Tensor, Communicator::Context];
 }
 
 /// What is computed with a micro-batch on a chunk of the model.

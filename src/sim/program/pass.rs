@@ -1,7 +1,7 @@
 //! What a stage's passes take, wait for and leave.
 
 use crate::collective::Operation;
-use crate::scenario::{Parallelism, StageBucket, Swap};
+use crate::scenario::{KeyExchange, Parallelism, StageBucket, Swap};
 
 use super::op::{Input, Pass};
 
@@ -26,6 +26,10 @@ pub(in crate::sim) struct OfStage<'a> {
 pub(super) enum End {
     /// Ranks that split a layer add its results up.
     Sum,
+    /// Ranks that split sequences begin to exchange keys and values, or gradients of them.
+    BeginKeys(Operation),
+    /// All that they have begun to exchange is there.
+    AwaitKeys,
     /// A bucket of gradients is reduced.
     Reduce(StageBucket),
 }
@@ -88,7 +92,7 @@ impl OfStage<'_> {
             Pass::WeightGradients => (1.0 - forward) * weights,
         };
         let share = self.shares[self.stage] / f64::from(self.parallelism.schedule.chunks());
-        part * share / f64::from(self.parallelism.tensor_ranks())
+        part * share / f64::from(self.parallelism.ranks())
     }
 
     /// The gradients of a chunk.
@@ -96,18 +100,49 @@ impl OfStage<'_> {
         self.buckets.get(chunk).map_or(&[], Vec::as_slice)
     }
 
-    /// By share of a pass, what follows the arithmetic up to there: sums of a layer's results, and buckets of gradients
-    /// to reduce, in the `last` pass that makes some, or in each where ranks keep only shards of them (ZeRO's stages 2
+    /// By share of a pass, what follows the arithmetic up to there: sums of a layer's results, keys and values of ranks
+    /// that split sequences, and buckets of gradients to reduce, in the `last` pass that makes some, or in each where ranks keep only shards of them (ZeRO's stages 2
     /// and 3).
     pub(super) fn ends(&self, pass: Pass, chunk: usize, last: bool) -> Vec<(f64, End)> {
         let sums = self.sums(pass, chunk);
         let mut ends: Vec<(f64, End)> =
             (1..=sums).map(|i| (f64::from(i) / f64::from(sums), End::Sum)).collect();
+        ends.extend(self.keys(pass, chunk));
         if pass.makes_gradients() && (last || self.parallelism.zero >= 2) {
             ends.extend(self.buckets(chunk).iter().map(|of| (of.at, End::Reduce(*of))));
-            ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         ends
+    }
+
+    /// When ranks that split sequences exchange keys and values in a pass: those of each attention while its block
+    /// computes, or before. Backward needs them again, and adds their gradients up.
+    fn keys(&self, pass: Pass, chunk: usize) -> Vec<(f64, End)> {
+        let context = self.parallelism.context.as_ref().filter(|context| context.ranks > 1);
+        let Some(context) = context else { return Vec::new() };
+        let gradients = match pass {
+            Pass::Forward => false,
+            Pass::Backward | Pass::InputGradients => true,
+            Pass::WeightGradients => return Vec::new(),
+        };
+        let number = context.attentions[self.place(chunk)];
+        let block = |place: u32| {
+            let (begin, end) =
+                (f64::from(place) / f64::from(number), f64::from(place + 1) / f64::from(number));
+            let gather = (begin, End::BeginKeys(Operation::Allgather));
+            let scatter = End::BeginKeys(Operation::ReduceScatter);
+            let scatter = |at| gradients.then_some((at, scatter));
+            match context.exchange {
+                KeyExchange::Overlapped => {
+                    [Some(gather), scatter(begin), Some((end, End::AwaitKeys)), None]
+                }
+                KeyExchange::Exposed => {
+                    let after = scatter(end).map(|(at, _)| (at, End::AwaitKeys));
+                    [Some(gather), Some((begin, End::AwaitKeys)), scatter(end), after]
+                }
+            }
+        };
+        (0..number).flat_map(|place| block(place).into_iter().flatten()).collect()
     }
 
     /// How often ranks that split layers add results up in a pass: not for gradients of weights, of which each has a part

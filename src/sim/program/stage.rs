@@ -3,7 +3,7 @@
 use crate::collective::Operation;
 use crate::scenario::{StageBucket, Swap};
 
-use super::op::Communicator::{self, Data, Tensor};
+use super::op::Communicator::{self, Context, Data, Tensor};
 use super::op::{Op, Pass};
 use super::order::{Turn, order};
 use super::pass::{End, OfStage};
@@ -116,6 +116,12 @@ impl StageProgram {
                 self.start(Tensor, Started::at_once(Operation::Allreduce, bytes));
                 self.await_all(Tensor);
             }
+            End::BeginKeys(operation) => {
+                let context = of.parallelism.context.as_ref();
+                let bytes = context.map_or(0, |context| context.bytes_of_each(of.parallelism));
+                self.start(Context, Started::at_once(operation, bytes));
+            }
+            End::AwaitKeys => self.await_all(Context),
             End::Reduce(StageBucket { bytes, tensors, compress, late, .. }) => {
                 if compress > 0.0 {
                     self.ops.push(Op::Compute { share: 0.0, compress });

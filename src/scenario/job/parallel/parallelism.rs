@@ -1,5 +1,6 @@
 //! A step that is followed piece by piece.
 
+use super::context::Context;
 use super::schedule::Schedule;
 use super::swap::Swap;
 use super::tensor::Tensor;
@@ -52,6 +53,8 @@ pub struct Parallelism {
     pub gpus_per_node: u32,
     /// Ranks that split each layer, if any.
     pub tensor: Option<Tensor>,
+    /// Ranks that split each sequence, if any.
+    pub context: Option<Context>,
     /// What data parallel ranks shard: ZeRO's stage, 0 for none.
     pub zero: u32,
     /// Share of the parameters that each chunk of the model has, in the model's order.
@@ -65,6 +68,18 @@ impl Parallelism {
     #[must_use]
     pub fn tensor_ranks(&self) -> u32 {
         self.tensor.as_ref().map_or(1, |tensor| tensor.ranks)
+    }
+
+    /// Ranks that split each sequence.
+    #[must_use]
+    pub fn context_ranks(&self) -> u32 {
+        self.context.as_ref().map_or(1, |context| context.ranks)
+    }
+
+    /// GPUs of a stage of a model copy.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.tensor_ranks().saturating_mul(self.context_ranks())
     }
 
     /// Share of the batch whose activations stage number `stage` has at once.
@@ -96,7 +111,12 @@ impl Parallelism {
 
     /// Over how many GPUs each stage is spread, of so many model copies.
     pub(in crate::scenario) fn spread(&self, ranks: u32) -> Spread {
-        Spread { tensor: self.tensor_ranks(), ranks: ranks.max(1), zero: self.zero }
+        Spread {
+            tensor: self.tensor_ranks(),
+            context: self.context_ranks(),
+            ranks: ranks.max(1).saturating_mul(self.context_ranks()),
+            zero: self.zero,
+        }
     }
 
     /// Share of time that equal stages wait for each other where nothing else holds them up.
@@ -143,7 +163,7 @@ impl JobSettings {
         let model = self.model.get();
         let out_of_core = model.is_some_and(|model| model.out_of_core.get() == Some(&true));
         let scheduled = parallel.pipeline.given().filter(|(_, of)| of.schedule.is_written());
-        let others = [parallel.tensor.at, parallel.zero.at];
+        let others = [parallel.tensor.at, parallel.context.at, parallel.zero.at];
         if scheduled.is_none() && others.iter().all(Option::is_none) && !out_of_core {
             return None;
         }
@@ -158,6 +178,10 @@ impl JobSettings {
             Some((at, tensor)) => Some(tensor.resolve(check, at, model, (&shares, batch))?),
             None => None,
         };
+        let context = match parallel.context.given() {
+            Some((at, context)) => Some(context.resolve(check, at, model, (&shares, batch))?),
+            None => None,
+        };
         let hidden = model.and_then(ModelSettings::hidden_bytes).unwrap_or(0.0) * batch;
         let written = settings.and_then(|of| of.activations.get());
         Some(Parallelism {
@@ -168,6 +192,7 @@ impl JobSettings {
             activations: written.map_or(hidden, |size| size.0),
             gpus_per_node: self.gpus_per_node(),
             tensor,
+            context,
             zero: parallel.zero.get().and_then(|zero| zero.stage.get()).map_or(0, |s| s.small()),
             weights: weights(model, &shares),
             swap: Vec::new(),
@@ -176,7 +201,7 @@ impl JobSettings {
 
     /// Nodes that a model copy is on.
     pub(in crate::scenario) fn nodes_per_copy(&self) -> u32 {
-        self.stages().saturating_mul(self.tensor_ranks()).div_ceil(self.gpus_per_node())
+        self.stages().saturating_mul(self.ranks_of_stage()).div_ceil(self.gpus_per_node())
     }
 
     /// GPUs of a model copy on each node: of whole stages, or of those that split one.
@@ -185,18 +210,25 @@ impl JobSettings {
         let ranks = parallel.and_then(|parallel| parallel.tensor.get()?.ranks_per_node.get());
         let pipeline = parallel.and_then(|parallel| parallel.pipeline.get());
         let stages = pipeline.map_or(1, PipelineSettings::on_node);
-        ranks.map_or(stages.saturating_mul(self.tensor_ranks()), |ranks| ranks.small()).max(1)
+        ranks.map_or(stages.saturating_mul(self.ranks_of_stage()), |ranks| ranks.small()).max(1)
     }
 
-    /// GPUs that each stage of a model copy is split over.
-    pub(in crate::scenario) fn tensor_ranks(&self) -> u32 {
+    /// GPUs of a stage of a model copy: those that split its layers, and sequences.
+    pub(in crate::scenario) fn ranks_of_stage(&self) -> u32 {
         let tensor = self.parallel.get().and_then(|parallel| parallel.tensor.get());
-        tensor.and_then(|tensor| tensor.ranks.get()).map_or(1, |ranks| ranks.small())
+        let tensor = tensor.and_then(|tensor| tensor.ranks.get()).map_or(1, |ranks| ranks.small());
+        tensor.saturating_mul(self.context_ranks())
+    }
+
+    /// Ranks that split each sequence.
+    pub(in crate::scenario) fn context_ranks(&self) -> u32 {
+        let context = self.parallel.get().and_then(|parallel| parallel.context.get());
+        context.and_then(|context| context.ranks.get()).map_or(1, |ranks| ranks.small())
     }
 }
 
 fn refuse_unscheduled(check: Check<'_>, at: NodeId) {
-    let what = "stages whose micro-batches are not followed are not simulated beside `tensor`, `zero` and \
+    let what = "stages whose micro-batches are not followed are not simulated beside `tensor`, `context`, `zero` and \
                 `out_of_core`";
     check.wrong(at, what, "write `schedule = \"1f1b\"` and `micro_batches = 8`");
 }

@@ -1,5 +1,5 @@
-//! Which GPU has which piece of which model copy: ranks that split layers next to each other, then stages, then model
-//! copies (Narayanan et al., *Efficient Large-Scale Language Model Training on GPU Clusters*, 2021, section 3).
+//! Which GPU has which piece of which model copy: ranks that split layers next to each other, then ranks that split
+//! sequences, then stages, then model copies (Narayanan et al., *Efficient Large-Scale Language Model Training on GPU Clusters*, 2021, section 3).
 
 use crate::collective::Fabric;
 use crate::scenario::{Cluster, Job};
@@ -28,6 +28,9 @@ impl Members {
     /// The same in so many blocks, each `jump` after the one before.
     #[must_use]
     pub fn repeated(self, blocks: u32, jump: u32) -> Members {
+        if self.ranks == 1 {
+            return Members::new(self.first, jump, blocks);
+        }
         Members { ranks: self.ranks * blocks, jump, ..self }
     }
 
@@ -55,6 +58,12 @@ impl Members {
 }
 
 impl Job {
+    /// GPUs of a stage of a model copy.
+    #[must_use]
+    pub fn ranks_of_stage(&self) -> u32 {
+        self.parallelism.as_ref().map_or(1, |of| of.ranks())
+    }
+
     /// Ranks that split each layer.
     #[must_use]
     pub fn tensor_ranks(&self) -> u32 {
@@ -63,7 +72,7 @@ impl Job {
 
     /// GPUs of a model copy: those of its stages, one stage after the other.
     fn gpus_of_copy(&self) -> u32 {
-        (self.shares().len() as u32).saturating_mul(self.tensor_ranks())
+        (self.shares().len() as u32).saturating_mul(self.ranks_of_stage())
     }
 
     /// Nodes that a model copy is on.
@@ -76,7 +85,7 @@ impl Job {
     /// How many nodes after the first one of its model copy the first GPU of stage number `stage` is.
     #[must_use]
     pub fn node_of_stage(&self, stage: u32) -> u32 {
-        let gpu = stage * self.tensor_ranks();
+        let gpu = stage * self.ranks_of_stage();
         self.parallelism.as_ref().map_or(0, |of| gpu / of.gpus_per_node.max(1))
     }
 
@@ -105,18 +114,32 @@ impl Job {
         (0..self.nodes).flat_map(on).collect()
     }
 
-    /// GPUs that split stage number `stage` of model copy `model`.
+    /// GPUs of stage number `stage` of model copy `model`.
     #[must_use]
-    pub fn tensor_group(&self, model: u32, stage: u32) -> Members {
-        let (stages, ranks) = (self.shares().len() as u32, self.tensor_ranks());
+    pub fn stage_group(&self, model: u32, stage: u32) -> Members {
+        let (stages, ranks) = (self.shares().len() as u32, self.ranks_of_stage());
         Members::new((model * stages + stage) * ranks, 1, ranks)
     }
 
-    /// Those of all model copies that have part `rank` of stage number `stage`.
+    /// Those of a stage that split its layers for part `part` of each sequence.
+    #[must_use]
+    pub fn tensor_group(&self, model: u32, stage: u32, part: u32) -> Members {
+        let ranks = self.tensor_ranks();
+        Members::new(self.stage_group(model, stage).first + part * ranks, 1, ranks)
+    }
+
+    /// Those of a stage that split sequences, and have part `rank` of each layer.
+    #[must_use]
+    pub fn context_group(&self, model: u32, stage: u32, rank: u32) -> Members {
+        let (first, tensor) = (self.stage_group(model, stage).first, self.tensor_ranks());
+        Members::new(first + rank, tensor, self.ranks_of_stage() / tensor)
+    }
+
+    /// Those of all model copies that have part `rank` of each layer of stage number `stage`.
     #[must_use]
     pub fn data_group(&self, stage: u32, rank: u32) -> Members {
-        let (stages, ranks) = (self.shares().len() as u32, self.tensor_ranks());
-        Members::new(stage * ranks + rank, stages * ranks, self.ranks())
+        let jump = self.shares().len() as u32 * self.ranks_of_stage();
+        self.context_group(0, stage, rank).repeated(self.ranks(), jump)
     }
 
     /// `members` as libraries see them, of GPUs on these nodes.

@@ -1,5 +1,6 @@
 //! What must hold for a model that is spread over GPUs.
 
+use super::context::Context;
 use super::swap::Swap;
 use super::tensor::Tensor;
 use crate::collective::{Fabric, Invalid, Operation};
@@ -46,11 +47,12 @@ impl Rules<'_> {
         }
         if let Some(sync) = &job.sync
             && !self.check_way(sync)
-            && job.ranks() > 1
+            && job.gradient_ranks() > 1
         {
             self.check_stage_sync(job, cluster, sync);
         }
         self.check_tensor(job, cluster);
+        self.check_context(job, cluster);
     }
 
     /// Whether chunks can be interleaved: through each go as many micro-batches at a time as there are stages, as in
@@ -88,6 +90,7 @@ impl Rules<'_> {
         let at = parallel.and_then(|parallel| match table {
             "pipeline" => parallel.pipeline.at,
             "tensor" => parallel.tensor.at,
+            "context" => parallel.context.at,
             _ => parallel.zero.at,
         });
         let model = self.settings.model_at();
@@ -110,7 +113,7 @@ impl Rules<'_> {
         if job.parallelism.as_ref().is_none_or(|of| of.zero == 0) {
             return;
         }
-        if job.ranks() < 2 {
+        if job.gradient_ranks() < 2 {
             self.check.remark(format!(
                 "`parallel.zero` has no effect: `{}` has one model copy, which has no one to share with.",
                 job.name
@@ -198,6 +201,17 @@ impl Rules<'_> {
         }
     }
 
+    /// Keys and values can be exchanged as is written.
+    fn check_context(&self, job: &Job, cluster: &Cluster) {
+        let context = job.parallelism.as_ref().and_then(|of| of.context.as_ref());
+        let Some(context) = context.filter(|context| context.ranks > 1) else { return };
+        let at = self.table("context");
+        match context_transfers(job, cluster, context) {
+            Ok(messages) => self.check_messages(messages, context.fidelity, at),
+            Err(error) => self.check.wrong(at, error.to_string(), remedy(&error)),
+        }
+    }
+
     fn check_messages(&self, messages: f64, fidelity: Fidelity, at: NodeId) {
         if fidelity == Fidelity::Flow && messages > MOST_MESSAGES {
             let what = format!("a step takes {messages:.1e} transfers");
@@ -209,7 +223,7 @@ impl Rules<'_> {
     fn check_pieces(&self, job: &Job) -> bool {
         let Some(of) = &job.parallelism else { return true };
         let stages = job.shares().len() as f64;
-        let gpus = f64::from(job.ranks()) * stages * f64::from(of.tensor_ranks());
+        let gpus = f64::from(job.ranks()) * stages * f64::from(of.ranks());
         if gpus > MOST_GPUS {
             let what = format!("the model copies have {gpus:.1e} GPUs");
             self.wrong_at("pipeline", what, "write fewer copies, stages or ranks");
@@ -286,11 +300,29 @@ pub(in crate::scenario) fn sum_transfers(
     tensor: &Tensor,
 ) -> Result<f64, Invalid> {
     let Some(of) = &job.parallelism else { return Ok(0.0) };
-    let fabric = job.fabric_of(job.tensor_group(0, 0), &job.nodes_of_gpus(), cluster);
+    let fabric = job.fabric_of(job.tensor_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
     let bytes = (tensor.bytes / f64::from(of.micro_batches)).round() as u64;
     let each = transfers(tensor.reduction, (Operation::Allreduce, bytes), &fabric)?;
     let sums = tensor.reductions.iter().map(|sums| f64::from(*sums)).sum::<f64>();
-    Ok(each * 2.0 * sums * f64::from(of.micro_batches) * f64::from(job.ranks()))
+    Ok(each * 2.0 * sums * f64::from(of.micro_batches) * f64::from(job.gradient_ranks()))
+}
+
+/// Those of keys and values, and of their gradients.
+pub(in crate::scenario) fn context_transfers(
+    job: &Job,
+    cluster: &Cluster,
+    context: &Context,
+) -> Result<f64, Invalid> {
+    let Some(of) = &job.parallelism else { return Ok(0.0) };
+    let fabric = job.fabric_of(job.context_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
+    let bytes = context.bytes_of_each(of);
+    let mut each = 0.0;
+    for operation in [Operation::Allgather, Operation::Allgather, Operation::ReduceScatter] {
+        each += transfers(context.reduction, (operation, bytes), &fabric)?;
+    }
+    let attentions: f64 = context.attentions.iter().map(|number| f64::from(*number)).sum();
+    let groups = f64::from(job.ranks()) * f64::from(of.tensor_ranks());
+    Ok(each * attentions * f64::from(of.micro_batches) * groups)
 }
 
 /// Whether the ranks that split a layer have the links of their node for themselves: then following one sum gives the

@@ -38,7 +38,7 @@ impl Job {
                 Writers::Each => equal,
             };
             for (stage, (whole, sharded)) in (0..).zip(&states) {
-                let gpus = self.tensor_group(model, stage);
+                let gpus = self.stage_group(model, stage);
                 let share = (own * whole + equal * sharded) / all / f64::from(gpus.ranks);
                 for gpu in gpus.first..gpus.first + gpus.ranks {
                     parts[nodes[gpu as usize] as usize] += checkpoint.bytes * share;

@@ -18,6 +18,7 @@ fn parallelism(schedule: Schedule, micro_batches: u32, zero: u32) -> Parallelism
         activations: 0.0,
         gpus_per_node: 1,
         tensor: None,
+        context: None,
         zero,
         weights: vec![1.0],
         swap: Vec::new(),
