@@ -68,14 +68,6 @@ pub struct Portion {
     pub reductions: u32,
     /// Attentions, whose keys and values ranks that split sequences send each other.
     pub attentions: u32,
-    /// Work of forward for a sample [FLOP].
-    pub flops: f64,
-    /// That of experts [FLOP].
-    pub expert_flops: f64,
-    /// Parameters of experts.
-    pub experts: f64,
-    /// How often tokens are dispatched to experts in forward.
-    pub dispatches: u32,
 }
 
 impl Portion {
@@ -87,10 +79,6 @@ impl Portion {
         self.largest = self.largest.max(other.largest);
         self.reductions += other.reductions;
         self.attentions += other.attentions;
-        self.flops += other.flops;
-        self.expert_flops += other.expert_flops;
-        self.experts += other.experts;
-        self.dispatches += other.dispatches;
     }
 }
 
@@ -237,12 +225,6 @@ pub fn portions(model: &Model, shares: &[f64]) -> Vec<Portion> {
         part.largest = part.largest.max(activations);
         part.reductions += u32::from(layer.reduced > 0);
         part.attentions += u32::from(layer.keys_values > 0);
-        part.flops += flops;
-        if let Some(experts) = layer.experts {
-            part.experts += layer.parameters as f64;
-            part.expert_flops += flops;
-            part.dispatches += u32::from(experts.dispatched > 0);
-        }
         done += flops;
     }
     portions

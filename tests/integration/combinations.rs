@@ -1,8 +1,8 @@
 //! Combinations of what a job may have: splits, exchanges, learners, failures, loaders. Those that are not refused run, and
 //! nothing is lost in them.
 //!
-//! `FOREBAY_COMBINATIONS=10000 FOREBAY_REFUSALS=list cargo test --release --locked --test integration combinations` tries
-//! as many, and writes to the file `list` what is refused, and how often.
+//! `FOREBAY_COMBINATIONS=100000 FOREBAY_REFUSALS=list cargo test --locked --test integration combinations` tries as many,
+//! and writes to the file `list` what is refused, and how often.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -27,7 +27,7 @@ impl Draws {
     }
 }
 
-const SPLITS: [&str; 12] = [
+const SPLITS: [&str; 16] = [
     "",
     "",
     "parallel.data.copies_per_node = 2",
@@ -37,6 +37,13 @@ const SPLITS: [&str; 12] = [
     "parallel.pipeline = { stages = 3, schedule = \"1f1b\", micro_batches = 4, activations = \"1 MB\" }\n\
      parallel.data.copies_per_node = 2",
     "parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 4, stages_per_node = 1 }",
+    "parallel.pipeline = { stages = 2, schedule = \"interleaved-1f1b\", chunks = 2, micro_batches = 4, activations = \"1 MB\" }",
+    "parallel.pipeline = { stages = 2, schedule = \"zb-h1\", micro_batches = 4, activations = \"1 MB\" }\n\
+     parallel.data.copies_per_node = 2",
+    "parallel.context = { ranks = 2, attentions = 3, keys_values = \"50 kB\" }",
+    "parallel.context = { ranks = 2, attentions = 2, keys_values = \"50 kB\", exchange = \"exposed\" }\n\
+     parallel.tensor = { ranks = 2, allreduces = 4, activations = \"100 kB\" }\n\
+     parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 2, activations = \"1 MB\" }",
     "parallel.tensor = { ranks = 2, allreduces = 3, activations = \"100 kB\" }",
     "parallel.tensor = { ranks = 2, allreduces = 2, activations = \"50 kB\", ranks_per_node = 1 }",
     "parallel.tensor = { ranks = 2, allreduces = 4, activations = \"100 kB\" }\n\
@@ -146,7 +153,9 @@ fn audit(job: &JobOutcome, bounded: bool) -> Result<(), String> {
     holds(job.queue.initial + counts.enqueued == taken, &format!("{counts:?}"))?;
     let fresh: u64 = job.steps.iter().map(|step| step.fresh).sum();
     holds(!bounded || fresh <= counts.dequeued, &format!("{fresh} fresh, {counts:?}"))?;
-    let sent = job.parallel.map_or(0.0, |of| of.activations + of.sums + of.gradients + of.swapped);
+    let sent = job
+        .parallel
+        .map_or(0.0, |of| of.activations + of.sums + of.keys_values + of.gradients + of.swapped);
     holds(sent.is_finite() && sent >= 0.0, &format!("{sent} B"))
 }
 
@@ -172,7 +181,7 @@ fn reason(problems: &str) -> String {
 #[test]
 fn combinations_run_and_nothing_is_lost_in_them() {
     let asked = std::env::var("FOREBAY_COMBINATIONS").ok().and_then(|text| text.parse().ok());
-    let number: u32 = asked.unwrap_or(400);
+    let number: u32 = asked.unwrap_or(10_000);
     let mut draws = Draws(23);
     let mut refused: BTreeMap<String, u32> = BTreeMap::new();
     let (mut ran, mut wrong) = (0, Vec::new());

@@ -60,8 +60,11 @@ impl World<'_> {
         }
         if job.sync.as_ref().is_some_and(|sync| !sync.root) {
             for d in job.devices.clone() {
-                self.devices[d as usize].updated += now.since(start).seconds();
-                job.steps.add_compute(start, now);
+                let device = &mut self.devices[d as usize];
+                if device.state != State::Off {
+                    device.updated += now.since(start).seconds();
+                    job.steps.add_compute(start, now);
+                }
             }
             return;
         }
