@@ -10,7 +10,7 @@ pub(super) const SERVERS: u32 = u32::MAX;
 /// A transfer of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::sim) struct Message {
-    /// Whose: the job copy, and which of the world's communicators, or [`SERVERS`].
+    /// The job copy that sends it, and the communicator in whose collective it is, or [`SERVERS`].
     pub(super) job: u32,
     pub(super) communicator: u32,
     pub(super) from: u32,

@@ -17,7 +17,7 @@ pub(in crate::sim) struct OfStage<'a> {
     pub(in crate::sim) reduction: Operation,
     /// Time to decompress what has come of a step [s].
     pub(in crate::sim) decompress: f64,
-    /// Whether its trainer works on the node's cores, too.
+    /// Whether its trainer also works on the node's cores.
     pub(in crate::sim) launches: bool,
 }
 

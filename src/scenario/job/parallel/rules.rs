@@ -55,8 +55,8 @@ impl Rules<'_> {
         self.check_context(job, cluster);
     }
 
-    /// Whether chunks can be interleaved: through each go as many micro-batches at a time as there are stages, as in
-    /// Megatron-LM.
+    /// Whether the schedule can have so many stages and micro-batches. Interleaved 1F1B takes as many micro-batches through a
+    /// chunk at a time as there are stages, as Megatron-LM does.
     fn check_chunks(&self, of: &Parallelism, stages: usize) -> bool {
         let micro = of.micro_batches as usize;
         let (what, remedy) = match of.schedule {
