@@ -72,16 +72,7 @@ impl Network {
     /// Adds a layer whose output is what is seen now.
     fn push(&mut self, name: &str, parameters: u64, flops: u64) -> &mut Network {
         let (name, activations) = (name.to_owned(), self.elements());
-        let layer = Layer {
-            name,
-            parameters,
-            flops,
-            activations,
-            whole: 0,
-            reduced: 0,
-            keys_values: 0,
-            experts: None,
-        };
+        let layer = Layer::plain(name, parameters, flops, activations);
         self.layers.push(layer);
         self
     }

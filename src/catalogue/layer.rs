@@ -65,6 +65,12 @@ pub struct Experts {
 }
 
 impl Layer {
+    /// A layer without experts and attention, of which ranks that split tensors have parts.
+    pub(super) fn plain(name: String, parameters: u64, flops: u64, activations: u64) -> Layer {
+        let (whole, reduced, keys_values, experts) = (0, 0, 0, None);
+        Layer { name, parameters, flops, activations, whole, reduced, keys_values, experts }
+    }
+
     /// Parameters that one token uses: those of the experts that it takes, or all.
     #[must_use]
     pub fn active_parameters(&self) -> u64 {
@@ -164,17 +170,7 @@ mod tests {
     use super::*;
 
     fn layer(name: &str, parameters: u64, flops: u64, activations: u64) -> Layer {
-        let name = name.to_owned();
-        Layer {
-            name,
-            parameters,
-            flops,
-            activations,
-            whole: 0,
-            reduced: 0,
-            keys_values: 0,
-            experts: None,
-        }
+        Layer::plain(name.to_owned(), parameters, flops, activations)
     }
 
     #[test]

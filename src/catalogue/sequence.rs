@@ -25,12 +25,12 @@ impl Width {
 
     /// A table of `entries` from which each token takes a row; rows are added to others' at once.
     pub(super) fn embedding(self, name: &str, entries: u64) -> Layer {
-        plain(name.to_owned(), entries * self.hidden, 0, 0)
+        Layer::plain(name.to_owned(), entries * self.hidden, 0, 0)
     }
 
     /// Layer norm: scale and shift of each value of a token.
     pub(super) fn norm(self, name: String) -> Layer {
-        let layer = plain(name, 2 * self.hidden, 0, self.values());
+        let layer = Layer::plain(name, 2 * self.hidden, 0, self.values());
         Layer { whole: self.values(), ..layer }
     }
 
@@ -41,7 +41,7 @@ impl Width {
 
     /// The same without a bias.
     pub(super) fn product(self, name: String, from: u64, to: u64, kept: u64) -> Layer {
-        plain(name, from * to, 2 * self.length * from * to, kept)
+        Layer::plain(name, from * to, 2 * self.length * from * to, kept)
     }
 
     /// `layer` with a result that ranks which split a block have in parts: they add it up, and all of them keep it.
@@ -60,7 +60,7 @@ impl Width {
     /// The same products, with `scores` elements kept in place of the shares, and so many keys and values.
     pub(super) fn attention_keeping(self, name: String, scores: u64, keys_values: u64) -> Layer {
         let pairs = self.length * self.length;
-        let layer = plain(name, 0, 2 * 2 * pairs * self.hidden, scores + self.values());
+        let layer = Layer::plain(name, 0, 2 * 2 * pairs * self.hidden, scores + self.values());
         Layer { keys_values, ..layer }
     }
 
@@ -68,7 +68,7 @@ impl Width {
     pub(super) fn tied_head(self, name: &str, entries: u64) -> Layer {
         let flops = 2 * self.values() * entries;
         let activations = self.length * entries;
-        plain(name.to_owned(), 0, flops, activations)
+        Layer::plain(name.to_owned(), 0, flops, activations)
     }
 
     /// A block: attention, then two linear layers four times as wide, each with a norm. Where norms
@@ -92,20 +92,6 @@ impl Width {
         } else {
             [first, attend, second, think].concat()
         }
-    }
-}
-
-/// A layer of which ranks that split tensors have parts.
-fn plain(name: String, parameters: u64, flops: u64, activations: u64) -> Layer {
-    Layer {
-        name,
-        parameters,
-        flops,
-        activations,
-        whole: 0,
-        reduced: 0,
-        keys_values: 0,
-        experts: None,
     }
 }
 
