@@ -12,8 +12,8 @@
 //!   and not for arithmetic, do not. Attention counts all pairs of tokens, masked ones too.
 //! - *Activations*: elements that the forward pass leaves for the backward one, each tensor once, at the
 //!   layer that makes it. An activation function that works in place makes none; masks of dropout are left out.
-//! - *Experts*: all of them in parameters; in FLOPs and activations those that a token takes, with as many tokens
-//!   for each expert and none dropped.
+//! - *Experts*: parameters count all experts; FLOPs and activations count those that a token takes. Every expert gets
+//!   as many tokens, and no token is dropped.
 
 mod gated;
 mod gpu;

@@ -46,7 +46,7 @@ pub(super) struct JobRun {
     pub(super) jitter: Option<Sampler>,
     /// What each of its devices does in a step.
     pub(super) programs: Programs,
-    /// How its ranks reach each other, if they exchange anything, and the world's communicators that are its.
+    /// The links between its ranks, if these exchange anything, and its communicators, as a range of the world's.
     pub(super) ways: Option<Box<Ways>>,
     pub(super) communicators: std::ops::Range<u32>,
     /// What its model copies do with their gradients, if they do anything.

@@ -234,8 +234,8 @@ fn shards_beside_chunks_and_deferred_gradients_send_what_they_say() {
 
 #[test]
 fn split_layers_add_up_as_much_with_every_schedule() {
-    // System: two ranks that split eight layers of four stages. Expectation: as many sums whatever the order; none for
-    // gradients of weights.
+    // System: four stages, whose layers two ranks split; eight sums in forward and eight in backward. Expectation: as many
+    // sums with each schedule, since the pass for gradients of weights adds nothing up.
     let sums = |schedule: &str| {
         let tensor = "parallel.tensor = { ranks = 2, allreduces = 8, activations = \"1 MB\" }";
         let text = on("stages = 4", schedule, 8, tensor);

@@ -10,8 +10,8 @@ use super::job::JobCopy;
 use super::mount::Client;
 
 impl Builder<'_, '_> {
-    /// Checkpoints and failures of a job copy on nodes from `node` on, whose loaders are those from `first`
-    /// on, and whose parameters servers have that `servers` lead to, if there are any.
+    /// Builds the checkpoints and failures of a job copy on nodes from `node` on, with loaders from `first` on; `servers` are
+    /// the links to its parameter servers, if it has some.
     pub(super) fn recovery(
         &mut self,
         of: &JobCopy,

@@ -149,7 +149,7 @@ impl CommunicatorRun {
         self.job
     }
 
-    /// Collectives that are over in this step.
+    /// Number of collectives of this step that are over.
     pub(in crate::sim) fn over(&self) -> u32 {
         self.progress.over
     }
@@ -296,7 +296,7 @@ impl World<'_> {
         clock.after(delay, Event::Waited(Customer::Communicator(c)));
     }
 
-    /// What communicator `c` waited for is over: what comes before its collective, or that.
+    /// A delay of communicator `c` is over: the overhead before its collective, which begins, or the collective itself.
     #[inline(never)]
     pub(in crate::sim) fn communicator_waited(&mut self, clock: &mut Clock, c: u32) {
         let communicator = &mut self.communicators[c as usize];

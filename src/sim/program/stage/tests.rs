@@ -186,8 +186,9 @@ fn chunks_reduce_their_gradients_when_their_last_backward_made_them() {
 
 #[test]
 fn gradients_are_reduced_after_the_pass_that_makes_those_of_weights() {
-    // System: ZB-H1 on the second of two stages: gradients of weights follow one micro-batch later. Expectation: what
-    // they take is a part of backward, and they are reduced after the last of them, or after each from ZeRO 2 on.
+    // System: ZB-H1 on the second of two stages, where the pass for gradients of weights comes one micro-batch later.
+    // Expectation: this pass takes a part of backward's time; gradients are reduced after the last such pass, or after each
+    // one from ZeRO's stage 2 on.
     let schedule = Schedule::ZeroBubble { weights: 0.25 };
     let weights = compute(Pass::WeightGradients, 0.75 * 0.25 * 0.5);
     let inputs = compute(Pass::InputGradients, 0.75 * 0.75 * 0.5);
