@@ -316,7 +316,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
     #[test]
     fn no_samples_make_a_fit_panic_or_a_profile_unreadable(
         samples in prop::collection::vec(any_sample(), 0..25)

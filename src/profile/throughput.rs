@@ -7,9 +7,6 @@ use serde::{Deserialize, Serialize};
 
 /// Most sizes, and most numbers of readers.
 const MOST: usize = 1000;
-/// Values that are measured of anything [B, 1, B/s].
-const MEASURABLE: std::ops::RangeInclusive<f64> = 1e-3..=1e18;
-
 /// What closed loops of readers reached together: each reads one request after the other.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -32,18 +29,21 @@ impl Profile {
 }
 
 impl ThroughputTable {
+    /// Sizes, numbers of readers and throughputs that a table can have [B, 1, B/s].
+    pub(crate) const MEASURABLE: std::ops::RangeInclusive<f64> = 1e-3..=1e18;
+
     pub(super) fn check(&self, path: &str, log: &mut Log) {
         let remedy = format!("give 1 to {MOST} numbers above 0, each larger than the one before");
         for (name, values) in [("sizes", &self.sizes), ("readers", &self.readers)] {
             let ascend = values.windows(2).all(|pair| pair[0] < pair[1]);
-            let measured = values.iter().all(|value| MEASURABLE.contains(value));
+            let measured = values.iter().all(|value| Self::MEASURABLE.contains(value));
             if !(1..=MOST).contains(&values.len()) || !ascend || !measured {
                 log.add(&format!("{path}.{name}"), "is no list of what was varied", &remedy);
             }
         }
         let (rows, columns) = (self.sizes.len(), self.readers.len());
         let whole = self.rates.len() == rows && self.rates.iter().all(|row| row.len() == columns);
-        if !whole || !self.rates.iter().flatten().all(|rate| MEASURABLE.contains(rate)) {
+        if !whole || !self.rates.iter().flatten().all(|rate| Self::MEASURABLE.contains(rate)) {
             let remedy = format!("give {rows} rows of {columns} throughputs above 0 [B/s]");
             log.add(&format!("{path}.rates"), "is no throughput for each size and number", remedy);
         }
