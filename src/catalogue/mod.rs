@@ -27,5 +27,5 @@ mod sequence;
 pub use gpu::{GPUS, Gpu, gpu};
 pub use interconnect::{INTERCONNECTS, Interconnect, interconnect};
 pub use layer::{Experts, Input, Layer, Mixture, Model};
-pub use models::{MODELS, model, model_of_length};
+pub use models::{MODELS, longest_sequence, model, model_of_length};
 pub use precision::Precision;

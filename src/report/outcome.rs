@@ -127,6 +127,9 @@ pub struct ParallelOutcome {
     /// Keys and values of ranks that split sequences, and their gradients.
     #[serde(default)]
     pub keys_values: f64,
+    /// Tokens on their way to experts and back, and their gradients.
+    #[serde(default)]
+    pub tokens: f64,
     /// Gradients, and parameters that are sharded.
     pub gradients: f64,
     /// What does not fit on a GPU, to its node's memory and back.

@@ -16,6 +16,8 @@ pub struct ParallelReport {
     pub tensor: u32,
     /// GPUs that split each sequence.
     pub context: u32,
+    /// Model copies that have all experts together.
+    pub expert: u32,
     /// GPUs of a model copy.
     pub gpus: u32,
     /// What model copies shard: ZeRO's stage, 0 for none.
@@ -38,6 +40,8 @@ pub struct ParallelReport {
     pub sum_fidelity: Option<&'static str>,
     /// Keys and values of split sequences, and their gradients.
     pub key_value_bytes: Option<f64>,
+    /// Tokens that go to experts and come back, and their gradients.
+    pub token_bytes: Option<f64>,
     /// Gradients, and parameters that are sharded.
     pub gradient_bytes: Option<f64>,
     /// What does not fit on it, to its node's memory and back.
@@ -60,6 +64,7 @@ pub(super) fn parallel(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<Paralle
         pipeline,
         tensor,
         context: of.context_ranks(),
+        expert: of.expert_ranks(),
         gpus,
         zero: of.zero,
         schedule: of.schedule.name(),
@@ -68,8 +73,14 @@ pub(super) fn parallel(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<Paralle
         bubble: of.bubble(),
         activation_bytes: mean(|books| books.activations),
         sum_bytes: mean(|books| books.sums),
-        sum_fidelity: of.tensor.as_ref().filter(|of| of.ranks > 1).map(|of| of.fidelity.name()),
+        sum_fidelity: of
+            .tensor
+            .as_ref()
+            .filter(|of| of.ranks > 1)
+            .map(|of| of.method.fidelity.name()),
         key_value_bytes: mean(|books| books.keys_values),
+        token_bytes: mean(|books| books.tokens)
+            .map(|bytes| bytes / of.expert.as_ref().map_or(1.0, |expert| expert.load.excess())),
         gradient_bytes: mean(|books| books.gradients),
         swap_bytes: mean(|books| books.swapped),
     })
@@ -102,6 +113,10 @@ pub(super) fn line(job: &str, of: &ParallelReport) -> String {
     } else {
         String::new()
     };
+    let experts = match of.expert {
+        1 => String::new(),
+        copies => format!("; {copies} copies have all experts together"),
+    };
     let bubble = if of.pipeline > 1 {
         format!(" With equal stages alone, bubbles would be {}.", share(of.bubble))
     } else {
@@ -111,6 +126,7 @@ pub(super) fn line(job: &str, of: &ParallelReport) -> String {
         ("of activations", of.activation_bytes),
         ("of sums in layers", of.sum_bytes),
         ("of keys and values", of.key_value_bytes),
+        ("of tokens to and from experts", of.token_bytes),
         ("of gradients and parameters", of.gradient_bytes),
         ("to and from its node's memory", of.swap_bytes),
     ];
@@ -121,5 +137,5 @@ pub(super) fn line(job: &str, of: &ParallelReport) -> String {
         true => String::new(),
         false => format!(" A GPU sends {} in a step.", sent.join(", ")),
     };
-    format!("Each model copy of `{job}` {gpus}{each}{zero}.{bubble}{sent}")
+    format!("Each model copy of `{job}` {gpus}{each}{zero}{experts}.{bubble}{sent}")
 }

@@ -48,7 +48,8 @@ pub use launch::Launch;
 pub use learners::{Learners, Tuning};
 pub use occupancy::Kernels;
 pub use parallel::{
-    Context, KeyExchange, Members, Parallelism, Schedule, StageBucket, StepOf, Swap, Tensor,
+    Context, Expert, KeyExchange, Load, Members, Method, Parallelism, Schedule, StageBucket,
+    StepOf, Swap, Tensor,
 };
 pub use recovery::{Checkpoint, Every, FailureTimes, Failures, Resume, Writers};
 pub use replicas::Replicas;

@@ -47,10 +47,10 @@ pub use fault::{Fault, Faulty, FaultyLink};
 pub use file::ScenarioFile;
 pub use job::{
     Accuracy, Arrivals, BatchInterval, Catalogue, Checkpoint, Context, Convert, CountedBatch,
-    CpuUse, DecodedCache, Device, ENDLESS, Every, FailureTimes, Failures, Goal, InnerThreads, Job,
-    Kernels, KeyExchange, Launch, Learners, Members, Parallelism, Pipeline, QueueKind, RealGpu,
-    Replicas, Resume, Schedule, Share, Split, StageBucket, Staging, StepOf, StepTime, Swap, Tensor,
-    Tuning, Writers,
+    CpuUse, DecodedCache, Device, ENDLESS, Every, Expert, FailureTimes, Failures, Goal,
+    InnerThreads, Job, Kernels, KeyExchange, Launch, Learners, Load, Members, Method, Parallelism,
+    Pipeline, QueueKind, RealGpu, Replicas, Resume, Schedule, Share, Split, StageBucket, Staging,
+    StepOf, StepTime, Swap, Tensor, Tuning, Writers,
 };
 pub use layout::{Framing, Layout, Ranges, RowGroups};
 pub use loader::{

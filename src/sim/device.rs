@@ -19,6 +19,8 @@ pub(super) struct Device {
     pub(super) learner: u32,
     /// Which pipeline stage.
     pub(super) stage: u32,
+    /// Which of the job copy's programs it works through.
+    pub(super) program: u32,
     /// Batches that the stage before has handed over.
     pub(super) received: u64,
     /// When each that has not been begun was sent, oldest first.
@@ -86,6 +88,7 @@ impl Device {
             model,
             learner: 0,
             stage,
+            program: stage,
             received: 0,
             sent: VecDeque::new(),
             next: 0,

@@ -27,7 +27,7 @@ impl Draws {
     }
 }
 
-const SPLITS: [&str; 16] = [
+const SPLITS: [&str; 18] = [
     "",
     "",
     "parallel.data.copies_per_node = 2",
@@ -44,6 +44,12 @@ const SPLITS: [&str; 16] = [
     "parallel.context = { ranks = 2, attentions = 2, keys_values = \"50 kB\", exchange = \"exposed\" }\n\
      parallel.tensor = { ranks = 2, allreduces = 4, activations = \"100 kB\" }\n\
      parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 2, activations = \"1 MB\" }",
+    "parallel.expert = { ranks = 2, layers = 3, dispatched = \"50 kB\", parameters = 0.5, time = 0.5, imbalance = 1.5 }\n\
+     parallel.data.copies_per_node = 2",
+    "parallel.expert = { ranks = 2, layers = 4, dispatched = \"50 kB\", parameters = 0.5, time = 0.5 }\n\
+     parallel.data.copies_per_node = 4\n\
+     parallel.tensor = { ranks = 2, allreduces = 4, activations = \"100 kB\" }\n\
+     parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 2 }",
     "parallel.tensor = { ranks = 2, allreduces = 3, activations = \"100 kB\" }",
     "parallel.tensor = { ranks = 2, allreduces = 2, activations = \"50 kB\", ranks_per_node = 1 }",
     "parallel.tensor = { ranks = 2, allreduces = 4, activations = \"100 kB\" }\n\

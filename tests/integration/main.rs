@@ -85,6 +85,7 @@ mod servers;
 mod signals;
 mod split_models;
 mod split_sequences;
+mod spread_experts;
 mod spread_recovery;
 mod stage_schedules;
 mod stages_and_sync;

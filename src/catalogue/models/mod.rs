@@ -114,6 +114,15 @@ pub fn model_of_length(name: &str, length: u64) -> Option<Model> {
     }
 }
 
+/// Most tokens of a sequence that the model of a name works on; none where it works on something else.
+#[must_use]
+pub fn longest_sequence(name: &str) -> Option<u64> {
+    match maker(name)? {
+        OfLength { longest, .. } => Some(longest),
+        Fixed(_) => None,
+    }
+}
+
 /// A colour image as high as wide.
 const fn image(side: u64) -> Input {
     Input::Image { channels: 3, height: side, width: side }

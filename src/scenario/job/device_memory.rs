@@ -50,9 +50,14 @@ impl ModelSettings {
         let shares = pipeline.map_or(&[1.0][..], |pipeline| &pipeline.shares);
         let overlap = pipeline.is_some_and(|pipeline| pipeline.overlap);
         let schedule = parallelism.map_or(Schedule::Gpipe, |of| of.schedule);
-        let Some(chunks) = self.portions(check, &schedule.chunk_shares(shares)) else {
+        let Some(mut chunks) = self.portions(check, &schedule.chunk_shares(shares)) else {
             return Vec::new();
         };
+        if let Some(expert) = parallelism.and_then(|of| of.expert.as_ref()) {
+            for (part, share) in chunks.iter_mut().zip(&expert.parameters) {
+                part.experts = share * part.parameters;
+            }
+        }
         let portions = of_stages(&chunks, shares.len());
         let none = MemorySettings::default();
         let memory = self.memory.get().unwrap_or(&none);
@@ -92,7 +97,12 @@ impl ModelSettings {
         let mut all = of_catalogue.unwrap_or_else(|| vec![Portion::default(); shares.len()]);
         for (part, share) in all.iter_mut().zip(shares) {
             part.parameters = parameters.map_or(part.parameters, |all| all * share);
-            part.activations = elements.map_or(part.activations, |all| all * share);
+            if let Some(all) = elements {
+                let before = part.activations.max(1.0);
+                part.activations = all * share;
+                part.whole *= part.activations / before;
+                part.expert_activations *= part.activations / before;
+            }
         }
         Some(all)
     }

@@ -2,10 +2,10 @@
 
 use super::gradients;
 use super::parallel::rules::{
-    context_transfers, gradient_transfers, sum_transfers, sums_are_alone,
+    context_transfers, dispatch_transfers, gradient_transfers, sum_transfers, sums_are_alone,
 };
 use super::rules::Rules;
-use crate::scenario::{Cluster, Fidelity, Job, Sync, Tensor};
+use crate::scenario::{Cluster, Fidelity, Job, Method, Sync, Tensor};
 
 /// Most transfers in a step of all copies of a job that are followed one by one unless that is written: half a second.
 const AFFORDABLE: f64 = 1e6;
@@ -17,27 +17,30 @@ impl Rules<'_> {
         let cluster = cluster.weakest(self.nodes(job));
         let copies = f64::from(job.copies);
         let sync = job.sync.as_ref().map_or(0.0, |sync| copies * of_gradients(job, &cluster, sync));
-        let context = job.parallelism.as_ref().and_then(|of| of.context.as_ref());
-        let context = context.filter(|of| of.ranks > 1);
-        let keys = context.map_or(0.0, |of| context_transfers(job, &cluster, of).unwrap_or(0.0));
-        let keys = copies * keys;
-        let sums = split(job).map_or(0.0, |tensor| copies * of_sums(job, &cluster, tensor));
         if let Some(of) = &mut job.sync
             && choose((&mut of.fidelity, &mut of.chosen_by), sync)
         {
             self.tell(&job.name, "sync", "collectives of gradients", sync);
         }
-        let parallelism = job.parallelism.as_mut();
-        if let Some(of) = parallelism.and_then(|of| of.tensor.as_mut())
-            && choose((&mut of.fidelity, &mut of.chosen_by), sums)
-        {
-            self.tell(&job.name, "parallel.tensor", "sums in layers", sums);
-        }
-        let parallelism = job.parallelism.as_mut();
-        if let Some(of) = parallelism.and_then(|of| of.context.as_mut())
-            && choose((&mut of.fidelity, &mut of.chosen_by), keys)
-        {
-            self.tell(&job.name, "parallel.context", "exchanges of keys and values", keys);
+        let transfers = of_parts(job, &cluster);
+        let Some(of) = &mut job.parallelism else { return };
+        let methods = [
+            of.tensor.as_mut().map(|of| &mut of.method),
+            of.context.as_mut().map(|of| &mut of.method),
+            of.expert.as_mut().map(|of| &mut of.method),
+        ];
+        let named = [
+            ("parallel.tensor", "sums in layers"),
+            ("parallel.context", "exchanges of keys and values"),
+            ("parallel.expert", "all-to-alls of tokens"),
+        ];
+        for ((method, (table, what)), transfers) in methods.into_iter().zip(named).zip(transfers) {
+            let transfers = copies * transfers;
+            if let Some(Method { fidelity, chosen_by, .. }) = method
+                && choose((fidelity, chosen_by), transfers)
+            {
+                self.tell(&job.name, table, what, transfers);
+            }
         }
     }
 
@@ -60,8 +63,17 @@ fn choose((fidelity, by): (&mut Fidelity, &mut Option<f64>), transfers: f64) -> 
     analytic
 }
 
-fn split(job: &Job) -> Option<&Tensor> {
-    job.parallelism.as_ref()?.tensor.as_ref().filter(|tensor| tensor.ranks > 1)
+/// Transfers of a step of the ranks that split layers, split sequences and share experts.
+fn of_parts(job: &Job, cluster: &Cluster) -> [f64; 3] {
+    let Some(of) = &job.parallelism else { return [0.0; 3] };
+    let sums = of.tensor.as_ref().filter(|of| of.ranks > 1);
+    let keys = of.context.as_ref().filter(|of| of.ranks > 1);
+    let tokens = of.expert.as_ref().filter(|of| of.ranks > 1);
+    [
+        sums.map_or(0.0, |of| of_sums(job, cluster, of)),
+        keys.map_or(0.0, |of| context_transfers(job, cluster, of).unwrap_or(0.0)),
+        tokens.map_or(0.0, |of| dispatch_transfers(job, cluster, of).unwrap_or(0.0)),
+    ]
 }
 
 /// Transfers of a step's gradients; none where the collective cannot be, which is refused.

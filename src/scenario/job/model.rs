@@ -59,6 +59,9 @@ pub(in crate::scenario) struct ModelSettings {
     /// The model, of those that can be trained here, or that are known layer by layer (default: none, and
     /// its step takes the time that is written).
     catalogue: Field<ModelName>,
+    /// Tokens of each sample, of a model of the catalogue that works on sequences (default: as many as it was trained with
+    /// at first).
+    sequence: Field<Count<1, 10_000_000>>,
     /// What the steps run on: "accelerator", an accelerator that a live run really has, `{ gpu = { number = 0 } }`,
     /// or the node's cores: `{ cpu = { threads = 1 } }` (default: "accelerator").
     pub(super) device: Field<DeviceSettings>,
@@ -180,6 +183,7 @@ impl ModelSettings {
             }
         };
         let catalogue = self.catalogue.get().and_then(|model| model.trainable);
+        self.check_sequence(check);
         let jitter = match self.jitter.given() {
             Some((at, jitter)) => Some(jitter.resolve(check, at)?),
             None => None,
@@ -224,7 +228,25 @@ impl ModelSettings {
 
     /// The catalogue's model, where it is one of that.
     pub(super) fn known(&self) -> Option<catalogue::Model> {
-        self.catalogue.get().and_then(|model| model.known).and_then(catalogue::model)
+        let name = self.catalogue.get()?.known?;
+        match self.sequence.get() {
+            Some(tokens) => catalogue::model_of_length(name, u64::from(tokens.small())),
+            None => catalogue::model(name),
+        }
+    }
+
+    /// The model works on sequences as long as is written.
+    fn check_sequence(&self, check: Check<'_>) {
+        let Some((at, tokens)) = self.sequence.given() else { return };
+        let name = self.catalogue.get().and_then(|model| model.known);
+        let Some(longest) = name.and_then(catalogue::longest_sequence) else {
+            return check
+                .no_effect(&self.sequence, "the model is none of the catalogue's for sequences");
+        };
+        if u64::from(tokens.small()) > longest {
+            let what = format!("{:?} works on up to {longest} tokens", name.unwrap_or_default());
+            check.wrong(at, what, format!("write `sequence = {longest}`, or less"));
+        }
     }
 
     /// Bytes of the hidden values of a sample, of a transformer of the catalogue.
@@ -240,6 +262,13 @@ impl ModelSettings {
         let model = self.known()?;
         let elements = model.layers.iter().map(|layer| layer.keys_values).max();
         Some(self.precision().bytes() * elements.filter(|all| *all > 0)? as f64)
+    }
+
+    /// A mixture of the catalogue, and the bytes of a sample that its tokens have in one dispatch.
+    pub(super) fn mixture(&self) -> Option<(catalogue::Mixture, f64)> {
+        let mixture = self.known()?.mixture()?;
+        let bytes = self.precision().bytes() * mixture.dispatched as f64;
+        Some((mixture, bytes))
     }
 
     /// Share of a step's time that is forward: by FLOPs, or a third.

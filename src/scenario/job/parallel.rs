@@ -1,17 +1,20 @@
 //! How `[job.parallel]` is written: over how many GPUs a model is copied and split.
 //!
-//! - `tensor`: ranks that split each layer, `context`: ranks that split each sequence, `zero`: ranks that shard what they would all have,
+//! - `tensor`: ranks that split each layer, `context`: ranks that split each sequence, `expert`: model copies that have a part of
+//!   the experts each; `method`: how they do that; `zero`: ranks that shard what they would all have,
 //! - `parallelism`: what all of that comes to where a step is followed piece by piece, `schedule`: in which order stages
 //!   work on micro-batches, `placement`: which GPU has which piece, `buckets`: the gradients of a stage, `swap`: what does
 //!   not fit on a GPU; `state`: who writes what of a checkpoint; `rules`: what must hold.
 
 mod buckets;
 mod context;
+mod expert;
+mod method;
 mod parallelism;
 mod placement;
 pub(super) mod rules;
 mod schedule;
-mod state;
+pub(super) mod state;
 mod swap;
 mod tensor;
 mod zero;
@@ -25,6 +28,7 @@ use crate::scenario::field::{Field, List};
 use crate::scenario::number::{Amount, Count, Factor, Share};
 use crate::units::Size;
 use context::ContextSettings;
+use expert::ExpertSettings;
 use schedule::ScheduleName;
 use schemars::JsonSchema;
 use tensor::TensorSettings;
@@ -32,6 +36,8 @@ use zero::ZeroSettings;
 
 pub use buckets::StageBucket;
 pub use context::{Context, KeyExchange};
+pub use expert::{Expert, Load};
+pub use method::Method;
 pub use parallelism::{Parallelism, StepOf};
 pub use placement::Members;
 pub use schedule::Schedule;
@@ -53,6 +59,8 @@ pub(in crate::scenario) struct ParallelSettings {
     pub(super) tensor: Field<TensorSettings>,
     /// Context parallel: each sequence split over GPUs (default: not split).
     pub(super) context: Field<ContextSettings>,
+    /// Expert parallel: the experts of a mixture spread over model copies (default: each copy has all of them).
+    pub(super) expert: Field<ExpertSettings>,
     /// Data parallel ranks shard states that they would all have, as ZeRO does (default: not so).
     pub(super) zero: Field<ZeroSettings>,
 }

@@ -5,7 +5,6 @@ use super::Job;
 use super::rules::Rules;
 use super::settings::Around;
 use super::{BatchInterval, QueueKind};
-use crate::device_memory::{Footprint, Spread};
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::{Field, List};
@@ -142,13 +141,12 @@ pub(super) struct FailureSettings {
     resume: Field<Resume>,
 }
 
-/// What checkpoints are of: a job on this storage, the servers that have its parameters, and what each of its GPUs
-/// holds of a model that is spread so.
+/// What checkpoints are of: a job on this storage, and the servers that have its parameters.
 pub(super) struct Of<'s> {
     pub(super) storage: Option<usize>,
     pub(super) servers: Option<&'s Servers>,
-    pub(super) footprints: &'s [Footprint],
-    pub(super) spread: Spread,
+    /// Bytes of the model's parameters and its optimizer's values; 0 where they are not known [B].
+    pub(super) state: f64,
 }
 
 impl Job {
@@ -191,7 +189,7 @@ impl CheckpointSettings {
         }
         Some(Checkpoint {
             every,
-            bytes: self.bytes(check, at, (of.footprints, of.spread))?,
+            bytes: self.bytes(check, at, of.state)?,
             storage,
             asynchronous: self.asynchronous.get().copied().unwrap_or(false),
             pause: self.pause.get().map_or(0.0, |pause| pause.0),
@@ -226,17 +224,10 @@ impl CheckpointSettings {
         }
     }
 
-    fn bytes(
-        &self,
-        check: Check<'_>,
-        at: NodeId,
-        (held, spread): (&[Footprint], Spread),
-    ) -> Option<f64> {
+    fn bytes(&self, check: Check<'_>, at: NodeId, state: f64) -> Option<f64> {
         if let Some(bytes) = self.bytes.get() {
             return Some(bytes.0);
         }
-        let state: f64 =
-            held.iter().map(|of| spread.state(of)).map(|(whole, sharded)| whole + sharded).sum();
         if state <= 0.0 && !self.bytes.is_written() {
             let what = "the key `bytes` is missing, and the model's parameters are not known";
             let remedy = "write `bytes = \"1 GB\"`, or a `model.catalogue`";

@@ -7,6 +7,7 @@ use super::decoded::DecodedSettings;
 use super::interval::IntervalSettings;
 use super::learners::LearnersSettings;
 use super::model::{ModelSettings, ResolvedModel};
+use super::parallel::state::state_bytes;
 use super::parallel::{Loaders, ParallelSettings, PipelineSettings};
 use super::prefill::Prefill;
 use super::recovery::{CheckpointSettings, FailureSettings, Of};
@@ -198,6 +199,7 @@ impl JobSettings {
         let spread = parallelism.as_ref().map_or(Spread::NONE, |of| of.spread(ranks));
         let split = (pipeline.as_ref(), parallelism.as_ref());
         let footprints = self.footprints(check, some, &model, (split, spread));
+        let state = state_bytes(&footprints, parallelism.as_ref(), ranks);
         let sync = self.sync(check, around, some, &model);
         let memory = self.gpu_memory(around);
         let learners = self.learners(footprints.first().copied(), sync.as_ref(), memory);
@@ -229,12 +231,7 @@ impl JobSettings {
             loader_per_copy: self.loaders() == Some(Loaders::PerRank) || self.nodes_per_copy() > 1,
             pipeline,
             parallelism,
-            checkpoint: self.checkpoint(
-                check,
-                around,
-                (storage, sync.as_ref()),
-                (&footprints, spread),
-            ),
+            checkpoint: self.checkpoint(check, around, (storage, sync.as_ref()), state),
             sync,
             accumulation: self.accumulation(),
             footprints: footprints
@@ -349,11 +346,11 @@ impl JobSettings {
         check: Check<'_>,
         around: Around<'_>,
         (storage, sync): (Option<usize>, Option<&Sync>),
-        (footprints, spread): (&[Footprint], Spread),
+        state: f64,
     ) -> Option<Checkpoint> {
         let (at, checkpoint) = self.checkpoint.given()?;
         let servers = sync.and_then(|sync| sync.servers.as_ref());
-        checkpoint.resolve(check, at, around, Of { storage, servers, footprints, spread })
+        checkpoint.resolve(check, at, around, Of { storage, servers, state })
     }
 
     /// The nodes of the first copy.

@@ -198,7 +198,10 @@ impl Builder<'_, '_> {
             // The first learners of all GPUs have the numbers, and the draws, that they have without others.
             let model = learner * of.job.ranks() + gpu;
             for stage in 0..of.job.shares().len() as u32 {
-                let mut device = Device { learner, ..Device::new(of.number, l, model, stage) };
+                let stages = of.job.shares().len() as u32;
+                let program = model % of.job.expert_ranks() * stages + stage;
+                let device = Device::new(of.number, l, model, stage);
+                let mut device = Device { learner, program, ..device };
                 device.track = self.track(process, || match learners {
                     1 => format!("gpu {gpu}.{stage}"),
                     _ => format!("gpu {gpu} learner {learner}"),

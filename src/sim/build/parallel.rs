@@ -8,7 +8,7 @@ use crate::collective::{Cost, Operation};
 use crate::engine::Span;
 use crate::fluid::{GroupId, LinkId};
 use crate::report::ParallelOutcome;
-use crate::scenario::{Cluster, Job, Members, Parallelism, Transport};
+use crate::scenario::{Cluster, Job, Members, Method, Parallelism, StageBucket, Transport};
 use crate::sim::communication::{CommunicatorRun, Plan, Planned, Ranks, Sequence, Ways};
 use crate::sim::program::{
     Communicator, OfStage, Op, ParallelRun, Part, StageProgram, Started, stage_program,
@@ -22,7 +22,7 @@ use super::sync::Place;
 pub(super) struct Stages {
     pub(super) run: ParallelRun,
     pub(super) ways: Ways,
-    /// By stage.
+    /// By model copy of those that have all experts together, and by stage.
     pub(super) programs: Vec<Vec<Op>>,
 }
 
@@ -56,13 +56,13 @@ impl Builder<'_, '_> {
         let step = job.step_seconds() * factor;
         let laid = Laid { job, of, number: copy.number, first, cluster, nodes, ways, step };
         let programs: Vec<StageProgram> =
-            (0..job.shares().len()).map(|s| laid.program(s)).collect();
-        let data = self.data_communicators(&laid, &programs);
-        let mut parts = self.gpu_parts(&laid, node, &data);
+            laid.experts().flat_map(|expert| laid.programs(expert)).collect();
+        let mut parts = self.gpu_parts(&laid, node);
+        self.communicators_of_copies(&laid, &programs, &mut parts);
         self.communicators_of_parts(&laid, &programs, &mut parts);
         let micro_batches = f64::from(of.micro_batches);
         let run = ParallelRun {
-            stages: programs.len(),
+            stages: job.shares().len(),
             micro_batches,
             step_of: of.step_of,
             speed: self.scenario.cluster.node.gpu_speed,
@@ -70,7 +70,7 @@ impl Builder<'_, '_> {
             first,
             ranks: job.ranks_of_stage(),
             bytes: of.activations / micro_batches / f64::from(of.context_ranks()),
-            neighbours: neighbours(&programs),
+            neighbours: neighbours(&programs[..job.shares().len()]),
             done: 0,
             books: ParallelOutcome::default(),
         };
@@ -78,17 +78,70 @@ impl Builder<'_, '_> {
         Some(Stages { run, ways: laid.ways, programs })
     }
 
-    /// The communicators in which parts of each stage's GPUs are with those of other model copies: by stage, their numbers.
-    fn data_communicators(&mut self, laid: &Laid<'_>, all: &[StageProgram]) -> Vec<Range<u32>> {
-        let mut found = Vec::new();
-        for (stage, program) in (0..).zip(all) {
-            let ranks = 0..laid.job.tensor_ranks();
-            let groups: Vec<Members> = ranks.map(|rank| laid.job.data_group(stage, rank)).collect();
-            let (first, stride) = (laid.first + stage, all.len() as u32);
-            let devices = vec![Members::new(first, stride, laid.job.ranks()); groups.len()];
-            found.push(self.communicators(laid, program, Communicator::Data, (&groups, &devices)));
+    /// The communicators in which parts of a stage's GPUs are with those of other model copies: who has the same, who has
+    /// all experts with it, and who has the same experts.
+    fn communicators_of_copies(
+        &mut self,
+        laid: &Laid<'_>,
+        all: &[StageProgram],
+        parts: &mut [Part],
+    ) {
+        let (job, stages) = (laid.job, laid.job.shares().len() as u32);
+        let (copies, experts) = (job.ranks(), job.expert_ranks());
+        let tensor = 0..job.tensor_ranks();
+        for (stage, program) in (0..stages).zip(all) {
+            let device = |model: u32| laid.first + model * stages + stage;
+            let same = tensor.clone().map(|rank| job.data_group(stage, rank)).collect();
+            let devices = Members::new(device(0), stages, copies);
+            let mut sets = vec![(Communicator::Data, vec![(devices, same)])];
+            if experts > 1 {
+                let together = (0..copies / experts).map(|group| {
+                    let first = group * experts;
+                    let places = 0..job.ranks_of_stage();
+                    let groups = places.map(|place| job.expert_group(stage, first, place));
+                    (Members::new(device(first), stages, experts), groups.collect())
+                });
+                let alike = (0..experts).map(|first| {
+                    let ranks = tensor.clone();
+                    let groups = ranks.map(|rank| job.expert_data_group(stage, first, rank));
+                    (
+                        Members::new(device(first), stages * experts, copies / experts),
+                        groups.collect(),
+                    )
+                });
+                sets.push((Communicator::Expert, together.collect()));
+                sets.push((Communicator::ExpertData, alike.collect()));
+            }
+            for (kind, sets) in sets {
+                self.share(laid, program, (kind, &sets), parts);
+            }
         }
-        found
+    }
+
+    /// Adds communicators of sets of devices whose GPUs are in groups; each device is in those of its set.
+    fn share(
+        &mut self,
+        laid: &Laid<'_>,
+        program: &StageProgram,
+        (kind, sets): (Communicator, &[(Members, Vec<Members>)]),
+        parts: &mut [Part],
+    ) {
+        let groups: Vec<Members> = sets.iter().flat_map(|(_, groups)| groups.clone()).collect();
+        let devices = sets.iter().flat_map(|(devices, groups)| vec![*devices; groups.len()]);
+        let devices: Vec<Members> = devices.collect();
+        let all = self.communicators(laid, program, kind, (&groups, &devices));
+        if all.is_empty() {
+            return;
+        }
+        let mut begin = all.start;
+        for (devices, groups) in sets {
+            let end = begin + groups.len() as u32;
+            for device in devices.gpus() {
+                let part = &mut parts[(device - laid.first) as usize];
+                part.communicators[kind as usize] = begin..end;
+            }
+            begin = end;
+        }
     }
 
     /// Adds communicators of ranks that do the same side by side, for the devices that these are on; their numbers.
@@ -115,18 +168,15 @@ impl Builder<'_, '_> {
     }
 
     /// The parts of all model copies, on nodes from `first` on.
-    fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32, data: &[Range<u32>]) -> Vec<Part> {
+    fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32) -> Vec<Part> {
         let (job, mut parts) = (laid.job, Vec::new());
         for model in 0..job.ranks() {
-            for (stage, data) in (0..).zip(data) {
+            for stage in 0..job.shares().len() as u32 {
                 let gpus = job.stage_group(model, stage);
                 let slowness = self.slowest(laid, gpus, first);
                 let pcie = self.swap_ways(laid, gpus, first);
                 let received = vec![VecDeque::new(); 2 * laid.of.schedule.chunks() as usize];
-                let mut part =
-                    Part { gpu: gpus.first, slowness, pcie, received, ..Part::default() };
-                part.communicators[Communicator::Data as usize] = data.clone();
-                parts.push(part);
+                parts.push(Part { gpu: gpus.first, slowness, pcie, received, ..Part::default() });
             }
         }
         parts
@@ -182,7 +232,8 @@ impl Builder<'_, '_> {
     ) {
         let (job, tensor) = (laid.job, laid.job.tensor_ranks());
         for (part, place) in parts.iter_mut().zip(0..) {
-            let (model, stage) = (place / all.len() as u32, place % all.len() as u32);
+            let stages = job.shares().len() as u32;
+            let (model, stage) = (place / stages, place % stages);
             let device = Members::new(laid.first + place, 1, 1);
             let layers = 0..job.ranks_of_stage() / tensor;
             let layers = layers.map(|part| job.tensor_group(model, stage, part)).collect();
@@ -210,22 +261,36 @@ fn neighbours(all: &[StageProgram]) -> Vec<(usize, usize)> {
 }
 
 impl Laid<'_> {
-    fn program(&self, stage: usize) -> StageProgram {
+    /// Model copies that have all experts together.
+    fn experts(&self) -> Range<u32> {
+        0..self.job.expert_ranks()
+    }
+
+    /// By stage, the programs of model copy number `expert` of those that have all experts together.
+    fn programs(&self, expert: u32) -> Vec<StageProgram> {
+        (0..self.job.shares().len()).map(|stage| self.program(stage, expert)).collect()
+    }
+
+    fn program(&self, stage: usize, expert: u32) -> StageProgram {
         let shares = self.job.shares();
+        let shared = self.job.gradient_ranks() > self.job.expert_ranks();
         let sync = self.job.sync.as_ref().filter(|_| self.job.gradient_ranks() > 1);
         let buckets = sync.map_or(Vec::new(), |sync| {
             let chunks = self.of.schedule.chunk_shares(shares);
             let own = (stage..chunks.len()).step_by(shares.len());
-            own.map(|chunk| self.of.buckets(sync, &chunks, chunk)).collect()
+            let reduced = |bucket: &StageBucket| shared || !bucket.experts;
+            let buckets = |chunk| self.of.buckets(sync, &chunks, chunk).into_iter();
+            own.map(|chunk| buckets(chunk).filter(reduced).collect()).collect()
         });
         let launches = stage == 0 && self.job.launch.is_some();
         stage_program(&OfStage {
             parallelism: self.of,
             stage,
+            expert,
             shares,
             buckets,
             reduction: sync.map_or(Operation::Allreduce, |sync| sync.operation()),
-            decompress: sync.map_or(0.0, |sync| self.of.decompress(sync, stage)),
+            decompress: sync.map_or(0.0, |sync| self.of.decompress(sync, stage, shared)),
             launches,
         })
     }
@@ -236,8 +301,10 @@ impl Laid<'_> {
         let same = all.iter().all(|started| *started == all[0]);
         let all = if same { &all[..all.len().min(1)] } else { all };
         let per_tensor = match (kind, &self.job.sync) {
-            (Communicator::Data, Some(sync)) => sync.transport.per_tensor,
-            (Communicator::Data, None) | (Communicator::Tensor | Communicator::Context, _) => 0.0,
+            (Communicator::Data | Communicator::ExpertData, Some(sync)) => {
+                sync.transport.per_tensor
+            }
+            _ => 0.0,
         };
         let planned = |started: &Started| {
             let Started { operation, bytes, tensors, late } = *started;
@@ -251,27 +318,28 @@ impl Laid<'_> {
     /// Most bytes of collectives of a communicator that are done as one because they wait together [B].
     fn fusion(&self, kind: Communicator) -> u64 {
         match kind {
-            Communicator::Data => self.job.sync.as_ref().map_or(0, |sync| sync.buffer),
-            Communicator::Tensor | Communicator::Context => 0,
+            Communicator::Data | Communicator::ExpertData => {
+                self.job.sync.as_ref().map_or(0, |sync| sync.buffer)
+            }
+            Communicator::Tensor | Communicator::Context | Communicator::Expert => 0,
         }
     }
 
     /// How these collectives are done by groups of ranks that do them side by side; `None` if there are none.
     fn plan(&self, kind: Communicator, all: &[Planned], groups: &[Members]) -> Option<Plan> {
-        let (reduction, fidelity, measured) = match kind {
-            Communicator::Data => {
-                let sync = self.job.sync.as_ref()?;
-                (sync.reduction, sync.fidelity, sync.measured.clone())
-            }
-            Communicator::Tensor => {
-                let tensor = self.of.tensor.as_ref()?;
-                (tensor.reduction, tensor.fidelity, None)
-            }
-            Communicator::Context => {
-                let context = self.of.context.as_ref()?;
-                (context.reduction, context.fidelity, None)
-            }
+        let (sync, of) = (self.job.sync.as_ref(), self.of);
+        let method = match kind {
+            Communicator::Data | Communicator::ExpertData => sync.map(|sync| {
+                let chosen_by = sync.chosen_by;
+                Method { reduction: sync.reduction, fidelity: sync.fidelity, chosen_by }
+            }),
+            Communicator::Tensor => of.tensor.as_ref().map(|tensor| tensor.method),
+            Communicator::Context => of.context.as_ref().map(|context| context.method),
+            Communicator::Expert => of.expert.as_ref().map(|expert| expert.method),
         };
+        let Method { reduction, fidelity, .. } = method?;
+        let of_gradients = matches!(kind, Communicator::Data | Communicator::ExpertData);
+        let measured = sync.filter(|_| of_gradients).and_then(|sync| sync.measured.clone());
         let fabric = self.job.fabric_of(*groups.first()?, &self.nodes, &self.cluster);
         let (node, nic) = (&self.cluster.node, self.cluster.nic);
         let across = fabric.nodes() > 1;

@@ -103,9 +103,10 @@ impl Communicator {
     /// Where the bytes of its collectives are counted.
     fn sent(self, books: &mut ParallelOutcome) -> &mut f64 {
         match self {
-            Self::Data => &mut books.gradients,
+            Self::Data | Self::ExpertData => &mut books.gradients,
             Self::Tensor => &mut books.sums,
             Self::Context => &mut books.keys_values,
+            Self::Expert => &mut books.tokens,
         }
     }
 }

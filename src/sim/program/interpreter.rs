@@ -30,8 +30,8 @@ impl World<'_> {
 
     /// The op that device `d` is at.
     pub(in crate::sim) fn op_of(&self, d: u32) -> Option<Op> {
-        let Device { job, stage, next, at, .. } = self.devices[d as usize];
-        self.jobs[job as usize].programs.op(stage, next, at)
+        let Device { job, program, next, at, .. } = self.devices[d as usize];
+        self.jobs[job as usize].programs.op(program, next, at)
     }
 
     /// Device `d` does one op after the other, up to one that takes time or waits.

@@ -49,12 +49,21 @@ pub(in crate::sim) enum Communicator {
     Tensor,
     /// Ranks that split the sequences of a model copy.
     Context,
+    /// Ranks that have all experts of a stage's layers together.
+    Expert,
+    /// Ranks that have the same part of the same experts.
+    ExpertData,
 }
 
 impl Communicator {
     /// All kinds, in the order of their numbers.
-    pub(in crate::sim) const ALL: [Communicator; 3] =
-        [Communicator::Data, Communicator::Tensor, Communicator::Context];
+    pub(in crate::sim) const ALL: [Communicator; 5] = [
+        Communicator::Data,
+        Communicator::Tensor,
+        Communicator::Context,
+        Communicator::Expert,
+        Communicator::ExpertData,
+    ];
 }
 
 /// What is computed with a micro-batch on a chunk of the model.
@@ -107,7 +116,7 @@ impl Input {
     }
 }
 
-/// The programs of a job copy: of each stage one for a step that ends with an exchange, and one for the steps between.
+/// The programs of a job copy: of each one for a step that ends with an exchange, and one for the steps between.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Programs {
     exchange: Vec<Vec<Op>>,
@@ -117,7 +126,7 @@ pub(in crate::sim) struct Programs {
 }
 
 impl Programs {
-    /// Programs by stage; the same for every step where `interval` is 1.
+    /// Programs by number; the same for every step where `interval` is 1.
     pub(in crate::sim) fn new(
         exchange: Vec<Vec<Op>>,
         between: Vec<Vec<Op>>,
@@ -126,11 +135,11 @@ impl Programs {
         Programs { exchange, between, interval }
     }
 
-    /// Op number `at` of `stage` in `step`.
+    /// Op number `at` of program number `program` in `step`.
     #[inline]
-    pub(super) fn op(&self, stage: u32, step: u64, at: u32) -> Option<Op> {
+    pub(super) fn op(&self, program: u32, step: u64, at: u32) -> Option<Op> {
         let exchanges = self.interval == 1 || (step + 1).is_multiple_of(self.interval);
         let programs = if exchanges { &self.exchange } else { &self.between };
-        programs[stage as usize].get(at as usize).copied()
+        programs[program as usize].get(at as usize).copied()
     }
 }

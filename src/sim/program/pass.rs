@@ -9,6 +9,8 @@ use super::op::{Input, Pass};
 pub(in crate::sim) struct OfStage<'a> {
     pub(in crate::sim) parallelism: &'a Parallelism,
     pub(in crate::sim) stage: usize,
+    /// Which of the model copies that have all experts together it is of.
+    pub(in crate::sim) expert: u32,
     /// Share of the step of each stage.
     pub(in crate::sim) shares: &'a [f64],
     /// Gradients of each of its chunks, where there is someone to reduce them with, and by which operation if they are not
@@ -30,6 +32,8 @@ pub(super) enum End {
     BeginKeys(Operation),
     /// All that they have begun to exchange is there.
     AwaitKeys,
+    /// Tokens, or gradients of theirs, go to the experts that they take, or come back.
+    Dispatch,
     /// A bucket of gradients is reduced.
     Reduce(StageBucket),
 }
@@ -82,7 +86,7 @@ impl OfStage<'_> {
     }
 
     /// Share of a micro-batch's time that a pass on one chunk takes here.
-    pub(super) fn share(&self, pass: Pass) -> f64 {
+    fn share(&self, pass: Pass) -> f64 {
         let forward = self.parallelism.forward;
         let weights = self.parallelism.schedule.weight_gradients();
         let part = match pass {
@@ -101,13 +105,14 @@ impl OfStage<'_> {
     }
 
     /// By share of a pass, what follows the arithmetic up to there: sums of a layer's results, keys and values of ranks
-    /// that split sequences, and buckets of gradients to reduce, in the `last` pass that makes some, or in each where ranks keep only shards of them (ZeRO's stages 2
-    /// and 3).
+    /// that split sequences, tokens of experts, and buckets of gradients to reduce, in the `last` pass that makes some, or in
+    /// each where ranks keep only shards of them (ZeRO's stages 2 and 3).
     pub(super) fn ends(&self, pass: Pass, chunk: usize, last: bool) -> Vec<(f64, End)> {
         let sums = self.sums(pass, chunk);
         let mut ends: Vec<(f64, End)> =
             (1..=sums).map(|i| (f64::from(i) / f64::from(sums), End::Sum)).collect();
         ends.extend(self.keys(pass, chunk));
+        ends.extend(self.dispatches(pass, chunk));
         if pass.makes_gradients() && (last || self.parallelism.zero >= 2) {
             ends.extend(self.buckets(chunk).iter().map(|of| (of.at, End::Reduce(*of))));
         }
@@ -143,6 +148,34 @@ impl OfStage<'_> {
             }
         };
         (0..number).flat_map(|place| block(place).into_iter().flatten()).collect()
+    }
+
+    /// When tokens are dispatched to experts, and come back: before and after these compute, but not for gradients of their
+    /// weights.
+    fn dispatches(&self, pass: Pass, chunk: usize) -> Vec<(f64, End)> {
+        let back = match pass {
+            Pass::Forward => false,
+            Pass::Backward | Pass::InputGradients => true,
+            Pass::WeightGradients => return Vec::new(),
+        };
+        let expert = self.parallelism.expert.as_ref().filter(|expert| expert.ranks > 1);
+        let Some(expert) = expert else { return Vec::new() };
+        let place = self.place(chunk);
+        let around = |layer| {
+            let (begin, end) = expert.experts_compute(place, (layer, back));
+            [(begin, End::Dispatch), (end, End::Dispatch)]
+        };
+        (0..expert.layers[place]).flat_map(around).collect()
+    }
+
+    /// Share of a micro-batch's time that this device takes for part of a pass.
+    pub(super) fn share_of(&self, pass: Pass, chunk: usize, (from, to): (f64, f64)) -> f64 {
+        let back = pass != Pass::Forward;
+        let time = match &self.parallelism.expert {
+            Some(expert) => expert.time_of(self.expert, (self.place(chunk), back), (from, to)),
+            None => to - from,
+        };
+        self.share(pass) * time
     }
 
     /// How often ranks that split layers add results up in a pass: not for gradients of weights, of which each has a part

@@ -3,7 +3,7 @@
 use crate::collective::Operation;
 use crate::scenario::{StageBucket, Swap};
 
-use super::op::Communicator::{self, Context, Data, Tensor};
+use super::op::Communicator::{self, Context, Data, Expert, ExpertData, Tensor};
 use super::op::{Op, Pass};
 use super::order::{Turn, order};
 use super::pass::{End, OfStage};
@@ -80,28 +80,22 @@ impl StageProgram {
     /// Arithmetic up to each point at which something is needed or there.
     fn compute(&mut self, of: &OfStage<'_>, Turn { pass, chunk }: Turn, last: bool) {
         let (ends, gathers) = (of.ends(pass, chunk, last), of.gathers(pass, chunk));
-        let share = of.share(pass);
         let (mut at, mut ends) = (0.0, ends.into_iter().peekable());
         let mut until = |program: &mut StageProgram, to: f64| {
             while let Some((end, op)) = ends.next_if(|(end, _)| *end <= to) {
-                program.work(pass, share * (end - at));
+                program.work(pass, of.share_of(pass, chunk, (at, end)));
                 at = end.max(at);
                 program.end(of, op);
             }
-            program.work(pass, share * (to - at));
+            program.work(pass, of.share_of(pass, chunk, (at, to)));
             at = to.max(at);
         };
         // The next ones come while what is there is computed with.
-        let base = self.started(Data);
-        if let Some((_, first)) = gathers.first() {
-            self.gather(first);
-        }
+        let mut coming = gathers.first().map(|(_, first)| self.gather(first));
         for (number, (begin, _)) in gathers.iter().enumerate() {
             until(self, *begin);
-            self.ops.push(Op::Await(Data, self.place_of(base, number)));
-            if let Some((_, next)) = gathers.get(number + 1) {
-                self.gather(next);
-            }
+            self.ops.extend(coming);
+            coming = gathers.get(number + 1).map(|(_, next)| self.gather(next));
         }
         until(self, 1.0);
     }
@@ -122,13 +116,20 @@ impl StageProgram {
                 self.start(Context, Started::at_once(operation, bytes));
             }
             End::AwaitKeys => self.await_all(Context),
-            End::Reduce(StageBucket { bytes, tensors, compress, late, .. }) => {
+            End::Dispatch => {
+                let expert = of.parallelism.expert.as_ref();
+                let bytes = expert.map_or(0, |expert| expert.bytes_of_each(of.parallelism));
+                self.start(Expert, Started::at_once(Operation::AllToAll, bytes));
+                self.await_all(Expert);
+            }
+            End::Reduce(bucket) => {
+                let StageBucket { bytes, tensors, compress, late, .. } = bucket;
                 if compress > 0.0 {
                     self.ops.push(Op::Compute { share: 0.0, compress });
                 }
                 let sharded = of.parallelism.zero > 0;
                 let operation = if sharded { Operation::ReduceScatter } else { of.reduction };
-                self.start(Data, Started { operation, bytes, tensors, late });
+                self.start(alike(&bucket), Started { operation, bytes, tensors, late });
             }
         }
     }
@@ -143,16 +144,11 @@ impl StageProgram {
         self.collectives[communicator as usize].len()
     }
 
-    /// How many of the data parallel ranks' collectives are over when gather number `number` of those since `base` is.
-    fn place_of(&self, base: usize, number: usize) -> u32 {
-        let since = self.collectives[Data as usize][base..].iter().enumerate();
-        let mut gathers = since.filter(|(_, of)| of.operation == Operation::Allgather);
-        let place = gathers.nth(number).map(|(place, _)| base + place + 1);
-        place.unwrap_or_else(|| self.started(Data)) as u32
-    }
-
-    fn gather(&mut self, bucket: &StageBucket) {
-        self.start(Data, Started::at_once(Operation::Allgather, bucket.bytes));
+    /// Starts to gather the parameters of a bucket; the op that waits for them.
+    fn gather(&mut self, bucket: &StageBucket) -> Op {
+        let among = alike(bucket);
+        self.start(among, Started::at_once(Operation::Allgather, bucket.bytes));
+        Op::Await(among, self.started(among) as u32)
     }
 
     fn work(&mut self, pass: Pass, share: f64) {
@@ -163,7 +159,7 @@ impl StageProgram {
 
     /// Gradients are reduced, and parameters updated.
     fn finish(&mut self, of: &OfStage<'_>) {
-        self.await_all(Data);
+        self.await_gradients();
         if of.decompress > 0.0 {
             self.ops.push(Op::Compute { share: 0.0, compress: of.decompress });
         }
@@ -174,9 +170,16 @@ impl StageProgram {
             self.ops.push(Op::AwaitSwap);
         }
         if (1..3).contains(&of.parallelism.zero) {
-            of.buckets.iter().rev().flatten().for_each(|bucket| self.gather(bucket));
-            self.await_all(Data);
+            for bucket in of.buckets.iter().rev().flatten() {
+                self.gather(bucket);
+            }
+            self.await_gradients();
         }
+    }
+
+    fn await_gradients(&mut self) {
+        self.await_all(Data);
+        self.await_all(ExpertData);
     }
 
     fn await_all(&mut self, communicator: Communicator) {
@@ -185,6 +188,11 @@ impl StageProgram {
             all => self.ops.push(Op::Await(communicator, all as u32)),
         }
     }
+}
+
+/// Ranks that have the same gradients as those of a bucket.
+fn alike(bucket: &StageBucket) -> Communicator {
+    if bucket.experts { ExpertData } else { Data }
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ pub struct StageBucket {
     pub compress: f64,
     /// Share of the model's step for which a framework's cycle keeps them beyond the end of backward.
     pub late: f64,
+    /// Whether they are experts', of which only some model copies have the same.
+    pub experts: bool,
 }
 
 impl Parallelism {
@@ -28,6 +30,7 @@ impl Parallelism {
         let last = first + self.weights[chunk];
         let total: f64 = sync.buckets.iter().map(|bucket| bucket.bytes as f64).sum();
         let mut end = 0.0;
+        let share = self.expert.as_ref().map_or(0.0, |expert| expert.parameters[chunk]);
         let part = |bucket: &Bucket| {
             let from = f64::max(end, first);
             end += bucket.bytes as f64 / total;
@@ -35,20 +38,26 @@ impl Parallelism {
             let at = (self.share_of_backward(bucket.ready) - begin)
                 / shares[chunk].max(f64::MIN_POSITIVE);
             let at = if at > 1.0 - 1e-9 { 1.0 } else { at.max(0.0) };
-            let compress = bucket.compress * bytes / (bucket.bytes as f64).max(1.0);
-            let (bytes, late) = (bytes.round() as u64, (bucket.ready - 1.0).max(0.0));
-            StageBucket { at, bytes, tensors: bucket.tensors, compress, late }
+            let late = (bucket.ready - 1.0).max(0.0);
+            let parts = [(1.0 - share, 1, false), (share, self.expert_ranks(), true)];
+            parts.map(|(share, ranks, experts)| {
+                let tensors = (share * f64::from(bucket.tensors)).round() as u32;
+                let bytes = share * bytes / f64::from(ranks);
+                let compress = bucket.compress * bytes / (bucket.bytes as f64).max(1.0);
+                StageBucket { at, bytes: bytes.round() as u64, tensors, compress, late, experts }
+            })
         };
-        let all: Vec<StageBucket> = sync.buckets.iter().map(part).collect();
+        let all: Vec<StageBucket> = sync.buckets.iter().flat_map(part).collect();
         all.into_iter().filter(|bucket| bucket.bytes > 0).collect()
     }
 
     /// Time of a GPU of stage number `stage` to decompress what has come of a step [s]: that of the model's gradients of
-    /// which it has a part.
+    /// which it has a part, of `experts` only where others have the same.
     #[must_use]
-    pub fn decompress(&self, sync: &Sync, stage: usize) -> f64 {
-        let stages = self.weights.len() / self.schedule.chunks() as usize;
-        let weight: f64 = self.weights.iter().skip(stage).step_by(stages.max(1)).sum();
+    pub fn decompress(&self, sync: &Sync, stage: usize, experts: bool) -> f64 {
+        let share = self.experts_of(stage);
+        let of_experts = if experts { share / f64::from(self.expert_ranks()) } else { 0.0 };
+        let weight = self.weight(stage) * (1.0 - share + of_experts);
         sync.decompress * weight / f64::from(self.tensor_ranks())
     }
 

@@ -1,13 +1,14 @@
 //! Sequences split over GPUs: how `[job.parallel.context]` is written.
 
 use super::Parallelism;
+use super::method::Method;
 use crate::device_memory::portions;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::job::model::ModelSettings;
 use crate::scenario::number::{Amount, Count};
-use crate::scenario::sync::{AlgorithmName, Fidelity, Reduction};
+use crate::scenario::sync::{AlgorithmName, Fidelity};
 use crate::units::Size;
 use schemars::JsonSchema;
 
@@ -24,11 +25,7 @@ pub struct Context {
     /// When they are exchanged.
     pub exchange: KeyExchange,
     /// How they are.
-    pub reduction: Reduction,
-    /// How the time of that is found.
-    pub fidelity: Fidelity,
-    /// Transfers of a step by which that was chosen; `None` where it is written.
-    pub chosen_by: Option<f64>,
+    pub method: Method,
 }
 
 impl Context {
@@ -106,9 +103,7 @@ impl ContextSettings {
             attentions,
             bytes: bytes * batch,
             exchange: self.exchange.get().copied().unwrap_or_default(),
-            reduction: Reduction::named(self.algorithm.get()),
-            fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Auto),
-            chosen_by: None,
+            method: Method::written(&self.algorithm, &self.fidelity),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! A step that is followed piece by piece.
 
 use super::context::Context;
+use super::expert::Expert;
 use super::schedule::Schedule;
 use super::swap::Swap;
 use super::tensor::Tensor;
@@ -55,6 +56,8 @@ pub struct Parallelism {
     pub tensor: Option<Tensor>,
     /// Ranks that split each sequence, if any.
     pub context: Option<Context>,
+    /// Model copies that have a part of the experts each, if any.
+    pub expert: Option<Expert>,
     /// What data parallel ranks shard: ZeRO's stage, 0 for none.
     pub zero: u32,
     /// Share of the parameters that each chunk of the model has, in the model's order.
@@ -74,6 +77,12 @@ impl Parallelism {
     #[must_use]
     pub fn context_ranks(&self) -> u32 {
         self.context.as_ref().map_or(1, |context| context.ranks)
+    }
+
+    /// Model copies that have all experts together.
+    #[must_use]
+    pub fn expert_ranks(&self) -> u32 {
+        self.expert.as_ref().map_or(1, |expert| expert.ranks)
     }
 
     /// GPUs of a stage of a model copy.
@@ -104,6 +113,15 @@ impl Parallelism {
         }
     }
 
+    /// Share of the parameters of stage number `stage` that is experts'.
+    #[must_use]
+    pub fn experts_of(&self, stage: usize) -> f64 {
+        let Some(expert) = &self.expert else { return 0.0 };
+        let shares = expert.parameters.iter().skip(stage).step_by(self.stages());
+        let of = |(chunk, share)| self.weight_of_chunk(stage, chunk) * share;
+        shares.enumerate().map(of).sum()
+    }
+
     /// Stages of a model copy.
     pub(in crate::scenario) fn stages(&self) -> usize {
         self.weights.len() / self.schedule.chunks() as usize
@@ -114,6 +132,8 @@ impl Parallelism {
         Spread {
             tensor: self.tensor_ranks(),
             context: self.context_ranks(),
+            experts: self.expert_ranks(),
+            busiest: self.expert.as_ref().map_or(1.0, |expert| expert.load.most()),
             ranks: ranks.max(1).saturating_mul(self.context_ranks()),
             zero: self.zero,
         }
@@ -163,7 +183,8 @@ impl JobSettings {
         let model = self.model.get();
         let out_of_core = model.is_some_and(|model| model.out_of_core.get() == Some(&true));
         let scheduled = parallel.pipeline.given().filter(|(_, of)| of.schedule.is_written());
-        let others = [parallel.tensor.at, parallel.context.at, parallel.zero.at];
+        let others =
+            [parallel.tensor.at, parallel.context.at, parallel.expert.at, parallel.zero.at];
         if scheduled.is_none() && others.iter().all(Option::is_none) && !out_of_core {
             return None;
         }
@@ -182,6 +203,10 @@ impl JobSettings {
             Some((at, context)) => Some(context.resolve(check, at, model, (&shares, batch))?),
             None => None,
         };
+        let expert = match parallel.expert.given() {
+            Some((at, expert)) => Some(expert.resolve(check, at, model, (&shares, batch))?),
+            None => None,
+        };
         let hidden = model.and_then(ModelSettings::hidden_bytes).unwrap_or(0.0) * batch;
         let written = settings.and_then(|of| of.activations.get());
         Some(Parallelism {
@@ -193,6 +218,7 @@ impl JobSettings {
             gpus_per_node: self.gpus_per_node(),
             tensor,
             context,
+            expert,
             zero: parallel.zero.get().and_then(|zero| zero.stage.get()).map_or(0, |s| s.small()),
             weights: weights(model, &shares),
             swap: Vec::new(),

@@ -142,6 +142,28 @@ impl Job {
         self.context_group(0, stage, rank).repeated(self.ranks(), jump)
     }
 
+    /// Those with part `rank` of each layer of stage number `stage` of all model copies that have the same experts as model
+    /// copy number `model`, one of the first that have all experts together.
+    #[must_use]
+    pub fn expert_data_group(&self, stage: u32, model: u32, rank: u32) -> Members {
+        let (first, apart) = (self.context_group(model, stage, rank), self.expert_ranks());
+        first.repeated(self.ranks() / apart, apart * self.gpus_of_copy())
+    }
+
+    /// GPU number `place` of stage number `stage` of each model copy that has all experts together with others from copy number
+    /// `model` on.
+    #[must_use]
+    pub fn expert_group(&self, stage: u32, model: u32, place: u32) -> Members {
+        let first = self.stage_group(model, stage).first + place;
+        Members::new(first, self.gpus_of_copy(), self.expert_ranks())
+    }
+
+    /// Model copies that have all experts together.
+    #[must_use]
+    pub fn expert_ranks(&self) -> u32 {
+        self.parallelism.as_ref().map_or(1, |of| of.expert_ranks())
+    }
+
     /// `members` as libraries see them, of GPUs on these nodes.
     #[must_use]
     pub fn fabric_of(&self, members: Members, nodes: &[u32], cluster: &Cluster) -> Fabric {

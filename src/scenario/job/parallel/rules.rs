@@ -1,6 +1,7 @@
 //! What must hold for a model that is spread over GPUs.
 
 use super::context::Context;
+use super::expert::Expert;
 use super::swap::Swap;
 use super::tensor::Tensor;
 use crate::collective::{Fabric, Invalid, Operation};
@@ -53,6 +54,7 @@ impl Rules<'_> {
         }
         self.check_tensor(job, cluster);
         self.check_context(job, cluster);
+        self.check_expert(job, cluster);
     }
 
     /// Whether the schedule can have so many stages and micro-batches. Interleaved 1F1B takes as many micro-batches through a
@@ -91,6 +93,7 @@ impl Rules<'_> {
             "pipeline" => parallel.pipeline.at,
             "tensor" => parallel.tensor.at,
             "context" => parallel.context.at,
+            "expert" => parallel.expert.at,
             _ => parallel.zero.at,
         });
         let model = self.settings.model_at();
@@ -196,7 +199,7 @@ impl Rules<'_> {
         match sum_transfers(job, cluster, tensor) {
             // On links of their own one collective is followed for all.
             Ok(_) if sums_are_alone(job, cluster, tensor) => {}
-            Ok(messages) => self.check_messages(messages, tensor.fidelity, at),
+            Ok(messages) => self.check_messages(messages, tensor.method.fidelity, at),
             Err(error) => self.check.wrong(at, error.to_string(), remedy(&error)),
         }
     }
@@ -207,7 +210,24 @@ impl Rules<'_> {
         let Some(context) = context.filter(|context| context.ranks > 1) else { return };
         let at = self.table("context");
         match context_transfers(job, cluster, context) {
-            Ok(messages) => self.check_messages(messages, context.fidelity, at),
+            Ok(messages) => self.check_messages(messages, context.method.fidelity, at),
+            Err(error) => self.check.wrong(at, error.to_string(), remedy(&error)),
+        }
+    }
+
+    /// Model copies can share experts as is written.
+    fn check_expert(&self, job: &Job, cluster: &Cluster) {
+        let expert = job.parallelism.as_ref().and_then(|of| of.expert.as_ref());
+        let Some(expert) = expert.filter(|expert| expert.ranks > 1) else { return };
+        let at = self.table("expert");
+        let (copies, ranks) = (job.ranks(), expert.ranks);
+        if !copies.is_multiple_of(ranks) {
+            let what = format!("{copies} model copies are not groups of {ranks}");
+            let remedy = "write a `data.copies_per_node` that makes them a multiple of `ranks`";
+            return self.check.wrong(at, what, remedy);
+        }
+        match dispatch_transfers(job, cluster, expert) {
+            Ok(messages) => self.check_messages(messages, expert.method.fidelity, at),
             Err(error) => self.check.wrong(at, error.to_string(), remedy(&error)),
         }
     }
@@ -235,7 +255,8 @@ impl Rules<'_> {
         let exchanges = operations(of.zero, of.micro_batches);
         let exchanges: f64 = exchanges.iter().map(|(_, number)| f64::from(*number)).sum();
         let chunks = stages * f64::from(of.schedule.chunks());
-        let passes = f64::from(of.micro_batches) * (chunks + 2.0 * sums);
+        let layers = of.expert.as_ref().map_or(0.0, layers);
+        let passes = f64::from(of.micro_batches) * (chunks + 2.0 * sums + 4.0 * layers);
         let pieces = passes + chunks * buckets * exchanges;
         if pieces > MOST_PIECES {
             let what = format!("a step has {pieces:.1e} pieces");
@@ -281,12 +302,18 @@ pub(in crate::scenario) fn gradient_transfers(
     let (nodes, mut sum) = (job.nodes_of_gpus(), 0.0);
     let shares = of.schedule.chunk_shares(job.shares());
     for chunk in 0..shares.len() {
-        let members = job.data_group((chunk % job.shares().len()) as u32, 0);
-        let fabric = job.fabric_of(members, &nodes, cluster);
+        let stage = (chunk % job.shares().len()) as u32;
+        let members = [job.data_group(stage, 0), job.expert_data_group(stage, 0, 0)];
+        let fabrics = members.map(|members| job.fabric_of(members, &nodes, cluster));
         for bucket in of.buckets(sync, &shares, chunk) {
+            let (fabric, groups) =
+                if bucket.experts { (&fabrics[1], of.expert_ranks()) } else { (&fabrics[0], 1) };
+            if fabric.ranks < 2 {
+                continue;
+            }
             for (operation, number) in operations(of.zero, of.micro_batches) {
-                let each = transfers(sync.reduction, (operation, bucket.bytes), &fabric)?;
-                sum += each * f64::from(number) * f64::from(of.tensor_ranks());
+                let each = transfers(sync.reduction, (operation, bucket.bytes), fabric)?;
+                sum += each * f64::from(number) * f64::from(of.tensor_ranks() * groups);
             }
         }
     }
@@ -302,7 +329,7 @@ pub(in crate::scenario) fn sum_transfers(
     let Some(of) = &job.parallelism else { return Ok(0.0) };
     let fabric = job.fabric_of(job.tensor_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
     let bytes = (tensor.bytes / f64::from(of.micro_batches)).round() as u64;
-    let each = transfers(tensor.reduction, (Operation::Allreduce, bytes), &fabric)?;
+    let each = transfers(tensor.method.reduction, (Operation::Allreduce, bytes), &fabric)?;
     let sums = tensor.reductions.iter().map(|sums| f64::from(*sums)).sum::<f64>();
     Ok(each * 2.0 * sums * f64::from(of.micro_batches) * f64::from(job.gradient_ranks()))
 }
@@ -318,11 +345,30 @@ pub(in crate::scenario) fn context_transfers(
     let bytes = context.bytes_of_each(of);
     let mut each = 0.0;
     for operation in [Operation::Allgather, Operation::Allgather, Operation::ReduceScatter] {
-        each += transfers(context.reduction, (operation, bytes), &fabric)?;
+        each += transfers(context.method.reduction, (operation, bytes), &fabric)?;
     }
     let attentions: f64 = context.attentions.iter().map(|number| f64::from(*number)).sum();
     let groups = f64::from(job.ranks()) * f64::from(of.tensor_ranks());
     Ok(each * attentions * f64::from(of.micro_batches) * groups)
+}
+
+/// Those of tokens on their way to experts and back.
+pub(in crate::scenario) fn dispatch_transfers(
+    job: &Job,
+    cluster: &Cluster,
+    expert: &Expert,
+) -> Result<f64, Invalid> {
+    let Some(of) = &job.parallelism else { return Ok(0.0) };
+    let fabric = job.fabric_of(job.expert_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
+    let bytes = expert.bytes_of_each(of);
+    let each = transfers(expert.method.reduction, (Operation::AllToAll, bytes), &fabric)?;
+    let groups = f64::from(job.ranks() / expert.ranks) * f64::from(of.ranks());
+    Ok(each * 4.0 * layers(expert) * f64::from(of.micro_batches) * groups)
+}
+
+/// All layers of experts.
+fn layers(expert: &Expert) -> f64 {
+    expert.layers.iter().map(|number| f64::from(*number)).sum()
 }
 
 /// Whether the ranks that split a layer have the links of their node for themselves: then following one sum gives the

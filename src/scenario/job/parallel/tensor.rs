@@ -1,12 +1,13 @@
 //! Layers split over GPUs: how `[job.parallel.tensor]` is written.
 
+use super::method::Method;
 use crate::device_memory::portions;
 use crate::scenario::check::Check;
 use crate::scenario::document::NodeId;
 use crate::scenario::field::Field;
 use crate::scenario::job::model::ModelSettings;
 use crate::scenario::number::{Amount, Count};
-use crate::scenario::sync::{AlgorithmName, Fidelity, Reduction};
+use crate::scenario::sync::{AlgorithmName, Fidelity};
 use crate::units::Size;
 use schemars::JsonSchema;
 
@@ -21,11 +22,7 @@ pub struct Tensor {
     /// Bytes of each sum, for a whole batch [B].
     pub bytes: f64,
     /// How they add up.
-    pub reduction: Reduction,
-    /// How the time of that is found.
-    pub fidelity: Fidelity,
-    /// Transfers of a step by which that was chosen; `None` where it is written.
-    pub chosen_by: Option<f64>,
+    pub method: Method,
 }
 
 /// Each layer split over GPUs.
@@ -79,9 +76,7 @@ impl TensorSettings {
             ranks,
             reductions,
             bytes: bytes * batch,
-            reduction: Reduction::named(self.algorithm.get()),
-            fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Auto),
-            chosen_by: None,
+            method: Method::written(&self.algorithm, &self.fidelity),
         })
     }
 }

@@ -19,6 +19,7 @@ fn parallelism(schedule: Schedule, micro_batches: u32, zero: u32) -> Parallelism
         gpus_per_node: 1,
         tensor: None,
         context: None,
+        expert: None,
         zero,
         weights: vec![1.0],
         swap: Vec::new(),
@@ -26,7 +27,8 @@ fn parallelism(schedule: Schedule, micro_batches: u32, zero: u32) -> Parallelism
 }
 
 fn buckets() -> Vec<StageBucket> {
-    let bucket = |at, bytes| StageBucket { at, bytes, tensors: 1, compress: 0.0, late: 0.0 };
+    let bucket =
+        |at, bytes| StageBucket { at, bytes, tensors: 1, compress: 0.0, late: 0.0, experts: false };
     vec![bucket(0.5, 10), bucket(1.0, 30)]
 }
 
@@ -35,6 +37,7 @@ fn made(zero: u32, micro: u32) -> StageProgram {
     stage_program(&OfStage {
         parallelism: &parallelism,
         stage: 0,
+        expert: 0,
         shares: &[1.0],
         buckets: vec![buckets()],
         reduction: Operation::Allreduce,
@@ -121,11 +124,19 @@ fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgr
     let weights = vec![1.0 / chunks as f64; chunks];
     let parallelism = Parallelism { weights, ..parallelism(schedule, micro, zero) };
     let own = |chunk| {
-        vec![StageBucket { at: 1.0, bytes: 10 + chunk, tensors: 1, compress: 0.0, late: 0.0 }]
+        vec![StageBucket {
+            at: 1.0,
+            bytes: 10 + chunk,
+            tensors: 1,
+            compress: 0.0,
+            late: 0.0,
+            experts: false,
+        }]
     };
     stage_program(&OfStage {
         parallelism: &parallelism,
         stage,
+        expert: 0,
         shares: &[0.5, 0.5],
         buckets: (0..u64::from(schedule.chunks())).map(own).collect(),
         reduction: Operation::Allreduce,
@@ -227,6 +238,7 @@ fn what_does_not_fit_comes_and_goes_with_its_use() {
     let of = OfStage {
         parallelism: &parallelism,
         stage: 0,
+        expert: 0,
         shares: &[1.0],
         buckets: vec![],
         reduction: Operation::Allreduce,
@@ -264,6 +276,7 @@ fn all_that_does_not_fit_moves_as_often_as_it_is_used() {
         let of = OfStage {
             parallelism: &parallelism,
             stage,
+            expert: 0,
             shares,
             buckets,
             reduction: Operation::Allreduce,
@@ -278,4 +291,70 @@ fn all_that_does_not_fit_moves_as_often_as_it_is_used() {
     assert_eq!(moved(Schedule::OneForwardOneBackward), (32.0, 32.0 + 16.0));
     assert_eq!(moved(Schedule::Interleaved { chunks: 2 }), (64.0, 64.0 + 16.0));
     assert_eq!(moved(Schedule::ZeroBubble { weights: 0.5 }), (32.0, 64.0 + 16.0));
+}
+
+#[test]
+fn tokens_go_to_experts_and_come_back_around_their_arithmetic() {
+    // System: two layers whose experts compute in half of the time, which hold 30 of 40 bytes of parameters; the model copy's
+    // experts have 1.5 times the mean of tokens in the first layer, and half of it in the second. Expectation: in each pass
+    // two all-to-alls for each layer, around arithmetic as of the tokens; backward in the opposite order.
+    let expert = crate::scenario::Expert {
+        ranks: 2,
+        layers: vec![2],
+        bytes: 80.0,
+        parameters: vec![0.75],
+        time: vec![0.5],
+        load: crate::scenario::Load::Busiest(1.5),
+        method: crate::scenario::Method {
+            reduction: crate::scenario::Reduction::By {
+                algorithm: crate::collective::Algorithm::Flat,
+                levels: (crate::collective::Algorithm::Flat, crate::collective::Algorithm::Flat),
+                chunk: None,
+            },
+            fidelity: crate::scenario::Fidelity::Flow,
+            chosen_by: None,
+        },
+    };
+    let parallelism = Parallelism { expert: Some(expert), ..parallelism(Schedule::Gpipe, 1, 0) };
+    let bucket = |bytes, experts| StageBucket {
+        at: 1.0,
+        bytes,
+        tensors: 1,
+        compress: 0.0,
+        late: 0.0,
+        experts,
+    };
+    let program = stage_program(&OfStage {
+        parallelism: &parallelism,
+        stage: 0,
+        expert: 0,
+        shares: &[1.0],
+        buckets: vec![vec![bucket(10, false), bucket(15, true)]],
+        reduction: Operation::Allreduce,
+        decompress: 0.0,
+        launches: false,
+    });
+    let dispatched = |number| [Op::Start(Expert, number), Op::Await(Expert, number + 1)];
+    let mut expected = vec![Op::TakeBatch];
+    for (pass, time, shares) in
+        [(Forward, 0.25, [0.25, 0.375, 0.25, 0.125]), (Backward, 0.75, [0.125, 0.25, 0.375, 0.25])]
+    {
+        for (place, share) in (0..).zip(shares) {
+            let before = if pass == Forward { place > 0 } else { true };
+            let number = if pass == Forward { place } else { place + 5 } - 1;
+            if before {
+                expected.extend(dispatched(number as u32));
+            }
+            expected.push(compute(pass, time * share));
+        }
+        if pass == Forward {
+            expected.extend(dispatched(3));
+        }
+    }
+    expected.extend([Op::Start(Data, 0), Op::Start(ExpertData, 0)]);
+    expected.extend([Op::Await(Data, 1), Op::Await(ExpertData, 1), Op::EndStep]);
+    assert_eq!(program.ops, expected);
+    let all = &program.collectives[Expert as usize];
+    assert_eq!(all.len(), 8);
+    assert!(all.iter().all(|of| (of.operation, of.bytes) == (Operation::AllToAll, 120)));
 }

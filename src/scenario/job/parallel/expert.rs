@@ -1,0 +1,265 @@
+//! Experts spread over model copies: how `[job.parallel.expert]` is written.
+
+use super::method::Method;
+use super::parallelism::Parallelism;
+use crate::device_memory::{Portion, portions};
+use crate::scenario::check::Check;
+use crate::scenario::document::NodeId;
+use crate::scenario::field::Field;
+use crate::scenario::job::model::ModelSettings;
+use crate::scenario::number::{Amount, Count, Factor, Share};
+use crate::scenario::sync::{AlgorithmName, Fidelity};
+use crate::units::Size;
+use schemars::JsonSchema;
+
+/// Model copies that have a part of the experts each (D. Lepikhin et al., *GShard*, ICLR 2021, section 3.2): in each layer
+/// of experts an all-to-all takes tokens to the copies whose experts they take, and another one takes the results back;
+/// backward, the same with gradients.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expert {
+    /// Model copies that have all experts together, one after the other.
+    pub ranks: u32,
+    /// Layers of experts of each chunk of the model, in its order.
+    pub layers: Vec<u32>,
+    /// Tokens of a batch that a model copy dispatches in one layer, each once for each expert that it takes [B].
+    pub bytes: f64,
+    /// By chunk, share of its parameters that are experts'.
+    pub parameters: Vec<f64>,
+    /// By chunk, share of its time in which experts compute where all have as many tokens.
+    pub time: Vec<f64>,
+    /// Tokens of each rank's experts.
+    pub load: Load,
+    /// How tokens are dispatched.
+    pub method: Method,
+}
+
+impl Expert {
+    /// Bytes that each GPU of a model copy has for all ranks, itself among them, when it dispatches a micro-batch [B]: as
+    /// many as it would have if all ranks had as many tokens as the busiest, which decides how long that takes.
+    #[must_use]
+    pub fn bytes_of_each(&self, of: &Parallelism) -> u64 {
+        let parts = f64::from(of.micro_batches) * f64::from(of.ranks());
+        (self.load.most() * self.bytes / parts).round() as u64
+    }
+
+    /// Time of rank number `rank` for a pass on a chunk up to the shares of it `from` and `to`, of its time where all have
+    /// as many tokens. Experts of a layer compute at the end of its part of forward, at the beginning of that of backward.
+    #[must_use]
+    pub fn time_of(&self, rank: u32, (chunk, back): (usize, bool), (from, to): (f64, f64)) -> f64 {
+        let number = f64::from(self.layers[chunk]);
+        let (first, last) = ((from * number).floor(), (to * number).ceil().min(number));
+        let mut time = to - from;
+        for layer in first as u32..last as u32 {
+            let (begin, end) = self.experts_compute(chunk, (layer, back));
+            let (from, to) = (from.max(begin), to.min(end));
+            let place = if back { self.layers[chunk] - 1 - layer } else { layer };
+            time += (to - from).max(0.0) * (self.load.of_rank(place, rank, self.ranks) - 1.0);
+        }
+        time
+    }
+
+    /// Shares of a pass between which the experts of a layer compute; the first one is the first of the pass.
+    #[must_use]
+    pub fn experts_compute(&self, chunk: usize, (layer, back): (u32, bool)) -> (f64, f64) {
+        let (number, time) = (f64::from(self.layers[chunk]), self.time[chunk]);
+        let (begin, end) = (f64::from(layer), f64::from(layer + 1));
+        let (begin, end) = if back { (begin, begin + time) } else { (end - time, end) };
+        (begin / number, end / number)
+    }
+}
+
+/// Tokens of a rank's experts ÷ their mean over all ranks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// So many on the busiest rank of each layer, the others have equal parts of the rest; which one is the busiest goes
+    /// around from layer to layer.
+    Busiest(f64),
+    /// So many on each rank: room for them is always filled up, and what is beyond it is dropped (W. Fedus, B. Zoph and N.
+    /// Shazeer, *Switch Transformers*, JMLR 2022, section 2.2).
+    Capacity(f64),
+}
+
+impl Load {
+    /// Tokens of rank number `rank` of `ranks` in layer number `layer`, ÷ their mean.
+    #[must_use]
+    pub fn of_rank(self, layer: u32, rank: u32, ranks: u32) -> f64 {
+        match self {
+            Self::Capacity(factor) => factor,
+            Self::Busiest(most) if layer % ranks.max(1) == rank => most,
+            Self::Busiest(most) => (f64::from(ranks) - most) / f64::from(ranks.max(2) - 1),
+        }
+    }
+
+    /// The same of the rank that has most.
+    #[must_use]
+    pub fn most(self) -> f64 {
+        match self {
+            Self::Capacity(most) | Self::Busiest(most) => most,
+        }
+    }
+
+    /// What the busiest rank's collective moves ÷ what ranks move in the mean.
+    #[must_use]
+    pub fn excess(self) -> f64 {
+        match self {
+            Self::Capacity(_) => 1.0,
+            Self::Busiest(most) => most,
+        }
+    }
+}
+
+/// Experts spread over model copies.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct ExpertSettings {
+    /// Model copies that have all experts together: a divisor of their number.
+    #[schemars(required)]
+    ranks: Field<Count<1, 10_000>>,
+    /// Layers of experts (default: those of a mixture of the catalogue).
+    layers: Field<Count<0, 100_000>>,
+    /// Tokens of a sample that are dispatched in each of them, once for each expert that a token takes (default: those of a
+    /// mixture of the catalogue).
+    dispatched: Field<Amount<Size>>,
+    /// Share of the model's parameters that are experts' (default: that of a mixture of the catalogue).
+    parameters: Field<Share>,
+    /// Share of a step's time in which experts compute (default: that of a mixture of the catalogue, by FLOPs).
+    time: Field<Share>,
+    /// Tokens of the busiest rank's experts ÷ their mean over ranks, in each layer; none are dropped. All-to-alls take as
+    /// long as if all had as many as the busiest (default: 1).
+    imbalance: Field<Factor>,
+    /// Room for tokens of each expert ÷ their mean: it is always filled up, and what is beyond it is dropped (default: no
+    /// limit).
+    capacity_factor: Field<Factor>,
+    /// How tokens are dispatched: "flat", to each rank by itself, "bruck" or "auto" (default: "auto", as NCCL does).
+    algorithm: Field<AlgorithmName>,
+    /// Whether each transfer shares links with everything else: "flow", or a collective takes its time on an idle
+    /// network: "analytic", or the first of these up to a million transfers in a step: "auto" (default: "auto").
+    fidelity: Field<Fidelity>,
+}
+
+impl ExpertSettings {
+    /// The checked settings of the table at node `at`, of a model in chunks of these shares.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        model: Option<&ModelSettings>,
+        (shares, batch): (&[f64], f64),
+    ) -> Option<Expert> {
+        let ranks = check.required(at, &self.ranks, "ranks", "write `ranks = 8`")?.small();
+        let known = model.and_then(ModelSettings::mixture);
+        match &known {
+            Some((mixture, _)) if !mixture.experts.is_multiple_of(u64::from(ranks)) => {
+                let what = format!("{} experts are not {ranks} equal parts", mixture.experts);
+                check.wrong(at, what, "write `ranks` that divide the number of experts");
+            }
+            None if ranks > 1 => self.require(check, at),
+            Some(_) | None => {}
+        }
+        let parts = match (&known, model.and_then(ModelSettings::known)) {
+            (Some(_), Some(model)) => portions(&model, shares),
+            _ => vec![Portion::default(); shares.len()],
+        };
+        let layers = match self.layers.get() {
+            Some(all) => super::tensor::spread(all.small(), shares),
+            None => parts.iter().map(|part| part.dispatches).collect(),
+        };
+        let of_chunks = |written: &Field<Share>, known: fn(&Portion) -> (f64, f64)| {
+            let known = |part: &Portion| match known(part) {
+                (of, all) if all > 0.0 => of / all,
+                _ => 0.0,
+            };
+            let share = |part| written.get().map_or_else(|| known(part), |share| share.0);
+            parts.iter().map(share).collect::<Vec<f64>>()
+        };
+        let bytes = known.map(|(_, bytes)| bytes);
+        let bytes = self.dispatched.get().map(|size| size.0).or(bytes).unwrap_or(0.0);
+        Some(Expert {
+            ranks,
+            layers,
+            bytes: bytes * batch,
+            parameters: of_chunks(&self.parameters, |part| (part.experts, part.parameters)),
+            time: of_chunks(&self.time, |part| (part.expert_flops, part.flops)),
+            load: self.load(check, ranks),
+            method: Method::written(&self.algorithm, &self.fidelity),
+        })
+    }
+
+    fn require(&self, check: Check<'_>, at: NodeId) {
+        let remedy = "write `layers = 32`: one for each block that has experts";
+        check.required(at, &self.layers, "layers", remedy);
+        let remedy = "write `dispatched = \"64 MB\"`, of a sample in one layer";
+        check.required(at, &self.dispatched, "dispatched", remedy);
+        let remedy = "write `parameters = 0.9`, the share that is experts'";
+        check.required(at, &self.parameters, "parameters", remedy);
+        let remedy = "write `time = 0.6`, the share in which experts compute";
+        check.required(at, &self.time, "time", remedy);
+    }
+
+    fn load(&self, check: Check<'_>, ranks: u32) -> Load {
+        if let Some((at, factor)) = self.capacity_factor.given() {
+            check.no_effect(&self.imbalance, "`capacity_factor` fills up the room of each rank");
+            if factor.0 < 1.0 {
+                let what = "experts have room for their mean number of tokens at least";
+                check.wrong(at, what, "write 1 or more");
+            }
+            return Load::Capacity(factor.0);
+        }
+        let Some((at, factor)) = self.imbalance.given() else { return Load::Busiest(1.0) };
+        if !(1.0..=f64::from(ranks)).contains(&factor.0) {
+            let what = "the busiest rank has at least the mean, and at most all tokens";
+            check.wrong(at, what, "write a number from 1 to `ranks`");
+        }
+        Load::Busiest(factor.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::sync::Reduction;
+
+    #[test]
+    fn tokens_are_as_many_whoever_has_most() {
+        for ranks in [2, 4, 8] {
+            for layer in 0..9 {
+                let load = Load::Busiest(1.5);
+                let all: Vec<f64> =
+                    (0..ranks).map(|rank| load.of_rank(layer, rank, ranks)).collect();
+                assert!((all.iter().sum::<f64>() - f64::from(ranks)).abs() < 1e-12, "{all:?}");
+                assert_eq!(
+                    all.iter().position(|load| *load == 1.5),
+                    Some((layer % ranks) as usize)
+                );
+            }
+        }
+        assert_eq!(Load::Busiest(4.0).of_rank(0, 1, 4), 0.0);
+        assert_eq!(Load::Busiest(1.0).of_rank(0, 0, 1), 1.0);
+        assert_eq!(Load::Capacity(1.25).of_rank(3, 1, 8), 1.25);
+    }
+
+    #[test]
+    fn time_follows_the_tokens_of_each_layer_forward_and_back() {
+        // System: two layers, whose experts compute in half of the time, on two ranks, of which rank 0 has 1.5 times the mean
+        // in the first layer and half of it in the second.
+        let expert = Expert {
+            ranks: 2,
+            layers: vec![2],
+            bytes: 0.0,
+            parameters: vec![0.5],
+            time: vec![0.5],
+            load: Load::Busiest(1.5),
+            method: Method {
+                reduction: Reduction::named(None),
+                fidelity: Fidelity::Flow,
+                chosen_by: None,
+            },
+        };
+        let of = |rank, back, part| expert.time_of(rank, (0, back), part);
+        assert_eq!(of(0, false, (0.0, 1.0)), 1.0);
+        assert_eq!([of(0, false, (0.0, 0.5)), of(1, false, (0.0, 0.5))], [0.625, 0.375]);
+        assert_eq!([of(0, false, (0.25, 0.5)), of(0, false, (0.5, 0.75))], [0.375, 0.25]);
+        assert_eq!([of(0, true, (0.0, 0.25)), of(0, true, (0.5, 0.75))], [0.125, 0.375]);
+        assert_eq!(of(0, true, (0.125, 0.625)), 0.5 - 0.0625 + 0.0625);
+    }
+}

@@ -1,0 +1,26 @@
+//! How collectives of ranks that share a model are done.
+
+use crate::scenario::field::Field;
+use crate::scenario::sync::{AlgorithmName, Fidelity, Reduction};
+
+/// How collectives are done, and how the time of that is found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Method {
+    /// By which algorithm.
+    pub reduction: Reduction,
+    /// Transfer by transfer, or in the time on an idle network.
+    pub fidelity: Fidelity,
+    /// Transfers of a step by which that was chosen; `None` where it is written.
+    pub chosen_by: Option<f64>,
+}
+
+impl Method {
+    /// As is written; what is not is chosen later.
+    pub(super) fn written(algorithm: &Field<AlgorithmName>, fidelity: &Field<Fidelity>) -> Method {
+        Method {
+            reduction: Reduction::named(algorithm.get()),
+            fidelity: fidelity.get().copied().unwrap_or(Fidelity::Auto),
+            chosen_by: None,
+        }
+    }
+}

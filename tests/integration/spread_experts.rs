@@ -1,0 +1,194 @@
+//! Experts of a mixture spread over model copies: tokens that go to whoever has the experts that they take.
+
+use super::pipeline_schedules::{adds_up, spread, waits};
+use super::runs::{near, run, simulate, step, written};
+use forebay::report::{Cause, JobOutcome, ParallelReport, summarise};
+use forebay::scenario::ScenarioFile;
+
+/// GPUs of a node at ports of 10 GB/s with 50 µs of latency, and steps of 0.96 s of each model copy.
+fn text(rest: &str) -> String {
+    let node = "intra = { kind = \"switch\", bandwidth = \"10 GB/s\", latency = \"50 us\" }";
+    spread(node, &format!("model.step = {{ per_sample = \"4 ms\" }}\n{rest}"))
+}
+
+fn of(rest: &str) -> JobOutcome {
+    let job = run(&text(rest));
+    adds_up(&job);
+    job
+}
+
+fn told(rest: &str) -> ParallelReport {
+    let scenario = written(&text(rest), &[]);
+    let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+    report.jobs[0].parallel.expect("spread over GPUs")
+}
+
+/// So many model copies, of which so many have all experts together: eight layers, in which experts compute in half of the
+/// time, have three quarters of the parameters, and get 240 samples of so many kB.
+fn experts((copies, ranks): (u32, u32), kilobytes: u32, rest: &str) -> String {
+    format!(
+        "parallel.data.copies_per_node = {copies}\nparallel.expert = {{ ranks = {ranks}, layers = 8, \
+         dispatched = \"{kilobytes} kB\", parameters = 0.75, time = 0.5, algorithm = \"flat\" {rest} }}\n"
+    )
+}
+
+/// All-to-all of n ranks with so many bytes each, to one after the other [s].
+fn all_to_all(n: f64, bytes: f64) -> f64 {
+    (n - 1.0) * (50e-6 + bytes / n / 10e9)
+}
+
+/// An allreduce of so many bytes around a ring of n [s].
+fn ring(n: f64, bytes: f64) -> f64 {
+    2.0 * (n - 1.0) * (50e-6 + bytes / n / 10e9)
+}
+
+#[test]
+fn each_layer_takes_its_busiest_experts_and_four_all_to_alls() {
+    // System: e model copies that share experts, with equal loads, with b times the mean on the busiest, or room for f times the mean
+    // that is filled up. Expectation: all wait for the busiest in each layer, forward and backward, and for all-to-alls of
+    // as many tokens as it has: s · (1/2 + x/2) + 4 · 8 all-to-alls of x times the bytes.
+    for (copies, ranks, kilobytes) in [(2, 2, 100), (4, 4, 1000), (8, 4, 100), (2, 1, 100)] {
+        for (load, x) in [("", 1.0), (", imbalance = 1.5", 1.5), (", capacity_factor = 2", 2.0)] {
+            if ranks == 1 && x == 1.5 {
+                continue;
+            }
+            for fidelity in [", fidelity = \"flow\"", ", fidelity = \"analytic\""] {
+                let what = format!("{ranks} of {copies} ranks, {kilobytes} kB{load}{fidelity}");
+                let job = of(&experts((copies, ranks), kilobytes, &format!("{load}{fidelity}")));
+                let e = f64::from(ranks);
+                let tokens =
+                    if ranks == 1 { 0.0 } else { all_to_all(e, x * 240e3 * f64::from(kilobytes)) };
+                near(step(&job), 0.96 * (0.5 + 0.5 * x) + 32.0 * tokens, &what);
+                // Who has fewer tokens also waits for those who have more.
+                let waited = waits(&job, Cause::Communication) * step(&job);
+                assert!((waited - 32.0 * tokens).abs() < 1e-6, "{what}: waited {waited}");
+            }
+            let sent = told(&experts((copies, ranks), kilobytes, load)).token_bytes.expect("known");
+            let mean = if load.contains("capacity") { x } else { 1.0 };
+            let e = f64::from(ranks);
+            let expected = 32.0 * mean * (e - 1.0) / e * 240e3 * f64::from(kilobytes);
+            assert!((sent - expected).abs() < 32.0 * 8.0, "{ranks}{load}: {sent}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn gradients_of_experts_are_reduced_by_those_who_have_them() {
+    // System: 400 MB of gradients, 300 of them of experts. Expectation: all copies reduce 100 MB; of experts, each copy has
+    // 300 MB ÷ e, which as many reduce as there are groups of e copies, and none where there is one.
+    let sync = "sync.allreduce = { gradients = \"400 MB\", buckets = \"all\", algorithm = \"ring\", \
+                fidelity = \"analytic\" }\n";
+    for (copies, ranks) in [(4, 4), (4, 2), (8, 2), (8, 8)] {
+        let (d, e) = (f64::from(copies), f64::from(ranks));
+        let job = of(&format!("{}{sync}", experts((copies, ranks), 0, "")));
+        let (dense, own) = (ring(d, 100e6), ring(d / e, 300e6 / e));
+        let expected = 0.96 + f64::max(dense, own);
+        near(step(&job), expected, &format!("{ranks} of {copies}"));
+        // ZeRO shards each over those who have it.
+        for (zero, gathers) in [(1, 1.0), (2, 1.0), (3, 2.0)] {
+            let rest = format!("{sync}parallel.zero.stage = {zero}\n");
+            let told = told(&format!("{}{rest}", experts((copies, ranks), 0, "")));
+            let half = |n: f64, bytes: f64| (n - 1.0) / n * bytes;
+            let each = half(d, 100e6) + half(d / e, 300e6 / e);
+            let what = format!("{ranks} of {copies}, stage {zero}");
+            near(told.gradient_bytes.expect("known"), (1.0 + gathers) * each, &what);
+        }
+    }
+}
+
+#[test]
+fn experts_are_spread_beside_stages_layers_and_sequences() {
+    // System: two stages, layers split over 2 ranks, sequences over 2, experts over 2 model copies. Expectation: 8 GPUs of each
+    // copy; of each layer's tokens each GPU of the stage that has it dispatches a quarter.
+    let rest = "parallel.tensor = { ranks = 2, allreduces = 0, activations = \"1 kB\" }\n\
+                parallel.context = { ranks = 2, attentions = 0, keys_values = \"1 kB\" }\n\
+                parallel.pipeline = { stages = 2, schedule = \"SCHEDULE\", micro_batches = 4 CHUNKS }\n";
+    for (schedule, chunks) in [("1f1b", ""), ("interleaved-1f1b", ", chunks = 2"), ("zb-h1", "")] {
+        let rest = rest.replace("SCHEDULE", schedule).replace("CHUNKS", chunks);
+        let told = told(&format!("{}{rest}", experts((2, 2), 100, "")));
+        assert_eq!((told.data, told.expert, told.gpus), (2, 2, 8), "{schedule}");
+        let sent = 32.0 / 2.0 * 0.5 * 240.0 * 100e3 / 4.0;
+        near(told.token_bytes.expect("known"), sent, schedule);
+        let balanced = step(&of(&format!("{}{rest}", experts((2, 2), 1, ""))));
+        let busiest = step(&of(&format!("{}{rest}", experts((2, 2), 1, ", imbalance = 2"))));
+        // A stage has twice as much to do in half of its time.
+        assert!(busiest > 1.3 * balanced && busiest < 1.5 * balanced, "{schedule}: {busiest}");
+    }
+}
+
+#[test]
+fn a_mixture_of_the_catalogue_knows_its_experts() {
+    // System: Mixtral 8x7B, 32,768 tokens of 4,096 values in 16 bits, of which each takes 2 of 8 experts in 32 blocks; 45.1 of its
+    // 46.7 G parameters are experts'. Expectation: 2 · 32,768 · 4,096 · 2 B in each of 4 · 32 all-to-alls; of experts each of 8
+    // model copies holds an eighth.
+    let job = |ranks: u32, rest: &str| {
+        let node = "gpu = \"h100-sxm5\", gpu_memory = \"2 TB\", intra = { kind = \"switch\", bandwidth = \"300 GB/s\" }";
+        let model = "model = { catalogue = \"mixtral-8x7b\", precision = \"bf16\", optimizer = \"adam\", \
+                     efficiency = 0.4, memory = { workspace = \"0 B\" } }\nparallel.data.copies_per_node = 8";
+        let keys = format!("{model}\nparallel.expert.ranks = {ranks}\n{rest}");
+        spread(node, &keys).replace("batch = 240", "batch = 1")
+    };
+    let of = |ranks| {
+        let scenario = written(&job(ranks, ""), &[]);
+        let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+        (scenario.jobs[0].footprints[0], report.jobs[0].parallel.expect("spread"))
+    };
+    let (held, told) = of(8);
+    let tokens = 2.0 * 32_768.0 * 4096.0 * 2.0;
+    near(told.token_bytes.expect("known"), 4.0 * 32.0 * 7.0 / 8.0 * tokens, "tokens");
+    let (all, experts) = (46_702_792_704.0, 32.0 * 8.0 * 3.0 * 4096.0 * 14_336.0);
+    near(held.parameters, 2.0 * (all - experts + experts / 8.0), "parameters");
+    near(of(1).0.parameters, 2.0 * all, "parameters of one");
+    let refused = |text: &str| {
+        let file = ScenarioFile::parse("x.toml", text.to_owned());
+        file.and_then(|file| file.resolve(&[])).map(|_| ()).expect_err(text).to_string()
+    };
+    let message = refused(&job(3, ""));
+    assert!(message.contains("8 experts are not 3 equal parts"), "{message}");
+}
+
+#[test]
+fn checkpoints_have_all_experts_once() {
+    // System: four nodes of two model copies each, experts over four copies: 1 GB, of which experts are three quarters.
+    // Expectation: of what all have the first node writes all; of experts the first two write half each. Where each writes,
+    // all nodes write as much.
+    let parts = |writers: &str| {
+        let rest = format!(
+            "{}checkpoint = {{ steps = 2, bytes = \"1 GB\", storage = \"memory\", writers = \"{writers}\" }}",
+            experts((2, 4), 0, "")
+        );
+        let text = text(&rest).replace("batch = 240", "batch = 240\nnodes = 4");
+        let scenario = written(&text, &[]);
+        let job = &scenario.jobs[0];
+        job.parts_of(job.checkpoint.as_ref().expect("written"))
+    };
+    for (found, expected) in
+        [(parts("first"), [0.25e9 + 0.375e9, 0.375e9, 0.0, 0.0]), (parts("each"), [0.25e9; 4])]
+    {
+        assert_eq!(found.len(), 4);
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() < 1.0, "{found}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_known_of_experts_is_asked_for_and_what_cannot_be_is_refused() {
+    let refused = |rest: &str| {
+        let text = text(rest);
+        let file = ScenarioFile::parse("x.toml", text.clone()).and_then(|file| file.resolve(&[]));
+        file.map(|_| ()).expect_err(&text).to_string()
+    };
+    let told = refused("parallel.expert.ranks = 2");
+    for key in ["layers", "dispatched", "parameters", "time"] {
+        assert!(told.contains(&format!("write `{key} =")), "{key}: {told}");
+    }
+    let told = refused(&experts((3, 2), 1, ""));
+    assert!(told.contains("3 model copies are not groups of 2"), "{told}");
+    let told = refused(&experts((2, 2), 1, ", imbalance = 2.5"));
+    assert!(told.contains("write a number from 1 to `ranks`"), "{told}");
+    let told = refused(&experts((2, 2), 1, ", capacity_factor = 0.5"));
+    assert!(told.contains("write 1 or more"), "{told}");
+    let told = refused(&experts((2, 2), 1, "").replace("flat", "ring"));
+    assert!(told.contains("all-to-all"), "{told}");
+}
