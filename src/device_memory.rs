@@ -19,11 +19,12 @@
 //! gradients of weights need too (Qi et al., *Zero Bubble Pipeline Parallelism*, 2024, section 2.3). What backward needs
 //! only for a moment, and what an allocator loses between blocks, is left out.
 //!
-//! c ranks that split sequences have a c-th of the activations each, and all parameters. e model copies that share experts have
-//! an e-th of these each, and the busiest one as many more of their activations as it has more tokens. t ranks that split tensors have a t-th of all of that each, but for activations that all of them keep
-//! (Korthikanti et al., 2022, section 4.2); norms' few parameters, which all keep too, are counted as split. Data
-//! parallel ranks that shard states have an equal part each of the optimizer's from stage 1 on, of gradients from
-//! stage 2 on, and of parameters at stage 3 (Rajbhandari et al., section 5).
+//! c ranks that split sequences have a c-th of the activations each, and all parameters. e model copies that hold
+//! experts together have an e-th of the experts' parameters each; activations of experts grow with the tokens of
+//! the busiest copy. t ranks that split tensors have a t-th of all of that each, but for activations that all of
+//! them keep (Korthikanti et al., 2022, section 4.2); norms' few parameters, which all keep too, are counted as
+//! split. Data parallel ranks that shard states have an equal part each of the optimizer's from stage 1 on, of
+//! gradients from stage 2 on, and of parameters at stage 3 (Rajbhandari et al., section 5).
 
 use crate::catalogue::{Model, Precision};
 
@@ -69,15 +70,17 @@ pub struct Portion {
     pub reductions: u32,
     /// Attentions, whose keys and values ranks that split sequences send each other.
     pub attentions: u32,
-    /// Those of the parameters, and of the activations, that are experts'.
+    /// Parameters of experts.
     pub experts: f64,
-    /// See above.
+    /// Activations of experts.
     pub expert_activations: f64,
+    /// Those of them that every rank keeps where tensors are split.
+    pub expert_whole: f64,
     /// Layers of experts, to which tokens are dispatched.
     pub dispatches: u32,
-    /// Work of the forward pass on a sample, and that of experts [FLOP].
+    /// Work of the forward pass on a sample [FLOP].
     pub flops: f64,
-    /// See above.
+    /// That of experts [FLOP].
     pub expert_flops: f64,
 }
 
@@ -92,6 +95,7 @@ impl Portion {
         self.attentions += other.attentions;
         self.experts += other.experts;
         self.expert_activations += other.expert_activations;
+        self.expert_whole += other.expert_whole;
         self.dispatches += other.dispatches;
         self.flops += other.flops;
         self.expert_flops += other.expert_flops;
@@ -105,9 +109,9 @@ pub struct Spread {
     pub tensor: u32,
     /// Ranks that split sequences.
     pub context: u32,
-    /// Model copies that have a part of the experts each, and tokens of the busiest one's experts ÷ their mean.
+    /// Model copies that hold all experts together.
     pub experts: u32,
-    /// See above.
+    /// Tokens, in all layers, of the one whose experts have most of them ÷ their mean.
     pub busiest: f64,
     /// Data parallel ranks, and which of their states they shard: ZeRO's stage, 0 for none.
     pub ranks: u32,
@@ -120,8 +124,7 @@ impl Spread {
     pub const NONE: Spread =
         Spread { tensor: 1, context: 1, experts: 1, busiest: 1.0, ranks: 1, zero: 0 };
 
-    /// Of `all` and the part of it that belongs to experts, what one of the ranks has that share it from `stage` on: all data
-    /// parallel ones, or those that have the same experts.
+    /// Bytes that one rank keeps of what ranks shard from ZeRO's stage `stage` on; `experts` is the part of `all` that belongs to experts.
     fn part(&self, stage: u32, (all, experts): (f64, f64)) -> f64 {
         if self.zero >= stage {
             all / f64::from(self.ranks)
@@ -148,12 +151,12 @@ impl Spread {
     }
 }
 
-/// What of a model's state is where [B].
+/// Bytes of a model's state, by which ranks hold them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct State {
     /// All data parallel ranks have it.
     pub whole: f64,
-    /// Each of the model copies that share experts has a part of it.
+    /// Each of the model copies that hold experts together has a part of it.
     pub experts: f64,
     /// Data parallel ranks shard it.
     pub sharded: f64,
@@ -240,7 +243,8 @@ impl Training {
         let ranks = f64::from(spread.tensor);
         let parameters = (portion.parameters / ranks, portion.experts / ranks);
         let activations = portion.whole + (portion.activations - portion.whole) / ranks;
-        let more = portion.expert_activations / ranks * (spread.busiest - 1.0);
+        let (experts, whole) = (portion.expert_activations, portion.expert_whole);
+        let more = (whole + (experts - whole) / ranks) * (spread.busiest - 1.0);
         let activations = (activations + more) / f64::from(spread.context);
         let bytes = self.precision.bytes();
         let weights = if bytes < 4.0 { 1.0 } else { 0.0 };
@@ -280,6 +284,7 @@ pub fn portions(model: &Model, shares: &[f64]) -> Vec<Portion> {
         if let Some(experts) = layer.experts {
             part.experts += layer.parameters as f64;
             part.expert_activations += activations;
+            part.expert_whole += layer.whole as f64;
             part.expert_flops += flops;
             part.dispatches += u32::from(experts.dispatched > 0);
         }

@@ -16,7 +16,7 @@ pub struct ParallelReport {
     pub tensor: u32,
     /// GPUs that split each sequence.
     pub context: u32,
-    /// Model copies that have all experts together.
+    /// Model copies that hold all experts together.
     pub expert: u32,
     /// GPUs of a model copy.
     pub gpus: u32,
@@ -115,7 +115,7 @@ pub(super) fn line(job: &str, of: &ParallelReport) -> String {
     };
     let experts = match of.expert {
         1 => String::new(),
-        copies => format!("; {copies} copies have all experts together"),
+        copies => format!("; {copies} copies hold all experts together"),
     };
     let bubble = if of.pipeline > 1 {
         format!(" With equal stages alone, bubbles would be {}.", share(of.bubble))

@@ -23,7 +23,7 @@ fn told(rest: &str) -> ParallelReport {
     report.jobs[0].parallel.expect("spread over GPUs")
 }
 
-/// So many model copies, of which so many have all experts together: eight layers, in which experts compute in half of the
+/// So many model copies, of which so many hold all experts together: eight layers, in which experts compute in half of the
 /// time, have three quarters of the parameters, and get 240 samples of so many kB.
 fn experts((copies, ranks): (u32, u32), kilobytes: u32, rest: &str) -> String {
     format!(
@@ -117,6 +117,25 @@ fn experts_are_spread_beside_stages_layers_and_sequences() {
 }
 
 #[test]
+fn the_busiest_model_copy_changes_from_layer_to_layer_of_the_whole_model() {
+    // System: two stages with one layer each, in which experts compute all the time, on two model copies; one micro-batch; the
+    // busiest has all tokens. Expectation: copy 0 computes the first layer for twice as long, copy 1 the second one: a stage
+    // takes as long as its busiest copy.
+    let rest = "parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 1 }\n";
+    let expert = "parallel.data.copies_per_node = 2\nparallel.expert = { ranks = 2, layers = 2, dispatched = \"1 B\", \
+                  parameters = 0.5, time = 1, imbalance = 2 }\n";
+    let scenario = written(&text(&format!("{expert}{rest}")), &[]);
+    let outcome = simulate(&scenario);
+    let job = &outcome.jobs[0];
+    // Each copy has half of all work, as much as with equal loads.
+    let computed: f64 = job.steps.iter().map(|step| step.compute).sum::<f64>();
+    let equal = of(&format!("{}{rest}", expert.replace("imbalance = 2", "imbalance = 1")));
+    let expected: f64 = equal.steps.iter().map(|step| step.compute).sum::<f64>();
+    assert!((computed / expected - 1.0).abs() < 1e-9, "{computed}, not {expected}");
+    near(step(job), 2.0 * 0.96 + 8.0 * 50e-6, "two stages in turn");
+}
+
+#[test]
 fn a_mixture_of_the_catalogue_knows_its_experts() {
     // System: Mixtral 8x7B, 32,768 tokens of 4,096 values in 16 bits, of which each takes 2 of 8 experts in 32 blocks; 45.1 of its
     // 46.7 G parameters are experts'. Expectation: 2 · 32,768 · 4,096 · 2 B in each of 4 · 32 all-to-alls; of experts each of 8
@@ -144,7 +163,7 @@ fn a_mixture_of_the_catalogue_knows_its_experts() {
         file.and_then(|file| file.resolve(&[])).map(|_| ()).expect_err(text).to_string()
     };
     let message = refused(&job(3, ""));
-    assert!(message.contains("8 experts are not 3 equal parts"), "{message}");
+    assert!(message.contains("8 experts cannot be divided equally among 3 ranks"), "{message}");
 }
 
 #[test]
@@ -184,7 +203,18 @@ fn what_is_not_known_of_experts_is_asked_for_and_what_cannot_be_is_refused() {
         assert!(told.contains(&format!("write `{key} =")), "{key}: {told}");
     }
     let told = refused(&experts((3, 2), 1, ""));
-    assert!(told.contains("3 model copies are not groups of 2"), "{told}");
+    assert!(told.contains("3 model copies cannot be divided into groups of 2"), "{told}");
+    let uneven = text(&experts((3, 2), 1, "")).replace("batch = 240", "batch = 240\nnodes = 2");
+    let told = ScenarioFile::parse("x.toml", uneven).and_then(|file| file.resolve(&[]));
+    let told = told.map(|_| ()).expect_err("two groups on a node, one on two").to_string();
+    assert!(told.contains("not all on as many nodes"), "{told}");
+    // Far more GPUs than can be numbered.
+    let told = refused(&format!(
+        "{}parallel.tensor = {{ ranks = 1000, allreduces = 1, activations = \"1 kB\" }}\n\
+         parallel.pipeline = {{ stages = 1000, schedule = \"1f1b\", micro_batches = 4 }}",
+        experts((2, 10_000), 1, "")
+    ));
+    assert!(told.contains("GPUs"), "{told}");
     let told = refused(&experts((2, 2), 1, ", imbalance = 2.5"));
     assert!(told.contains("write a number from 1 to `ranks`"), "{told}");
     let told = refused(&experts((2, 2), 1, ", capacity_factor = 0.5"));

@@ -44,7 +44,13 @@ enum Command {
 
 fn main() -> ExitCode {
     // `cargo test` hands its own flags to every test binary.
-    let Ok(arguments) = Arguments::try_parse() else { return tested() };
+    let commands = ["write", "compare", "help", "--help"];
+    let asked = std::env::args().nth(1).is_some_and(|first| commands.contains(&first.as_str()));
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if asked => error.exit(),
+        Err(_) => return tested(),
+    };
     let done = match arguments.command {
         None => return tested(),
         Some(Command::Write { folder, program }) => write::write(&program, &folder),

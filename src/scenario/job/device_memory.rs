@@ -102,6 +102,7 @@ impl ModelSettings {
                 part.activations = all * share;
                 part.whole *= part.activations / before;
                 part.expert_activations *= part.activations / before;
+                part.expert_whole *= part.activations / before;
             }
         }
         Some(all)
@@ -167,7 +168,7 @@ impl Rules<'_> {
         };
         let remedy = format!(
             "write {fewer}{smaller}`model.precision = \"fp16\"`, more stages in `parallel.pipeline`, ranks in \
-             `parallel.tensor`, `parallel.zero.stage`, `model.out_of_core = true`, or more \
+             `parallel.tensor` or `parallel.expert`, `parallel.zero.stage`, `model.out_of_core = true`, or more \
              `cluster.node.gpu_memory`"
         );
         self.check.wrong(at, what, remedy);

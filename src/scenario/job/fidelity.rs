@@ -14,6 +14,9 @@ impl Rules<'_> {
     /// Chooses where `fidelity` is "auto", and says so where that is not each transfer.
     pub(super) fn choose_fidelity(&self, job: &mut Job) {
         let Some(cluster) = self.around.cluster else { return };
+        if job.parallelism.is_some() && !job.can_be_laid_out() {
+            return;
+        }
         let cluster = cluster.weakest(self.nodes(job));
         let copies = f64::from(job.copies);
         let sync = job.sync.as_ref().map_or(0.0, |sync| copies * of_gradients(job, &cluster, sync));

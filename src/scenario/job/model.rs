@@ -229,9 +229,12 @@ impl ModelSettings {
     /// The catalogue's model, where it is one of that.
     pub(super) fn known(&self) -> Option<catalogue::Model> {
         let name = self.catalogue.get()?.known?;
-        match self.sequence.get() {
-            Some(tokens) => catalogue::model_of_length(name, u64::from(tokens.small())),
-            None => catalogue::model(name),
+        match (self.sequence.get(), catalogue::longest_sequence(name)) {
+            // A longer one is refused.
+            (Some(tokens), Some(longest)) => {
+                catalogue::model_of_length(name, u64::from(tokens.small()).min(longest))
+            }
+            _ => catalogue::model(name),
         }
     }
 
@@ -240,8 +243,7 @@ impl ModelSettings {
         let Some((at, tokens)) = self.sequence.given() else { return };
         let name = self.catalogue.get().and_then(|model| model.known);
         let Some(longest) = name.and_then(catalogue::longest_sequence) else {
-            return check
-                .no_effect(&self.sequence, "the model is none of the catalogue's for sequences");
+            return check.no_effect(&self.sequence, "only transformers of the catalogue have it");
         };
         if u64::from(tokens.small()) > longest {
             let what = format!("{:?} works on up to {longest} tokens", name.unwrap_or_default());

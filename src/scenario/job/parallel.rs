@@ -1,7 +1,7 @@
 //! How `[job.parallel]` is written: over how many GPUs a model is copied and split.
 //!
-//! - `tensor`: ranks that split each layer, `context`: ranks that split each sequence, `expert`: model copies that have a part of
-//!   the experts each; `method`: how they do that; `zero`: ranks that shard what they would all have,
+//! - `tensor`: ranks that split each layer, `context`: ranks that split each sequence, `expert`: model copies that hold
+//!   experts together; `method`: the collectives of all these; `zero`: ranks that shard what they would all have,
 //! - `parallelism`: what all of that comes to where a step is followed piece by piece, `schedule`: in which order stages
 //!   work on micro-batches, `placement`: which GPU has which piece, `buckets`: the gradients of a stage, `swap`: what does
 //!   not fit on a GPU; `state`: who writes what of a checkpoint; `rules`: what must hold.
@@ -59,7 +59,7 @@ pub(in crate::scenario) struct ParallelSettings {
     pub(super) tensor: Field<TensorSettings>,
     /// Context parallel: each sequence split over GPUs (default: not split).
     pub(super) context: Field<ContextSettings>,
-    /// Expert parallel: the experts of a mixture spread over model copies (default: each copy has all of them).
+    /// Expert parallel: the experts of a mixture spread over model copies (default: each copy holds all experts).
     pub(super) expert: Field<ExpertSettings>,
     /// Data parallel ranks shard states that they would all have, as ZeRO does (default: not so).
     pub(super) zero: Field<ZeroSettings>,

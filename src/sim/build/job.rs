@@ -199,7 +199,7 @@ impl Builder<'_, '_> {
             let model = learner * of.job.ranks() + gpu;
             for stage in 0..of.job.shares().len() as u32 {
                 let stages = of.job.shares().len() as u32;
-                let program = model % of.job.expert_ranks() * stages + stage;
+                let program = model % of.job.programs_of_stage() * stages + stage;
                 let device = Device::new(of.number, l, model, stage);
                 let mut device = Device { learner, program, ..device };
                 device.track = self.track(process, || match learners {

@@ -22,7 +22,7 @@ use super::sync::Place;
 pub(super) struct Stages {
     pub(super) run: ParallelRun,
     pub(super) ways: Ways,
-    /// By model copy of those that have all experts together, and by stage.
+    /// By model copy of those whose programs differ, and by stage.
     pub(super) programs: Vec<Vec<Op>>,
 }
 
@@ -78,8 +78,8 @@ impl Builder<'_, '_> {
         Some(Stages { run, ways: laid.ways, programs })
     }
 
-    /// The communicators in which parts of a stage's GPUs are with those of other model copies: who has the same, who has
-    /// all experts with it, and who has the same experts.
+    /// The communicators of a stage's GPUs with those of other model copies: with all of them, with those that hold all experts
+    /// together, and with those that hold the same experts.
     fn communicators_of_copies(
         &mut self,
         laid: &Laid<'_>,
@@ -261,12 +261,12 @@ fn neighbours(all: &[StageProgram]) -> Vec<(usize, usize)> {
 }
 
 impl Laid<'_> {
-    /// Model copies that have all experts together.
+    /// Model copies whose programs differ.
     fn experts(&self) -> Range<u32> {
-        0..self.job.expert_ranks()
+        0..self.job.programs_of_stage()
     }
 
-    /// By stage, the programs of model copy number `expert` of those that have all experts together.
+    /// By stage, the programs of model copy number `expert` of those whose programs differ.
     fn programs(&self, expert: u32) -> Vec<StageProgram> {
         (0..self.job.shares().len()).map(|stage| self.program(stage, expert)).collect()
     }

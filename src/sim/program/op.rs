@@ -49,9 +49,9 @@ pub(in crate::sim) enum Communicator {
     Tensor,
     /// Ranks that split the sequences of a model copy.
     Context,
-    /// Ranks that have all experts of a stage's layers together.
+    /// Ranks that hold all experts of a stage together.
     Expert,
-    /// Ranks that have the same part of the same experts.
+    /// Ranks that hold the same part of the same experts.
     ExpertData,
 }
 

@@ -9,7 +9,7 @@ use super::op::{Input, Pass};
 pub(in crate::sim) struct OfStage<'a> {
     pub(in crate::sim) parallelism: &'a Parallelism,
     pub(in crate::sim) stage: usize,
-    /// Which of the model copies that have all experts together it is of.
+    /// The rank of its model copy among those that hold all experts together.
     pub(in crate::sim) expert: u32,
     /// Share of the step of each stage.
     pub(in crate::sim) shares: &'a [f64],
@@ -32,7 +32,7 @@ pub(super) enum End {
     BeginKeys(Operation),
     /// All that they have begun to exchange is there.
     AwaitKeys,
-    /// Tokens, or gradients of theirs, go to the experts that they take, or come back.
+    /// An all-to-all sends tokens, or their gradients, to experts or back.
     Dispatch,
     /// A bucket of gradients is reduced.
     Reduce(StageBucket),
@@ -150,7 +150,7 @@ impl OfStage<'_> {
         (0..number).flat_map(|place| block(place).into_iter().flatten()).collect()
     }
 
-    /// When tokens are dispatched to experts, and come back: before and after these compute, but not for gradients of their
+    /// The all-to-alls of a pass: one before and one after the experts of each layer compute; none in a pass for gradients of
     /// weights.
     fn dispatches(&self, pass: Pass, chunk: usize) -> Vec<(f64, End)> {
         let back = match pass {
@@ -198,8 +198,15 @@ impl OfStage<'_> {
         let buckets = self.buckets(chunk);
         match pass {
             Pass::Backward | Pass::InputGradients => {
-                let begins = [0.0].into_iter().chain(buckets.iter().map(|bucket| bucket.at));
-                begins.zip(buckets.iter().copied()).collect()
+                let (mut begin, mut end) = (0.0, 0.0);
+                let begun = |bucket: &StageBucket| {
+                    // Experts of the same layers as the bucket before.
+                    if !bucket.experts || bucket.at > end {
+                        (begin, end) = (end, bucket.at);
+                    }
+                    (begin, *bucket)
+                };
+                buckets.iter().map(begun).collect()
             }
             // Forward begins where backward ends.
             Pass::Forward => buckets.iter().rev().map(|b| (1.0 - b.at, *b)).collect(),

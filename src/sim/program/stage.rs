@@ -91,11 +91,15 @@ impl StageProgram {
             at = to.max(at);
         };
         // The next ones come while what is there is computed with.
-        let mut coming = gathers.first().map(|(_, first)| self.gather(first));
-        for (number, (begin, _)) in gathers.iter().enumerate() {
-            until(self, *begin);
-            self.ops.extend(coming);
-            coming = gathers.get(number + 1).map(|(_, next)| self.gather(next));
+        let together = |a: &(f64, StageBucket), b: &(f64, StageBucket)| {
+            a.0 == b.0 && a.1.experts != b.1.experts
+        };
+        let groups: Vec<&[(f64, StageBucket)]> = gathers.chunk_by(together).collect();
+        let mut coming = groups.first().map_or(Vec::new(), |first| self.gather_all(first));
+        for (number, group) in groups.iter().enumerate() {
+            until(self, group[0].0);
+            self.ops.append(&mut coming);
+            coming = groups.get(number + 1).map_or(Vec::new(), |next| self.gather_all(next));
         }
         until(self, 1.0);
     }
@@ -142,6 +146,11 @@ impl StageProgram {
     /// Collectives of a communicator that have been started.
     fn started(&self, communicator: Communicator) -> usize {
         self.collectives[communicator as usize].len()
+    }
+
+    /// Starts to gather the parameters of some buckets; the ops that wait for them.
+    fn gather_all(&mut self, buckets: &[(f64, StageBucket)]) -> Vec<Op> {
+        buckets.iter().map(|(_, bucket)| self.gather(bucket)).collect()
     }
 
     /// Starts to gather the parameters of a bucket; the op that waits for them.

@@ -12,12 +12,12 @@ use crate::scenario::sync::{AlgorithmName, Fidelity};
 use crate::units::Size;
 use schemars::JsonSchema;
 
-/// Model copies that have a part of the experts each (D. Lepikhin et al., *GShard*, ICLR 2021, section 3.2): in each layer
-/// of experts an all-to-all takes tokens to the copies whose experts they take, and another one takes the results back;
-/// backward, the same with gradients.
+/// Model copies that hold a part of the experts each (D. Lepikhin et al., *GShard*, ICLR 2021, section 3.2): in each layer
+/// of experts one all-to-all sends tokens to their experts and another returns the results; backward does the same with
+/// gradients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expert {
-    /// Model copies that have all experts together, one after the other.
+    /// Consecutive model copies that hold all experts together.
     pub ranks: u32,
     /// Layers of experts of each chunk of the model, in its order.
     pub layers: Vec<u32>,
@@ -34,31 +34,55 @@ pub struct Expert {
 }
 
 impl Expert {
-    /// Bytes that each GPU of a model copy has for all ranks, itself among them, when it dispatches a micro-batch [B]: as
-    /// many as it would have if all ranks had as many tokens as the busiest, which decides how long that takes.
+    /// Bytes that each GPU of a model copy dispatches for a micro-batch, to itself too [B], if every rank's experts had as many
+    /// tokens as the busiest rank's: the busiest decides how long the all-to-all takes.
     #[must_use]
     pub fn bytes_of_each(&self, of: &Parallelism) -> u64 {
         let parts = f64::from(of.micro_batches) * f64::from(of.ranks());
         (self.load.most() * self.bytes / parts).round() as u64
     }
 
-    /// Time of rank number `rank` for a pass on a chunk up to the shares of it `from` and `to`, of its time where all have
-    /// as many tokens. Experts of a layer compute at the end of its part of forward, at the beginning of that of backward.
+    /// Time that rank number `rank` takes from share `from` to share `to` of a pass on a chunk, ÷ the time of the whole pass
+    /// with equal loads. A layer is an equal part of the pass; its experts compute at the end of that in forward, and at
+    /// the beginning in backward.
     #[must_use]
     pub fn time_of(&self, rank: u32, (chunk, back): (usize, bool), (from, to): (f64, f64)) -> f64 {
         let number = f64::from(self.layers[chunk]);
+        let before: u32 = self.layers[..chunk].iter().sum();
         let (first, last) = ((from * number).floor(), (to * number).ceil().min(number));
         let mut time = to - from;
         for layer in first as u32..last as u32 {
             let (begin, end) = self.experts_compute(chunk, (layer, back));
             let (from, to) = (from.max(begin), to.min(end));
             let place = if back { self.layers[chunk] - 1 - layer } else { layer };
-            time += (to - from).max(0.0) * (self.load.of_rank(place, rank, self.ranks) - 1.0);
+            let load = self.load.of_rank(before + place, rank, self.ranks);
+            time += (to - from).max(0.0) * (load - 1.0);
         }
         time
     }
 
-    /// Shares of a pass between which the experts of a layer compute; the first one is the first of the pass.
+    /// Programs that each stage needs: one for each rank where their experts compute for unequal times.
+    #[must_use]
+    pub fn programs(&self) -> u32 {
+        match self.load {
+            Load::Busiest(most) if most > 1.0 => self.ranks,
+            Load::Busiest(_) | Load::Capacity(_) => 1,
+        }
+    }
+
+    /// Tokens of the rank that has most of them in all layers of a chunk together, ÷ their mean; the most of any chunk.
+    #[must_use]
+    pub fn most_in_all(&self) -> f64 {
+        let Load::Busiest(most) = self.load else { return self.load.most() };
+        let rest = self.load.of_rank(1, 0, self.ranks.max(2));
+        let of = |layers: &u32| {
+            let busiest = f64::from(layers.div_ceil(self.ranks.max(1)));
+            (busiest * most + (f64::from(*layers) - busiest) * rest) / f64::from(*layers)
+        };
+        self.layers.iter().filter(|layers| **layers > 0).map(of).fold(1.0, f64::max)
+    }
+
+    /// The shares of a pass between which the experts of its layer number `layer` compute, counted in the order of the pass.
     #[must_use]
     pub fn experts_compute(&self, chunk: usize, (layer, back): (u32, bool)) -> (f64, f64) {
         let (number, time) = (f64::from(self.layers[chunk]), self.time[chunk]);
@@ -71,11 +95,10 @@ impl Expert {
 /// Tokens of a rank's experts ÷ their mean over all ranks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Load {
-    /// So many on the busiest rank of each layer, the others have equal parts of the rest; which one is the busiest goes
-    /// around from layer to layer.
+    /// So many on the busiest rank, and equal parts of the rest on the others; layer i's busiest rank is i modulo their number.
     Busiest(f64),
-    /// So many on each rank: room for them is always filled up, and what is beyond it is dropped (W. Fedus, B. Zoph and N.
-    /// Shazeer, *Switch Transformers*, JMLR 2022, section 2.2).
+    /// So many on each rank: buffers are padded to this, and tokens beyond it are dropped (W. Fedus, B. Zoph and N. Shazeer,
+    /// *Switch Transformers*, JMLR 2022, section 2.2).
     Capacity(f64),
 }
 
@@ -90,7 +113,7 @@ impl Load {
         }
     }
 
-    /// The same of the rank that has most.
+    /// Tokens of the busiest rank ÷ their mean.
     #[must_use]
     pub fn most(self) -> f64 {
         match self {
@@ -98,7 +121,7 @@ impl Load {
         }
     }
 
-    /// What the busiest rank's collective moves ÷ what ranks move in the mean.
+    /// Bytes of a simulated all-to-all, in which each rank sends as much as the busiest, ÷ bytes that ranks send on average.
     #[must_use]
     pub fn excess(self) -> f64 {
         match self {
@@ -108,27 +131,27 @@ impl Load {
     }
 }
 
-/// Experts spread over model copies.
+/// Experts held by several model copies together.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct ExpertSettings {
-    /// Model copies that have all experts together: a divisor of their number.
+    /// Model copies that hold all experts together; it divides the number of experts, and that of model copies.
     #[schemars(required)]
     ranks: Field<Count<1, 10_000>>,
     /// Layers of experts (default: those of a mixture of the catalogue).
     layers: Field<Count<0, 100_000>>,
-    /// Tokens of a sample that are dispatched in each of them, once for each expert that a token takes (default: those of a
-    /// mixture of the catalogue).
+    /// Bytes of a sample's tokens that one layer sends to experts, counted once for each expert of a token (default: those of
+    /// a mixture of the catalogue).
     dispatched: Field<Amount<Size>>,
     /// Share of the model's parameters that are experts' (default: that of a mixture of the catalogue).
     parameters: Field<Share>,
     /// Share of a step's time in which experts compute (default: that of a mixture of the catalogue, by FLOPs).
     time: Field<Share>,
-    /// Tokens of the busiest rank's experts ÷ their mean over ranks, in each layer; none are dropped. All-to-alls take as
-    /// long as if all had as many as the busiest (default: 1).
+    /// Tokens of the busiest model copy's experts ÷ the mean over copies, in each layer; none are dropped. An all-to-all takes
+    /// as long as if every copy had as many as the busiest (default: 1).
     imbalance: Field<Factor>,
-    /// Room for tokens of each expert ÷ their mean: it is always filled up, and what is beyond it is dropped (default: no
-    /// limit).
+    /// Tokens that each expert has room for ÷ their mean number: buffers are padded to this, and tokens beyond it are dropped
+    /// (default: no limit).
     capacity_factor: Field<Factor>,
     /// How tokens are dispatched: "flat", to each rank by itself, "bruck" or "auto" (default: "auto", as NCCL does).
     algorithm: Field<AlgorithmName>,
@@ -150,7 +173,10 @@ impl ExpertSettings {
         let known = model.and_then(ModelSettings::mixture);
         match &known {
             Some((mixture, _)) if !mixture.experts.is_multiple_of(u64::from(ranks)) => {
-                let what = format!("{} experts are not {ranks} equal parts", mixture.experts);
+                let what = format!(
+                    "{} experts cannot be divided equally among {ranks} ranks",
+                    mixture.experts
+                );
                 check.wrong(at, what, "write `ranks` that divide the number of experts");
             }
             None if ranks > 1 => self.require(check, at),
@@ -169,17 +195,24 @@ impl ExpertSettings {
                 (of, all) if all > 0.0 => of / all,
                 _ => 0.0,
             };
-            let share = |part| written.get().map_or_else(|| known(part), |share| share.0);
-            parts.iter().map(share).collect::<Vec<f64>>()
+            let Some(written) = written.get() else { return parts.iter().map(known).collect() };
+            // What is written is of the whole model, and chunks without such layers have none of it.
+            let has = |layers: &u32| *layers > 0;
+            let having = layers.iter().zip(shares).filter(|(layers, _)| has(layers));
+            let all: f64 = having.map(|(_, share)| share).sum();
+            let share = if all > 0.0 { (written.0 / all).min(1.0) } else { 0.0 };
+            layers.iter().map(|layers| if has(layers) { share } else { 0.0 }).collect::<Vec<f64>>()
         };
         let bytes = known.map(|(_, bytes)| bytes);
         let bytes = self.dispatched.get().map(|size| size.0).or(bytes).unwrap_or(0.0);
+        let parameters = of_chunks(&self.parameters, |part| (part.experts, part.parameters));
+        let time = of_chunks(&self.time, |part| (part.expert_flops, part.flops));
         Some(Expert {
             ranks,
             layers,
             bytes: bytes * batch,
-            parameters: of_chunks(&self.parameters, |part| (part.experts, part.parameters)),
-            time: of_chunks(&self.time, |part| (part.expert_flops, part.flops)),
+            parameters,
+            time,
             load: self.load(check, ranks),
             method: Method::written(&self.algorithm, &self.fidelity),
         })
@@ -198,16 +231,19 @@ impl ExpertSettings {
 
     fn load(&self, check: Check<'_>, ranks: u32) -> Load {
         if let Some((at, factor)) = self.capacity_factor.given() {
-            check.no_effect(&self.imbalance, "`capacity_factor` fills up the room of each rank");
+            check.no_effect(
+                &self.imbalance,
+                "`capacity_factor` pads the tokens of every rank to the same number",
+            );
             if factor.0 < 1.0 {
-                let what = "experts have room for their mean number of tokens at least";
+                let what = "`capacity_factor` is below 1: experts would lack room for the mean number of tokens";
                 check.wrong(at, what, "write 1 or more");
             }
             return Load::Capacity(factor.0);
         }
         let Some((at, factor)) = self.imbalance.given() else { return Load::Busiest(1.0) };
         if !(1.0..=f64::from(ranks)).contains(&factor.0) {
-            let what = "the busiest rank has at least the mean, and at most all tokens";
+            let what = "`imbalance` is between 1 and `ranks`: the busiest rank has at least the mean, and at most all tokens";
             check.wrong(at, what, "write a number from 1 to `ranks`");
         }
         Load::Busiest(factor.0)

@@ -1,9 +1,9 @@
-//! How collectives of ranks that share a model are done.
+//! The algorithm and the fidelity of collectives inside a model.
 
 use crate::scenario::field::Field;
 use crate::scenario::sync::{AlgorithmName, Fidelity, Reduction};
 
-/// How collectives are done, and how the time of that is found.
+/// How ranks do their collectives, and how the simulator finds their time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Method {
     /// By which algorithm.

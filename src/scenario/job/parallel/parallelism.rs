@@ -56,7 +56,7 @@ pub struct Parallelism {
     pub tensor: Option<Tensor>,
     /// Ranks that split each sequence, if any.
     pub context: Option<Context>,
-    /// Model copies that have a part of the experts each, if any.
+    /// Model copies that hold experts together, if any.
     pub expert: Option<Expert>,
     /// What data parallel ranks shard: ZeRO's stage, 0 for none.
     pub zero: u32,
@@ -79,7 +79,7 @@ impl Parallelism {
         self.context.as_ref().map_or(1, |context| context.ranks)
     }
 
-    /// Model copies that have all experts together.
+    /// Model copies that hold all experts together.
     #[must_use]
     pub fn expert_ranks(&self) -> u32 {
         self.expert.as_ref().map_or(1, |expert| expert.ranks)
@@ -133,7 +133,7 @@ impl Parallelism {
             tensor: self.tensor_ranks(),
             context: self.context_ranks(),
             experts: self.expert_ranks(),
-            busiest: self.expert.as_ref().map_or(1.0, |expert| expert.load.most()),
+            busiest: self.expert.as_ref().map_or(1.0, |expert| expert.most_in_all()),
             ranks: ranks.max(1).saturating_mul(self.context_ranks()),
             zero: self.zero,
         }
@@ -254,8 +254,8 @@ impl JobSettings {
 }
 
 fn refuse_unscheduled(check: Check<'_>, at: NodeId) {
-    let what = "stages whose micro-batches are not followed are not simulated beside `tensor`, `context`, `zero` and \
-                `out_of_core`";
+    let what = "stages whose micro-batches are not followed are not simulated beside `tensor`, `context`, `expert`, \
+                `zero` and `out_of_core`";
     check.wrong(at, what, "write `schedule = \"1f1b\"` and `micro_batches = 8`");
 }
 

@@ -4,6 +4,9 @@
 use crate::collective::Fabric;
 use crate::scenario::{Cluster, Job};
 
+/// Most GPUs of a job copy whose model copies are spread over several.
+pub(super) const MOST_GPUS: f64 = 1e6;
+
 /// GPUs of a job copy: blocks of some that are `stride` apart, from number `first` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Members {
@@ -142,26 +145,39 @@ impl Job {
         self.context_group(0, stage, rank).repeated(self.ranks(), jump)
     }
 
-    /// Those with part `rank` of each layer of stage number `stage` of all model copies that have the same experts as model
-    /// copy number `model`, one of the first that have all experts together.
+    /// Those with part `rank` of each layer of stage number `stage` of all model copies that hold the same experts as copy
+    /// number `model`, which is one of the first that hold all experts together.
     #[must_use]
     pub fn expert_data_group(&self, stage: u32, model: u32, rank: u32) -> Members {
         let (first, apart) = (self.context_group(model, stage, rank), self.expert_ranks());
         first.repeated(self.ranks() / apart, apart * self.gpus_of_copy())
     }
 
-    /// GPU number `place` of stage number `stage` of each model copy that has all experts together with others from copy number
-    /// `model` on.
+    /// GPU number `place` of stage number `stage` of each of the model copies, from number `model` on, that hold all experts
+    /// together.
     #[must_use]
     pub fn expert_group(&self, stage: u32, model: u32, place: u32) -> Members {
         let first = self.stage_group(model, stage).first + place;
         Members::new(first, self.gpus_of_copy(), self.expert_ranks())
     }
 
-    /// Model copies that have all experts together.
+    /// Model copies that hold all experts together.
     #[must_use]
     pub fn expert_ranks(&self) -> u32 {
         self.parallelism.as_ref().map_or(1, |of| of.expert_ranks())
+    }
+
+    /// Programs that each stage needs, one for model copy i modulo their number.
+    #[must_use]
+    pub fn programs_of_stage(&self) -> u32 {
+        let expert = self.parallelism.as_ref().and_then(|of| of.expert.as_ref());
+        expert.map_or(1, |expert| expert.programs())
+    }
+
+    /// Whether its model copies and their GPUs are so many that they can be numbered.
+    pub(in crate::scenario) fn can_be_laid_out(&self) -> bool {
+        let gpus = f64::from(self.ranks()) * f64::from(self.gpus_of_copy());
+        gpus <= MOST_GPUS && self.ranks().is_multiple_of(self.expert_ranks())
     }
 
     /// `members` as libraries see them, of GPUs on these nodes.

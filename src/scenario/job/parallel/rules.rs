@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::expert::Expert;
+use super::placement::MOST_GPUS;
 use super::swap::Swap;
 use super::tensor::Tensor;
 use crate::collective::{Fabric, Invalid, Operation};
@@ -14,8 +15,6 @@ use crate::scenario::{Cluster, Fidelity, NicsAt, Node, Parallelism, Reduction, S
 /// Most messages of a step that is followed transfer by transfer, and most pieces of one.
 const MOST_MESSAGES: f64 = 2e8;
 const MOST_PIECES: f64 = 1e7;
-/// Most GPUs of a job copy whose model copies are spread over several.
-const MOST_GPUS: f64 = 1e6;
 
 impl Rules<'_> {
     /// A step that is followed piece by piece can be.
@@ -43,7 +42,8 @@ impl Rules<'_> {
         }
         self.check_kernels(job);
         self.check_zero(job);
-        if !self.check_chunks(of, job.shares().len()) || !self.check_pieces(job) {
+        let pieces = self.check_chunks(of, job.shares().len()) && self.check_pieces(job);
+        if !pieces || !self.check_groups(job, cluster) {
             return;
         }
         if let Some(sync) = &job.sync
@@ -215,17 +215,39 @@ impl Rules<'_> {
         }
     }
 
-    /// Model copies can share experts as is written.
+    /// Whether model copies are in groups that hold all experts together, each on nodes like the others.
+    fn check_groups(&self, job: &Job, cluster: &Cluster) -> bool {
+        let (copies, ranks) = (job.ranks(), job.expert_ranks());
+        if ranks == 1 {
+            return true;
+        }
+        if !copies.is_multiple_of(ranks) {
+            let what = format!("{copies} model copies cannot be divided into groups of {ranks}");
+            let remedy =
+                "write `data.copies_per_node` or `nodes` that make them a multiple of `ranks`";
+            self.wrong_at("expert", what, remedy);
+            return false;
+        }
+        let nodes = job.nodes_of_gpus();
+        let fabric = |members| job.fabric_of(members, &nodes, cluster);
+        let (first, alike) = (fabric(job.expert_group(0, 0, 0)), job.expert_data_group(0, 0, 0));
+        let (alike, mut groups) = (fabric(alike), (0..copies).step_by(ranks as usize));
+        let same = groups.all(|copy| fabric(job.expert_group(0, copy, 0)) == first)
+            && (0..ranks).all(|copy| fabric(job.expert_data_group(0, copy, 0)) == alike);
+        if !same {
+            let what = format!("groups of {ranks} model copies are not all on as many nodes");
+            let remedy =
+                "write a `data.copies_per_node` that is a multiple or a divisor of `ranks`";
+            self.wrong_at("expert", what, remedy);
+        }
+        same
+    }
+
+    /// Tokens can be dispatched as is written.
     fn check_expert(&self, job: &Job, cluster: &Cluster) {
         let expert = job.parallelism.as_ref().and_then(|of| of.expert.as_ref());
         let Some(expert) = expert.filter(|expert| expert.ranks > 1) else { return };
         let at = self.table("expert");
-        let (copies, ranks) = (job.ranks(), expert.ranks);
-        if !copies.is_multiple_of(ranks) {
-            let what = format!("{copies} model copies are not groups of {ranks}");
-            let remedy = "write a `data.copies_per_node` that makes them a multiple of `ranks`";
-            return self.check.wrong(at, what, remedy);
-        }
         match dispatch_transfers(job, cluster, expert) {
             Ok(messages) => self.check_messages(messages, expert.method.fidelity, at),
             Err(error) => self.check.wrong(at, error.to_string(), remedy(&error)),
@@ -257,7 +279,10 @@ impl Rules<'_> {
         let chunks = stages * f64::from(of.schedule.chunks());
         let layers = of.expert.as_ref().map_or(0.0, layers);
         let passes = f64::from(of.micro_batches) * (chunks + 2.0 * sums + 4.0 * layers);
-        let pieces = passes + chunks * buckets * exchanges;
+        // Buckets are cut in two where some of their gradients are experts'.
+        let halves = if of.expert.is_some() { 2.0 } else { 1.0 };
+        let pieces = passes + chunks * buckets * halves * exchanges;
+        let pieces = pieces * f64::from(job.programs_of_stage());
         if pieces > MOST_PIECES {
             let what = format!("a step has {pieces:.1e} pieces");
             self.wrong_at("pipeline", what, "write fewer `micro_batches`, stages or buckets");

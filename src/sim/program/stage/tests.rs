@@ -358,3 +358,31 @@ fn tokens_go_to_experts_and_come_back_around_their_arithmetic() {
     assert_eq!(all.len(), 8);
     assert!(all.iter().all(|of| (of.operation, of.bytes) == (Operation::AllToAll, 120)));
 }
+
+#[test]
+fn parameters_of_experts_come_with_those_of_the_same_layers() {
+    // System: ZeRO's stage 3, two buckets of a pass, each with a half that belongs to experts. Expectation: both halves of the first are
+    // awaited before any arithmetic, those of the second before the second half of it, forward and backward.
+    let parallelism = parallelism(Schedule::Gpipe, 1, 3);
+    let bucket =
+        |at, experts| StageBucket { at, bytes: 10, tensors: 1, compress: 0.0, late: 0.0, experts };
+    let program = stage_program(&OfStage {
+        parallelism: &parallelism,
+        stage: 0,
+        expert: 0,
+        shares: &[1.0],
+        buckets: vec![vec![
+            bucket(0.5, false),
+            bucket(0.5, true),
+            bucket(1.0, false),
+            bucket(1.0, true),
+        ]],
+        reduction: Operation::Allreduce,
+        decompress: 0.0,
+        launches: false,
+    });
+    let awaits = |ops: &[Op]| ops.iter().filter(|op| matches!(op, Op::Await(..))).count();
+    let parts: Vec<usize> =
+        program.ops.split(|op| matches!(op, Op::ComputePass { .. })).map(awaits).collect();
+    assert_eq!(parts, [2, 2, 2, 2, 2], "{:?}", program.ops);
+}
