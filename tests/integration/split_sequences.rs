@@ -6,18 +6,20 @@ use forebay::report::{Cause, JobOutcome, ParallelReport, summarise};
 use forebay::scenario::ScenarioFile;
 
 /// GPUs of a node at ports of 10 GB/s with 50 µs of latency, and steps of 0.96 s.
-fn text(rest: &str) -> String {
+pub(crate) fn text(rest: &str) -> String {
     let node = "intra = { kind = \"switch\", bandwidth = \"10 GB/s\", latency = \"50 us\" }";
     spread(node, &format!("model.step = {{ per_sample = \"4 ms\" }}\n{rest}"))
 }
 
-fn of(rest: &str) -> JobOutcome {
+/// A run of that, whose figures add up.
+pub(crate) fn of(rest: &str) -> JobOutcome {
     let job = run(&text(rest));
     adds_up(&job);
     job
 }
 
-fn told(rest: &str) -> ParallelReport {
+/// What its report says of how its model is spread.
+pub(crate) fn told(rest: &str) -> ParallelReport {
     let scenario = written(&text(rest), &[]);
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
     report.jobs[0].parallel.expect("spread over GPUs")

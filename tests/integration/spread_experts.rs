@@ -1,30 +1,13 @@
 //! Experts of a mixture spread over model copies: tokens that go to whoever has the experts that they take.
 
-use super::pipeline_schedules::{adds_up, spread, waits};
-use super::runs::{near, run, simulate, step, written};
-use forebay::report::{Cause, JobOutcome, ParallelReport, summarise};
+use super::pipeline_schedules::{spread, waits};
+use super::runs::{near, simulate, step, written};
+use super::split_sequences::{of, text, told};
+use forebay::report::{Cause, summarise};
 use forebay::scenario::ScenarioFile;
 
-/// GPUs of a node at ports of 10 GB/s with 50 µs of latency, and steps of 0.96 s of each model copy.
-fn text(rest: &str) -> String {
-    let node = "intra = { kind = \"switch\", bandwidth = \"10 GB/s\", latency = \"50 us\" }";
-    spread(node, &format!("model.step = {{ per_sample = \"4 ms\" }}\n{rest}"))
-}
-
-fn of(rest: &str) -> JobOutcome {
-    let job = run(&text(rest));
-    adds_up(&job);
-    job
-}
-
-fn told(rest: &str) -> ParallelReport {
-    let scenario = written(&text(rest), &[]);
-    let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
-    report.jobs[0].parallel.expect("spread over GPUs")
-}
-
-/// So many model copies, of which so many hold all experts together: eight layers, in which experts compute in half of the
-/// time, have three quarters of the parameters, and get 240 samples of so many kB.
+/// So many model copies, of which so many hold all experts together: eight layers of experts, which compute for half of the
+/// time and have three quarters of the parameters; each layer dispatches so many kB of each of 240 samples.
 fn experts((copies, ranks): (u32, u32), kilobytes: u32, rest: &str) -> String {
     format!(
         "parallel.data.copies_per_node = {copies}\nparallel.expert = {{ ranks = {ranks}, layers = 8, \
@@ -74,8 +57,8 @@ fn each_layer_takes_its_busiest_experts_and_four_all_to_alls() {
 
 #[test]
 fn gradients_of_experts_are_reduced_by_those_who_have_them() {
-    // System: 400 MB of gradients, 300 of them of experts. Expectation: all copies reduce 100 MB; of experts, each copy has
-    // 300 MB ÷ e, which as many reduce as there are groups of e copies, and none where there is one.
+    // System: 400 MB of gradients on d model copies, 300 MB of them of experts, which e copies hold together. Expectation: all d
+    // copies allreduce 100 MB; each copy allreduces its 300 MB ÷ e of experts with the d ÷ e copies that hold the same ones.
     let sync = "sync.allreduce = { gradients = \"400 MB\", buckets = \"all\", algorithm = \"ring\", \
                 fidelity = \"analytic\" }\n";
     for (copies, ranks) in [(4, 4), (4, 2), (8, 2), (8, 8)] {

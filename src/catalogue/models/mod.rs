@@ -114,7 +114,7 @@ pub fn model_of_length(name: &str, length: u64) -> Option<Model> {
     }
 }
 
-/// Most tokens of a sequence that the model of a name works on; none where it works on something else.
+/// The longest sequence that the model of a name can be used with [tokens]; none for models that take no sequences.
 #[must_use]
 pub fn longest_sequence(name: &str) -> Option<u64> {
     match maker(name)? {

@@ -43,8 +43,8 @@ impl Expert {
     }
 
     /// Time that rank number `rank` takes from share `from` to share `to` of a pass on a chunk, ÷ the time of the whole pass
-    /// with equal loads. A layer is an equal part of the pass; its experts compute at the end of that in forward, and at
-    /// the beginning in backward.
+    /// with equal loads. Each layer takes an equal part of the pass. Its experts compute at the end of that part in
+    /// forward, and at the beginning of it in backward.
     #[must_use]
     pub fn time_of(&self, rank: u32, (chunk, back): (usize, bool), (from, to): (f64, f64)) -> f64 {
         let number = f64::from(self.layers[chunk]);

@@ -361,8 +361,8 @@ fn tokens_go_to_experts_and_come_back_around_their_arithmetic() {
 
 #[test]
 fn parameters_of_experts_come_with_those_of_the_same_layers() {
-    // System: ZeRO's stage 3, two buckets of a pass, each with a half that belongs to experts. Expectation: both halves of the first are
-    // awaited before any arithmetic, those of the second before the second half of it, forward and backward.
+    // System: ZeRO stage 3 with two buckets of dense parameters and two of experts, one pair for each half of the layers.
+    // Expectation: a pass awaits both buckets of a pair before it computes that half, forward and backward.
     let parallelism = parallelism(Schedule::Gpipe, 1, 3);
     let bucket =
         |at, experts| StageBucket { at, bytes: 10, tensors: 1, compress: 0.0, late: 0.0, experts };
