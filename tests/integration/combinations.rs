@@ -2,7 +2,7 @@
 //! nothing is lost in them.
 //!
 //! `FOREBAY_COMBINATIONS=100000 FOREBAY_REFUSALS=list cargo test --locked --test integration combinations` tries as many,
-//! and writes to the file `list` what is refused, and how often.
+//! and writes each refusal, with how often it came, to the file `list`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

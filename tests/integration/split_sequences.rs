@@ -11,14 +11,14 @@ pub(crate) fn text(rest: &str) -> String {
     spread(node, &format!("model.step = {{ per_sample = \"4 ms\" }}\n{rest}"))
 }
 
-/// A run of that, whose figures add up.
+/// The job of that scenario after a run, whose compute and stalls sum to the time of its steps.
 pub(crate) fn of(rest: &str) -> JobOutcome {
     let job = run(&text(rest));
     adds_up(&job);
     job
 }
 
-/// What its report says of how its model is spread.
+/// The part `parallel` of that scenario's report.
 pub(crate) fn told(rest: &str) -> ParallelReport {
     let scenario = written(&text(rest), &[]);
     let report = summarise(&scenario, &[simulate(&scenario)], 0.0);

@@ -100,25 +100,6 @@ fn experts_are_spread_beside_stages_layers_and_sequences() {
 }
 
 #[test]
-fn the_busiest_model_copy_changes_from_layer_to_layer_of_the_whole_model() {
-    // System: two stages with one layer each, in which experts compute all the time, on two model copies; one micro-batch; the
-    // busiest has all tokens. Expectation: copy 0 computes the first layer for twice as long, copy 1 the second one: a stage
-    // takes as long as its busiest copy.
-    let rest = "parallel.pipeline = { stages = 2, schedule = \"1f1b\", micro_batches = 1 }\n";
-    let expert = "parallel.data.copies_per_node = 2\nparallel.expert = { ranks = 2, layers = 2, dispatched = \"1 B\", \
-                  parameters = 0.5, time = 1, imbalance = 2 }\n";
-    let scenario = written(&text(&format!("{expert}{rest}")), &[]);
-    let outcome = simulate(&scenario);
-    let job = &outcome.jobs[0];
-    // Each copy has half of all work, as much as with equal loads.
-    let computed: f64 = job.steps.iter().map(|step| step.compute).sum::<f64>();
-    let equal = of(&format!("{}{rest}", expert.replace("imbalance = 2", "imbalance = 1")));
-    let expected: f64 = equal.steps.iter().map(|step| step.compute).sum::<f64>();
-    assert!((computed / expected - 1.0).abs() < 1e-9, "{computed}, not {expected}");
-    near(step(job), 2.0 * 0.96 + 8.0 * 50e-6, "two stages in turn");
-}
-
-#[test]
 fn a_mixture_of_the_catalogue_knows_its_experts() {
     // System: Mixtral 8x7B, 32,768 tokens of 4,096 values in 16 bits, of which each takes 2 of 8 experts in 32 blocks; 45.1 of its
     // 46.7 G parameters are experts'. Expectation: 2 · 32,768 · 4,096 · 2 B in each of 4 · 32 all-to-alls; of experts each of 8

@@ -51,7 +51,7 @@ pub(in crate::sim) enum Communicator {
     Context,
     /// Ranks that hold all experts of a stage together.
     Expert,
-    /// Ranks that hold the same part of the same experts.
+    /// Ranks with the same experts, and the same part of each, which reduce their gradients.
     ExpertData,
 }
 

@@ -32,7 +32,7 @@ pub(super) enum End {
     BeginKeys(Operation),
     /// All that they have begun to exchange is there.
     AwaitKeys,
-    /// An all-to-all sends tokens, or their gradients, to experts or back.
+    /// Ranks exchange tokens, or their gradients, in an all-to-all: to experts, or back from them.
     Dispatch,
     /// A bucket of gradients is reduced.
     Reduce(StageBucket),
@@ -200,7 +200,7 @@ impl OfStage<'_> {
             Pass::Backward | Pass::InputGradients => {
                 let (mut begin, mut end) = (0.0, 0.0);
                 let begun = |bucket: &StageBucket| {
-                    // Experts of the same layers as the bucket before.
+                    // Parameters of experts are needed as soon as the dense ones of the same layers, the bucket before.
                     if !bucket.experts || bucket.at > end {
                         (begin, end) = (end, bucket.at);
                     }

@@ -92,7 +92,7 @@ impl Expert {
     }
 }
 
-/// Tokens of a rank's experts ÷ their mean over all ranks.
+/// How many tokens each rank's experts get, ÷ the mean over ranks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Load {
     /// So many on the busiest rank, and equal parts of the rest on the others; layer i's busiest rank is i modulo their number.
@@ -196,7 +196,7 @@ impl ExpertSettings {
                 _ => 0.0,
             };
             let Some(written) = written.get() else { return parts.iter().map(known).collect() };
-            // What is written is of the whole model, and chunks without such layers have none of it.
+            // The written share is of the whole model; chunks without layers of experts have no part of it.
             let has = |layers: &u32| *layers > 0;
             let having = layers.iter().zip(shares).filter(|(layers, _)| has(layers));
             let all: f64 = having.map(|(_, share)| share).sum();
@@ -276,8 +276,8 @@ mod tests {
 
     #[test]
     fn time_follows_the_tokens_of_each_layer_forward_and_back() {
-        // System: two layers, whose experts compute in half of the time, on two ranks, of which rank 0 has 1.5 times the mean
-        // in the first layer and half of it in the second.
+        // System: two layers on two ranks; experts take half of each layer's time. Rank 0 has 1.5 times the mean number of
+        // tokens in the first layer and half the mean in the second.
         let expert = Expert {
             ranks: 2,
             layers: vec![2],
@@ -297,5 +297,9 @@ mod tests {
         assert_eq!([of(0, false, (0.25, 0.5)), of(0, false, (0.5, 0.75))], [0.375, 0.25]);
         assert_eq!([of(0, true, (0.0, 0.25)), of(0, true, (0.5, 0.75))], [0.125, 0.375]);
         assert_eq!(of(0, true, (0.125, 0.625)), 0.5 - 0.0625 + 0.0625);
+        // The same two layers as chunks of their own: the busiest rank still changes from one to the other.
+        let expert = Expert { layers: vec![1, 1], time: vec![0.5; 2], ..expert };
+        let of = |rank, chunk| expert.time_of(rank, (chunk, false), (0.0, 1.0));
+        assert_eq!([of(0, 0), of(1, 0), of(0, 1), of(1, 1)], [1.25, 0.75, 0.75, 1.25]);
     }
 }

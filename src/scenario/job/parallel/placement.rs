@@ -4,7 +4,7 @@
 use crate::collective::Fabric;
 use crate::scenario::{Cluster, Job};
 
-/// Most GPUs of a job copy whose model copies are spread over several.
+/// The most GPUs that a job copy may have where each of its model copies takes several.
 pub(super) const MOST_GPUS: f64 = 1e6;
 
 /// GPUs of a job copy: blocks of some that are `stride` apart, from number `first` on.

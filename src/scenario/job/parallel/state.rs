@@ -6,8 +6,8 @@ use crate::scenario::{Checkpoint, Job, Parallelism, Writers};
 impl Job {
     /// Bytes of a checkpoint that each node of a job copy writes, from the first on [B]; they sum to its bytes.
     ///
-    /// Model copies have the same state, which the first one writes, or all of them an equal part; the first
-    /// group of copies that holds all experts writes these, each copy its part. Where a copy is spread over GPUs,
+    /// All model copies have the same state: the first one writes it, or each writes an equal part. Experts are written by the
+    /// first copies that hold all of them together, each its part. Where a copy is spread over GPUs,
     /// nodes write of what their GPUs hold: of a stage its part of the state, of tensors that ranks split an equal part each. What model copies shard (Rajbhandari et al., *ZeRO*, 2020) each has alone, and
     /// writes in any case. Where the model is not known, stages have parts as of the parameters or the time, and all of
     /// the state is sharded, if any is.
