@@ -6,7 +6,6 @@ use super::timeline::Segment;
 use crate::engine::{Span, Time};
 use crate::report::{Cause, StallCause};
 use crate::scenario::{Generator, Job};
-use std::collections::VecDeque;
 
 /// A loader's sleepers.
 #[derive(Debug, Clone)]
@@ -70,17 +69,17 @@ impl Polling {
         self.promised.len()
     }
 
-    /// `worker` has put samples in `queue`: one more of the devices that wait will find a batch there, if
-    /// there is one for it; which.
+    /// `worker` has put samples in `queue`: the device that waits at the next place will find a batch there, if there is one
+    /// for it; which. `waiter` says who waits at a place.
     pub(crate) fn promise(
         &mut self,
         now: Time,
         worker: u32,
-        waiters: &VecDeque<u32>,
+        waiter: impl FnOnce(usize) -> Option<u32>,
         queue: &Queue,
     ) -> Option<u32> {
         let known = self.promised.len();
-        let device = *waiters.get(known)?;
+        let device = waiter(known)?;
         if !queue.has_batches(known as u64 + 1) {
             return None;
         }
@@ -106,6 +105,7 @@ impl Polling {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::VecDeque;
 
     fn polling() -> Polling {
         let period = Span(50);
@@ -126,16 +126,22 @@ mod tests {
         // which finds it first; 2 has none.
         let (mut polling, mut waiters) = (polling(), VecDeque::from([3, 1, 2]));
         let mut queue = Queue::new(10, 2, false, 2, Time::ZERO);
-        assert_eq!(polling.promise(Time(1), 7, &waiters, &queue), Some(3));
-        assert_eq!(polling.promise(Time(2), 7, &waiters, &queue), None);
+        assert_eq!(
+            polling.promise(Time(1), 7, |place| waiters.get(place).copied(), &queue),
+            Some(3)
+        );
+        assert_eq!(polling.promise(Time(2), 7, |place| waiters.get(place).copied(), &queue), None);
         queue.put(Time(3), 2);
-        assert_eq!(polling.promise(Time(3), 8, &waiters, &queue), Some(1));
+        assert_eq!(
+            polling.promise(Time(3), 8, |place| waiters.get(place).copied(), &queue),
+            Some(1)
+        );
         let found = polling.find(1).expect("promised");
         assert_eq!((found.worker, found.slept(Time(9)).start), (8, Time(3)));
         waiters.retain(|device| *device != 1);
         queue.take(Time(9));
         assert!(polling.find(1).is_none() && polling.find(2).is_none());
-        assert_eq!(polling.promise(Time(10), 8, &waiters, &queue), None);
+        assert_eq!(polling.promise(Time(10), 8, |place| waiters.get(place).copied(), &queue), None);
         assert_eq!(polling.promised(), 1);
     }
 }

@@ -35,7 +35,8 @@ impl State {
     pub(super) fn promise(&mut self, now: Time, l: usize, w: u32) {
         let loader = &mut self.loaders[l];
         let Some(polling) = &mut loader.polling else { return };
-        while polling.promise(now, w, &loader.waiters, &loader.queue).is_some() {}
+        let waiter = |place: usize| loader.waiters.get(place).copied();
+        while polling.promise(now, w, waiter, &loader.queue).is_some() {}
     }
 
     /// Device `d`, which slept, looks for its batch.

@@ -1,7 +1,10 @@
 //! The end of all that a job copy has in progress, at once: its nodes failed. What it held is the next one's, and
 //! nothing of it comes late.
 
-use std::ops::Range;
+use super::communication::CommunicatorRun;
+use super::device::Device;
+use super::index::{Id, IdVec, Ids, JobId};
+use super::workers::Worker;
 
 use super::event::{Clock, Customer, Event};
 use super::ranges::Fetches;
@@ -10,17 +13,17 @@ use super::world::World;
 
 /// What belongs to a job copy.
 struct Owner {
-    job: u32,
-    workers: Range<u32>,
-    devices: Range<u32>,
+    job: JobId,
+    workers: Ids<Worker>,
+    devices: Ids<Device>,
 }
 
 impl Owner {
     /// Whether it asked for something as this customer, where messages, ranges and communicators are known.
     fn is(&self, customer: Customer, world: Known<'_>) -> bool {
         match customer {
-            Customer::Worker(w) => self.workers.contains(&w),
-            Customer::Range(r) => self.workers.contains(&world.fetches.worker(r)),
+            Customer::Worker(w) => self.workers.contains(w),
+            Customer::Range(r) => self.workers.contains(world.fetches.worker(r)),
             Customer::Activations(d)
             | Customer::Step(d)
             | Customer::Sleeper(d)
@@ -30,8 +33,8 @@ impl Owner {
             | Customer::Push(d)
             | Customer::Load(d)
             | Customer::Swap(d)
-            | Customer::Handed { device: d, .. } => self.devices.contains(&d),
-            Customer::Communicator(c) => world.communicators[c as usize].job() == self.job,
+            | Customer::Handed { device: d, .. } => self.devices.contains(d),
+            Customer::Communicator(c) => world.communicators[c].job() == self.job,
             Customer::Message(m) => world.messages.job(m) == self.job,
             Customer::Update(j) | Customer::Checkpoint(j) | Customer::Averaged(j) => j == self.job,
             // It was copied before, and begins again later.
@@ -45,8 +48,8 @@ impl Owner {
     fn awaits(&self, event: Event, world: Known<'_>) -> bool {
         match event {
             Event::Opened(customer) | Event::Waited(customer) => self.is(customer, world),
-            Event::Computed(w) => self.workers.contains(&w),
-            Event::Stepped(d) | Event::Launched(d) => self.devices.contains(&d),
+            Event::Computed(w) => self.workers.contains(w),
+            Event::Stepped(d) | Event::Launched(d) => self.devices.contains(d),
             Event::JobStarted(_)
             | Event::Arrived(_)
             | Event::Served(_)
@@ -62,12 +65,12 @@ impl Owner {
 struct Known<'a> {
     fetches: &'a Fetches,
     messages: &'a super::communication::Messages,
-    communicators: &'a [super::communication::CommunicatorRun],
+    communicators: &'a IdVec<CommunicatorRun>,
 }
 
 impl World<'_> {
     /// Ends all that job copy `j` has in progress.
-    pub(super) fn abort(&mut self, clock: &mut Clock, j: u32) {
+    pub(super) fn abort(&mut self, clock: &mut Clock, j: JobId) {
         let owner = self.owner(j);
         let now = clock.now;
         let (fetches, messages) = (&self.fetches, &self.messages);
@@ -78,7 +81,8 @@ impl World<'_> {
         for arm in &mut self.arms {
             arm.forget(now, |customer| owner.is(*customer, known));
         }
-        for (table, t) in self.tables.iter_mut().zip(0..) {
+        for t in self.tables.ids() {
+            let table = &mut self.tables[t];
             table.forget(clock, t, |customer| owner.is(*customer, known));
         }
         self.network.cancel_all(now, |customer| owner.is(*customer, known));
@@ -89,28 +93,28 @@ impl World<'_> {
         self.fetches.forget(owner.workers);
         self.messages.forget(j);
         self.settle_own_links(now, j);
-        if let Some(sync) = &mut self.jobs[j as usize].sync {
+        if let Some(sync) = &mut self.jobs[j].sync {
             sync.restart();
         }
-        for c in self.jobs[j as usize].communicators.clone() {
-            self.communicators[c as usize].abort();
+        for c in self.jobs[j].communicators {
+            self.communicators[c].abort();
             self.trace_gradients(now, c);
             self.trace_collective(now, c);
         }
         self.abort_parts(j);
-        if let Some(servers) = &mut self.jobs[j as usize].servers {
+        if let Some(servers) = &mut self.jobs[j].servers {
             servers.abort();
             self.trace_servers(now, j);
         }
     }
 
-    fn owner(&self, j: u32) -> Owner {
-        let job = &self.jobs[j as usize];
+    fn owner(&self, j: JobId) -> Owner {
+        let job = &self.jobs[j];
         // Loaders of a job copy are built one after the other, and so are their workers.
-        let loaders = &self.loaders[job.loaders.start as usize..job.loaders.end as usize];
-        let first = loaders.first().map_or(0, |loader| loader.workers.start);
-        let last = loaders.last().map_or(0, |loader| loader.workers.end);
-        Owner { job: j, workers: first..last, devices: job.devices.clone() }
+        let loaders = &self.loaders[job.loaders];
+        let first = loaders.first().map_or(Id::default(), |loader| loader.workers.start);
+        let last = loaders.last().map_or(Id::default(), |loader| loader.workers.end);
+        Owner { job: j, workers: Ids::new(first, last), devices: job.devices }
     }
 
     /// Who was served at a station until `event` leaves it to the next.
@@ -122,7 +126,7 @@ impl World<'_> {
                 }
             }
             Event::Computed(w) => {
-                let cores = self.stages[self.workers[w as usize].stage as usize].cores;
+                let cores = self.stages[self.workers[w].stage].cores;
                 self.leave_core(clock, cores);
             }
             Event::Stepped(d) => self.leave_cores(clock, d),
@@ -138,7 +142,7 @@ impl World<'_> {
 
     fn leave_core(&mut self, clock: &mut Clock, cores: Cores) {
         if let Cores::Fifo(station) = cores
-            && let Some(next) = self.stations[station as usize].queue.leave(clock.now)
+            && let Some(next) = self.stations[station].queue.leave(clock.now)
         {
             self.admitted(clock, next);
         }

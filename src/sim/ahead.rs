@@ -4,6 +4,7 @@
 use crate::engine::{Calendar, prefetch};
 
 use super::event::{Customer, Event};
+use super::index::{IdVec, StageId, StationId, WorkerId};
 use super::stages::StageRun;
 use super::workers::Cores;
 use super::world::{LoaderRun, World};
@@ -17,11 +18,11 @@ pub(super) fn is_far(workers: usize) -> bool {
 }
 
 /// The worker that an event is about.
-fn worker_of(event: Option<Event>) -> Option<usize> {
+fn worker_of(event: Option<Event>) -> Option<WorkerId> {
     match event? {
         Event::Computed(w)
         | Event::Opened(Customer::Worker(w))
-        | Event::Waited(Customer::Worker(w)) => Some(w as usize),
+        | Event::Waited(Customer::Worker(w)) => Some(w),
         _ => None,
     }
 }
@@ -35,19 +36,19 @@ impl World<'_> {
         }
         if let Some(w) = worker_of(calendar.ahead(2)) {
             self.fetch_beside(w);
-            self.loaders[self.workers[w].loader as usize].prefetch();
+            self.loaders[self.workers[w].loader].prefetch();
         }
         if let Some(w) = worker_of(calendar.ahead(1)) {
-            let loader = &self.loaders[self.workers[w].loader as usize];
+            let loader = &self.loaders[self.workers[w].loader];
             self.fetch_station(w);
             if let Some(group) = loader.mount.group {
                 self.network.prefetch(group);
             }
             let turn = loader.started * loader.nodes as u64 + loader.rank as u64;
-            self.sizes[loader.source.dataset as usize].prefetch(loader.job as u64, turn);
+            self.sizes[loader.source.dataset].prefetch(loader.job.number() as u64, turn);
         }
         if let Some(w) = worker_of(calendar.ahead(0))
-            && let Some(group) = self.loaders[self.workers[w].loader as usize].mount.group
+            && let Some(group) = self.loaders[self.workers[w].loader].mount.group
         {
             self.network.prefetch_flows(group);
         }
@@ -57,61 +58,60 @@ impl World<'_> {
     pub(super) fn fetch_for_flows(&self) {
         let Some((group, customer)) = self.network.foresee() else { return };
         if let Customer::Worker(w) = customer {
-            self.fetch_worker(w as usize);
+            self.fetch_worker(w);
         }
         let Some(reader) = self.readers.get(group.index()) else { return };
-        if let Some(stage) = self.stages.get(reader.stage as usize) {
-            prefetch(stage);
-        }
-        if let Some(station) = self.stations.get(reader.station as usize) {
-            prefetch(station);
+        let Some(reader) = reader else { return };
+        prefetch(&self.stages[reader.stage]);
+        if let Some(station) = reader.station {
+            prefetch(&self.stations[station]);
         }
     }
 
     #[inline]
-    fn fetch_worker(&self, w: usize) {
+    fn fetch_worker(&self, w: WorkerId) {
         prefetch(&self.workers[w]);
         prefetch(&self.workers[w].request);
     }
 
     /// What a worker that was fetched uses.
     #[inline]
-    fn fetch_beside(&self, w: usize) {
+    fn fetch_beside(&self, w: WorkerId) {
         let worker = &self.workers[w];
-        prefetch(&self.stages[worker.stage as usize]);
+        prefetch(&self.stages[worker.stage]);
         worker.timeline.prefetch();
     }
 
     /// The station of a worker whose stage was fetched.
     #[inline]
-    fn fetch_station(&self, w: usize) {
-        if let Cores::Fifo(station) = self.stages[self.workers[w].stage as usize].cores {
-            prefetch(&self.stations[station as usize]);
+    fn fetch_station(&self, w: WorkerId) {
+        if let Cores::Fifo(station) = self.stages[self.workers[w].stage].cores {
+            prefetch(&self.stations[station]);
         }
     }
 }
 
-/// Who reads through a group of flows, and what that needs when the bytes have come: places in the world, or none.
+/// The stage that reads through a group of flows, and the station of its cores, if it has one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reader {
-    stage: u32,
-    station: u32,
+    stage: StageId,
+    station: Option<StationId>,
 }
 
 /// By group, who reads through it.
-pub(super) fn readers(loaders: &[LoaderRun], stages: &[StageRun]) -> Vec<Reader> {
+pub(super) fn readers(loaders: &IdVec<LoaderRun>, stages: &IdVec<StageRun>) -> Vec<Option<Reader>> {
     let mut readers = Vec::new();
     for loader in loaders {
         let Some(group) = loader.mount.group else { continue };
         let stage = loader.stages.start;
-        let station = match stages[stage as usize].cores {
-            Cores::Fifo(station) => station,
-            Cores::Shared(_) => u32::MAX,
+        let station = match stages[stage].cores {
+            Cores::Fifo(station) => Some(station),
+            Cores::Shared(_) => None,
         };
         if readers.len() <= group.index() {
-            readers.resize(group.index() + 1, Reader { stage: u32::MAX, station: u32::MAX });
+            readers.resize(group.index() + 1, None);
         }
-        readers[group.index()] = Reader { stage, station };
+        readers[group.index()] = Some(Reader { stage, station });
     }
     readers
 }

@@ -8,12 +8,13 @@ use crate::report::Cause;
 use crate::scenario::Layout;
 
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::{ArmId, DatasetId, WorkerId};
 use super::world::World;
 
 /// Where a request is on a disk on which data sets lie in the order of their files.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
-    dataset: u32,
+    dataset: DatasetId,
     file: u64,
     /// Which request of the file.
     number: u32,
@@ -99,11 +100,11 @@ impl World<'_> {
     pub(super) fn ask_arm(
         &mut self,
         clock: &mut Clock,
-        a: u32,
+        a: ArmId,
         bytes: f64,
         (customer, spot): (Customer, Spot),
     ) {
-        let arm = &mut self.arms[a as usize];
+        let arm = &mut self.arms[a];
         arm.usage(clock.now);
         arm.visits.push_back(Visit { customer, spot, bytes });
         if arm.visits.len() == 1 {
@@ -112,15 +113,15 @@ impl World<'_> {
     }
 
     /// Arm `a` turns to the first of its visits.
-    fn move_arm(&mut self, clock: &mut Clock, a: u32) {
-        if let Some(seconds) = self.arms[a as usize].service() {
+    fn move_arm(&mut self, clock: &mut Clock, a: ArmId) {
+        if let Some(seconds) = self.arms[a].service() {
             clock.after(Delay::once(seconds), Event::Delivered(a));
         }
     }
 
     /// Arm `a` is done with a request.
-    pub(super) fn delivered(&mut self, clock: &mut Clock, a: u32) {
-        let arm = &mut self.arms[a as usize];
+    pub(super) fn delivered(&mut self, clock: &mut Clock, a: ArmId) {
+        let arm = &mut self.arms[a];
         arm.usage(clock.now);
         let (visit, rate) = (arm.visits.pop_front(), arm.rate);
         self.move_arm(clock, a);
@@ -137,8 +138,8 @@ impl World<'_> {
     }
 
     /// What worker `w` waited for up to now was latency, but for the last `seconds`.
-    fn split_latency(&mut self, now: Time, w: u32, seconds: f64) {
-        let worker = &mut self.workers[w as usize];
+    fn split_latency(&mut self, now: Time, w: WorkerId, seconds: f64) {
+        let worker = &mut self.workers[w];
         let Some(since) = worker.timeline.last_start() else { return };
         let then = Time(now.0.saturating_sub(Span::from_seconds(seconds).0));
         if then > since {
@@ -147,10 +148,9 @@ impl World<'_> {
     }
 
     /// Where the request that worker `w` makes now is on its disk.
-    pub(super) fn spot(&self, w: u32) -> Spot {
-        let worker = &self.workers[w as usize];
-        let (source, shard) =
-            (&self.loaders[worker.loader as usize].source, &self.shards[w as usize]);
+    pub(super) fn spot(&self, w: WorkerId) -> Spot {
+        let worker = &self.workers[w];
+        let (source, shard) = (&self.loaders[worker.loader].source, &self.shards[w]);
         let dataset = source.dataset;
         match source.layout {
             Layout::FilePerSample | Layout::OneFile { .. } => {
@@ -164,7 +164,7 @@ impl World<'_> {
     }
 
     /// Where a range of what worker `w` reads is.
-    pub(super) fn spot_of_range(&self, w: u32, number: u32, last: bool) -> Spot {
+    pub(super) fn spot_of_range(&self, w: WorkerId, number: u32, last: bool) -> Spot {
         Spot { number, last, ..self.spot(w) }
     }
 }
@@ -175,7 +175,10 @@ mod tests {
 
     #[test]
     fn what_follows_needs_no_seek() {
-        let spot = |dataset, file, number, last| Spot { dataset, file, number, last };
+        let spot = |dataset, file, number, last| {
+            let dataset = DatasetId::new(dataset);
+            Spot { dataset, file, number, last }
+        };
         let before = spot(0, 7, 3, false);
         assert!(spot(0, 7, 4, false).follows(before));
         assert!(!spot(0, 7, 3, false).follows(before), "the same again");

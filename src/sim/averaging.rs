@@ -13,6 +13,7 @@ use crate::report::{Cause, StallCause};
 
 use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::{DeviceId, JobId};
 use super::world::World;
 
 /// How often a learner goes over the bytes of a model: it reads its own, the reference and the sum of corrections, and
@@ -38,7 +39,7 @@ pub(super) struct AveragingRun {
     /// When the last of them was, and the first may be again.
     all_drawn: Time,
     /// Those who wait to be.
-    waiting: VecDeque<u32>,
+    waiting: VecDeque<DeviceId>,
 }
 
 impl AveragingRun {
@@ -84,14 +85,14 @@ impl AveragingRun {
 
 impl World<'_> {
     /// Device `d` has trained for a period: it is drawn to its reference model, now or when that is up to date.
-    pub(super) fn average(&mut self, clock: &mut Clock, d: u32) {
-        let device = &mut self.devices[d as usize];
+    pub(super) fn average(&mut self, clock: &mut Clock, d: DeviceId) {
+        let device = &mut self.devices[d];
         if device.state != State::Averaging {
             // Its job has ended.
             return;
         }
         device.since = clock.now;
-        let (next, job) = (device.next, device.job as usize);
+        let (next, job) = (device.next, device.job);
         self.trace_device(clock.now, d, "averaging");
         let Some(run) = &mut self.jobs[job].averaging else { return };
         if next / run.period - 1 > run.over {
@@ -102,8 +103,8 @@ impl World<'_> {
     }
 
     /// The reference model of device `d` is up to date.
-    fn draw_model(&mut self, clock: &mut Clock, d: u32) {
-        let job = self.devices[d as usize].job as usize;
+    fn draw_model(&mut self, clock: &mut Clock, d: DeviceId) {
+        let job = self.devices[d].job;
         let bytes = self.jobs[job].averaging.as_ref().map_or(0.0, |run| run.own);
         match self.gpu_of(d).and_then(|gpu| gpu.memory) {
             Some(group) => {
@@ -114,8 +115,8 @@ impl World<'_> {
     }
 
     /// Device `d` was drawn to its reference model, and goes on.
-    pub(super) fn drawn(&mut self, clock: &mut Clock, d: u32) {
-        let device = &mut self.devices[d as usize];
+    pub(super) fn drawn(&mut self, clock: &mut Clock, d: DeviceId) {
+        let device = &mut self.devices[d];
         if device.state != State::Averaging {
             return;
         }
@@ -123,10 +124,10 @@ impl World<'_> {
         device.state = State::Idle;
         let start = std::mem::replace(&mut device.since, clock.now);
         let cause = StallCause::own(Cause::Communication);
-        self.jobs[j as usize].steps.add_stall(Segment { start, end: clock.now, cause });
+        self.jobs[j].steps.add_stall(Segment { start, end: clock.now, cause });
         self.trace_device(clock.now, d, "waiting");
-        let parties = self.jobs[j as usize].barrier.parties();
-        let Some(run) = &mut self.jobs[j as usize].averaging else { return };
+        let parties = self.jobs[j].barrier.parties();
+        let Some(run) = &mut self.jobs[j].averaging else { return };
         run.drawn += 1;
         if run.drawn == parties {
             run.all_drawn = clock.now;
@@ -136,20 +137,20 @@ impl World<'_> {
     }
 
     /// All learners of job copy `j` were drawn: what they corrected is added up among GPUs, if there are several.
-    fn average_among_gpus(&mut self, clock: &mut Clock, j: u32) {
-        match &self.jobs[j as usize].sync {
+    fn average_among_gpus(&mut self, clock: &mut Clock, j: JobId) {
+        match &self.jobs[j].sync {
             None => self.exchanged(clock, j),
             Some(sync) => {
                 let c = sync.communicator;
-                self.communicators[c as usize].start_all(clock.now);
+                self.communicators[c].start_all(clock.now);
                 self.next_collective(clock, c);
             }
         }
     }
 
     /// Every GPU has the sum.
-    pub(super) fn exchanged(&mut self, clock: &mut Clock, j: u32) {
-        let Some(run) = &self.jobs[j as usize].averaging else { return };
+    pub(super) fn exchanged(&mut self, clock: &mut Clock, j: JobId) {
+        let Some(run) = &self.jobs[j].averaging else { return };
         if run.shared.span.0 == 0 {
             return self.averaged(clock, j);
         }
@@ -157,16 +158,16 @@ impl World<'_> {
     }
 
     /// Every GPU's reference model is up to date.
-    pub(super) fn averaged(&mut self, clock: &mut Clock, j: u32) {
-        let Some(run) = &mut self.jobs[j as usize].averaging else { return };
+    pub(super) fn averaged(&mut self, clock: &mut Clock, j: JobId) {
+        let Some(run) = &mut self.jobs[j].averaging else { return };
         run.over += 1;
         run.drawn = 0;
         let (all_drawn, waiting) = (run.all_drawn, std::mem::take(&mut run.waiting));
-        if !self.jobs[j as usize].finished {
+        if !self.jobs[j].finished {
             self.begins_checkpoint(clock, j);
         }
         for d in waiting {
-            if self.devices[d as usize].state == State::Averaging {
+            if self.devices[d].state == State::Averaging {
                 self.end_wait_for_average(clock.now, d, all_drawn);
                 self.draw_model(clock, d);
             }
@@ -175,10 +176,10 @@ impl World<'_> {
     }
 
     /// Device `d` waited for other learners until all were drawn, and then for the average.
-    fn end_wait_for_average(&mut self, now: Time, d: u32, all_drawn: Time) {
-        let device = &mut self.devices[d as usize];
+    fn end_wait_for_average(&mut self, now: Time, d: DeviceId, all_drawn: Time) {
+        let device = &mut self.devices[d];
         let since = std::mem::replace(&mut device.since, now);
-        let steps = &mut self.jobs[device.job as usize].steps;
+        let steps = &mut self.jobs[device.job].steps;
         let middle = all_drawn.clamp(since, now);
         let cause = StallCause::peer(Cause::Compute);
         steps.add_stall(Segment { start: since, end: middle, cause });

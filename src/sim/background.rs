@@ -4,6 +4,7 @@ use crate::fluid::GroupId;
 use crate::random::{Purpose, Sampler};
 
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::{LoadId, RequestId};
 use super::read::{Mount, RequestLatency};
 use super::workers::Waiting;
 use super::world::World;
@@ -20,7 +21,7 @@ pub(super) struct Load {
 /// A background request in progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Request {
-    load: u32,
+    load: LoadId,
     ordinal: u64,
 }
 
@@ -33,31 +34,22 @@ pub(super) struct Endless {
 
 impl World<'_> {
     /// Time until request number `ordinal` of a load arrives after the one before.
-    pub(super) fn gap(&self, load: u32, ordinal: u64) -> Delay {
-        let mut generator = self.streams.at(Purpose::Arrival, load as u64, ordinal, 0);
-        Delay::once(self.loads[load as usize].gap.draw(&mut generator))
+    pub(super) fn gap(&self, load: LoadId, ordinal: u64) -> Delay {
+        let mut generator = self.streams.at(Purpose::Arrival, u64::from(load.number()), ordinal, 0);
+        Delay::once(self.loads[load].gap.draw(&mut generator))
     }
 
     /// A request arrives, and the next one is planned.
-    pub(super) fn arrived(&mut self, clock: &mut Clock, load: u32) {
-        let ordinal = self.loads[load as usize].arrived;
-        self.loads[load as usize].arrived += 1;
+    pub(super) fn arrived(&mut self, clock: &mut Clock, load: LoadId) {
+        let ordinal = self.loads[load].arrived;
+        self.loads[load].arrived += 1;
         clock.after(self.gap(load, ordinal + 1), Event::Arrived(load));
         let request = Request { load, ordinal };
-        let r = match self.free_requests.pop() {
-            Some(r) => {
-                self.requests[r as usize] = request;
-                r
-            }
-            None => {
-                self.requests.push(request);
-                self.requests.len() as u32 - 1
-            }
-        };
-        match self.loads[load as usize].mount.station {
+        let r = self.requests.add(request);
+        match self.loads[load].mount.station {
             None => self.request_latency(clock, r),
             Some(station) => {
-                let station = &mut self.stations[station as usize];
+                let station = &mut self.stations[station];
                 let visit = Waiting { customer: Customer::Request(r), delay: station.service };
                 if station.queue.arrive(clock.now, visit) {
                     clock.after(visit.delay, Event::Opened(visit.customer));
@@ -66,39 +58,40 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn request_opened(&mut self, clock: &mut Clock, r: u32) {
-        let load = self.requests[r as usize].load;
-        if let Some(station) = self.loads[load as usize].mount.station {
+    pub(super) fn request_opened(&mut self, clock: &mut Clock, r: RequestId) {
+        let load = self.requests[r].load;
+        if let Some(station) = self.loads[load].mount.station {
             self.served(clock, station);
         }
         self.request_latency(clock, r);
     }
 
-    fn request_latency(&mut self, clock: &mut Clock, r: u32) {
-        let Request { load, ordinal } = self.requests[r as usize];
-        let delay = match &self.loads[load as usize].mount.latency {
+    fn request_latency(&mut self, clock: &mut Clock, r: RequestId) {
+        let Request { load, ordinal } = self.requests[r];
+        let delay = match &self.loads[load].mount.latency {
             RequestLatency::None => return self.request_bytes(clock, r),
             RequestLatency::Constant(delay) => *delay,
             RequestLatency::Drawn(sampler, round_trip) => {
                 let purpose = Purpose::RequestLatency;
-                let mut generator = self.streams.at(purpose, load as u64, ordinal, 0);
+                let mut generator = self.streams.at(purpose, u64::from(load.number()), ordinal, 0);
                 Delay::once(sampler.draw(&mut generator) + round_trip)
             }
         };
         clock.after(delay, Event::Waited(Customer::Request(r)));
     }
 
-    pub(super) fn request_bytes(&mut self, clock: &mut Clock, r: u32) {
-        let Request { load, ordinal } = self.requests[r as usize];
-        let Some(group) = self.loads[load as usize].mount.group else {
+    pub(super) fn request_bytes(&mut self, clock: &mut Clock, r: RequestId) {
+        let Request { load, ordinal } = self.requests[r];
+        let Some(group) = self.loads[load].mount.group else {
             return self.end_request(r);
         };
-        let mut generator = self.streams.at(Purpose::RequestSize, load as u64, ordinal, 0);
-        let bytes = self.loads[load as usize].size.draw(&mut generator);
+        let mut generator =
+            self.streams.at(Purpose::RequestSize, u64::from(load.number()), ordinal, 0);
+        let bytes = self.loads[load].size.draw(&mut generator);
         self.network.start(clock.now, group, bytes, Customer::Request(r));
     }
 
-    pub(super) fn end_request(&mut self, r: u32) {
-        self.free_requests.push(r);
+    pub(super) fn end_request(&mut self, r: RequestId) {
+        self.requests.remove(r);
     }
 }

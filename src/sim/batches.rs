@@ -5,17 +5,18 @@ use crate::engine::Time;
 
 use super::device::State;
 use super::event::Clock;
+use super::index::{DeviceId, Ids, LoaderId, WorkerId};
 use super::workers::Item;
 use super::world::World;
 
 impl World<'_> {
-    pub(super) fn want_batch(&mut self, clock: &mut Clock, d: u32) {
-        let l = self.devices[d as usize].loader;
-        if self.loaders[l as usize].requests.is_some() {
+    pub(super) fn want_batch(&mut self, clock: &mut Clock, d: DeviceId) {
+        let l = self.devices[d].loader;
+        if self.loaders[l].requests.is_some() {
             self.want_request(clock, l);
         }
-        let device = &mut self.devices[d as usize];
-        let loader = &mut self.loaders[l as usize];
+        let device = &mut self.devices[d];
+        let loader = &mut self.loaders[l];
         // What sleepers will find is theirs.
         let promised = loader.polling.as_ref().map_or(0, |polling| polling.promised());
         if loader.waiters.len() == promised && loader.queue.has_batches(promised as u64 + 1) {
@@ -28,7 +29,7 @@ impl World<'_> {
         device.since = clock.now;
         if loader.waiters.is_empty() && loader.tells {
             // Timelines that stay short find their memory near.
-            let workers = loader.workers.start as usize..loader.workers.end as usize;
+            let workers = loader.workers;
             self.workers[workers]
                 .iter_mut()
                 .for_each(|worker| worker.timeline.begin_wait(clock.now));
@@ -38,21 +39,21 @@ impl World<'_> {
         self.trace_device(clock.now, d, "starving");
     }
 
-    pub(super) fn take_batch(&mut self, clock: &mut Clock, d: u32) {
-        let device = &self.devices[d as usize];
-        let (l, job) = (device.loader as usize, &mut self.jobs[device.job as usize]);
+    pub(super) fn take_batch(&mut self, clock: &mut Clock, d: DeviceId) {
+        let device = &self.devices[d];
+        let (l, job) = (device.loader, &mut self.jobs[device.job]);
         let loader = &mut self.loaders[l];
         let missing = job.batch - loader.queue.batch();
         let taken = loader.queue.take(clock.now);
         let new = match &job.recovery {
             Some(recovery) => {
                 let dequeued = loader.queue.totals(clock.now).dequeued;
-                recovery.fresh(l as u32 - job.loaders.start, dequeued, taken)
+                recovery.fresh(l - job.loaders.start, dequeued, taken)
             }
             None => taken,
         };
         let fresh = loader.polling.as_mut().map_or(new, |polling| polling.fresh(new));
-        let device = &mut self.devices[d as usize];
+        let device = &mut self.devices[d];
         if loader.followed
             && let Some(lineage) = &mut loader.lineage
         {
@@ -69,9 +70,9 @@ impl World<'_> {
             device.ahead.push((device.next, taken, fresh));
         }
         self.hold_input(d);
-        self.trace_level(clock.now, l as u32);
+        self.trace_level(clock.now, l);
         if self.loaders[l].requests.is_some() {
-            self.replace_request(clock, l as u32);
+            self.replace_request(clock, l);
         }
         match self.loaders[l].load {
             None => self.begin_on_batch(clock, d),
@@ -81,9 +82,9 @@ impl World<'_> {
 
     /// Worker `w` has made `item` for the trainer of loader `l`.
     #[inline(always)]
-    pub(super) fn deliver(&mut self, clock: &mut Clock, l: u32, w: u32, item: Item) {
+    pub(super) fn deliver(&mut self, clock: &mut Clock, l: LoaderId, w: WorkerId, item: Item) {
         let Item { first, samples, sequence, .. } = item;
-        if self.loaders[l as usize].requests.is_none() {
+        if self.loaders[l].requests.is_none() {
             return self.enqueue(clock, l, w, (first, samples.into()));
         }
         self.answer(clock, l, w, sequence);
@@ -91,11 +92,11 @@ impl World<'_> {
 
     /// Worker `w` has made what was requested under number `sequence`.
     #[inline(never)]
-    fn answer(&mut self, clock: &mut Clock, l: u32, w: u32, sequence: u64) {
-        if let Some(requests) = &mut self.loaders[l as usize].requests {
+    fn answer(&mut self, clock: &mut Clock, l: LoaderId, w: WorkerId, sequence: u64) {
+        if let Some(requests) = &mut self.loaders[l].requests {
             requests.finish(clock.now, sequence);
         }
-        while let Some(requests) = &mut self.loaders[l as usize].requests
+        while let Some(requests) = &mut self.loaders[l].requests
             && let Some(batch) = requests.hand_out()
         {
             self.enqueue(clock, l, w, batch);
@@ -104,8 +105,14 @@ impl World<'_> {
 
     /// Worker `w` puts samples, so many from turn `first` on, into the queue of loader `l`.
     #[inline(always)]
-    fn enqueue(&mut self, clock: &mut Clock, l: u32, w: u32, (first, samples): (u64, u64)) {
-        let loader = &mut self.loaders[l as usize];
+    fn enqueue(
+        &mut self,
+        clock: &mut Clock,
+        l: LoaderId,
+        w: WorkerId,
+        (first, samples): (u64, u64),
+    ) {
+        let loader = &mut self.loaders[l];
         if loader.followed
             && let Some(lineage) = &mut loader.lineage
         {
@@ -118,7 +125,7 @@ impl World<'_> {
             self.trace_level(clock.now, l);
         }
         if served {
-            match self.loaders[l as usize].polling {
+            match self.loaders[l].polling {
                 None => self.serve(clock, l, w),
                 Some(_) => self.promise(clock, l, w),
             }
@@ -126,39 +133,45 @@ impl World<'_> {
     }
 
     /// Worker `w` has put in what the devices waited for that can be served now.
-    fn serve(&mut self, clock: &mut Clock, l: u32, w: u32) {
-        while let Some(&d) = self.loaders[l as usize].waiters.front()
-            && self.loaders[l as usize].queue.has_batch()
+    fn serve(&mut self, clock: &mut Clock, l: LoaderId, w: WorkerId) {
+        while let Some(&d) = self.loaders[l].waiters.front()
+            && self.loaders[l].queue.has_batch()
         {
-            self.loaders[l as usize].waiters.pop_front();
+            self.loaders[l].waiters.pop_front();
             self.end_starving(clock.now, d, w, None);
             self.take_batch(clock, d);
         }
         self.unblock_last(clock, l);
     }
 
-    pub(super) fn unblock_last(&mut self, clock: &mut Clock, l: u32) {
-        let last = self.loaders[l as usize].stages.end - 1;
-        self.unblock(clock, last, NOBODY);
+    pub(super) fn unblock_last(&mut self, clock: &mut Clock, l: LoaderId) {
+        let last = self.loaders[l].stages.end - 1;
+        self.unblock(clock, last, WorkerId::new(NOBODY));
     }
 
     /// Worker `w` has put in what device `d` starved for, which then `slept` perhaps.
-    pub(super) fn end_starving(&mut self, now: Time, d: u32, w: u32, slept: Option<Segment>) {
-        let device = &mut self.devices[d as usize];
-        let loader = &mut self.loaders[device.loader as usize];
+    pub(super) fn end_starving(
+        &mut self,
+        now: Time,
+        d: DeviceId,
+        w: WorkerId,
+        slept: Option<Segment>,
+    ) {
+        let device = &mut self.devices[d];
+        let loader = &mut self.loaders[device.loader];
         loader.queue.end_wait(now);
-        let (since, step, j) = (device.since, device.next, device.job as usize);
+        let (since, step, j) = (device.since, device.next, device.job);
         let mut segments = std::mem::take(&mut self.segments);
         segments.clear();
         segments.extend(slept);
         let came = slept.map_or(now, |slept| slept.start);
-        blame(|w| &self.workers[w as usize].timeline, w, since, came, &mut segments);
+        blame(|w| &self.workers[WorkerId::new(w)].timeline, w.number(), since, came, &mut segments);
         segments.iter().rev().for_each(|segment| self.jobs[j].steps.add_stall(*segment));
         self.trace_causes(d, &segments);
         if self.jobs[j].devices.len() > 1 {
-            let chain = d..d + self.jobs[j].stage_times.len() as u32;
-            let oldest = chain.map(|d| self.devices[d as usize].since).min().unwrap_or(now);
-            let (waits, period) = (&mut self.devices[d as usize].waits, self.jobs[j].period);
+            let chain = Ids::new(d, d + self.jobs[j].stage_times.len() as u32);
+            let oldest = chain.iter().map(|d| self.devices[d].since).min().unwrap_or(now);
+            let (waits, period) = (&mut self.devices[d].waits, self.jobs[j].period);
             // Those of the exchange before may still be asked for.
             let known = |of: u64| of / period + 1 >= step / period;
             let loose = self.jobs[j].is_loose();
@@ -168,9 +181,9 @@ impl World<'_> {
         self.segments = segments;
     }
 
-    fn trace_level(&mut self, now: Time, l: u32) {
+    fn trace_level(&mut self, now: Time, l: LoaderId) {
         let Some(recorder) = &mut self.recorder else { return };
-        let loader = &self.loaders[l as usize];
+        let loader = &self.loaders[l];
         if let Some(track) = loader.level_track {
             recorder.count(track, now, loader.queue.level() as f64);
         }

@@ -49,6 +49,7 @@ use super::cached::{PageCache, Units};
 use super::communication::{CommunicatorRun, LinkUses, Messages};
 use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event, Lanes};
+use super::index::{HoldersId, IdVec, Slab, StationId, WorkId};
 use super::limiter::Limiter;
 use super::ranges::{Fetch, Fetches};
 use super::read::ShardCursor;
@@ -69,12 +70,12 @@ struct Builder<'s, 'c> {
     calendar: &'c mut Calendar<Event>,
     lanes: Lanes,
     network: Network<Customer>,
-    stations: Vec<Service>,
+    stations: IdVec<Service>,
     /// What all nodes share of each storage, once it was asked for.
     shared: Vec<Option<Backend>>,
     resources: Vec<Resource>,
     /// By stage of the job at hand, the first of its operations.
-    first_operations: Vec<u32>,
+    first_operations: Vec<WorkId>,
     /// The node being built.
     node: u32,
     /// What job copies share on a node, where they do.
@@ -88,33 +89,33 @@ struct Builder<'s, 'c> {
     /// By data set, bytes of a request on average: a table of sizes is long.
     requests: Vec<f64>,
     /// Lists of which node keeps what, by storage and first of the nodes.
-    lists: BTreeMap<(usize, u32), u32>,
+    lists: BTreeMap<(usize, u32), HoldersId>,
     replication: u32,
     /// By device, its node.
-    device_nodes: Vec<u32>,
+    device_nodes: IdVec<Device, u32>,
     parts: Parts,
 }
 
 /// The components, as they are added job copy by job copy.
 #[derive(Default)]
 struct Parts {
-    jobs: Vec<JobRun>,
-    stagings: Vec<Staging>,
-    loaders: Vec<LoaderRun>,
-    stages: Vec<StageRun>,
-    works: Vec<Work>,
-    workers: Vec<Worker>,
-    shards: Vec<ShardCursor>,
-    tracks: Vec<u32>,
-    devices: Vec<Device>,
-    communicators: Vec<CommunicatorRun>,
-    loads: Vec<Load>,
-    caches: Vec<PageCache>,
-    node_caches: Vec<Cache>,
-    holders: Vec<Vec<u32>>,
-    limiters: Vec<Limiter>,
-    tables: Vec<Table>,
-    arms: Vec<Arm>,
+    jobs: IdVec<JobRun>,
+    stagings: IdVec<Staging>,
+    loaders: IdVec<LoaderRun>,
+    stages: IdVec<StageRun>,
+    works: IdVec<Work>,
+    workers: IdVec<Worker>,
+    shards: IdVec<Worker, ShardCursor>,
+    tracks: IdVec<Worker, u32>,
+    devices: IdVec<Device>,
+    communicators: IdVec<CommunicatorRun>,
+    loads: IdVec<Load>,
+    caches: IdVec<PageCache>,
+    node_caches: IdVec<Cache>,
+    holders: IdVec<Vec<u32>>,
+    limiters: IdVec<Limiter>,
+    tables: IdVec<Table>,
+    arms: IdVec<Arm>,
     waiting: Vec<Waiting>,
     recorder: Option<Recorder>,
 }
@@ -149,18 +150,18 @@ impl World<'_> {
             );
         }
         let mut clock = Clock { now: Time::ZERO, calendar };
-        for load in 0..self.loads.len() as u32 {
+        for load in self.loads.ids() {
             let gap = self.gap(load, 0);
             clock.after(gap, Event::Arrived(load));
         }
-        for (fault, f) in self.faults.iter().zip(0..) {
+        for (fault, f) in self.faults.iter().zip(self.faults.ids()) {
             for at in [fault.from, fault.until].into_iter().filter(|at| *at != Time::NEVER) {
                 clock.calendar.schedule(at, Event::Turned(f));
             }
         }
-        for (j, job) in self.jobs.iter().enumerate() {
-            if !self.waiting.iter().any(|waiting| waiting.job == j as u32) {
-                clock.calendar.schedule(job.start, Event::JobStarted(j as u32));
+        for (job, j) in self.jobs.iter().zip(self.jobs.ids()) {
+            if !self.waiting.iter().any(|waiting| waiting.job == j) {
+                clock.calendar.schedule(job.start, Event::JobStarted(j));
             }
         }
     }
@@ -178,7 +179,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             calendar,
             lanes: Lanes::default(),
             network: Network::new(),
-            stations: Vec::new(),
+            stations: IdVec::default(),
             shared: vec![None; scenario.storage.len()],
             resources: Vec::new(),
             first_operations: Vec::new(),
@@ -190,7 +191,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             requests: scenario.datasets.iter().map(Dataset::mean_request).collect(),
             lists: BTreeMap::new(),
             replication,
-            device_nodes: Vec::new(),
+            device_nodes: IdVec::default(),
             parts: Parts { recorder: trace.then(Recorder::default), ..Parts::default() },
         }
     }
@@ -224,7 +225,7 @@ impl<'s, 'c> Builder<'s, 'c> {
         let datasets = scenario.datasets.iter().zip(0..);
         let mut fetches = Fetches::default();
         if scenario.datasets.iter().any(|dataset| dataset.ranges.is_some()) {
-            fetches.of = vec![Fetch::default(); parts.workers.len()];
+            fetches.of = parts.workers.iter().map(|_| Fetch::default()).collect();
         }
         let is_far = super::ahead::is_far(parts.workers.len());
         let readers = if is_far { readers(&parts.loaders, &parts.stages) } else { Vec::new() };
@@ -244,7 +245,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             unfinished: parts.jobs.len(),
             jobs: parts.jobs,
             stagings: parts.stagings,
-            copies: Vec::new(),
+            copies: IdVec::default(),
             loaders: parts.loaders,
             stages: parts.stages,
             works: parts.works,
@@ -255,13 +256,12 @@ impl<'s, 'c> Builder<'s, 'c> {
             devices: parts.devices,
             device_nodes,
             loads: parts.loads,
-            requests: Vec::new(),
-            free_requests: Vec::new(),
+            requests: Slab::default(),
             messages: Messages::default(),
             communicators: parts.communicators,
             link_uses: LinkUses::new(),
             resources,
-            faults,
+            faults: faults.into_iter().collect(),
             waiting: parts.waiting,
             hopeless: None,
             runnable: VecDeque::new(),
@@ -290,9 +290,8 @@ impl<'s, 'c> Builder<'s, 'c> {
     }
 
     /// One more station.
-    fn station(&mut self, service: Service) -> u32 {
-        self.stations.push(service);
-        self.stations.len() as u32 - 1
+    fn station(&mut self, service: Service) -> StationId {
+        self.stations.push(service)
     }
 
     /// Flows over the links of `route`, each of at most `cap`.

@@ -6,6 +6,7 @@ use crate::random::Streams;
 use crate::report::CacheRequests;
 use crate::scenario::{Dataset, Framing, Layout};
 
+use super::index::{DatasetId, IdVec, PageCacheId, WorkerId};
 use super::sizes::Sizes;
 use super::tiers::Origin;
 use super::world::World;
@@ -22,7 +23,7 @@ pub(super) struct PageCache {
 #[derive(Debug)]
 pub(super) struct CacheUse {
     /// Which of the world's.
-    pub(super) cache: u32,
+    pub(super) cache: PageCacheId,
     pub(super) units: Units,
     /// By epoch of the reading.
     pub(super) requests: Vec<CacheRequests>,
@@ -88,18 +89,23 @@ impl Units {
 }
 
 /// Bytes of a unit of any of the data sets, which lie one behind the other.
-pub(super) fn bytes_of(all: &[Units], sizes: &mut [Sizes], streams: &Streams, unit: u32) -> f64 {
+pub(super) fn bytes_of(
+    all: &[Units],
+    sizes: &mut IdVec<Sizes>,
+    streams: &Streams,
+    unit: u32,
+) -> f64 {
     let dataset = all.partition_point(|units| units.first <= unit) - 1;
-    all[dataset].bytes(unit, &mut sizes[dataset], streams)
+    all[dataset].bytes(unit, &mut sizes[DatasetId::new(dataset as u32)], streams)
 }
 
 impl World<'_> {
     /// Whether what worker `w` asks for in `epoch` is in the page cache that its loader has.
-    pub(super) fn look_up(&mut self, w: u32, epoch: u64) -> bool {
-        let worker = &mut self.workers[w as usize];
-        let loader = &mut self.loaders[worker.loader as usize];
+    pub(super) fn look_up(&mut self, w: WorkerId, epoch: u64) -> bool {
+        let worker = &mut self.workers[w];
+        let loader = &mut self.loaders[worker.loader];
         let Some(used) = &mut loader.cached else { return false };
-        let hit = self.caches[used.cache as usize].kept.look_up(worker.unit);
+        let hit = self.caches[used.cache].kept.look_up(worker.unit);
         worker.origin = if hit { Origin::PageCache } else { Origin::Storage };
         let epoch = epoch as usize;
         if used.requests.len() <= epoch {
@@ -111,24 +117,24 @@ impl World<'_> {
     }
 
     /// The bytes of a request of worker `w` have come, and stay in the page cache.
-    pub(super) fn keep(&mut self, w: u32) {
-        let worker = &self.workers[w as usize];
+    pub(super) fn keep(&mut self, w: WorkerId) {
+        let worker = &self.workers[w];
         let unit = worker.unit;
         if worker.origin == Origin::PageCache {
             return;
         }
-        let Some(used) = &self.loaders[worker.loader as usize].cached else { return };
+        let Some(used) = &self.loaders[worker.loader].cached else { return };
         let (all, sizes, streams) = (&self.units, &mut self.sizes, &self.streams);
         let mut bytes_of = |unit: u32| bytes_of(all, sizes, streams, unit);
         let bytes = bytes_of(unit);
-        self.caches[used.cache as usize].kept.insert(unit, bytes, bytes_of);
+        self.caches[used.cache].kept.insert(unit, bytes, bytes_of);
     }
 
     /// The way of what worker `w` finds in the page cache.
     #[cold]
-    pub(super) fn way_in_cache(&self, w: u32) -> Option<GroupId> {
-        let loader = &self.loaders[self.workers[w as usize].loader as usize];
+    pub(super) fn way_in_cache(&self, w: WorkerId) -> Option<GroupId> {
+        let loader = &self.loaders[self.workers[w].loader];
         let used = loader.cached.as_ref()?;
-        self.caches[used.cache as usize].way
+        self.caches[used.cache].way
     }
 }

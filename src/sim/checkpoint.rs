@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::{DeviceId, JobId};
 use super::lineage::Trained;
 use super::trainer::JobRun;
 use super::world::World;
@@ -173,8 +174,8 @@ impl JobRun {
 impl World<'_> {
     /// Job copy `j` has done a step: begins a checkpoint if one is due; true if it waits for that.
     #[inline(never)]
-    pub(super) fn begins_checkpoint(&mut self, clock: &mut Clock, j: u32) -> bool {
-        let job = &mut self.jobs[j as usize];
+    pub(super) fn begins_checkpoint(&mut self, clock: &mut Clock, j: JobId) -> bool {
+        let job = &mut self.jobs[j];
         let averaged = job.averaging.as_ref().map(|averaging| averaging.averaged_steps());
         let steps = averaged.unwrap_or(job.steps.completed());
         let Some(checkpoint) = job.recovery.as_mut().and_then(|r| r.checkpoint.as_mut()) else {
@@ -191,8 +192,8 @@ impl World<'_> {
             checkpoint.writing = Some(saved);
         }
         if pause.span.0 > 0 {
-            for d in self.jobs[j as usize].devices.clone() {
-                if matches!(self.devices[d as usize].state, State::Idle | State::Uninformed) {
+            for d in self.jobs[j].devices {
+                if matches!(self.devices[d].state, State::Idle | State::Uninformed) {
                     self.trace_device(clock.now, d, Cause::Checkpoint.name());
                 }
             }
@@ -203,21 +204,21 @@ impl World<'_> {
         self.checkpoint(j).is_some_and(|checkpoint| checkpoint.waits)
     }
 
-    fn checkpoint(&mut self, j: u32) -> Option<&mut CheckpointRun> {
-        self.jobs[j as usize].recovery.as_mut()?.checkpoint.as_mut()
+    fn checkpoint(&mut self, j: JobId) -> Option<&mut CheckpointRun> {
+        self.jobs[j].recovery.as_mut()?.checkpoint.as_mut()
     }
 
     /// What job copy `j` is after so many steps.
-    fn state(&mut self, now: Time, j: u32, steps: u64) -> Saved {
+    fn state(&mut self, now: Time, j: JobId, steps: u64) -> Saved {
         let (taken, trained) = (self.taken(now, j), self.trained(j));
-        let job = &self.jobs[j as usize];
-        let first = &self.loaders[job.loaders.start as usize];
+        let job = &self.jobs[j];
+        let first = &self.loaders[job.loaders.start];
         let epoch = first.requests.as_ref().map_or(1, |requests| requests.epoch());
         let replayed = job.recovery.as_ref().map_or(0, |recovery| recovery.replayed());
         let (ahead, own, batch) = (self.ahead(j), self.own_steps(j), job.batch);
         let staleness = job.servers.as_ref().map(|servers| servers.books.staleness.clone());
         let staleness = staleness.unwrap_or_default();
-        let devices = &self.devices[job.devices.start as usize..job.devices.end as usize];
+        let devices = &self.devices[job.devices];
         let missing = devices.iter().map(|device| device.missing).collect();
         let sent = job.parallel.as_ref().map_or_else(Default::default, |parallel| parallel.books);
         Saved {
@@ -238,13 +239,13 @@ impl World<'_> {
     }
 
     /// Steps of each model copy of job copy `j`, where they exchange with servers.
-    pub(super) fn own_steps(&self, j: u32) -> Vec<u64> {
-        let servers = self.jobs[j as usize].servers.iter();
+    pub(super) fn own_steps(&self, j: JobId) -> Vec<u64> {
+        let servers = self.jobs[j].servers.iter();
         servers.flat_map(|servers| servers.finished()).collect()
     }
 
     /// The state of job copy `j` is copied aside.
-    pub(super) fn checkpoint_paused(&mut self, clock: &mut Clock, j: u32) {
+    pub(super) fn checkpoint_paused(&mut self, clock: &mut Clock, j: JobId) {
         let Some(checkpoint) = self.checkpoint(j) else { return };
         if checkpoint.writing.is_none() {
             return;
@@ -256,8 +257,8 @@ impl World<'_> {
     }
 
     /// The bytes of a checkpoint of job copy `j` set out; from now on it waits for them or not.
-    fn write_checkpoint(&mut self, clock: &mut Clock, j: u32) {
-        let Some(recovery) = self.jobs[j as usize].recovery.as_mut() else { return };
+    fn write_checkpoint(&mut self, clock: &mut Clock, j: JobId) {
+        let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
         let network = &mut self.network;
         let start = |writer: &Writer| {
@@ -276,7 +277,7 @@ impl World<'_> {
 
     /// Part of a checkpoint of job copy `j` is written.
     #[cold]
-    pub(super) fn checkpoint_moved(&mut self, clock: &mut Clock, j: u32) {
+    pub(super) fn checkpoint_moved(&mut self, clock: &mut Clock, j: JobId) {
         let Some(checkpoint) = self.checkpoint(j) else { return };
         if checkpoint.writing.is_none() {
             return;
@@ -296,8 +297,8 @@ impl World<'_> {
     }
 
     /// From now on job copy `j` would begin again with what was written.
-    fn checkpoint_saved(&mut self, now: Time, j: u32) {
-        let Some(recovery) = self.jobs[j as usize].recovery.as_mut() else { return };
+    fn checkpoint_saved(&mut self, now: Time, j: JobId) {
+        let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
         let Some(saved) = checkpoint.writing.take() else { return };
         checkpoint.schedule(now, saved.steps);
@@ -309,8 +310,8 @@ impl World<'_> {
     }
 
     /// Job copy `j` goes on to train.
-    fn end_checkpoint_wait(&mut self, clock: &mut Clock, j: u32) {
-        let job = &mut self.jobs[j as usize];
+    fn end_checkpoint_wait(&mut self, clock: &mut Clock, j: JobId) {
+        let job = &mut self.jobs[j];
         let Some(recovery) = &mut job.recovery else { return };
         let Some(checkpoint) = &recovery.checkpoint else { return };
         let since = checkpoint.since;
@@ -320,17 +321,17 @@ impl World<'_> {
         if job.servers.is_some() {
             return self.end_saving_by_servers(clock, j, since);
         }
-        for d in job.devices.clone() {
+        for d in job.devices {
             self.end_saving(clock.now, d, since);
         }
-        self.next_step(clock, j as usize);
+        self.next_step(clock, j);
     }
 
     /// Device `d` has waited for a checkpoint that was begun at `since`; where stages overlap, from when it had
     /// done what it was at.
-    fn end_saving(&mut self, now: Time, d: u32, since: Time) {
-        let device = &self.devices[d as usize];
-        let (j, idle, from) = (device.job as usize, device.state == State::Idle, device.since);
+    fn end_saving(&mut self, now: Time, d: DeviceId, since: Time) {
+        let device = &self.devices[d];
+        let (j, idle, from) = (device.job, device.state == State::Idle, device.since);
         if device.state == State::Off {
             return;
         }
@@ -342,15 +343,15 @@ impl World<'_> {
             if from < since {
                 self.end_wait_in_pipeline(since, d);
             }
-            self.devices[d as usize].since = now;
+            self.devices[d].since = now;
         }
         let cause = StallCause::own(Cause::Checkpoint);
         self.jobs[j].steps.add_stall(Segment { start, end: now, cause });
     }
 
     /// What job copy `j` is writing will not be there.
-    pub(super) fn abandon_checkpoint(&mut self, now: Time, j: u32) {
-        let Some(recovery) = self.jobs[j as usize].recovery.as_mut() else { return };
+    pub(super) fn abandon_checkpoint(&mut self, now: Time, j: JobId) {
+        let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
         (checkpoint.writing, checkpoint.waits) = (None, false);
         for flow in checkpoint.flows.drain(..) {

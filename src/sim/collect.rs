@@ -10,6 +10,7 @@ use crate::report::{
 use crate::scenario::Scenario;
 use crate::stats::LogHistogram;
 
+use super::index::LoaderId;
 use super::staging::Staging;
 use super::trainer::JobRun;
 use super::world::{Member, Resource, World};
@@ -18,9 +19,9 @@ impl World<'_> {
     /// What the run showed.
     pub(super) fn collect(mut self, scenario: &Scenario) -> Outcome {
         let now = self.now;
-        (0..self.jobs.len() as u32).for_each(|j| self.settle_own_links(now, j));
+        self.jobs.ids().iter().for_each(|j| self.settle_own_links(now, j));
         let energy = self.energy(scenario, now);
-        for j in 0..self.jobs.len() {
+        for j in self.jobs.ids() {
             if !self.jobs[j].finished {
                 self.close_open(j);
             }
@@ -56,7 +57,7 @@ impl World<'_> {
         };
         outcome.learners = self.learners(job);
         let (mut ages, nodes) = (LogHistogram::default(), job.loaders.len() as f64);
-        for l in job.loaders.clone() {
+        for l in job.loaders {
             self.loader(now, l, &mut outcome, &mut ages);
         }
         outcome.parallel = job.parallel.as_ref().map(|parallel| parallel.books);
@@ -75,10 +76,10 @@ impl World<'_> {
     /// The very samples of the steps of a job copy that are over, where they are recorded.
     fn trained_on(&mut self, job: &JobRun) -> Vec<TrainedSample> {
         let mut all = Vec::new();
-        for loader in &mut self.loaders[job.loaders.start as usize..job.loaders.end as usize] {
+        for loader in &mut self.loaders[job.loaders] {
             let Some(lineage) = &mut loader.lineage else { continue };
             lineage.settle(|model| job.steps_of(model));
-            let (source, number) = (&mut loader.source, u64::from(loader.job));
+            let (source, number) = (&mut loader.source, u64::from(loader.job.number()));
             all.extend(lineage.record().into_iter().map(|place| {
                 let (epoch, sample) = source.sample(place, number, &self.streams);
                 TrainedSample { epoch, sample }
@@ -89,7 +90,7 @@ impl World<'_> {
 
     /// What the learners of a job copy did with its GPUs, where that was looked at.
     fn learners(&self, job: &JobRun) -> Option<LearnersOutcome> {
-        let loaders = &self.loaders[job.loaders.start as usize..job.loaders.end as usize];
+        let loaders = &self.loaders[job.loaders];
         let mut gpus = loaders.iter().flat_map(|loader| &loader.gpus).peekable();
         gpus.peek()?;
         let mut outcome = job.learners.outcome();
@@ -103,7 +104,7 @@ impl World<'_> {
 
     /// What was copied to the nodes of a job.
     fn staged(&self, job: &JobRun) -> Vec<StagingOutcome> {
-        let all = &self.stagings[job.stagings.start as usize..job.stagings.end as usize];
+        let all = &self.stagings[job.stagings];
         let one = |staging: &Staging| {
             let seconds = staging.ended?.since(staging.began).seconds();
             Some(StagingOutcome { seconds, bytes: staging.bytes })
@@ -111,8 +112,14 @@ impl World<'_> {
         all.iter().filter_map(one).collect()
     }
 
-    fn loader(&mut self, now: Time, l: u32, outcome: &mut JobOutcome, ages: &mut LogHistogram) {
-        let loader = &mut self.loaders[l as usize];
+    fn loader(
+        &mut self,
+        now: Time,
+        l: LoaderId,
+        outcome: &mut JobOutcome,
+        ages: &mut LogHistogram,
+    ) {
+        let loader = &mut self.loaders[l];
         let totals = loader.queue.totals(now);
         let queue: &mut QueueOutcome = &mut outcome.queue;
         loader.queue.collect(now, queue);
@@ -163,11 +170,11 @@ impl World<'_> {
     ) -> LinkUse {
         match member {
             Member::Link(link) => self.link_use(now, link),
-            Member::Limiter(limiter) => self.limiters[limiter as usize].usage(),
-            Member::Arm(arm) => self.arms[arm as usize].usage(now),
-            Member::Table(table) => self.tables[table as usize].usage(now),
+            Member::Limiter(limiter) => self.limiters[limiter].usage(),
+            Member::Arm(arm) => self.arms[arm].usage(now),
+            Member::Table(table) => self.tables[table].usage(now),
             Member::Station(station) => {
-                let queue = &mut self.stations[station as usize].queue;
+                let queue = &mut self.stations[station].queue;
                 let busy = queue.busy_seconds(now);
                 // A server serves its part of the capacity while it is busy.
                 let served = busy * capacity * relative / f64::from(queue.servers());

@@ -1,6 +1,7 @@
 //! Steps on the node's cores, where the loader works too.
 
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::DeviceId;
 use super::workers::{Cores, Waiting};
 use super::world::World;
 
@@ -18,7 +19,7 @@ impl World<'_> {
     pub(super) fn compute_on_cores(
         &mut self,
         clock: &mut Clock,
-        d: u32,
+        d: DeviceId,
         threads: CpuThreads,
         delay: Delay,
     ) {
@@ -30,7 +31,7 @@ impl World<'_> {
             }
             // There is a core for everyone.
             Cores::Fifo(station) => {
-                let station = &mut self.stations[station as usize].queue;
+                let station = &mut self.stations[station].queue;
                 for _ in 0..threads.number {
                     station.arrive(clock.now, Waiting { customer, delay });
                 }
@@ -40,18 +41,18 @@ impl World<'_> {
     }
 
     /// How the trainer of device `d` gets the cores of its node.
-    fn cores_of(&self, d: u32) -> Cores {
-        self.loaders[self.devices[d as usize].loader as usize].trainer
+    fn cores_of(&self, d: DeviceId) -> Cores {
+        self.loaders[self.devices[d].loader].trainer
     }
 
     /// Slots of device `d` are free again.
-    pub(super) fn leave_cores(&mut self, clock: &mut Clock, d: u32) {
-        let device = &self.devices[d as usize];
-        if let Some(threads) = self.jobs[device.job as usize].threads
+    pub(super) fn leave_cores(&mut self, clock: &mut Clock, d: DeviceId) {
+        let device = &self.devices[d];
+        if let Some(threads) = self.jobs[device.job].threads
             && let Cores::Fifo(station) = self.cores_of(d)
         {
             for _ in 0..threads.number {
-                self.stations[station as usize].queue.leave(clock.now);
+                self.stations[station].queue.leave(clock.now);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::report::CacheRequests;
 
+use super::index::{CacheId, WorkerId};
 use super::tiers::Origin;
 use super::world::World;
 
@@ -9,7 +10,7 @@ use super::world::World;
 #[derive(Debug)]
 pub(super) struct Decoded {
     /// Which of the world's caches of nodes.
-    pub(super) cache: u32,
+    pub(super) cache: CacheId,
     /// Bytes of a sample.
     pub(super) bytes: f64,
     /// By epoch of the reading.
@@ -19,11 +20,11 @@ pub(super) struct Decoded {
 impl World<'_> {
     /// Whether the sample that worker `w` is to read is there, decoded.
     #[cold]
-    pub(super) fn is_decoded(&mut self, w: u32) -> bool {
-        let worker = &mut self.workers[w as usize];
-        let loader = &mut self.loaders[worker.loader as usize];
+    pub(super) fn is_decoded(&mut self, w: WorkerId) -> bool {
+        let worker = &mut self.workers[w];
+        let loader = &mut self.loaders[worker.loader];
         let Some(decoded) = &mut loader.decoded else { return false };
-        let hit = self.node_caches[decoded.cache as usize].look_up(worker.file as u32);
+        let hit = self.node_caches[decoded.cache].look_up(worker.file as u32);
         let epoch = loader.source.order.epoch() as usize;
         if decoded.requests.len() <= epoch {
             decoded.requests.resize(epoch + 1, CacheRequests::default());
@@ -39,10 +40,10 @@ impl World<'_> {
 
     /// The sample that worker `w` has read will be there, decoded.
     #[cold]
-    pub(super) fn keep_decoded(&mut self, w: u32) {
-        let worker = &self.workers[w as usize];
-        let Some(decoded) = &self.loaders[worker.loader as usize].decoded else { return };
+    pub(super) fn keep_decoded(&mut self, w: WorkerId) {
+        let worker = &self.workers[w];
+        let Some(decoded) = &self.loaders[worker.loader].decoded else { return };
         let bytes = decoded.bytes;
-        self.node_caches[decoded.cache as usize].insert(worker.file as u32, bytes, |_| bytes);
+        self.node_caches[decoded.cache].insert(worker.file as u32, bytes, |_| bytes);
     }
 }

@@ -5,14 +5,15 @@ use std::collections::VecDeque;
 use crate::account::Segment;
 use crate::engine::Time;
 
+use super::index::{DeviceId, JobId, LoaderId};
 use super::launch::Launching;
 use super::world::World;
 
 /// An accelerator: one pipeline stage of one model copy.
 #[derive(Debug)]
 pub(super) struct Device {
-    pub(super) job: u32,
-    pub(super) loader: u32,
+    pub(super) job: JobId,
+    pub(super) loader: LoaderId,
     /// Which model copy of the job copy.
     pub(super) model: u32,
     /// Which learner of its GPU.
@@ -81,7 +82,7 @@ pub(super) enum State {
 }
 
 impl Device {
-    pub(super) fn new(job: u32, loader: u32, model: u32, stage: u32) -> Device {
+    pub(super) fn new(job: JobId, loader: LoaderId, model: u32, stage: u32) -> Device {
         Device {
             job,
             loader,
@@ -114,17 +115,15 @@ impl Device {
 
 impl World<'_> {
     /// The timeline says what the wait of device `d` was for.
-    pub(super) fn trace_causes(&mut self, d: u32, segments: &[Segment]) {
-        if let (Some(recorder), Some(track)) = (&mut self.recorder, self.devices[d as usize].track)
-        {
+    pub(super) fn trace_causes(&mut self, d: DeviceId, segments: &[Segment]) {
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, self.devices[d].track) {
             recorder.causes(track, segments);
         }
     }
 
     /// From now on the timeline says `name` of device `d`.
-    pub(super) fn trace_device(&mut self, now: Time, d: u32, name: &'static str) {
-        if let (Some(recorder), Some(track)) = (&mut self.recorder, self.devices[d as usize].track)
-        {
+    pub(super) fn trace_device(&mut self, now: Time, d: DeviceId, name: &'static str) {
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, self.devices[d].track) {
             recorder.begin(track, now, name);
         }
     }

@@ -5,6 +5,7 @@ use crate::report::EnergyOutcome;
 use crate::scenario::{Job, Power, Scenario, ServerPlace};
 
 use super::device::State;
+use super::index::DeviceId;
 use super::world::World;
 
 impl World<'_> {
@@ -21,10 +22,10 @@ impl World<'_> {
         idle += own_servers(scenario) * server.idle * seconds;
         let of = |node: u32, part: fn(Power) -> f64| power(node).map_or(0.0, part);
         let mut gpus = 0.0;
-        for d in 0..self.devices.len() as u32 {
-            let job = &scenario.jobs[self.jobs[self.devices[d as usize].job as usize].job];
+        for d in self.devices.ids() {
+            let job = &scenario.jobs[self.jobs[self.devices[d].job].job];
             let seconds = f64::from(job.ranks_of_stage()) * self.gpu_seconds(now, d);
-            gpus += of(self.device_nodes[d as usize], |power| power.gpu) * seconds;
+            gpus += of(self.device_nodes[d], |power| power.gpu) * seconds;
         }
         gpus += self.served_by_node(now, "node.gpu", |node| of(node, |power| power.gpu));
         let mut cores = self.served_by_node(now, "node.cores", |node| of(node, |power| power.core));
@@ -33,12 +34,12 @@ impl World<'_> {
     }
 
     /// Time that a GPU computed as device `d`, or each of those that split its layers, up to `now`; of one that several use at once, what is no flow there [s].
-    fn gpu_seconds(&self, now: Time, d: u32) -> f64 {
-        let device = &self.devices[d as usize];
-        if self.jobs[device.job as usize].threads.is_some() {
+    fn gpu_seconds(&self, now: Time, d: DeviceId) -> f64 {
+        let device = &self.devices[d];
+        if self.jobs[device.job].threads.is_some() {
             return 0.0;
         }
-        if device.stage == 0 && !self.loaders[device.loader as usize].gpus.is_empty() {
+        if device.stage == 0 && !self.loaders[device.loader].gpus.is_empty() {
             return device.updated;
         }
         let open =

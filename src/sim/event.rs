@@ -2,49 +2,54 @@
 
 use crate::engine::{Calendar, LaneId, Span, Time};
 
+use super::index::{
+    ArmId, CommunicatorId, CopyId, DeviceId, FaultId, JobId, LoadId, MessageId, RangeId, RequestId,
+    TableId, WorkerId,
+};
+
 /// Who asked a station or the network for something, or waits for a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Customer {
     /// A loader's worker.
-    Worker(u32),
+    Worker(WorkerId),
     /// A request for a range of what a worker reads.
-    Range(u32),
+    Range(RangeId),
     /// A background request in progress.
-    Request(u32),
+    Request(RequestId),
     /// A stream that copies a data set to a node.
-    Copy(u32),
+    Copy(CopyId),
     /// Activations on their way to a device.
-    Activations(u32),
+    Activations(DeviceId),
     /// A device that is the node's cores, in a step.
-    Step(u32),
+    Step(DeviceId),
     /// A learner that draws its model towards its GPU's reference model.
-    Average(u32),
+    Average(DeviceId),
     /// A device of a GPU that adds its learners' gradients up.
-    Sum(u32),
+    Sum(DeviceId),
     /// The reference models of a job copy, which are averaged.
-    Averaged(u32),
+    Averaged(JobId),
     /// A device that sleeps before it looks for a batch again.
-    Sleeper(u32),
+    Sleeper(DeviceId),
     /// The trainer of a device, at its own work for a step.
-    Launch(u32),
+    Launch(DeviceId),
     /// The batch of a device, on its way there.
-    Load(u32),
+    Load(DeviceId),
     /// A transfer of a collective.
-    Message(u32),
+    Message(MessageId),
     /// The gradients of a job copy, at the bucket at hand.
-    Update(u32),
+    Update(JobId),
     /// A device that has gradients to push, before their transfer.
-    Push(u32),
+    Push(DeviceId),
     /// Activations or their gradients, on their way from a part of a model to the next or the one before.
-    Handed { device: u32, back: bool },
+    Handed { device: DeviceId, back: bool },
     /// What a device keeps in its node's memory, on its way there or back.
-    Swap(u32),
+    Swap(DeviceId),
     /// A collective of a communicator.
-    Communicator(u32),
+    Communicator(CommunicatorId),
     /// A job copy's state on its way to a storage.
-    Checkpoint(u32),
+    Checkpoint(JobId),
     /// A job copy that failed.
-    Restart(u32),
+    Restart(JobId),
     /// An endless background transfer.
     Endless,
 }
@@ -53,27 +58,27 @@ pub(super) enum Customer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// A job copy's start time has come.
-    JobStarted(u32),
+    JobStarted(JobId),
     /// A storage's operation station has served a customer.
     Opened(Customer),
     /// A latency or a delay is over.
     Waited(Customer),
     /// A core of a FIFO station has done a worker's computation.
-    Computed(u32),
+    Computed(WorkerId),
     /// A device has done its part of a step.
-    Stepped(u32),
+    Stepped(DeviceId),
     /// The trainer of a device has done its own work for a step.
-    Launched(u32),
+    Launched(DeviceId),
     /// A background load's next request arrives.
-    Arrived(u32),
+    Arrived(LoadId),
     /// A table of throughput may have served a request.
-    Served(u32),
+    Served(TableId),
     /// The arm of a disk is done with a request.
-    Delivered(u32),
+    Delivered(ArmId),
     /// A fault begins or ends.
-    Turned(u32),
+    Turned(FaultId),
     /// A node of a job copy fails; beyond its last node: one of them.
-    Failed { job: u32, node: u32 },
+    Failed { job: JobId, node: u32 },
 }
 
 /// The present: the instant and the calendar to plan in.

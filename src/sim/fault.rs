@@ -4,6 +4,7 @@ use crate::engine::Time;
 use crate::fluid::{Capacity, LinkId};
 
 use super::event::{Clock, Delay};
+use super::index::{DeviceId, FaultId, LoaderId, StationId};
 use super::world::World;
 
 /// A fault, and what it slows.
@@ -15,36 +16,36 @@ pub(super) struct FaultRun {
     /// Links with what they carry otherwise.
     pub(super) links: Vec<(LinkId, Capacity)>,
     /// Stations with their service otherwise.
-    pub(super) stations: Vec<(u32, Delay)>,
-    pub(super) devices: Vec<u32>,
+    pub(super) stations: Vec<(StationId, Delay)>,
+    pub(super) devices: Vec<DeviceId>,
     /// Loaders whose kernels run on slower GPUs.
-    pub(super) loaders: Vec<u32>,
+    pub(super) loaders: Vec<LoaderId>,
     pub(super) active: bool,
 }
 
 impl World<'_> {
     /// Fault number `f` begins, or ends.
     #[cold]
-    pub(super) fn turn(&mut self, clock: &mut Clock, f: u32) {
-        self.faults[f as usize].active ^= true;
-        let fault = &self.faults[f as usize];
+    pub(super) fn turn(&mut self, clock: &mut Clock, f: FaultId) {
+        self.faults[f].active ^= true;
+        let fault = &self.faults[f];
         for (link, capacity) in &fault.links {
             let left = self.left(|other| other.links.iter().any(|(of, _)| of == link));
             self.network.set_capacity(clock.now, *link, times(capacity, left));
         }
         for (station, service) in &fault.stations {
             let left = self.left(|other| other.stations.iter().any(|(of, _)| of == station));
-            self.stations[*station as usize].service = match left < 1.0 {
+            self.stations[*station].service = match left < 1.0 {
                 true => Delay::once(service.span.seconds() / left),
                 false => *service,
             };
         }
         for device in &fault.devices {
-            self.devices[*device as usize].pace = self.left(|other| other.devices.contains(device));
+            self.devices[*device].pace = self.left(|other| other.devices.contains(device));
         }
         for loader in &fault.loaders {
             let left = self.left(|other| other.loaders.contains(loader));
-            self.loaders[*loader as usize].kernel_pace = left;
+            self.loaders[*loader].kernel_pace = left;
         }
     }
 

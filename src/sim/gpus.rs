@@ -10,6 +10,7 @@ use super::buffers::Buffers;
 use super::communication::Sums;
 use super::device::{Device, State};
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::{DeviceId, WorkerId};
 use super::occupied::Occupied;
 use super::workers::Phase;
 use super::world::World;
@@ -54,9 +55,9 @@ impl Gpu {
 
 impl World<'_> {
     /// Worker `w` needs the GPU of its item for so long for each sample; true if for no time.
-    pub(super) fn begin_kernel(&mut self, clock: &mut Clock, w: u32, per_sample: f64) -> bool {
-        let worker = &self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
+    pub(super) fn begin_kernel(&mut self, clock: &mut Clock, w: WorkerId, per_sample: f64) -> bool {
+        let worker = &self.workers[w];
+        let loader = &self.loaders[worker.loader];
         let gpus = &loader.gpus;
         let each = per_sample * loader.kernel_slowness / loader.kernel_pace;
         let seconds = each * f64::from(worker.item.samples);
@@ -64,7 +65,7 @@ impl World<'_> {
             return true;
         }
         let number = (worker.item.sequence % gpus.len() as u64) as usize;
-        let l = worker.loader as usize;
+        let l = worker.loader;
         let gpu = &mut self.loaders[l].gpus[number];
         gpu.occupied.begin(clock.now);
         let group = gpu.loader;
@@ -74,9 +75,9 @@ impl World<'_> {
     }
 
     /// Worker `w` is done with the GPU of its item.
-    pub(super) fn end_kernel(&mut self, now: Time, w: u32) {
-        let worker = &self.workers[w as usize];
-        let gpus = &mut self.loaders[worker.loader as usize].gpus;
+    pub(super) fn end_kernel(&mut self, now: Time, w: WorkerId) {
+        let worker = &self.workers[w];
+        let gpus = &mut self.loaders[worker.loader].gpus;
         let number = (worker.item.sequence % gpus.len().max(1) as u64) as usize;
         if let Some(gpu) = gpus.get_mut(number) {
             gpu.occupied.end(now);
@@ -84,25 +85,25 @@ impl World<'_> {
     }
 
     /// The GPU of device `d`, which one of its loader.
-    pub(super) fn gpu_of(&mut self, d: u32) -> Option<&mut Gpu> {
-        let device = &self.devices[d as usize];
-        let gpus = &mut self.loaders[device.loader as usize].gpus;
+    pub(super) fn gpu_of(&mut self, d: DeviceId) -> Option<&mut Gpu> {
+        let device = &self.devices[d];
+        let gpus = &mut self.loaders[device.loader].gpus;
         let number = gpus.len().max(1);
         gpus.get_mut(device.model as usize % number)
     }
 
     /// Device `d` has a batch in a buffer of its GPU; the one before, if it kept that, is overwritten.
-    pub(super) fn hold_input(&mut self, d: u32) {
-        let held = std::mem::replace(&mut self.devices[d as usize].holds_input, true);
+    pub(super) fn hold_input(&mut self, d: DeviceId) {
+        let held = std::mem::replace(&mut self.devices[d].holds_input, true);
         if let (false, Some(gpu)) = (held, self.gpu_of(d)) {
             gpu.inputs.take();
         }
     }
 
     /// Device `d` is done with its batch, unless it trains on it again.
-    pub(super) fn leave_input(&mut self, d: u32) {
-        let device = &mut self.devices[d as usize];
-        if self.jobs[device.job as usize].interval != BatchInterval::Every(1.0) {
+    pub(super) fn leave_input(&mut self, d: DeviceId) {
+        let device = &mut self.devices[d];
+        if self.jobs[device.job].interval != BatchInterval::Every(1.0) {
             return;
         }
         let held = std::mem::replace(&mut device.holds_input, false);
@@ -112,8 +113,8 @@ impl World<'_> {
     }
 
     /// Device `d` computes beside others of its GPU, which is the first one of each model copy.
-    pub(super) fn compute_on_gpu(&mut self, clock: &mut Clock, d: u32, delay: Delay) {
-        let device = &mut self.devices[d as usize];
+    pub(super) fn compute_on_gpu(&mut self, clock: &mut Clock, d: DeviceId, delay: Delay) {
+        let device = &mut self.devices[d];
         if device.stage > 0 {
             return clock.after(delay, Event::Stepped(d));
         }
@@ -125,8 +126,8 @@ impl World<'_> {
     }
 
     /// Device `d` begins with the sort of kernels that it is at.
-    fn begin_kernels(&mut self, clock: &mut Clock, d: u32) {
-        let Device { alone, kernels, .. } = self.devices[d as usize];
+    fn begin_kernels(&mut self, clock: &mut Clock, d: DeviceId) {
+        let Device { alone, kernels, .. } = self.devices[d];
         let Some(gpu) = self.gpu_of(d) else { return };
         let Sort { share, occupancy, group } = gpu.steps[kernels as usize];
         gpu.occupied.enter(clock.now, kernels);
@@ -134,13 +135,13 @@ impl World<'_> {
     }
 
     /// Device `d` is done with a sort of kernels, or with a step that is but one.
-    pub(super) fn kernels_ended(&mut self, clock: &mut Clock, d: u32) {
-        let device = &mut self.devices[d as usize];
+    pub(super) fn kernels_ended(&mut self, clock: &mut Clock, d: DeviceId) {
+        let device = &mut self.devices[d];
         let (busy, kernels) = (device.state == State::Busy, device.kernels);
         let Some(gpu) = self.gpu_of(d) else { return self.stepped(clock, d) };
         gpu.occupied.leave(clock.now, kernels);
         if busy && kernels as usize + 1 < gpu.steps.len() {
-            self.devices[d as usize].kernels += 1;
+            self.devices[d].kernels += 1;
             return self.begin_kernels(clock, d);
         }
         gpu.activations.leave();

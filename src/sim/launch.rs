@@ -3,6 +3,7 @@
 
 use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::DeviceId;
 use super::workers::{Cores, Waiting};
 use super::world::World;
 use crate::account::launch_waits;
@@ -33,17 +34,17 @@ pub(super) struct Launching {
 impl World<'_> {
     /// Begins a step of device `d` with its trainer's own work; true if the device computes
     /// meanwhile.
-    pub(super) fn begin_launch(&mut self, clock: &mut Clock, d: u32) -> bool {
-        let device = &mut self.devices[d as usize];
-        let job = &self.jobs[device.job as usize];
+    pub(super) fn begin_launch(&mut self, clock: &mut Clock, d: DeviceId) -> bool {
+        let device = &mut self.devices[d];
+        let job = &self.jobs[device.job];
         let Some(launch) = &job.launch else { return true };
-        let (owner, entity) = (device.job as u64, device.model as u64);
+        let (owner, entity) = (device.job.number() as u64, device.model as u64);
         let mut generator = self.streams.at(Purpose::Launch, owner, entity, device.next);
         let work = launch.work.draw(&mut generator);
         device.launching = Launching { since: clock.now, work, open: true };
         (device.state, device.since) = (State::Launching, clock.now);
         let (threads, overlap) = (launch.threads, launch.overlap);
-        match self.loaders[device.loader as usize].trainer {
+        match self.loaders[device.loader].trainer {
             Cores::Shared(group) => {
                 self.network.start_many(clock.now, group, work, threads, Customer::Launch(d));
             }
@@ -51,7 +52,7 @@ impl World<'_> {
             Cores::Fifo(station) => {
                 let delay = Delay::once(work);
                 let visit = Waiting { customer: Customer::Launch(d), delay };
-                let station = &mut self.stations[station as usize].queue;
+                let station = &mut self.stations[station].queue;
                 for _ in 0..threads {
                     station.arrive(clock.now, visit);
                 }
@@ -65,36 +66,36 @@ impl World<'_> {
     }
 
     /// Slots of the trainer of device `d` are free again.
-    pub(super) fn leave_launch(&mut self, now: Time, d: u32) {
-        let device = &self.devices[d as usize];
-        let launch = self.jobs[device.job as usize].launch.as_ref();
+    pub(super) fn leave_launch(&mut self, now: Time, d: DeviceId) {
+        let device = &self.devices[d];
+        let launch = self.jobs[device.job].launch.as_ref();
         let threads = launch.map_or(0, |launch| launch.threads);
-        if let Cores::Fifo(station) = self.loaders[device.loader as usize].trainer {
+        if let Cores::Fifo(station) = self.loaders[device.loader].trainer {
             for _ in 0..threads {
-                self.stations[station as usize].queue.leave(now);
+                self.stations[station].queue.leave(now);
             }
         }
     }
 
     /// The threads of the trainer of device `d` are done with its step.
-    pub(super) fn launched(&mut self, clock: &mut Clock, d: u32) {
-        let device = &mut self.devices[d as usize];
+    pub(super) fn launched(&mut self, clock: &mut Clock, d: DeviceId) {
+        let device = &mut self.devices[d];
         device.launching.open = false;
         let state = device.state;
-        let (job, Launching { since, work, .. }) = (device.job as usize, device.launching);
+        let (job, Launching { since, work, .. }) = (device.job, device.launching);
         self.leave_launch(clock.now, d);
         if state != State::Launching {
             return;
         }
-        for wait in launch_waits(since, work, self.devices[d as usize].since, clock.now) {
+        for wait in launch_waits(since, work, self.devices[d].since, clock.now) {
             self.jobs[job].steps.add_stall(wait);
         }
         self.end_op(clock, d);
     }
 
     /// Whether device `d`, which has computed, must wait for its trainer's threads; it does.
-    pub(super) fn awaits_launch(&mut self, now: Time, d: u32) -> bool {
-        let device = &mut self.devices[d as usize];
+    pub(super) fn awaits_launch(&mut self, now: Time, d: DeviceId) -> bool {
+        let device = &mut self.devices[d];
         if !device.launching.open {
             return false;
         }

@@ -7,6 +7,7 @@ use crate::scenario::{Learners, Tuning};
 
 use super::device::State;
 use super::event::Clock;
+use super::index::JobId;
 use super::world::World;
 
 /// No learner waits for others to stand still.
@@ -79,7 +80,7 @@ impl LearnersRun {
 
 impl World<'_> {
     /// The policy of job copy `j` looks at the throughput of the last steps.
-    pub(super) fn look_at_throughput(&mut self, now: Time, j: usize) {
+    pub(super) fn look_at_throughput(&mut self, now: Time, j: JobId) {
         let job = &mut self.jobs[j];
         let completed = job.steps.completed();
         let run = &mut job.learners;
@@ -104,26 +105,26 @@ impl World<'_> {
     }
 
     /// Models of job copy `j` were averaged: those that stood still for a change go on.
-    pub(super) fn resume_learners(&mut self, clock: &mut Clock, j: u32) {
-        let job = &self.jobs[j as usize];
+    pub(super) fn resume_learners(&mut self, clock: &mut Clock, j: JobId) {
+        let job = &self.jobs[j];
         let averages = job.averaging.as_ref();
         let still = averages.is_some_and(|of| of.rests_at(job.learners.held_at));
         if job.finished || !still {
             return;
         }
-        for d in self.jobs[j as usize].devices.clone() {
-            if self.devices[d as usize].state == State::Idle {
+        for d in self.jobs[j].devices {
+            if self.devices[d].state == State::Idle {
                 self.end_gate_wait(clock.now, d);
             }
         }
-        self.change_learners(clock.now, j as usize);
-        for d in self.jobs[j as usize].devices.clone() {
+        self.change_learners(clock.now, j);
+        for d in self.jobs[j].devices {
             self.try_start(clock, d);
         }
     }
 
     /// From now on job copy `j` has as many learners as were decided on; all stand still.
-    fn change_learners(&mut self, now: Time, j: usize) {
+    fn change_learners(&mut self, now: Time, j: JobId) {
         let job = &mut self.jobs[j];
         let (completed, number) = (job.steps.completed(), job.learners.next);
         let gpus = job.barrier.parties() / job.learners.number;
@@ -131,8 +132,8 @@ impl World<'_> {
         job.learners.begin_window(now, completed);
         job.barrier.set_parties(gpus * number);
         job.steps.share_among(f64::from(number) / f64::from(job.learners.most));
-        for d in job.devices.clone() {
-            let device = &mut self.devices[d as usize];
+        for d in job.devices {
+            let device = &mut self.devices[d];
             let (goes, stands) = (device.learner < number, device.state == State::Idle);
             if goes && !stands {
                 (device.state, device.next, device.since) = (State::Idle, completed, now);

@@ -7,6 +7,7 @@ use crate::report::Cause;
 use crate::scenario::{Distribution, RequestLimit};
 
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::{LimiterId, WorkerId};
 use super::workers::Phase;
 use super::world::World;
 
@@ -75,11 +76,11 @@ impl Limiter {
 
 impl World<'_> {
     /// Worker `w` asks limiter `l` to let its request through; true if the sample is complete.
-    pub(super) fn request(&mut self, clock: &mut Clock, w: u32, l: u32) -> bool {
-        let worker = &mut self.workers[w as usize];
+    pub(super) fn request(&mut self, clock: &mut Clock, w: WorkerId, l: LimiterId) -> bool {
+        let worker = &mut self.workers[w];
         let (number, mut refusals) = (worker.requests, worker.refusals);
         let wait = self.refused(clock.now, w, l, number, &mut refusals);
-        self.workers[w as usize].refusals = refusals;
+        self.workers[w].refusals = refusals;
         let Some(wait) = wait else { return self.wait_for_first_byte(clock, w) };
         self.enter(clock.now, w, Phase::Refused, Cause::Open);
         clock.after(wait, Event::Waited(Customer::Worker(w)));
@@ -91,17 +92,17 @@ impl World<'_> {
     pub(super) fn refused(
         &mut self,
         now: Time,
-        w: u32,
-        l: u32,
+        w: WorkerId,
+        l: LimiterId,
         request: u32,
         refusals: &mut u8,
     ) -> Option<Delay> {
-        let worker = &self.workers[w as usize];
+        let worker = &self.workers[w];
         let attempt = u64::from(refusals.saturating_add(1)) % ATTEMPTS;
         let index = u64::from(request) * ATTEMPTS + attempt;
-        let owner = u64::from(self.loaders[worker.loader as usize].job);
+        let owner = u64::from(self.loaders[worker.loader].job.number());
         let (streams, position) = (&self.streams, worker.position);
         let generator = || streams.at(Purpose::BackOff, owner, position, index);
-        self.limiters[l as usize].ask(now, refusals, generator)
+        self.limiters[l].ask(now, refusals, generator)
     }
 }

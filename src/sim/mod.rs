@@ -77,6 +77,7 @@ mod energy;
 mod event;
 mod fault;
 mod gpus;
+mod index;
 mod launch;
 mod learners;
 mod limiter;

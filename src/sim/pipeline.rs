@@ -3,13 +3,14 @@
 use crate::engine::Time;
 
 use super::event::{Clock, Customer, Event};
+use super::index::DeviceId;
 use super::world::World;
 
 impl World<'_> {
     /// The stage before has a batch's activations for device `d`.
-    pub(super) fn hand_over(&mut self, clock: &mut Clock, d: u32) {
-        self.devices[d as usize].sent.push_back(clock.now);
-        let job = &self.jobs[self.devices[d as usize].job as usize];
+    pub(super) fn hand_over(&mut self, clock: &mut Clock, d: DeviceId) {
+        self.devices[d].sent.push_back(clock.now);
+        let job = &self.jobs[self.devices[d].job];
         if job.activations > 0.0 {
             clock.after(job.hand_over, Event::Waited(Customer::Activations(d)));
         } else {
@@ -18,10 +19,10 @@ impl World<'_> {
     }
 
     /// The latency is over; the bytes follow.
-    pub(super) fn hand_over_bytes(&mut self, clock: &mut Clock, d: u32) {
-        let device = &self.devices[d as usize];
-        let bytes = self.jobs[device.job as usize].activations;
-        match self.loaders[device.loader as usize].intra {
+    pub(super) fn hand_over_bytes(&mut self, clock: &mut Clock, d: DeviceId) {
+        let device = &self.devices[d];
+        let bytes = self.jobs[device.job].activations;
+        match self.loaders[device.loader].intra {
             Some(group) => {
                 self.network.start(clock.now, group, bytes, Customer::Activations(d));
             }
@@ -31,8 +32,8 @@ impl World<'_> {
 
     /// Takes the activations for the next step of device `d`, if they have arrived, and records how long it waited; false if
     /// they have not.
-    pub(super) fn receive_batch(&mut self, now: Time, d: u32) -> bool {
-        let device = &self.devices[d as usize];
+    pub(super) fn receive_batch(&mut self, now: Time, d: DeviceId) -> bool {
+        let device = &self.devices[d];
         let there = device.received > device.next;
         if there {
             self.end_stage_wait(now, d);
@@ -41,8 +42,8 @@ impl World<'_> {
     }
 
     /// A batch's activations are there.
-    pub(super) fn handed_over(&mut self, clock: &mut Clock, d: u32) {
-        self.devices[d as usize].received += 1;
+    pub(super) fn handed_over(&mut self, clock: &mut Clock, d: DeviceId) {
+        self.devices[d].received += 1;
         self.try_start(clock, d);
     }
 }

@@ -1,13 +1,12 @@
 //! Files and samples that are fetched in several requests, some of them ahead of the others.
 
-use std::collections::BTreeSet;
-
 use crate::report::Cause;
 use crate::scenario::Ranges;
 
 use super::event::{Clock, Customer, Event};
+use super::index::{IdVec, Ids, RangeId, Slab, WorkerId};
 use super::read::Own;
-use super::workers::Phase;
+use super::workers::{Phase, Worker};
 use super::world::World;
 
 /// What a worker fetches in ranges, and how far it is.
@@ -26,7 +25,7 @@ pub(super) struct Fetch {
 /// A request for a range.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
-    worker: u32,
+    worker: WorkerId,
     bytes: f64,
     /// Which of its sample's.
     number: u32,
@@ -53,56 +52,45 @@ enum State {
 #[derive(Debug, Default)]
 pub(super) struct Fetches {
     /// By worker; empty where no data set is fetched so.
-    pub(super) of: Vec<Fetch>,
-    ranges: Vec<Range>,
-    free: Vec<u32>,
+    pub(super) of: IdVec<Worker, Fetch>,
+    ranges: Slab<Range>,
 }
 
 impl Fetches {
-    fn add(&mut self, range: Range) -> u32 {
-        if let Some(r) = self.free.pop() {
-            self.ranges[r as usize] = range;
-            return r;
-        }
-        self.ranges.push(range);
-        self.ranges.len() as u32 - 1
+    fn add(&mut self, range: Range) -> RangeId {
+        self.ranges.add(range)
     }
 
     /// The worker that range `r` is for.
-    pub(super) fn worker(&self, r: u32) -> u32 {
-        self.ranges[r as usize].worker
+    pub(super) fn worker(&self, r: RangeId) -> WorkerId {
+        self.ranges[r].worker
     }
 
     /// Nothing is fetched any more for these workers.
-    pub(super) fn forget(&mut self, workers: std::ops::Range<u32>) {
-        let free: BTreeSet<u32> = self.free.iter().copied().collect();
-        let of = |r: &u32| !free.contains(r) && workers.contains(&self.worker(*r));
-        let forgotten: Vec<u32> = (0..self.ranges.len() as u32).filter(of).collect();
-        self.free.extend(forgotten);
-        for fetch in
-            self.of.get_mut(workers.start as usize..workers.end as usize).into_iter().flatten()
-        {
-            *fetch = Fetch::default();
+    pub(super) fn forget(&mut self, workers: Ids<Worker>) {
+        self.ranges.remove_if(|range| workers.contains(range.worker));
+        if !self.of.is_empty() {
+            self.of[workers].fill(Fetch::default());
         }
     }
 }
 
 impl World<'_> {
     /// Fetches what worker `w` asks for in ranges; true if the sample is complete.
-    pub(super) fn fetch_ranges(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let worker = &mut self.workers[w as usize];
+    pub(super) fn fetch_ranges(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+        let worker = &mut self.workers[w];
         worker.parts = 1;
-        self.fetches.of[w as usize] = Fetch { left: worker.request, ..Fetch::default() };
+        self.fetches.of[w] = Fetch { left: worker.request, ..Fetch::default() };
         self.enter(clock.now, w, Phase::Served, Cause::Latency);
         self.ask_ahead(clock, w) && self.part_done(clock, w)
     }
 
     /// Keeps as many requests of worker `w` in progress as it may; true if all are over.
-    fn ask_ahead(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let source = &self.loaders[self.workers[w as usize].loader as usize].source;
+    fn ask_ahead(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+        let source = &self.loaders[self.workers[w].loader].source;
         let Some(Ranges { request, readahead }) = source.ranges else { return true };
         loop {
-            let fetch = &mut self.fetches.of[w as usize];
+            let fetch = &mut self.fetches.of[w];
             // A byte's worth of slack: differences of sizes are rounded.
             if fetch.left < 0.5 || fetch.in_progress == readahead {
                 return fetch.in_progress == 0;
@@ -114,7 +102,7 @@ impl World<'_> {
             fetch.number += 1;
             let way = self.way_of_range(w, f64::from(number) * request, bytes);
             let state = State::Refused;
-            let last = self.fetches.of[w as usize].left < 0.5;
+            let last = self.fetches.of[w].left < 0.5;
             let range = Range { worker: w, bytes, number, way, state, refusals: 0, last, parts: 0 };
             let r = self.fetches.add(range);
             if self.ask_range(clock, r) {
@@ -124,18 +112,18 @@ impl World<'_> {
     }
 
     /// Asks for range `r`, which may be refused; true if it is there at once.
-    fn ask_range(&mut self, clock: &mut Clock, r: u32) -> bool {
-        let Range { worker: w, number, mut refusals, .. } = self.fetches.ranges[r as usize];
-        let mount = &self.loaders[self.workers[w as usize].loader as usize].mount;
+    fn ask_range(&mut self, clock: &mut Clock, r: RangeId) -> bool {
+        let Range { worker: w, number, mut refusals, .. } = self.fetches.ranges[r];
+        let mount = &self.loaders[self.workers[w].loader].mount;
         if let Some(limiter) = mount.limiter
             && let Some(wait) = self.refused(clock.now, w, limiter, number, &mut refusals)
         {
-            self.fetches.ranges[r as usize].refusals = refusals;
+            self.fetches.ranges[r].refusals = refusals;
             self.note_fetch(clock, w, Cause::Open);
             clock.after(wait, Event::Waited(Customer::Range(r)));
             return false;
         }
-        self.fetches.ranges[r as usize].state = State::FirstByte;
+        self.fetches.ranges[r].state = State::FirstByte;
         let Some(delay) = self.first_byte_after(w) else { return self.move_range(clock, r) };
         self.note_fetch(clock, w, Cause::Latency);
         clock.after(delay, Event::Waited(Customer::Range(r)));
@@ -143,8 +131,8 @@ impl World<'_> {
     }
 
     /// What range `r` waited for is over.
-    pub(super) fn range_waited(&mut self, clock: &mut Clock, r: u32) {
-        let over = match self.fetches.ranges[r as usize].state {
+    pub(super) fn range_waited(&mut self, clock: &mut Clock, r: RangeId) {
+        let over = match self.fetches.ranges[r].state {
             State::Refused => self.ask_range(clock, r),
             State::FirstByte | State::Bytes => self.move_range(clock, r),
         };
@@ -154,17 +142,17 @@ impl World<'_> {
     }
 
     /// The bytes of range `r` begin to come; true if they are there at once.
-    fn move_range(&mut self, clock: &mut Clock, r: u32) -> bool {
-        let Range { worker: w, bytes, number, way, last, .. } = self.fetches.ranges[r as usize];
-        let mount = &self.loaders[self.workers[w as usize].loader as usize].mount;
+    fn move_range(&mut self, clock: &mut Clock, r: RangeId) -> bool {
+        let Range { worker: w, bytes, number, way, last, .. } = self.fetches.ranges[r];
+        let mount = &self.loaders[self.workers[w].loader].mount;
         let (group, own) = (mount.way(way), mount.own);
-        let range = &mut self.fetches.ranges[r as usize];
+        let range = &mut self.fetches.ranges[r];
         range.state = State::Bytes;
         range.parts = u8::from(group.is_some()) + u8::from(own != Own::None);
         if range.parts == 0 {
             return true;
         }
-        self.fetches.of[w as usize].moving += 1;
+        self.fetches.of[w].moving += 1;
         self.note_fetch(clock, w, Cause::Transfer);
         if let Some(group) = group {
             self.network.start(clock.now, group, bytes, Customer::Range(r));
@@ -182,35 +170,35 @@ impl World<'_> {
     }
 
     /// A part of range `r` has been done.
-    pub(super) fn range_moved(&mut self, clock: &mut Clock, r: u32) {
-        let range = &mut self.fetches.ranges[r as usize];
+    pub(super) fn range_moved(&mut self, clock: &mut Clock, r: RangeId) {
+        let range = &mut self.fetches.ranges[r];
         range.parts -= 1;
         if range.parts == 0 {
             let w = range.worker;
-            self.fetches.of[w as usize].moving -= 1;
+            self.fetches.of[w].moving -= 1;
             self.note_fetch(clock, w, Cause::Latency);
             self.range_over(clock, r);
         }
     }
 
     /// Range `r` is over: on to the next, or all are there.
-    fn range_over(&mut self, clock: &mut Clock, r: u32) {
-        let w = self.fetches.ranges[r as usize].worker;
+    fn range_over(&mut self, clock: &mut Clock, r: RangeId) {
+        let w = self.fetches.ranges[r].worker;
         self.end_range(r);
         if self.ask_ahead(clock, w) {
             self.resume(clock, w);
         }
     }
 
-    fn end_range(&mut self, r: u32) {
-        let w = self.fetches.ranges[r as usize].worker;
-        self.fetches.of[w as usize].in_progress -= 1;
-        self.fetches.free.push(r);
+    fn end_range(&mut self, r: RangeId) {
+        let w = self.fetches.ranges[r].worker;
+        self.fetches.of[w].in_progress -= 1;
+        self.fetches.ranges.remove(r);
     }
 
     /// Worker `w` waits for its ranges' bytes while any come, and for `cause` otherwise.
-    fn note_fetch(&mut self, clock: &Clock, w: u32, cause: Cause) {
-        let moving = self.fetches.of[w as usize].moving;
+    fn note_fetch(&mut self, clock: &Clock, w: WorkerId, cause: Cause) {
+        let moving = self.fetches.of[w].moving;
         match (cause, moving) {
             (Cause::Transfer, 1) | (_, 0) => self.enter(clock.now, w, Phase::Served, cause),
             _ => {}

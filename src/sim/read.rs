@@ -12,6 +12,7 @@ mod row_groups;
 mod source;
 
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::{StationId, WorkerId};
 use super::tiers::Origin;
 use super::workers::{Phase, Waiting};
 use super::world::World;
@@ -23,9 +24,9 @@ pub(super) use source::{ShardCursor, Source};
 impl World<'_> {
     /// Begins to read the worker's current sample; true if it is there already.
     #[inline]
-    pub(super) fn begin_read(&mut self, clock: &mut Clock, w: u32) -> bool {
+    pub(super) fn begin_read(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
         self.locate(w);
-        let loader = &self.loaders[self.workers[w as usize].loader as usize];
+        let loader = &self.loaders[self.workers[w].loader];
         if let Some(first) = loader.plain {
             return self.fetch_plain(clock, w, first);
         }
@@ -37,9 +38,9 @@ impl World<'_> {
 
     /// Asks for the next bytes of the current sample; true if none are missing.
     #[inline(always)]
-    fn fetch(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let worker = &mut self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
+    fn fetch(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+        let worker = &mut self.workers[w];
+        let loader = &self.loaders[worker.loader];
         let (cached, tiers) = (loader.cached.as_ref(), loader.tiers.is_some());
         let striped = loader.mount.striped.is_some();
         let open = match loader.source.layout {
@@ -62,7 +63,7 @@ impl World<'_> {
             Layout::OneFile { .. } => return self.fetch_place(clock, w),
             Layout::RowGroups(groups) => return self.fetch_chunk(clock, w, groups),
             Layout::Shards { request, record, .. } => {
-                let shard = &mut self.shards[w as usize];
+                let shard = &mut self.shards[w];
                 let size = record.around(worker.size);
                 // A byte's worth of slack: sums of sizes are rounded.
                 if shard.buffered + 0.5 >= size {
@@ -98,9 +99,9 @@ impl World<'_> {
 
     /// Asks for the current request, which may be refused; true if the sample is complete.
     #[inline]
-    pub(super) fn ask_again(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let worker = &self.workers[w as usize];
-        if worker.request > self.loaders[worker.loader as usize].source.most {
+    pub(super) fn ask_again(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+        let worker = &self.workers[w];
+        if worker.request > self.loaders[worker.loader].source.most {
             return self.fetch_ranges(clock, w);
         }
         match self.mount_of(w).limiter {
@@ -111,9 +112,9 @@ impl World<'_> {
 
     /// Which targets serve request number `number` of worker `w`, if files are striped over some.
     #[cold]
-    fn stripe(&mut self, w: u32, number: u32) {
-        let worker = &mut self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
+    fn stripe(&mut self, w: WorkerId, number: u32) {
+        let worker = &mut self.workers[w];
+        let loader = &self.loaders[worker.loader];
         if let Some(striped) = &loader.mount.striped
             && worker.origin.is_storage()
         {
@@ -123,18 +124,16 @@ impl World<'_> {
                 }
                 Layout::Shards { request, .. } => {
                     let offset = f64::from(number) * request;
-                    striped.way_at(self.shards[w as usize].file, offset, worker.request)
+                    striped.way_at(self.shards[w].file, offset, worker.request)
                 }
-                Layout::RowGroups(_) => {
-                    striped.way(self.shards[w as usize].file, number, worker.request)
-                }
+                Layout::RowGroups(_) => striped.way(self.shards[w].file, number, worker.request),
             };
         }
     }
 
-    fn open(&mut self, clock: &mut Clock, w: u32, station: u32) -> bool {
+    fn open(&mut self, clock: &mut Clock, w: WorkerId, station: StationId) -> bool {
         self.enter(clock.now, w, Phase::Opening, Cause::Open);
-        let station = &mut self.stations[station as usize];
+        let station = &mut self.stations[station];
         let visit = Waiting { customer: Customer::Worker(w), delay: station.service };
         if station.queue.arrive(clock.now, visit) {
             clock.after(visit.delay, Event::Opened(visit.customer));
@@ -143,13 +142,13 @@ impl World<'_> {
     }
 
     /// A station has served `customer`, and takes up the next.
-    pub(super) fn served(&mut self, clock: &mut Clock, station: u32) {
-        if let Some(next) = self.stations[station as usize].queue.leave(clock.now) {
+    pub(super) fn served(&mut self, clock: &mut Clock, station: StationId) {
+        if let Some(next) = self.stations[station].queue.leave(clock.now) {
             clock.after(next.delay, Event::Opened(next.customer));
         }
     }
 
-    pub(super) fn opened(&mut self, clock: &mut Clock, w: u32) -> bool {
+    pub(super) fn opened(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
         if let Some(station) = self.mount_of(w).station {
             self.served(clock, station);
         }
@@ -157,7 +156,7 @@ impl World<'_> {
     }
 
     #[inline]
-    pub(super) fn wait_for_first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
+    pub(super) fn wait_for_first_byte(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
         let Some(delay) = self.first_byte_after(w) else { return self.first_byte(clock, w) };
         self.enter(clock.now, w, Phase::Latency, Cause::Latency);
         clock.after(delay, Event::Waited(Customer::Worker(w)));
@@ -166,27 +165,27 @@ impl World<'_> {
 
     /// Time to the first byte of one more request of worker `w`, if it takes any.
     #[inline(always)]
-    pub(super) fn first_byte_after(&mut self, w: u32) -> Option<Delay> {
+    pub(super) fn first_byte_after(&mut self, w: WorkerId) -> Option<Delay> {
         let delay = match &self.mount_of(w).latency {
             RequestLatency::None => return None,
             RequestLatency::Constant(delay) => *delay,
             RequestLatency::Drawn(sampler, round_trip) => {
-                let worker = &self.workers[w as usize];
-                let loader = &self.loaders[worker.loader as usize];
-                let (owner, request) = (loader.job as u64, worker.requests as u64);
+                let worker = &self.workers[w];
+                let loader = &self.loaders[worker.loader];
+                let (owner, request) = (loader.job.number() as u64, worker.requests as u64);
                 let mut generator =
                     self.streams.at(Purpose::Latency, owner, worker.position, request);
                 Delay::once((sampler.draw(&mut generator) + round_trip).max(0.0))
             }
         };
-        self.workers[w as usize].requests += 1;
+        self.workers[w].requests += 1;
         Some(delay)
     }
 
     #[inline]
-    pub(super) fn first_byte(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let worker = &self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
+    pub(super) fn first_byte(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+        let worker = &self.workers[w];
+        let loader = &self.loaders[worker.loader];
         if loader.plain.is_some() {
             return self.transfer_plain(clock, w);
         }
@@ -208,37 +207,37 @@ impl World<'_> {
     }
 
     /// The bytes of a request have come; true if the sample is complete.
-    pub(super) fn transferred(&mut self, clock: &mut Clock, w: u32) -> bool {
+    pub(super) fn transferred(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
         let mount = self.mount_of(w);
         if mount.costs_cpu() { self.receive(clock, w) } else { self.received(clock, w) }
     }
 
     /// The bytes of a request that costs time of a core have come; true if the sample is complete.
-    fn receive(&mut self, clock: &mut Clock, w: u32) -> bool {
+    fn receive(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
         let Mount { cpu, alone, .. } = *self.mount_of(w);
-        let worker = &mut self.workers[w as usize];
+        let worker = &mut self.workers[w];
         let (hit, most) =
-            (worker.origin == Origin::PageCache, self.loaders[worker.loader as usize].source.most);
+            (worker.origin == Origin::PageCache, self.loaders[worker.loader].source.most);
         let ranges = worker.request > most && !hit;
         if alone > 0.0 && !hit && !ranges {
             (worker.work, worker.phase) = (alone * worker.request, Phase::Receiving);
             self.split_cpu_wait(clock.now, w);
         }
-        let worker = &self.workers[w as usize];
-        let requests = if ranges { f64::from(self.fetches.of[w as usize].number) } else { 1.0 };
+        let worker = &self.workers[w];
+        let requests = if ranges { f64::from(self.fetches.of[w].number) } else { 1.0 };
         let seconds = cpu.fixed * requests + cpu.per_byte * worker.request;
         let stage = worker.stage;
         if seconds <= 0.0 {
             return self.received(clock, w);
         }
-        let cores = self.stages[stage as usize].cores;
+        let cores = self.stages[stage].cores;
         self.begin_compute(clock, w, cores, seconds, Delay::once(seconds), Phase::Receiving)
     }
 
     /// The bytes of a request are the worker's; true if the sample is complete.
     #[inline(always)]
-    pub(super) fn received(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let loader = &self.loaders[self.workers[w as usize].loader as usize];
+    pub(super) fn received(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+        let loader = &self.loaders[self.workers[w].loader];
         let layout = loader.source.layout;
         if loader.keeps {
             self.keep_all(w);
@@ -250,7 +249,7 @@ impl World<'_> {
     }
 
     /// The bytes of a request for a part of a file have come; true if the sample is complete.
-    fn part_read(&mut self, clock: &mut Clock, w: u32, layout: Layout) -> bool {
+    fn part_read(&mut self, clock: &mut Clock, w: WorkerId, layout: Layout) -> bool {
         match layout {
             Layout::RowGroups(groups) => self.chunk_read(clock, w, groups),
             _ => self.requested(clock, w),
@@ -259,8 +258,8 @@ impl World<'_> {
 
     /// What worker `w` has read stays wherever anything of it is kept.
     #[cold]
-    fn keep_all(&mut self, w: u32) {
-        let loader = &self.loaders[self.workers[w as usize].loader as usize];
+    fn keep_all(&mut self, w: WorkerId) {
+        let loader = &self.loaders[self.workers[w].loader];
         let (cached, decoded) = (loader.cached.is_some(), loader.decoded.is_some());
         if loader.tiers.is_some() {
             self.fill(w);
@@ -275,15 +274,15 @@ impl World<'_> {
 
     /// The bytes of a sample's file have come: that is all of it.
     #[inline]
-    pub(super) fn file_read(&mut self, w: u32) -> bool {
-        let worker = &mut self.workers[w as usize];
+    pub(super) fn file_read(&mut self, w: WorkerId) -> bool {
+        let worker = &mut self.workers[w];
         worker.item.bytes += worker.size;
         true
     }
 
     /// The bytes of a request have come; true if the sample is complete.
-    pub(super) fn requested(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let (worker, shard) = (&self.workers[w as usize], &mut self.shards[w as usize]);
+    pub(super) fn requested(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+        let (worker, shard) = (&self.workers[w], &mut self.shards[w]);
         // A tier may have taken in what was read before, too.
         let new = worker.request.min(shard.unread.max(1.0));
         shard.buffered += new;

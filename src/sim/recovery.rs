@@ -14,6 +14,7 @@ use crate::scenario::{ENDLESS, FailureTimes, Resume};
 use super::checkpoint::{CheckpointRun, Saved};
 use super::device::State;
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::{DeviceId, Ids, JobId, LoaderId, WorkerId};
 use super::launch::Launching;
 use super::lineage::Trained;
 use super::trainer::JobRun;
@@ -200,12 +201,12 @@ impl JobRun {
 
 impl World<'_> {
     /// Job copy `j` begins to train for the first time.
-    pub(super) fn begin_recovery(&mut self, clock: &mut Clock, j: u32) {
-        if self.jobs[j as usize].recovery.is_none() {
+    pub(super) fn begin_recovery(&mut self, clock: &mut Clock, j: JobId) {
+        if self.jobs[j].recovery.is_none() {
             return;
         }
         let own = self.own_steps(j);
-        let Some(recovery) = &mut self.jobs[j as usize].recovery else { return };
+        let Some(recovery) = &mut self.jobs[j].recovery else { return };
         let loaders = recovery.loaders.len();
         recovery.saved = Saved {
             taken: vec![(0, 0); loaders],
@@ -229,26 +230,27 @@ impl World<'_> {
     }
 
     /// Draws when node `node` of job copy `j` fails next.
-    fn next_failure(&mut self, clock: &mut Clock, j: u32, node: u32) {
-        let Some(recovery) = &mut self.jobs[j as usize].recovery else { return };
+    fn next_failure(&mut self, clock: &mut Clock, j: JobId, node: u32) {
+        let Some(recovery) = &mut self.jobs[j].recovery else { return };
         let Some(failures) = &mut recovery.failures else { return };
         let FailureTimes::Random { mtbf, shape } = failures.when else { return };
         let Some(number) = failures.number.get_mut(node as usize) else { return };
         let index = *number;
         *number += 1;
-        let mut generator = self.streams.at(Purpose::Failure, j.into(), node.into(), index);
+        let mut generator =
+            self.streams.at(Purpose::Failure, j.number().into(), node.into(), index);
         let wait = time_to_failure(mtbf, shape, &mut generator);
         clock.after(Delay::once(wait), Event::Failed { job: j, node });
     }
 
     /// Node `node` of job copy `j` fails.
     #[cold]
-    pub(super) fn failed(&mut self, clock: &mut Clock, j: u32, node: u32) {
-        if self.jobs[j as usize].finished {
+    pub(super) fn failed(&mut self, clock: &mut Clock, j: JobId, node: u32) {
+        if self.jobs[j].finished {
             return;
         }
         self.next_failure(clock, j, node);
-        let Some(recovery) = &mut self.jobs[j as usize].recovery else { return };
+        let Some(recovery) = &mut self.jobs[j].recovery else { return };
         recovery.books.failures += 1;
         let Some(failures) = &mut recovery.failures else { return };
         let restart = Delay::once(failures.restart);
@@ -268,33 +270,33 @@ impl World<'_> {
     }
 
     /// All of job copy `j` stops, and what it had in flight.
-    fn stop_job(&mut self, clock: &mut Clock, j: u32) {
+    fn stop_job(&mut self, clock: &mut Clock, j: JobId) {
         self.abandon_checkpoint(clock.now, j);
-        self.close_until(j as usize, clock.now);
+        self.close_until(j, clock.now);
         self.abort(clock, j);
-        for d in self.jobs[j as usize].devices.clone() {
+        for d in self.jobs[j].devices {
             self.stop_device(clock.now, d);
         }
-        let job = &mut self.jobs[j as usize];
+        let job = &mut self.jobs[j];
         job.smaller.clear();
         job.fresh_ahead.clear();
         job.barrier.reset();
-        for l in job.loaders.clone() {
-            let loader = &mut self.loaders[l as usize];
+        for l in job.loaders {
+            let loader = &mut self.loaders[l];
             loader.waiters.clear();
             loader.gpus.iter_mut().for_each(|gpu| gpu.clear(clock.now));
-            for w in loader.workers.clone() {
+            for w in loader.workers {
                 self.stop_worker(clock.now, w);
             }
         }
     }
 
-    fn stop_device(&mut self, now: Time, d: u32) {
-        let device = &mut self.devices[d as usize];
+    fn stop_device(&mut self, now: Time, d: DeviceId) {
+        let device = &mut self.devices[d];
         if device.state == State::Starving {
-            self.loaders[device.loader as usize].queue.end_wait(now);
+            self.loaders[device.loader].queue.end_wait(now);
         }
-        let device = &mut self.devices[d as usize];
+        let device = &mut self.devices[d];
         if device.state == State::Busy {
             device.busy += now.since(device.since).seconds();
         }
@@ -309,22 +311,22 @@ impl World<'_> {
         self.trace_device(now, d, Cause::Fault.name());
     }
 
-    fn stop_worker(&mut self, now: Time, w: u32) {
+    fn stop_worker(&mut self, now: Time, w: WorkerId) {
         self.note(now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
-        self.shards[w as usize] = Default::default();
-        let worker = &mut self.workers[w as usize];
+        self.shards[w] = Default::default();
+        let worker = &mut self.workers[w];
         let timeline = std::mem::take(&mut worker.timeline);
         let (stage, loader) = (worker.stage, worker.loader);
         *worker = Worker { stage, loader, timeline, ..Worker::default() };
     }
 
     /// It is time for job copy `j` to begin again, unless it failed again meanwhile.
-    pub(super) fn restart(&mut self, clock: &mut Clock, j: u32) {
-        let Some(recovery) = &self.jobs[j as usize].recovery else { return };
+    pub(super) fn restart(&mut self, clock: &mut Clock, j: JobId) {
+        let Some(recovery) = &self.jobs[j].recovery else { return };
         let Some(failures) = &recovery.failures else { return };
         let Some((since, _)) = failures.down.filter(|(_, at)| *at <= clock.now) else { return };
         self.roll_back(clock.now, j, since);
-        for l in self.jobs[j as usize].loaders.clone() {
+        for l in self.jobs[j].loaders {
             self.restore_loader(clock.now, j, l);
         }
         self.set_going(clock, j);
@@ -332,13 +334,13 @@ impl World<'_> {
 
     /// The books of job copy `j`, down since then, are those of its last checkpoint; all time since then was
     /// lost.
-    fn roll_back(&mut self, now: Time, j: u32, since: Time) {
-        let job = &mut self.jobs[j as usize];
+    fn roll_back(&mut self, now: Time, j: JobId, since: Time) {
+        let job = &mut self.jobs[j];
         job.go_back(since);
         let Some(recovery) = &mut job.recovery else { return };
         let saved = &recovery.saved;
-        for (d, index) in job.devices.clone().zip(0..) {
-            let device = &mut self.devices[d as usize];
+        for (d, index) in job.devices.iter().zip(0..) {
+            let device = &mut self.devices[d];
             let steps = saved.steps_of(device.model);
             (device.next, device.received) = (steps, steps);
             device.missing = saved.missing.get(index).copied().unwrap_or(0);
@@ -371,8 +373,8 @@ impl World<'_> {
             let Some((since, _)) = down.filter(|_| !job.finished) else { continue };
             job.go_back(since);
             let Some(recovery) = &mut job.recovery else { continue };
-            for (l, saved) in job.loaders.clone().zip(&recovery.saved.trained) {
-                let lineage = self.loaders[l as usize].lineage.iter_mut();
+            for (l, saved) in job.loaders.iter().zip(&recovery.saved.trained) {
+                let lineage = self.loaders[l].lineage.iter_mut();
                 lineage.for_each(|lineage| lineage.restart(saved, saved.samples.clone()));
             }
             recovery.books.down_seconds += end.since(since).seconds();
@@ -380,13 +382,13 @@ impl World<'_> {
     }
 
     /// Loader `l` of job copy `j` is as it was when what is saved was, with nothing in it.
-    fn restore_loader(&mut self, now: Time, j: u32, l: u32) {
-        let job = &mut self.jobs[j as usize];
+    fn restore_loader(&mut self, now: Time, j: JobId, l: LoaderId) {
+        let job = &mut self.jobs[j];
         let (first, Some(recovery)) = (job.loaders.start, &mut job.recovery) else { return };
         let Some(failures) = &recovery.failures else { return };
         let index = (l - first) as usize;
         let trained = recovery.saved.taken[index].0;
-        let loader = &mut self.loaders[l as usize];
+        let loader = &mut self.loaders[l];
         let (saved, nodes) = (&recovery.saved, u64::from(loader.nodes));
         let trained_on = &saved.trained[index];
         let (position, batches, kept) = match failures.resume {
@@ -429,24 +431,24 @@ impl World<'_> {
         if loader.requests.is_none() || !by_sample {
             loader.source.restart(kept);
         }
-        for (s, stage) in loader.stages.clone().zip(&of.stages) {
-            self.stages[s as usize].hand_over = stage.clone().coming(coming);
+        for (s, stage) in loader.stages.iter().zip(&of.stages) {
+            self.stages[s].hand_over = stage.clone().coming(coming);
         }
     }
 
     /// What job copy `j` has trained on: samples and batches that each loader has handed out, but for those of
     /// steps that are not over.
-    pub(super) fn taken(&mut self, now: Time, j: u32) -> Vec<(u64, u64)> {
-        let job = &self.jobs[j as usize];
+    pub(super) fn taken(&mut self, now: Time, j: JobId) -> Vec<(u64, u64)> {
+        let job = &self.jobs[j];
         let Some(recovery) = &job.recovery else { return Vec::new() };
-        let of = |(l, restored): (u32, &Restored)| {
-            let loader = &mut self.loaders[l as usize];
+        let of = |(l, restored): (LoaderId, &Restored)| {
+            let loader = &mut self.loaders[l];
             let batches = loader.requests.as_ref().map_or(0, |requests| requests.taken());
             (loader.queue.totals(now).dequeued - restored.base, batches)
         };
         let mut taken: Vec<(u64, u64)> =
-            job.loaders.clone().zip(&recovery.loaders).map(of).collect();
-        for device in &mut self.devices[job.devices.start as usize..job.devices.end as usize] {
+            job.loaders.iter().zip(&recovery.loaders).map(of).collect();
+        for device in &mut self.devices[job.devices] {
             let saved = job.saved_steps(device.model);
             device.ahead.retain(|(step, ..)| *step >= saved);
             let (samples, batches) = &mut taken[(device.loader - job.loaders.start) as usize];
@@ -458,9 +460,9 @@ impl World<'_> {
 
     /// The very samples that job copy `j` has trained on, loader by loader, in the steps that a checkpoint has which is
     /// begun now; none where nobody will ask.
-    pub(super) fn trained(&mut self, j: u32) -> Vec<Trained> {
-        let job = &self.jobs[j as usize];
-        let loaders = &mut self.loaders[job.loaders.start as usize..job.loaders.end as usize];
+    pub(super) fn trained(&mut self, j: JobId) -> Vec<Trained> {
+        let job = &self.jobs[j];
+        let loaders = &mut self.loaders[job.loaders];
         let of = |loader: &mut LoaderRun| {
             let lineage = loader.lineage.as_mut();
             lineage.map_or_else(Trained::default, |lineage| {
@@ -471,10 +473,10 @@ impl World<'_> {
     }
 
     /// Fresh samples that steps of job copy `j` have taken which are not over, where they count already.
-    pub(super) fn ahead(&self, j: u32) -> u64 {
-        let job = &self.jobs[j as usize];
-        let devices = if job.counts_taken() { job.devices.clone() } else { 0..0 };
-        let of = |d: u32| self.devices[d as usize].ahead.iter();
-        devices.flat_map(of).map(|(_, _, fresh)| fresh).sum()
+    pub(super) fn ahead(&self, j: JobId) -> u64 {
+        let job = &self.jobs[j];
+        let devices = if job.counts_taken() { job.devices } else { Ids::default() };
+        let of = |d: DeviceId| self.devices[d].ahead.iter();
+        devices.iter().flat_map(of).map(|(_, _, fresh)| fresh).sum()
     }
 }

@@ -4,27 +4,28 @@ use crate::account::{Activity, NOBODY};
 use crate::report::Cause;
 
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::{LoaderId, WorkerId};
 use super::workers::{Item, Phase};
 use super::world::World;
 
 impl World<'_> {
     /// The trainer of loader `l` wants a batch.
-    pub(super) fn want_request(&mut self, clock: &mut Clock, l: u32) {
-        let Some(requests) = &mut self.loaders[l as usize].requests else { return };
+    pub(super) fn want_request(&mut self, clock: &mut Clock, l: LoaderId) {
+        let Some(requests) = &mut self.loaders[l].requests else { return };
         requests.want(clock.now);
         self.ask(clock, l);
     }
 
     /// The trainer of loader `l` has taken a batch.
-    pub(super) fn replace_request(&mut self, clock: &mut Clock, l: u32) {
-        let Some(requests) = &mut self.loaders[l as usize].requests else { return };
+    pub(super) fn replace_request(&mut self, clock: &mut Clock, l: LoaderId) {
+        let Some(requests) = &mut self.loaders[l].requests else { return };
         requests.take(clock.now);
         self.ask(clock, l);
     }
 
     /// Asks loader `l` for all that is due; idle workers begin.
-    pub(super) fn ask(&mut self, clock: &mut Clock, l: u32) {
-        while let Some(requests) = &mut self.loaders[l as usize].requests
+    pub(super) fn ask(&mut self, clock: &mut Clock, l: LoaderId) {
+        while let Some(requests) = &mut self.loaders[l].requests
             && let Some(inbox) = requests.ask(clock.now)
         {
             let of = requests.in_turn().then_some(inbox);
@@ -33,26 +34,26 @@ impl World<'_> {
     }
 
     /// Lets worker number `of` of the first stage of loader `l` begin, or any, if it is idle.
-    fn call(&mut self, clock: &mut Clock, l: u32, of: Option<u32>) {
-        let loader = &mut self.loaders[l as usize];
-        let idle = &mut self.stages[loader.stages.start as usize].hand_over.idle;
+    fn call(&mut self, clock: &mut Clock, l: LoaderId, of: Option<u32>) {
+        let loader = &mut self.loaders[l];
+        let idle = &mut self.stages[loader.stages.start].hand_over.idle;
         let first = loader.workers.start;
         let place = match of {
-            Some(of) => idle.iter().position(|w| *w == first + of),
+            Some(of) => idle.iter().position(|w| *w == (first + of).number()),
             None => (!idle.is_empty()).then_some(0),
         };
         if let Some(w) = place.and_then(|place| idle.remove(place)) {
             loader.queue.set_blocked(clock.now, false);
-            self.make_ready(w);
+            self.make_ready(WorkerId::new(w));
         }
     }
 
     /// Gives worker `w` of a first stage the next batch that it was asked for; false if there is
     /// none, or it is still being started.
-    pub(super) fn take_request(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let worker = &self.workers[w as usize];
+    pub(super) fn take_request(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+        let worker = &self.workers[w];
         let (s, l) = (worker.stage, worker.loader);
-        let loader = &mut self.loaders[l as usize];
+        let loader = &mut self.loaders[l];
         let request = match &mut loader.requests {
             Some(requests) => requests.next(w - loader.workers.start),
             None => None,
@@ -60,14 +61,14 @@ impl World<'_> {
         let Some(request) = request else {
             loader.queue.set_blocked(clock.now, true);
             self.note(clock.now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
-            self.stages[s as usize].hand_over.idle.push_back(w);
+            self.stages[s].hand_over.idle.push_back(w.number());
             return false;
         };
         loader.started += request.samples;
         loader.in_progress += request.samples;
         let (first, samples) = (request.first, request.samples as u32);
         let item = Item { first, samples, sequence: request.batch, ..Item::default() };
-        self.workers[w as usize].begin_item(item);
+        self.workers[w].begin_item(item);
         if request.ready > clock.now {
             self.enter(clock.now, w, Phase::Starting, Cause::Restart);
             let wait = Delay { span: request.ready.since(clock.now), lane: None };

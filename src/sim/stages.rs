@@ -5,6 +5,7 @@ use crate::engine::Time;
 use crate::report::Cause;
 
 use super::event::Clock;
+use super::index::{IdVec, LoaderId, StageId, WorkId, WorkerId};
 use super::workers::{Cores, Item, Phase, Worker};
 use super::world::{LoaderRun, World};
 
@@ -14,29 +15,29 @@ use super::world::{LoaderRun, World};
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct StageRun {
-    pub(super) loader: u32,
+    pub(super) loader: LoaderId,
     /// The first of its operations among the world's: those on each sample of an item, then those
     /// on the item as a whole.
-    pub(super) first_operation: u32,
+    pub(super) first_operation: WorkId,
     /// How many there are.
     pub(super) operations: u32,
     /// How many of them are on each sample.
     pub(super) per_sample: u32,
     pub(super) cores: Cores,
     /// The stage before; the first one reads.
-    pub(super) previous: Option<u32>,
+    pub(super) previous: Option<StageId>,
     /// The stage behind; the last one fills the loader's queue.
-    pub(super) next: Option<u32>,
+    pub(super) next: Option<StageId>,
     pub(super) hand_over: HandOver<Item>,
 }
 
 impl StageRun {
     /// Whether one more item fits behind it.
     #[inline]
-    fn has_room(&self, loaders: &[LoaderRun]) -> bool {
+    fn has_room(&self, loaders: &IdVec<LoaderRun>) -> bool {
         match self.next {
             Some(_) => self.hand_over.has_room(),
-            None => loaders[self.loader as usize].queue.has_room(self.hand_over.samples().into()),
+            None => loaders[self.loader].queue.has_room(self.hand_over.samples().into()),
         }
     }
 }
@@ -59,13 +60,13 @@ impl LoaderRun {
 
 impl World<'_> {
     /// Gives worker `w` its next input; false if there is none.
-    pub(super) fn take_input(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let Worker { stage: s, loader: l, .. } = self.workers[w as usize];
-        let rests = self.loaders[l as usize].rests;
+    pub(super) fn take_input(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+        let Worker { stage: s, loader: l, .. } = self.workers[w];
+        let rests = self.loaders[l].rests;
         if rests && (!self.may_work(clock.now, w) || self.finds_enough(clock, w)) {
             return false;
         }
-        let (stage, loader) = (&mut self.stages[s as usize], &mut self.loaders[l as usize]);
+        let (stage, loader) = (&mut self.stages[s], &mut self.loaders[l]);
         let item = match stage.previous {
             None if loader.requests.is_some() => return self.take_request(clock, w),
             None => loader.next_samples(&mut stage.hand_over),
@@ -75,31 +76,37 @@ impl World<'_> {
             self.tuned_input(clock.now, w, item.is_some());
         }
         match item {
-            Some(item) => self.workers[w as usize].begin_item(item),
+            Some(item) => self.workers[w].begin_item(item),
             None => self.be_idle(clock.now, w),
         }
         item.is_some()
     }
 
     /// There is no input for worker `w`.
-    fn be_idle(&mut self, now: Time, w: u32) {
+    fn be_idle(&mut self, now: Time, w: WorkerId) {
         let worker = self.note(now, w, Activity::Idle(NOBODY));
         worker.phase = Phase::Idle;
         let s = worker.stage;
-        let stage = &mut self.stages[s as usize];
-        stage.hand_over.idle.push_back(w);
+        let stage = &mut self.stages[s];
+        stage.hand_over.idle.push_back(w.number());
         if stage.previous.is_none() && stage.next.is_none() {
             // Nothing more to read: what this worker could deliver is not known from now on.
-            self.loaders[stage.loader as usize].queue.set_blocked(now, true);
+            self.loaders[stage.loader].queue.set_blocked(now, true);
         }
     }
 
     /// Takes what one item needs from the buffer of stage `previous`.
-    fn gather(&mut self, clock: &mut Clock, w: u32, s: u32, previous: u32) -> Option<Item> {
+    fn gather(
+        &mut self,
+        clock: &mut Clock,
+        w: WorkerId,
+        s: StageId,
+        previous: StageId,
+    ) -> Option<Item> {
         let Self { stages, loaders, workers, .. } = self;
-        let takes = stages[s as usize].hand_over.takes();
-        let loader = &mut loaders[workers[w as usize].loader as usize];
-        let before = &mut stages[previous as usize].hand_over;
+        let takes = stages[s].hand_over.takes();
+        let loader = &mut loaders[workers[w].loader];
+        let before = &mut stages[previous].hand_over;
         if loader.followed
             && takes > 1
             && let Some(lineage) = &mut loader.lineage
@@ -112,7 +119,7 @@ impl World<'_> {
             item.worker = part.worker;
         })?;
         if loader.requests.is_none() {
-            item.sequence = stages[s as usize].hand_over.take_input();
+            item.sequence = stages[s].hand_over.take_input();
         }
         self.link(w, item.worker);
         self.unblock(clock, previous, w);
@@ -120,16 +127,15 @@ impl World<'_> {
     }
 
     /// Worker `w` has finished its item; true if it may take its next input at once.
-    pub(super) fn finish_item(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let Worker { stage: s, loader: l, item: Item { sequence, .. }, .. } =
-            self.workers[w as usize];
-        if self.loaders[l as usize].rests {
+    pub(super) fn finish_item(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+        let Worker { stage: s, loader: l, item: Item { sequence, .. }, .. } = self.workers[w];
+        if self.loaders[l].rests {
             self.tune(clock.now, w);
         }
-        let stage = &mut self.stages[s as usize];
+        let stage = &mut self.stages[s];
         let ordered = stage.hand_over.is_ordered();
         if !stage.hand_over.is_turn(sequence) {
-            stage.hand_over.hold(sequence, w);
+            stage.hand_over.hold(sequence, w.number());
             self.note(clock.now, w, Activity::Doing(Cause::Order)).phase = Phase::Held;
             return false;
         }
@@ -144,21 +150,21 @@ impl World<'_> {
         true
     }
 
-    fn block(&mut self, now: Time, s: u32, w: u32) {
+    fn block(&mut self, now: Time, s: StageId, w: WorkerId) {
         self.note(now, w, Activity::Blocked(NOBODY)).phase = Phase::Blocked;
-        let stage = &mut self.stages[s as usize];
-        stage.hand_over.blocked.push_back(w);
+        let stage = &mut self.stages[s];
+        stage.hand_over.blocked.push_back(w.number());
         if stage.next.is_none() {
-            self.loaders[stage.loader as usize].queue.set_blocked(now, true);
+            self.loaders[stage.loader].queue.set_blocked(now, true);
         }
     }
 
     /// Puts the item of worker `w` into the buffer, which has room; the worker is ready for input.
     #[inline(always)]
-    fn put(&mut self, clock: &mut Clock, s: u32, w: u32) {
-        let worker = &mut self.workers[w as usize];
+    fn put(&mut self, clock: &mut Clock, s: StageId, w: WorkerId) {
+        let worker = &mut self.workers[w];
         worker.phase = Phase::Ready;
-        let stage = &mut self.stages[s as usize];
+        let stage = &mut self.stages[s];
         stage.hand_over.pass();
         match stage.next {
             Some(next) => {
@@ -174,34 +180,36 @@ impl World<'_> {
     }
 
     /// Lets an idle worker of stage `s` look for input, which worker `by` has made; false if there is none.
-    fn wake(&mut self, s: u32, by: u32) -> bool {
-        let stage = &self.stages[s as usize];
-        let ready = stage.previous.map_or(0, |p| self.stages[p as usize].hand_over.ready());
+    fn wake(&mut self, s: StageId, by: WorkerId) -> bool {
+        let stage = &self.stages[s];
+        let ready = stage.previous.map_or(0, |p| self.stages[p].hand_over.ready());
         if ready < stage.hand_over.takes() {
             return false;
         }
-        let Some(w) = self.stages[s as usize].hand_over.idle.pop_front() else { return false };
+        let Some(w) = self.stages[s].hand_over.idle.pop_front() else { return false };
+        let w = WorkerId::new(w);
         self.link(w, by);
         self.make_ready(w);
         true
     }
 
-    pub(super) fn make_ready(&mut self, w: u32) {
-        self.workers[w as usize].phase = Phase::Ready;
+    pub(super) fn make_ready(&mut self, w: WorkerId) {
+        self.workers[w].phase = Phase::Ready;
         self.runnable.push_back(w);
     }
 
     /// There is room again behind stage `s`, made by worker `by`.
-    pub(super) fn unblock(&mut self, clock: &mut Clock, s: u32, by: u32) {
+    pub(super) fn unblock(&mut self, clock: &mut Clock, s: StageId, by: WorkerId) {
         loop {
-            let stage = &mut self.stages[s as usize];
+            let stage = &mut self.stages[s];
             if stage.hand_over.blocked.is_empty() || !stage.has_room(&self.loaders) {
                 return;
             }
             let Some(w) = stage.hand_over.blocked.pop_front() else { return };
+            let w = WorkerId::new(w);
             let ordered = stage.hand_over.is_ordered();
             if stage.next.is_none() {
-                self.loaders[stage.loader as usize].queue.set_blocked(clock.now, false);
+                self.loaders[stage.loader].queue.set_blocked(clock.now, false);
             }
             self.link(w, by);
             self.put(clock, s, w);
@@ -213,10 +221,11 @@ impl World<'_> {
     }
 
     /// Puts finished items whose turn has come.
-    fn release_held(&mut self, clock: &mut Clock, s: u32) {
+    fn release_held(&mut self, clock: &mut Clock, s: StageId) {
         loop {
-            let Some(w) = self.stages[s as usize].hand_over.release() else { return };
-            if !self.stages[s as usize].has_room(&self.loaders) {
+            let Some(w) = self.stages[s].hand_over.release() else { return };
+            let w = WorkerId::new(w);
+            if !self.stages[s].has_room(&self.loaders) {
                 self.block(clock.now, s, w);
                 return;
             }

@@ -9,6 +9,7 @@ use crate::random::{Purpose, Sampler};
 use crate::scenario::{Framing, Replicas};
 
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::{CopyId, DatasetId, JobId, StagingId};
 use super::read::{Mount, RequestLatency};
 use super::workers::Waiting;
 use super::world::World;
@@ -16,7 +17,7 @@ use super::world::World;
 /// The copying of a job copy's data set to one of its nodes.
 #[derive(Debug)]
 pub(super) struct Staging {
-    pub(super) job: u32,
+    pub(super) job: JobId,
     /// Way of the bytes, from the storage to the node's tier.
     pub(super) mount: Mount,
     /// How its files become another data set's, if they do.
@@ -35,7 +36,7 @@ pub(super) struct Staging {
 #[derive(Debug)]
 pub(super) struct Conversion {
     /// The data set that is made.
-    pub(super) dataset: u32,
+    pub(super) dataset: DatasetId,
     /// What surrounds its samples, and how many are in a file.
     pub(super) record: Framing,
     pub(super) samples_per_file: u64,
@@ -52,7 +53,7 @@ pub(super) struct Conversion {
 /// Files that are copied to a node, and which is next.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Files {
-    pub(super) dataset: u32,
+    pub(super) dataset: DatasetId,
     pub(super) next: u64,
     /// Who copies what, and which node this is.
     pub(super) of: Replicas,
@@ -67,7 +68,7 @@ pub(super) struct Files {
 /// A stream of a node: a file that is being copied.
 #[derive(Debug)]
 pub(super) struct Copying {
-    staging: u32,
+    staging: StagingId,
     file: u64,
     bytes: f64,
     refusals: u8,
@@ -91,22 +92,22 @@ enum Phase {
 
 impl World<'_> {
     /// Job copy `j` begins: by copying its data set, or at once.
-    pub(super) fn begin_job(&mut self, clock: &mut Clock, j: u32) {
-        if self.jobs[j as usize].start != clock.now {
+    pub(super) fn begin_job(&mut self, clock: &mut Clock, j: JobId) {
+        if self.jobs[j].start != clock.now {
             self.begin_late(clock.now, j);
         }
-        let stagings = self.jobs[j as usize].stagings.clone();
+        let stagings = self.jobs[j].stagings;
         if stagings.is_empty() {
             return self.start_job(clock, j);
         }
         for s in stagings {
-            let staging = &mut self.stagings[s as usize];
+            let staging = &mut self.stagings[s];
             staging.began = clock.now;
             // One stream more than there are files, where there are few, finds that there are none.
             let streams = u64::from(staging.streams).min(staging.files.number().max(1));
             staging.busy = streams as u32;
             for _ in 0..streams {
-                self.copies.push(Copying {
+                let c = self.copies.push(Copying {
                     staging: s,
                     file: 0,
                     bytes: 0.0,
@@ -115,15 +116,14 @@ impl World<'_> {
                     next: 0,
                     phase: Phase::Opening,
                 });
-                let c = self.copies.len() as u32 - 1;
                 self.copy_on(clock, c);
             }
         }
     }
 
     /// What stream `c` waited for has come.
-    pub(super) fn resume_copy(&mut self, clock: &mut Clock, c: u32) {
-        let over = match self.copies[c as usize].phase {
+    pub(super) fn resume_copy(&mut self, clock: &mut Clock, c: CopyId) {
+        let over = match self.copies[c].phase {
             Phase::Opening => {
                 if let Some(station) = self.way_of_copy(c).station {
                     self.served(clock, station);
@@ -141,22 +141,22 @@ impl World<'_> {
         }
     }
 
-    fn way_of_copy(&self, c: u32) -> &Mount {
-        let copying = &self.copies[c as usize];
-        let staging = &self.stagings[copying.staging as usize];
+    fn way_of_copy(&self, c: CopyId) -> &Mount {
+        let copying = &self.copies[c];
+        let staging = &self.stagings[copying.staging];
         let to = staging.convert.as_ref().and_then(|convert| convert.to.as_ref());
         to.filter(|_| copying.writes).unwrap_or(&staging.mount)
     }
 
     /// Stream `c` copies file after file until one takes time, or none is left.
-    fn copy_on(&mut self, clock: &mut Clock, c: u32) {
+    fn copy_on(&mut self, clock: &mut Clock, c: CopyId) {
         while self.next_file(c) {
             if !self.open_copy(clock, c) {
                 return;
             }
         }
-        let s = self.copies[c as usize].staging;
-        let staging = &mut self.stagings[s as usize];
+        let s = self.copies[c].staging;
+        let staging = &mut self.stagings[s];
         staging.busy -= 1;
         if staging.busy == 0 {
             staging.ended = Some(clock.now);
@@ -166,15 +166,15 @@ impl World<'_> {
     }
 
     /// Gives stream `c` its next file; false if there is none.
-    fn next_file(&mut self, c: u32) -> bool {
-        let copying = &mut self.copies[c as usize];
-        let files = &mut self.stagings[copying.staging as usize].files;
+    fn next_file(&mut self, c: CopyId) -> bool {
+        let copying = &mut self.copies[c];
+        let files = &mut self.stagings[copying.staging].files;
         let file = files.of.next_held(files.node, files.next);
         if file >= files.end {
             return false;
         }
         files.next = file + 1;
-        let sizes = &mut self.sizes[files.dataset as usize];
+        let sizes = &mut self.sizes[files.dataset];
         let samples = files.samples_of(file);
         copying.bytes = sizes.sum(0, 0, samples, files.record, &self.streams);
         copying.file = file;
@@ -183,10 +183,10 @@ impl World<'_> {
     }
 
     /// Opens the file of stream `c`; true if it is copied already.
-    fn open_copy(&mut self, clock: &mut Clock, c: u32) -> bool {
+    fn open_copy(&mut self, clock: &mut Clock, c: CopyId) -> bool {
         let Some(station) = self.way_of_copy(c).station else { return self.ask_for_copy(clock, c) };
-        self.copies[c as usize].phase = Phase::Opening;
-        let station = &mut self.stations[station as usize];
+        self.copies[c].phase = Phase::Opening;
+        let station = &mut self.stations[station];
         let visit = Waiting { customer: Customer::Copy(c), delay: station.service };
         if station.queue.arrive(clock.now, visit) {
             clock.after(visit.delay, Event::Opened(visit.customer));
@@ -195,58 +195,58 @@ impl World<'_> {
     }
 
     /// Asks for the file of stream `c`, which may be refused; true if it is copied already.
-    fn ask_for_copy(&mut self, clock: &mut Clock, c: u32) -> bool {
+    fn ask_for_copy(&mut self, clock: &mut Clock, c: CopyId) -> bool {
         let Some(limiter) = self.way_of_copy(c).limiter else {
             return self.copy_latency(clock, c);
         };
-        let copying = &mut self.copies[c as usize];
-        let (owner, index) = (u64::from(copying.staging), u64::from(copying.refusals));
+        let copying = &mut self.copies[c];
+        let (owner, index) = (u64::from(copying.staging.number()), u64::from(copying.refusals));
         let (streams, file) = (&self.streams, copying.draw());
         let generator = || streams.at(Purpose::StagingBackOff, owner, file, index);
-        match self.limiters[limiter as usize].ask(clock.now, &mut copying.refusals, generator) {
+        match self.limiters[limiter].ask(clock.now, &mut copying.refusals, generator) {
             None => self.copy_latency(clock, c),
             Some(wait) => {
-                self.copies[c as usize].phase = Phase::Refused;
+                self.copies[c].phase = Phase::Refused;
                 clock.after(wait, Event::Waited(Customer::Copy(c)));
                 false
             }
         }
     }
 
-    fn copy_latency(&mut self, clock: &mut Clock, c: u32) -> bool {
-        let copying = &self.copies[c as usize];
+    fn copy_latency(&mut self, clock: &mut Clock, c: CopyId) -> bool {
+        let copying = &self.copies[c];
         let (staging, file) = (copying.staging, copying.draw());
         let delay = match &self.way_of_copy(c).latency {
             RequestLatency::None => return self.copy_bytes(clock, c),
             RequestLatency::Constant(delay) => *delay,
             RequestLatency::Drawn(sampler, round_trip) => {
                 let purpose = Purpose::StagingLatency;
-                let mut generator = self.streams.at(purpose, u64::from(staging), file, 0);
+                let mut generator = self.streams.at(purpose, u64::from(staging.number()), file, 0);
                 Delay::once((sampler.draw(&mut generator) + round_trip).max(0.0))
             }
         };
-        self.copies[c as usize].phase = Phase::Latency;
+        self.copies[c].phase = Phase::Latency;
         clock.after(delay, Event::Waited(Customer::Copy(c)));
         false
     }
 
-    fn copy_bytes(&mut self, clock: &mut Clock, c: u32) -> bool {
-        let (file, bytes) = (self.file_of_bytes(c), self.copies[c as usize].bytes);
+    fn copy_bytes(&mut self, clock: &mut Clock, c: CopyId) -> bool {
+        let (file, bytes) = (self.file_of_bytes(c), self.copies[c].bytes);
         let mount = self.way_of_copy(c);
         let way = mount.striped.as_ref().map_or(0, |striped| striped.way(file, 0, bytes));
         let Some(group) = mount.way(way) else { return self.read_copy(clock, c) };
-        self.copies[c as usize].phase = Phase::Transfer;
+        self.copies[c].phase = Phase::Transfer;
         self.network.start(clock.now, group, bytes, Customer::Copy(c));
         false
     }
 
     /// The bytes of the file of stream `c` have come: that is all, or they become others.
-    fn read_copy(&mut self, clock: &mut Clock, c: u32) -> bool {
-        let Copying { staging, file, writes, .. } = self.copies[c as usize];
+    fn read_copy(&mut self, clock: &mut Clock, c: CopyId) -> bool {
+        let Copying { staging, file, writes, .. } = self.copies[c];
         if writes {
             return self.copied(c);
         }
-        let Staging { convert, files, .. } = &self.stagings[staging as usize];
+        let Staging { convert, files, .. } = &self.stagings[staging];
         let Some(convert) = convert else { return self.copied(c) };
         let samples = files.samples_of(file);
         let seconds: f64 = match convert.compute.is_constant() {
@@ -255,7 +255,7 @@ impl World<'_> {
         };
         match convert.cores {
             Some(cores) if seconds > 0.0 => {
-                self.copies[c as usize].phase = Phase::Converting;
+                self.copies[c].phase = Phase::Converting;
                 self.network.start(clock.now, cores, seconds, Customer::Copy(c));
                 false
             }
@@ -264,49 +264,49 @@ impl World<'_> {
     }
 
     /// Core-seconds of the conversion of a sample.
-    fn conversion_of(&self, staging: u32, convert: &Conversion, sample: u64) -> f64 {
+    fn conversion_of(&self, staging: StagingId, convert: &Conversion, sample: u64) -> f64 {
         let purpose = Purpose::StagingCompute;
-        convert.compute.draw(&mut self.streams.at(purpose, u64::from(staging), sample, 0))
+        convert.compute.draw(&mut self.streams.at(purpose, u64::from(staging.number()), sample, 0))
     }
 
     /// What has become of the file of stream `c` is written; true if it is there at once.
-    fn write_copy(&mut self, clock: &mut Clock, c: u32) -> bool {
-        let Copying { staging, file, .. } = self.copies[c as usize];
-        let Staging { convert, files, .. } = &self.stagings[staging as usize];
+    fn write_copy(&mut self, clock: &mut Clock, c: CopyId) -> bool {
+        let Copying { staging, file, .. } = self.copies[c];
+        let Staging { convert, files, .. } = &self.stagings[staging];
         let Some(convert) = convert else { return self.copied(c) };
         if convert.to.is_some() {
             let first = files.samples_of(file).start;
-            let copying = &mut self.copies[c as usize];
+            let copying = &mut self.copies[c];
             (copying.writes, copying.next) = (true, first);
             return self.write_on(clock, c);
         }
-        let (sizes, samples) = (&mut self.sizes[convert.dataset as usize], files.samples_of(file));
+        let (sizes, samples) = (&mut self.sizes[convert.dataset], files.samples_of(file));
         let bytes = sizes.sum(0, 0, samples, convert.record, &self.streams);
-        self.copies[c as usize].bytes = bytes;
+        self.copies[c].bytes = bytes;
         let Some(group) = convert.write else { return self.copied(c) };
-        self.copies[c as usize].phase = Phase::Writing;
+        self.copies[c].phase = Phase::Writing;
         self.network.start(clock.now, group, bytes, Customer::Copy(c));
         false
     }
 
     /// The file of stream `c` is there.
-    fn copied(&mut self, c: u32) -> bool {
-        let Copying { staging, bytes, .. } = self.copies[c as usize];
-        self.stagings[staging as usize].bytes += bytes;
+    fn copied(&mut self, c: CopyId) -> bool {
+        let Copying { staging, bytes, .. } = self.copies[c];
+        self.stagings[staging].bytes += bytes;
         true
     }
 
     /// A node of job copy `j` has all that it copies; training begins when all have.
-    fn end_staging(&mut self, clock: &mut Clock, j: u32) {
-        let job = &mut self.jobs[j as usize];
-        let all = job.stagings.start as usize..job.stagings.end as usize;
+    fn end_staging(&mut self, clock: &mut Clock, j: JobId) {
+        let job = &mut self.jobs[j];
+        let all = job.stagings;
         if self.stagings[all].iter().any(|staging| staging.ended.is_none()) {
             return;
         }
         job.start = clock.now;
         job.steps = Steps::new(clock.now);
-        for l in job.loaders.clone() {
-            self.loaders[l as usize].queue.restart(clock.now);
+        for l in job.loaders {
+            self.loaders[l].queue.restart(clock.now);
         }
         self.start_job(clock, j);
     }

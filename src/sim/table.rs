@@ -7,6 +7,7 @@ use crate::fluid::LinkUse;
 use crate::law::{Between, Throughput};
 
 use super::event::{Clock, Customer, Event};
+use super::index::TableId;
 use super::world::World;
 
 /// A storage that is known by a table of throughput.
@@ -87,7 +88,7 @@ impl Table {
     }
 
     /// Requests to it, table `t`, for whose customer `is` holds are served no longer.
-    pub(super) fn forget(&mut self, clock: &mut Clock, t: u32, is: impl Fn(&Customer) -> bool) {
+    pub(super) fn forget(&mut self, clock: &mut Clock, t: TableId, is: impl Fn(&Customer) -> bool) {
         if self.requests.iter().any(|request| is(&request.customer)) {
             self.serve(clock.now);
             self.requests.retain(|request| !is(&request.customer));
@@ -118,7 +119,7 @@ impl Table {
     }
 
     /// Plans when the next request to it, table `t`, will be done.
-    fn plan(&mut self, clock: &mut Clock, t: u32) {
+    fn plan(&mut self, clock: &mut Clock, t: TableId) {
         let next = self.next().unwrap_or(Time::NEVER);
         if next != self.planned {
             self.planned = next;
@@ -137,19 +138,25 @@ impl Table {
 
 impl World<'_> {
     /// `customer` asks table `t` for `bytes`.
-    pub(super) fn ask_table(&mut self, clock: &mut Clock, t: u32, bytes: f64, customer: Customer) {
-        self.tables[t as usize].start(clock.now, bytes, customer);
+    pub(super) fn ask_table(
+        &mut self,
+        clock: &mut Clock,
+        t: TableId,
+        bytes: f64,
+        customer: Customer,
+    ) {
+        self.tables[t].start(clock.now, bytes, customer);
         self.plan_table(clock, t);
     }
 
     /// Requests to table `t` may be done.
-    pub(super) fn serve_table(&mut self, clock: &mut Clock, t: u32) {
-        if self.tables[t as usize].planned != clock.now {
+    pub(super) fn serve_table(&mut self, clock: &mut Clock, t: TableId) {
+        if self.tables[t].planned != clock.now {
             // Others have come since, and it is later.
             return;
         }
-        self.tables[t as usize].planned = Time::NEVER;
-        while let Some(customer) = self.tables[t as usize].finish(clock.now) {
+        self.tables[t].planned = Time::NEVER;
+        while let Some(customer) = self.tables[t].finish(clock.now) {
             self.flows += 1;
             match customer {
                 Customer::Worker(w) => self.resume(clock, w),
@@ -161,7 +168,7 @@ impl World<'_> {
         self.plan_table(clock, t);
     }
 
-    fn plan_table(&mut self, clock: &mut Clock, t: u32) {
-        self.tables[t as usize].plan(clock, t);
+    fn plan_table(&mut self, clock: &mut Clock, t: TableId) {
+        self.tables[t].plan(clock, t);
     }
 }

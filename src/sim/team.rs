@@ -1,6 +1,7 @@
 //! Inner threads: several that share the computing for one sample.
 
 use super::event::{Clock, Customer, Delay};
+use super::index::WorkerId;
 use super::workers::{Cores, Phase, Work};
 use super::world::World;
 use crate::report::Cause;
@@ -17,7 +18,7 @@ pub(super) struct Team {
 
 impl World<'_> {
     /// Core-seconds of each thread of a team for the sample that worker `w` is at.
-    pub(super) fn team_seconds(&self, team: &Team, w: u32) -> f64 {
+    pub(super) fn team_seconds(&self, team: &Team, w: WorkerId) -> f64 {
         let alone = match &team.work {
             Work::Compute(draw) => self.draw(draw, w).0,
             Work::Decode(law, pixels) => law.core_seconds(self.stored_bytes(w), *pixels),
@@ -31,7 +32,7 @@ impl World<'_> {
     pub(super) fn begin_team(
         &mut self,
         clock: &mut Clock,
-        w: u32,
+        w: WorkerId,
         cores: Cores,
         seconds: f64,
         threads: u32,
@@ -44,7 +45,7 @@ impl World<'_> {
         if seconds <= 0.0 {
             return true;
         }
-        self.workers[w as usize].work = seconds;
+        self.workers[w].work = seconds;
         self.network.start_many(clock.now, group, seconds, threads, Customer::Worker(w));
         self.enter(clock.now, w, phase, Cause::Decode);
         false

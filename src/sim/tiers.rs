@@ -6,6 +6,7 @@ use crate::report::{LocalReads, TierRequests};
 use crate::scenario::Replicas;
 
 use super::cached::{Units, bytes_of};
+use super::index::{CacheId, HoldersId, IdVec, WorkerId};
 use super::read::Mount;
 use super::world::World;
 
@@ -55,11 +56,11 @@ pub(super) struct Tiers {
 #[derive(Debug)]
 pub(super) struct CacheWays {
     /// Which of the world's.
-    pub(super) cache: u32,
+    pub(super) cache: CacheId,
     /// By node of the job, the same; only its own where nodes do not read from each other.
-    pub(super) of_nodes: Vec<u32>,
+    pub(super) of_nodes: Vec<CacheId>,
     /// Which of the world's lists of who holds what, where nodes do.
-    pub(super) holders: Option<u32>,
+    pub(super) holders: Option<HoldersId>,
     pub(super) units: Units,
     /// Whether these are whole files; otherwise those of page caches.
     pub(super) whole: bool,
@@ -79,9 +80,9 @@ pub(super) struct Found {
 impl World<'_> {
     /// The storage or tier that the request of worker `w` goes to.
     #[inline]
-    pub(super) fn mount_of(&self, w: u32) -> &Mount {
-        let worker = &self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
+    pub(super) fn mount_of(&self, w: WorkerId) -> &Mount {
+        let worker = &self.workers[w];
+        let loader = &self.loaders[worker.loader];
         match worker.origin {
             Origin::Storage | Origin::PageCache => &loader.mount,
             origin => {
@@ -93,10 +94,10 @@ impl World<'_> {
 
     /// Finds out where the file is that worker `w` asks for.
     #[cold]
-    pub(super) fn find_file(&mut self, w: u32) {
-        let worker = &self.workers[w as usize];
+    pub(super) fn find_file(&mut self, w: WorkerId) {
+        let worker = &self.workers[w];
         let (file, bytes) = (worker.file, worker.request);
-        let epoch = self.loaders[worker.loader as usize].source.order.epoch();
+        let epoch = self.loaders[worker.loader].source.order.epoch();
         let found = self.find(w, epoch, file, 0, bytes);
         self.take_from(w, found);
     }
@@ -105,11 +106,11 @@ impl World<'_> {
     /// of a whole shard was, unless nothing was asked of it before. The first one that misses brings
     /// all of a shard that is kept as a whole.
     #[cold]
-    pub(super) fn find_request(&mut self, w: u32, number: u32) {
-        let shard = &self.shards[w as usize];
+    pub(super) fn find_request(&mut self, w: WorkerId, number: u32) {
+        let shard = &self.shards[w];
         let (file, epoch, unread) = (shard.file, shard.epoch, shard.unread);
-        let worker = &self.workers[w as usize];
-        let (request, loader) = (worker.request, &self.loaders[worker.loader as usize]);
+        let worker = &self.workers[w];
+        let (request, loader) = (worker.request, &self.loaders[worker.loader]);
         let cache = loader.tiers.as_ref().and_then(|tiers| tiers.cache.as_ref());
         let whole = cache.is_none_or(|cache| cache.whole);
         let kept = cache.filter(|cache| cache.whole).map(|cache| cache.unit(file, 0));
@@ -122,23 +123,23 @@ impl World<'_> {
                 let bytes = kept.map_or(request, all);
                 let found = self.find(w, epoch, file, number, bytes);
                 if found.origin == Origin::Filling {
-                    self.workers[w as usize].request = bytes;
+                    self.workers[w].request = bytes;
                 }
                 found
             }
         };
-        self.shards[w as usize].found = Some(found);
+        self.shards[w].found = Some(found);
         self.take_from(w, found);
     }
 
-    fn take_from(&mut self, w: u32, found: Found) {
-        let worker = &mut self.workers[w as usize];
+    fn take_from(&mut self, w: WorkerId, found: Found) {
+        let worker = &mut self.workers[w];
         (worker.origin, worker.way) = (found.origin, found.way);
     }
 
     /// Where request number `number` of `file` is, of so many bytes, and counts it.
-    fn find(&mut self, w: u32, epoch: u64, file: u64, number: u32, bytes: f64) -> Found {
-        let loader = &mut self.loaders[self.workers[w as usize].loader as usize];
+    fn find(&mut self, w: WorkerId, epoch: u64, file: u64, number: u32, bytes: f64) -> Found {
+        let loader = &mut self.loaders[self.workers[w].loader];
         let Some(tiers) = &mut loader.tiers else {
             return Found { origin: Origin::Storage, way: 0 };
         };
@@ -154,15 +155,15 @@ impl World<'_> {
 
     /// The bytes of a request of worker `w` have come; what was missing stays in its node's cache.
     #[cold]
-    pub(super) fn fill(&mut self, w: u32) {
-        let worker = &self.workers[w as usize];
+    pub(super) fn fill(&mut self, w: WorkerId) {
+        let worker = &self.workers[w];
         if worker.origin != Origin::Filling {
             return;
         }
-        let loader = &self.loaders[worker.loader as usize];
+        let loader = &self.loaders[worker.loader];
         let Some(tiers) = &loader.tiers else { return };
         let Some(ways) = &tiers.cache else { return };
-        let shard = &self.shards[w as usize];
+        let shard = &self.shards[w];
         let unit = match shard.requests.checked_sub(1) {
             None => ways.unit(worker.file, 0),
             Some(number) => ways.unit(shard.file, number),
@@ -171,9 +172,9 @@ impl World<'_> {
         let (sizes, streams) = (&mut self.sizes, &self.streams);
         let mut bytes = |unit: u32| bytes_of(all, sizes, streams, unit);
         let size = bytes(unit);
-        self.node_caches[ways.cache as usize].insert(unit, size, bytes);
+        self.node_caches[ways.cache].insert(unit, size, bytes);
         if let Some(holders) = ways.holders {
-            self.holders[holders as usize][unit as usize] = tiers.rank + 1;
+            self.holders[holders][unit as usize] = tiers.rank + 1;
         }
     }
 }
@@ -219,19 +220,25 @@ impl CacheWays {
     }
 
     /// Where a unit of so many bytes is.
-    fn look_up(&self, caches: &mut [Cache], holders: &[Vec<u32>], unit: u32, bytes: f64) -> Found {
+    fn look_up(
+        &self,
+        caches: &mut IdVec<Cache>,
+        holders: &IdVec<Vec<u32>>,
+        unit: u32,
+        bytes: f64,
+    ) -> Found {
         let found = |origin, way| Found { origin, way };
-        if caches[self.cache as usize].look_up(unit) {
+        if caches[self.cache].look_up(unit) {
             return found(Origin::Tier, 0);
         }
-        let holder = self.holders.map(|list| holders[list as usize][unit as usize]);
+        let holder = self.holders.map(|list| holders[list][unit as usize]);
         if let Some(rank) = holder.and_then(|holder| holder.checked_sub(1))
             && let Some(other) = self.of_nodes.get(rank as usize).filter(|of| **of != self.cache)
-            && caches[*other as usize].look_up(unit)
+            && caches[*other].look_up(unit)
         {
             return found(Origin::Peer, rank);
         }
-        let takes = caches[self.cache as usize].takes(bytes);
+        let takes = caches[self.cache].takes(bytes);
         found(if takes { Origin::Filling } else { Origin::Storage }, 0)
     }
 }

@@ -4,6 +4,9 @@
 //! train in step: the first device of each may begin step `s` once step `s − window` is complete
 //! everywhere, where the window is the number of stages if they overlap and 1 if not.
 
+use super::index::{DeviceId, Ids, JobId};
+use super::staging::Staging;
+use super::world::LoaderRun;
 use std::collections::BTreeMap;
 
 use crate::account::Steps;
@@ -15,7 +18,7 @@ use crate::scenario::{BatchInterval, Goal};
 
 use super::averaging::AveragingRun;
 use super::barrier::Barrier;
-use super::communication::{ServerRun, SyncRun, Ways};
+use super::communication::{CommunicatorRun, ServerRun, SyncRun, Ways};
 use super::core_steps::CpuThreads;
 use super::device::{Device, State};
 use super::event::{Clock, Delay, Event};
@@ -34,9 +37,9 @@ pub(super) struct JobRun {
     /// When it starts; where its data set is copied first, from then on when that was done.
     pub(super) start: Time,
     /// What is copied to its nodes before, their loaders and its devices, as ranges of the world's.
-    pub(super) stagings: std::ops::Range<u32>,
-    pub(super) loaders: std::ops::Range<u32>,
-    pub(super) devices: std::ops::Range<u32>,
+    pub(super) stagings: Ids<Staging>,
+    pub(super) loaders: Ids<LoaderRun>,
+    pub(super) devices: Ids<Device>,
     pub(super) batch: u64,
     pub(super) interval: BatchInterval,
     /// Time of a step by batch, on all pipeline stages.
@@ -48,7 +51,7 @@ pub(super) struct JobRun {
     pub(super) programs: Programs,
     /// The links between its ranks, if these exchange anything, and its communicators, as a range of the world's.
     pub(super) ways: Option<Box<Ways>>,
-    pub(super) communicators: std::ops::Range<u32>,
+    pub(super) communicators: Ids<CommunicatorRun>,
     /// What its model copies do with their gradients, if they do anything.
     pub(super) sync: Option<Box<SyncRun>>,
     /// How its learners average their models, if they do.
@@ -174,49 +177,49 @@ impl JobRun {
 
 impl World<'_> {
     /// A job copy begins to train.
-    pub(super) fn start_job(&mut self, clock: &mut Clock, j: u32) {
+    pub(super) fn start_job(&mut self, clock: &mut Clock, j: JobId) {
         self.begin_recovery(clock, j);
         self.set_going(clock, j);
     }
 
     /// Its workers read, its devices wait.
-    pub(super) fn set_going(&mut self, clock: &mut Clock, j: u32) {
-        for l in self.jobs[j as usize].loaders.clone() {
-            for s in self.loaders[l as usize].stages.clone() {
-                for w in self.loaders[l as usize].workers_of(s) {
+    pub(super) fn set_going(&mut self, clock: &mut Clock, j: JobId) {
+        for l in self.jobs[j].loaders {
+            for s in self.loaders[l].stages {
+                for w in self.loaders[l].workers_of(s) {
                     self.make_ready(w);
                 }
             }
         }
-        let learners = self.jobs[j as usize].learners.number;
-        for d in self.jobs[j as usize].devices.clone() {
-            let device = &mut self.devices[d as usize];
+        let learners = self.jobs[j].learners.number;
+        for d in self.jobs[j].devices {
+            let device = &mut self.devices[d];
             if device.learner < learners {
                 (device.state, device.since) = (State::Idle, clock.now);
             }
         }
-        let job = &mut self.jobs[j as usize];
+        let job = &mut self.jobs[j];
         job.learners.begin_window(clock.now, job.steps.completed());
-        for l in self.jobs[j as usize].loaders.clone() {
-            if let Some(tuner) = &mut self.loaders[l as usize].tuner {
+        for l in self.jobs[j].loaders {
+            if let Some(tuner) = &mut self.loaders[l].tuner {
                 tuner.start(clock.now);
             }
-            if let Some(requests) = &mut self.loaders[l as usize].requests {
+            if let Some(requests) = &mut self.loaders[l].requests {
                 requests.start(clock.now);
                 self.ask(clock, l);
             }
         }
         self.begin_collectives(clock, j);
         self.pull_all(clock, j);
-        for d in self.jobs[j as usize].devices.clone() {
+        for d in self.jobs[j].devices {
             self.try_start(clock, d);
         }
     }
 
     /// Device `d` begins the program of its next step if it is between steps and may.
-    pub(super) fn try_start(&mut self, clock: &mut Clock, d: u32) {
-        let device = &self.devices[d as usize];
-        let job = &self.jobs[device.job as usize];
+    pub(super) fn try_start(&mut self, clock: &mut Clock, d: DeviceId) {
+        let device = &self.devices[d];
+        let job = &self.jobs[device.job];
         let between = device.state == State::Idle && device.at == 0 && !device.waits_at_op;
         if between && !job.is_beyond(device.next) && !job.is_held() {
             self.run_program(clock, d);
@@ -224,9 +227,9 @@ impl World<'_> {
     }
 
     /// Whether device `d` may begin its next step as far as other devices are; ends its wait for them.
-    pub(super) fn may_begin_step(&mut self, now: Time, d: u32) -> bool {
-        let device = &self.devices[d as usize];
-        let job = &self.jobs[device.job as usize];
+    pub(super) fn may_begin_step(&mut self, now: Time, d: DeviceId) -> bool {
+        let device = &self.devices[d];
+        let job = &self.jobs[device.job];
         let may = job.may_begin(device.next);
         if may && job.window > 1 {
             self.end_gate_wait(now, d);
@@ -235,10 +238,10 @@ impl World<'_> {
     }
 
     /// Device `d` takes a batch, or keeps the one that it has.
-    pub(super) fn next_batch(&mut self, clock: &mut Clock, d: u32) {
-        let device = &mut self.devices[d as usize];
-        let job = &self.jobs[device.job as usize];
-        let queue = &self.loaders[device.loader as usize].queue;
+    pub(super) fn next_batch(&mut self, clock: &mut Clock, d: DeviceId) {
+        let device = &mut self.devices[d];
+        let job = &self.jobs[device.job];
+        let queue = &self.loaders[device.loader].queue;
         if !job.interval.is_fresh(device.next, device.on_batch, queue.level()) {
             return self.begin_on_batch(clock, d);
         }
@@ -247,12 +250,12 @@ impl World<'_> {
     }
 
     /// Device `d` begins a step on the batch that it has taken.
-    pub(super) fn begin_on_batch(&mut self, clock: &mut Clock, d: u32) {
-        let device = &mut self.devices[d as usize];
+    pub(super) fn begin_on_batch(&mut self, clock: &mut Clock, d: DeviceId) {
+        let device = &mut self.devices[d];
         device.on_batch += 1;
         if device.missing > 0 {
             let (model, step, missing) = (device.model, device.next, device.missing);
-            self.jobs[device.job as usize].smaller.push(SmallerBatch { model, step, missing });
+            self.jobs[device.job].smaller.push(SmallerBatch { model, step, missing });
         }
         self.end_op(clock, d);
     }
@@ -261,25 +264,25 @@ impl World<'_> {
     pub(super) fn compute_for(
         &mut self,
         clock: &mut Clock,
-        d: u32,
+        d: DeviceId,
         mut delay: Delay,
         name: &'static str,
     ) {
-        let device = &self.devices[d as usize];
-        let job = &self.jobs[device.job as usize];
+        let device = &self.devices[d];
+        let job = &self.jobs[device.job];
         if let Some(jitter) = &job.jitter {
-            let (owner, entity) = (device.job as u64, device.model as u64);
+            let (owner, entity) = (device.job.number() as u64, device.model as u64);
             let mut generator = self.streams.at(Purpose::Jitter, owner, entity, device.next);
             delay = Delay::once(delay.span.seconds() * jitter.draw(&mut generator));
         }
-        let device = &mut self.devices[d as usize];
+        let device = &mut self.devices[d];
         if device.pace != 1.0 {
             delay = Delay::once(delay.span.seconds() / device.pace);
         }
         device.state = State::Busy;
         device.since = clock.now;
         match job.threads {
-            None if !self.loaders[device.loader as usize].gpus.is_empty() => {
+            None if !self.loaders[device.loader].gpus.is_empty() => {
                 self.compute_on_gpu(clock, d, delay);
             }
             None => clock.after(delay, Event::Stepped(d)),
@@ -289,33 +292,33 @@ impl World<'_> {
     }
 
     /// Device `d` has done its part of a step.
-    pub(super) fn stepped(&mut self, clock: &mut Clock, d: u32) {
+    pub(super) fn stepped(&mut self, clock: &mut Clock, d: DeviceId) {
         self.leave_cores(clock, d);
-        let device = &mut self.devices[d as usize];
+        let device = &mut self.devices[d];
         if device.state == State::Off {
             // Its job ended while it was at a step beyond the last one.
             return;
         }
         let job = device.job;
         device.busy += clock.now.since(device.since).seconds();
-        self.jobs[job as usize].steps.add_compute(device.since, clock.now);
+        self.jobs[job].steps.add_compute(device.since, clock.now);
         (device.state, device.since) = (State::Idle, clock.now);
-        if let Some(parallel) = &mut self.jobs[job as usize].parallel {
+        if let Some(parallel) = &mut self.jobs[job].parallel {
             parallel.part(d).computed = clock.now;
         }
         self.end_op(clock, d);
     }
 
     /// All that device `d` and its trainer do for a step is done.
-    pub(super) fn end_step(&mut self, clock: &mut Clock, d: u32) {
-        let device = &mut self.devices[d as usize];
+    pub(super) fn end_step(&mut self, clock: &mut Clock, d: DeviceId) {
+        let device = &mut self.devices[d];
         device.at = 0;
-        let (j, step) = (device.job as usize, device.next);
+        let (j, step) = (device.job, device.next);
         if self.jobs[j].parallel.is_some() {
             return self.end_part(clock, d);
         }
         self.leave_input(d);
-        let device = &mut self.devices[d as usize];
+        let device = &mut self.devices[d];
         device.next += 1;
         device.state = State::Idle;
         device.since = clock.now;
@@ -338,9 +341,9 @@ impl World<'_> {
     }
 
     /// Device `d`, which exchanges with servers, has computed `step`; what it pushes after that may still be on its way.
-    fn end_step_by_itself(&mut self, clock: &mut Clock, d: u32, step: u64) {
-        let Device { job, model, .. } = self.devices[d as usize];
-        let servers = self.jobs[job as usize].servers.as_ref();
+    fn end_step_by_itself(&mut self, clock: &mut Clock, d: DeviceId, step: u64) {
+        let Device { job, model, .. } = self.devices[d];
+        let servers = self.jobs[job].servers.as_ref();
         let pushes = servers.is_some_and(|servers| servers.pieces.exchanges(step));
         if pushes || !self.end_own_step(clock, job, model, step) {
             self.try_start(clock, d);
@@ -348,7 +351,7 @@ impl World<'_> {
     }
 
     /// Device `last` was the last to finish the step.
-    fn complete_step(&mut self, clock: &mut Clock, j: usize, last: u32) {
+    fn complete_step(&mut self, clock: &mut Clock, j: JobId, last: DeviceId) {
         let job = &self.jobs[j];
         let done = job.steps.completed() + 1;
         if job.meets_after(done) {
@@ -361,7 +364,7 @@ impl World<'_> {
     }
 
     /// All devices have done the step, and have the same model again.
-    pub(super) fn end_of_step(&mut self, clock: &mut Clock, j: usize) {
+    pub(super) fn end_of_step(&mut self, clock: &mut Clock, j: JobId) {
         let job = &mut self.jobs[j];
         let samples = job.samples_of_step();
         let fresh = job.fresh_ahead.remove(&job.steps.completed()).unwrap_or_default();
@@ -369,8 +372,8 @@ impl World<'_> {
         self.record_samples(clock.now, j, samples);
         if self.jobs[j].is_in_step() {
             // All is told of what came before.
-            for d in self.jobs[j].devices.clone() {
-                self.devices[d as usize].since = clock.now;
+            for d in self.jobs[j].devices {
+                self.devices[d].since = clock.now;
             }
         }
         if self.ends(clock, j) {
@@ -382,14 +385,14 @@ impl World<'_> {
         }
         let job = &mut self.jobs[j];
         let saves = job.recovery.is_some() && job.has_state();
-        if saves && self.begins_checkpoint(clock, j as u32) {
+        if saves && self.begins_checkpoint(clock, j) {
             return;
         }
         self.next_step(clock, j);
     }
 
     /// Job copy `j` has done a step; true if it is over by that.
-    pub(super) fn ends(&mut self, clock: &mut Clock, j: usize) -> bool {
+    pub(super) fn ends(&mut self, clock: &mut Clock, j: JobId) -> bool {
         let job = &self.jobs[j];
         let over = job.steps.completed() == job.goal.steps || job.steps.fresh() >= job.goal.fresh;
         if over {
@@ -402,39 +405,39 @@ impl World<'_> {
     }
 
     /// All devices of job copy `j` go on to the next step as soon as they can.
-    pub(super) fn next_step(&mut self, clock: &mut Clock, j: usize) {
+    pub(super) fn next_step(&mut self, clock: &mut Clock, j: JobId) {
         let in_step = self.jobs[j].is_in_step();
-        self.begin_collectives(clock, j as u32);
-        for d in self.jobs[j].devices.clone() {
+        self.begin_collectives(clock, j);
+        for d in self.jobs[j].devices {
             if in_step {
-                self.devices[d as usize].since = clock.now;
+                self.devices[d].since = clock.now;
             }
             self.try_start(clock, d);
         }
     }
 
     /// Job copy `j` has done a step on so many samples.
-    pub(super) fn record_samples(&mut self, now: Time, j: usize, samples: u64) {
+    pub(super) fn record_samples(&mut self, now: Time, j: JobId, samples: u64) {
         let job = &mut self.jobs[j];
         let mut queue = QueueTotals::default();
-        for loader in &mut self.loaders[job.loaders.start as usize..job.loaders.end as usize] {
+        for loader in &mut self.loaders[job.loaders] {
             queue += QueueTotals { started: loader.started, ..loader.queue.totals(now) };
         }
         job.steps.complete(now, samples, queue);
     }
 
-    fn finish_job(&mut self, now: Time, j: usize) {
+    fn finish_job(&mut self, now: Time, j: JobId) {
         self.jobs[j].finished = true;
         self.unfinished -= 1;
-        for l in self.jobs[j].loaders.clone() {
-            let loader = &mut self.loaders[l as usize];
+        for l in self.jobs[j].loaders {
+            let loader = &mut self.loaders[l];
             loader.quota = loader.started;
         }
         self.close_open(j);
-        for d in self.jobs[j].devices.clone() {
-            let device = &mut self.devices[d as usize];
+        for d in self.jobs[j].devices {
+            let device = &mut self.devices[d];
             if device.state == State::Starving {
-                let loader = &mut self.loaders[device.loader as usize];
+                let loader = &mut self.loaders[device.loader];
                 loader.waiters.retain(|waiter| *waiter != d);
                 loader.queue.end_wait(now);
             }

@@ -3,15 +3,16 @@
 use crate::account::{Activity, NOBODY};
 use crate::engine::Time;
 
+use super::index::WorkerId;
 use super::workers::Phase;
 use super::world::World;
 
 impl World<'_> {
     /// Whether worker `w` may look for input; otherwise it rests until it is called.
     #[cold]
-    pub(super) fn may_work(&mut self, now: Time, w: u32) -> bool {
+    pub(super) fn may_work(&mut self, now: Time, w: WorkerId) -> bool {
         let (stage, place) = self.place(w);
-        let loader = &mut self.loaders[self.workers[w as usize].loader as usize];
+        let loader = &mut self.loaders[self.workers[w].loader];
         let Some(tuner) = &mut loader.tuner else { return true };
         let may = tuner.enter(stage, place);
         if !may {
@@ -22,9 +23,9 @@ impl World<'_> {
 
     /// Worker `w` has looked for input, and found some or not.
     #[cold]
-    pub(super) fn tuned_input(&mut self, now: Time, w: u32, found: bool) {
+    pub(super) fn tuned_input(&mut self, now: Time, w: WorkerId, found: bool) {
         let (stage, place) = self.place(w);
-        let loader = &mut self.loaders[self.workers[w as usize].loader as usize];
+        let loader = &mut self.loaders[self.workers[w].loader];
         match &mut loader.tuner {
             Some(tuner) if found => tuner.begin(stage, place, now),
             Some(tuner) => tuner.leave(stage, place),
@@ -34,9 +35,9 @@ impl World<'_> {
 
     /// Worker `w` has done with its item: time to look at what all have taken, perhaps.
     #[cold]
-    pub(super) fn tune(&mut self, now: Time, w: u32) {
+    pub(super) fn tune(&mut self, now: Time, w: WorkerId) {
         let (stage, place) = self.place(w);
-        let l = self.workers[w as usize].loader as usize;
+        let l = self.workers[w].loader;
         let Some(tuner) = &mut self.loaders[l].tuner else { return };
         tuner.finish(stage, place, now);
         if !tuner.tune(now) {
@@ -50,9 +51,9 @@ impl World<'_> {
     }
 
     /// Which stage of its loader worker `w` belongs to, and which of its workers it is.
-    fn place(&self, w: u32) -> (usize, u32) {
-        let worker = &self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
+    fn place(&self, w: WorkerId) -> (usize, u32) {
+        let worker = &self.workers[w];
+        let loader = &self.loaders[worker.loader];
         let stage = (worker.stage - loader.stages.start) as usize;
         (stage, w - loader.first_worker[stage])
     }

@@ -6,15 +6,16 @@ use crate::report::{Cause, StallCause};
 
 use super::communication::Held;
 use super::device::{Device, State};
+use super::index::{DeviceId, JobId, WorkerId};
 use super::world::World;
 
 impl World<'_> {
     /// Everyone who was done earlier waited for `last`: for what it waited, or its computation.
-    pub(super) fn blame_peers(&mut self, now: Time, j: usize, last: u32) {
+    pub(super) fn blame_peers(&mut self, now: Time, j: JobId, last: DeviceId) {
         let first_stage = self.chain_of(last);
         let mut pieces: Vec<Segment> = Vec::new();
-        for d in self.jobs[j].devices.clone() {
-            let device = &self.devices[d as usize];
+        for d in self.jobs[j].devices {
+            let device = &self.devices[d];
             let own = self.chain_of(d) == first_stage;
             if device.since == now || device.state != State::Idle {
                 continue;
@@ -34,22 +35,22 @@ impl World<'_> {
     }
 
     /// The first device of the model copy to which `d` belongs.
-    fn chain_of(&self, d: u32) -> u32 {
-        d - self.devices[d as usize].stage
+    fn chain_of(&self, d: DeviceId) -> DeviceId {
+        d - self.devices[d].stage
     }
 
     /// What others waited for from `from` to `to` while `peer` trained: its own waits for input, and otherwise that it
     /// computed, if it had `began` by then, or its communication before.
     fn wait_for_peer(
         &self,
-        peer: u32,
+        peer: DeviceId,
         began: Time,
         from: Time,
         to: Time,
         pieces: &mut Vec<Segment>,
     ) {
         let mut at = from;
-        let waits = self.devices[peer as usize].waits.iter();
+        let waits = self.devices[peer].waits.iter();
         let mut waits: Vec<Segment> = waits.filter_map(|(_, wait)| clip(wait, from, to)).collect();
         waits.push(Segment { start: to, end: to, cause: StallCause::peer(Cause::Compute) });
         for wait in waits {
@@ -66,9 +67,9 @@ impl World<'_> {
 
     /// What device `d` waited for from `from` to `to`, when it wanted parameters from servers: for the model copy that
     /// held it up as long as that computed, and for bytes on their way.
-    fn wait_for_parameters(&self, d: u32, from: Time, to: Time) -> Vec<Segment> {
-        let Device { job, model, .. } = self.devices[d as usize];
-        let job = &self.jobs[job as usize];
+    fn wait_for_parameters(&self, d: DeviceId, from: Time, to: Time) -> Vec<Segment> {
+        let Device { job, model, .. } = self.devices[d];
+        let job = &self.jobs[job];
         let mut pieces = Vec::new();
         let held = job.servers.as_ref().and_then(|servers| servers.held(model));
         let held = held.filter(|held| held.until > from);
@@ -83,41 +84,37 @@ impl World<'_> {
     }
 
     /// Device `d` has the parameters that it waited for.
-    pub(super) fn end_parameter_wait(&mut self, now: Time, d: u32) {
-        let Device { job, since, .. } = self.devices[d as usize];
+    pub(super) fn end_parameter_wait(&mut self, now: Time, d: DeviceId) {
+        let Device { job, since, .. } = self.devices[d];
         let pieces = self.wait_for_parameters(d, since, now);
-        pieces.iter().for_each(|piece| self.jobs[job as usize].steps.add_stall(*piece));
+        pieces.iter().for_each(|piece| self.jobs[job].steps.add_stall(*piece));
         self.trace_causes(d, &pieces);
     }
 
     /// A later pipeline stage has got its input: while the first stage starved for this batch, that
     /// was the cause; otherwise the pipeline itself was.
-    pub(super) fn end_stage_wait(&mut self, now: Time, d: u32) {
-        let device = &mut self.devices[d as usize];
+    pub(super) fn end_stage_wait(&mut self, now: Time, d: DeviceId) {
+        let device = &mut self.devices[d];
         let sent = device.sent.pop_front().unwrap_or(now).max(device.since);
         let arriving = StallCause::own(Cause::Communication);
-        self.jobs[device.job as usize].steps.add_stall(Segment {
-            start: sent,
-            end: now,
-            cause: arriving,
-        });
+        self.jobs[device.job].steps.add_stall(Segment { start: sent, end: now, cause: arriving });
         self.end_wait_for_stage(sent, d);
     }
 
     /// What idle device `d` of stages that overlap waited for up to `now`, whatever it waits for then.
-    pub(super) fn end_wait_in_pipeline(&mut self, now: Time, d: u32) {
-        match self.devices[d as usize].stage {
+    pub(super) fn end_wait_in_pipeline(&mut self, now: Time, d: DeviceId) {
+        match self.devices[d].stage {
             0 => self.end_gate_wait(now, d),
             _ => self.end_wait_for_stage(now, d),
         }
     }
 
-    pub(super) fn end_wait_for_stage(&mut self, now: Time, d: u32) {
-        let device = &self.devices[d as usize];
-        let (from, step, j) = (device.since, device.next, device.job as usize);
+    pub(super) fn end_wait_for_stage(&mut self, now: Time, d: DeviceId) {
+        let device = &self.devices[d];
+        let (from, step, j) = (device.since, device.next, device.job);
         let bubble = StallCause::own(Cause::Bubble);
         let mut at = from;
-        for (of, wait) in &self.devices[(d - device.stage) as usize].waits {
+        for (of, wait) in &self.devices[d - device.stage].waits {
             let Some(wait) = clip(wait, from, now).filter(|_| *of <= step) else { continue };
             let cause = StallCause::own(wait.cause.cause);
             self.jobs[j].steps.add_stall(Segment { start: at, end: wait.start, cause: bubble });
@@ -129,9 +126,9 @@ impl World<'_> {
 
     /// The first stage may begin a step again because an earlier one has left the pipeline, or a learner because others
     /// have come as far.
-    pub(super) fn end_gate_wait(&mut self, now: Time, d: u32) {
-        let device = &mut self.devices[d as usize];
-        let job = &mut self.jobs[device.job as usize];
+    pub(super) fn end_gate_wait(&mut self, now: Time, d: DeviceId) {
+        let device = &mut self.devices[d];
+        let job = &mut self.jobs[device.job];
         let cause = match job.averaging {
             None => StallCause::own(Cause::Bubble),
             Some(_) => StallCause::peer(Cause::Compute),
@@ -142,19 +139,19 @@ impl World<'_> {
 
     /// Accounts for what overlapping pipeline stages, or model copies at different steps, of job copy `j` were at when
     /// its last complete step ended: those that begin the next steps are cut off, early ones have nothing left to do.
-    pub(super) fn close_open(&mut self, j: usize) {
+    pub(super) fn close_open(&mut self, j: JobId) {
         let end = self.jobs[j].steps.last_end();
         self.close_until(j, end);
     }
 
     /// The same of all that they were at up to `end`.
-    pub(super) fn close_until(&mut self, j: usize, end: Time) {
+    pub(super) fn close_until(&mut self, j: JobId, end: Time) {
         let loose = self.jobs[j].is_loose() || self.jobs[j].averaging.is_some();
         if self.jobs[j].window == 1 && !loose {
             return;
         }
-        for d in self.jobs[j].devices.clone() {
-            let (start, state) = (self.devices[d as usize].since, self.devices[d as usize].state);
+        for d in self.jobs[j].devices {
+            let (start, state) = (self.devices[d].since, self.devices[d].state);
             if start >= end {
                 continue;
             }
@@ -191,13 +188,19 @@ impl World<'_> {
 
 impl World<'_> {
     /// Device `d` starved from `start` to `end`, and beyond: for what a worker of its loader was at meanwhile.
-    fn close_starving(&mut self, d: u32, start: Time, end: Time) {
-        let device = &self.devices[d as usize];
-        let loader = &self.loaders[device.loader as usize];
+    fn close_starving(&mut self, d: DeviceId, start: Time, end: Time) {
+        let device = &self.devices[d];
+        let loader = &self.loaders[device.loader];
         let worker = loader.workers_of(loader.stages.end - 1).start;
         let mut segments = Vec::new();
-        blame(|w| &self.workers[w as usize].timeline, worker, start, end, &mut segments);
-        let steps = &mut self.jobs[device.job as usize].steps;
+        blame(
+            |w| &self.workers[WorkerId::new(w)].timeline,
+            worker.number(),
+            start,
+            end,
+            &mut segments,
+        );
+        let steps = &mut self.jobs[device.job].steps;
         segments.iter().rev().for_each(|segment| steps.add_stall(*segment));
     }
 }

@@ -122,7 +122,7 @@ impl World<'_> {
 
     /// What a job copy has done so far, as far as that decides how long it runs.
     fn so_far(&self, job: &JobRun) -> JobOutcome {
-        let loaders = &self.loaders[job.loaders.start as usize..job.loaders.end as usize];
+        let loaders = &self.loaders[job.loaders];
         let keeps = loaders.iter().any(|loader| {
             loader.cached.is_some() || loader.tiers.is_some() || loader.decoded.is_some()
         });

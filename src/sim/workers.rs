@@ -9,6 +9,7 @@ use crate::report::Cause;
 use crate::scenario::Distribution;
 
 use super::event::{Clock, Customer, Delay, Event};
+use super::index::{LoaderId, StageId, StationId, WorkerId};
 use super::team::Team;
 use super::tiers::Origin;
 use super::world::World;
@@ -21,8 +22,8 @@ const SOME_ITEMS: u64 = 1 << 20;
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(super) struct Worker {
-    pub(super) stage: u32,
-    pub(super) loader: u32,
+    pub(super) stage: StageId,
+    pub(super) loader: LoaderId,
     /// Which sample of the item is being worked on.
     pub(super) sample: u32,
     /// Which of the stage's operations is next.
@@ -77,7 +78,7 @@ pub(super) struct Item {
     /// Its place in the order of inputs of its stage.
     pub(super) sequence: u64,
     /// Who made it.
-    pub(super) worker: u32,
+    pub(super) worker: WorkerId,
 }
 
 /// What a worker waits for.
@@ -178,13 +179,13 @@ impl Draw {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cores {
     Shared(GroupId),
-    Fifo(u32),
+    Fifo(StationId),
 }
 
 impl World<'_> {
     /// Carries on with worker `w` until it waits for something.
-    pub(super) fn run_worker(&mut self, clock: &mut Clock, w: u32) {
-        let (mut made, mut ready) = (0_u64, self.workers[w as usize].phase == Phase::Ready);
+    pub(super) fn run_worker(&mut self, clock: &mut Clock, w: WorkerId) {
+        let (mut made, mut ready) = (0_u64, self.workers[w].phase == Phase::Ready);
         loop {
             if ready && !self.take_input(clock, w) {
                 return;
@@ -203,21 +204,24 @@ impl World<'_> {
     /// All that worker `w` has made at this instant fits behind it or was taken at once, unless it
     /// goes on for ever.
     #[cold]
-    fn assert_progress(&self, w: u32, made: u64) {
-        let stage = &self.stages[self.workers[w as usize].stage as usize];
-        let loader = &self.loaders[stage.loader as usize];
+    fn assert_progress(&self, w: WorkerId, made: u64) {
+        let stage = &self.stages[self.workers[w].stage];
+        let loader = &self.loaders[stage.loader];
         let most = match stage.next {
             Some(_) => stage.hand_over.capacity() as u64,
             // A queue holds a batch at least, and each device takes one before it must compute.
             None => loader.queue.capacity().saturating_mul(1 + self.devices.len() as u64),
         };
-        assert!(made <= most + SOME_ITEMS, "worker {w} made {made} items, and no time has passed");
+        assert!(
+            made <= most + SOME_ITEMS,
+            "worker {w:?} made {made} items, and no time has passed"
+        );
     }
 
     /// What worker `w` waited for has come.
     #[inline]
-    pub(super) fn resume(&mut self, clock: &mut Clock, w: u32) {
-        let done = match self.workers[w as usize].phase {
+    pub(super) fn resume(&mut self, clock: &mut Clock, w: WorkerId) {
+        let done = match self.workers[w].phase {
             Phase::Starting => return self.run_worker(clock, w),
             Phase::Asleep => return self.look_again(clock, w),
             Phase::Refused => self.ask_again(clock, w),
@@ -253,20 +257,20 @@ impl World<'_> {
 
     /// Goes through the operations of the item of worker `w`; false if one takes time.
     #[inline]
-    fn work(&mut self, clock: &mut Clock, w: u32) -> bool {
+    fn work(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
         loop {
-            let worker = &self.workers[w as usize];
-            let stage = &self.stages[worker.stage as usize];
+            let worker = &self.workers[w];
+            let stage = &self.stages[worker.stage];
             if worker.operation == stage.operations {
                 return true;
             }
-            let work = &self.works[(stage.first_operation + worker.operation) as usize];
+            let work = &self.works[stage.first_operation + worker.operation];
             let over = match work {
                 Work::Read => self.begin_read(clock, w),
                 Work::Compute(_) | Work::Decode(..) | Work::Team(_)
-                    if self.workers[w as usize].origin == Origin::Decoded =>
+                    if self.workers[w].origin == Origin::Decoded =>
                 {
-                    self.workers[w as usize].origin = Origin::Storage;
+                    self.workers[w].origin = Origin::Storage;
                     true
                 }
                 Work::Compute(draw) => {
@@ -305,10 +309,10 @@ impl World<'_> {
     }
 
     #[inline]
-    fn end_operation(&mut self, w: u32) {
-        let worker = &mut self.workers[w as usize];
+    fn end_operation(&mut self, w: WorkerId) {
+        let worker = &mut self.workers[w];
         worker.operation += 1;
-        if worker.operation == self.stages[worker.stage as usize].per_sample {
+        if worker.operation == self.stages[worker.stage].per_sample {
             worker.sample += 1;
             if worker.sample < worker.item.samples {
                 worker.operation = 0;
@@ -316,7 +320,7 @@ impl World<'_> {
         }
     }
 
-    fn begin_delay(&mut self, clock: &mut Clock, w: u32, seconds: f64, delay: Delay) -> bool {
+    fn begin_delay(&mut self, clock: &mut Clock, w: WorkerId, seconds: f64, delay: Delay) -> bool {
         if seconds <= 0.0 {
             return true;
         }
@@ -326,7 +330,7 @@ impl World<'_> {
     }
 
     #[inline(always)]
-    pub(super) fn draw(&self, draw: &Draw, w: u32) -> (f64, Delay) {
+    pub(super) fn draw(&self, draw: &Draw, w: WorkerId) -> (f64, Delay) {
         match draw.constant {
             Some(constant) => constant,
             None => self.draw_anew(draw, w),
@@ -334,20 +338,21 @@ impl World<'_> {
     }
 
     #[inline(never)]
-    fn draw_anew(&self, draw: &Draw, w: u32) -> (f64, Delay) {
-        let worker = &self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
+    fn draw_anew(&self, draw: &Draw, w: WorkerId) -> (f64, Delay) {
+        let worker = &self.workers[w];
+        let loader = &self.loaders[worker.loader];
         let position = loader.source.place(worker.item.first + worker.sample as u64);
         let entity = position * loader.nodes as u64 + loader.rank as u64;
-        let mut generator = self.streams.at(draw.purpose, loader.job as u64, entity, draw.index);
+        let mut generator =
+            self.streams.at(draw.purpose, loader.job.number() as u64, entity, draw.index);
         let seconds = draw.sampler.draw(&mut generator);
         (seconds, Delay::once(seconds))
     }
 
     /// Bytes of the sample that worker `w` is at; behind a stage that gathered several, their mean.
-    pub(super) fn stored_bytes(&self, w: u32) -> f64 {
-        let worker = &self.workers[w as usize];
-        match self.stages[worker.stage as usize].previous {
+    pub(super) fn stored_bytes(&self, w: WorkerId) -> f64 {
+        let worker = &self.workers[w];
+        match self.stages[worker.stage].previous {
             None => worker.size,
             Some(_) => worker.item.bytes / f64::from(worker.item.samples.max(1)),
         }
@@ -358,7 +363,7 @@ impl World<'_> {
     pub(super) fn begin_compute(
         &mut self,
         clock: &mut Clock,
-        w: u32,
+        w: WorkerId,
         cores: Cores,
         seconds: f64,
         delay: Delay,
@@ -370,11 +375,11 @@ impl World<'_> {
         let mut cause = phase.on_core();
         match cores {
             Cores::Shared(group) => {
-                self.workers[w as usize].work = seconds;
+                self.workers[w].work = seconds;
                 self.network.start(clock.now, group, seconds, Customer::Worker(w));
             }
             Cores::Fifo(station) => {
-                let station = &mut self.stations[station as usize];
+                let station = &mut self.stations[station];
                 let visit = Waiting { customer: Customer::Worker(w), delay };
                 if station.queue.arrive(clock.now, visit) {
                     clock.after(delay, Event::Computed(w));
@@ -389,14 +394,14 @@ impl World<'_> {
 
     /// A core has done the computation of worker `w`, and takes up the next.
     #[inline]
-    pub(super) fn computed(&mut self, clock: &mut Clock, w: u32) {
-        let Worker { stage, loader, phase, .. } = self.workers[w as usize];
-        if let Some(group) = self.loaders[loader as usize].mount.group {
+    pub(super) fn computed(&mut self, clock: &mut Clock, w: WorkerId) {
+        let Worker { stage, loader, phase, .. } = self.workers[w];
+        if let Some(group) = self.loaders[loader].mount.group {
             // Most go on to read.
             self.network.prefetch(group);
         }
-        if let Cores::Fifo(station) = self.stages[stage as usize].cores
-            && let Some(next) = self.stations[station as usize].queue.leave(clock.now)
+        if let Cores::Fifo(station) = self.stages[stage].cores
+            && let Some(next) = self.stations[station].queue.leave(clock.now)
         {
             self.admitted(clock, next);
         }
@@ -416,7 +421,7 @@ impl World<'_> {
     pub(super) fn admitted(&mut self, clock: &mut Clock, next: Waiting) {
         match next.customer {
             Customer::Worker(other) => {
-                let cause = self.workers[other as usize].phase.on_core();
+                let cause = self.workers[other].phase.on_core();
                 self.note(clock.now, other, Activity::Doing(cause));
                 clock.after(next.delay, Event::Computed(other));
             }
@@ -426,8 +431,8 @@ impl World<'_> {
 
     /// A computation on shared cores took longer than its core-seconds because others had the
     /// cores: the time beyond them is cpu-wait, counted first.
-    pub(super) fn split_cpu_wait(&mut self, now: Time, w: u32) {
-        let worker = &mut self.workers[w as usize];
+    pub(super) fn split_cpu_wait(&mut self, now: Time, w: WorkerId) {
+        let worker = &mut self.workers[w];
         let cause = worker.phase.on_core();
         let work = crate::engine::Span::from_seconds(worker.work);
         let Some(since) = worker.timeline.last_start() else { return };
@@ -439,9 +444,9 @@ impl World<'_> {
     }
 
     /// Copies the item of worker `w` to its GPU, `decoded` or as stored; true if that takes no time.
-    fn begin_copy(&mut self, clock: &mut Clock, w: u32, decoded: bool) -> bool {
-        let worker = &self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
+    fn begin_copy(&mut self, clock: &mut Clock, w: WorkerId, decoded: bool) -> bool {
+        let worker = &self.workers[w];
+        let loader = &self.loaders[worker.loader];
         if loader.pcie.is_empty() {
             return true;
         }
@@ -453,9 +458,9 @@ impl World<'_> {
     }
 
     /// Bytes of the item of worker `w` when decoded.
-    fn decoded_bytes(&self, w: u32) -> f64 {
-        let worker = &self.workers[w as usize];
-        match self.loaders[worker.loader as usize].decoded_size {
+    fn decoded_bytes(&self, w: WorkerId) -> f64 {
+        let worker = &self.workers[w];
+        match self.loaders[worker.loader].decoded_size {
             Some(size) => size * worker.item.samples as f64,
             None => worker.item.bytes,
         }
@@ -463,42 +468,42 @@ impl World<'_> {
 
     /// Worker `w` waits in `phase`, doing what counts as `cause`.
     #[inline]
-    pub(super) fn enter(&mut self, now: Time, w: u32, phase: Phase, cause: Cause) {
+    pub(super) fn enter(&mut self, now: Time, w: WorkerId, phase: Phase, cause: Cause) {
         self.note(now, w, Activity::Doing(cause)).phase = phase;
     }
 
     /// From `now` on worker `w` does `activity`.
     #[inline]
-    pub(super) fn note(&mut self, now: Time, w: u32, activity: Activity) -> &mut Worker {
+    pub(super) fn note(&mut self, now: Time, w: WorkerId, activity: Activity) -> &mut Worker {
         if self.recorder.is_some() {
             self.trace_worker(now, w, activity);
         }
-        if !self.workers[w as usize].timeline.try_push(now, activity) {
+        if !self.workers[w].timeline.try_push(now, activity) {
             self.forget(now, w, activity);
         }
-        &mut self.workers[w as usize]
+        &mut self.workers[w]
     }
 
     /// Makes room in the timeline of worker `w` for `activity`: nobody asks what was before the oldest wait.
     #[cold]
-    fn forget(&mut self, now: Time, w: u32, activity: Activity) {
-        let worker = &mut self.workers[w as usize];
-        let oldest = self.loaders[worker.loader as usize].waiters.front();
-        let since = oldest.map_or(now, |device| self.devices[*device as usize].since);
+    fn forget(&mut self, now: Time, w: WorkerId, activity: Activity) {
+        let worker = &mut self.workers[w];
+        let oldest = self.loaders[worker.loader].waiters.front();
+        let since = oldest.map_or(now, |device| self.devices[*device].since);
         worker.timeline.forget_before(since);
         worker.timeline.push(now, activity);
     }
 
     #[cold]
-    fn trace_worker(&mut self, now: Time, w: u32, activity: Activity) {
+    fn trace_worker(&mut self, now: Time, w: WorkerId, activity: Activity) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.begin(self.tracks[w as usize], now, activity.name());
+            recorder.begin(self.tracks[w], now, activity.name());
         }
     }
 
     /// What ended the idleness or blocking of worker `w`.
-    pub(super) fn link(&mut self, w: u32, by: u32) {
-        self.workers[w as usize].timeline.link(by);
+    pub(super) fn link(&mut self, w: WorkerId, by: WorkerId) {
+        self.workers[w].timeline.link(by.number());
     }
 }
 

@@ -4,12 +4,13 @@ use crate::account::Steps;
 use crate::engine::Time;
 
 use super::event::{Clock, Delay, Event};
+use super::index::JobId;
 use super::world::World;
 
 /// A job copy that waits for others to end.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pub(super) job: u32,
+    pub(super) job: JobId,
     /// Jobs of the scenario of which all copies must have ended.
     pub(super) after: Vec<usize>,
     /// Time from then on until it begins.
@@ -29,12 +30,12 @@ impl World<'_> {
     }
 
     /// Job copy `j` begins now, which was not known before.
-    pub(super) fn begin_late(&mut self, now: Time, j: u32) {
-        let job = &mut self.jobs[j as usize];
+    pub(super) fn begin_late(&mut self, now: Time, j: JobId) {
+        let job = &mut self.jobs[j];
         job.start = now;
         job.steps = Steps::new(now);
-        for l in job.loaders.clone() {
-            self.loaders[l as usize].queue.restart(now);
+        for l in job.loaders {
+            self.loaders[l].queue.restart(now);
         }
     }
 }

@@ -21,6 +21,9 @@ use super::device::Device;
 use super::event::{Clock, Customer, Delay, Event};
 use super::fault::FaultRun;
 use super::gpus::Gpu;
+use super::index::{
+    ArmId, DeviceId, IdVec, Ids, JobId, LimiterId, Slab, StageId, StationId, TableId, WorkerId,
+};
 use super::limiter::Limiter;
 use super::lineage::Lineage;
 use super::progress::Progress;
@@ -82,54 +85,53 @@ pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome 
 pub(super) struct World<'a> {
     pub(super) streams: Streams,
     pub(super) network: Network<Customer>,
-    pub(super) stations: Vec<Service>,
+    pub(super) stations: IdVec<Service>,
     /// By data set.
-    pub(super) sizes: Vec<Sizes>,
+    pub(super) sizes: IdVec<Sizes>,
     /// How each is cut into units of a page cache.
     pub(super) units: Vec<Units>,
-    pub(super) caches: Vec<PageCache>,
+    pub(super) caches: IdVec<PageCache>,
     /// By data set, the same for caches of whole files.
     pub(super) files: Vec<Units>,
     /// What nodes keep on tiers, and of decoded samples.
-    pub(super) node_caches: Vec<Cache>,
+    pub(super) node_caches: IdVec<Cache>,
     /// By unit, one more than which node of a job keeps it, or last kept it.
-    pub(super) holders: Vec<Vec<u32>>,
-    pub(super) limiters: Vec<Limiter>,
-    pub(super) tables: Vec<Table>,
-    pub(super) arms: Vec<Arm>,
-    pub(super) jobs: Vec<JobRun>,
-    pub(super) stagings: Vec<Staging>,
+    pub(super) holders: IdVec<Vec<u32>>,
+    pub(super) limiters: IdVec<Limiter>,
+    pub(super) tables: IdVec<Table>,
+    pub(super) arms: IdVec<Arm>,
+    pub(super) jobs: IdVec<JobRun>,
+    pub(super) stagings: IdVec<Staging>,
     /// Streams that copy files to nodes.
-    pub(super) copies: Vec<Copying>,
-    pub(super) loaders: Vec<LoaderRun>,
-    pub(super) stages: Vec<StageRun>,
+    pub(super) copies: IdVec<Copying>,
+    pub(super) loaders: IdVec<LoaderRun>,
+    pub(super) stages: IdVec<StageRun>,
     /// By stage of a job; its copies share them.
-    pub(super) works: Vec<Work>,
-    pub(super) workers: Vec<Worker>,
+    pub(super) works: IdVec<Work>,
+    pub(super) workers: IdVec<Worker>,
     /// By worker, for data sets in shards.
-    pub(super) shards: Vec<ShardCursor>,
+    pub(super) shards: IdVec<Worker, ShardCursor>,
     /// What is fetched in several requests.
     pub(super) fetches: Fetches,
     /// By worker, where a timeline is recorded.
-    pub(super) tracks: Vec<u32>,
-    pub(super) devices: Vec<Device>,
+    pub(super) tracks: IdVec<Worker, u32>,
+    pub(super) devices: IdVec<Device>,
     /// By device, its node.
-    pub(super) device_nodes: Vec<u32>,
-    pub(super) loads: Vec<Load>,
-    pub(super) requests: Vec<Request>,
-    pub(super) free_requests: Vec<u32>,
+    pub(super) device_nodes: IdVec<Device, u32>,
+    pub(super) loads: IdVec<Load>,
+    pub(super) requests: Slab<Request>,
     pub(super) messages: Messages,
-    pub(super) communicators: Vec<CommunicatorRun>,
+    pub(super) communicators: IdVec<CommunicatorRun>,
     /// What links did in collectives that were not followed transfer by transfer.
     pub(super) link_uses: LinkUses,
     pub(super) resources: Vec<Resource>,
-    pub(super) faults: Vec<FaultRun>,
+    pub(super) faults: IdVec<FaultRun>,
     /// Job copies that wait for others to end.
     pub(super) waiting: Vec<workflow::Waiting>,
     /// A job copy that fails more often than it gets on.
-    pub(super) hopeless: Option<u32>,
+    pub(super) hopeless: Option<JobId>,
     /// Workers that have something to do at this instant.
-    pub(super) runnable: VecDeque<u32>,
+    pub(super) runnable: VecDeque<WorkerId>,
     /// Scratch space for causes.
     pub(super) segments: Vec<Segment>,
     pub(super) recorder: Option<Recorder>,
@@ -145,7 +147,7 @@ pub(super) struct World<'a> {
     /// Whether state is far from the core, so that it pays to fetch it ahead.
     pub(super) is_far: bool,
     /// Then, by group of flows, who reads through it.
-    pub(super) readers: Vec<Reader>,
+    pub(super) readers: Vec<Option<Reader>>,
 }
 
 /// A station and the service time of its customers, where that is always the same: one cache line,
@@ -161,7 +163,7 @@ pub(super) struct Service {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct LoaderRun {
-    pub(super) job: u32,
+    pub(super) job: JobId,
     /// Which loader of the job copy, of how many.
     pub(super) rank: u32,
     pub(super) nodes: u32,
@@ -183,7 +185,7 @@ pub(super) struct LoaderRun {
     pub(super) mount: Mount,
     pub(super) source: Source,
     /// Devices that starve, in order of arrival.
-    pub(super) waiters: VecDeque<u32>,
+    pub(super) waiters: VecDeque<DeviceId>,
     /// The node's page cache, if the loader reads through one.
     pub(super) cached: Option<Box<CacheUse>>,
     pub(super) queue: Queue,
@@ -209,10 +211,10 @@ pub(super) struct LoaderRun {
     pub(super) kernel_pace: f64,
     pub(super) decoded_size: Option<f64>,
     /// Its stages and workers, as ranges of the world's.
-    pub(super) stages: std::ops::Range<u32>,
-    pub(super) workers: std::ops::Range<u32>,
+    pub(super) stages: Ids<StageRun>,
+    pub(super) workers: Ids<Worker>,
     /// First worker of each stage.
-    pub(super) first_worker: Vec<u32>,
+    pub(super) first_worker: Vec<WorkerId>,
     pub(super) level_track: Option<u32>,
     /// Bytes of a batch that its trainers copy to their devices themselves, if they do.
     pub(super) load: Option<f64>,
@@ -229,10 +231,10 @@ const _: () =
 
 impl LoaderRun {
     /// The workers of stage `s`.
-    pub(super) fn workers_of(&self, s: u32) -> std::ops::Range<u32> {
+    pub(super) fn workers_of(&self, s: StageId) -> Ids<Worker> {
         let index = (s - self.stages.start) as usize;
         let end = self.first_worker.get(index + 1).copied().unwrap_or(self.workers.end);
-        self.first_worker[index]..end
+        Ids::new(self.first_worker[index], end)
     }
 }
 
@@ -253,10 +255,10 @@ pub(super) struct Resource {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Member {
     Link(LinkId),
-    Station(u32),
-    Limiter(u32),
-    Table(u32),
-    Arm(u32),
+    Station(StationId),
+    Limiter(LimiterId),
+    Table(TableId),
+    Arm(ArmId),
 }
 
 impl Model for World<'_> {
@@ -359,7 +361,7 @@ impl World<'_> {
     fn left_over(&self, scenario: &Scenario) -> Option<Unfinished> {
         let name = |run: &JobRun| scenario.jobs[run.job].name.clone();
         if let Some(j) = self.hopeless {
-            return Some(Unfinished::Failing { job: name(&self.jobs[j as usize]) });
+            return Some(Unfinished::Failing { job: name(&self.jobs[j]) });
         }
         let first = self.jobs.iter().find(|job| !job.finished).filter(|_| !self.is_over());
         first.map(|run| Unfinished::TooLong { job: name(run) })

@@ -6,6 +6,7 @@ use crate::law::CachePolicy;
 use crate::random::{Purpose, Streams};
 use crate::scenario::{Dataset, Job, Layout};
 use crate::sim::cached::{CacheUse, PageCache, Units};
+use crate::sim::index::PageCacheId;
 use crate::sim::world::Member;
 
 use super::Builder;
@@ -40,10 +41,10 @@ impl Builder<'_, '_> {
     }
 
     /// One more page cache, which `job` is the first to use.
-    fn page_cache(&mut self, job: &Job) -> Option<u32> {
+    fn page_cache(&mut self, job: &Job) -> Option<PageCacheId> {
         let described = self.here().page_cache.as_ref()?;
         let capacity = self.scenario.page_cache(job, self.here())?;
-        let number = self.parts.caches.len() as u32;
+        let number = self.parts.caches.next_id().number();
         let policy = described.policy.unwrap_or(match self.scenario.datasets[job.dataset].layout {
             Layout::FilePerSample | Layout::OneFile { .. } => CachePolicy::Random,
             Layout::Shards { .. } | Layout::RowGroups(_) => CachePolicy::Lru,
@@ -56,7 +57,6 @@ impl Builder<'_, '_> {
             self.group(&[link], f64::INFINITY)
         });
         let kept = Cache::new(policy, capacity, self.units.1, generator);
-        self.parts.caches.push(PageCache { kept, way });
-        Some(number)
+        Some(self.parts.caches.push(PageCache { kept, way }))
     }
 }

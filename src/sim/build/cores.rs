@@ -9,6 +9,7 @@ use crate::scenario::{
 };
 use crate::sim::communication::{IdleCores, Overhead};
 use crate::sim::event::Delay;
+use crate::sim::index::JobId;
 use crate::sim::station::Station;
 use crate::sim::workers::Cores;
 use crate::sim::world::{Member, Service};
@@ -30,7 +31,7 @@ pub(super) struct OnCores {
 impl Builder<'_, '_> {
     /// What a loader of job copy number `copy` on the node being built gets cores through; `coupled`:
     /// bytes on their way use them too.
-    pub(super) fn on_cores(&mut self, job: &Job, copy: u32, coupled: bool) -> OnCores {
+    pub(super) fn on_cores(&mut self, job: &Job, copy: JobId, coupled: bool) -> OnCores {
         let (plain, link) = self.cores(threads_of(job), coupled || shares_more(job));
         let memory = (job.cpu.traffic > 0.0).then(|| self.memory()).flatten();
         let quota = job.cpu.quota.is_finite().then(|| self.quota(job, copy));
@@ -97,7 +98,7 @@ impl Builder<'_, '_> {
     }
 
     /// The quota of a job copy on the node being built.
-    fn quota(&mut self, job: &Job, copy: u32) -> LinkId {
+    fn quota(&mut self, job: &Job, copy: JobId) -> LinkId {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.quotas.get(&copy));
         if let Some(known) = known {
             return *known;
@@ -110,7 +111,7 @@ impl Builder<'_, '_> {
     }
 
     /// What messages of a job copy on nodes from `first` on cost its cores, which loaders use too; none if nothing.
-    pub(super) fn overhead(&mut self, job: &Job, copy: u32, first: u32) -> Option<Overhead> {
+    pub(super) fn overhead(&mut self, job: &Job, copy: JobId, first: u32) -> Option<Overhead> {
         let cost = job.sync.as_ref().map(|sync| sync.transport.cpu)?;
         let update = job.servers().map_or(0.0, |servers| 1.0 / servers.update);
         if cost.is_none() && update == 0.0 {
@@ -134,7 +135,7 @@ impl Builder<'_, '_> {
         &mut self,
         job: &Job,
         servers: &Servers,
-        (copy, first): (u32, u32),
+        (copy, first): (JobId, u32),
     ) -> Vec<Option<Cores>> {
         let mut of = |number: u32| match servers.place {
             ServerPlace::Own { cores, .. } => {
@@ -150,7 +151,7 @@ impl Builder<'_, '_> {
     }
 
     /// How messages of a job copy get cores of the node being built.
-    fn message_cores(&mut self, job: &Job, copy: u32) -> Cores {
+    fn message_cores(&mut self, job: &Job, copy: JobId) -> Cores {
         let (plain, link) = self.cores(u32::MAX, true);
         let Some(link) = link else { return plain };
         let quota = job.cpu.quota.is_finite().then(|| self.quota(job, copy));

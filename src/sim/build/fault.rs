@@ -3,6 +3,7 @@
 use crate::engine::Time;
 use crate::scenario::{Device as Processor, Fault, Faulty};
 use crate::sim::fault::FaultRun;
+use crate::sim::index::DeviceId;
 use crate::sim::world::{Member, Resource};
 
 use super::Builder;
@@ -33,7 +34,7 @@ impl Builder<'_, '_> {
         }
         if fault.what == Faulty::Gpus {
             run.devices = self.gpus_of(&fault.nodes);
-            let loader = |device: &u32| self.parts.devices[*device as usize].loader;
+            let loader = |device: &DeviceId| self.parts.devices[*device].loader;
             run.loaders = run.devices.iter().map(loader).collect();
             run.loaders.dedup();
         }
@@ -44,7 +45,7 @@ impl Builder<'_, '_> {
         match member {
             Member::Link(link) => run.links.push((link, self.network.capacity(link).clone())),
             Member::Station(station) => {
-                run.stations.push((station, self.stations[station as usize].service));
+                run.stations.push((station, self.stations[station].service));
             }
             // A limit of requests, what was measured and an arm are as they are.
             Member::Limiter(_) | Member::Table(_) | Member::Arm(_) => {}
@@ -67,10 +68,11 @@ impl Builder<'_, '_> {
     }
 
     /// Accelerators on these nodes, or all.
-    fn gpus_of(&self, nodes: &[u32]) -> Vec<u32> {
-        let devices = self.parts.devices.iter().zip(0..).zip(&self.device_nodes);
+    fn gpus_of(&self, nodes: &[u32]) -> Vec<DeviceId> {
+        let devices =
+            self.parts.devices.iter().zip(self.parts.devices.ids()).zip(&self.device_nodes);
         let slowed = devices.filter(|((device, _), node)| {
-            let job = &self.scenario.jobs[self.parts.jobs[device.job as usize].job];
+            let job = &self.scenario.jobs[self.parts.jobs[device.job].job];
             let accelerator = job.device == Processor::Accelerator;
             accelerator && (nodes.is_empty() || nodes.contains(node))
         });

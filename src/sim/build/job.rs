@@ -10,6 +10,7 @@ use crate::sim::barrier::Barrier;
 use crate::sim::core_steps::CpuThreads;
 use crate::sim::device::Device;
 use crate::sim::event::Delay;
+use crate::sim::index::{Ids, JobId, LoaderId};
 use crate::sim::launch::LaunchRun;
 use crate::sim::learners::LearnersRun;
 use crate::sim::program::{Exchange, Programs, Replica, replica};
@@ -24,7 +25,7 @@ use super::parallel::Stages;
 pub(super) struct JobCopy<'s> {
     pub(super) job: &'s Job,
     /// Its place among all job copies.
-    pub(super) number: u32,
+    pub(super) number: JobId,
     pub(super) start: Time,
     pub(super) goal: Goal,
     /// Whether reports show its series: the first copy's.
@@ -37,7 +38,7 @@ impl Builder<'_, '_> {
         let job = &self.scenario.jobs[index];
         let of = JobCopy {
             job,
-            number: self.parts.jobs.len() as u32,
+            number: self.parts.jobs.next_id(),
             start: Time::from_seconds(job.start + self.gaps(index, copy)),
             goal: self.scenario.goal(job),
             recorded: copy == 0,
@@ -50,20 +51,20 @@ impl Builder<'_, '_> {
         self.take_gpus(index, node);
         self.node = node;
         let mut run = self.job_run(&of, index, copy);
-        let staging = self.parts.stagings.len() as u32;
-        let (loader, device) = (self.parts.loaders.len() as u32, self.parts.devices.len() as u32);
+        let staging = self.parts.stagings.next_id();
+        let (loader, device) = (self.parts.loaders.next_id(), self.parts.devices.next_id());
         for rank in 0..job.nodes {
             self.node = node + rank;
             let name = format!("{}[{copy}] node {}", job.name, self.node);
             let process = self.parts.recorder.as_mut().map(|recorder| recorder.process(name));
             self.staging(&of, rank);
             for _ in 0..job.loaders_on(rank) {
-                let number = self.parts.loaders.len() as u32 - loader;
+                let number = self.parts.loaders.next_id() - loader;
                 self.loader(&of, number, rank, process);
                 self.devices(&of, number, process);
             }
         }
-        let communicator = self.parts.communicators.len() as u32;
+        let communicator = self.parts.communicators.next_id();
         if let Some((servers, ways)) = self.servers(&of, copy, node) {
             (run.servers, run.ways) = (Some(servers), Some(ways));
         }
@@ -79,24 +80,24 @@ impl Builder<'_, '_> {
                 Programs::new(programs, Vec::new(), 1)
             }
         };
-        run.communicators = communicator..self.parts.communicators.len() as u32;
-        run.stagings = staging..self.parts.stagings.len() as u32;
-        run.loaders = loader..self.parts.loaders.len() as u32;
-        run.devices = device..self.parts.devices.len() as u32;
+        run.communicators = self.parts.communicators.ids_from(communicator);
+        run.stagings = self.parts.stagings.ids_from(staging);
+        run.loaders = self.parts.loaders.ids_from(loader);
+        run.devices = self.parts.devices.ids_from(device);
         if self.parts.recorder.is_none() && run.waits_alone() {
-            run.loaders.clone().for_each(|l| self.sum_up(l));
+            run.loaders.iter().for_each(|l| self.sum_up(l));
         }
         self.parts.jobs.push(run);
     }
 
     /// What the workers of loader `l`, which feeds one device, did is only summed up where nobody asks for
     /// instants: nobody answers for another, nothing is found later than it came, and each wait is said to begin.
-    fn sum_up(&mut self, l: u32) {
-        let loader = &self.parts.loaders[l as usize];
+    fn sum_up(&mut self, l: LoaderId) {
+        let loader = &self.parts.loaders[l];
         if loader.stages.len() > 1 || loader.polling.is_some() || !loader.tells {
             return;
         }
-        let workers = loader.workers.start as usize..loader.workers.end as usize;
+        let workers = loader.workers;
         let workers = &mut self.parts.workers[workers];
         workers.iter_mut().for_each(|worker| worker.timeline = Timeline::summed());
     }
@@ -140,9 +141,9 @@ impl Builder<'_, '_> {
             job: index,
             copy,
             start: of.start,
-            stagings: 0..0,
-            loaders: 0..0,
-            devices: 0..0,
+            stagings: Ids::default(),
+            loaders: Ids::default(),
+            devices: Ids::default(),
             batch: job.batch,
             interval: job.batch_interval,
             step: job.step.law(),
@@ -153,7 +154,7 @@ impl Builder<'_, '_> {
             averaging: None,
             learners: LearnersRun::new(job.learners),
             ways: None,
-            communicators: 0..0,
+            communicators: Ids::default(),
             servers: None,
             parallel: None,
             recovery: None,
@@ -191,7 +192,7 @@ impl Builder<'_, '_> {
 
     /// Adds the devices of the last loader, number `rank`.
     fn devices(&mut self, of: &JobCopy, rank: u32, process: Option<u32>) {
-        let l = self.parts.loaders.len() as u32 - 1;
+        let l = self.parts.loaders.next_id() - 1;
         let (own, learners) = (of.job.copies_per_loader(), of.job.learners.most);
         for (copy, learner) in (0..own).flat_map(|copy| (0..learners).map(move |l| (copy, l))) {
             let gpu = rank * own + copy;

@@ -6,6 +6,7 @@ use crate::account::{HandOver, Polling, Queue, Requests, Tuner};
 use crate::fluid::Use;
 use crate::random::FileOrder;
 use crate::scenario::{Dataset, Job, Layout, Split};
+use crate::sim::index::{LoaderId, StageId, WorkerId};
 use crate::sim::lineage::Lineage;
 use crate::sim::read::{Mount, ShardCursor, Source};
 use crate::sim::stages::StageRun;
@@ -31,8 +32,7 @@ impl Builder<'_, '_> {
         let dataset = &self.scenario.datasets[job.dataset];
         let (mount, cores) = self.mount_and_cores(copy);
         let tiers = self.tiers(job, node, &cores);
-        let (first_stage, first) =
-            (self.parts.stages.len() as u32, self.parts.workers.len() as u32);
+        let (first_stage, first) = (self.parts.stages.next_id(), self.parts.workers.next_id());
         let first_worker = self.stages(copy, &cores, process);
         let order = match job.parts().filter(|_| job.split == Split::Local) {
             Some(of) => FileOrder::local(dataset, of, rank, job.loaders()),
@@ -67,15 +67,15 @@ impl Builder<'_, '_> {
             queue: queue(copy),
             requests: self.requests(copy, rank),
             followed: job.failures.is_some(),
-            tells: self.parts.workers.len() as u64 - u64::from(first) <= job.batch,
+            tells: u64::from(self.parts.workers.next_id() - first) <= job.batch,
             lineage: job.failures.is_some().then(|| {
                 let recorded = self.parts.recorder.is_some();
                 Box::new(Lineage::new(job.prefill, job.checkpoint.is_some(), recorded))
             }),
             polling,
             tuner,
-            stages: first_stage..self.parts.stages.len() as u32,
-            workers: first..self.parts.workers.len() as u32,
+            stages: self.parts.stages.ids_from(first_stage),
+            workers: self.parts.workers.ids_from(first),
             first_worker,
             quota: copy.goal.quota,
             started: 0,
@@ -140,12 +140,12 @@ impl Builder<'_, '_> {
     }
 
     /// Adds stages and workers of the next loader; the first worker of each stage.
-    fn stages(&mut self, copy: &JobCopy, cores: &OnCores, process: Option<u32>) -> Vec<u32> {
+    fn stages(&mut self, copy: &JobCopy, cores: &OnCores, process: Option<u32>) -> Vec<WorkerId> {
         let job = copy.job;
-        let (l, first) = (self.parts.loaders.len() as u32, self.parts.stages.len() as u32);
+        let (l, first) = (self.parts.loaders.next_id(), self.parts.stages.next_id());
         let mut first_worker = Vec::new();
         for (index, stage) in job.loader.stages.iter().enumerate() {
-            first_worker.push(self.parts.workers.len() as u32);
+            first_worker.push(self.parts.workers.next_id());
             let s = first + index as u32;
             let cores = cores.of_stage(self, job, stage);
             let run = self.stage(copy, index, l, first, cores);
@@ -160,7 +160,14 @@ impl Builder<'_, '_> {
         first_worker
     }
 
-    fn stage(&self, copy: &JobCopy, index: usize, l: u32, first: u32, cores: Cores) -> StageRun {
+    fn stage(
+        &self,
+        copy: &JobCopy,
+        index: usize,
+        l: LoaderId,
+        first: StageId,
+        cores: Cores,
+    ) -> StageRun {
         let job = copy.job;
         let stages = &job.loader.stages;
         let stage = &stages[index];

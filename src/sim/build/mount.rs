@@ -8,6 +8,7 @@ use crate::random::Sampler;
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::{Distribution, RequestLimit, Targets};
 use crate::sim::arm::Arm;
+use crate::sim::index::{ArmId, LimiterId, StationId, TableId};
 use crate::sim::limiter::Limiter;
 use crate::sim::read::{Mount, Own, RequestLatency, Striped};
 use crate::sim::station::Station;
@@ -20,13 +21,13 @@ use super::medium::{Medium, Rest};
 /// Where a storage's requests and bytes go.
 #[derive(Debug, Clone)]
 pub(super) struct Backend {
-    pub(super) station: Option<u32>,
+    pub(super) station: Option<StationId>,
     pub(super) link: Option<LinkId>,
     /// What a byte that is written to it uses.
     pub(super) write: Option<Use>,
     /// By storage target.
     targets: Vec<LinkId>,
-    limiter: Option<u32>,
+    limiter: Option<LimiterId>,
     pub(super) own: Own,
 }
 
@@ -177,17 +178,15 @@ impl Builder<'_, '_> {
     }
 
     /// The arm of a disk.
-    fn arm(&mut self, storage: &str, seek: f64, rate: f64) -> u32 {
-        let number = self.parts.arms.len() as u32;
-        self.parts.arms.push(Arm::new(seek, rate));
+    fn arm(&mut self, storage: &str, seek: f64, rate: f64) -> ArmId {
+        let number = self.parts.arms.push(Arm::new(seek, rate));
         self.resource(&format!("{storage}.arm"), "arms", 1.0, Member::Arm(number));
         number
     }
 
     /// What serves requests as was measured.
-    fn table(&mut self, storage: &str, of: &Arc<Throughput>) -> u32 {
-        let number = self.parts.tables.len() as u32;
-        self.parts.tables.push(Table::new(of.clone()));
+    fn table(&mut self, storage: &str, of: &Arc<Throughput>) -> TableId {
+        let number = self.parts.tables.push(Table::new(of.clone()));
         self.resource(&format!("{storage}.measured"), "B/s", of.most(), Member::Table(number));
         number
     }
@@ -210,9 +209,8 @@ impl Builder<'_, '_> {
     }
 
     /// What lets requests to an object store through.
-    fn limiter(&mut self, storage: &str, limit: RequestLimit) -> u32 {
-        let number = self.parts.limiters.len() as u32;
-        self.parts.limiters.push(Limiter::new(limit));
+    fn limiter(&mut self, storage: &str, limit: RequestLimit) -> LimiterId {
+        let number = self.parts.limiters.push(Limiter::new(limit));
         let name = format!("{storage}.requests");
         self.resource(&name, "1/s", limit.rate, Member::Limiter(number));
         number

@@ -7,6 +7,7 @@ use crate::scenario::{Job, Kernels};
 use crate::sim::buffers::Buffers;
 use crate::sim::communication::Sums;
 use crate::sim::gpus::{Gpu, Sort};
+use crate::sim::index::{CacheId, JobId, PageCacheId};
 use crate::sim::occupied::Occupied;
 use crate::sim::workers::Cores;
 use crate::sim::world::Member;
@@ -22,7 +23,7 @@ pub(super) struct OnNode {
     pub(super) cores: Option<(Cores, Option<LinkId>)>,
     pub(super) memory: Option<LinkId>,
     /// By job copy, where its use of cores is limited.
-    pub(super) quotas: BTreeMap<u32, LinkId>,
+    pub(super) quotas: BTreeMap<JobId, LinkId>,
     /// Which GPUs the job copies up to the one being built have.
     gpus: Vec<Taken>,
     /// The first one of that, and how many there are before they begin again.
@@ -30,11 +31,11 @@ pub(super) struct OnNode {
     nic: Option<LinkId>,
     nic_out: Option<LinkId>,
     /// Place among the world's page caches.
-    pub(super) cache: Option<u32>,
+    pub(super) cache: Option<PageCacheId>,
     /// By storage, place among the caches on tiers.
-    pub(super) node_caches: BTreeMap<usize, u32>,
+    pub(super) node_caches: BTreeMap<usize, CacheId>,
     /// By job copy, place of its decoded samples among them.
-    pub(super) decoded: BTreeMap<u32, u32>,
+    pub(super) decoded: BTreeMap<JobId, CacheId>,
     /// Disks and memory, by storage.
     pub(super) disks: BTreeMap<usize, Backend>,
 }

@@ -1,6 +1,7 @@
 //! Which communicators have their links for themselves.
 
-use std::ops::Range;
+use crate::sim::communication::CommunicatorRun;
+use crate::sim::index::Ids;
 
 use crate::sim::communication::{LinkUsers, Ways};
 use crate::sim::program::ParallelRun;
@@ -20,7 +21,7 @@ impl Builder<'_, '_> {
             if let Some(parallel) = &job.parallel {
                 share_sends(parallel, ways, &mut users);
             }
-            self.claim_links(job.communicators.clone(), ways, &mut users);
+            self.claim_links(job.communicators, ways, &mut users);
         }
         self.tell_alone(&users);
     }
@@ -33,9 +34,9 @@ impl Builder<'_, '_> {
     }
 
     /// Links of the collectives of communicators.
-    fn claim_links(&self, communicators: Range<u32>, ways: &Ways, users: &mut LinkUsers) {
+    fn claim_links(&self, communicators: Ids<CommunicatorRun>, ways: &Ways, users: &mut LinkUsers) {
         for c in communicators {
-            match ways.links_among(&self.parts.communicators[c as usize].members()) {
+            match ways.links_among(&self.parts.communicators[c].members()) {
                 Some(links) => links.iter().for_each(|link| users.claim(*link, c)),
                 None => ways.all_links().for_each(|link| users.share(link)),
             }
@@ -45,8 +46,8 @@ impl Builder<'_, '_> {
     fn tell_alone(&mut self, users: &LinkUsers) {
         for job in &self.parts.jobs {
             let Some(ways) = &job.ways else { continue };
-            for c in job.communicators.clone() {
-                let communicator = &mut self.parts.communicators[c as usize];
+            for c in job.communicators {
+                let communicator = &mut self.parts.communicators[c];
                 let links = ways.links_among(&communicator.members());
                 if links.is_some_and(|links| users.is_alone(&links, c)) {
                     communicator.has_own_links();

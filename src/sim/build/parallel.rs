@@ -10,6 +10,7 @@ use crate::fluid::{GroupId, LinkId};
 use crate::report::ParallelOutcome;
 use crate::scenario::{Cluster, Job, Members, Method, Parallelism, StageBucket, Transport};
 use crate::sim::communication::{CommunicatorRun, Plan, Planned, Ranks, Sequence, Ways};
+use crate::sim::index::{DeviceId, Ids, JobId};
 use crate::sim::program::{
     Communicator, OfStage, Op, ParallelRun, Part, StageProgram, Started, stage_program,
 };
@@ -31,8 +32,8 @@ struct Laid<'j> {
     job: &'j Job,
     of: &'j Parallelism,
     /// The job copy, its first device.
-    number: u32,
-    first: u32,
+    number: JobId,
+    first: DeviceId,
     cluster: Cluster,
     /// On which of its nodes each GPU is.
     nodes: Vec<u32>,
@@ -43,7 +44,12 @@ struct Laid<'j> {
 
 impl Builder<'_, '_> {
     /// What the GPUs of a job copy on nodes from `node` on do, whose first device is number `first`.
-    pub(super) fn parallel(&mut self, copy: &JobCopy, node: u32, first: u32) -> Option<Stages> {
+    pub(super) fn parallel(
+        &mut self,
+        copy: &JobCopy,
+        node: u32,
+        first: DeviceId,
+    ) -> Option<Stages> {
         let job = copy.job;
         let of = job.parallelism.as_ref()?;
         let cluster = self.scenario.cluster.weakest(node..node + job.nodes);
@@ -90,7 +96,7 @@ impl Builder<'_, '_> {
         let (copies, experts) = (job.ranks(), job.expert_ranks());
         let tensor = 0..job.tensor_ranks();
         for (stage, program) in (0..stages).zip(all) {
-            let device = |model: u32| laid.first + model * stages + stage;
+            let device = |model: u32| (laid.first + model * stages + stage).number();
             let same = tensor.clone().map(|rank| job.data_group(stage, rank)).collect();
             let devices = Members::new(device(0), stages, copies);
             let mut sets = vec![(Communicator::Data, vec![(devices, same)])];
@@ -137,8 +143,8 @@ impl Builder<'_, '_> {
         for (devices, groups) in sets {
             let end = begin + groups.len() as u32;
             for device in devices.gpus() {
-                let part = &mut parts[(device - laid.first) as usize];
-                part.communicators[kind as usize] = begin..end;
+                let part = &mut parts[(DeviceId::new(device) - laid.first) as usize];
+                part.communicators[kind as usize] = Ids::new(begin, end);
             }
             begin = end;
         }
@@ -151,20 +157,20 @@ impl Builder<'_, '_> {
         program: &StageProgram,
         kind: Communicator,
         (groups, devices): (&[Members], &[Members]),
-    ) -> Range<u32> {
-        let begin = self.parts.communicators.len() as u32;
+    ) -> Ids<CommunicatorRun> {
+        let begin = self.parts.communicators.next_id();
         let collectives = laid.sequence(program, kind);
         if let Some(plan) = laid.plan(kind, &collectives, groups) {
             for (members, devices) in groups.iter().zip(devices) {
                 let ranks = Ranks { members: *members, devices: *devices, starters: devices.ranks };
                 let collectives = Arc::clone(&collectives);
                 let sequence = Sequence { collectives, given: 0, fusion: laid.fusion(kind) };
-                let number = (laid.number, self.parts.communicators.len() as u32);
+                let number = (laid.number, self.parts.communicators.next_id());
                 let run = CommunicatorRun::new(number, kind, ranks, sequence, plan.clone());
                 self.parts.communicators.push(run);
             }
         }
-        begin..self.parts.communicators.len() as u32
+        self.parts.communicators.ids_from(begin)
     }
 
     /// The parts of all model copies, on nodes from `first` on.
@@ -234,7 +240,7 @@ impl Builder<'_, '_> {
         for (part, place) in parts.iter_mut().zip(0..) {
             let stages = job.shares().len() as u32;
             let (model, stage) = (place / stages, place % stages);
-            let device = Members::new(laid.first + place, 1, 1);
+            let device = Members::new((laid.first + place).number(), 1, 1);
             let layers = 0..job.ranks_of_stage() / tensor;
             let layers = layers.map(|part| job.tensor_group(model, stage, part)).collect();
             let sequences = (0..tensor).map(|rank| job.context_group(model, stage, rank)).collect();

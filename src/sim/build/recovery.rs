@@ -3,6 +3,7 @@
 use crate::scenario::{BatchInterval, Checkpoint, Failures, ServerPlace, Stop, Writers};
 use crate::sim::checkpoint::{CheckpointRun, Writer};
 use crate::sim::communication::Ways;
+use crate::sim::index::LoaderId;
 use crate::sim::recovery::{EpochRun, FailureRun, RecoveryRun, Restored};
 
 use super::Builder;
@@ -16,7 +17,7 @@ impl Builder<'_, '_> {
         &mut self,
         of: &JobCopy,
         node: u32,
-        first: u32,
+        first: LoaderId,
         servers: Option<&Ways>,
     ) -> Option<Box<RecoveryRun>> {
         let job = of.job;
@@ -32,12 +33,13 @@ impl Builder<'_, '_> {
             CheckpointRun::new(checkpoint.every, writers, checkpoint.asynchronous, pause)
         });
         let failures = job.failures.as_ref().map(|f| self.failures(of, f));
-        let restored = self.parts.loaders[first as usize..].iter().map(|loader| {
-            let stages = loader.stages.clone();
-            let stages = &self.parts.stages[stages.start as usize..stages.end as usize];
-            let stages = stages.iter().map(|stage| stage.hand_over.clone()).collect();
-            Restored::new(stages, loader, job.prefill)
-        });
+        let restored =
+            self.parts.loaders[self.parts.loaders.ids_from(first)].iter().map(|loader| {
+                let stages = loader.stages;
+                let stages = &self.parts.stages[stages];
+                let stages = stages.iter().map(|stage| stage.hand_over.clone()).collect();
+                Restored::new(stages, loader, job.prefill)
+            });
         let restored = restored.collect();
         Some(Box::new(RecoveryRun::new(checkpoint, failures, restored)))
     }

@@ -4,6 +4,7 @@ use crate::engine::Time;
 use crate::fluid::Use;
 use crate::random::Sampler;
 use crate::scenario::{Convert, Distribution, Replicas};
+use crate::sim::index::DatasetId;
 use crate::sim::read::Mount;
 use crate::sim::staging::{Conversion, Files, Staging};
 use crate::sim::workers::Cores;
@@ -39,7 +40,7 @@ impl Builder<'_, '_> {
             false => copy.job.parts().unwrap_or(Replicas::EVERYWHERE),
         };
         let files = Files {
-            dataset: index as u32,
+            dataset: DatasetId::new(index as u32),
             next: 0,
             of,
             node: u64::from(rank),
@@ -78,7 +79,7 @@ impl Builder<'_, '_> {
         let dataset = &self.scenario.datasets[copy.job.dataset];
         let nothing = Distribution::Constant(0.0);
         Box::new(Conversion {
-            dataset: copy.job.dataset as u32,
+            dataset: DatasetId::new(copy.job.dataset as u32),
             record: dataset.layout.record(),
             samples_per_file: dataset.samples_per_file(),
             compute: Sampler::new(convert.map_or(&nothing, |convert| &convert.compute)),

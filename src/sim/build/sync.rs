@@ -12,6 +12,7 @@ use crate::sim::communication::{
     CommunicatorRun, Plan, Planned, Ranks, Sequence, ServerRun, ServerTracks, Shard, SyncRun,
     SyncTracks, Ways,
 };
+use crate::sim::index::DeviceId;
 use crate::sim::program::Communicator;
 
 use super::Builder;
@@ -46,7 +47,7 @@ impl Builder<'_, '_> {
         &mut self,
         of: &JobCopy,
         copy: u32,
-        (node, device): (u32, u32),
+        (node, device): (u32, DeviceId),
     ) -> Option<(Box<SyncRun>, Box<Ways>)> {
         let job = of.job;
         let sync = job.sync.as_ref()?;
@@ -84,10 +85,10 @@ impl Builder<'_, '_> {
         }
         let collectives: Arc<[Planned]> = collectives.into();
         let sequence = Sequence { collectives, given: pieces.given(), fusion: sync.buffer };
-        let devices = self.parts.devices.len() as u32 - device;
-        let devices = Members::new(device, 1, devices);
+        let devices = self.parts.devices.next_id() - device;
+        let devices = Members::new(device.number(), 1, devices);
         let ranks = Ranks { members, devices, starters: members.ranks };
-        let number = self.parts.communicators.len() as u32;
+        let number = self.parts.communicators.next_id();
         let mut communicator =
             CommunicatorRun::new((of.number, number), Communicator::Data, ranks, sequence, plan);
         communicator.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));

@@ -7,6 +7,7 @@ use crate::random::{Purpose, Streams};
 use crate::report::LocalReads;
 use crate::scenario::{CacheUnit, Job, ReadCpu, Replicas, TierCache};
 use crate::sim::decoded::Decoded;
+use crate::sim::index::{CacheId, HoldersId};
 use crate::sim::read::Mount;
 use crate::sim::tiers::{CacheWays, Tiers};
 
@@ -87,7 +88,7 @@ impl Builder<'_, '_> {
     }
 
     /// What the node being built keeps of storage `index`.
-    fn node_cache(&mut self, index: usize, described: TierCache) -> u32 {
+    fn node_cache(&mut self, index: usize, described: TierCache) -> CacheId {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.node_caches.get(&index));
         if let Some(known) = known {
             return *known;
@@ -100,17 +101,16 @@ impl Builder<'_, '_> {
     }
 
     /// One more cache, for so many units.
-    fn new_cache(&mut self, policy: CachePolicy, capacity: f64, units: u32) -> u32 {
-        let number = self.parts.node_caches.len() as u32;
+    fn new_cache(&mut self, policy: CachePolicy, capacity: f64, units: u32) -> CacheId {
+        let number = self.parts.node_caches.next_id().number();
         let streams = Streams::new(self.scenario.run.seed, self.replication);
         let generator = streams.at(Purpose::TierEviction, number.into(), 0, 0);
-        self.parts.node_caches.push(Cache::new(policy, capacity, units, generator));
-        number
+        self.parts.node_caches.push(Cache::new(policy, capacity, units, generator))
     }
 
     /// The list of which node keeps what of storage `index`, of those from node `first` on.
-    fn holders(&mut self, index: usize, first: u32) -> u32 {
-        let number = self.parts.holders.len() as u32;
+    fn holders(&mut self, index: usize, first: u32) -> HoldersId {
+        let number = self.parts.holders.next_id();
         let known = *self.lists.entry((index, first)).or_insert(number);
         if known == number {
             let whole = self.scenario.storage[index].cache.map(|cache| cache.unit);

@@ -18,7 +18,7 @@ impl Builder<'_, '_> {
         self.first_operations.clear();
         for (index, stage) in job.loader.stages.iter().enumerate() {
             let salt = index * 2 * LIST;
-            self.first_operations.push(self.parts.works.len() as u32);
+            self.first_operations.push(self.parts.works.next_id());
             for (list, base) in [(&stage.per_sample, 0), (&stage.per_item, LIST)] {
                 for (operation, salt) in list.iter().zip((salt + base) as u64..) {
                     let work = self.work(operation, salt, pixels);

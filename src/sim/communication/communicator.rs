@@ -7,12 +7,13 @@ use crate::engine::{Span, Time};
 use crate::report::{ActivityName, ParallelOutcome};
 use crate::scenario::Members;
 use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::index::{CommunicatorId, DeviceId, JobId};
 use crate::sim::program::Communicator;
 use crate::sim::world::World;
 
 use super::exchange::{Around, Exchange};
 use super::measured::Pace;
-use super::overhead::Slots;
+use super::overhead::CoreSlots;
 use super::own_links::OwnLinks;
 use super::plan::{Plan, Reduction};
 use super::timeline::SyncTracks;
@@ -20,7 +21,7 @@ use super::timeline::SyncTracks;
 /// A communicator and how far its ranks are in a step.
 #[derive(Debug)]
 pub(in crate::sim) struct CommunicatorRun {
-    job: u32,
+    job: JobId,
     kind: Communicator,
     ranks: Ranks,
     sequence: Sequence,
@@ -79,7 +80,7 @@ impl Planned {
 struct Progress {
     /// By number, how many have started it; by number, when the last of them did, and on which device.
     started: Vec<u32>,
-    last: Vec<(Time, u32)>,
+    last: Vec<(Time, DeviceId)>,
     begun: u32,
     over: u32,
     /// Of what is at hand [B].
@@ -114,7 +115,7 @@ impl Communicator {
 impl CommunicatorRun {
     /// Number `number` of all, of job copy `job`.
     pub(in crate::sim) fn new(
-        (job, number): (u32, u32),
+        (job, number): (JobId, CommunicatorId),
         kind: Communicator,
         ranks: Ranks,
         sequence: Sequence,
@@ -127,7 +128,7 @@ impl CommunicatorRun {
             sequence,
             plan,
             progress: Progress::default(),
-            exchange: Exchange::new((job, number), ranks.members),
+            exchange: Exchange::new((job, Some(number)), ranks.members),
             own: None,
             tracks: None,
         };
@@ -146,7 +147,7 @@ impl CommunicatorRun {
     }
 
     /// The job copy whose communicator it is.
-    pub(in crate::sim) fn job(&self) -> u32 {
+    pub(in crate::sim) fn job(&self) -> JobId {
         self.job
     }
 
@@ -161,7 +162,7 @@ impl CommunicatorRun {
     }
 
     /// When the last rank started the collective after which so many are over, and on which device.
-    pub(in crate::sim) fn started_last(&self, over: u32) -> Option<(Time, u32)> {
+    pub(in crate::sim) fn started_last(&self, over: u32) -> Option<(Time, DeviceId)> {
         self.progress.last.get((over as usize).checked_sub(1)?).copied()
     }
 
@@ -171,7 +172,7 @@ impl CommunicatorRun {
         let Progress { mut started, mut last, .. } = std::mem::take(&mut self.progress);
         started.clear();
         last.clear();
-        last.resize(given as usize, (Time::ZERO, self.ranks.devices.first));
+        last.resize(given as usize, (Time::ZERO, DeviceId::new(self.ranks.devices.first)));
         started.resize(given as usize, self.ranks.starters);
         self.progress = Progress { started, last, ..Progress::default() };
     }
@@ -183,7 +184,7 @@ impl CommunicatorRun {
     }
 
     /// A rank starts collectives of these numbers on device `d`; whether one of them was started by all with that.
-    fn start(&mut self, now: Time, numbers: std::ops::Range<u32>, d: u32) -> bool {
+    fn start(&mut self, now: Time, numbers: std::ops::Range<u32>, d: DeviceId) -> bool {
         let Progress { started, last, .. } = &mut self.progress;
         let before = last.len();
         for number in numbers {
@@ -202,7 +203,7 @@ impl CommunicatorRun {
     /// A new step begins, and all ranks start all of its collectives.
     pub(in crate::sim) fn start_all(&mut self, now: Time) {
         self.restart();
-        let last = (now, self.ranks.devices.first);
+        let last = (now, DeviceId::new(self.ranks.devices.first));
         self.progress.last.resize(self.sequence.collectives.len(), last);
     }
 
@@ -275,19 +276,19 @@ impl World<'_> {
     pub(in crate::sim) fn start_collectives(
         &mut self,
         clock: &mut Clock,
-        c: u32,
+        c: CommunicatorId,
         numbers: std::ops::Range<u32>,
-        d: u32,
+        d: DeviceId,
     ) {
-        if self.communicators[c as usize].start(clock.now, numbers, d) {
+        if self.communicators[c].start(clock.now, numbers, d) {
             self.trace_gradients(clock.now, c);
             self.next_collective(clock, c);
         }
     }
 
     /// The next collective of communicator `c` begins, if all have started it.
-    pub(in crate::sim) fn next_collective(&mut self, clock: &mut Clock, c: u32) {
-        let Some(overhead) = self.communicators[c as usize].next(clock.now) else { return };
+    pub(in crate::sim) fn next_collective(&mut self, clock: &mut Clock, c: CommunicatorId) {
+        let Some(overhead) = self.communicators[c].next(clock.now) else { return };
         self.trace_gradients(clock.now, c);
         self.trace_collective(clock.now, c);
         if overhead == Span::ZERO {
@@ -299,16 +300,16 @@ impl World<'_> {
 
     /// A delay of communicator `c` is over: the overhead before its collective, which begins, or the collective itself.
     #[inline(never)]
-    pub(in crate::sim) fn communicator_waited(&mut self, clock: &mut Clock, c: u32) {
-        let communicator = &mut self.communicators[c as usize];
+    pub(in crate::sim) fn communicator_waited(&mut self, clock: &mut Clock, c: CommunicatorId) {
+        let communicator = &mut self.communicators[c];
         if communicator.progress.stage == Stage::Busy {
             return self.end_collective(clock, c);
         }
         communicator.progress.stage = Stage::Busy;
         self.trace_collective(clock.now, c);
-        let communicator = &mut self.communicators[c as usize];
+        let communicator = &mut self.communicators[c];
         let at_hand = communicator.at_hand();
-        let ways = self.jobs[communicator.job as usize].ways.as_deref_mut();
+        let ways = self.jobs[communicator.job].ways.as_deref_mut();
         let (Some(planned), Some(ways)) = (at_hand, ways) else {
             return self.end_collective(clock, c);
         };
@@ -327,10 +328,15 @@ impl World<'_> {
     }
 
     /// The collective at hand of communicator `c`, whose links nothing else uses, takes its time.
-    fn begin_on_own_links(&mut self, clock: &mut Clock, c: u32, schedule: &Arc<Schedule>) {
-        let communicator = &mut self.communicators[c as usize];
+    fn begin_on_own_links(
+        &mut self,
+        clock: &mut Clock,
+        c: CommunicatorId,
+        schedule: &Arc<Schedule>,
+    ) {
+        let communicator = &mut self.communicators[c];
         let key = communicator.at_hand().map(|planned| (planned.operation, planned.bytes));
-        let ways = self.jobs[communicator.job as usize].ways.as_deref();
+        let ways = self.jobs[communicator.job].ways.as_deref();
         if let (Some(key), Some(own), Some(ways)) = (key, &mut communicator.own, ways) {
             let takes = own.begin(clock.now, key, schedule, (ways, &self.network));
             if takes.span == Span::ZERO {
@@ -344,13 +350,13 @@ impl World<'_> {
     pub(super) fn exchange(
         &mut self,
         clock: &mut Clock,
-        c: u32,
+        c: CommunicatorId,
         act: impl FnOnce(&mut Exchange, &mut Around<'_, '_>),
     ) {
-        let communicator = &mut self.communicators[c as usize];
-        let Some(ways) = &mut self.jobs[communicator.job as usize].ways else { return };
+        let communicator = &mut self.communicators[c];
+        let Some(ways) = &mut self.jobs[communicator.job].ways else { return };
         let (network, messages) = (&mut self.network, &mut self.messages);
-        let slots = Slots::of(&mut self.stations);
+        let slots = CoreSlots::of(&mut self.stations);
         ways.keep(communicator.progress.pace);
         let mut around = Around { clock, network, messages, ways, slots };
         act(&mut communicator.exchange, &mut around);
@@ -364,23 +370,23 @@ impl World<'_> {
     }
 
     /// The collective at hand of communicator `c` is over: the next one begins, and devices that waited go on.
-    fn end_collective(&mut self, clock: &mut Clock, c: u32) {
-        let communicator = &mut self.communicators[c as usize];
+    fn end_collective(&mut self, clock: &mut Clock, c: CommunicatorId) {
+        let communicator = &mut self.communicators[c];
         let Ranks { members, devices, .. } = communicator.ranks;
         let volume = communicator.at_hand().map_or(0.0, |planned| planned.volume(members.ranks));
         let (job, kind) = (communicator.job, communicator.kind);
         communicator.end();
         let over = communicator.is_over();
-        if let Some(parallel) = &mut self.jobs[job as usize].parallel {
+        if let Some(parallel) = &mut self.jobs[job].parallel {
             *kind.sent(&mut parallel.books) += volume * f64::from(members.ranks);
         }
         self.trace_collective(clock.now, c);
-        if over && self.jobs[job as usize].sync.is_some() {
+        if over && self.jobs[job].sync.is_some() {
             return self.end_reductions(clock, job);
         }
         self.next_collective(clock, c);
         for d in devices.gpus() {
-            self.wake_program(clock, d);
+            self.wake_program(clock, DeviceId::new(d));
         }
     }
 }

@@ -6,10 +6,11 @@ use crate::collective::{Hop, Schedule};
 use crate::fluid::Network;
 use crate::scenario::Members;
 use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::index::{CommunicatorId, JobId, MessageId};
 use crate::sim::workers::{Cores, Waiting};
 
 use super::message::{Messages, Stage};
-use super::overhead::Slots;
+use super::overhead::CoreSlots;
 use super::ways::Ways;
 
 /// Not at any phase yet.
@@ -23,7 +24,7 @@ const SWITCHES: u32 = u32::MAX;
 #[derive(Debug)]
 pub(in crate::sim) struct Exchange {
     /// The job copy and its group.
-    whose: (u32, u32),
+    whose: (JobId, Option<CommunicatorId>),
     /// Its ranks among the ports of the ways.
     members: Members,
     schedule: Option<Arc<Schedule>>,
@@ -32,7 +33,7 @@ pub(in crate::sim) struct Exchange {
     /// Parties that have transfers left.
     unfinished: u32,
     /// Transfers that have arrived at this instant, and were not accounted for.
-    arrived: Vec<u32>,
+    arrived: Vec<MessageId>,
     /// Scratch space for the transfers of a party.
     own: Vec<Hop>,
 }
@@ -49,12 +50,12 @@ pub(super) struct Around<'a, 'c> {
     pub(super) network: &'a mut Network<Customer>,
     pub(super) messages: &'a mut Messages,
     pub(super) ways: &'a mut Ways,
-    pub(super) slots: Slots<'a>,
+    pub(super) slots: CoreSlots<'a>,
 }
 
 impl Exchange {
     /// None yet, of group `group` of job copy `job`.
-    pub(super) fn new(whose: (u32, u32), members: Members) -> Exchange {
+    pub(super) fn new(whose: (JobId, Option<CommunicatorId>), members: Members) -> Exchange {
         Exchange {
             whose,
             members,
@@ -104,19 +105,19 @@ impl Exchange {
     }
 
     /// Begins a transfer that belongs to no collective; its message. Nothing of a collective may be on its way.
-    pub(super) fn carry(&mut self, around: &mut Around<'_, '_>, hop: Hop) -> u32 {
+    pub(super) fn carry(&mut self, around: &mut Around<'_, '_>, hop: Hop) -> MessageId {
         self.start(around, hop)
     }
 
     /// Such a transfer that has arrived, if one has; its message is no more.
-    pub(super) fn take_arrived(&mut self, messages: &mut Messages) -> Option<u32> {
+    pub(super) fn take_arrived(&mut self, messages: &mut Messages) -> Option<MessageId> {
         let m = self.arrived.pop()?;
         messages.remove(m);
         Some(m)
     }
 
     /// Message `m` has waited for its latency, a core has done its work, or its receiver has its sum.
-    pub(super) fn waited(&mut self, around: &mut Around<'_, '_>, m: u32) {
+    pub(super) fn waited(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Sending | Stage::Receiving => {
                 self.leave_core(around, m);
@@ -129,7 +130,7 @@ impl Exchange {
     }
 
     /// The bytes of message `m` are there, or shared cores have done its work.
-    pub(super) fn moved(&mut self, around: &mut Around<'_, '_>, m: u32) {
+    pub(super) fn moved(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Sending | Stage::Receiving => self.paid(around, m),
             Stage::Latency | Stage::Bytes | Stage::Sum => self.pay(around, m, Stage::Receiving),
@@ -179,7 +180,7 @@ impl Exchange {
         self.own = own;
     }
 
-    fn start(&mut self, around: &mut Around<'_, '_>, hop: Hop) -> u32 {
+    fn start(&mut self, around: &mut Around<'_, '_>, hop: Hop) -> MessageId {
         let hop = Hop { from: self.port(hop.from), to: self.port(hop.to), ..hop };
         let m = around.messages.add(self.whose, hop);
         self.pay(around, m, Stage::Sending);
@@ -187,7 +188,7 @@ impl Exchange {
     }
 
     /// Message `m` needs a core of its sender's or its receiver's node, if it costs them any time.
-    fn pay(&mut self, around: &mut Around<'_, '_>, m: u32, stage: Stage) {
+    fn pay(&mut self, around: &mut Around<'_, '_>, m: MessageId, stage: Stage) {
         let message = around.messages.get(m);
         message.stage = stage;
         let now = around.clock.now;
@@ -206,7 +207,7 @@ impl Exchange {
     }
 
     /// Message `m`, whose work is done, leaves its core to the next.
-    fn leave_core(&mut self, around: &mut Around<'_, '_>, m: u32) {
+    fn leave_core(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
         let message = around.messages.get(m);
         if let Some((Cores::Fifo(station), _)) = around.ways.core_seconds(message) {
             around.slots.leave(around.clock.now, station);
@@ -214,7 +215,7 @@ impl Exchange {
     }
 
     /// Cores have done what message `m` needs of them at one of its ends.
-    fn paid(&mut self, around: &mut Around<'_, '_>, m: u32) {
+    fn paid(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Receiving => self.sum(around, m),
             _ => self.wait(around, m),
@@ -222,7 +223,7 @@ impl Exchange {
     }
 
     /// Message `m` waits for its latency, if there is any.
-    fn wait(&mut self, around: &mut Around<'_, '_>, m: u32) {
+    fn wait(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
         let message = around.messages.get(m);
         message.stage = Stage::Latency;
         let latency = around.ways.way(around.network, message.from, message.to).latency;
@@ -234,7 +235,7 @@ impl Exchange {
     }
 
     /// The bytes of message `m` begin to flow, if they need any time.
-    fn send(&mut self, around: &mut Around<'_, '_>, m: u32) {
+    fn send(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
         let message = around.messages.get(m);
         message.stage = Stage::Bytes;
         let (from, to, bytes) = (message.from, message.to, message.bytes);
@@ -249,7 +250,7 @@ impl Exchange {
     }
 
     /// The receiver of message `m` adds it to its own, if that needs any time.
-    fn sum(&mut self, around: &mut Around<'_, '_>, m: u32) {
+    fn sum(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
         let message = around.messages.get(m);
         let seconds = around.ways.sum(message.bytes);
         if !message.reduces || seconds == 0.0 {

@@ -1,5 +1,6 @@
 //! How long a collective takes when nothing else is on its way: it is carried out on a network of its own.
 
+use super::communicator::CommunicatorRun;
 use std::sync::Arc;
 
 use crate::collective::Schedule;
@@ -7,20 +8,22 @@ use crate::engine::{self, Calendar, Model, Span, Time};
 use crate::fluid::Network;
 use crate::scenario::Members;
 use crate::sim::event::{Clock, Customer, Event};
+use crate::sim::index::{CommunicatorId, IdVec, Ids, JobId};
 use crate::sim::world::Service;
 
 use super::exchange::{Around, Exchange};
 use super::message::Messages;
-use super::overhead::Slots;
+use super::overhead::CoreSlots;
 use super::own_links::Followed;
 use super::ways::Ways;
 
 struct Idle {
     network: Network<Customer>,
-    stations: Vec<Service>,
+    stations: IdVec<Service>,
     messages: Messages,
     ways: Ways,
-    exchanges: Vec<Exchange>,
+    /// By communicator.
+    exchanges: IdVec<CommunicatorRun, Exchange>,
     end: Time,
 }
 
@@ -30,9 +33,9 @@ pub(in crate::sim) fn idle_seconds(
     schedule: &Arc<Schedule>,
     groups: &[Members],
 ) -> f64 {
-    let (mut network, mut stations) = (Network::new(), Vec::new());
+    let (mut network, mut stations) = (Network::new(), IdVec::default());
     let ways = ways.alone(&mut network, &mut stations);
-    let exchanges = (0..).zip(groups).map(|(group, of)| Exchange::new((0, group), *of)).collect();
+    let exchanges = exchanges(groups);
     let messages = Messages::default();
     let mut idle = Idle { network, stations, messages, ways, exchanges, end: Time::ZERO };
     idle.run(schedule, Time::NEVER);
@@ -50,8 +53,8 @@ pub(super) fn follow(
     let mut own = Network::new();
     let (ways, links) = ways.among(members, network, &mut own);
     let all = Members::new(0, 1, members.ranks);
-    let (exchanges, messages) = (vec![Exchange::new((0, 0), all)], Messages::default());
-    let stations = Vec::new();
+    let (exchanges, messages) = (exchanges(&[all]), Messages::default());
+    let stations = IdVec::default();
     let mut idle = Idle { network: own, stations, messages, ways, exchanges, end: Time::ZERO };
     idle.run(schedule, until);
     let at = if until == Time::NEVER { idle.end } else { until };
@@ -59,15 +62,22 @@ pub(super) fn follow(
     Followed { takes: Span(idle.end.0), uses }
 }
 
+/// An exchange for each of these groups, all of one job copy.
+fn exchanges(groups: &[Members]) -> IdVec<CommunicatorRun, Exchange> {
+    let ids = Ids::new(CommunicatorId::new(0), CommunicatorId::new(groups.len() as u32));
+    let whose = ids.iter().map(|c| (JobId::default(), Some(c)));
+    whose.zip(groups).map(|(whose, members)| Exchange::new(whose, *members)).collect()
+}
+
 impl Idle {
     /// All exchanges begin, and go on up to `until`.
     fn run(&mut self, schedule: &Arc<Schedule>, until: Time) {
         let mut calendar = Calendar::new();
-        for group in 0..self.exchanges.len() as u32 {
+        for c in self.exchanges.ids() {
             let begin = |exchange: &mut Exchange, around: &mut Around<'_, '_>| {
                 exchange.begin(around, schedule);
             };
-            self.act(Time::ZERO, &mut calendar, group, begin);
+            self.act(Time::ZERO, &mut calendar, Some(c), begin);
         }
         engine::run(self, &mut calendar, until);
     }
@@ -76,13 +86,14 @@ impl Idle {
         &mut self,
         now: Time,
         calendar: &mut Calendar<Event>,
-        group: u32,
+        communicator: Option<CommunicatorId>,
         act: impl FnOnce(&mut Exchange, &mut Around<'_, '_>),
     ) {
+        let Some(c) = communicator else { return };
         let Idle { network, stations, messages, ways, exchanges, end } = self;
-        let (mut clock, slots) = (Clock { now, calendar }, Slots::of(stations));
+        let (mut clock, slots) = (Clock { now, calendar }, CoreSlots::of(stations));
         let mut around = Around { clock: &mut clock, network, messages, ways, slots };
-        act(&mut exchanges[group as usize], &mut around);
+        act(&mut exchanges[c], &mut around);
         for next in around.slots.admitted {
             clock.after(next.delay, Event::Waited(next.customer));
         }
@@ -100,16 +111,16 @@ impl Model for Idle {
     fn advance(&mut self, now: Time, calendar: &mut Calendar<Event>) {
         while let Some(finished) = self.network.finish(now) {
             if let Customer::Message(m) = finished.token {
-                let group = self.messages.communicator(m);
-                self.act(now, calendar, group, |exchange, around| exchange.moved(around, m));
+                let communicator = self.messages.communicator(m);
+                self.act(now, calendar, communicator, |exchange, around| exchange.moved(around, m));
             }
         }
     }
 
     fn handle(&mut self, now: Time, event: Event, calendar: &mut Calendar<Event>) {
         if let Event::Waited(Customer::Message(m)) = event {
-            let group = self.messages.communicator(m);
-            self.act(now, calendar, group, |exchange, around| exchange.waited(around, m));
+            let communicator = self.messages.communicator(m);
+            self.act(now, calendar, communicator, |exchange, around| exchange.waited(around, m));
         }
     }
 

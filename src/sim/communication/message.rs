@@ -1,18 +1,15 @@
 //! Transfers in progress.
 
-use std::collections::BTreeSet;
-
 use crate::collective::{Hop, Kind};
-
-/// In place of a communicator: model copies and their parameter servers, which push and pull.
-pub(super) const SERVERS: u32 = u32::MAX;
+use crate::sim::index::{CommunicatorId, JobId, MessageId, Slab};
 
 /// A transfer of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::sim) struct Message {
-    /// The job copy that sends it, and the communicator in whose collective it is, or [`SERVERS`].
-    pub(super) job: u32,
-    pub(super) communicator: u32,
+    /// The job copy that sends it, and the communicator in whose collective it is, `None` for
+    /// one between a model copy and a parameter server.
+    pub(super) job: JobId,
+    pub(super) communicator: Option<CommunicatorId>,
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) bytes: u64,
@@ -46,54 +43,45 @@ pub(super) enum Stage {
 /// All transfers in progress, of all jobs.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Messages {
-    all: Vec<Message>,
-    free: Vec<u32>,
+    all: Slab<Message>,
 }
 
 impl Messages {
     /// Begins a transfer of a communicator of job copy `job`; its place.
-    pub(super) fn add(&mut self, (job, communicator): (u32, u32), hop: Hop) -> u32 {
+    pub(super) fn add(
+        &mut self,
+        (job, communicator): (JobId, Option<CommunicatorId>),
+        hop: Hop,
+    ) -> MessageId {
         let Hop { from, to, bytes, kind } = hop;
         let reduces = kind == Kind::Reduce;
         let stage = Stage::Sending;
         let message = Message { job, communicator, from, to, bytes, reduces, stage };
-        match self.free.pop() {
-            Some(place) => {
-                self.all[place as usize] = message;
-                place
-            }
-            None => {
-                self.all.push(message);
-                self.all.len() as u32 - 1
-            }
-        }
+        self.all.add(message)
     }
 
     /// The job copy whose message number `m` is.
-    pub(in crate::sim) fn job(&self, m: u32) -> u32 {
-        self.all[m as usize].job
+    pub(in crate::sim) fn job(&self, m: MessageId) -> JobId {
+        self.all[m].job
     }
 
     /// The communicator whose message number `m` is.
-    pub(super) fn communicator(&self, m: u32) -> u32 {
-        self.all[m as usize].communicator
+    pub(super) fn communicator(&self, m: MessageId) -> Option<CommunicatorId> {
+        self.all[m].communicator
     }
 
-    pub(super) fn get(&mut self, m: u32) -> &mut Message {
-        &mut self.all[m as usize]
+    pub(super) fn get(&mut self, m: MessageId) -> &mut Message {
+        &mut self.all[m]
     }
 
     /// Nothing of job copy `job` is on its way any more.
-    pub(in crate::sim) fn forget(&mut self, job: u32) {
-        let free: BTreeSet<u32> = self.free.iter().copied().collect();
-        let of = |m: &u32| !free.contains(m) && self.job(*m) == job;
-        let forgotten: Vec<u32> = (0..self.all.len() as u32).filter(of).collect();
-        self.free.extend(forgotten);
+    pub(in crate::sim) fn forget(&mut self, job: JobId) {
+        self.all.remove_if(|message| message.job == job);
     }
 
     /// Message `m` has arrived.
-    pub(super) fn remove(&mut self, m: u32) -> Message {
-        self.free.push(m);
-        self.all[m as usize]
+    pub(super) fn remove(&mut self, m: MessageId) -> Message {
+        self.all.remove(m);
+        self.all[m]
     }
 }

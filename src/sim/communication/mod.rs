@@ -35,7 +35,7 @@ mod ways;
 mod worker;
 
 pub(super) use communicator::{CommunicatorRun, Planned, Ranks, Sequence};
-pub(super) use message::Messages;
+pub(super) use message::{Message, Messages};
 pub(super) use overhead::{IdleCores, Overhead};
 pub(super) use own_links::{LinkUsers, LinkUses};
 pub(super) use pieces::{Piece, Pieces};

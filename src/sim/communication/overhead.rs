@@ -6,6 +6,7 @@ use crate::engine::Time;
 use crate::fluid::{Capacity, Demand, Network, Use};
 use crate::scenario::MessageCpu;
 use crate::sim::event::{Customer, Delay};
+use crate::sim::index::{IdVec, StationId};
 use crate::sim::station::Station;
 use crate::sim::workers::{Cores, Waiting};
 use crate::sim::world::Service;
@@ -34,25 +35,25 @@ pub(in crate::sim) enum IdleCores {
 
 /// Stations where cores are had one by one, and those who have got one that a message left.
 #[derive(Debug)]
-pub(in crate::sim) struct Slots<'a> {
-    pub(in crate::sim) stations: &'a mut Vec<Service>,
+pub(in crate::sim) struct CoreSlots<'a> {
+    pub(in crate::sim) stations: &'a mut IdVec<Service>,
     pub(in crate::sim) admitted: Vec<Waiting>,
 }
 
-impl Slots<'_> {
+impl CoreSlots<'_> {
     /// Those of `stations`.
-    pub(super) fn of(stations: &mut Vec<Service>) -> Slots<'_> {
-        Slots { stations, admitted: Vec::new() }
+    pub(super) fn of(stations: &mut IdVec<Service>) -> CoreSlots<'_> {
+        CoreSlots { stations, admitted: Vec::new() }
     }
 
     /// A message wants one; true if it has it now.
-    pub(super) fn arrive(&mut self, now: Time, station: u32, visit: Waiting) -> bool {
-        self.stations[station as usize].queue.arrive(now, visit)
+    pub(super) fn arrive(&mut self, now: Time, station: StationId, visit: Waiting) -> bool {
+        self.stations[station].queue.arrive(now, visit)
     }
 
     /// A message leaves one to the next in the queue.
-    pub(super) fn leave(&mut self, now: Time, station: u32) {
-        self.admitted.extend(self.stations[station as usize].queue.leave(now));
+    pub(super) fn leave(&mut self, now: Time, station: StationId) {
+        self.admitted.extend(self.stations[station].queue.leave(now));
     }
 }
 
@@ -71,7 +72,7 @@ impl Overhead {
     pub(super) fn alone(
         &self,
         network: &mut Network<Customer>,
-        stations: &mut Vec<Service>,
+        stations: &mut IdVec<Service>,
     ) -> Overhead {
         let idle = self.idle.iter().map(|(cores, idle)| (*cores, idle.make(network, stations)));
         let idle: BTreeMap<Cores, Cores> = idle.collect();
@@ -81,12 +82,11 @@ impl Overhead {
 }
 
 impl IdleCores {
-    fn make(&self, network: &mut Network<Customer>, stations: &mut Vec<Service>) -> Cores {
+    fn make(&self, network: &mut Network<Customer>, stations: &mut IdVec<Service>) -> Cores {
         match self {
             IdleCores::Slots(cores) => {
                 let service = Delay::once(0.0);
-                stations.push(Service { queue: Station::new(*cores), service });
-                Cores::Fifo(stations.len() as u32 - 1)
+                Cores::Fifo(stations.push(Service { queue: Station::new(*cores), service }))
             }
             IdleCores::Shared { cores, quota } => {
                 let quota = quota.is_finite().then_some(Capacity::Fixed(*quota));

@@ -15,6 +15,7 @@ use crate::engine::{Span, Time};
 use crate::fluid::{LinkId, LinkUse, Network};
 use crate::scenario::Members;
 use crate::sim::event::{Customer, Delay};
+use crate::sim::index::{CommunicatorId, JobId};
 use crate::sim::world::World;
 
 use super::idle::follow;
@@ -36,7 +37,7 @@ pub(in crate::sim) struct LinkUsers {
 enum Users {
     None,
     /// The transfers of one communicator.
-    One(u32),
+    One(CommunicatorId),
     Several,
 }
 
@@ -54,7 +55,7 @@ impl LinkUsers {
     }
 
     /// Communicator number `communicator` uses `link`.
-    pub(in crate::sim) fn claim(&mut self, link: LinkId, communicator: u32) {
+    pub(in crate::sim) fn claim(&mut self, link: LinkId, communicator: CommunicatorId) {
         let users = &mut self.by_link[link.index()];
         *users = match *users {
             Users::None => Users::One(communicator),
@@ -64,7 +65,7 @@ impl LinkUsers {
     }
 
     /// Whether that communicator alone uses all of these.
-    pub(in crate::sim) fn is_alone(&self, links: &[LinkId], communicator: u32) -> bool {
+    pub(in crate::sim) fn is_alone(&self, links: &[LinkId], communicator: CommunicatorId) -> bool {
         links.iter().all(|link| self.by_link[link.index()] == Users::One(communicator))
     }
 }
@@ -154,12 +155,12 @@ fn add(sums: &mut LinkUses, uses: &[(LinkId, LinkUse)], times: f64) {
 
 impl World<'_> {
     /// Adds to the links of job copy `j` what its collectives on links of their own did up to `now`.
-    pub(in crate::sim) fn settle_own_links(&mut self, now: Time, j: u32) {
+    pub(in crate::sim) fn settle_own_links(&mut self, now: Time, j: JobId) {
         let World { jobs, communicators, network, link_uses, .. } = self;
-        let job = &jobs[j as usize];
+        let job = &jobs[j];
         let Some(ways) = &job.ways else { return };
-        for c in job.communicators.clone() {
-            if let Some(own) = &mut communicators[c as usize].own {
+        for c in job.communicators {
+            if let Some(own) = &mut communicators[c].own {
                 own.settle(now, ways, network, link_uses);
             }
         }
@@ -178,14 +179,17 @@ mod tests {
         let route = [Use { link: links[2], per_unit: 1.0 }].into();
         network.group(Demand { route, weight: 1.0, cap: f64::INFINITY });
         let mut users = LinkUsers::new(&network);
-        users.claim(links[0], 7);
-        users.claim(links[0], 7);
-        users.claim(links[1], 7);
-        assert!(users.is_alone(&links[..2], 7));
-        assert!(!users.is_alone(&links[..2], 8));
-        users.claim(links[1], 8);
-        assert!(users.is_alone(&links[..1], 7) && !users.is_alone(&links[..2], 7));
-        users.claim(links[2], 7);
-        assert!(!users.is_alone(&links[2..], 7), "a loader reads through it");
+        users.claim(links[0], CommunicatorId::new(7));
+        users.claim(links[0], CommunicatorId::new(7));
+        users.claim(links[1], CommunicatorId::new(7));
+        assert!(users.is_alone(&links[..2], CommunicatorId::new(7)));
+        assert!(!users.is_alone(&links[..2], CommunicatorId::new(8)));
+        users.claim(links[1], CommunicatorId::new(8));
+        assert!(
+            users.is_alone(&links[..1], CommunicatorId::new(7))
+                && !users.is_alone(&links[..2], CommunicatorId::new(7))
+        );
+        users.claim(links[2], CommunicatorId::new(7));
+        assert!(!users.is_alone(&links[2..], CommunicatorId::new(7)), "a loader reads through it");
     }
 }

@@ -5,13 +5,14 @@ use crate::engine::{Span, Time};
 use crate::report::{Cause, StallCause};
 use crate::sim::device::{Device, State};
 use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::index::{DeviceId, Ids, JobId};
 use crate::sim::world::World;
 
 impl World<'_> {
     /// Device `d` begins to wait for parameters from servers, or to compute if it has them; true if it waits.
-    pub(in crate::sim) fn awaits_pull(&mut self, now: Time, d: u32) -> bool {
-        let Device { job, model, next, .. } = self.devices[d as usize];
-        let job = &mut self.jobs[job as usize];
+    pub(in crate::sim) fn awaits_pull(&mut self, now: Time, d: DeviceId) -> bool {
+        let Device { job, model, next, .. } = self.devices[d];
+        let job = &mut self.jobs[job];
         let held = job.is_held();
         let Some(servers) = &mut job.servers else { return false };
         let there = !held && servers.may_begin(model, next);
@@ -24,23 +25,23 @@ impl World<'_> {
     }
 
     /// Device `d` waits for parameters from `now` on.
-    fn wait_for_parameters_from(&mut self, now: Time, d: u32) {
-        let device = &mut self.devices[d as usize];
+    fn wait_for_parameters_from(&mut self, now: Time, d: DeviceId) {
+        let device = &mut self.devices[d];
         (device.state, device.since) = (State::Uninformed, now);
         self.trace_device(now, d, Cause::Communication.name());
     }
 
     /// All gradients of job copy `j` are reduced: its root applies them, or all take them apart, once all have computed.
-    pub(super) fn begin_update(&mut self, clock: &mut Clock, j: u32) {
-        let job = &mut self.jobs[j as usize];
+    pub(super) fn begin_update(&mut self, clock: &mut Clock, j: JobId) {
+        let job = &mut self.jobs[j];
         let root = job.devices.start;
         let Some(sync) = job.sync.as_mut().filter(|sync| sync.computed.is_some()) else { return };
         if sync.update == Span::ZERO {
             return self.end_communication(clock, j);
         }
         sync.updating = Some(clock.now);
-        let everyone = if sync.root { root..root + 1 } else { job.devices.clone() };
-        let all = &self.devices[everyone.start as usize..everyone.end as usize];
+        let everyone = if sync.root { Ids::new(root, root + 1) } else { job.devices };
+        let all = &self.devices[everyone];
         let slowest = all.iter().map(|device| device.pace).fold(1.0, f64::min);
         let delay = match slowest < 1.0 {
             true => Delay::once(sync.update.seconds() / slowest),
@@ -53,14 +54,14 @@ impl World<'_> {
     }
 
     /// All of job copy `j` have computed since `start`, or its root has, and the others waited for it.
-    pub(super) fn account_for_update(&mut self, now: Time, j: u32, start: Time) {
-        let job = &mut self.jobs[j as usize];
+    pub(super) fn account_for_update(&mut self, now: Time, j: JobId, start: Time) {
+        let job = &mut self.jobs[j];
         if start == now {
             return;
         }
         if job.sync.as_ref().is_some_and(|sync| !sync.root) {
-            for d in job.devices.clone() {
-                let device = &mut self.devices[d as usize];
+            for d in job.devices {
+                let device = &mut self.devices[d];
                 if device.state != State::Off {
                     device.updated += now.since(start).seconds();
                     job.steps.add_compute(start, now);
@@ -68,11 +69,11 @@ impl World<'_> {
             }
             return;
         }
-        self.devices[job.devices.start as usize].updated += now.since(start).seconds();
+        self.devices[job.devices.start].updated += now.since(start).seconds();
         job.steps.add_compute(start, now);
         let cause = StallCause::peer(Cause::Compute);
-        for d in job.devices.clone().skip(1) {
-            if self.devices[d as usize].state != State::Off {
+        for d in job.devices.iter().skip(1) {
+            if self.devices[d].state != State::Off {
                 job.steps.add_stall(Segment { start, end: now, cause });
             }
         }

@@ -11,10 +11,10 @@ use crate::collective::{Hop, Kind};
 use crate::engine::{Span, Time};
 use crate::report::SyncOutcome;
 use crate::scenario::Members;
+use crate::sim::index::{Id, IdVec, JobId, MessageId};
 
 use super::exchange::Exchange;
 use super::lines::Lines;
-use super::message::SERVERS;
 use super::pieces::Pieces;
 use super::shard::Shard;
 use super::worker::{Held, WorkerRun};
@@ -25,8 +25,8 @@ pub(in crate::sim) struct ServerRun {
     pub(in crate::sim) pieces: Pieces,
     /// Exchanges that a model copy may be ahead of the slowest.
     slack: u64,
-    workers: Vec<WorkerRun>,
-    shards: Vec<Shard>,
+    workers: IdVec<WorkerRun>,
+    shards: IdVec<Shard>,
     /// The first shard of each bucket, and one beyond the last.
     first: Vec<u32>,
     /// Time before each bucket is pushed, for its tensors.
@@ -34,7 +34,7 @@ pub(in crate::sim) struct ServerRun {
     pub(super) exchange: Exchange,
     pub(super) lines: Lines,
     /// What messages carry.
-    pub(super) parcels: BTreeMap<u32, Parcel>,
+    pub(super) parcels: BTreeMap<MessageId, Parcel>,
     /// Steps of single model copies that are done, and samples of those since the last step of all.
     done: u64,
     samples: u64,
@@ -65,7 +65,7 @@ pub(super) struct Parcel {
 impl ServerRun {
     /// Of so many model copies of job copy `job` and servers, and the shards of each bucket.
     pub(in crate::sim) fn new(
-        job: u32,
+        job: JobId,
         pieces: Pieces,
         slack: u64,
         [workers, servers]: [u32; 2],
@@ -82,11 +82,11 @@ impl ServerRun {
         ServerRun {
             pieces,
             slack,
-            workers: vec![worker; workers as usize],
-            shards,
+            workers: (0..workers).map(|_| worker.clone()).collect(),
+            shards: shards.into_iter().collect(),
             first,
             overhead,
-            exchange: Exchange::new((job, SERVERS), all),
+            exchange: Exchange::new((job, None), all),
             lines: Lines::new(workers, servers),
             parcels: BTreeMap::new(),
             done: 0,
@@ -113,11 +113,11 @@ impl ServerRun {
 
     /// One of them.
     pub(super) fn shard(&self, shard: u32) -> &Shard {
-        &self.shards[shard as usize]
+        &self.shards[Id::new(shard)]
     }
 
     fn worker(&mut self, worker: u32) -> &mut WorkerRun {
-        &mut self.workers[worker as usize]
+        &mut self.workers[Id::new(worker)]
     }
 
     /// Nothing of it is on its way any more.
@@ -149,7 +149,7 @@ impl ServerRun {
 
     /// The same of `worker`.
     pub(in crate::sim) fn finished_by(&self, worker: u32) -> u64 {
-        self.workers[worker as usize].finished
+        self.workers[Id::new(worker)].finished
     }
 
     /// All model copies want all parameters: who may pull them now. All have pushed as often to one shard as to another.
@@ -160,7 +160,7 @@ impl ServerRun {
 
     /// Whether `worker` has the parameters for `step`.
     pub(in crate::sim) fn may_begin(&self, worker: u32, step: u64) -> bool {
-        self.workers[worker as usize].may_begin(self.pieces.round(step))
+        self.workers[Id::new(worker)].may_begin(self.pieces.round(step))
     }
 
     /// `worker` begins to compute for `step`.
@@ -185,14 +185,14 @@ impl ServerRun {
 
     /// `worker` has one more bucket to push: how long that takes before, where nothing is before it.
     pub(super) fn queue(&mut self, worker: u32, bucket: u32) -> Option<Span> {
-        let queue = &mut self.workers[worker as usize].queue;
+        let queue = &mut self.workers[Id::new(worker)].queue;
         queue.push_back(bucket);
         (queue.len() == 1).then(|| self.overhead[bucket as usize])
     }
 
     /// The bucket of `worker` that is pushed now, and what the next one takes before.
     pub(super) fn unqueue(&mut self, worker: u32) -> Option<(u32, Option<Span>)> {
-        let queue = &mut self.workers[worker as usize].queue;
+        let queue = &mut self.workers[Id::new(worker)].queue;
         let bucket = queue.pop_front()?;
         Some((bucket, queue.front().map(|next| self.overhead[*next as usize])))
     }
@@ -200,14 +200,14 @@ impl ServerRun {
     /// What `worker` pushed to `shard` is added: who may pull it now, and whether its exchange is over by that.
     pub(super) fn add(&mut self, now: Time, shard: u32, worker: u32) -> (Vec<u32>, bool) {
         let over = self.count(worker);
-        let of = &mut self.shards[shard as usize];
+        let of = &mut self.shards[Id::new(shard)];
         let freed = of.add(worker);
         let released = of.release(self.slack);
         if freed {
-            let WorkerRun { began, computed, .. } = self.workers[worker as usize];
+            let WorkerRun { began, computed, .. } = self.workers[Id::new(worker)];
             let held = Held { by: worker, began, until: computed.unwrap_or(now) };
             for other in released.iter().filter(|other| **other != worker) {
-                self.workers[*other as usize].held = Some(held);
+                self.workers[Id::new(*other)].held = Some(held);
             }
         }
         (released, over)
@@ -229,13 +229,13 @@ impl ServerRun {
 
     /// The step of `worker` that its last whole exchange ended.
     pub(super) fn exchanged(&self, worker: u32) -> u64 {
-        self.pieces.last_of(self.workers[worker as usize].added - 1)
+        self.pieces.last_of(self.workers[Id::new(worker)].added - 1)
     }
 
     /// `parcel` sets out: its transfer.
     pub(super) fn set_out(&mut self, parcel: Parcel) -> Hop {
         let Parcel { worker, shard, pulled, .. } = parcel;
-        let Shard { server, part, .. } = &self.shards[shard as usize];
+        let Shard { server, part, .. } = &self.shards[Id::new(shard)];
         let (server, part) = (*server, *part);
         if !pulled {
             self.books.pushed = self.books.pushed.saturating_add(part.push);
@@ -248,13 +248,13 @@ impl ServerRun {
     }
 
     /// The bytes of message `m` are there: which parcel sets out behind it, unless that was so before.
-    pub(super) fn arrives(&mut self, m: u32) -> Option<Parcel> {
+    pub(super) fn arrives(&mut self, m: MessageId) -> Option<Parcel> {
         let parcel = self.parcels.get_mut(&m)?;
         if !std::mem::replace(&mut parcel.moving, false) {
             return None;
         }
         let parcel = *parcel;
-        let server = self.shards[parcel.shard as usize].server;
+        let server = self.shards[Id::new(parcel.shard)].server;
         self.lines.leave(parcel, server)
     }
 
@@ -265,7 +265,7 @@ impl ServerRun {
 
     /// Whom `worker` waited for last.
     pub(in crate::sim) fn held(&self, worker: u32) -> Option<Held> {
-        self.workers[worker as usize].held
+        self.workers[Id::new(worker)].held
     }
 
     /// `worker` has taken fresh samples for `step`.
@@ -295,7 +295,7 @@ impl ServerRun {
     /// Bytes on their way.
     pub(super) fn moving(&self) -> u64 {
         let bytes = |parcel: &Parcel| {
-            let part = self.shards[parcel.shard as usize].part;
+            let part = self.shards[Id::new(parcel.shard)].part;
             if parcel.pulled { part.pull } else { part.push }
         };
         self.parcels.values().map(bytes).fold(0, u64::saturating_add)

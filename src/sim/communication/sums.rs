@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::index::DeviceId;
 use crate::sim::world::World;
 
 /// What the learners of a GPU have made of a step's gradients.
@@ -60,7 +61,7 @@ impl Sums {
 
 impl World<'_> {
     /// Device `d` has gradients of a piece, which go to the others of its GPU first.
-    pub(super) fn add_to_sum(&mut self, clock: &mut Clock, d: u32, piece: u32) {
+    pub(super) fn add_to_sum(&mut self, clock: &mut Clock, d: DeviceId, piece: u32) {
         if let Some(gpu) = self.gpu_of(d) {
             gpu.sums.add(piece);
         }
@@ -69,8 +70,8 @@ impl World<'_> {
 
     /// The GPU of device `d` adds up the next piece that all its learners have done: it reads the gradients of each, and
     /// writes their sum.
-    fn sum_next(&mut self, clock: &mut Clock, d: u32) {
-        let j = self.devices[d as usize].job as usize;
+    fn sum_next(&mut self, clock: &mut Clock, d: DeviceId) {
+        let j = self.devices[d].job;
         let learners = self.jobs[j].learners.number;
         let Some(gpu) = self.gpu_of(d) else { return };
         let Some(piece) = gpu.sums.next(learners) else { return };
@@ -86,9 +87,9 @@ impl World<'_> {
     }
 
     /// The GPU of device `d` has the sum of a piece.
-    pub(in crate::sim) fn summed(&mut self, clock: &mut Clock, d: u32) {
-        let j = self.devices[d as usize].job;
-        let sync = self.jobs[j as usize].sync.as_ref();
+    pub(in crate::sim) fn summed(&mut self, clock: &mut Clock, d: DeviceId) {
+        let j = self.devices[d].job;
+        let sync = self.jobs[j].sync.as_ref();
         let pieces = sync.map_or(0, |sync| sync.pieces.number());
         let Some(gpu) = self.gpu_of(d) else { return };
         let piece = gpu.sums.end(pieces);
@@ -97,7 +98,7 @@ impl World<'_> {
     }
 
     /// The GPU of device `d` compresses the gradients of a piece, if it does that, behind those that it compresses.
-    pub(super) fn compress_sum(&mut self, clock: &mut Clock, d: u32, piece: u32) {
+    pub(super) fn compress_sum(&mut self, clock: &mut Clock, d: DeviceId, piece: u32) {
         if self.compress_seconds(d, piece) == 0.0 {
             return self.start_reductions(clock, d, piece);
         }
@@ -108,7 +109,7 @@ impl World<'_> {
         }
     }
 
-    fn compress_next(&mut self, clock: &mut Clock, d: u32) {
+    fn compress_next(&mut self, clock: &mut Clock, d: DeviceId) {
         let next = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.front().copied());
         if let Some(piece) = next {
             let delay = Delay::once(self.compress_seconds(d, piece));
@@ -117,14 +118,14 @@ impl World<'_> {
     }
 
     /// Time to compress the sum of a piece, on the GPU of device `d` [s].
-    fn compress_seconds(&self, d: u32, piece: u32) -> f64 {
-        let job = &self.jobs[self.devices[d as usize].job as usize];
+    fn compress_seconds(&self, d: DeviceId, piece: u32) -> f64 {
+        let job = &self.jobs[self.devices[d].job];
         let sync = job.sync.as_ref().filter(|sync| sync.learners);
         sync.map_or(0.0, |sync| sync.pieces.of_exchange(piece).compress)
     }
 
     /// The GPU of device `d` has compressed the sum of a piece.
-    pub(in crate::sim) fn compressed(&mut self, clock: &mut Clock, d: u32) {
+    pub(in crate::sim) fn compressed(&mut self, clock: &mut Clock, d: DeviceId) {
         let piece = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.pop_front());
         if let Some(piece) = piece {
             self.start_reductions(clock, d, piece);

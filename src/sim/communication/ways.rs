@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
 use crate::scenario::{Members, Transport};
 use crate::sim::event::{Customer, Delay};
+use crate::sim::index::IdVec;
 use crate::sim::workers::Cores;
 use crate::sim::world::Service;
 
@@ -115,7 +116,7 @@ impl Ways {
     pub(super) fn alone(
         &self,
         network: &mut Network<Customer>,
-        stations: &mut Vec<Service>,
+        stations: &mut IdVec<Service>,
     ) -> Ways {
         let own: BTreeMap<LinkId, f64> = self.capacities.iter().copied().collect();
         let own: BTreeMap<LinkId, LinkId> = own

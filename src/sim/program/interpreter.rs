@@ -1,6 +1,7 @@
 //! The interpreter: each device works through its program, one op after the other.
 
-use std::ops::Range;
+use crate::sim::communication::CommunicatorRun;
+use crate::sim::index::{DeviceId, Ids, JobId};
 
 use crate::engine::Time;
 use crate::sim::device::{Device, State};
@@ -19,25 +20,25 @@ enum Begun {
 }
 
 impl World<'_> {
-    pub(super) fn parallel(&mut self, d: u32) -> Option<&mut ParallelRun> {
-        let job = self.devices[d as usize].job as usize;
+    pub(super) fn parallel(&mut self, d: DeviceId) -> Option<&mut ParallelRun> {
+        let job = self.devices[d].job;
         self.jobs[job].parallel.as_deref_mut()
     }
 
-    pub(super) fn part(&mut self, d: u32) -> Option<&mut Part> {
+    pub(super) fn part(&mut self, d: DeviceId) -> Option<&mut Part> {
         self.parallel(d).map(|parallel| parallel.part(d))
     }
 
     /// The op that device `d` is at.
-    pub(in crate::sim) fn op_of(&self, d: u32) -> Option<Op> {
-        let Device { job, program, next, at, .. } = self.devices[d as usize];
-        self.jobs[job as usize].programs.op(program, next, at)
+    pub(in crate::sim) fn op_of(&self, d: DeviceId) -> Option<Op> {
+        let Device { job, program, next, at, .. } = self.devices[d];
+        self.jobs[job].programs.op(program, next, at)
     }
 
     /// Device `d` does one op after the other, up to one that takes time or waits.
-    pub(in crate::sim) fn run_program(&mut self, clock: &mut Clock, d: u32) {
+    pub(in crate::sim) fn run_program(&mut self, clock: &mut Clock, d: DeviceId) {
         while let Some(op) = self.op_of(d) {
-            if !self.devices[d as usize].waits_at_op
+            if !self.devices[d].waits_at_op
                 && let Begun::Busy = self.begin_op(clock, d, op)
             {
                 return;
@@ -46,26 +47,26 @@ impl World<'_> {
                 return self.begin_wait(clock.now, d, op);
             }
             self.end_wait(clock.now, d, op);
-            self.devices[d as usize].at += 1;
+            self.devices[d].at += 1;
         }
     }
 
     /// The op of device `d` that took time is over.
     #[inline]
-    pub(in crate::sim) fn end_op(&mut self, clock: &mut Clock, d: u32) {
-        self.devices[d as usize].at += 1;
+    pub(in crate::sim) fn end_op(&mut self, clock: &mut Clock, d: DeviceId) {
+        self.devices[d].at += 1;
         self.run_program(clock, d);
     }
 
     /// Device `d` goes on with its program if it waits there for something that is there now.
-    pub(in crate::sim) fn wake_program(&mut self, clock: &mut Clock, d: u32) {
-        if self.devices[d as usize].waits_at_op {
+    pub(in crate::sim) fn wake_program(&mut self, clock: &mut Clock, d: DeviceId) {
+        if self.devices[d].waits_at_op {
             self.run_program(clock, d);
         }
     }
 
     #[inline]
-    fn begin_op(&mut self, clock: &mut Clock, d: u32, op: Op) -> Begun {
+    fn begin_op(&mut self, clock: &mut Clock, d: DeviceId, op: Op) -> Begun {
         match op {
             Op::TakeBatch => {
                 if self.may_begin_step(clock.now, d) {
@@ -95,7 +96,7 @@ impl World<'_> {
             Op::Offer { piece } => self.offer_gradients(clock, d, piece),
             Op::Push { piece } => {
                 self.push_gradients(clock, d, piece);
-                if self.devices[d as usize].state == State::Off {
+                if self.devices[d].state == State::Off {
                     // What it pushed was there at once, and its job ended by that.
                     return Begun::Busy;
                 }
@@ -119,8 +120,8 @@ impl World<'_> {
     }
 
     /// Begins the wait of device `d` for what its op needs.
-    fn begin_wait(&mut self, now: Time, d: u32, op: Op) {
-        let device = &mut self.devices[d as usize];
+    fn begin_wait(&mut self, now: Time, d: DeviceId, op: Op) {
+        let device = &mut self.devices[d];
         if device.waits_at_op {
             return;
         }
@@ -135,7 +136,7 @@ impl World<'_> {
     }
 
     /// Whether device `d` has what its op needs.
-    fn is_ready(&mut self, d: u32, op: Op) -> bool {
+    fn is_ready(&mut self, d: DeviceId, op: Op) -> bool {
         match op {
             Op::Receive(input) => {
                 self.part(d).is_none_or(|part| !part.received[input.number()].is_empty())
@@ -143,7 +144,8 @@ impl World<'_> {
             Op::AwaitSwap => self.part(d).is_none_or(|part| part.swapping == 0),
             Op::Await(communicator, number) => self
                 .communicators_of(d, communicator)
-                .all(|c| self.communicators[c as usize].over() >= number),
+                .iter()
+                .all(|c| self.communicators[c].over() >= number),
             Op::TakeBatch
             | Op::ReceiveBatch
             | Op::SendBatch
@@ -162,14 +164,14 @@ impl World<'_> {
     }
 
     /// Time of a share of a step on a whole batch, and of compressing after it.
-    fn time_of_batch(&self, d: u32, share: f64, compress: f64) -> Delay {
-        let device = &self.devices[d as usize];
-        let job = &self.jobs[device.job as usize];
+    fn time_of_batch(&self, d: DeviceId, share: f64, compress: f64) -> Delay {
+        let device = &self.devices[d];
+        let job = &self.jobs[device.job];
         let mut delay = job.stage_times[device.stage as usize];
         if !job.smaller.is_empty() {
             delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
         }
-        let slowness = self.loaders[device.loader as usize].slowness;
+        let slowness = self.loaders[device.loader].slowness;
         if slowness != 1.0 {
             delay = Delay::once(delay.span.seconds() * slowness);
         }
@@ -180,9 +182,9 @@ impl World<'_> {
     }
 
     /// Time of a share of a step on a micro-batch.
-    fn time_of_micro_batch(&mut self, d: u32, share: f64) -> Delay {
-        let device = &self.devices[d as usize];
-        let (model, step, j) = (device.model, device.next, device.job as usize);
+    fn time_of_micro_batch(&mut self, d: DeviceId, share: f64) -> Delay {
+        let device = &self.devices[d];
+        let (model, step, j) = (device.model, device.next, device.job);
         let job = &mut self.jobs[j];
         let missing = job.missing(model, step);
         let (batch, law) = (job.batch - missing, job.step);
@@ -193,22 +195,26 @@ impl World<'_> {
     }
 
     /// The communicators of its program in which device `d` is by this name: one, or one for each of its GPUs.
-    pub(super) fn communicators_of(&mut self, d: u32, name: Communicator) -> Range<u32> {
-        let job = &self.jobs[self.devices[d as usize].job as usize];
+    pub(super) fn communicators_of(
+        &mut self,
+        d: DeviceId,
+        name: Communicator,
+    ) -> Ids<CommunicatorRun> {
+        let job = &self.jobs[self.devices[d].job];
         match &job.parallel {
-            None => job.communicators.clone(),
-            Some(parallel) => parallel.part_of(d).communicators[name as usize].clone(),
+            None => job.communicators,
+            Some(parallel) => parallel.part_of(d).communicators[name as usize],
         }
     }
 
     /// Device `d`, a part of a model copy, has done its step, which is over when all parts have.
-    pub(in crate::sim) fn end_part(&mut self, clock: &mut Clock, d: u32) {
-        let j = self.devices[d as usize].job as usize;
+    pub(in crate::sim) fn end_part(&mut self, clock: &mut Clock, d: DeviceId) {
+        let j = self.devices[d].job;
         let Some(parallel) = &mut self.jobs[j].parallel else { return };
         parallel.part(d).ended = clock.now;
         parallel.done += 1;
         let all = parallel.done as usize == parallel.parts.len();
-        let device = &mut self.devices[d as usize];
+        let device = &mut self.devices[d];
         (device.state, device.since) = (State::Idle, clock.now);
         self.trace_device(clock.now, d, "waiting");
         if all {
@@ -216,15 +222,15 @@ impl World<'_> {
         }
     }
 
-    fn end_parts(&mut self, clock: &mut Clock, j: usize) {
+    fn end_parts(&mut self, clock: &mut Clock, j: JobId) {
         self.account_for_ends(clock.now, j);
-        for d in self.jobs[j].devices.clone() {
-            self.devices[d as usize].next += 1;
+        for d in self.jobs[j].devices {
+            self.devices[d].next += 1;
         }
         let Some(parallel) = &mut self.jobs[j].parallel else { return };
         parallel.restart();
-        for c in self.jobs[j].communicators.clone() {
-            self.communicators[c as usize].restart();
+        for c in self.jobs[j].communicators {
+            self.communicators[c].restart();
         }
         self.end_of_step(clock, j);
     }

@@ -1,13 +1,14 @@
 //! Activations on their way to the next stage, and their gradients on their way back.
 
 use crate::sim::event::{Clock, Customer, Event};
+use crate::sim::index::DeviceId;
 use crate::sim::world::World;
 
 use super::op::Input;
 
 impl World<'_> {
     /// Device `d` has something for another stage, which goes when what it sent before in this direction is there.
-    pub(super) fn send_part(&mut self, clock: &mut Clock, d: u32, input: Input) {
+    pub(super) fn send_part(&mut self, clock: &mut Clock, d: DeviceId, input: Input) {
         let Some(part) = self.part(d) else { return };
         let waiting = &mut part.sending[usize::from(input.back)].waiting;
         waiting.push_back((clock.now, input));
@@ -17,16 +18,16 @@ impl World<'_> {
     }
 
     /// The device for whom device `d` has something on its way, or has it next.
-    fn receiver(&mut self, d: u32, back: bool) -> Option<u32> {
-        let first = d - self.devices[d as usize].stage;
+    fn receiver(&mut self, d: DeviceId, back: bool) -> Option<DeviceId> {
+        let first = d - self.devices[d].stage;
         let (_, input) = self.part(d)?.sending[usize::from(back)].waiting.front()?;
         Some(first + input.stage)
     }
 
     /// The first that waits begins with its latency, if there is anything to send.
-    fn begin_sending(&mut self, clock: &mut Clock, d: u32, back: bool) {
+    fn begin_sending(&mut self, clock: &mut Clock, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
-        let j = self.devices[d as usize].job as usize;
+        let j = self.devices[d].job;
         let job = &mut self.jobs[j];
         let (Some(parallel), Some(ways)) = (&job.parallel, &mut job.ways) else { return };
         if parallel.bytes <= 0.0 {
@@ -42,9 +43,9 @@ impl World<'_> {
     }
 
     /// The latency is over; the bytes of each of the device's GPUs follow.
-    pub(in crate::sim) fn hand_part(&mut self, clock: &mut Clock, d: u32, back: bool) {
+    pub(in crate::sim) fn hand_part(&mut self, clock: &mut Clock, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
-        let j = self.devices[d as usize].job as usize;
+        let j = self.devices[d].job;
         let job = &mut self.jobs[j];
         let (Some(parallel), Some(ways)) = (&mut job.parallel, &mut job.ways) else { return };
         let (from, to) = (parallel.part(d).gpu, parallel.part(to).gpu);
@@ -66,7 +67,7 @@ impl World<'_> {
     }
 
     /// The bytes of one of the GPUs are there.
-    pub(in crate::sim) fn handed_part(&mut self, clock: &mut Clock, d: u32, back: bool) {
+    pub(in crate::sim) fn handed_part(&mut self, clock: &mut Clock, d: DeviceId, back: bool) {
         let Some(part) = self.part(d) else { return };
         let sending = &mut part.sending[usize::from(back)];
         sending.flows -= 1;
@@ -76,7 +77,7 @@ impl World<'_> {
     }
 
     /// What device `d` sent is there, and the next begins.
-    fn arrive_part(&mut self, clock: &mut Clock, d: u32, back: bool) {
+    fn arrive_part(&mut self, clock: &mut Clock, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let Some(part) = self.part(d) else { return };
         let waiting = &mut part.sending[usize::from(back)].waiting;

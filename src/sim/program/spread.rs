@@ -1,7 +1,8 @@
 //! What a job copy keeps of a model that is spread over GPUs.
 
+use crate::sim::communication::CommunicatorRun;
+use crate::sim::index::{DeviceId, Ids, JobId};
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use crate::engine::Time;
 use crate::fluid::GroupId;
@@ -23,7 +24,7 @@ pub(in crate::sim) struct ParallelRun {
     pub(in crate::sim) speed: f64,
     /// By device of the job copy, of which this is the first.
     pub(in crate::sim) parts: Vec<Part>,
-    pub(in crate::sim) first: u32,
+    pub(in crate::sim) first: DeviceId,
     /// GPUs of each device.
     pub(in crate::sim) ranks: u32,
     /// What each of them hands to the next stage for a micro-batch [B].
@@ -43,7 +44,7 @@ pub(in crate::sim) struct Part {
     /// How much longer than on the cluster's first nodes it takes there.
     pub(in crate::sim) slowness: f64,
     /// By [`Communicator`], those that its GPUs are in: one for each GPU or one for all of them.
-    pub(in crate::sim) communicators: [Range<u32>; Communicator::ALL.len()],
+    pub(in crate::sim) communicators: [Ids<CommunicatorRun>; Communicator::ALL.len()],
     /// By GPU, ways from the node's memory and back there, where they are limited.
     pub(in crate::sim) pcie: Vec<[Option<GroupId>; 2]>,
     /// By number of the [`Input`], when each that has come and was not taken was sent.
@@ -68,12 +69,12 @@ pub(in crate::sim) struct Sending {
 
 impl ParallelRun {
     /// The same to look at.
-    pub(super) fn part_of(&self, d: u32) -> &Part {
+    pub(super) fn part_of(&self, d: DeviceId) -> &Part {
         &self.parts[(d - self.first) as usize]
     }
 
     /// What it keeps of device `d`.
-    pub(in crate::sim) fn part(&mut self, d: u32) -> &mut Part {
+    pub(in crate::sim) fn part(&mut self, d: DeviceId) -> &mut Part {
         &mut self.parts[(d - self.first) as usize]
     }
 
@@ -104,8 +105,8 @@ impl ParallelRun {
 
 impl World<'_> {
     /// Nothing of the parts of job copy `j` is in progress any more, if it has some.
-    pub(in crate::sim) fn abort_parts(&mut self, j: u32) {
-        let Some(parallel) = &mut self.jobs[j as usize].parallel else { return };
+    pub(in crate::sim) fn abort_parts(&mut self, j: JobId) {
+        let Some(parallel) = &mut self.jobs[j].parallel else { return };
         parallel.abort();
     }
 }

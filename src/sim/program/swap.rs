@@ -1,11 +1,12 @@
 //! What does not fit on a GPU: from its node's memory, and back there.
 
 use crate::sim::event::{Clock, Customer};
+use crate::sim::index::DeviceId;
 use crate::sim::world::World;
 
 impl World<'_> {
     /// Each GPU of device `d` starts to copy so many bytes from its node's memory, and so many there.
-    pub(super) fn begin_swap(&mut self, clock: &mut Clock, d: u32, bytes: [f64; 2]) {
+    pub(super) fn begin_swap(&mut self, clock: &mut Clock, d: DeviceId, bytes: [f64; 2]) {
         let Some(parallel) = self.parallel(d) else { return };
         let (ranks, part) = (f64::from(parallel.ranks), parallel.part(d));
         let ways: Vec<_> = part.pcie.iter().flat_map(|ways| ways.iter().zip(bytes)).collect();
@@ -19,7 +20,7 @@ impl World<'_> {
     }
 
     /// Bytes of device `d` have come or gone.
-    pub(in crate::sim) fn swapped(&mut self, clock: &mut Clock, d: u32) {
+    pub(in crate::sim) fn swapped(&mut self, clock: &mut Clock, d: DeviceId) {
         let Some(part) = self.part(d) else { return };
         part.swapping -= 1;
         if part.swapping == 0 {

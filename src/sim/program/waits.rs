@@ -3,6 +3,7 @@
 use crate::account::Segment;
 use crate::engine::Time;
 use crate::report::{Cause, StallCause};
+use crate::sim::index::{DeviceId, JobId};
 use crate::sim::waits::clip;
 use crate::sim::world::World;
 
@@ -10,14 +11,14 @@ use super::op::{Communicator, Op};
 
 impl World<'_> {
     /// Device `d` has what its op needs; accounts for its wait, if it waited.
-    pub(super) fn end_wait(&mut self, now: Time, d: u32, op: Op) {
+    pub(super) fn end_wait(&mut self, now: Time, d: DeviceId, op: Op) {
         let sent = match op {
             Op::Receive(input) => {
                 self.part(d).and_then(|part| part.received[input.number()].pop_front())
             }
             _ => None,
         };
-        let device = &mut self.devices[d as usize];
+        let device = &mut self.devices[d];
         if !std::mem::take(&mut device.waits_at_op) {
             return;
         }
@@ -30,23 +31,23 @@ impl World<'_> {
             }
             _ => self.say(d, (since, now), StallCause::own(Cause::Communication)),
         }
-        self.devices[d as usize].since = now;
+        self.devices[d].since = now;
     }
 
     /// What came to device `d` was `sent` by its neighbour, and was on its way since then.
-    fn end_bubble(&mut self, d: u32, sent: Time, now: Time) {
+    fn end_bubble(&mut self, d: DeviceId, sent: Time, now: Time) {
         self.say(d, (sent, now), StallCause::own(Cause::Communication));
         self.end_wait_for_stage(sent, d);
     }
 
     /// Device `d` has waited for what its node's memory keeps; who waited for its model copy waited for that.
-    fn end_swap(&mut self, d: u32, (start, end): (Time, Time)) {
+    fn end_swap(&mut self, d: DeviceId, (start, end): (Time, Time)) {
         let cause = StallCause::own(Cause::Swap);
         self.say(d, (start, end), cause);
         if let Some(part) = self.part(d) {
             part.computed = end;
         }
-        let device = &mut self.devices[d as usize];
+        let device = &mut self.devices[d];
         if device.stage == 0 {
             let step = device.next;
             device.waits.retain(|(of, _)| of + 1 >= step);
@@ -57,12 +58,12 @@ impl World<'_> {
     /// Device `d` has waited for collectives of a communicator: first for the last rank to start the last of them.
     fn end_collective_wait(
         &mut self,
-        d: u32,
+        d: DeviceId,
         (communicator, number): (Communicator, u32),
         (since, now): (Time, Time),
     ) {
         let all = self.communicators_of(d, communicator);
-        let last = all.filter_map(|c| self.communicators[c as usize].started_last(number)).max();
+        let last = all.iter().filter_map(|c| self.communicators[c].started_last(number)).max();
         let asked = last.map_or(since, |(asked, _)| asked.clamp(since, now));
         if let Some((_, peer)) = last {
             self.blame_peer(d, peer, (since, asked));
@@ -71,12 +72,12 @@ impl World<'_> {
     }
 
     /// Device `d` waited for `peer`: for what that waited, or its computation.
-    fn blame_peer(&mut self, d: u32, peer: u32, (from, until): (Time, Time)) {
-        let first = peer - self.devices[peer as usize].stage;
-        let own = d - self.devices[d as usize].stage == first;
+    fn blame_peer(&mut self, d: DeviceId, peer: DeviceId, (from, until): (Time, Time)) {
+        let first = peer - self.devices[peer].stage;
+        let own = d - self.devices[d].stage == first;
         let rest =
             if own { StallCause::own(Cause::Bubble) } else { StallCause::peer(Cause::Compute) };
-        let waits = &self.devices[first as usize].waits;
+        let waits = &self.devices[first].waits;
         let waits: Vec<Segment> = waits.iter().filter_map(|(_, w)| clip(w, from, until)).collect();
         let mut at = from;
         for wait in waits.into_iter().filter(|_| !own) {
@@ -89,8 +90,8 @@ impl World<'_> {
 
     /// The step of job copy `j` is over, for whose last parts the others waited: those of its own model copy, whose
     /// arithmetic went on; that of others; and then what came after all arithmetic.
-    pub(super) fn account_for_ends(&mut self, now: Time, j: usize) {
-        let devices = self.jobs[j].devices.clone();
+    pub(super) fn account_for_ends(&mut self, now: Time, j: JobId) {
+        let devices = self.jobs[j].devices;
         let ends: Vec<(Time, Time)> = match &self.jobs[j].parallel {
             Some(parallel) => {
                 parallel.parts.iter().map(|part| (part.computed, part.ended)).collect()
@@ -105,7 +106,7 @@ impl World<'_> {
             .collect();
         let last = chains.iter().zip(0..).max().map_or(0, |(_, chain)| chain);
         let computed = chains.iter().copied().max().unwrap_or(now);
-        for (d, (_, ended)) in devices.clone().zip(&ends) {
+        for (d, (_, ended)) in devices.iter().zip(&ends) {
             let chain = (d - devices.start) as usize / stages.max(1);
             let own = chains[chain].clamp(*ended, now);
             let all = computed.clamp(own, now);
@@ -117,9 +118,9 @@ impl World<'_> {
     }
 
     /// Device `d` waited from one instant to another.
-    fn say(&mut self, d: u32, (start, end): (Time, Time), cause: StallCause) {
+    fn say(&mut self, d: DeviceId, (start, end): (Time, Time), cause: StallCause) {
         if start < end {
-            let j = self.devices[d as usize].job as usize;
+            let j = self.devices[d].job;
             let segment = Segment { start, end, cause };
             self.jobs[j].steps.add_stall(segment);
         }

@@ -4,6 +4,7 @@ use crate::fluid::GroupId;
 use crate::random::Sampler;
 use crate::scenario::{Layout, ReadCpu, Targets};
 use crate::sim::event::Delay;
+use crate::sim::index::{ArmId, LimiterId, StationId, TableId, WorkerId};
 use crate::sim::world::World;
 
 use super::plain::First;
@@ -15,12 +16,12 @@ pub(in crate::sim) struct Mount {
     /// The bytes' way; `None` where nothing limits them.
     pub(in crate::sim) group: Option<GroupId>,
     /// Operation station, where operations are limited.
-    pub(in crate::sim) station: Option<u32>,
+    pub(in crate::sim) station: Option<StationId>,
     pub(in crate::sim) latency: RequestLatency,
     /// The bytes' ways where files are striped over targets; then `group` is none of them.
     pub(in crate::sim) striped: Option<Box<Striped>>,
     /// What lets requests through, where they are limited.
-    pub(in crate::sim) limiter: Option<u32>,
+    pub(in crate::sim) limiter: Option<LimiterId>,
     /// What serves requests in a way of its own; their bytes go over `group` at the same time.
     pub(in crate::sim) own: Own,
     /// What a request costs the node's cores, beside the latency and the bytes' way.
@@ -36,9 +37,9 @@ pub(in crate::sim) enum Own {
     /// Nothing.
     None,
     /// What was measured.
-    Table(u32),
+    Table(TableId),
     /// A disk's arm.
-    Arm(u32),
+    Arm(ArmId),
 }
 
 /// The ways of a node to the targets of a parallel file system.
@@ -122,9 +123,9 @@ pub(in crate::sim) enum RequestLatency {
 
 impl World<'_> {
     /// The way of `bytes` at `offset` of what worker `w` reads, where files are striped.
-    pub(in crate::sim) fn way_of_range(&self, w: u32, offset: f64, bytes: f64) -> u32 {
-        let worker = &self.workers[w as usize];
-        let loader = &self.loaders[worker.loader as usize];
+    pub(in crate::sim) fn way_of_range(&self, w: WorkerId, offset: f64, bytes: f64) -> u32 {
+        let worker = &self.workers[w];
+        let loader = &self.loaders[worker.loader];
         let Some(striped) = &loader.mount.striped else { return 0 };
         match loader.source.layout {
             Layout::OneFile { .. } => {

@@ -2,6 +2,7 @@
 
 use crate::report::Cause;
 use crate::sim::event::{Clock, Customer};
+use crate::sim::index::WorkerId;
 use crate::sim::workers::Phase;
 use crate::sim::world::World;
 
@@ -10,9 +11,9 @@ use super::mount::{Mount, Own};
 impl World<'_> {
     /// Asks a storage that serves in a way of its own: the request is over when it has been served and
     /// its bytes have come over the network.
-    pub(super) fn ask_own(&mut self, clock: &mut Clock, w: u32) -> bool {
+    pub(super) fn ask_own(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
         let Mount { own, group, .. } = *self.mount_of(w);
-        let worker = &mut self.workers[w as usize];
+        let worker = &mut self.workers[w];
         let bytes = worker.request;
         worker.parts = 1 + u8::from(group.is_some());
         self.enter(clock.now, w, Phase::Served, Cause::Transfer);
@@ -29,8 +30,8 @@ impl World<'_> {
     }
 
     /// A part of a request has been done; true if the sample is complete.
-    pub(in crate::sim) fn part_done(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let worker = &mut self.workers[w as usize];
+    pub(in crate::sim) fn part_done(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+        let worker = &mut self.workers[w];
         worker.parts = worker.parts.saturating_sub(1);
         worker.parts == 0 && self.transferred(clock, w)
     }

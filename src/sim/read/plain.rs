@@ -4,6 +4,7 @@
 
 use crate::report::Cause;
 use crate::sim::event::{Clock, Customer};
+use crate::sim::index::WorkerId;
 use crate::sim::workers::Phase;
 use crate::sim::world::World;
 
@@ -18,10 +19,10 @@ pub(in crate::sim) enum First {
 impl World<'_> {
     /// Asks for the worker's current sample; true if it is there already.
     #[inline(always)]
-    pub(super) fn fetch_plain(&mut self, clock: &mut Clock, w: u32, first: First) -> bool {
-        let worker = &mut self.workers[w as usize];
+    pub(super) fn fetch_plain(&mut self, clock: &mut Clock, w: WorkerId, first: First) -> bool {
+        let worker = &mut self.workers[w];
         worker.request = worker.size;
-        match (first, self.loaders[worker.loader as usize].mount.station) {
+        match (first, self.loaders[worker.loader].mount.station) {
             (First::Transfer, _) => self.transfer_plain(clock, w),
             (First::Operation, Some(station)) => self.open(clock, w, station),
             _ => self.wait_for_first_byte(clock, w),
@@ -30,9 +31,9 @@ impl World<'_> {
 
     /// The sample's bytes begin to come; true if they all have.
     #[inline(always)]
-    pub(super) fn transfer_plain(&mut self, clock: &mut Clock, w: u32) -> bool {
-        let worker = &self.workers[w as usize];
-        let (bytes, way) = (worker.request, self.loaders[worker.loader as usize].mount.group);
+    pub(super) fn transfer_plain(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+        let worker = &self.workers[w];
+        let (bytes, way) = (worker.request, self.loaders[worker.loader].mount.group);
         let Some(group) = way else { return self.file_read(w) };
         self.enter(clock.now, w, Phase::File, Cause::Transfer);
         self.network.start(clock.now, group, bytes, Customer::Worker(w));

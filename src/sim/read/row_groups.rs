@@ -4,6 +4,7 @@
 use super::ShardCursor;
 use crate::scenario::RowGroups;
 use crate::sim::event::{Clock, Delay};
+use crate::sim::index::WorkerId;
 use crate::sim::workers::Phase;
 use crate::sim::world::World;
 
@@ -23,17 +24,22 @@ impl ShardCursor {
 
 impl World<'_> {
     /// Asks for the next column chunk of the row group of the current sample; true if all are there.
-    pub(super) fn fetch_chunk(&mut self, clock: &mut Clock, w: u32, groups: RowGroups) -> bool {
-        let shard = &mut self.shards[w as usize];
+    pub(super) fn fetch_chunk(
+        &mut self,
+        clock: &mut Clock,
+        w: WorkerId,
+        groups: RowGroups,
+    ) -> bool {
+        let shard = &mut self.shards[w];
         if shard.missing == 0 {
             return self.file_read(w);
         }
-        let worker = &mut self.workers[w as usize];
+        let worker = &mut self.workers[w];
         worker.request = shard.unread * groups.read / f64::from(groups.columns);
         let open = !std::mem::replace(&mut shard.opened, true);
         let (number, epoch) = (shard.requests, shard.epoch);
         shard.requests += 1;
-        let loader = &self.loaders[worker.loader as usize];
+        let loader = &self.loaders[worker.loader];
         if let Some(striped) = &loader.mount.striped {
             worker.way = striped.way(shard.file, number, worker.request);
         }
@@ -51,8 +57,8 @@ impl World<'_> {
     }
 
     /// A column chunk has come; true if the row group is there, and needs no decompression.
-    pub(super) fn chunk_read(&mut self, clock: &mut Clock, w: u32, groups: RowGroups) -> bool {
-        let shard = &mut self.shards[w as usize];
+    pub(super) fn chunk_read(&mut self, clock: &mut Clock, w: WorkerId, groups: RowGroups) -> bool {
+        let shard = &mut self.shards[w];
         shard.missing -= 1;
         if shard.missing > 0 {
             return self.fetch_chunk(clock, w, groups);
@@ -61,7 +67,7 @@ impl World<'_> {
         if seconds <= 0.0 {
             return self.file_read(w);
         }
-        let cores = self.stages[self.workers[w as usize].stage as usize].cores;
+        let cores = self.stages[self.workers[w].stage].cores;
         self.begin_compute(clock, w, cores, seconds, Delay::once(seconds), Phase::Unpacking)
     }
 }

@@ -3,6 +3,7 @@
 use crate::account::Intervals;
 use crate::random::{FileOrder, Streams};
 use crate::scenario::{Dataset, Layout, Ranges};
+use crate::sim::index::{DatasetId, WorkerId};
 use crate::sim::tiers::Found;
 use crate::sim::world::World;
 
@@ -60,7 +61,7 @@ impl ShardCursor {
 #[repr(C)]
 pub(in crate::sim) struct Source {
     /// Which data set.
-    pub(in crate::sim) dataset: u32,
+    pub(in crate::sim) dataset: DatasetId,
     pub(in crate::sim) layout: Layout,
     /// All samples from here on are read, and before it those that are left.
     behind: u64,
@@ -89,7 +90,7 @@ impl Source {
     /// Data set number `index`, in the order of a loader.
     pub(in crate::sim) fn new(dataset: &Dataset, index: usize, order: FileOrder) -> Source {
         Source {
-            dataset: index as u32,
+            dataset: DatasetId::new(index as u32),
             samples: dataset.samples,
             layout: dataset.layout,
             order,
@@ -221,13 +222,14 @@ impl Source {
 impl World<'_> {
     /// Finds out which sample is next for worker `w`, and how large it is.
     #[inline]
-    pub(super) fn locate(&mut self, w: u32) {
+    pub(super) fn locate(&mut self, w: WorkerId) {
         let Self { workers, loaders, sizes, streams, shards, .. } = self;
-        let worker = &mut workers[w as usize];
-        let loader = &mut loaders[worker.loader as usize];
+        let worker = &mut workers[w];
+        let loader = &mut loaders[worker.loader];
         let source = &mut loader.source;
-        let sizes = &mut sizes[source.dataset as usize];
-        let (nodes, rank, job) = (loader.nodes as u64, loader.rank as u64, loader.job as u64);
+        let sizes = &mut sizes[source.dataset];
+        let (nodes, rank, job) =
+            (loader.nodes as u64, loader.rank as u64, loader.job.number() as u64);
         worker.requests = 0;
         let sample = match source.layout {
             Layout::FilePerSample | Layout::OneFile { .. } => {
@@ -250,7 +252,7 @@ impl World<'_> {
                 }
             }
             Layout::Shards { .. } | Layout::RowGroups(_) => {
-                let current = &mut shards[w as usize];
+                let current = &mut shards[w];
                 if current.next == current.end {
                     source.advance(current, job, streams);
                     let base = current.epoch * source.samples;

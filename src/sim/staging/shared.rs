@@ -1,6 +1,7 @@
 //! Writing what a node has read, and converted, to a storage that all nodes share.
 
 use crate::sim::event::Clock;
+use crate::sim::index::CopyId;
 use crate::sim::world::World;
 
 use super::{Copying, Staging};
@@ -8,12 +9,12 @@ use super::{Copying, Staging};
 impl World<'_> {
     /// What stream `c` has read is written file by file to what all nodes share, until one takes time;
     /// true if all is there. Who writes the first sample of a file creates it.
-    pub(super) fn write_on(&mut self, clock: &mut Clock, c: u32) -> bool {
+    pub(super) fn write_on(&mut self, clock: &mut Clock, c: CopyId) -> bool {
         while self.next_part(c) {
-            let Copying { staging, next, .. } = self.copies[c as usize];
-            let Some(convert) = &self.stagings[staging as usize].convert else { return true };
+            let Copying { staging, next, .. } = self.copies[c];
+            let Some(convert) = &self.stagings[staging].convert else { return true };
             let begins = next.is_multiple_of(convert.samples_per_file);
-            self.copies[c as usize].next = self.end_of_part(c);
+            self.copies[c].next = self.end_of_part(c);
             let done = if begins { self.open_copy(clock, c) } else { self.copy_bytes(clock, c) };
             if !done {
                 return false;
@@ -24,18 +25,18 @@ impl World<'_> {
 
     /// Where the part that begins with the next sample of stream `c` ends: with its file, or with what
     /// was read.
-    fn end_of_part(&self, c: u32) -> u64 {
-        let Copying { staging, file, next, .. } = self.copies[c as usize];
-        let Staging { convert, files, .. } = &self.stagings[staging as usize];
+    fn end_of_part(&self, c: CopyId) -> u64 {
+        let Copying { staging, file, next, .. } = self.copies[c];
+        let Staging { convert, files, .. } = &self.stagings[staging];
         let all = files.samples_of(file).end;
         let each = convert.as_ref().map_or(u64::MAX, |convert| convert.samples_per_file);
         all.min((next / each + 1).saturating_mul(each))
     }
 
     /// The file that the bytes are of which stream `c` reads or writes.
-    pub(super) fn file_of_bytes(&self, c: u32) -> u64 {
-        let Copying { staging, file, next, writes, .. } = self.copies[c as usize];
-        let convert = &self.stagings[staging as usize].convert;
+    pub(super) fn file_of_bytes(&self, c: CopyId) -> u64 {
+        let Copying { staging, file, next, writes, .. } = self.copies[c];
+        let convert = &self.stagings[staging].convert;
         match convert {
             Some(convert) if writes => next.saturating_sub(1) / convert.samples_per_file,
             _ => file,
@@ -43,17 +44,17 @@ impl World<'_> {
     }
 
     /// Gives stream `c` the bytes of the next part to be written; false if there is none.
-    fn next_part(&mut self, c: u32) -> bool {
+    fn next_part(&mut self, c: CopyId) -> bool {
         let (Copying { staging, file, next, writes, .. }, end) =
-            (&self.copies[c as usize], self.end_of_part(c));
-        let Staging { convert, files, .. } = &self.stagings[*staging as usize];
+            (&self.copies[c], self.end_of_part(c));
+        let Staging { convert, files, .. } = &self.stagings[*staging];
         let Some(convert) = convert.as_ref().filter(|_| *writes) else { return false };
         if *next >= files.samples_of(*file).end {
             return false;
         }
-        let sizes = &mut self.sizes[convert.dataset as usize];
+        let sizes = &mut self.sizes[convert.dataset];
         let bytes = sizes.sum(0, 0, *next..end, convert.record, &self.streams);
-        let copying = &mut self.copies[c as usize];
+        let copying = &mut self.copies[c];
         (copying.bytes, copying.refusals) = (bytes, 0);
         true
     }
