@@ -20,7 +20,7 @@ mod tuner;
 pub(crate) use hand_over::HandOver;
 pub(crate) use intervals::Intervals;
 pub(crate) use launch::launch_waits;
-pub(crate) use polling::Polling;
+pub(crate) use polling::{Polling, Promise};
 pub(crate) use queue::Queue;
 pub(crate) use recorder::{Recorder, add_steps};
 pub(crate) use requests::Requests;

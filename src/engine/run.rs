@@ -10,8 +10,11 @@ pub trait Model {
     /// What can happen to it.
     type Event: Copy;
 
+    /// Its calendar, from which the loop takes one event after the other.
+    fn calendar(&mut self) -> &mut Calendar<Self::Event>;
+
     /// Reacts to an event that happens at `now`.
-    fn handle(&mut self, now: Time, event: Self::Event, calendar: &mut Calendar<Self::Event>);
+    fn handle(&mut self, now: Time, event: Self::Event);
 
     /// The next instant at which the model itself finishes something, such as a flow; such
     /// instants never enter the calendar.
@@ -20,8 +23,8 @@ pub trait Model {
     }
 
     /// Finishes what [`Model::pending`] announced for `now`.
-    fn advance(&mut self, now: Time, calendar: &mut Calendar<Self::Event>) {
-        let _ = (now, calendar);
+    fn advance(&mut self, now: Time) {
+        let _ = now;
     }
 
     /// Whether nothing that could still happen matters.
@@ -34,11 +37,11 @@ pub trait Model {
 /// events handled.
 ///
 /// At equal instants the model's own completions come before the calendar's events.
-pub fn run<M: Model>(model: &mut M, calendar: &mut Calendar<M::Event>, until: Time) -> u64 {
+pub fn run<M: Model>(model: &mut M, until: Time) -> u64 {
     let (mut handled, mut now, mut steps) = (0, Time::ZERO, 0);
     while !model.is_over() {
         let pending = model.pending().unwrap_or(Time::NEVER);
-        let event = calendar.peek().unwrap_or(Time::NEVER);
+        let event = model.calendar().peek().unwrap_or(Time::NEVER);
         let next = pending.min(event);
         if next > until || next == Time::NEVER {
             break;
@@ -49,9 +52,9 @@ pub fn run<M: Model>(model: &mut M, calendar: &mut Calendar<M::Event>, until: Ti
         now = next;
         // An event at the very instant of a completion has to wait for it.
         if pending <= event {
-            model.advance(now, calendar);
-        } else if let Some((_, event)) = calendar.pop() {
-            model.handle(now, event, calendar);
+            model.advance(now);
+        } else if let Some((_, event)) = model.calendar().pop() {
+            model.handle(now, event);
             handled += 1;
         }
     }

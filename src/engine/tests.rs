@@ -143,6 +143,7 @@ fn a_lane_out_of_order_is_a_bug() {
 
 /// Notes what happens; finishes something itself at the instants `own`.
 struct Notes {
+    calendar: Calendar<u64>,
     own: Vec<u64>,
     seen: Vec<(u64, &'static str)>,
 }
@@ -150,10 +151,14 @@ struct Notes {
 impl Model for Notes {
     type Event = u64;
 
-    fn handle(&mut self, now: Time, repeats: u64, calendar: &mut Calendar<u64>) {
+    fn calendar(&mut self) -> &mut Calendar<u64> {
+        &mut self.calendar
+    }
+
+    fn handle(&mut self, now: Time, repeats: u64) {
         self.seen.push((now.0, "event"));
         if repeats > 0 {
-            calendar.schedule(Time(now.0 + 10), repeats - 1);
+            self.calendar.schedule(Time(now.0 + 10), repeats - 1);
         }
     }
 
@@ -161,7 +166,7 @@ impl Model for Notes {
         self.own.last().map(|&at| Time(at))
     }
 
-    fn advance(&mut self, now: Time, _: &mut Calendar<u64>) {
+    fn advance(&mut self, now: Time) {
         self.own.pop();
         self.seen.push((now.0, "own"));
     }
@@ -169,13 +174,12 @@ impl Model for Notes {
 
 #[test]
 fn completions_come_before_events_of_the_same_instant_and_the_end_is_included() {
-    let mut model = Notes { own: vec![35, 20, 15], seen: Vec::new() };
-    let mut calendar = Calendar::new();
-    calendar.schedule(Time(10), 5);
-    let handled = run(&mut model, &mut calendar, Time(30));
+    let mut model = Notes { calendar: Calendar::new(), own: vec![35, 20, 15], seen: Vec::new() };
+    model.calendar.schedule(Time(10), 5);
+    let handled = run(&mut model, Time(30));
     let expected = [(10, "event"), (15, "own"), (20, "own"), (20, "event"), (30, "event")];
     assert_eq!((handled, model.seen.as_slice()), (3, expected.as_slice()));
-    assert_eq!(calendar.peek(), Some(Time(40)), "what comes after the end stays");
+    assert_eq!(model.calendar.peek(), Some(Time(40)), "what comes after the end stays");
 }
 
 #[test]

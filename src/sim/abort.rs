@@ -1,15 +1,16 @@
 //! The end of all that a job copy has in progress, at once: its nodes failed. What it held is the next one's, and
 //! nothing of it comes late.
 
-use super::communication::CommunicatorRun;
+use super::communication::Communicators;
 use super::device::Device;
-use super::index::{Id, IdVec, Ids, JobId};
+use super::index::{Id, Ids, JobId};
 use super::workers::Worker;
 
-use super::event::{Clock, Customer, Event};
+use super::env::Env;
+use super::event::{Customer, Event};
+use super::jobs::Jobs;
 use super::ranges::Fetches;
 use super::workers::Cores;
-use super::world::World;
 
 /// What belongs to a job copy.
 struct Owner {
@@ -34,8 +35,8 @@ impl Owner {
             | Customer::Load(d)
             | Customer::Swap(d)
             | Customer::Handed { device: d, .. } => self.devices.contains(d),
-            Customer::Communicator(c) => world.communicators[c].job() == self.job,
-            Customer::Message(m) => world.messages.job(m) == self.job,
+            Customer::Communicator(c) => world.communicators.job(c) == self.job,
+            Customer::Message(m) => world.communicators.job_of_message(m) == self.job,
             Customer::Update(j) | Customer::Checkpoint(j) | Customer::Averaged(j) => j == self.job,
             // It was copied before, and begins again later.
             Customer::Copy(_) | Customer::Restart(_) | Customer::Request(_) | Customer::Endless => {
@@ -64,87 +65,79 @@ impl Owner {
 #[derive(Clone, Copy)]
 struct Known<'a> {
     fetches: &'a Fetches,
-    messages: &'a super::communication::Messages,
-    communicators: &'a IdVec<CommunicatorRun>,
+    communicators: &'a Communicators,
 }
 
-impl World<'_> {
+impl Jobs {
     /// Ends all that job copy `j` has in progress.
-    pub(super) fn abort(&mut self, clock: &mut Clock, j: JobId) {
+    pub(super) fn abort(&mut self, env: &mut Env, j: JobId) {
         let owner = self.owner(j);
-        let now = clock.now;
-        let (fetches, messages) = (&self.fetches, &self.messages);
-        let known = Known { fetches, messages, communicators: &self.communicators };
-        for station in &mut self.stations {
+        let now = env.now;
+        let known = Known { fetches: &self.loaders.fetches, communicators: &self.communicators };
+        for station in &mut env.stations {
             station.queue.forget(now, |waiting| owner.is(waiting.customer, known));
         }
-        for arm in &mut self.arms {
+        for arm in &mut env.storages.arms {
             arm.forget(now, |customer| owner.is(*customer, known));
         }
-        for t in self.tables.ids() {
-            let table = &mut self.tables[t];
-            table.forget(clock, t, |customer| owner.is(*customer, known));
+        for t in env.storages.tables.ids() {
+            let table = &mut env.storages.tables[t];
+            table.forget((now, &mut env.calendar), t, |customer| owner.is(*customer, known));
         }
-        self.network.cancel_all(now, |customer| owner.is(*customer, known));
-        let awaited = clock.calendar.remove_all(|event| owner.awaits(*event, known));
+        env.network.cancel_all(now, |customer| owner.is(*customer, known));
+        let awaited = env.calendar.remove_all(|event| owner.awaits(*event, known));
         for event in awaited {
-            self.leave_station(clock, event);
+            self.leave_station(env, event);
         }
-        self.fetches.forget(owner.workers);
-        self.messages.forget(j);
-        self.settle_own_links(now, j);
+        self.loaders.fetches.forget(owner.workers);
         if let Some(sync) = &mut self.jobs[j].sync {
             sync.restart();
         }
-        for c in self.jobs[j].communicators {
-            self.communicators[c].abort();
-            self.trace_gradients(now, c);
-            self.trace_collective(now, c);
-        }
+        self.communicators.abort(env, j, self.jobs[j].parts.communicators);
         self.abort_parts(j);
         if let Some(servers) = &mut self.jobs[j].servers {
             servers.abort();
-            self.trace_servers(now, j);
+            self.trace_servers(env, j);
         }
     }
 
     fn owner(&self, j: JobId) -> Owner {
         let job = &self.jobs[j];
         // Loaders of a job copy are built one after the other, and so are their workers.
-        let loaders = &self.loaders[job.loaders];
+        let loaders = &self.loaders[job.parts.loaders];
         let first = loaders.first().map_or(Id::default(), |loader| loader.workers.start);
         let last = loaders.last().map_or(Id::default(), |loader| loader.workers.end);
-        Owner { job: j, workers: Ids::new(first, last), devices: job.devices }
+        Owner { job: j, workers: Ids::new(first, last), devices: job.parts.devices }
     }
 
     /// Who was served at a station until `event` leaves it to the next.
-    fn leave_station(&mut self, clock: &mut Clock, event: Event) {
+    fn leave_station(&mut self, env: &mut Env, event: Event) {
         match event {
             Event::Opened(Customer::Worker(w)) => {
-                if let Some(station) = self.mount_of(w).station {
-                    self.served(clock, station);
+                if let Some(station) = self.loaders.mount_of(w).station {
+                    env.served(station);
                 }
             }
             Event::Computed(w) => {
-                let cores = self.stages[self.workers[w].stage].cores;
-                self.leave_core(clock, cores);
+                let cores = self.loaders.stages[self.loaders.workers[w].stage].cores;
+                self.leave_core(env, cores);
             }
-            Event::Stepped(d) => self.leave_cores(clock, d),
-            Event::Launched(d) => self.leave_launch(clock.now, d),
+            Event::Stepped(d) => self.leave_cores(env, d),
+            Event::Launched(d) => self.leave_launch(env, d),
             Event::Waited(Customer::Message(m)) => {
-                if let Some(cores) = self.cores_of_message(m) {
-                    self.leave_core(clock, cores);
+                if let Some(cores) = self.communicators.cores_of_message(m) {
+                    self.leave_core(env, cores);
                 }
             }
             _ => {}
         }
     }
 
-    fn leave_core(&mut self, clock: &mut Clock, cores: Cores) {
+    fn leave_core(&mut self, env: &mut Env, cores: Cores) {
         if let Cores::Fifo(station) = cores
-            && let Some(next) = self.stations[station].queue.leave(clock.now)
+            && let Some(next) = env.stations[station].queue.leave(env.now)
         {
-            self.admitted(clock, next);
+            self.loaders.admitted(env, next);
         }
     }
 }

@@ -1,21 +1,18 @@
 //! Fetches from memory what the next events will need while the present one is handled: the state of
 //! hundreds of jobs fits in no cache near the core. Changes nothing that is simulated.
 
-use crate::engine::{Calendar, prefetch};
+use super::env::Env;
+use crate::engine::prefetch;
 
 use super::event::{Customer, Event};
 use super::index::{IdVec, StageId, StationId, WorkerId};
+use super::loader::LoaderRun;
+use super::loaders::Loaders;
 use super::stages::StageRun;
 use super::workers::Cores;
-use super::world::{LoaderRun, World};
 
 /// From so many workers on their state is far from the core.
 const MANY: usize = 4096;
-
-/// Whether so many workers have state that is far from the core.
-pub(super) fn is_far(workers: usize) -> bool {
-    workers >= MANY
-}
 
 /// The worker that an event is about.
 fn worker_of(event: Option<Event>) -> Option<WorkerId> {
@@ -27,36 +24,44 @@ fn worker_of(event: Option<Event>) -> Option<WorkerId> {
     }
 }
 
-impl World<'_> {
+impl Loaders {
+    /// From now on what comes next is fetched from memory ahead, if there are so many workers that it pays.
+    pub(super) fn look_ahead(&mut self) {
+        self.is_far = self.workers.len() >= MANY;
+        if self.is_far {
+            self.readers = readers(&self.loaders, &self.stages);
+        }
+    }
+
     /// For the next events of the calendar: first who they are about, then what that one uses, then what
     /// this uses.
-    pub(super) fn fetch_for_events(&self, calendar: &Calendar<Event>) {
-        if let Some(w) = worker_of(calendar.ahead(3)) {
+    pub(super) fn fetch_for_events(&self, env: &Env) {
+        if let Some(w) = worker_of(env.calendar.ahead(3)) {
             self.fetch_worker(w);
         }
-        if let Some(w) = worker_of(calendar.ahead(2)) {
+        if let Some(w) = worker_of(env.calendar.ahead(2)) {
             self.fetch_beside(w);
             self.loaders[self.workers[w].loader].prefetch();
         }
-        if let Some(w) = worker_of(calendar.ahead(1)) {
+        if let Some(w) = worker_of(env.calendar.ahead(1)) {
             let loader = &self.loaders[self.workers[w].loader];
-            self.fetch_station(w);
+            self.fetch_station(env, w);
             if let Some(group) = loader.mount.group {
-                self.network.prefetch(group);
+                env.network.prefetch(group);
             }
             let turn = loader.started * loader.nodes as u64 + loader.rank as u64;
-            self.sizes[loader.source.dataset].prefetch(loader.job.number() as u64, turn);
+            env.storages.sizes[loader.source.dataset].prefetch(loader.job.number() as u64, turn);
         }
-        if let Some(w) = worker_of(calendar.ahead(0))
+        if let Some(w) = worker_of(env.calendar.ahead(0))
             && let Some(group) = self.loaders[self.workers[w].loader].mount.group
         {
-            self.network.prefetch_flows(group);
+            env.network.prefetch_flows(group);
         }
     }
 
     /// The same for the completion that comes after the next one.
-    pub(super) fn fetch_for_flows(&self) {
-        let Some((group, customer)) = self.network.foresee() else { return };
+    pub(super) fn fetch_for_flows(&self, env: &Env) {
+        let Some((group, customer)) = env.network.foresee() else { return };
         if let Customer::Worker(w) = customer {
             self.fetch_worker(w);
         }
@@ -64,7 +69,7 @@ impl World<'_> {
         let Some(reader) = reader else { return };
         prefetch(&self.stages[reader.stage]);
         if let Some(station) = reader.station {
-            prefetch(&self.stations[station]);
+            prefetch(&env.stations[station]);
         }
     }
 
@@ -84,9 +89,9 @@ impl World<'_> {
 
     /// The station of a worker whose stage was fetched.
     #[inline]
-    fn fetch_station(&self, w: WorkerId) {
+    fn fetch_station(&self, env: &Env, w: WorkerId) {
         if let Cores::Fifo(station) = self.stages[self.workers[w].stage].cores {
-            prefetch(&self.stations[station]);
+            prefetch(&env.stations[station]);
         }
     }
 }
@@ -99,7 +104,7 @@ pub(super) struct Reader {
 }
 
 /// By group, who reads through it.
-pub(super) fn readers(loaders: &IdVec<LoaderRun>, stages: &IdVec<StageRun>) -> Vec<Option<Reader>> {
+fn readers(loaders: &IdVec<LoaderRun>, stages: &IdVec<StageRun>) -> Vec<Option<Reader>> {
     let mut readers = Vec::new();
     for loader in loaders {
         let Some(group) = loader.mount.group else { continue };

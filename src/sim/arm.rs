@@ -7,9 +7,10 @@ use crate::fluid::LinkUse;
 use crate::report::Cause;
 use crate::scenario::Layout;
 
-use super::event::{Clock, Customer, Delay, Event};
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
 use super::index::{ArmId, DatasetId, WorkerId};
-use super::world::World;
+use super::loaders::Loaders;
 
 /// Where a request is on a disk on which data sets lie in the order of their files.
 #[derive(Debug, Clone, Copy)]
@@ -95,43 +96,43 @@ impl Arm {
     }
 }
 
-impl World<'_> {
+impl Loaders {
     /// `customer` asks arm `a` for `bytes` at a spot.
     pub(super) fn ask_arm(
         &mut self,
-        clock: &mut Clock,
+        env: &mut Env,
         a: ArmId,
         bytes: f64,
         (customer, spot): (Customer, Spot),
     ) {
-        let arm = &mut self.arms[a];
-        arm.usage(clock.now);
+        let arm = &mut env.storages.arms[a];
+        arm.usage(env.now);
         arm.visits.push_back(Visit { customer, spot, bytes });
         if arm.visits.len() == 1 {
-            self.move_arm(clock, a);
+            self.move_arm(env, a);
         }
     }
 
     /// Arm `a` turns to the first of its visits.
-    fn move_arm(&mut self, clock: &mut Clock, a: ArmId) {
-        if let Some(seconds) = self.arms[a].service() {
-            clock.after(Delay::once(seconds), Event::Delivered(a));
+    fn move_arm(&mut self, env: &mut Env, a: ArmId) {
+        if let Some(seconds) = env.storages.arms[a].service() {
+            env.after(Delay::once(seconds), Event::Delivered(a));
         }
     }
 
     /// Arm `a` is done with a request.
-    pub(super) fn delivered(&mut self, clock: &mut Clock, a: ArmId) {
-        let arm = &mut self.arms[a];
-        arm.usage(clock.now);
+    pub(super) fn delivered(&mut self, env: &mut Env, a: ArmId) {
+        let arm = &mut env.storages.arms[a];
+        arm.usage(env.now);
         let (visit, rate) = (arm.visits.pop_front(), arm.rate);
-        self.move_arm(clock, a);
-        self.flows += 1;
+        self.move_arm(env, a);
+        env.flows += 1;
         match visit.map(|visit| (visit.customer, visit.bytes)) {
             Some((Customer::Worker(w), bytes)) => {
-                self.split_latency(clock.now, w, bytes / rate);
-                self.resume(clock, w);
+                self.split_latency(env.now, w, bytes / rate);
+                self.resume(env, w);
             }
-            Some((Customer::Range(r), _)) => self.range_moved(clock, r),
+            Some((Customer::Range(r), _)) => self.range_moved(env, r),
             // Nobody else asks an arm.
             _ => {}
         }

@@ -12,9 +12,11 @@ use crate::engine::Time;
 use crate::report::{Cause, StallCause};
 
 use super::device::State;
-use super::event::{Clock, Customer, Delay, Event};
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
 use super::index::{DeviceId, JobId};
-use super::world::World;
+use super::jobs::Jobs;
+use super::notice::Notice;
 
 /// How often a learner goes over the bytes of a model: it reads its own, the reference and the sum of corrections, and
 /// writes the first and the last.
@@ -83,96 +85,97 @@ impl AveragingRun {
     }
 }
 
-impl World<'_> {
+impl Jobs {
     /// Device `d` has trained for a period: it is drawn to its reference model, now or when that is up to date.
-    pub(super) fn average(&mut self, clock: &mut Clock, d: DeviceId) {
+    pub(super) fn average(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         if device.state != State::Averaging {
             // Its job has ended.
             return;
         }
-        device.since = clock.now;
+        device.since = env.now;
         let (next, job) = (device.next, device.job);
-        self.trace_device(clock.now, d, "averaging");
+        self.trace_device(env, d, "averaging");
         let Some(run) = &mut self.jobs[job].averaging else { return };
         if next / run.period - 1 > run.over {
             run.waiting.push_back(d);
         } else {
-            self.draw_model(clock, d);
+            self.draw_model(env, d);
         }
     }
 
     /// The reference model of device `d` is up to date.
-    fn draw_model(&mut self, clock: &mut Clock, d: DeviceId) {
+    fn draw_model(&mut self, env: &mut Env, d: DeviceId) {
         let job = self.devices[d].job;
         let bytes = self.jobs[job].averaging.as_ref().map_or(0.0, |run| run.own);
         match self.gpu_of(d).and_then(|gpu| gpu.memory) {
             Some(group) => {
-                self.network.start(clock.now, group, bytes, Customer::Average(d));
+                env.network.start(env.now, group, bytes, Customer::Average(d));
             }
-            None => self.drawn(clock, d),
+            None => self.drawn(env, d),
         }
     }
 
     /// Device `d` was drawn to its reference model, and goes on.
-    pub(super) fn drawn(&mut self, clock: &mut Clock, d: DeviceId) {
+    pub(super) fn drawn(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         if device.state != State::Averaging {
             return;
         }
         let j = device.job;
         device.state = State::Idle;
-        let start = std::mem::replace(&mut device.since, clock.now);
+        let start = std::mem::replace(&mut device.since, env.now);
         let cause = StallCause::own(Cause::Communication);
-        self.jobs[j].steps.add_stall(Segment { start, end: clock.now, cause });
-        self.trace_device(clock.now, d, "waiting");
+        self.jobs[j].steps.add_stall(Segment { start, end: env.now, cause });
+        self.trace_device(env, d, "waiting");
         let parties = self.jobs[j].barrier.parties();
         let Some(run) = &mut self.jobs[j].averaging else { return };
         run.drawn += 1;
         if run.drawn == parties {
-            run.all_drawn = clock.now;
-            self.average_among_gpus(clock, j);
+            run.all_drawn = env.now;
+            self.average_among_gpus(env, j);
         }
-        self.try_start(clock, d);
+        // What is averaged at once is so before it goes on.
+        env.notices.push_back(Notice::GoOn(d));
     }
 
     /// All learners of job copy `j` were drawn: what they corrected is added up among GPUs, if there are several.
-    fn average_among_gpus(&mut self, clock: &mut Clock, j: JobId) {
+    fn average_among_gpus(&mut self, env: &mut Env, j: JobId) {
         match &self.jobs[j].sync {
-            None => self.exchanged(clock, j),
+            None => self.exchanged(env, j),
             Some(sync) => {
                 let c = sync.communicator;
-                self.communicators[c].start_all(clock.now);
-                self.next_collective(clock, c);
+                self.communicators.all[c].start_all(env.now);
+                self.communicators.begin_next(env, c);
             }
         }
     }
 
     /// Every GPU has the sum.
-    pub(super) fn exchanged(&mut self, clock: &mut Clock, j: JobId) {
+    pub(super) fn exchanged(&mut self, env: &mut Env, j: JobId) {
         let Some(run) = &self.jobs[j].averaging else { return };
         if run.shared.span.0 == 0 {
-            return self.averaged(clock, j);
+            return self.averaged(env, j);
         }
-        clock.after(run.shared, Event::Waited(Customer::Averaged(j)));
+        env.after(run.shared, Event::Waited(Customer::Averaged(j)));
     }
 
     /// Every GPU's reference model is up to date.
-    pub(super) fn averaged(&mut self, clock: &mut Clock, j: JobId) {
+    pub(super) fn averaged(&mut self, env: &mut Env, j: JobId) {
         let Some(run) = &mut self.jobs[j].averaging else { return };
         run.over += 1;
         run.drawn = 0;
         let (all_drawn, waiting) = (run.all_drawn, std::mem::take(&mut run.waiting));
         if !self.jobs[j].finished {
-            self.begins_checkpoint(clock, j);
+            self.begins_checkpoint(env, j);
         }
         for d in waiting {
             if self.devices[d].state == State::Averaging {
-                self.end_wait_for_average(clock.now, d, all_drawn);
-                self.draw_model(clock, d);
+                self.end_wait_for_average(env.now, d, all_drawn);
+                self.draw_model(env, d);
             }
         }
-        self.resume_learners(clock, j);
+        self.resume_learners(env, j);
     }
 
     /// Device `d` waited for other learners until all were drawn, and then for the average.

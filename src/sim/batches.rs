@@ -1,54 +1,38 @@
 //! Batches from a loader's queue to the devices that want them.
 
-use crate::account::{NOBODY, Segment, blame};
-use crate::engine::Time;
+use crate::account::Segment;
 
 use super::device::State;
-use super::event::Clock;
+use super::env::Env;
 use super::index::{DeviceId, Ids, LoaderId, WorkerId};
-use super::workers::Item;
-use super::world::World;
+use super::jobs::Jobs;
 
-impl World<'_> {
-    pub(super) fn want_batch(&mut self, clock: &mut Clock, d: DeviceId) {
+impl Jobs {
+    /// Device `d` takes a batch, or waits for one.
+    pub(super) fn want_batch(&mut self, env: &mut Env, d: DeviceId) {
         let l = self.devices[d].loader;
-        if self.loaders[l].requests.is_some() {
-            self.want_request(clock, l);
-        }
-        let device = &mut self.devices[d];
-        let loader = &mut self.loaders[l];
-        // What sleepers will find is theirs.
-        let promised = loader.polling.as_ref().map_or(0, |polling| polling.promised());
-        if loader.waiters.len() == promised && loader.queue.has_batches(promised as u64 + 1) {
-            loader.queue.served_at_once();
-            self.take_batch(clock, d);
-            self.unblock_last(clock, l);
+        if self.loaders.has_batch_for(env, l) {
+            self.take_batch(env, d);
+            self.loaders.unblock_last(env, l);
             return;
         }
+        let device = &mut self.devices[d];
         device.state = State::Starving;
-        device.since = clock.now;
-        if loader.waiters.is_empty() && loader.tells {
-            // Timelines that stay short find their memory near.
-            let workers = loader.workers;
-            self.workers[workers]
-                .iter_mut()
-                .for_each(|worker| worker.timeline.begin_wait(clock.now));
-        }
-        loader.queue.begin_wait(clock.now);
-        loader.waiters.push_back(d);
-        self.trace_device(clock.now, d, "starving");
+        device.since = env.now;
+        self.loaders.begin_wait(env, l, d);
+        self.trace_device(env, d, "starving");
     }
 
-    pub(super) fn take_batch(&mut self, clock: &mut Clock, d: DeviceId) {
+    pub(super) fn take_batch(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
         let (l, job) = (device.loader, &mut self.jobs[device.job]);
         let loader = &mut self.loaders[l];
-        let missing = job.batch - loader.queue.batch();
-        let taken = loader.queue.take(clock.now);
+        let missing = job.plan.batch - loader.queue.batch();
+        let taken = loader.queue.take(env.now);
         let new = match &job.recovery {
             Some(recovery) => {
-                let dequeued = loader.queue.totals(clock.now).dequeued;
-                recovery.fresh(l - job.loaders.start, dequeued, taken)
+                let dequeued = loader.queue.totals(env.now).dequeued;
+                recovery.fresh(l - job.parts.loaders.start, dequeued, taken)
             }
             None => taken,
         };
@@ -63,115 +47,65 @@ impl World<'_> {
             Some(servers) => servers.add_fresh(device.model, device.next, fresh),
             None => job.add_fresh(device.next, fresh),
         }
-        device.missing = missing;
+        device.input.missing = missing;
         if job.recovery.is_some() && job.takes_ahead() {
             let saved = job.saved_steps(device.model);
-            device.ahead.retain(|(step, ..)| *step >= saved);
-            device.ahead.push((device.next, taken, fresh));
+            device.input.ahead.retain(|(step, ..)| *step >= saved);
+            device.input.ahead.push((device.next, taken, fresh));
         }
         self.hold_input(d);
-        self.trace_level(clock.now, l);
+        self.loaders.trace_level(env, l);
         if self.loaders[l].requests.is_some() {
-            self.replace_request(clock, l);
+            self.loaders.replace_request(env, l);
         }
         match self.loaders[l].load {
-            None => self.begin_on_batch(clock, d),
-            Some(_) => self.use_batch(clock, d),
+            None => self.begin_on_batch(env, d),
+            Some(_) => self.use_batch(env, d),
         }
     }
 
-    /// Worker `w` has made `item` for the trainer of loader `l`.
-    #[inline(always)]
-    pub(super) fn deliver(&mut self, clock: &mut Clock, l: LoaderId, w: WorkerId, item: Item) {
-        let Item { first, samples, sequence, .. } = item;
-        if self.loaders[l].requests.is_none() {
-            return self.enqueue(clock, l, w, (first, samples.into()));
+    /// Worker `w` has put in what devices waited for: those that can be served now take their batches.
+    pub(super) fn serve(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
+        while let Some(d) = self.loaders.next_served(l) {
+            self.end_starving(env, d, w, None);
+            self.take_batch(env, d);
         }
-        self.answer(clock, l, w, sequence);
+        self.loaders.unblock_last(env, l);
+        self.loaders.hand_out(env, l, w);
     }
 
-    /// Worker `w` has made what was requested under number `sequence`.
-    #[inline(never)]
-    fn answer(&mut self, clock: &mut Clock, l: LoaderId, w: WorkerId, sequence: u64) {
-        if let Some(requests) = &mut self.loaders[l].requests {
-            requests.finish(clock.now, sequence);
-        }
-        while let Some(requests) = &mut self.loaders[l].requests
-            && let Some(batch) = requests.hand_out()
-        {
-            self.enqueue(clock, l, w, batch);
-        }
-    }
-
-    /// Worker `w` puts samples, so many from turn `first` on, into the queue of loader `l`.
-    #[inline(always)]
-    fn enqueue(
-        &mut self,
-        clock: &mut Clock,
-        l: LoaderId,
-        w: WorkerId,
-        (first, samples): (u64, u64),
-    ) {
-        let loader = &mut self.loaders[l];
-        if loader.followed
-            && let Some(lineage) = &mut loader.lineage
-        {
-            lineage.put(first, samples, &loader.source);
-        }
-        loader.queue.put(clock.now, samples);
-        loader.in_progress -= samples;
-        let served = loader.queue.has_batch() && !loader.waiters.is_empty();
-        if self.recorder.is_some() {
-            self.trace_level(clock.now, l);
-        }
-        if served {
-            match self.loaders[l].polling {
-                None => self.serve(clock, l, w),
-                Some(_) => self.promise(clock, l, w),
-            }
-        }
-    }
-
-    /// Worker `w` has put in what the devices waited for that can be served now.
-    fn serve(&mut self, clock: &mut Clock, l: LoaderId, w: WorkerId) {
-        while let Some(&d) = self.loaders[l].waiters.front()
-            && self.loaders[l].queue.has_batch()
-        {
-            self.loaders[l].waiters.pop_front();
-            self.end_starving(clock.now, d, w, None);
-            self.take_batch(clock, d);
-        }
-        self.unblock_last(clock, l);
-    }
-
-    pub(super) fn unblock_last(&mut self, clock: &mut Clock, l: LoaderId) {
-        let last = self.loaders[l].stages.end - 1;
-        self.unblock(clock, last, WorkerId::new(NOBODY));
+    /// Device `d`, which slept, looks and finds its batch.
+    pub(super) fn awake(&mut self, env: &mut Env, d: DeviceId) {
+        let l = self.devices[d].loader;
+        let Some(found) = self.loaders.find_promised(l, d) else { return };
+        self.end_starving(env, d, WorkerId::new(found.worker), Some(found.slept(env.now)));
+        self.take_batch(env, d);
+        self.loaders.unblock_last(env, l);
     }
 
     /// Worker `w` has put in what device `d` starved for, which then `slept` perhaps.
     pub(super) fn end_starving(
         &mut self,
-        now: Time,
+        env: &mut Env,
         d: DeviceId,
         w: WorkerId,
         slept: Option<Segment>,
     ) {
         let device = &mut self.devices[d];
         let loader = &mut self.loaders[device.loader];
-        loader.queue.end_wait(now);
+        loader.queue.end_wait(env.now);
         let (since, step, j) = (device.since, device.next, device.job);
         let mut segments = std::mem::take(&mut self.segments);
         segments.clear();
         segments.extend(slept);
-        let came = slept.map_or(now, |slept| slept.start);
-        blame(|w| &self.workers[WorkerId::new(w)].timeline, w.number(), since, came, &mut segments);
+        let came = slept.map_or(env.now, |slept| slept.start);
+        self.loaders.causes(w, since, came, &mut segments);
         segments.iter().rev().for_each(|segment| self.jobs[j].steps.add_stall(*segment));
-        self.trace_causes(d, &segments);
-        if self.jobs[j].devices.len() > 1 {
-            let chain = Ids::new(d, d + self.jobs[j].stage_times.len() as u32);
-            let oldest = chain.iter().map(|d| self.devices[d].since).min().unwrap_or(now);
-            let (waits, period) = (&mut self.devices[d].waits, self.jobs[j].period);
+        self.trace_causes(env, d, &segments);
+        if self.jobs[j].parts.devices.len() > 1 {
+            let chain = Ids::new(d, d + self.jobs[j].plan.stage_times.len() as u32);
+            let oldest = chain.iter().map(|d| self.devices[d].since).min().unwrap_or(env.now);
+            let (waits, period) = (&mut self.devices[d].input.waits, self.jobs[j].plan.period);
             // Those of the exchange before may still be asked for.
             let known = |of: u64| of / period + 1 >= step / period;
             let loose = self.jobs[j].is_loose();
@@ -179,13 +113,5 @@ impl World<'_> {
             waits.extend(segments.iter().rev().map(|segment| (step, *segment)));
         }
         self.segments = segments;
-    }
-
-    fn trace_level(&mut self, now: Time, l: LoaderId) {
-        let Some(recorder) = &mut self.recorder else { return };
-        let loader = &self.loaders[l];
-        if let Some(track) = loader.level_track {
-            recorder.count(track, now, loader.queue.level() as f64);
-        }
     }
 }

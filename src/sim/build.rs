@@ -33,44 +33,41 @@ mod sync;
 mod tiers;
 mod work;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use crate::account::Recorder;
-use crate::cache::Cache;
-use crate::engine::{Calendar, Time};
-use crate::fluid::{Demand, GroupId, LinkId, Network, Use};
+use crate::engine::Time;
+use crate::fluid::{Demand, GroupId, LinkId, Use};
 use crate::random::Streams;
 use crate::scenario::{Dataset, Node, Scenario};
 
-use super::ahead::readers;
-use super::arm::Arm;
-use super::background::{Endless, Load};
-use super::cached::{PageCache, Units};
-use super::communication::{CommunicatorRun, LinkUses, Messages};
+use super::background::{Background, Endless};
+use super::cached::Units;
+use super::communication::Communicators;
 use super::device::Device;
-use super::event::{Clock, Customer, Delay, Event, Lanes};
-use super::index::{HoldersId, IdVec, Slab, StationId, WorkId};
-use super::limiter::Limiter;
-use super::ranges::{Fetch, Fetches};
-use super::read::ShardCursor;
+use super::env::Env;
+use super::event::{Customer, Delay, Lanes};
+use super::fault::Faults;
+use super::index::{HoldersId, IdVec, StationId, WorkId};
+use super::jobs::Jobs;
+use super::loaders::Loaders;
+use super::ranges::Fetch;
+use super::resource::{Member, Resource, Resources};
 use super::sizes::Sizes;
-use super::stages::StageRun;
-use super::staging::Staging;
-use super::table::Table;
+use super::staging::Stagings;
+use super::station::Service;
 use super::trainer::JobRun;
-use super::workers::{Work, Worker};
+use super::watch::Watch;
 use super::workflow::Waiting;
-use super::world::{LoaderRun, Member, Options, Resource, Service, World};
+use super::world::{Options, World};
 use mount::Backend;
 use node::OnNode;
 
 /// A world being built.
-struct Builder<'s, 'c> {
+struct Builder<'s> {
     scenario: &'s Scenario,
-    calendar: &'c mut Calendar<Event>,
+    env: Env,
     lanes: Lanes,
-    network: Network<Customer>,
-    stations: IdVec<Service>,
     /// What all nodes share of each storage, once it was asked for.
     shared: Vec<Option<Backend>>,
     resources: Vec<Resource>,
@@ -100,86 +97,42 @@ struct Builder<'s, 'c> {
 #[derive(Default)]
 struct Parts {
     jobs: IdVec<JobRun>,
-    stagings: IdVec<Staging>,
-    loaders: IdVec<LoaderRun>,
-    stages: IdVec<StageRun>,
-    works: IdVec<Work>,
-    workers: IdVec<Worker>,
-    shards: IdVec<Worker, ShardCursor>,
-    tracks: IdVec<Worker, u32>,
+    stagings: Stagings,
+    loaders: Loaders,
     devices: IdVec<Device>,
-    communicators: IdVec<CommunicatorRun>,
-    loads: IdVec<Load>,
-    caches: IdVec<PageCache>,
-    node_caches: IdVec<Cache>,
-    holders: IdVec<Vec<u32>>,
-    limiters: IdVec<Limiter>,
-    tables: IdVec<Table>,
-    arms: IdVec<Arm>,
+    communicators: Communicators,
+    background: Background,
     waiting: Vec<Waiting>,
-    recorder: Option<Recorder>,
 }
 
-impl World<'_> {
-    /// The world of one replication before anything has happened; what comes first is planned.
-    pub(super) fn new<'a>(
-        scenario: &Scenario,
-        replication: u32,
-        options: &Options<'_>,
-        calendar: &mut Calendar<Event>,
-    ) -> World<'a> {
-        let mut builder = Builder::new(scenario, replication, options.trace, calendar);
-        builder.jobs();
-        let endless = builder.backgrounds();
-        if !options.every_transfer {
-            builder.own_links();
-        }
-        let mut world = builder.world(Streams::new(scenario.run.seed, replication));
-        world.plan_start(calendar, &endless);
-        world
+/// The world of one replication before anything has happened; what comes first is planned.
+pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options<'_>) -> World<'a> {
+    let mut builder = Builder::new(scenario, replication, options.trace);
+    builder.jobs();
+    let endless = builder.backgrounds();
+    if !options.every_transfer {
+        builder.own_links();
     }
-
-    fn plan_start(&mut self, calendar: &mut Calendar<Event>, endless: &[Endless]) {
-        for load in endless {
-            self.network.start_many(
-                Time::ZERO,
-                load.group,
-                f64::INFINITY,
-                load.streams,
-                Customer::Endless,
-            );
-        }
-        let mut clock = Clock { now: Time::ZERO, calendar };
-        for load in self.loads.ids() {
-            let gap = self.gap(load, 0);
-            clock.after(gap, Event::Arrived(load));
-        }
-        for (fault, f) in self.faults.iter().zip(self.faults.ids()) {
-            for at in [fault.from, fault.until].into_iter().filter(|at| *at != Time::NEVER) {
-                clock.calendar.schedule(at, Event::Turned(f));
-            }
-        }
-        for (job, j) in self.jobs.iter().zip(self.jobs.ids()) {
-            if !self.waiting.iter().any(|waiting| waiting.job == j) {
-                clock.calendar.schedule(job.start, Event::JobStarted(j));
-            }
-        }
+    let mut world = builder.world();
+    let env = &mut world.env;
+    for load in endless {
+        let Endless { group, streams } = load;
+        env.network.start_many(Time::ZERO, group, f64::INFINITY, streams, Customer::Endless);
     }
+    world.background.begin(env);
+    world.faults.begin(env);
+    world.jobs.begin(env);
+    world
 }
 
-impl<'s, 'c> Builder<'s, 'c> {
-    fn new(
-        scenario: &'s Scenario,
-        replication: u32,
-        trace: bool,
-        calendar: &'c mut Calendar<Event>,
-    ) -> Self {
+impl<'s> Builder<'s> {
+    fn new(scenario: &'s Scenario, replication: u32, trace: bool) -> Self {
+        let mut env = Env::new(Streams::new(scenario.run.seed, replication));
+        env.recorder = trace.then(Recorder::default);
         Builder {
             scenario,
-            calendar,
+            env,
             lanes: Lanes::default(),
-            network: Network::new(),
-            stations: IdVec::default(),
             shared: vec![None; scenario.storage.len()],
             resources: Vec::new(),
             first_operations: Vec::new(),
@@ -192,7 +145,7 @@ impl<'s, 'c> Builder<'s, 'c> {
             lists: BTreeMap::new(),
             replication,
             device_nodes: IdVec::default(),
-            parts: Parts { recorder: trace.then(Recorder::default), ..Parts::default() },
+            parts: Parts::default(),
         }
     }
 
@@ -209,73 +162,35 @@ impl<'s, 'c> Builder<'s, 'c> {
     }
 
     /// All of it.
-    fn world<'a>(self, streams: Streams) -> World<'a> {
+    fn world<'a>(self) -> World<'a> {
         let faults = self.faults();
-        let Builder {
-            scenario,
-            network,
-            stations,
-            resources,
-            parts,
-            units,
-            files,
-            device_nodes,
-            ..
-        } = self;
+        let Builder { scenario, mut env, resources, parts, units, files, device_nodes, .. } = self;
         let datasets = scenario.datasets.iter().zip(0..);
-        let mut fetches = Fetches::default();
+        let mut loaders = parts.loaders;
+        loaders.devices = parts.devices.len();
         if scenario.datasets.iter().any(|dataset| dataset.ranges.is_some()) {
-            fetches.of = parts.workers.iter().map(|_| Fetch::default()).collect();
+            loaders.fetches.of = loaders.workers.iter().map(|_| Fetch::default()).collect();
         }
-        let is_far = super::ahead::is_far(parts.workers.len());
-        let readers = if is_far { readers(&parts.loaders, &parts.stages) } else { Vec::new() };
-        World {
-            streams,
-            network,
-            stations,
-            sizes: datasets.map(|(dataset, id)| Sizes::new(dataset, id)).collect(),
-            units: units.0,
-            files: files.0,
-            node_caches: parts.node_caches,
-            holders: parts.holders,
-            caches: parts.caches,
-            limiters: parts.limiters,
-            tables: parts.tables,
-            arms: parts.arms,
+        loaders.look_ahead();
+        env.storages.sizes = datasets.map(|(dataset, id)| Sizes::new(dataset, id)).collect();
+        (env.storages.units, env.storages.files) = (units.0, files.0);
+        let jobs = Jobs {
             unfinished: parts.jobs.len(),
             jobs: parts.jobs,
-            stagings: parts.stagings,
-            copies: IdVec::default(),
-            loaders: parts.loaders,
-            stages: parts.stages,
-            works: parts.works,
-            workers: parts.workers,
-            shards: parts.shards,
-            fetches,
-            tracks: parts.tracks,
             devices: parts.devices,
-            device_nodes,
-            loads: parts.loads,
-            requests: Slab::default(),
-            messages: Messages::default(),
+            loaders,
             communicators: parts.communicators,
-            link_uses: LinkUses::new(),
-            resources,
-            faults: faults.into_iter().collect(),
             waiting: parts.waiting,
-            hopeless: None,
-            runnable: VecDeque::new(),
-            segments: Vec::new(),
-            recorder: parts.recorder,
-            now: Time::ZERO,
-            flows: 0,
-            events: 0,
-            stop: None,
-            watch: super::watch::Watch::default(),
-            progress: None,
-            until: Time::NEVER,
-            is_far,
-            readers,
+            ..Jobs::default()
+        };
+        World {
+            env,
+            jobs,
+            stagings: parts.stagings,
+            background: parts.background,
+            faults: Faults(faults.into_iter().collect()),
+            resources: Resources { all: resources, device_nodes },
+            watch: Watch::new(&Options::default(), Time::NEVER, None),
         }
     }
 
@@ -286,12 +201,12 @@ impl<'s, 'c> Builder<'s, 'c> {
 
     /// A delay that will be used many times.
     fn recurring(&mut self, seconds: f64) -> Delay {
-        self.lanes.recurring(self.calendar, seconds)
+        self.lanes.recurring(&mut self.env.calendar, seconds)
     }
 
     /// One more station.
     fn station(&mut self, service: Service) -> StationId {
-        self.stations.push(service)
+        self.env.stations.push(service)
     }
 
     /// Flows over the links of `route`, each of at most `cap`.
@@ -301,7 +216,7 @@ impl<'s, 'c> Builder<'s, 'c> {
 
     /// The same, over links that flows use by more or less than their bytes.
     fn way(&mut self, route: Vec<Use>, cap: f64) -> GroupId {
-        self.network.group(Demand { route: route.into(), weight: 1.0, cap })
+        self.env.network.group(Demand { route: route.into(), weight: 1.0, cap })
     }
 
     /// `member` is one of the like things that reports call `name`.
@@ -320,6 +235,6 @@ impl<'s, 'c> Builder<'s, 'c> {
     /// A track of `process` on the timeline, where one is recorded.
     fn track(&mut self, process: Option<u32>, name: impl FnOnce() -> String) -> Option<u32> {
         let process = process?;
-        self.parts.recorder.as_mut().map(|recorder| recorder.track(process, name()))
+        self.env.recorder.as_mut().map(|recorder| recorder.track(process, name()))
     }
 }

@@ -6,10 +6,11 @@ use crate::random::Streams;
 use crate::report::CacheRequests;
 use crate::scenario::{Dataset, Framing, Layout};
 
+use super::env::Env;
 use super::index::{DatasetId, IdVec, PageCacheId, WorkerId};
+use super::loaders::Loaders;
 use super::sizes::Sizes;
 use super::tiers::Origin;
-use super::world::World;
 
 /// The page cache of a node.
 #[derive(Debug)]
@@ -99,13 +100,13 @@ pub(super) fn bytes_of(
     all[dataset].bytes(unit, &mut sizes[DatasetId::new(dataset as u32)], streams)
 }
 
-impl World<'_> {
+impl Loaders {
     /// Whether what worker `w` asks for in `epoch` is in the page cache that its loader has.
-    pub(super) fn look_up(&mut self, w: WorkerId, epoch: u64) -> bool {
+    pub(super) fn look_up(&mut self, env: &mut Env, w: WorkerId, epoch: u64) -> bool {
         let worker = &mut self.workers[w];
         let loader = &mut self.loaders[worker.loader];
         let Some(used) = &mut loader.cached else { return false };
-        let hit = self.caches[used.cache].kept.look_up(worker.unit);
+        let hit = env.storages.caches[used.cache].kept.look_up(worker.unit);
         worker.origin = if hit { Origin::PageCache } else { Origin::Storage };
         let epoch = epoch as usize;
         if used.requests.len() <= epoch {
@@ -117,24 +118,24 @@ impl World<'_> {
     }
 
     /// The bytes of a request of worker `w` have come, and stay in the page cache.
-    pub(super) fn keep(&mut self, w: WorkerId) {
+    pub(super) fn keep(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
         let unit = worker.unit;
         if worker.origin == Origin::PageCache {
             return;
         }
         let Some(used) = &self.loaders[worker.loader].cached else { return };
-        let (all, sizes, streams) = (&self.units, &mut self.sizes, &self.streams);
+        let (all, sizes, streams) = (&env.storages.units, &mut env.storages.sizes, &env.streams);
         let mut bytes_of = |unit: u32| bytes_of(all, sizes, streams, unit);
         let bytes = bytes_of(unit);
-        self.caches[used.cache].kept.insert(unit, bytes, bytes_of);
+        env.storages.caches[used.cache].kept.insert(unit, bytes, bytes_of);
     }
 
     /// The way of what worker `w` finds in the page cache.
     #[cold]
-    pub(super) fn way_in_cache(&self, w: WorkerId) -> Option<GroupId> {
+    pub(super) fn way_in_cache(&self, env: &Env, w: WorkerId) -> Option<GroupId> {
         let loader = &self.loaders[self.workers[w].loader];
         let used = loader.cached.as_ref()?;
-        self.caches[used.cache].way
+        env.storages.caches[used.cache].way
     }
 }

@@ -9,11 +9,12 @@ use crate::scenario::Every;
 use std::collections::BTreeMap;
 
 use super::device::State;
-use super::event::{Clock, Customer, Delay, Event};
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
 use super::index::{DeviceId, JobId};
+use super::jobs::Jobs;
 use super::lineage::Trained;
 use super::trainer::JobRun;
-use super::world::World;
 
 /// The state that a job copy would begin again with.
 #[derive(Debug, Clone, Default)]
@@ -156,51 +157,51 @@ impl JobRun {
     /// themselves agreed on, or servers have. Averages of learners come at times of their own.
     pub(super) fn has_state(&self) -> bool {
         let together = self.servers.as_ref().is_none_or(|servers| servers.is_synchronous());
-        let agreed = !together || self.steps.completed().is_multiple_of(self.period);
+        let agreed = !together || self.steps.completed().is_multiple_of(self.plan.period);
         self.averaging.is_none() && agreed
     }
 
     /// Whether model copies take batches for steps before others have done those that a checkpoint has.
     pub(super) fn takes_ahead(&self) -> bool {
-        self.window > 1 || self.servers.is_some()
+        self.plan.window > 1 || self.servers.is_some()
     }
 
     /// Whether fresh samples count from when they are taken, not only when their step is over.
     pub(super) fn counts_taken(&self) -> bool {
-        self.period == 1 && self.averaging.is_none() && self.servers.is_none()
+        self.plan.period == 1 && self.averaging.is_none() && self.servers.is_none()
     }
 }
 
-impl World<'_> {
+impl Jobs {
     /// Job copy `j` has done a step: begins a checkpoint if one is due; true if it waits for that.
     #[inline(never)]
-    pub(super) fn begins_checkpoint(&mut self, clock: &mut Clock, j: JobId) -> bool {
+    pub(super) fn begins_checkpoint(&mut self, env: &mut Env, j: JobId) -> bool {
         let job = &mut self.jobs[j];
         let averaged = job.averaging.as_ref().map(|averaging| averaging.averaged_steps());
         let steps = averaged.unwrap_or(job.steps.completed());
         let Some(checkpoint) = job.recovery.as_mut().and_then(|r| r.checkpoint.as_mut()) else {
             return false;
         };
-        if !checkpoint.is_due(clock.now, steps) {
+        if !checkpoint.is_due(env.now, steps) {
             return false;
         }
-        checkpoint.since = clock.now;
+        checkpoint.since = env.now;
         checkpoint.waits = true;
         let pause = checkpoint.pause;
-        let saved = self.state(clock.now, j, steps);
+        let saved = self.state(env.now, j, steps);
         if let Some(checkpoint) = self.checkpoint(j) {
             checkpoint.writing = Some(saved);
         }
         if pause.span.0 > 0 {
-            for d in self.jobs[j].devices {
+            for d in self.jobs[j].parts.devices {
                 if matches!(self.devices[d].state, State::Idle | State::Uninformed) {
-                    self.trace_device(clock.now, d, Cause::Checkpoint.name());
+                    self.trace_device(env, d, Cause::Checkpoint.name());
                 }
             }
-            clock.after(pause, Event::Waited(Customer::Checkpoint(j)));
+            env.after(pause, Event::Waited(Customer::Checkpoint(j)));
             return true;
         }
-        self.write_checkpoint(clock, j);
+        self.write_checkpoint(env, j);
         self.checkpoint(j).is_some_and(|checkpoint| checkpoint.waits)
     }
 
@@ -212,15 +213,15 @@ impl World<'_> {
     fn state(&mut self, now: Time, j: JobId, steps: u64) -> Saved {
         let (taken, trained) = (self.taken(now, j), self.trained(j));
         let job = &self.jobs[j];
-        let first = &self.loaders[job.loaders.start];
+        let first = &self.loaders[job.parts.loaders.start];
         let epoch = first.requests.as_ref().map_or(1, |requests| requests.epoch());
         let replayed = job.recovery.as_ref().map_or(0, |recovery| recovery.replayed());
-        let (ahead, own, batch) = (self.ahead(j), self.own_steps(j), job.batch);
+        let (ahead, own, batch) = (self.ahead(j), self.own_steps(j), job.plan.batch);
         let staleness = job.servers.as_ref().map(|servers| servers.books.staleness.clone());
         let staleness = staleness.unwrap_or_default();
-        let devices = &self.devices[job.devices];
-        let missing = devices.iter().map(|device| device.missing).collect();
-        let sent = job.parallel.as_ref().map_or_else(Default::default, |parallel| parallel.books);
+        let devices = &self.devices[job.parts.devices];
+        let missing = devices.iter().map(|device| device.input.missing).collect();
+        let sent = self.sent(j).unwrap_or_default();
         Saved {
             steps,
             own,
@@ -245,39 +246,39 @@ impl World<'_> {
     }
 
     /// The state of job copy `j` is copied aside.
-    pub(super) fn checkpoint_paused(&mut self, clock: &mut Clock, j: JobId) {
+    pub(super) fn checkpoint_paused(&mut self, env: &mut Env, j: JobId) {
         let Some(checkpoint) = self.checkpoint(j) else { return };
         if checkpoint.writing.is_none() {
             return;
         }
-        self.write_checkpoint(clock, j);
+        self.write_checkpoint(env, j);
         if self.checkpoint(j).is_some_and(|checkpoint| !checkpoint.waits) {
-            self.end_checkpoint_wait(clock, j);
+            self.end_checkpoint_wait(env, j);
         }
     }
 
     /// The bytes of a checkpoint of job copy `j` set out; from now on it waits for them or not.
-    fn write_checkpoint(&mut self, clock: &mut Clock, j: JobId) {
+    fn write_checkpoint(&mut self, env: &mut Env, j: JobId) {
         let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
-        let network = &mut self.network;
+        let network = &mut env.network;
         let start = |writer: &Writer| {
-            Some(network.start(clock.now, writer.way?, writer.bytes, Customer::Checkpoint(j)))
+            Some(network.start(env.now, writer.way?, writer.bytes, Customer::Checkpoint(j)))
         };
         checkpoint.flows = checkpoint.writers.iter().filter_map(start).collect();
         checkpoint.left = checkpoint.flows.len() as u32;
         checkpoint.waits = !checkpoint.asynchronous && checkpoint.left > 0;
         if let Some(writing) = &mut checkpoint.writing {
-            writing.ready = clock.now;
+            writing.ready = env.now;
         }
         if checkpoint.left == 0 {
-            self.checkpoint_saved(clock.now, j);
+            self.checkpoint_saved(env.now, j);
         }
     }
 
     /// Part of a checkpoint of job copy `j` is written.
     #[cold]
-    pub(super) fn checkpoint_moved(&mut self, clock: &mut Clock, j: JobId) {
+    pub(super) fn checkpoint_moved(&mut self, env: &mut Env, j: JobId) {
         let Some(checkpoint) = self.checkpoint(j) else { return };
         if checkpoint.writing.is_none() {
             return;
@@ -288,11 +289,11 @@ impl World<'_> {
         }
         let waited = std::mem::take(&mut checkpoint.waits);
         if let (Some(writing), true) = (&mut checkpoint.writing, waited) {
-            writing.ready = clock.now;
+            writing.ready = env.now;
         }
-        self.checkpoint_saved(clock.now, j);
+        self.checkpoint_saved(env.now, j);
         if waited {
-            self.end_checkpoint_wait(clock, j);
+            self.end_checkpoint_wait(env, j);
         }
     }
 
@@ -310,7 +311,7 @@ impl World<'_> {
     }
 
     /// Job copy `j` goes on to train.
-    fn end_checkpoint_wait(&mut self, clock: &mut Clock, j: JobId) {
+    fn end_checkpoint_wait(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let Some(recovery) = &mut job.recovery else { return };
         let Some(checkpoint) = &recovery.checkpoint else { return };
@@ -319,12 +320,12 @@ impl World<'_> {
             return;
         }
         if job.servers.is_some() {
-            return self.end_saving_by_servers(clock, j, since);
+            return self.end_saving_by_servers(env, j, since);
         }
-        for d in job.devices {
-            self.end_saving(clock.now, d, since);
+        for d in job.parts.devices {
+            self.end_saving(env.now, d, since);
         }
-        self.next_step(clock, j);
+        self.next_step(env, j);
     }
 
     /// Device `d` has waited for a checkpoint that was begun at `since`; where stages overlap, from when it had
@@ -335,8 +336,8 @@ impl World<'_> {
         if device.state == State::Off {
             return;
         }
-        let start = if self.jobs[j].window == 1 { since } else { from.max(since) };
-        if self.jobs[j].window > 1 {
+        let start = if self.jobs[j].plan.window == 1 { since } else { from.max(since) };
+        if self.jobs[j].plan.window > 1 {
             if !idle {
                 return;
             }
@@ -350,12 +351,12 @@ impl World<'_> {
     }
 
     /// What job copy `j` is writing will not be there.
-    pub(super) fn abandon_checkpoint(&mut self, now: Time, j: JobId) {
+    pub(super) fn abandon_checkpoint(&mut self, env: &mut Env, j: JobId) {
         let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
         (checkpoint.writing, checkpoint.waits) = (None, false);
         for flow in checkpoint.flows.drain(..) {
-            self.network.cancel(now, flow);
+            env.network.cancel(env.now, flow);
         }
     }
 }

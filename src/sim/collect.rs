@@ -1,66 +1,59 @@
 //! From a world at the end of its run to the outcome.
 
+use super::env::Env;
 use crate::account::add_steps;
-use crate::engine::Time;
-use crate::fluid::{LinkId, LinkUse};
 use crate::report::{
-    CacheRequests, JobOutcome, LearnersOutcome, Outcome, QueueOutcome, ResourceOutcome,
-    SampleCounts, Series, StagingOutcome, TierRequests, TrainedSample,
+    CacheRequests, JobOutcome, LearnersOutcome, QueueOutcome, SampleCounts, Series, TierRequests,
+    TrainedSample,
 };
-use crate::scenario::Scenario;
 use crate::stats::LogHistogram;
 
 use super::index::LoaderId;
-use super::staging::Staging;
+use super::jobs::Jobs;
+use super::staging::Stagings;
 use super::trainer::JobRun;
-use super::world::{Member, Resource, World};
 
-impl World<'_> {
-    /// What the run showed.
-    pub(super) fn collect(mut self, scenario: &Scenario) -> Outcome {
-        let now = self.now;
-        self.jobs.ids().iter().for_each(|j| self.settle_own_links(now, j));
-        let energy = self.energy(scenario, now);
+impl Jobs {
+    /// Accounts for what all were at when the run ended.
+    pub(super) fn close(&mut self, env: &mut Env) {
+        for j in self.jobs.ids() {
+            self.communicators.settle_own_links(env, j, self.jobs[j].parts.communicators);
+        }
         for j in self.jobs.ids() {
             if !self.jobs[j].finished {
                 self.close_open(j);
             }
         }
-        let mut jobs = std::mem::take(&mut self.jobs);
-        let outcomes: Vec<JobOutcome> = jobs.iter_mut().map(|job| self.job(now, job)).collect();
-        let resources = std::mem::take(&mut self.resources);
-        let ends = outcomes.iter().filter_map(|job| job.steps.last()).map(|step| step.end);
-        Outcome {
-            makespan: ends.fold(0.0, f64::max),
-            jobs: outcomes,
-            resources: resources.into_iter().map(|r| self.resource(now, r)).collect(),
-            events: self.events + self.flows,
-            flows: self.flows,
-            energy,
-            trace: self.recorder.take().map(|recorder| recorder.finish(now)),
-            ..Outcome::default()
-        }
     }
 
-    fn job(&mut self, now: Time, job: &mut JobRun) -> JobOutcome {
-        let trained = self.trained_on(job);
-        let (steps, stalls) = job.steps.finish(job.devices.len());
+    /// What each job copy did.
+    pub(super) fn outcomes(&mut self, env: &mut Env, stagings: &Stagings) -> Vec<JobOutcome> {
+        let mut jobs = std::mem::take(&mut self.jobs);
+        jobs.iter_mut().map(|job| self.job(env, stagings, job)).collect()
+    }
+
+    fn job(&mut self, env: &mut Env, stagings: &Stagings, job: &mut JobRun) -> JobOutcome {
+        let trained = self.trained_on(env, job);
+        let (steps, stalls) = job.steps.finish(job.parts.devices.len());
         let mut outcome = JobOutcome {
             job: job.job,
             copy: job.copy,
             start: job.start.seconds(),
-            staging: self.staged(job),
+            staging: stagings.outcome(job.parts.stagings),
             steps,
             stalls,
             trained,
             ..JobOutcome::default()
         };
         outcome.learners = self.learners(job);
-        let (mut ages, nodes) = (LogHistogram::default(), job.loaders.len() as f64);
-        for l in job.loaders {
-            self.loader(now, l, &mut outcome, &mut ages);
+        let (mut ages, nodes) = (LogHistogram::default(), job.parts.loaders.len() as f64);
+        for l in job.parts.loaders {
+            self.loader(env, l, &mut outcome, &mut ages);
         }
-        outcome.parallel = job.parallel.as_ref().map(|parallel| parallel.books);
+        outcome.parallel = job
+            .parallel
+            .as_ref()
+            .map(|parallel| self.communicators.with_sent(job.parts.communicators, parallel.books));
         if let Some(recovery) = &job.recovery {
             recovery.count(&mut outcome.samples);
             outcome.recovery = Some(recovery.books);
@@ -74,14 +67,14 @@ impl World<'_> {
     }
 
     /// The very samples of the steps of a job copy that are over, where they are recorded.
-    fn trained_on(&mut self, job: &JobRun) -> Vec<TrainedSample> {
+    fn trained_on(&mut self, env: &Env, job: &JobRun) -> Vec<TrainedSample> {
         let mut all = Vec::new();
-        for loader in &mut self.loaders[job.loaders] {
+        for loader in &mut self.loaders[job.parts.loaders] {
             let Some(lineage) = &mut loader.lineage else { continue };
             lineage.settle(|model| job.steps_of(model));
             let (source, number) = (&mut loader.source, u64::from(loader.job.number()));
             all.extend(lineage.record().into_iter().map(|place| {
-                let (epoch, sample) = source.sample(place, number, &self.streams);
+                let (epoch, sample) = source.sample(place, number, &env.streams);
                 TrainedSample { epoch, sample }
             }));
         }
@@ -90,7 +83,7 @@ impl World<'_> {
 
     /// What the learners of a job copy did with its GPUs, where that was looked at.
     fn learners(&self, job: &JobRun) -> Option<LearnersOutcome> {
-        let loaders = &self.loaders[job.loaders];
+        let loaders = &self.loaders[job.parts.loaders];
         let mut gpus = loaders.iter().flat_map(|loader| &loader.gpus).peekable();
         gpus.peek()?;
         let mut outcome = job.learners.outcome();
@@ -102,27 +95,17 @@ impl World<'_> {
         Some(outcome)
     }
 
-    /// What was copied to the nodes of a job.
-    fn staged(&self, job: &JobRun) -> Vec<StagingOutcome> {
-        let all = &self.stagings[job.stagings];
-        let one = |staging: &Staging| {
-            let seconds = staging.ended?.since(staging.began).seconds();
-            Some(StagingOutcome { seconds, bytes: staging.bytes })
-        };
-        all.iter().filter_map(one).collect()
-    }
-
     fn loader(
         &mut self,
-        now: Time,
+        env: &mut Env,
         l: LoaderId,
         outcome: &mut JobOutcome,
         ages: &mut LogHistogram,
     ) {
         let loader = &mut self.loaders[l];
-        let totals = loader.queue.totals(now);
+        let totals = loader.queue.totals(env.now);
         let queue: &mut QueueOutcome = &mut outcome.queue;
-        loader.queue.collect(now, queue);
+        loader.queue.collect(env.now, queue);
         // Where batches are made on request, those wait who might be asked.
         let stage = match &mut loader.requests {
             Some(requests) => {
@@ -158,65 +141,6 @@ impl World<'_> {
         if let Some(snapshots) = loader.queue.snapshots() {
             let series: &mut Series = &mut outcome.series;
             snapshots.add_to(totals, series);
-        }
-    }
-
-    /// What one of like resources has done up to `now`, with its capacity relative to `capacity`, the first's.
-    pub(super) fn use_of(
-        &mut self,
-        now: Time,
-        (member, relative): (Member, f64),
-        capacity: f64,
-    ) -> LinkUse {
-        match member {
-            Member::Link(link) => self.link_use(now, link),
-            Member::Limiter(limiter) => self.limiters[limiter].usage(),
-            Member::Arm(arm) => self.arms[arm].usage(now),
-            Member::Table(table) => self.tables[table].usage(now),
-            Member::Station(station) => {
-                let queue = &mut self.stations[station].queue;
-                let busy = queue.busy_seconds(now);
-                // A server serves its part of the capacity while it is busy.
-                let served = busy * capacity * relative / f64::from(queue.servers());
-                LinkUse { busy, served, flow_seconds: queue.present_seconds(now) }
-            }
-        }
-    }
-
-    /// What a link has done, with what was followed beside the network.
-    fn link_use(&self, now: Time, link: LinkId) -> LinkUse {
-        let mut all = self.network.usage(now, link);
-        if let Some(beside) = self.link_uses.get(&link) {
-            all.busy += beside.busy;
-            all.served += beside.served;
-            all.flow_seconds += beside.flow_seconds;
-        }
-        all
-    }
-
-    fn resource(&mut self, now: Time, resource: Resource) -> ResourceOutcome {
-        let elapsed = now.seconds().max(f64::MIN_POSITIVE);
-        let capacity = resource.capacity;
-        let use_of = |member: &(Member, f64)| self.use_of(now, *member, capacity);
-        let uses: Vec<LinkUse> = resource.members.iter().map(use_of).collect();
-        let count = uses.len().max(1) as f64;
-        let utilisation = |served: f64| served / (resource.capacity * elapsed);
-        // As much as one with the first's capacity would have served.
-        let shares: Vec<f64> = uses
-            .iter()
-            .zip(&resource.members)
-            .map(|(u, (_, relative))| u.served / relative)
-            .collect();
-        let served: f64 = uses.iter().map(|u| u.served).sum();
-        ResourceOutcome {
-            name: resource.name,
-            count: uses.len() as u32,
-            capacity: resource.capacity,
-            unit: resource.unit,
-            utilisation: utilisation(shares.iter().sum::<f64>() / count),
-            utilisation_max: utilisation(shares.iter().copied().fold(0.0, f64::max)),
-            mean_flows: uses.iter().map(|u| u.flow_seconds).sum::<f64>() / count / elapsed,
-            served,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Steps on the node's cores, where the loader works too.
 
-use super::event::{Clock, Customer, Delay, Event};
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
 use super::index::DeviceId;
+use super::jobs::Jobs;
 use super::workers::{Cores, Waiting};
-use super::world::World;
 
 /// How a model copy uses the node's cores.
 #[derive(Debug, Clone, Copy)]
@@ -14,11 +15,11 @@ pub(super) struct CpuThreads {
     pub(super) speed: f64,
 }
 
-impl World<'_> {
+impl Jobs {
     /// The threads of a step run side by side, each as one of the node's.
     pub(super) fn compute_on_cores(
         &mut self,
-        clock: &mut Clock,
+        env: &mut Env,
         d: DeviceId,
         threads: CpuThreads,
         delay: Delay,
@@ -27,15 +28,15 @@ impl World<'_> {
         match self.cores_of(d) {
             Cores::Shared(group) => {
                 let work = delay.span.seconds() * threads.speed;
-                self.network.start_many(clock.now, group, work, threads.number, customer);
+                env.network.start_many(env.now, group, work, threads.number, customer);
             }
             // There is a core for everyone.
             Cores::Fifo(station) => {
-                let station = &mut self.stations[station].queue;
+                let station = &mut env.stations[station].queue;
                 for _ in 0..threads.number {
-                    station.arrive(clock.now, Waiting { customer, delay });
+                    station.arrive(env.now, Waiting { customer, delay });
                 }
-                clock.after(delay, Event::Stepped(d));
+                env.after(delay, Event::Stepped(d));
             }
         }
     }
@@ -46,13 +47,13 @@ impl World<'_> {
     }
 
     /// Slots of device `d` are free again.
-    pub(super) fn leave_cores(&mut self, clock: &mut Clock, d: DeviceId) {
+    pub(super) fn leave_cores(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
-        if let Some(threads) = self.jobs[device.job].threads
+        if let Some(threads) = self.jobs[device.job].plan.threads
             && let Cores::Fifo(station) = self.cores_of(d)
         {
             for _ in 0..threads.number {
-                self.stations[station].queue.leave(clock.now);
+                env.stations[station].queue.leave(env.now);
             }
         }
     }

@@ -2,9 +2,10 @@
 
 use crate::report::CacheRequests;
 
+use super::env::Env;
 use super::index::{CacheId, WorkerId};
+use super::loaders::Loaders;
 use super::tiers::Origin;
-use super::world::World;
 
 /// A loader's use of the decoded samples that its node keeps.
 #[derive(Debug)]
@@ -17,14 +18,14 @@ pub(super) struct Decoded {
     pub(super) requests: Vec<CacheRequests>,
 }
 
-impl World<'_> {
+impl Loaders {
     /// Whether the sample that worker `w` is to read is there, decoded.
     #[cold]
-    pub(super) fn is_decoded(&mut self, w: WorkerId) -> bool {
+    pub(super) fn is_decoded(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         let loader = &mut self.loaders[worker.loader];
         let Some(decoded) = &mut loader.decoded else { return false };
-        let hit = self.node_caches[decoded.cache].look_up(worker.file as u32);
+        let hit = env.storages.node_caches[decoded.cache].look_up(worker.file as u32);
         let epoch = loader.source.order.epoch() as usize;
         if decoded.requests.len() <= epoch {
             decoded.requests.resize(epoch + 1, CacheRequests::default());
@@ -40,10 +41,10 @@ impl World<'_> {
 
     /// The sample that worker `w` has read will be there, decoded.
     #[cold]
-    pub(super) fn keep_decoded(&mut self, w: WorkerId) {
+    pub(super) fn keep_decoded(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
         let Some(decoded) = &self.loaders[worker.loader].decoded else { return };
         let bytes = decoded.bytes;
-        self.node_caches[decoded.cache].insert(worker.file as u32, bytes, |_| bytes);
+        env.storages.node_caches[decoded.cache].insert(worker.file as u32, bytes, |_| bytes);
     }
 }

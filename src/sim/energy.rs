@@ -1,20 +1,27 @@
 //! What the nodes draw, from what was at work on them for how long.
 
+use super::env::Env;
 use crate::engine::Time;
 use crate::report::EnergyOutcome;
 use crate::scenario::{Job, Power, Scenario, ServerPlace};
 
 use super::device::State;
 use super::index::DeviceId;
-use super::world::World;
+use super::jobs::Jobs;
+use super::resource::Resources;
 
-impl World<'_> {
-    /// The energy of all nodes up to `now`, those of servers included, which draw as the first node does; `None` where it
+impl Resources {
+    /// The energy of all nodes until now, those of servers included, which draw as the first node does; `None` where it
     /// is not said what one of them draws.
-    pub(super) fn energy(&mut self, scenario: &Scenario, now: Time) -> Option<EnergyOutcome> {
+    pub(super) fn energy(
+        &self,
+        env: &mut Env,
+        jobs: &Jobs,
+        scenario: &Scenario,
+    ) -> Option<EnergyOutcome> {
         let cluster = &scenario.cluster;
         let power = |node: u32| cluster.node_at(node).power;
-        let (seconds, mut idle) = (now.seconds(), 0.0);
+        let (seconds, mut idle) = (env.now.seconds(), 0.0);
         for alike in cluster.alike(0..cluster.nodes) {
             idle += alike.len() as f64 * power(alike.start)?.idle * seconds;
         }
@@ -22,42 +29,31 @@ impl World<'_> {
         idle += own_servers(scenario) * server.idle * seconds;
         let of = |node: u32, part: fn(Power) -> f64| power(node).map_or(0.0, part);
         let mut gpus = 0.0;
-        for d in self.devices.ids() {
-            let job = &scenario.jobs[self.jobs[self.devices[d].job].job];
-            let seconds = f64::from(job.ranks_of_stage()) * self.gpu_seconds(now, d);
+        for d in jobs.devices.ids() {
+            let job = &scenario.jobs[jobs.jobs[jobs.devices[d].job].job];
+            let seconds = f64::from(job.ranks_of_stage()) * jobs.gpu_seconds(env.now, d);
             gpus += of(self.device_nodes[d], |power| power.gpu) * seconds;
         }
-        gpus += self.served_by_node(now, "node.gpu", |node| of(node, |power| power.gpu));
-        let mut cores = self.served_by_node(now, "node.cores", |node| of(node, |power| power.core));
-        cores += self.served_by_node(now, "server.cores", |_| server.core);
+        gpus += self.served_by_node(env, "node.gpu", |node| of(node, |power| power.gpu));
+        let mut cores = self.served_by_node(env, "node.cores", |node| of(node, |power| power.core));
+        cores += self.served_by_node(env, "server.cores", |_| server.core);
         Some(EnergyOutcome { seconds, idle, gpus, cores })
     }
+}
 
+impl Jobs {
     /// Time that a GPU computed as device `d`, or each of those that split its layers, up to `now`; of one that several use at once, what is no flow there [s].
     fn gpu_seconds(&self, now: Time, d: DeviceId) -> f64 {
         let device = &self.devices[d];
-        if self.jobs[device.job].threads.is_some() {
+        if self.jobs[device.job].plan.threads.is_some() {
             return 0.0;
         }
         if device.stage == 0 && !self.loaders[device.loader].gpus.is_empty() {
-            return device.updated;
+            return device.times.updated;
         }
         let open =
             if device.state == State::Busy { now.since(device.since).seconds() } else { 0.0 };
-        device.busy + device.updated + open
-    }
-
-    /// What all like resources of this name have served up to `now`, each times what its node says.
-    fn served_by_node(&mut self, now: Time, name: &str, weight: impl Fn(u32) -> f64) -> f64 {
-        let found = self.resources.iter().position(|resource| resource.name == name);
-        let Some(resource) = found.map(|index| &self.resources[index]) else { return 0.0 };
-        let members: Vec<_> = resource.members.iter().copied().zip(&resource.nodes).collect();
-        let capacity = resource.capacity;
-        let members: Vec<_> = members.into_iter().map(|(member, node)| (member, *node)).collect();
-        let served = members
-            .into_iter()
-            .map(|(member, node)| weight(node) * self.use_of(now, member, capacity).served);
-        served.sum()
+        device.times.busy + device.times.updated + open
     }
 }
 

@@ -1,6 +1,6 @@
 //! What can happen in the simulated world.
 
-use crate::engine::{Calendar, LaneId, Span, Time};
+use crate::engine::{Calendar, LaneId, Span};
 
 use super::index::{
     ArmId, CommunicatorId, CopyId, DeviceId, FaultId, JobId, LoadId, MessageId, RangeId, RequestId,
@@ -79,24 +79,6 @@ pub(super) enum Event {
     Turned(FaultId),
     /// A node of a job copy fails; beyond its last node: one of them.
     Failed { job: JobId, node: u32 },
-}
-
-/// The present: the instant and the calendar to plan in.
-pub(super) struct Clock<'a> {
-    pub(super) now: Time,
-    pub(super) calendar: &'a mut Calendar<Event>,
-}
-
-impl Clock<'_> {
-    /// Plans `event` at the end of `delay`.
-    #[inline(always)]
-    pub(super) fn after(&mut self, delay: Delay, event: Event) {
-        let at = self.now + delay.span;
-        match delay.lane {
-            Some(lane) => self.calendar.schedule_in(lane, at, event),
-            None => self.calendar.schedule(at, event),
-        }
-    }
 }
 
 /// A span, and the lane of the calendar for it where it is always the same.

@@ -3,17 +3,16 @@
 
 use crate::engine::Time;
 use crate::fluid::GroupId;
-use crate::report::Cause;
 use crate::scenario::BatchInterval;
 
 use super::buffers::Buffers;
 use super::communication::Sums;
-use super::device::{Device, State};
-use super::event::{Clock, Customer, Delay, Event};
-use super::index::{DeviceId, WorkerId};
+use super::device::{OnGpu, State};
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
+use super::index::DeviceId;
+use super::jobs::Jobs;
 use super::occupied::Occupied;
-use super::workers::Phase;
-use super::world::World;
 
 /// A GPU's ways of use.
 #[derive(Debug)]
@@ -53,37 +52,7 @@ impl Gpu {
     }
 }
 
-impl World<'_> {
-    /// Worker `w` needs the GPU of its item for so long for each sample; true if for no time.
-    pub(super) fn begin_kernel(&mut self, clock: &mut Clock, w: WorkerId, per_sample: f64) -> bool {
-        let worker = &self.workers[w];
-        let loader = &self.loaders[worker.loader];
-        let gpus = &loader.gpus;
-        let each = per_sample * loader.kernel_slowness / loader.kernel_pace;
-        let seconds = each * f64::from(worker.item.samples);
-        if gpus.is_empty() || seconds <= 0.0 {
-            return true;
-        }
-        let number = (worker.item.sequence % gpus.len() as u64) as usize;
-        let l = worker.loader;
-        let gpu = &mut self.loaders[l].gpus[number];
-        gpu.occupied.begin(clock.now);
-        let group = gpu.loader;
-        self.enter(clock.now, w, Phase::OnGpu, Cause::Decode);
-        self.network.start(clock.now, group, seconds, Customer::Worker(w));
-        false
-    }
-
-    /// Worker `w` is done with the GPU of its item.
-    pub(super) fn end_kernel(&mut self, now: Time, w: WorkerId) {
-        let worker = &self.workers[w];
-        let gpus = &mut self.loaders[worker.loader].gpus;
-        let number = (worker.item.sequence % gpus.len().max(1) as u64) as usize;
-        if let Some(gpu) = gpus.get_mut(number) {
-            gpu.occupied.end(now);
-        }
-    }
-
+impl Jobs {
     /// The GPU of device `d`, which one of its loader.
     pub(super) fn gpu_of(&mut self, d: DeviceId) -> Option<&mut Gpu> {
         let device = &self.devices[d];
@@ -94,7 +63,7 @@ impl World<'_> {
 
     /// Device `d` has a batch in a buffer of its GPU; the one before, if it kept that, is overwritten.
     pub(super) fn hold_input(&mut self, d: DeviceId) {
-        let held = std::mem::replace(&mut self.devices[d].holds_input, true);
+        let held = std::mem::replace(&mut self.devices[d].input.holds_input, true);
         if let (false, Some(gpu)) = (held, self.gpu_of(d)) {
             gpu.inputs.take();
         }
@@ -103,48 +72,48 @@ impl World<'_> {
     /// Device `d` is done with its batch, unless it trains on it again.
     pub(super) fn leave_input(&mut self, d: DeviceId) {
         let device = &mut self.devices[d];
-        if self.jobs[device.job].interval != BatchInterval::Every(1.0) {
+        if self.jobs[device.job].plan.interval != BatchInterval::Every(1.0) {
             return;
         }
-        let held = std::mem::replace(&mut device.holds_input, false);
+        let held = std::mem::replace(&mut device.input.holds_input, false);
         if let (true, Some(gpu)) = (held, self.gpu_of(d)) {
             gpu.inputs.leave();
         }
     }
 
     /// Device `d` computes beside others of its GPU, which is the first one of each model copy.
-    pub(super) fn compute_on_gpu(&mut self, clock: &mut Clock, d: DeviceId, delay: Delay) {
+    pub(super) fn compute_on_gpu(&mut self, env: &mut Env, d: DeviceId, delay: Delay) {
         let device = &mut self.devices[d];
         if device.stage > 0 {
-            return clock.after(delay, Event::Stepped(d));
+            return env.after(delay, Event::Stepped(d));
         }
-        (device.alone, device.kernels) = (delay.span.seconds(), 0);
+        (device.on_gpu.alone, device.on_gpu.kernels) = (delay.span.seconds(), 0);
         if let Some(gpu) = self.gpu_of(d) {
             gpu.activations.take();
         }
-        self.begin_kernels(clock, d);
+        self.begin_kernels(env, d);
     }
 
     /// Device `d` begins with the sort of kernels that it is at.
-    fn begin_kernels(&mut self, clock: &mut Clock, d: DeviceId) {
-        let Device { alone, kernels, .. } = self.devices[d];
+    fn begin_kernels(&mut self, env: &mut Env, d: DeviceId) {
+        let OnGpu { alone, kernels, .. } = self.devices[d].on_gpu;
         let Some(gpu) = self.gpu_of(d) else { return };
         let Sort { share, occupancy, group } = gpu.steps[kernels as usize];
-        gpu.occupied.enter(clock.now, kernels);
-        self.network.start(clock.now, group, alone * share * occupancy, Customer::Step(d));
+        gpu.occupied.enter(env.now, kernels);
+        env.network.start(env.now, group, alone * share * occupancy, Customer::Step(d));
     }
 
     /// Device `d` is done with a sort of kernels, or with a step that is but one.
-    pub(super) fn kernels_ended(&mut self, clock: &mut Clock, d: DeviceId) {
+    pub(super) fn kernels_ended(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        let (busy, kernels) = (device.state == State::Busy, device.kernels);
-        let Some(gpu) = self.gpu_of(d) else { return self.stepped(clock, d) };
-        gpu.occupied.leave(clock.now, kernels);
+        let (busy, kernels) = (device.state == State::Busy, device.on_gpu.kernels);
+        let Some(gpu) = self.gpu_of(d) else { return self.stepped(env, d) };
+        gpu.occupied.leave(env.now, kernels);
         if busy && kernels as usize + 1 < gpu.steps.len() {
-            self.devices[d].kernels += 1;
-            return self.begin_kernels(clock, d);
+            self.devices[d].on_gpu.kernels += 1;
+            return self.begin_kernels(env, d);
         }
         gpu.activations.leave();
-        self.stepped(clock, d);
+        self.stepped(env, d);
     }
 }

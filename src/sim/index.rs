@@ -17,14 +17,15 @@ use super::communication::{CommunicatorRun, Message};
 use super::device::Device;
 use super::fault::FaultRun;
 use super::limiter::Limiter;
+use super::loader::LoaderRun;
 use super::ranges::Range;
 use super::sizes::Sizes;
 use super::stages::StageRun;
 use super::staging::{Copying, Staging};
+use super::station::Service;
 use super::table::Table;
 use super::trainer::JobRun;
 use super::workers::{Work, Worker};
-use super::world::{LoaderRun, Service};
 
 /// Which `K`, counted from 0.
 pub(super) struct Id<K> {

@@ -6,9 +6,9 @@ use crate::report::{LearnersOutcome, LearnersTried};
 use crate::scenario::{Learners, Tuning};
 
 use super::device::State;
-use super::event::Clock;
+use super::env::Env;
 use super::index::JobId;
-use super::world::World;
+use super::jobs::Jobs;
 
 /// No learner waits for others to stand still.
 const NEVER: u64 = u64::MAX;
@@ -78,15 +78,15 @@ impl LearnersRun {
     }
 }
 
-impl World<'_> {
+impl Jobs {
     /// The policy of job copy `j` looks at the throughput of the last steps.
-    pub(super) fn look_at_throughput(&mut self, now: Time, j: JobId) {
+    pub(super) fn look_at_throughput(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let completed = job.steps.completed();
         let run = &mut job.learners;
         let (since, first) = run.since;
-        let samples = (completed - first) * job.batch * u64::from(job.barrier.parties());
-        let rate = samples as f64 / now.since(since).seconds();
+        let samples = (completed - first) * job.plan.batch * u64::from(job.barrier.parties());
+        let rate = samples as f64 / env.now.since(since).seconds();
         run.tried.push(LearnersTried {
             since: since.seconds(),
             learners: run.number,
@@ -100,46 +100,46 @@ impl World<'_> {
         match &job.averaging {
             _ if next == run.number => {}
             Some(averaging) => run.held_at = averaging.rest_after(completed),
-            None => self.change_learners(now, j),
+            None => self.change_learners(env, j),
         }
     }
 
     /// Models of job copy `j` were averaged: those that stood still for a change go on.
-    pub(super) fn resume_learners(&mut self, clock: &mut Clock, j: JobId) {
+    pub(super) fn resume_learners(&mut self, env: &mut Env, j: JobId) {
         let job = &self.jobs[j];
         let averages = job.averaging.as_ref();
         let still = averages.is_some_and(|of| of.rests_at(job.learners.held_at));
         if job.finished || !still {
             return;
         }
-        for d in self.jobs[j].devices {
+        for d in self.jobs[j].parts.devices {
             if self.devices[d].state == State::Idle {
-                self.end_gate_wait(clock.now, d);
+                self.end_gate_wait(env.now, d);
             }
         }
-        self.change_learners(clock.now, j);
-        for d in self.jobs[j].devices {
-            self.try_start(clock, d);
+        self.change_learners(env, j);
+        for d in self.jobs[j].parts.devices {
+            self.try_start(env, d);
         }
     }
 
     /// From now on job copy `j` has as many learners as were decided on; all stand still.
-    fn change_learners(&mut self, now: Time, j: JobId) {
+    fn change_learners(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let (completed, number) = (job.steps.completed(), job.learners.next);
         let gpus = job.barrier.parties() / job.learners.number;
         (job.learners.number, job.learners.held_at) = (number, NEVER);
-        job.learners.begin_window(now, completed);
+        job.learners.begin_window(env.now, completed);
         job.barrier.set_parties(gpus * number);
         job.steps.share_among(f64::from(number) / f64::from(job.learners.most));
-        for d in job.devices {
+        for d in job.parts.devices {
             let device = &mut self.devices[d];
             let (goes, stands) = (device.learner < number, device.state == State::Idle);
             if goes && !stands {
-                (device.state, device.next, device.since) = (State::Idle, completed, now);
+                (device.state, device.next, device.since) = (State::Idle, completed, env.now);
             } else if !goes && stands {
                 device.state = State::Off;
-                self.trace_device(now, d, "away");
+                self.trace_device(env, d, "away");
             }
         }
     }

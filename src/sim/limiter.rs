@@ -6,10 +6,11 @@ use crate::random::{Generator, Purpose, Sampler};
 use crate::report::Cause;
 use crate::scenario::{Distribution, RequestLimit};
 
-use super::event::{Clock, Customer, Delay, Event};
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
 use super::index::{LimiterId, WorkerId};
+use super::loaders::Loaders;
 use super::workers::Phase;
-use super::world::World;
 
 /// Attempts of a request that are told apart in its draws.
 const ATTEMPTS: u64 = 64;
@@ -74,16 +75,16 @@ impl Limiter {
     }
 }
 
-impl World<'_> {
+impl Loaders {
     /// Worker `w` asks limiter `l` to let its request through; true if the sample is complete.
-    pub(super) fn request(&mut self, clock: &mut Clock, w: WorkerId, l: LimiterId) -> bool {
+    pub(super) fn request(&mut self, env: &mut Env, w: WorkerId, l: LimiterId) -> bool {
         let worker = &mut self.workers[w];
         let (number, mut refusals) = (worker.requests, worker.refusals);
-        let wait = self.refused(clock.now, w, l, number, &mut refusals);
+        let wait = self.refused(env, w, l, number, &mut refusals);
         self.workers[w].refusals = refusals;
-        let Some(wait) = wait else { return self.wait_for_first_byte(clock, w) };
-        self.enter(clock.now, w, Phase::Refused, Cause::Open);
-        clock.after(wait, Event::Waited(Customer::Worker(w)));
+        let Some(wait) = wait else { return self.wait_for_first_byte(env, w) };
+        self.enter(env, w, Phase::Refused, Cause::Open);
+        env.after(wait, Event::Waited(Customer::Worker(w)));
         false
     }
 
@@ -91,7 +92,7 @@ impl World<'_> {
     /// it comes again to limiter `l`; `None` if it is let through.
     pub(super) fn refused(
         &mut self,
-        now: Time,
+        env: &mut Env,
         w: WorkerId,
         l: LimiterId,
         request: u32,
@@ -101,8 +102,8 @@ impl World<'_> {
         let attempt = u64::from(refusals.saturating_add(1)) % ATTEMPTS;
         let index = u64::from(request) * ATTEMPTS + attempt;
         let owner = u64::from(self.loaders[worker.loader].job.number());
-        let (streams, position) = (&self.streams, worker.position);
+        let (streams, position) = (&env.streams, worker.position);
         let generator = || streams.at(Purpose::BackOff, owner, position, index);
-        self.limiters[l].ask(now, refusals, generator)
+        env.storages.limiters[l].ask(env.now, refusals, generator)
     }
 }

@@ -2,31 +2,32 @@
 
 use crate::engine::Time;
 
-use super::event::{Clock, Customer, Event};
+use super::env::Env;
+use super::event::{Customer, Event};
 use super::index::DeviceId;
-use super::world::World;
+use super::jobs::Jobs;
 
-impl World<'_> {
+impl Jobs {
     /// The stage before has a batch's activations for device `d`.
-    pub(super) fn hand_over(&mut self, clock: &mut Clock, d: DeviceId) {
-        self.devices[d].sent.push_back(clock.now);
+    pub(super) fn hand_over(&mut self, env: &mut Env, d: DeviceId) {
+        self.devices[d].input.sent.push_back(env.now);
         let job = &self.jobs[self.devices[d].job];
-        if job.activations > 0.0 {
-            clock.after(job.hand_over, Event::Waited(Customer::Activations(d)));
+        if job.plan.activations > 0.0 {
+            env.after(job.plan.hand_over, Event::Waited(Customer::Activations(d)));
         } else {
-            self.handed_over(clock, d);
+            self.handed_over(env, d);
         }
     }
 
     /// The latency is over; the bytes follow.
-    pub(super) fn hand_over_bytes(&mut self, clock: &mut Clock, d: DeviceId) {
+    pub(super) fn hand_over_bytes(&mut self, env: &mut Env, d: DeviceId) {
         let device = &self.devices[d];
-        let bytes = self.jobs[device.job].activations;
+        let bytes = self.jobs[device.job].plan.activations;
         match self.loaders[device.loader].intra {
             Some(group) => {
-                self.network.start(clock.now, group, bytes, Customer::Activations(d));
+                env.network.start(env.now, group, bytes, Customer::Activations(d));
             }
-            None => self.handed_over(clock, d),
+            None => self.handed_over(env, d),
         }
     }
 
@@ -34,7 +35,7 @@ impl World<'_> {
     /// they have not.
     pub(super) fn receive_batch(&mut self, now: Time, d: DeviceId) -> bool {
         let device = &self.devices[d];
-        let there = device.received > device.next;
+        let there = device.input.received > device.next;
         if there {
             self.end_stage_wait(now, d);
         }
@@ -42,8 +43,8 @@ impl World<'_> {
     }
 
     /// A batch's activations are there.
-    pub(super) fn handed_over(&mut self, clock: &mut Clock, d: DeviceId) {
-        self.devices[d].received += 1;
-        self.try_start(clock, d);
+    pub(super) fn handed_over(&mut self, env: &mut Env, d: DeviceId) {
+        self.devices[d].input.received += 1;
+        self.try_start(env, d);
     }
 }

@@ -1,11 +1,13 @@
 //! How far a run has come, told while it goes on.
 
+use super::env::Env;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::Time;
 
+use super::jobs::Jobs;
 use super::trainer::JobRun;
-use super::world::World;
+use super::watch::Watch;
 
 /// What a run tells now and then to whoever looks; one for each run in progress.
 #[derive(Debug, Default)]
@@ -53,20 +55,20 @@ impl Progress {
     }
 }
 
-impl World<'_> {
-    /// Tells how far the run has come, which ends at `until` if it has not before.
+impl Watch<'_> {
+    /// Tells how far the run has come.
     #[cold]
-    pub(super) fn tell_progress(&self, to: &Progress) {
-        let of_jobs = self.jobs.iter().filter(|job| !job.finished).map(share);
-        let of_time = self.now.0 as f64 / self.until.0.max(1) as f64;
-        let share = of_jobs.fold(1.0, f64::min).max(of_time).max(self.watch.share());
-        to.tell(self.watch.handled, self.now, share);
+    pub(super) fn tell(&self, env: &Env, jobs: &Jobs, to: &Progress) {
+        let of_jobs = jobs.jobs.iter().filter(|job| !job.finished).map(share);
+        let of_time = env.now.0 as f64 / self.until.0.max(1) as f64;
+        let share = of_jobs.fold(1.0, f64::min).max(of_time).max(self.share());
+        to.tell(self.handled, env.now, share);
     }
 }
 
 /// Of a job that goes on.
 fn share(job: &JobRun) -> f64 {
-    let steps = job.steps.completed() as f64 / job.goal.steps.max(1) as f64;
-    let fresh = job.steps.fresh() as f64 / job.goal.fresh.max(1) as f64;
+    let steps = job.steps.completed() as f64 / job.plan.goal.steps.max(1) as f64;
+    let fresh = job.steps.fresh() as f64 / job.plan.goal.fresh.max(1) as f64;
     steps.max(fresh)
 }

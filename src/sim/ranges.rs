@@ -3,11 +3,12 @@
 use crate::report::Cause;
 use crate::scenario::Ranges;
 
-use super::event::{Clock, Customer, Event};
+use super::env::Env;
+use super::event::{Customer, Event};
 use super::index::{IdVec, Ids, RangeId, Slab, WorkerId};
+use super::loaders::Loaders;
 use super::read::Own;
 use super::workers::{Phase, Worker};
-use super::world::World;
 
 /// What a worker fetches in ranges, and how far it is.
 #[derive(Debug, Clone, Default)]
@@ -75,18 +76,18 @@ impl Fetches {
     }
 }
 
-impl World<'_> {
+impl Loaders {
     /// Fetches what worker `w` asks for in ranges; true if the sample is complete.
-    pub(super) fn fetch_ranges(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+    pub(super) fn fetch_ranges(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         worker.parts = 1;
         self.fetches.of[w] = Fetch { left: worker.request, ..Fetch::default() };
-        self.enter(clock.now, w, Phase::Served, Cause::Latency);
-        self.ask_ahead(clock, w) && self.part_done(clock, w)
+        self.enter(env, w, Phase::Served, Cause::Latency);
+        self.ask_ahead(env, w) && self.part_done(env, w)
     }
 
     /// Keeps as many requests of worker `w` in progress as it may; true if all are over.
-    fn ask_ahead(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+    fn ask_ahead(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let source = &self.loaders[self.workers[w].loader].source;
         let Some(Ranges { request, readahead }) = source.ranges else { return true };
         loop {
@@ -105,44 +106,44 @@ impl World<'_> {
             let last = self.fetches.of[w].left < 0.5;
             let range = Range { worker: w, bytes, number, way, state, refusals: 0, last, parts: 0 };
             let r = self.fetches.add(range);
-            if self.ask_range(clock, r) {
+            if self.ask_range(env, r) {
                 self.end_range(r);
             }
         }
     }
 
     /// Asks for range `r`, which may be refused; true if it is there at once.
-    fn ask_range(&mut self, clock: &mut Clock, r: RangeId) -> bool {
+    fn ask_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let Range { worker: w, number, mut refusals, .. } = self.fetches.ranges[r];
         let mount = &self.loaders[self.workers[w].loader].mount;
         if let Some(limiter) = mount.limiter
-            && let Some(wait) = self.refused(clock.now, w, limiter, number, &mut refusals)
+            && let Some(wait) = self.refused(env, w, limiter, number, &mut refusals)
         {
             self.fetches.ranges[r].refusals = refusals;
-            self.note_fetch(clock, w, Cause::Open);
-            clock.after(wait, Event::Waited(Customer::Range(r)));
+            self.note_fetch(env, w, Cause::Open);
+            env.after(wait, Event::Waited(Customer::Range(r)));
             return false;
         }
         self.fetches.ranges[r].state = State::FirstByte;
-        let Some(delay) = self.first_byte_after(w) else { return self.move_range(clock, r) };
-        self.note_fetch(clock, w, Cause::Latency);
-        clock.after(delay, Event::Waited(Customer::Range(r)));
+        let Some(delay) = self.first_byte_after(env, w) else { return self.move_range(env, r) };
+        self.note_fetch(env, w, Cause::Latency);
+        env.after(delay, Event::Waited(Customer::Range(r)));
         false
     }
 
     /// What range `r` waited for is over.
-    pub(super) fn range_waited(&mut self, clock: &mut Clock, r: RangeId) {
+    pub(super) fn range_waited(&mut self, env: &mut Env, r: RangeId) {
         let over = match self.fetches.ranges[r].state {
-            State::Refused => self.ask_range(clock, r),
-            State::FirstByte | State::Bytes => self.move_range(clock, r),
+            State::Refused => self.ask_range(env, r),
+            State::FirstByte | State::Bytes => self.move_range(env, r),
         };
         if over {
-            self.range_over(clock, r);
+            self.range_over(env, r);
         }
     }
 
     /// The bytes of range `r` begin to come; true if they are there at once.
-    fn move_range(&mut self, clock: &mut Clock, r: RangeId) -> bool {
+    fn move_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let Range { worker: w, bytes, number, way, last, .. } = self.fetches.ranges[r];
         let mount = &self.loaders[self.workers[w].loader].mount;
         let (group, own) = (mount.way(way), mount.own);
@@ -153,40 +154,40 @@ impl World<'_> {
             return true;
         }
         self.fetches.of[w].moving += 1;
-        self.note_fetch(clock, w, Cause::Transfer);
+        self.note_fetch(env, w, Cause::Transfer);
         if let Some(group) = group {
-            self.network.start(clock.now, group, bytes, Customer::Range(r));
+            env.network.start(env.now, group, bytes, Customer::Range(r));
         }
         let customer = Customer::Range(r);
         match own {
             Own::None => {}
-            Own::Table(table) => self.ask_table(clock, table, bytes, customer),
+            Own::Table(table) => self.ask_table(env, table, bytes, customer),
             Own::Arm(arm) => {
                 let spot = self.spot_of_range(w, number, last);
-                self.ask_arm(clock, arm, bytes, (customer, spot));
+                self.ask_arm(env, arm, bytes, (customer, spot));
             }
         }
         false
     }
 
     /// A part of range `r` has been done.
-    pub(super) fn range_moved(&mut self, clock: &mut Clock, r: RangeId) {
+    pub(super) fn range_moved(&mut self, env: &mut Env, r: RangeId) {
         let range = &mut self.fetches.ranges[r];
         range.parts -= 1;
         if range.parts == 0 {
             let w = range.worker;
             self.fetches.of[w].moving -= 1;
-            self.note_fetch(clock, w, Cause::Latency);
-            self.range_over(clock, r);
+            self.note_fetch(env, w, Cause::Latency);
+            self.range_over(env, r);
         }
     }
 
     /// Range `r` is over: on to the next, or all are there.
-    fn range_over(&mut self, clock: &mut Clock, r: RangeId) {
+    fn range_over(&mut self, env: &mut Env, r: RangeId) {
         let w = self.fetches.ranges[r].worker;
         self.end_range(r);
-        if self.ask_ahead(clock, w) {
-            self.resume(clock, w);
+        if self.ask_ahead(env, w) {
+            self.resume(env, w);
         }
     }
 
@@ -197,10 +198,10 @@ impl World<'_> {
     }
 
     /// Worker `w` waits for its ranges' bytes while any come, and for `cause` otherwise.
-    fn note_fetch(&mut self, clock: &Clock, w: WorkerId, cause: Cause) {
+    fn note_fetch(&mut self, env: &mut Env, w: WorkerId, cause: Cause) {
         let moving = self.fetches.of[w].moving;
         match (cause, moving) {
-            (Cause::Transfer, 1) | (_, 0) => self.enter(clock.now, w, Phase::Served, cause),
+            (Cause::Transfer, 1) | (_, 0) => self.enter(env, w, Phase::Served, cause),
             _ => {}
         }
     }

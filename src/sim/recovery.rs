@@ -5,21 +5,23 @@
 
 mod epoch;
 
-use crate::account::{Activity, HandOver, NOBODY, Polling, Requests, Tuner};
+use crate::account::{HandOver, Polling, Requests, Tuner};
 use crate::engine::Time;
 use crate::random::{Purpose, time_to_failure};
-use crate::report::{Cause, RecoveryOutcome, SampleCounts};
+use crate::report::{Cause, ParallelOutcome, RecoveryOutcome, SampleCounts};
 use crate::scenario::{ENDLESS, FailureTimes, Resume};
 
 use super::checkpoint::{CheckpointRun, Saved};
 use super::device::State;
-use super::event::{Clock, Customer, Delay, Event};
-use super::index::{DeviceId, Ids, JobId, LoaderId, WorkerId};
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
+use super::index::{DeviceId, Ids, JobId, LoaderId};
+use super::jobs::Jobs;
 use super::launch::Launching;
 use super::lineage::Trained;
+use super::loader::LoaderRun;
 use super::trainer::JobRun;
-use super::workers::{Item, Phase, Worker};
-use super::world::{LoaderRun, World};
+use super::workers::Item;
 
 pub(super) use epoch::EpochRun;
 
@@ -35,7 +37,7 @@ pub(super) struct RecoveryRun {
     pub(super) saved: Saved,
     pub(super) books: RecoveryOutcome,
     /// Of each loader.
-    loaders: Vec<Restored>,
+    restored: Vec<Restored>,
     /// Steps that do again what was done before, because epochs begin again.
     replayed: u64,
     /// When it began again last.
@@ -112,14 +114,14 @@ impl RecoveryRun {
     pub(super) fn new(
         checkpoint: Option<CheckpointRun>,
         failures: Option<FailureRun>,
-        loaders: Vec<Restored>,
+        restored: Vec<Restored>,
     ) -> RecoveryRun {
         RecoveryRun {
             checkpoint,
             failures,
             saved: Saved::default(),
             books: RecoveryOutcome::default(),
-            loaders,
+            restored,
             replayed: 0,
             resumed: Time::ZERO,
         }
@@ -153,7 +155,7 @@ impl RecoveryRun {
     /// Of `taken` samples that loader number `loader` has just handed out, `dequeued` in all, those that
     /// were not trained on before.
     pub(super) fn fresh(&self, loader: u32, dequeued: u64, taken: u64) -> u64 {
-        let of = &self.loaders[loader as usize];
+        let of = &self.restored[loader as usize];
         let position = dequeued - of.base;
         position.saturating_sub(of.known.max(position - taken))
     }
@@ -170,7 +172,7 @@ impl RecoveryRun {
 
     /// Adds what was thrown away to the counts of its samples.
     pub(super) fn count(&self, counts: &mut SampleCounts) {
-        for loader in &self.loaders {
+        for loader in &self.restored {
             counts.started += loader.counts.started;
             counts.dropped += loader.counts.dropped;
             counts.cleared += loader.counts.cleared;
@@ -199,64 +201,70 @@ impl JobRun {
     }
 }
 
-impl World<'_> {
+impl Jobs {
+    /// What the GPUs of job copy `j` have sent, where its model copies are spread over several.
+    pub(super) fn sent(&self, j: JobId) -> Option<ParallelOutcome> {
+        let job = &self.jobs[j];
+        let books = job.parallel.as_ref()?.books;
+        Some(self.communicators.with_sent(job.parts.communicators, books))
+    }
+
     /// Job copy `j` begins to train for the first time.
-    pub(super) fn begin_recovery(&mut self, clock: &mut Clock, j: JobId) {
+    pub(super) fn begin_recovery(&mut self, env: &mut Env, j: JobId) {
         if self.jobs[j].recovery.is_none() {
             return;
         }
         let own = self.own_steps(j);
         let Some(recovery) = &mut self.jobs[j].recovery else { return };
-        let loaders = recovery.loaders.len();
+        let loaders = recovery.restored.len();
         recovery.saved = Saved {
             taken: vec![(0, 0); loaders],
             trained: vec![Trained::default(); loaders],
             own,
-            ..Saved::at(clock.now)
+            ..Saved::at(env.now)
         };
         if let Some(checkpoint) = &mut recovery.checkpoint {
-            checkpoint.schedule(clock.now, 0);
+            checkpoint.schedule(env.now, 0);
         }
         let Some(failures) = &recovery.failures else { return };
         let (when, nodes) = (failures.when.clone(), failures.number.len() as u32);
         match when {
             FailureTimes::At(times) => {
                 for time in times {
-                    clock.after(Delay::once(time), Event::Failed { job: j, node: nodes });
+                    env.after(Delay::once(time), Event::Failed { job: j, node: nodes });
                 }
             }
-            FailureTimes::Random { .. } => (0..nodes).for_each(|n| self.next_failure(clock, j, n)),
+            FailureTimes::Random { .. } => (0..nodes).for_each(|n| self.next_failure(env, j, n)),
         }
     }
 
     /// Draws when node `node` of job copy `j` fails next.
-    fn next_failure(&mut self, clock: &mut Clock, j: JobId, node: u32) {
+    fn next_failure(&mut self, env: &mut Env, j: JobId, node: u32) {
         let Some(recovery) = &mut self.jobs[j].recovery else { return };
         let Some(failures) = &mut recovery.failures else { return };
         let FailureTimes::Random { mtbf, shape } = failures.when else { return };
         let Some(number) = failures.number.get_mut(node as usize) else { return };
         let index = *number;
         *number += 1;
-        let mut generator =
-            self.streams.at(Purpose::Failure, j.number().into(), node.into(), index);
+        let mut generator = env.streams.at(Purpose::Failure, j.number().into(), node.into(), index);
         let wait = time_to_failure(mtbf, shape, &mut generator);
-        clock.after(Delay::once(wait), Event::Failed { job: j, node });
+        env.after(Delay::once(wait), Event::Failed { job: j, node });
     }
 
     /// Node `node` of job copy `j` fails.
     #[cold]
-    pub(super) fn failed(&mut self, clock: &mut Clock, j: JobId, node: u32) {
+    pub(super) fn failed(&mut self, env: &mut Env, j: JobId, node: u32) {
         if self.jobs[j].finished {
             return;
         }
-        self.next_failure(clock, j, node);
+        self.next_failure(env, j, node);
         let Some(recovery) = &mut self.jobs[j].recovery else { return };
         recovery.books.failures += 1;
         let Some(failures) = &mut recovery.failures else { return };
         let restart = Delay::once(failures.restart);
         let first = failures.down.is_none();
-        let since = failures.down.map_or(clock.now, |(since, _)| since);
-        failures.down = Some((since, clock.now + restart.span));
+        let since = failures.down.map_or(env.now, |(since, _)| since);
+        failures.down = Some((since, env.now + restart.span));
         failures.in_vain += 1;
         if failures.in_vain > HOPELESS {
             self.hopeless = Some(j);
@@ -264,72 +272,63 @@ impl World<'_> {
             return;
         }
         if first {
-            self.stop_job(clock, j);
+            self.stop_job(env, j);
         }
-        clock.after(restart, Event::Waited(Customer::Restart(j)));
+        env.after(restart, Event::Waited(Customer::Restart(j)));
     }
 
     /// All of job copy `j` stops, and what it had in flight.
-    fn stop_job(&mut self, clock: &mut Clock, j: JobId) {
-        self.abandon_checkpoint(clock.now, j);
-        self.close_until(j, clock.now);
-        self.abort(clock, j);
-        for d in self.jobs[j].devices {
-            self.stop_device(clock.now, d);
+    fn stop_job(&mut self, env: &mut Env, j: JobId) {
+        self.abandon_checkpoint(env, j);
+        self.close_until(j, env.now);
+        self.abort(env, j);
+        for d in self.jobs[j].parts.devices {
+            self.stop_device(env, d);
         }
         let job = &mut self.jobs[j];
-        job.smaller.clear();
-        job.fresh_ahead.clear();
+        job.open.smaller.clear();
+        job.open.fresh.clear();
         job.barrier.reset();
-        for l in job.loaders {
+        for l in job.parts.loaders {
             let loader = &mut self.loaders[l];
             loader.waiters.clear();
-            loader.gpus.iter_mut().for_each(|gpu| gpu.clear(clock.now));
+            loader.gpus.iter_mut().for_each(|gpu| gpu.clear(env.now));
             for w in loader.workers {
-                self.stop_worker(clock.now, w);
+                self.loaders.stop_worker(env, w);
             }
         }
     }
 
-    fn stop_device(&mut self, now: Time, d: DeviceId) {
+    fn stop_device(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
         if device.state == State::Starving {
-            self.loaders[device.loader].queue.end_wait(now);
+            self.loaders[device.loader].queue.end_wait(env.now);
         }
         let device = &mut self.devices[d];
         if device.state == State::Busy {
-            device.busy += now.since(device.since).seconds();
+            device.times.busy += env.now.since(device.since).seconds();
         }
         device.state = State::Off;
         device.launching = Launching::default();
-        (device.holds_input, device.kernels) = (false, 0);
-        (device.at, device.waits_at_op) = (0, false);
-        (device.missing, device.on_batch) = (0, u64::MAX / 2);
-        device.waits.clear();
-        device.sent.clear();
-        device.ahead.clear();
-        self.trace_device(now, d, Cause::Fault.name());
-    }
-
-    fn stop_worker(&mut self, now: Time, w: WorkerId) {
-        self.note(now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
-        self.shards[w] = Default::default();
-        let worker = &mut self.workers[w];
-        let timeline = std::mem::take(&mut worker.timeline);
-        let (stage, loader) = (worker.stage, worker.loader);
-        *worker = Worker { stage, loader, timeline, ..Worker::default() };
+        (device.input.holds_input, device.on_gpu.kernels) = (false, 0);
+        (device.op.at, device.op.waits) = (0, false);
+        (device.input.missing, device.input.on_batch) = (0, u64::MAX / 2);
+        device.input.waits.clear();
+        device.input.sent.clear();
+        device.input.ahead.clear();
+        self.trace_device(env, d, Cause::Fault.name());
     }
 
     /// It is time for job copy `j` to begin again, unless it failed again meanwhile.
-    pub(super) fn restart(&mut self, clock: &mut Clock, j: JobId) {
+    pub(super) fn restart(&mut self, env: &mut Env, j: JobId) {
         let Some(recovery) = &self.jobs[j].recovery else { return };
         let Some(failures) = &recovery.failures else { return };
-        let Some((since, _)) = failures.down.filter(|(_, at)| *at <= clock.now) else { return };
-        self.roll_back(clock.now, j, since);
-        for l in self.jobs[j].loaders {
-            self.restore_loader(clock.now, j, l);
+        let Some((since, _)) = failures.down.filter(|(_, at)| *at <= env.now) else { return };
+        self.roll_back(env.now, j, since);
+        for l in self.jobs[j].parts.loaders {
+            self.restore_loader(env.now, j, l);
         }
-        self.set_going(clock, j);
+        self.set_going(env, j);
     }
 
     /// The books of job copy `j`, down since then, are those of its last checkpoint; all time since then was
@@ -337,13 +336,15 @@ impl World<'_> {
     fn roll_back(&mut self, now: Time, j: JobId, since: Time) {
         let job = &mut self.jobs[j];
         job.go_back(since);
+        // What is saved holds what they had sent.
+        self.communicators.forget_sent(job.parts.communicators);
         let Some(recovery) = &mut job.recovery else { return };
         let saved = &recovery.saved;
-        for (d, index) in job.devices.iter().zip(0..) {
+        for (d, index) in job.parts.devices.iter().zip(0..) {
             let device = &mut self.devices[d];
             let steps = saved.steps_of(device.model);
-            (device.next, device.received) = (steps, steps);
-            device.missing = saved.missing.get(index).copied().unwrap_or(0);
+            (device.next, device.input.received) = (steps, steps);
+            device.input.missing = saved.missing.get(index).copied().unwrap_or(0);
             if device.learner < job.learners.number {
                 let lost = saved.waits(job.steps.last_end(), now);
                 lost.into_iter().for_each(|wait| job.steps.add_stall(wait));
@@ -358,9 +359,9 @@ impl World<'_> {
         failures.down = None;
         let replayed = saved.replayed + failures.epoch.steps_again(saved, failures.resume);
         // Where steps are counted; otherwise fresh samples are, which are none.
-        if failures.epoch.goal && job.goal.steps != ENDLESS {
-            job.goal.steps += replayed;
-            job.goal.steps -= recovery.replayed;
+        if failures.epoch.goal && job.plan.goal.steps != ENDLESS {
+            job.plan.goal.steps += replayed;
+            job.plan.goal.steps -= recovery.replayed;
             recovery.replayed = replayed;
         }
     }
@@ -372,8 +373,9 @@ impl World<'_> {
             let down = failures.and_then(|of| of.down);
             let Some((since, _)) = down.filter(|_| !job.finished) else { continue };
             job.go_back(since);
+            self.communicators.forget_sent(job.parts.communicators);
             let Some(recovery) = &mut job.recovery else { continue };
-            for (l, saved) in job.loaders.iter().zip(&recovery.saved.trained) {
+            for (l, saved) in job.parts.loaders.iter().zip(&recovery.saved.trained) {
                 let lineage = self.loaders[l].lineage.iter_mut();
                 lineage.for_each(|lineage| lineage.restart(saved, saved.samples.clone()));
             }
@@ -384,7 +386,7 @@ impl World<'_> {
     /// Loader `l` of job copy `j` is as it was when what is saved was, with nothing in it.
     fn restore_loader(&mut self, now: Time, j: JobId, l: LoaderId) {
         let job = &mut self.jobs[j];
-        let (first, Some(recovery)) = (job.loaders.start, &mut job.recovery) else { return };
+        let (first, Some(recovery)) = (job.parts.loaders.start, &mut job.recovery) else { return };
         let Some(failures) = &recovery.failures else { return };
         let index = (l - first) as usize;
         let trained = recovery.saved.taken[index].0;
@@ -406,14 +408,14 @@ impl World<'_> {
             lineage.restart(trained_on, kept.clone());
         }
         // What comes again may be one batch more than what it comes on top of.
-        let more = failures.epoch.batches(recovery.saved.steps..job.goal.steps);
-        let of = &mut recovery.loaders[index];
+        let more = failures.epoch.batches(recovery.saved.steps..job.plan.goal.steps);
+        let of = &mut recovery.restored[index];
         of.counts.dropped += std::mem::take(&mut loader.in_progress);
         // What was there at the start was not read; if it was not trained on, it is now.
         let read = kept.count();
         of.counts.started += loader.started - read;
         let all = of.quota.saturating_add(of.prefill).saturating_sub(position);
-        let coming = all.max(more.saturating_mul(job.batch));
+        let coming = all.max(more.saturating_mul(job.plan.batch));
         (loader.started, loader.quota) = (read, read.saturating_add(coming));
         of.counts.cleared += loader.queue.clear(now, coming);
         of.base = loader.queue.totals(now).dequeued - position;
@@ -432,7 +434,7 @@ impl World<'_> {
             loader.source.restart(kept);
         }
         for (s, stage) in loader.stages.iter().zip(&of.stages) {
-            self.stages[s].hand_over = stage.clone().coming(coming);
+            self.loaders.stages[s].hand_over = stage.clone().coming(coming);
         }
     }
 
@@ -447,13 +449,13 @@ impl World<'_> {
             (loader.queue.totals(now).dequeued - restored.base, batches)
         };
         let mut taken: Vec<(u64, u64)> =
-            job.loaders.iter().zip(&recovery.loaders).map(of).collect();
-        for device in &mut self.devices[job.devices] {
+            job.parts.loaders.iter().zip(&recovery.restored).map(of).collect();
+        for device in &mut self.devices[job.parts.devices] {
             let saved = job.saved_steps(device.model);
-            device.ahead.retain(|(step, ..)| *step >= saved);
-            let (samples, batches) = &mut taken[(device.loader - job.loaders.start) as usize];
-            *samples -= device.ahead.iter().map(|(_, samples, _)| samples).sum::<u64>();
-            *batches = batches.saturating_sub(device.ahead.len() as u64);
+            device.input.ahead.retain(|(step, ..)| *step >= saved);
+            let (samples, batches) = &mut taken[(device.loader - job.parts.loaders.start) as usize];
+            *samples -= device.input.ahead.iter().map(|(_, samples, _)| samples).sum::<u64>();
+            *batches = batches.saturating_sub(device.input.ahead.len() as u64);
         }
         taken
     }
@@ -462,7 +464,7 @@ impl World<'_> {
     /// begun now; none where nobody will ask.
     pub(super) fn trained(&mut self, j: JobId) -> Vec<Trained> {
         let job = &self.jobs[j];
-        let loaders = &mut self.loaders[job.loaders];
+        let loaders = &mut self.loaders[job.parts.loaders];
         let of = |loader: &mut LoaderRun| {
             let lineage = loader.lineage.as_mut();
             lineage.map_or_else(Trained::default, |lineage| {
@@ -475,8 +477,8 @@ impl World<'_> {
     /// Fresh samples that steps of job copy `j` have taken which are not over, where they count already.
     pub(super) fn ahead(&self, j: JobId) -> u64 {
         let job = &self.jobs[j];
-        let devices = if job.counts_taken() { job.devices } else { Ids::default() };
-        let of = |d: DeviceId| self.devices[d].ahead.iter();
+        let devices = if job.counts_taken() { job.parts.devices } else { Ids::default() };
+        let of = |d: DeviceId| self.devices[d].input.ahead.iter();
         devices.iter().flat_map(of).map(|(_, _, fresh)| fresh).sum()
     }
 }

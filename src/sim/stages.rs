@@ -1,13 +1,13 @@
 //! Hand-over between stages: input, order, room.
 
 use crate::account::{Activity, HandOver, NOBODY};
-use crate::engine::Time;
 use crate::report::Cause;
 
-use super::event::Clock;
+use super::env::Env;
 use super::index::{IdVec, LoaderId, StageId, WorkId, WorkerId};
+use super::loader::LoaderRun;
+use super::loaders::Loaders;
 use super::workers::{Cores, Item, Phase, Worker};
-use super::world::{LoaderRun, World};
 
 /// A stage of one loader: its workers' common state and the buffer behind it.
 ///
@@ -58,47 +58,47 @@ impl LoaderRun {
     }
 }
 
-impl World<'_> {
+impl Loaders {
     /// Gives worker `w` its next input; false if there is none.
-    pub(super) fn take_input(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+    pub(super) fn take_input(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Worker { stage: s, loader: l, .. } = self.workers[w];
         let rests = self.loaders[l].rests;
-        if rests && (!self.may_work(clock.now, w) || self.finds_enough(clock, w)) {
+        if rests && (!self.may_work(env, w) || self.finds_enough(env, w)) {
             return false;
         }
         let (stage, loader) = (&mut self.stages[s], &mut self.loaders[l]);
         let item = match stage.previous {
-            None if loader.requests.is_some() => return self.take_request(clock, w),
+            None if loader.requests.is_some() => return self.take_request(env, w),
             None => loader.next_samples(&mut stage.hand_over),
-            Some(previous) => self.gather(clock, w, s, previous),
+            Some(previous) => self.gather(env, w, s, previous),
         };
         if rests {
-            self.tuned_input(clock.now, w, item.is_some());
+            self.tuned_input(env.now, w, item.is_some());
         }
         match item {
             Some(item) => self.workers[w].begin_item(item),
-            None => self.be_idle(clock.now, w),
+            None => self.be_idle(env, w),
         }
         item.is_some()
     }
 
     /// There is no input for worker `w`.
-    fn be_idle(&mut self, now: Time, w: WorkerId) {
-        let worker = self.note(now, w, Activity::Idle(NOBODY));
+    fn be_idle(&mut self, env: &mut Env, w: WorkerId) {
+        let worker = self.note(env, w, Activity::Idle(NOBODY));
         worker.phase = Phase::Idle;
         let s = worker.stage;
         let stage = &mut self.stages[s];
         stage.hand_over.idle.push_back(w.number());
         if stage.previous.is_none() && stage.next.is_none() {
-            // Nothing more to read: what this worker could deliver is not known from now on.
-            self.loaders[stage.loader].queue.set_blocked(now, true);
+            // Nothing more to read: what this worker could deliver is not known from env.now on.
+            self.loaders[stage.loader].queue.set_blocked(env.now, true);
         }
     }
 
     /// Takes what one item needs from the buffer of stage `previous`.
     fn gather(
         &mut self,
-        clock: &mut Clock,
+        env: &mut Env,
         w: WorkerId,
         s: StageId,
         previous: StageId,
@@ -122,46 +122,46 @@ impl World<'_> {
             item.sequence = stages[s].hand_over.take_input();
         }
         self.link(w, item.worker);
-        self.unblock(clock, previous, w);
+        self.unblock(env, previous, w);
         Some(item)
     }
 
     /// Worker `w` has finished its item; true if it may take its next input at once.
-    pub(super) fn finish_item(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+    pub(super) fn finish_item(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Worker { stage: s, loader: l, item: Item { sequence, .. }, .. } = self.workers[w];
         if self.loaders[l].rests {
-            self.tune(clock.now, w);
+            self.tune(env.now, w);
         }
         let stage = &mut self.stages[s];
         let ordered = stage.hand_over.is_ordered();
         if !stage.hand_over.is_turn(sequence) {
             stage.hand_over.hold(sequence, w.number());
-            self.note(clock.now, w, Activity::Doing(Cause::Order)).phase = Phase::Held;
+            self.note(env, w, Activity::Doing(Cause::Order)).phase = Phase::Held;
             return false;
         }
         if !stage.has_room(&self.loaders) {
-            self.block(clock.now, s, w);
+            self.block(env, s, w);
             return false;
         }
-        self.put(clock, s, w);
+        self.put(env, s, w);
         if ordered {
-            self.release_held(clock, s);
+            self.release_held(env, s);
         }
         true
     }
 
-    fn block(&mut self, now: Time, s: StageId, w: WorkerId) {
-        self.note(now, w, Activity::Blocked(NOBODY)).phase = Phase::Blocked;
+    fn block(&mut self, env: &mut Env, s: StageId, w: WorkerId) {
+        self.note(env, w, Activity::Blocked(NOBODY)).phase = Phase::Blocked;
         let stage = &mut self.stages[s];
         stage.hand_over.blocked.push_back(w.number());
         if stage.next.is_none() {
-            self.loaders[stage.loader].queue.set_blocked(now, true);
+            self.loaders[stage.loader].queue.set_blocked(env.now, true);
         }
     }
 
     /// Puts the item of worker `w` into the buffer, which has room; the worker is ready for input.
     #[inline(always)]
-    fn put(&mut self, clock: &mut Clock, s: StageId, w: WorkerId) {
+    fn put(&mut self, env: &mut Env, s: StageId, w: WorkerId) {
         let worker = &mut self.workers[w];
         worker.phase = Phase::Ready;
         let stage = &mut self.stages[s];
@@ -174,7 +174,7 @@ impl World<'_> {
             }
             None => {
                 let (loader, item) = (stage.loader, worker.item);
-                self.deliver(clock, loader, w, item);
+                self.deliver(env, loader, w, item);
             }
         }
     }
@@ -199,7 +199,7 @@ impl World<'_> {
     }
 
     /// There is room again behind stage `s`, made by worker `by`.
-    pub(super) fn unblock(&mut self, clock: &mut Clock, s: StageId, by: WorkerId) {
+    pub(super) fn unblock(&mut self, env: &mut Env, s: StageId, by: WorkerId) {
         loop {
             let stage = &mut self.stages[s];
             if stage.hand_over.blocked.is_empty() || !stage.has_room(&self.loaders) {
@@ -209,27 +209,27 @@ impl World<'_> {
             let w = WorkerId::new(w);
             let ordered = stage.hand_over.is_ordered();
             if stage.next.is_none() {
-                self.loaders[stage.loader].queue.set_blocked(clock.now, false);
+                self.loaders[stage.loader].queue.set_blocked(env.now, false);
             }
             self.link(w, by);
-            self.put(clock, s, w);
+            self.put(env, s, w);
             self.runnable.push_back(w);
             if ordered {
-                self.release_held(clock, s);
+                self.release_held(env, s);
             }
         }
     }
 
     /// Puts finished items whose turn has come.
-    fn release_held(&mut self, clock: &mut Clock, s: StageId) {
+    fn release_held(&mut self, env: &mut Env, s: StageId) {
         loop {
             let Some(w) = self.stages[s].hand_over.release() else { return };
             let w = WorkerId::new(w);
             if !self.stages[s].has_room(&self.loaders) {
-                self.block(clock.now, s, w);
+                self.block(env, s, w);
                 return;
             }
-            self.put(clock, s, w);
+            self.put(env, s, w);
             self.runnable.push_back(w);
         }
     }

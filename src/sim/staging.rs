@@ -2,17 +2,18 @@
 
 mod shared;
 
-use crate::account::Steps;
 use crate::engine::Time;
 use crate::fluid::GroupId;
 use crate::random::{Purpose, Sampler};
+use crate::report::StagingOutcome;
 use crate::scenario::{Framing, Replicas};
 
-use super::event::{Clock, Customer, Delay, Event};
-use super::index::{CopyId, DatasetId, JobId, StagingId};
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
+use super::index::{CopyId, DatasetId, IdVec, Ids, JobId, StagingId};
+use super::notice::Notice;
 use super::read::{Mount, RequestLatency};
 use super::workers::Waiting;
-use super::world::World;
 
 /// The copying of a job copy's data set to one of its nodes.
 #[derive(Debug)]
@@ -90,19 +91,20 @@ enum Phase {
     Writing,
 }
 
-impl World<'_> {
-    /// Job copy `j` begins: by copying its data set, or at once.
-    pub(super) fn begin_job(&mut self, clock: &mut Clock, j: JobId) {
-        if self.jobs[j].start != clock.now {
-            self.begin_late(clock.now, j);
-        }
-        let stagings = self.jobs[j].stagings;
-        if stagings.is_empty() {
-            return self.start_job(clock, j);
-        }
+/// The owner of all stagings.
+#[derive(Debug, Default)]
+pub(super) struct Stagings {
+    pub(super) stagings: IdVec<Staging>,
+    /// Streams that copy files to nodes.
+    copies: IdVec<Copying>,
+}
+
+impl Stagings {
+    /// Begins to copy data sets to the nodes of a job copy.
+    pub(super) fn begin(&mut self, env: &mut Env, stagings: Ids<Staging>) {
         for s in stagings {
             let staging = &mut self.stagings[s];
-            staging.began = clock.now;
+            staging.began = env.now;
             // One stream more than there are files, where there are few, finds that there are none.
             let streams = u64::from(staging.streams).min(staging.files.number().max(1));
             staging.busy = streams as u32;
@@ -116,28 +118,28 @@ impl World<'_> {
                     next: 0,
                     phase: Phase::Opening,
                 });
-                self.copy_on(clock, c);
+                self.copy_on(env, c);
             }
         }
     }
 
     /// What stream `c` waited for has come.
-    pub(super) fn resume_copy(&mut self, clock: &mut Clock, c: CopyId) {
+    pub(super) fn resume_copy(&mut self, env: &mut Env, c: CopyId) {
         let over = match self.copies[c].phase {
             Phase::Opening => {
                 if let Some(station) = self.way_of_copy(c).station {
-                    self.served(clock, station);
+                    env.served(station);
                 }
-                self.ask_for_copy(clock, c)
+                self.ask_for_copy(env, c)
             }
-            Phase::Refused => self.ask_for_copy(clock, c),
-            Phase::Latency => self.copy_bytes(clock, c),
-            Phase::Transfer => self.read_copy(clock, c),
-            Phase::Converting => self.write_copy(clock, c),
+            Phase::Refused => self.ask_for_copy(env, c),
+            Phase::Latency => self.copy_bytes(env, c),
+            Phase::Transfer => self.read_copy(env, c),
+            Phase::Converting => self.write_copy(env, c),
             Phase::Writing => self.copied(c),
         };
-        if over && self.write_on(clock, c) {
-            self.copy_on(clock, c);
+        if over && self.write_on(env, c) {
+            self.copy_on(env, c);
         }
     }
 
@@ -149,9 +151,9 @@ impl World<'_> {
     }
 
     /// Stream `c` copies file after file until one takes time, or none is left.
-    fn copy_on(&mut self, clock: &mut Clock, c: CopyId) {
-        while self.next_file(c) {
-            if !self.open_copy(clock, c) {
+    fn copy_on(&mut self, env: &mut Env, c: CopyId) {
+        while self.next_file(env, c) {
+            if !self.open_copy(env, c) {
                 return;
             }
         }
@@ -159,14 +161,13 @@ impl World<'_> {
         let staging = &mut self.stagings[s];
         staging.busy -= 1;
         if staging.busy == 0 {
-            staging.ended = Some(clock.now);
-            let j = staging.job;
-            self.end_staging(clock, j);
+            staging.ended = Some(env.now);
+            env.notices.push_back(Notice::NodeStaged(staging.job));
         }
     }
 
     /// Gives stream `c` its next file; false if there is none.
-    fn next_file(&mut self, c: CopyId) -> bool {
+    fn next_file(&mut self, env: &mut Env, c: CopyId) -> bool {
         let copying = &mut self.copies[c];
         let files = &mut self.stagings[copying.staging].files;
         let file = files.of.next_held(files.node, files.next);
@@ -174,74 +175,74 @@ impl World<'_> {
             return false;
         }
         files.next = file + 1;
-        let sizes = &mut self.sizes[files.dataset];
+        let sizes = &mut env.storages.sizes[files.dataset];
         let samples = files.samples_of(file);
-        copying.bytes = sizes.sum(0, 0, samples, files.record, &self.streams);
+        copying.bytes = sizes.sum(0, 0, samples, files.record, &env.streams);
         copying.file = file;
         copying.writes = false;
         true
     }
 
     /// Opens the file of stream `c`; true if it is copied already.
-    fn open_copy(&mut self, clock: &mut Clock, c: CopyId) -> bool {
-        let Some(station) = self.way_of_copy(c).station else { return self.ask_for_copy(clock, c) };
+    fn open_copy(&mut self, env: &mut Env, c: CopyId) -> bool {
+        let Some(station) = self.way_of_copy(c).station else { return self.ask_for_copy(env, c) };
         self.copies[c].phase = Phase::Opening;
-        let station = &mut self.stations[station];
+        let station = &mut env.stations[station];
         let visit = Waiting { customer: Customer::Copy(c), delay: station.service };
-        if station.queue.arrive(clock.now, visit) {
-            clock.after(visit.delay, Event::Opened(visit.customer));
+        if station.queue.arrive(env.now, visit) {
+            env.after(visit.delay, Event::Opened(visit.customer));
         }
         false
     }
 
     /// Asks for the file of stream `c`, which may be refused; true if it is copied already.
-    fn ask_for_copy(&mut self, clock: &mut Clock, c: CopyId) -> bool {
+    fn ask_for_copy(&mut self, env: &mut Env, c: CopyId) -> bool {
         let Some(limiter) = self.way_of_copy(c).limiter else {
-            return self.copy_latency(clock, c);
+            return self.copy_latency(env, c);
         };
         let copying = &mut self.copies[c];
         let (owner, index) = (u64::from(copying.staging.number()), u64::from(copying.refusals));
-        let (streams, file) = (&self.streams, copying.draw());
+        let (streams, file) = (&env.streams, copying.draw());
         let generator = || streams.at(Purpose::StagingBackOff, owner, file, index);
-        match self.limiters[limiter].ask(clock.now, &mut copying.refusals, generator) {
-            None => self.copy_latency(clock, c),
+        match env.storages.limiters[limiter].ask(env.now, &mut copying.refusals, generator) {
+            None => self.copy_latency(env, c),
             Some(wait) => {
                 self.copies[c].phase = Phase::Refused;
-                clock.after(wait, Event::Waited(Customer::Copy(c)));
+                env.after(wait, Event::Waited(Customer::Copy(c)));
                 false
             }
         }
     }
 
-    fn copy_latency(&mut self, clock: &mut Clock, c: CopyId) -> bool {
+    fn copy_latency(&mut self, env: &mut Env, c: CopyId) -> bool {
         let copying = &self.copies[c];
         let (staging, file) = (copying.staging, copying.draw());
         let delay = match &self.way_of_copy(c).latency {
-            RequestLatency::None => return self.copy_bytes(clock, c),
+            RequestLatency::None => return self.copy_bytes(env, c),
             RequestLatency::Constant(delay) => *delay,
             RequestLatency::Drawn(sampler, round_trip) => {
                 let purpose = Purpose::StagingLatency;
-                let mut generator = self.streams.at(purpose, u64::from(staging.number()), file, 0);
+                let mut generator = env.streams.at(purpose, u64::from(staging.number()), file, 0);
                 Delay::once((sampler.draw(&mut generator) + round_trip).max(0.0))
             }
         };
         self.copies[c].phase = Phase::Latency;
-        clock.after(delay, Event::Waited(Customer::Copy(c)));
+        env.after(delay, Event::Waited(Customer::Copy(c)));
         false
     }
 
-    fn copy_bytes(&mut self, clock: &mut Clock, c: CopyId) -> bool {
+    fn copy_bytes(&mut self, env: &mut Env, c: CopyId) -> bool {
         let (file, bytes) = (self.file_of_bytes(c), self.copies[c].bytes);
         let mount = self.way_of_copy(c);
         let way = mount.striped.as_ref().map_or(0, |striped| striped.way(file, 0, bytes));
-        let Some(group) = mount.way(way) else { return self.read_copy(clock, c) };
+        let Some(group) = mount.way(way) else { return self.read_copy(env, c) };
         self.copies[c].phase = Phase::Transfer;
-        self.network.start(clock.now, group, bytes, Customer::Copy(c));
+        env.network.start(env.now, group, bytes, Customer::Copy(c));
         false
     }
 
     /// The bytes of the file of stream `c` have come: that is all, or they become others.
-    fn read_copy(&mut self, clock: &mut Clock, c: CopyId) -> bool {
+    fn read_copy(&mut self, env: &mut Env, c: CopyId) -> bool {
         let Copying { staging, file, writes, .. } = self.copies[c];
         if writes {
             return self.copied(c);
@@ -251,26 +252,32 @@ impl World<'_> {
         let samples = files.samples_of(file);
         let seconds: f64 = match convert.compute.is_constant() {
             Some(each) => each * (samples.end - samples.start) as f64,
-            None => samples.map(|sample| self.conversion_of(staging, convert, sample)).sum(),
+            None => samples.map(|sample| self.conversion_of(env, staging, convert, sample)).sum(),
         };
         match convert.cores {
             Some(cores) if seconds > 0.0 => {
                 self.copies[c].phase = Phase::Converting;
-                self.network.start(clock.now, cores, seconds, Customer::Copy(c));
+                env.network.start(env.now, cores, seconds, Customer::Copy(c));
                 false
             }
-            _ => self.write_copy(clock, c),
+            _ => self.write_copy(env, c),
         }
     }
 
     /// Core-seconds of the conversion of a sample.
-    fn conversion_of(&self, staging: StagingId, convert: &Conversion, sample: u64) -> f64 {
+    fn conversion_of(
+        &self,
+        env: &Env,
+        staging: StagingId,
+        convert: &Conversion,
+        sample: u64,
+    ) -> f64 {
         let purpose = Purpose::StagingCompute;
-        convert.compute.draw(&mut self.streams.at(purpose, u64::from(staging.number()), sample, 0))
+        convert.compute.draw(&mut env.streams.at(purpose, u64::from(staging.number()), sample, 0))
     }
 
     /// What has become of the file of stream `c` is written; true if it is there at once.
-    fn write_copy(&mut self, clock: &mut Clock, c: CopyId) -> bool {
+    fn write_copy(&mut self, env: &mut Env, c: CopyId) -> bool {
         let Copying { staging, file, .. } = self.copies[c];
         let Staging { convert, files, .. } = &self.stagings[staging];
         let Some(convert) = convert else { return self.copied(c) };
@@ -278,14 +285,14 @@ impl World<'_> {
             let first = files.samples_of(file).start;
             let copying = &mut self.copies[c];
             (copying.writes, copying.next) = (true, first);
-            return self.write_on(clock, c);
+            return self.write_on(env, c);
         }
-        let (sizes, samples) = (&mut self.sizes[convert.dataset], files.samples_of(file));
-        let bytes = sizes.sum(0, 0, samples, convert.record, &self.streams);
+        let (sizes, samples) = (&mut env.storages.sizes[convert.dataset], files.samples_of(file));
+        let bytes = sizes.sum(0, 0, samples, convert.record, &env.streams);
         self.copies[c].bytes = bytes;
         let Some(group) = convert.write else { return self.copied(c) };
         self.copies[c].phase = Phase::Writing;
-        self.network.start(clock.now, group, bytes, Customer::Copy(c));
+        env.network.start(env.now, group, bytes, Customer::Copy(c));
         false
     }
 
@@ -296,19 +303,18 @@ impl World<'_> {
         true
     }
 
-    /// A node of job copy `j` has all that it copies; training begins when all have.
-    fn end_staging(&mut self, clock: &mut Clock, j: JobId) {
-        let job = &mut self.jobs[j];
-        let all = job.stagings;
-        if self.stagings[all].iter().any(|staging| staging.ended.is_none()) {
-            return;
-        }
-        job.start = clock.now;
-        job.steps = Steps::new(clock.now);
-        for l in job.loaders {
-            self.loaders[l].queue.restart(clock.now);
-        }
-        self.start_job(clock, j);
+    /// What was copied to the nodes of a job copy.
+    pub(super) fn outcome(&self, stagings: Ids<Staging>) -> Vec<StagingOutcome> {
+        let one = |staging: &Staging| {
+            let seconds = staging.ended?.since(staging.began).seconds();
+            Some(StagingOutcome { seconds, bytes: staging.bytes })
+        };
+        self.stagings[stagings].iter().filter_map(one).collect()
+    }
+
+    /// Whether all of these are over.
+    pub(super) fn are_over(&self, stagings: Ids<Staging>) -> bool {
+        self.stagings[stagings].iter().all(|staging| staging.ended.is_some())
     }
 }
 

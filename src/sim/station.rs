@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use crate::engine::{Integral, PS_PER_SECOND, Time};
 
+use super::event::Delay;
+use super::workers::Waiting;
+
 /// `c` identical servers with one queue in order of arrival.
 ///
 /// The station keeps order and accounts; when a customer's service ends is its owner's affair,
@@ -94,6 +97,15 @@ impl<C: Copy> Station<C> {
         let in_queue = self.in_queue.up_to(now, self.waiting.len() as u64);
         (in_service + in_queue) as f64 / PS_PER_SECOND
     }
+}
+
+/// A station and the service time of its customers, where that is always the same: one cache line,
+/// and one for those who wait.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Service {
+    pub(super) service: Delay,
+    pub(super) queue: Station<Waiting>,
 }
 
 #[cfg(test)]

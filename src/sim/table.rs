@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Span, Time};
+use crate::engine::{Calendar, Span, Time};
 use crate::fluid::LinkUse;
 use crate::law::{Between, Throughput};
 
-use super::event::{Clock, Customer, Event};
+use super::env::Env;
+use super::event::{Customer, Event};
 use super::index::TableId;
-use super::world::World;
+use super::loaders::Loaders;
 
 /// A storage that is known by a table of throughput.
 ///
@@ -88,12 +89,17 @@ impl Table {
     }
 
     /// Requests to it, table `t`, for whose customer `is` holds are served no longer.
-    pub(super) fn forget(&mut self, clock: &mut Clock, t: TableId, is: impl Fn(&Customer) -> bool) {
+    pub(super) fn forget(
+        &mut self,
+        (now, calendar): (Time, &mut Calendar<Event>),
+        t: TableId,
+        is: impl Fn(&Customer) -> bool,
+    ) {
         if self.requests.iter().any(|request| is(&request.customer)) {
-            self.serve(clock.now);
+            self.serve(now);
             self.requests.retain(|request| !is(&request.customer));
             self.share();
-            self.plan(clock, t);
+            self.plan(calendar, t);
         }
     }
 
@@ -119,12 +125,12 @@ impl Table {
     }
 
     /// Plans when the next request to it, table `t`, will be done.
-    fn plan(&mut self, clock: &mut Clock, t: TableId) {
+    fn plan(&mut self, calendar: &mut Calendar<Event>, t: TableId) {
         let next = self.next().unwrap_or(Time::NEVER);
         if next != self.planned {
             self.planned = next;
             if next != Time::NEVER {
-                clock.calendar.schedule(next, Event::Served(t));
+                calendar.schedule(next, Event::Served(t));
             }
         }
     }
@@ -136,39 +142,33 @@ impl Table {
     }
 }
 
-impl World<'_> {
+impl Loaders {
     /// `customer` asks table `t` for `bytes`.
-    pub(super) fn ask_table(
-        &mut self,
-        clock: &mut Clock,
-        t: TableId,
-        bytes: f64,
-        customer: Customer,
-    ) {
-        self.tables[t].start(clock.now, bytes, customer);
-        self.plan_table(clock, t);
+    pub(super) fn ask_table(&mut self, env: &mut Env, t: TableId, bytes: f64, customer: Customer) {
+        env.storages.tables[t].start(env.now, bytes, customer);
+        self.plan_table(env, t);
     }
 
     /// Requests to table `t` may be done.
-    pub(super) fn serve_table(&mut self, clock: &mut Clock, t: TableId) {
-        if self.tables[t].planned != clock.now {
+    pub(super) fn serve_table(&mut self, env: &mut Env, t: TableId) {
+        if env.storages.tables[t].planned != env.now {
             // Others have come since, and it is later.
             return;
         }
-        self.tables[t].planned = Time::NEVER;
-        while let Some(customer) = self.tables[t].finish(clock.now) {
-            self.flows += 1;
+        env.storages.tables[t].planned = Time::NEVER;
+        while let Some(customer) = env.storages.tables[t].finish(env.now) {
+            env.flows += 1;
             match customer {
-                Customer::Worker(w) => self.resume(clock, w),
-                Customer::Range(r) => self.range_moved(clock, r),
+                Customer::Worker(w) => self.resume(env, w),
+                Customer::Range(r) => self.range_moved(env, r),
                 // Nobody else asks what was measured.
                 _ => {}
             }
         }
-        self.plan_table(clock, t);
+        self.plan_table(env, t);
     }
 
-    fn plan_table(&mut self, clock: &mut Clock, t: TableId) {
-        self.tables[t].plan(clock, t);
+    fn plan_table(&mut self, env: &mut Env, t: TableId) {
+        env.storages.tables[t].plan(&mut env.calendar, t);
     }
 }

@@ -1,9 +1,10 @@
 //! Inner threads: several that share the computing for one sample.
 
-use super::event::{Clock, Customer, Delay};
+use super::env::Env;
+use super::event::{Customer, Delay};
 use super::index::WorkerId;
+use super::loaders::Loaders;
 use super::workers::{Cores, Phase, Work};
-use super::world::World;
 use crate::report::Cause;
 
 /// Computing that several threads share.
@@ -16,11 +17,11 @@ pub(super) struct Team {
     pub(super) speed: f64,
 }
 
-impl World<'_> {
+impl Loaders {
     /// Core-seconds of each thread of a team for the sample that worker `w` is at.
-    pub(super) fn team_seconds(&self, team: &Team, w: WorkerId) -> f64 {
+    pub(super) fn team_seconds(&self, env: &Env, team: &Team, w: WorkerId) -> f64 {
         let alone = match &team.work {
-            Work::Compute(draw) => self.draw(draw, w).0,
+            Work::Compute(draw) => self.draw(env, draw, w).0,
             Work::Decode(law, pixels) => law.core_seconds(self.stored_bytes(w), *pixels),
             // Nothing else is computed.
             _ => 0.0,
@@ -31,7 +32,7 @@ impl World<'_> {
     /// So many threads of worker `w` need a core each; true if for no time.
     pub(super) fn begin_team(
         &mut self,
-        clock: &mut Clock,
+        env: &mut Env,
         w: WorkerId,
         cores: Cores,
         seconds: f64,
@@ -40,14 +41,14 @@ impl World<'_> {
         let phase = Phase::Computing;
         let Cores::Shared(group) = cores else {
             // Slots are for single threads; where there are teams, cores are shared.
-            return self.begin_compute(clock, w, cores, seconds, Delay::once(seconds), phase);
+            return self.begin_compute(env, w, cores, seconds, Delay::once(seconds), phase);
         };
         if seconds <= 0.0 {
             return true;
         }
         self.workers[w].work = seconds;
-        self.network.start_many(clock.now, group, seconds, threads, Customer::Worker(w));
-        self.enter(clock.now, w, phase, Cause::Decode);
+        env.network.start_many(env.now, group, seconds, threads, Customer::Worker(w));
+        self.enter(env, w, phase, Cause::Decode);
         false
     }
 }

@@ -6,9 +6,10 @@ use crate::report::{LocalReads, TierRequests};
 use crate::scenario::Replicas;
 
 use super::cached::{Units, bytes_of};
+use super::env::Env;
 use super::index::{CacheId, HoldersId, IdVec, WorkerId};
+use super::loaders::Loaders;
 use super::read::Mount;
-use super::world::World;
 
 /// Where the bytes of a worker's request come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,7 +78,7 @@ pub(super) struct Found {
     way: u32,
 }
 
-impl World<'_> {
+impl Loaders {
     /// The storage or tier that the request of worker `w` goes to.
     #[inline]
     pub(super) fn mount_of(&self, w: WorkerId) -> &Mount {
@@ -94,11 +95,11 @@ impl World<'_> {
 
     /// Finds out where the file is that worker `w` asks for.
     #[cold]
-    pub(super) fn find_file(&mut self, w: WorkerId) {
+    pub(super) fn find_file(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
         let (file, bytes) = (worker.file, worker.request);
         let epoch = self.loaders[worker.loader].source.order.epoch();
-        let found = self.find(w, epoch, file, 0, bytes);
+        let found = self.find(env, w, epoch, file, 0, bytes);
         self.take_from(w, found);
     }
 
@@ -106,7 +107,7 @@ impl World<'_> {
     /// of a whole shard was, unless nothing was asked of it before. The first one that misses brings
     /// all of a shard that is kept as a whole.
     #[cold]
-    pub(super) fn find_request(&mut self, w: WorkerId, number: u32) {
+    pub(super) fn find_request(&mut self, env: &mut Env, w: WorkerId, number: u32) {
         let shard = &self.shards[w];
         let (file, epoch, unread) = (shard.file, shard.epoch, shard.unread);
         let worker = &self.workers[w];
@@ -117,11 +118,12 @@ impl World<'_> {
         let found = match shard.found.filter(|_| whole) {
             Some(found) => found,
             None => {
-                let (files, sizes, streams) = (&self.files, &mut self.sizes, &self.streams);
+                let (files, sizes, streams) =
+                    (&env.storages.files, &mut env.storages.sizes, &env.streams);
                 let all = |unit| bytes_of(files, sizes, streams, unit).max(unread);
                 // All of the file comes, whatever the page cache has of it.
                 let bytes = kept.map_or(request, all);
-                let found = self.find(w, epoch, file, number, bytes);
+                let found = self.find(env, w, epoch, file, number, bytes);
                 if found.origin == Origin::Filling {
                     self.workers[w].request = bytes;
                 }
@@ -138,16 +140,27 @@ impl World<'_> {
     }
 
     /// Where request number `number` of `file` is, of so many bytes, and counts it.
-    fn find(&mut self, w: WorkerId, epoch: u64, file: u64, number: u32, bytes: f64) -> Found {
+    fn find(
+        &mut self,
+        env: &mut Env,
+        w: WorkerId,
+        epoch: u64,
+        file: u64,
+        number: u32,
+        bytes: f64,
+    ) -> Found {
         let loader = &mut self.loaders[self.workers[w].loader];
         let Some(tiers) = &mut loader.tiers else {
             return Found { origin: Origin::Storage, way: 0 };
         };
         let found = match &tiers.cache {
             None => tiers.part_with(file, bytes),
-            Some(ways) => {
-                ways.look_up(&mut self.node_caches, &self.holders, ways.unit(file, number), bytes)
-            }
+            Some(ways) => ways.look_up(
+                &mut env.storages.node_caches,
+                &env.storages.holders,
+                ways.unit(file, number),
+                bytes,
+            ),
         };
         tiers.count(epoch as usize, found.origin);
         found
@@ -155,7 +168,7 @@ impl World<'_> {
 
     /// The bytes of a request of worker `w` have come; what was missing stays in its node's cache.
     #[cold]
-    pub(super) fn fill(&mut self, w: WorkerId) {
+    pub(super) fn fill(&mut self, env: &mut Env, w: WorkerId) {
         let worker = &self.workers[w];
         if worker.origin != Origin::Filling {
             return;
@@ -168,13 +181,13 @@ impl World<'_> {
             None => ways.unit(worker.file, 0),
             Some(number) => ways.unit(shard.file, number),
         };
-        let all = if ways.whole { &self.files } else { &self.units };
-        let (sizes, streams) = (&mut self.sizes, &self.streams);
+        let all = if ways.whole { &env.storages.files } else { &env.storages.units };
+        let (sizes, streams) = (&mut env.storages.sizes, &env.streams);
         let mut bytes = |unit: u32| bytes_of(all, sizes, streams, unit);
         let size = bytes(unit);
-        self.node_caches[ways.cache].insert(unit, size, bytes);
+        env.storages.node_caches[ways.cache].insert(unit, size, bytes);
         if let Some(holders) = ways.holders {
-            self.holders[holders][unit as usize] = tiers.rank + 1;
+            env.storages.holders[holders][unit as usize] = tiers.rank + 1;
         }
     }
 }

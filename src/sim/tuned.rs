@@ -3,20 +3,21 @@
 use crate::account::{Activity, NOBODY};
 use crate::engine::Time;
 
+use super::env::Env;
 use super::index::WorkerId;
+use super::loaders::Loaders;
 use super::workers::Phase;
-use super::world::World;
 
-impl World<'_> {
+impl Loaders {
     /// Whether worker `w` may look for input; otherwise it rests until it is called.
     #[cold]
-    pub(super) fn may_work(&mut self, now: Time, w: WorkerId) -> bool {
+    pub(super) fn may_work(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let (stage, place) = self.place(w);
         let loader = &mut self.loaders[self.workers[w].loader];
         let Some(tuner) = &mut loader.tuner else { return true };
         let may = tuner.enter(stage, place);
         if !may {
-            self.note(now, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
+            self.note(env, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
         }
         may
     }

@@ -6,18 +6,19 @@ use crate::report::{Cause, StallCause};
 
 use super::communication::Held;
 use super::device::{Device, State};
+use super::env::Env;
 use super::index::{DeviceId, JobId, WorkerId};
-use super::world::World;
+use super::jobs::Jobs;
 
-impl World<'_> {
+impl Jobs {
     /// Everyone who was done earlier waited for `last`: for what it waited, or its computation.
-    pub(super) fn blame_peers(&mut self, now: Time, j: JobId, last: DeviceId) {
+    pub(super) fn blame_peers(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
         let first_stage = self.chain_of(last);
         let mut pieces: Vec<Segment> = Vec::new();
-        for d in self.jobs[j].devices {
+        for d in self.jobs[j].parts.devices {
             let device = &self.devices[d];
             let own = self.chain_of(d) == first_stage;
-            if device.since == now || device.state != State::Idle {
+            if device.since == env.now || device.state != State::Idle {
                 continue;
             }
             let from = device.since;
@@ -25,12 +26,12 @@ impl World<'_> {
             if own {
                 // A stage of the same model copy: the model passes through one stage at a time.
                 let cause = StallCause::own(Cause::Bubble);
-                pieces.push(Segment { start: from, end: now, cause });
+                pieces.push(Segment { start: from, end: env.now, cause });
             } else {
-                self.wait_for_peer(first_stage, from, from, now, &mut pieces);
+                self.wait_for_peer(first_stage, from, from, env.now, &mut pieces);
             }
             pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
-            self.trace_causes(d, &pieces);
+            self.trace_causes(env, d, &pieces);
         }
     }
 
@@ -50,7 +51,7 @@ impl World<'_> {
         pieces: &mut Vec<Segment>,
     ) {
         let mut at = from;
-        let waits = self.devices[peer].waits.iter();
+        let waits = self.devices[peer].input.waits.iter();
         let mut waits: Vec<Segment> = waits.filter_map(|(_, wait)| clip(wait, from, to)).collect();
         waits.push(Segment { start: to, end: to, cause: StallCause::peer(Cause::Compute) });
         for wait in waits {
@@ -74,7 +75,7 @@ impl World<'_> {
         let held = job.servers.as_ref().and_then(|servers| servers.held(model));
         let held = held.filter(|held| held.until > from);
         if let Some(Held { by, began, until }) = held {
-            let peer = job.devices.start + by;
+            let peer = job.parts.devices.start + by;
             self.wait_for_peer(peer, began, from, until.min(to), &mut pieces);
         }
         let start = held.map_or(from, |held| held.until.min(to));
@@ -83,19 +84,19 @@ impl World<'_> {
         pieces
     }
 
-    /// Device `d` has the parameters that it waited for.
-    pub(super) fn end_parameter_wait(&mut self, now: Time, d: DeviceId) {
+    /// Device `d` has the parameters that it waited for until `end`.
+    pub(super) fn end_parameter_wait(&mut self, env: &mut Env, end: Time, d: DeviceId) {
         let Device { job, since, .. } = self.devices[d];
-        let pieces = self.wait_for_parameters(d, since, now);
+        let pieces = self.wait_for_parameters(d, since, end);
         pieces.iter().for_each(|piece| self.jobs[job].steps.add_stall(*piece));
-        self.trace_causes(d, &pieces);
+        self.trace_causes(env, d, &pieces);
     }
 
     /// A later pipeline stage has got its input: while the first stage starved for this batch, that
     /// was the cause; otherwise the pipeline itself was.
     pub(super) fn end_stage_wait(&mut self, now: Time, d: DeviceId) {
         let device = &mut self.devices[d];
-        let sent = device.sent.pop_front().unwrap_or(now).max(device.since);
+        let sent = device.input.sent.pop_front().unwrap_or(now).max(device.since);
         let arriving = StallCause::own(Cause::Communication);
         self.jobs[device.job].steps.add_stall(Segment { start: sent, end: now, cause: arriving });
         self.end_wait_for_stage(sent, d);
@@ -114,7 +115,7 @@ impl World<'_> {
         let (from, step, j) = (device.since, device.next, device.job);
         let bubble = StallCause::own(Cause::Bubble);
         let mut at = from;
-        for (of, wait) in &self.devices[d - device.stage].waits {
+        for (of, wait) in &self.devices[d - device.stage].input.waits {
             let Some(wait) = clip(wait, from, now).filter(|_| *of <= step) else { continue };
             let cause = StallCause::own(wait.cause.cause);
             self.jobs[j].steps.add_stall(Segment { start: at, end: wait.start, cause: bubble });
@@ -147,10 +148,10 @@ impl World<'_> {
     /// The same of all that they were at up to `end`.
     pub(super) fn close_until(&mut self, j: JobId, end: Time) {
         let loose = self.jobs[j].is_loose() || self.jobs[j].averaging.is_some();
-        if self.jobs[j].window == 1 && !loose {
+        if self.jobs[j].plan.window == 1 && !loose {
             return;
         }
-        for d in self.jobs[j].devices {
+        for d in self.jobs[j].parts.devices {
             let (start, state) = (self.devices[d].since, self.devices[d].state);
             if start >= end {
                 continue;
@@ -186,7 +187,7 @@ impl World<'_> {
     }
 }
 
-impl World<'_> {
+impl Jobs {
     /// Device `d` starved from `start` to `end`, and beyond: for what a worker of its loader was at meanwhile.
     fn close_starving(&mut self, d: DeviceId, start: Time, end: Time) {
         let device = &self.devices[d];
@@ -194,7 +195,7 @@ impl World<'_> {
         let worker = loader.workers_of(loader.stages.end - 1).start;
         let mut segments = Vec::new();
         blame(
-            |w| &self.workers[WorkerId::new(w)].timeline,
+            |w| &self.loaders.workers[WorkerId::new(w)].timeline,
             worker.number(),
             start,
             end,

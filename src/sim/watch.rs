@@ -1,13 +1,16 @@
 //! A look at the run from time to time: whether it was interrupted, and whether its answer is known.
 
-use std::sync::atomic::Ordering;
+use super::env::Env;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::engine::Time;
 use crate::report::{CacheRequests, JobOutcome, Known};
 
-use super::fault::FaultRun;
+use super::fault::Faults;
+use super::jobs::Jobs;
+use super::progress::Progress;
 use super::trainer::JobRun;
-use super::world::World;
+use super::world::Options;
 
 /// Events from one look to the next, at most.
 const OFTEN: u64 = 65_536;
@@ -17,7 +20,7 @@ const FIRST: u64 = 1_024;
 
 /// When to look.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct Watch<'a> {
     /// Events handled.
     pub(super) handled: u64,
     /// How many they are at the next look.
@@ -32,23 +35,36 @@ pub(super) struct Watch {
     expected: u64,
     /// Whether it is, or the run became too long.
     pub(super) ended: bool,
+    /// Events of the calendar, once the run is over.
+    pub(super) events: u64,
+    /// Ends the run when it becomes true.
+    pub(super) stop: Option<&'a AtomicBool>,
+    /// Told how far the run has come.
+    pub(super) progress: Option<&'a Progress>,
+    /// When the run ends, if it has not before.
+    pub(super) until: Time,
 }
 
-impl Default for Watch {
-    fn default() -> Watch {
+impl<'a> Watch<'a> {
+    /// Of a run that ends at `until` if it has not before, or once its answer is `known`.
+    pub(super) fn new(options: &Options<'a>, until: Time, known: Option<Known>) -> Watch<'a> {
         Watch {
             handled: 0,
             next: FIRST,
-            known: None,
-            most: u64::MAX,
+            known,
+            most: options.most_events.unwrap_or(u64::MAX),
             ask: FIRST,
             expected: u64::MAX,
             ended: false,
+            events: 0,
+            stop: options.stop,
+            progress: options.progress,
+            until,
         }
     }
 }
 
-impl Watch {
+impl Watch<'_> {
     /// Share of the events of a run of unwritten length that are over, at least; 0 of others.
     pub(super) fn share(&self) -> f64 {
         let until = |known: &Known| known.most().min(self.expected);
@@ -57,58 +73,61 @@ impl Watch {
     }
 }
 
-impl World<'_> {
-    /// Tells how far the run has come, and ends it if somebody interrupted it, or its answer is known.
+impl Watch<'_> {
+    /// One more event or group of transfers was handled: whether the run ends now, as is asked from time to time.
+    #[inline]
+    pub(super) fn ends(&mut self, env: &Env, jobs: &Jobs, faults: &Faults) -> bool {
+        self.handled += 1;
+        self.handled >= self.next && self.look(env, jobs, faults)
+    }
+
+    /// Tells how far the run has come; whether somebody interrupted it, or its answer is known.
     #[cold]
-    pub(super) fn look(&mut self) {
+    fn look(&mut self, env: &Env, jobs: &Jobs, faults: &Faults) -> bool {
         if let Some(progress) = self.progress {
-            self.tell_progress(progress);
+            self.tell(env, jobs, progress);
         }
-        let watch = &self.watch;
-        let asks = watch.known.is_some() && watch.handled >= watch.ask;
-        let times = if asks { self.times_as_long() } else { None };
+        let asks = self.known.is_some() && self.handled >= self.ask;
+        let times = if asks { self.times_as_long(env, jobs, faults) } else { None };
         let known = times == Some(1.0);
-        let watch = &mut self.watch;
         if asks {
-            watch.expected = times.map_or(u64::MAX, |times| (times * watch.handled as f64) as u64);
+            self.expected = times.map_or(u64::MAX, |times| (times * self.handled as f64) as u64);
             // Each time a third more, so that asking costs in proportion to the run.
-            watch.ask = watch.handled + watch.handled / 3;
+            self.ask = self.handled + self.handled / 3;
         }
-        let left = watch.most.saturating_sub(watch.handled + self.flows);
+        let left = self.most.saturating_sub(self.handled + env.flows);
         // An event may end a flow, which counts too.
-        watch.next = watch.handled + OFTEN.min(left / 2 + 1);
-        if watch.known.is_some() {
-            watch.next = watch.next.min(watch.ask);
+        self.next = self.handled + OFTEN.min(left / 2 + 1);
+        if self.known.is_some() {
+            self.next = self.next.min(self.ask);
         }
-        self.watch.ended |= known;
-        let enough = self.watch.handled + self.flows >= self.watch.most;
-        if known || enough || self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
-            self.unfinished = 0;
-        }
+        self.ended |= known;
+        let enough = self.handled + env.flows >= self.most;
+        known || enough || self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
     /// Factor by which the run must grow until the throughput of every job is known: 1 if it is, or if the run has as many
     /// events as it may have; `None` if that cannot be told yet.
-    fn times_as_long(&self) -> Option<f64> {
-        let known = self.watch.known.as_ref()?;
-        if self.watch.handled >= known.most() {
+    fn times_as_long(&self, env: &Env, jobs: &Jobs, faults: &Faults) -> Option<f64> {
+        let known = self.known.as_ref()?;
+        if self.handled >= known.most() {
             return Some(1.0);
         }
-        let last = self.jobs.iter().map(|job| job.job).max().unwrap_or(0);
-        let longest = |times: f64, job| Some(times.max(self.times_of_job(known, job)?));
-        self.has_all_happened().then_some(())?;
+        let last = jobs.jobs.iter().map(|job| job.job).max().unwrap_or(0);
+        let longest = |times: f64, job| Some(times.max(jobs.times_of_job(known, job)?));
+        (faults.have_turned(env.now) && jobs.have_shown_all()).then_some(())?;
         (0..=last).try_fold(1.0, longest)
     }
+}
 
-    /// Whether every job copy trains, faults are over or have begun to stay, and failures and checkpoints have been seen.
-    fn has_all_happened(&self) -> bool {
-        let turned =
-            |fault: &FaultRun| if fault.until == Time::NEVER { fault.from } else { fault.until };
+impl Jobs {
+    /// Whether every job copy trains, and failures and checkpoints have been seen.
+    fn have_shown_all(&self) -> bool {
         let shown = |job: &JobRun| {
             let recovery = job.recovery.as_ref().is_none_or(|recovery| recovery.is_shown());
             job.finished || job.steps.completed() > 0 && recovery
         };
-        self.faults.iter().all(|fault| turned(fault) <= self.now) && self.jobs.iter().all(shown)
+        self.jobs.iter().all(shown)
     }
 
     fn times_of_job(&self, known: &Known, job: usize) -> Option<f64> {
@@ -122,13 +141,13 @@ impl World<'_> {
 
     /// What a job copy has done so far, as far as that decides how long it runs.
     fn so_far(&self, job: &JobRun) -> JobOutcome {
-        let loaders = &self.loaders[job.loaders];
+        let loaders = &self.loaders[job.parts.loaders];
         let keeps = loaders.iter().any(|loader| {
             loader.cached.is_some() || loader.tiers.is_some() || loader.decoded.is_some()
         });
         JobOutcome {
             start: job.start.seconds(),
-            steps: job.steps.so_far(job.devices.len()),
+            steps: job.steps.so_far(job.parts.devices.len()),
             cache: if keeps { vec![CacheRequests::default()] } else { Vec::new() },
             ..JobOutcome::default()
         }

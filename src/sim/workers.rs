@@ -8,11 +8,12 @@ use crate::random::{Purpose, Sampler};
 use crate::report::Cause;
 use crate::scenario::Distribution;
 
-use super::event::{Clock, Customer, Delay, Event};
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
 use super::index::{LoaderId, StageId, StationId, WorkerId};
+use super::loaders::Loaders;
 use super::team::Team;
 use super::tiers::Origin;
-use super::world::World;
 
 /// Items of a worker at one instant from which on it may be one that never ends.
 const SOME_ITEMS: u64 = 1 << 20;
@@ -182,19 +183,24 @@ pub(super) enum Cores {
     Fifo(StationId),
 }
 
-impl World<'_> {
+impl Loaders {
     /// Carries on with worker `w` until it waits for something.
-    pub(super) fn run_worker(&mut self, clock: &mut Clock, w: WorkerId) {
+    pub(super) fn run_worker(&mut self, env: &mut Env, w: WorkerId) {
         let (mut made, mut ready) = (0_u64, self.workers[w].phase == Phase::Ready);
         loop {
-            if ready && !self.take_input(clock, w) {
+            if ready && !self.take_input(env, w) {
                 return;
             }
-            if !self.work(clock, w) || !self.finish_item(clock, w) {
+            if !self.work(env, w) || !self.finish_item(env, w) {
                 return;
             }
             ready = true;
             made += 1;
+            if !env.notices.is_empty() {
+                // Those whom it served come first.
+                self.runnable.push_front(w);
+                return;
+            }
             if made.is_multiple_of(SOME_ITEMS) {
                 self.assert_progress(w, made);
             }
@@ -210,7 +216,7 @@ impl World<'_> {
         let most = match stage.next {
             Some(_) => stage.hand_over.capacity() as u64,
             // A queue holds a batch at least, and each device takes one before it must compute.
-            None => loader.queue.capacity().saturating_mul(1 + self.devices.len() as u64),
+            None => loader.queue.capacity().saturating_mul(1 + self.devices as u64),
         };
         assert!(
             made <= most + SOME_ITEMS,
@@ -220,44 +226,44 @@ impl World<'_> {
 
     /// What worker `w` waited for has come.
     #[inline]
-    pub(super) fn resume(&mut self, clock: &mut Clock, w: WorkerId) {
+    pub(super) fn resume(&mut self, env: &mut Env, w: WorkerId) {
         let done = match self.workers[w].phase {
-            Phase::Starting => return self.run_worker(clock, w),
-            Phase::Asleep => return self.look_again(clock, w),
-            Phase::Refused => self.ask_again(clock, w),
-            Phase::Opening => self.opened(clock, w),
-            Phase::Latency => self.first_byte(clock, w),
+            Phase::Starting => return self.run_worker(env, w),
+            Phase::Asleep => return self.look_again(env, w),
+            Phase::Refused => self.ask_again(env, w),
+            Phase::Opening => self.opened(env, w),
+            Phase::Latency => self.first_byte(env, w),
             Phase::File => self.file_read(w),
-            Phase::Transfer | Phase::Request => self.transferred(clock, w),
-            Phase::Served => self.part_done(clock, w),
+            Phase::Transfer | Phase::Request => self.transferred(env, w),
+            Phase::Served => self.part_done(env, w),
             Phase::Computing => {
-                self.split_cpu_wait(clock.now, w);
+                self.split_cpu_wait(env.now, w);
                 true
             }
             Phase::Receiving => {
-                self.split_cpu_wait(clock.now, w);
-                self.received(clock, w)
+                self.split_cpu_wait(env.now, w);
+                self.received(env, w)
             }
             Phase::Unpacking => {
-                self.split_cpu_wait(clock.now, w);
+                self.split_cpu_wait(env.now, w);
                 self.file_read(w)
             }
             Phase::Delayed | Phase::Copying => true,
             Phase::OnGpu => {
-                self.end_kernel(clock.now, w);
+                self.end_kernel(env.now, w);
                 true
             }
             phase => unreachable_phase(phase),
         };
         if done {
             self.end_operation(w);
-            self.run_worker(clock, w);
+            self.run_worker(env, w);
         }
     }
 
     /// Goes through the operations of the item of worker `w`; false if one takes time.
     #[inline]
-    fn work(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+    fn work(&mut self, env: &mut Env, w: WorkerId) -> bool {
         loop {
             let worker = &self.workers[w];
             let stage = &self.stages[worker.stage];
@@ -266,7 +272,7 @@ impl World<'_> {
             }
             let work = &self.works[stage.first_operation + worker.operation];
             let over = match work {
-                Work::Read => self.begin_read(clock, w),
+                Work::Read => self.begin_read(env, w),
                 Work::Compute(_) | Work::Decode(..) | Work::Team(_)
                     if self.workers[w].origin == Origin::Decoded =>
                 {
@@ -274,31 +280,31 @@ impl World<'_> {
                     true
                 }
                 Work::Compute(draw) => {
-                    let ((seconds, delay), cores) = (self.draw(draw, w), stage.cores);
-                    self.begin_compute(clock, w, cores, seconds, delay, Phase::Computing)
+                    let ((seconds, delay), cores) = (self.draw(env, draw, w), stage.cores);
+                    self.begin_compute(env, w, cores, seconds, delay, Phase::Computing)
                 }
                 Work::Decode(law, pixels) => {
                     let (bytes, cores) = (self.stored_bytes(w), stage.cores);
                     let seconds = law.core_seconds(bytes, *pixels);
                     let delay = Delay::once(seconds);
-                    self.begin_compute(clock, w, cores, seconds, delay, Phase::Computing)
+                    self.begin_compute(env, w, cores, seconds, delay, Phase::Computing)
                 }
                 Work::Delay(draw) => {
-                    let (seconds, delay) = self.draw(draw, w);
-                    self.begin_delay(clock, w, seconds, delay)
+                    let (seconds, delay) = self.draw(env, draw, w);
+                    self.begin_delay(env, w, seconds, delay)
                 }
-                Work::Copy => self.begin_copy(clock, w, true),
-                Work::CopyStored => self.begin_copy(clock, w, false),
-                Work::Kernel(per_sample) => self.begin_kernel(clock, w, *per_sample),
+                Work::Copy => self.begin_copy(env, w, true),
+                Work::CopyStored => self.begin_copy(env, w, false),
+                Work::Kernel(per_sample) => self.begin_kernel(env, w, *per_sample),
                 Work::Memcpy(per_byte) => {
                     let (seconds, cores) = (per_byte * self.decoded_bytes(w), stage.cores);
                     let delay = Delay::once(seconds);
-                    self.begin_compute(clock, w, cores, seconds, delay, Phase::Computing)
+                    self.begin_compute(env, w, cores, seconds, delay, Phase::Computing)
                 }
                 Work::Team(team) => {
                     let (threads, cores) = (team.threads, stage.cores);
-                    let seconds = self.team_seconds(team, w);
-                    self.begin_team(clock, w, cores, seconds, threads)
+                    let seconds = self.team_seconds(env, team, w);
+                    self.begin_team(env, w, cores, seconds, threads)
                 }
             };
             if !over {
@@ -320,31 +326,31 @@ impl World<'_> {
         }
     }
 
-    fn begin_delay(&mut self, clock: &mut Clock, w: WorkerId, seconds: f64, delay: Delay) -> bool {
+    fn begin_delay(&mut self, env: &mut Env, w: WorkerId, seconds: f64, delay: Delay) -> bool {
         if seconds <= 0.0 {
             return true;
         }
-        self.enter(clock.now, w, Phase::Delayed, Cause::Latency);
-        clock.after(delay, Event::Waited(Customer::Worker(w)));
+        self.enter(env, w, Phase::Delayed, Cause::Latency);
+        env.after(delay, Event::Waited(Customer::Worker(w)));
         false
     }
 
     #[inline(always)]
-    pub(super) fn draw(&self, draw: &Draw, w: WorkerId) -> (f64, Delay) {
+    pub(super) fn draw(&self, env: &Env, draw: &Draw, w: WorkerId) -> (f64, Delay) {
         match draw.constant {
             Some(constant) => constant,
-            None => self.draw_anew(draw, w),
+            None => self.draw_anew(env, draw, w),
         }
     }
 
     #[inline(never)]
-    fn draw_anew(&self, draw: &Draw, w: WorkerId) -> (f64, Delay) {
+    fn draw_anew(&self, env: &Env, draw: &Draw, w: WorkerId) -> (f64, Delay) {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
         let position = loader.source.place(worker.item.first + worker.sample as u64);
         let entity = position * loader.nodes as u64 + loader.rank as u64;
         let mut generator =
-            self.streams.at(draw.purpose, loader.job.number() as u64, entity, draw.index);
+            env.streams.at(draw.purpose, loader.job.number() as u64, entity, draw.index);
         let seconds = draw.sampler.draw(&mut generator);
         (seconds, Delay::once(seconds))
     }
@@ -362,7 +368,7 @@ impl World<'_> {
     #[inline]
     pub(super) fn begin_compute(
         &mut self,
-        clock: &mut Clock,
+        env: &mut Env,
         w: WorkerId,
         cores: Cores,
         seconds: f64,
@@ -376,56 +382,56 @@ impl World<'_> {
         match cores {
             Cores::Shared(group) => {
                 self.workers[w].work = seconds;
-                self.network.start(clock.now, group, seconds, Customer::Worker(w));
+                env.network.start(env.now, group, seconds, Customer::Worker(w));
             }
             Cores::Fifo(station) => {
-                let station = &mut self.stations[station];
+                let station = &mut env.stations[station];
                 let visit = Waiting { customer: Customer::Worker(w), delay };
-                if station.queue.arrive(clock.now, visit) {
-                    clock.after(delay, Event::Computed(w));
+                if station.queue.arrive(env.now, visit) {
+                    env.after(delay, Event::Computed(w));
                 } else {
                     cause = Cause::CpuWait;
                 }
             }
         }
-        self.enter(clock.now, w, phase, cause);
+        self.enter(env, w, phase, cause);
         false
     }
 
     /// A core has done the computation of worker `w`, and takes up the next.
     #[inline]
-    pub(super) fn computed(&mut self, clock: &mut Clock, w: WorkerId) {
+    pub(super) fn computed(&mut self, env: &mut Env, w: WorkerId) {
         let Worker { stage, loader, phase, .. } = self.workers[w];
         if let Some(group) = self.loaders[loader].mount.group {
             // Most go on to read.
-            self.network.prefetch(group);
+            env.network.prefetch(group);
         }
         if let Cores::Fifo(station) = self.stages[stage].cores
-            && let Some(next) = self.stations[station].queue.leave(clock.now)
+            && let Some(next) = env.stations[station].queue.leave(env.now)
         {
-            self.admitted(clock, next);
+            self.admitted(env, next);
         }
         let over = match phase {
-            Phase::Receiving => self.received(clock, w),
+            Phase::Receiving => self.received(env, w),
             Phase::Unpacking => self.file_read(w),
             _ => true,
         };
         if over {
             self.end_operation(w);
-            self.run_worker(clock, w);
+            self.run_worker(env, w);
         }
     }
 
     /// A core that was left is the next one's: another worker's, or a message's.
     #[inline]
-    pub(super) fn admitted(&mut self, clock: &mut Clock, next: Waiting) {
+    pub(super) fn admitted(&mut self, env: &mut Env, next: Waiting) {
         match next.customer {
             Customer::Worker(other) => {
                 let cause = self.workers[other].phase.on_core();
-                self.note(clock.now, other, Activity::Doing(cause));
-                clock.after(next.delay, Event::Computed(other));
+                self.note(env, other, Activity::Doing(cause));
+                env.after(next.delay, Event::Computed(other));
             }
-            customer => clock.after(next.delay, Event::Waited(customer)),
+            customer => env.after(next.delay, Event::Waited(customer)),
         }
     }
 
@@ -444,7 +450,7 @@ impl World<'_> {
     }
 
     /// Copies the item of worker `w` to its GPU, `decoded` or as stored; true if that takes no time.
-    fn begin_copy(&mut self, clock: &mut Clock, w: WorkerId, decoded: bool) -> bool {
+    fn begin_copy(&mut self, env: &mut Env, w: WorkerId, decoded: bool) -> bool {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
         if loader.pcie.is_empty() {
@@ -452,8 +458,8 @@ impl World<'_> {
         }
         let group = loader.pcie[(worker.item.sequence % loader.pcie.len() as u64) as usize];
         let bytes = if decoded { self.decoded_bytes(w) } else { worker.item.bytes };
-        self.enter(clock.now, w, Phase::Copying, Cause::Copy);
-        self.network.start(clock.now, group, bytes, Customer::Worker(w));
+        self.enter(env, w, Phase::Copying, Cause::Copy);
+        env.network.start(env.now, group, bytes, Customer::Worker(w));
         false
     }
 
@@ -468,18 +474,18 @@ impl World<'_> {
 
     /// Worker `w` waits in `phase`, doing what counts as `cause`.
     #[inline]
-    pub(super) fn enter(&mut self, now: Time, w: WorkerId, phase: Phase, cause: Cause) {
-        self.note(now, w, Activity::Doing(cause)).phase = phase;
+    pub(super) fn enter(&mut self, env: &mut Env, w: WorkerId, phase: Phase, cause: Cause) {
+        self.note(env, w, Activity::Doing(cause)).phase = phase;
     }
 
-    /// From `now` on worker `w` does `activity`.
+    /// From `env.now` on worker `w` does `activity`.
     #[inline]
-    pub(super) fn note(&mut self, now: Time, w: WorkerId, activity: Activity) -> &mut Worker {
-        if self.recorder.is_some() {
-            self.trace_worker(now, w, activity);
+    pub(super) fn note(&mut self, env: &mut Env, w: WorkerId, activity: Activity) -> &mut Worker {
+        if env.recorder.is_some() {
+            self.trace_worker(env, w, activity);
         }
-        if !self.workers[w].timeline.try_push(now, activity) {
-            self.forget(now, w, activity);
+        if !self.workers[w].timeline.try_push(env.now, activity) {
+            self.forget(env.now, w, activity);
         }
         &mut self.workers[w]
     }
@@ -489,15 +495,15 @@ impl World<'_> {
     fn forget(&mut self, now: Time, w: WorkerId, activity: Activity) {
         let worker = &mut self.workers[w];
         let oldest = self.loaders[worker.loader].waiters.front();
-        let since = oldest.map_or(now, |device| self.devices[*device].since);
+        let since = oldest.map_or(now, |waiter| waiter.since);
         worker.timeline.forget_before(since);
         worker.timeline.push(now, activity);
     }
 
     #[cold]
-    fn trace_worker(&mut self, now: Time, w: WorkerId, activity: Activity) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.begin(self.tracks[w], now, activity.name());
+    fn trace_worker(&mut self, env: &mut Env, w: WorkerId, activity: Activity) {
+        if let Some(recorder) = &mut env.recorder {
+            recorder.begin(self.tracks[w], env.now, activity.name());
         }
     }
 

@@ -17,6 +17,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Customers that arrive as a Poisson process at a server and leave when they are done.
 struct System<S> {
+    calendar: Calendar<Event>,
     server: S,
     gap: Sampler,
     size: Sampler,
@@ -87,9 +88,10 @@ impl Server for Shared {
 }
 
 impl<S: Server> System<S> {
-    fn next_arrival(&mut self, now: Time, calendar: &mut Calendar<Event>) {
+    fn next_arrival(&mut self, now: Time) {
         let mut generator = self.streams.at(Purpose::Arrival, 0, self.arrivals, 0);
-        calendar.schedule(now + Span::from_seconds(self.gap.draw(&mut generator)), Event::Arrival);
+        let at = now + Span::from_seconds(self.gap.draw(&mut generator));
+        self.calendar.schedule(at, Event::Arrival);
     }
 
     fn depart(&mut self, now: Time, customer: u32) {
@@ -100,32 +102,36 @@ impl<S: Server> System<S> {
 impl<S: Server> Model for System<S> {
     type Event = Event;
 
+    fn calendar(&mut self) -> &mut Calendar<Event> {
+        &mut self.calendar
+    }
+
     fn pending(&mut self) -> Option<Time> {
         self.server.pending()
     }
 
-    fn advance(&mut self, now: Time, _: &mut Calendar<Event>) {
+    fn advance(&mut self, now: Time) {
         while let Some(customer) = self.server.finished(now) {
             self.depart(now, customer);
         }
     }
 
-    fn handle(&mut self, now: Time, event: Event, calendar: &mut Calendar<Event>) {
+    fn handle(&mut self, now: Time, event: Event) {
         match event {
             Event::Arrival => {
                 let customer = self.arrived_at.len() as u32;
                 self.arrived_at.push(now);
                 let mut generator = self.streams.at(Purpose::RequestSize, 0, self.arrivals, 0);
                 let work = self.size.draw(&mut generator);
-                self.server.arrive(now, work, customer, calendar);
+                self.server.arrive(now, work, customer, &mut self.calendar);
                 self.arrivals += 1;
                 if self.arrivals < self.limit {
-                    self.next_arrival(now, calendar);
+                    self.next_arrival(now);
                 }
             }
             Event::Departure(customer) => {
                 self.depart(now, customer);
-                self.server.leave(now, calendar);
+                self.server.leave(now, &mut self.calendar);
             }
         }
     }
@@ -155,6 +161,7 @@ fn simulate<S: Server>(
         .into_par_iter()
         .map(|replication| {
             let mut system = System {
+                calendar: Calendar::new(),
                 server: server(),
                 gap: Sampler::new(&Distribution::Exponential { mean: 1.0 / rate }),
                 size: Sampler::new(size),
@@ -164,9 +171,8 @@ fn simulate<S: Server>(
                 arrived_at: Vec::new(),
                 responses: Vec::new(),
             };
-            let mut calendar = Calendar::new();
-            system.next_arrival(Time::ZERO, &mut calendar);
-            engine::run(&mut system, &mut calendar, Time::NEVER);
+            system.next_arrival(Time::ZERO);
+            engine::run(&mut system, Time::NEVER);
             // The start is empty: a twentieth is left out.
             let mut steady = system.responses.split_off(system.responses.len() / 20);
             let mean = steady.iter().sum::<f64>() / steady.len() as f64;

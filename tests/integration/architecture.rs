@@ -164,3 +164,53 @@ fn unsafe_code_is_in_one_place() {
         assert!(inside || !text.contains("unsafe_code"), "{path} allows unsafe code");
     }
 }
+
+/// Files of the simulator with their text.
+fn simulator() -> impl Iterator<Item = (String, String)> {
+    modules().into_iter().filter(|(module, ..)| module == "sim").map(|(_, path, text)| (path, text))
+}
+
+#[test]
+fn the_simulators_world_only_routes_events() {
+    // Expectation: what happens to a component is in its owner's files; the world has one short file.
+    for (path, text) in simulator() {
+        let is_world = path == "sim/world.rs";
+        assert!(is_world || !text.contains("for World<"), "{path}");
+        assert!(is_world || !text.contains("impl World<"), "{path}");
+        assert!(!is_world || text.lines().count() < 300, "{path}");
+    }
+}
+
+#[test]
+fn owners_in_the_simulator_know_none_above_them() {
+    // System: jobs own loaders and communicators, the world owns jobs and the others. Expectation: those below are told what
+    // to do, and tell what happened by notices; they name neither jobs' owner nor the world, nor each other.
+    let below = ["Loaders", "Communicators", "Stagings", "Background", "Faults"];
+    let mut seen = BTreeSet::new();
+    for (path, text) in simulator() {
+        let Some(owner) = below.iter().find(|owner| text.contains(&format!("impl {owner} {{")))
+        else {
+            continue;
+        };
+        seen.insert(*owner);
+        let others = below.iter().filter(|other| *other != owner);
+        for other in others.chain(&["Jobs", "World"]) {
+            let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+            assert!(!words.into_iter().any(|word| word == *other), "{path}: {owner} names {other}");
+        }
+    }
+    assert_eq!(seen.len(), below.len(), "{seen:?}");
+}
+
+#[test]
+fn the_simulators_tables_are_indexed_by_typed_ids() {
+    // Expectation: a table of an owner is an `IdVec`, which a raw number cannot index.
+    for (path, text) in simulator().filter(|(path, _)| path != "sim/index.rs") {
+        for table in ["jobs", "devices", "loaders", "stages", "workers", "stagings", "copies"] {
+            let raw = text.lines().find(|line| {
+                line.contains(&format!("self.{table}[")) && line.contains(" as usize]")
+            });
+            assert!(raw.is_none(), "{path}: {raw:?}");
+        }
+    }
+}

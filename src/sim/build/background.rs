@@ -9,7 +9,7 @@ use super::Builder;
 use super::medium::Medium;
 use super::mount::Client;
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// Adds the background loads that arrive; gives those that are there from the start to the end.
     pub(super) fn backgrounds(&mut self) -> Vec<Endless> {
         let mut endless = Vec::new();
@@ -26,7 +26,7 @@ impl Builder<'_, '_> {
                         mount: self.mount(storage, Client::Background, None).0,
                         arrived: 0,
                     };
-                    self.parts.loads.push(load);
+                    self.parts.background.loads.push(load);
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::random::{Purpose, Streams};
 use crate::scenario::{Dataset, Job, Layout};
 use crate::sim::cached::{CacheUse, PageCache, Units};
 use crate::sim::index::PageCacheId;
-use crate::sim::world::Member;
+use crate::sim::resource::Member;
 
 use super::Builder;
 
@@ -26,7 +26,7 @@ pub(super) fn units(
     (units.collect(), u32::try_from(all).unwrap_or(u32::MAX))
 }
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// How the loader of `job` on the node being built uses the page cache there.
     pub(super) fn cached(&mut self, job: &Job) -> Option<Box<CacheUse>> {
         self.here().page_cache.as_ref()?;
@@ -44,7 +44,7 @@ impl Builder<'_, '_> {
     fn page_cache(&mut self, job: &Job) -> Option<PageCacheId> {
         let described = self.here().page_cache.as_ref()?;
         let capacity = self.scenario.page_cache(job, self.here())?;
-        let number = self.parts.caches.next_id().number();
+        let number = self.env.storages.caches.next_id().number();
         let policy = described.policy.unwrap_or(match self.scenario.datasets[job.dataset].layout {
             Layout::FilePerSample | Layout::OneFile { .. } => CachePolicy::Random,
             Layout::Shards { .. } | Layout::RowGroups(_) => CachePolicy::Lru,
@@ -52,11 +52,11 @@ impl Builder<'_, '_> {
         let streams = Streams::new(self.scenario.run.seed, self.replication);
         let generator = streams.at(Purpose::Eviction, number.into(), 0, 0);
         let way = described.bandwidth.is_finite().then(|| {
-            let link = self.network.link(Capacity::Fixed(described.bandwidth));
+            let link = self.env.network.link(Capacity::Fixed(described.bandwidth));
             self.resource("node.page-cache", "B/s", described.bandwidth, Member::Link(link));
             self.group(&[link], f64::INFINITY)
         });
         let kept = Cache::new(policy, capacity, self.units.1, generator);
-        Some(self.parts.caches.push(PageCache { kept, way }))
+        Some(self.env.storages.caches.push(PageCache { kept, way }))
     }
 }

@@ -10,9 +10,10 @@ use crate::scenario::{
 use crate::sim::communication::{IdleCores, Overhead};
 use crate::sim::event::Delay;
 use crate::sim::index::JobId;
+use crate::sim::resource::Member;
+use crate::sim::station::Service;
 use crate::sim::station::Station;
 use crate::sim::workers::Cores;
-use crate::sim::world::{Member, Service};
 
 use super::Builder;
 use super::medium::Coupled;
@@ -28,7 +29,7 @@ pub(super) struct OnCores {
     memory: Option<LinkId>,
 }
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// What a loader of job copy number `copy` on the node being built gets cores through; `coupled`:
     /// bytes on their way use them too.
     pub(super) fn on_cores(&mut self, job: &Job, copy: JobId, coupled: bool) -> OnCores {
@@ -38,7 +39,7 @@ impl Builder<'_, '_> {
         let locks = job.loader.stages.iter().any(|stage| stage.lock > 0.0)
             || job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0);
         let lock = locks.then(|| {
-            let link = self.network.link(Capacity::Fixed(1.0));
+            let link = self.env.network.link(Capacity::Fixed(1.0));
             self.resource(&format!("{}.gil", job.name), "thread", 1.0, Member::Link(link));
             link
         });
@@ -92,7 +93,7 @@ impl Builder<'_, '_> {
             1 => node.usable_cores,
             _ => by_threads.fold(0.0, f64::max),
         };
-        let link = self.network.link(shared_cores(node, threads));
+        let link = self.env.network.link(shared_cores(node, threads));
         self.resource("node.cores", "cores", capacity, Member::Link(link));
         link
     }
@@ -103,7 +104,7 @@ impl Builder<'_, '_> {
         if let Some(known) = known {
             return *known;
         }
-        let link = self.network.link(Capacity::Fixed(job.cpu.quota));
+        let link = self.env.network.link(Capacity::Fixed(job.cpu.quota));
         let name = format!("{}.cpu-quota", job.name);
         self.resource(&name, "cores", job.cpu.quota, Member::Link(link));
         self.on_nodes.entry(self.node).or_default().quotas.insert(copy, link);
@@ -194,7 +195,7 @@ impl OnCores {
             [(Some(link), 1.0), (self.quota, 1.0), (self.lock, lock), (self.memory, traffic)];
         let used = |(link, per_unit): (Option<LinkId>, f64)| Some(Use { link: link?, per_unit });
         let route = uses.into_iter().filter_map(used).collect();
-        Cores::Shared(builder.network.group(Demand { route, weight: 1.0, cap: 1.0 }))
+        Cores::Shared(builder.env.network.group(Demand { route, weight: 1.0, cap: 1.0 }))
     }
 
     /// The way of bytes over `route` that use cores too, where their threads count as others do:
@@ -209,7 +210,7 @@ impl OnCores {
         let cores = [Some(self.link?), self.quota].into_iter().flatten();
         let cores = cores.map(|link| Use { link, per_unit: cpu });
         let route = route.into_iter().chain(cores).collect();
-        Some(builder.network.group(Demand { route, weight: 1.0 / cpu, cap: 1.0 / alone }))
+        Some(builder.env.network.group(Demand { route, weight: 1.0 / cpu, cap: 1.0 / alone }))
     }
 }
 

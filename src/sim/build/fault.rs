@@ -4,11 +4,11 @@ use crate::engine::Time;
 use crate::scenario::{Device as Processor, Fault, Faulty};
 use crate::sim::fault::FaultRun;
 use crate::sim::index::DeviceId;
-use crate::sim::world::{Member, Resource};
+use crate::sim::resource::{Member, Resource};
 
 use super::Builder;
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// All faults, none of which has begun.
     pub(super) fn faults(&self) -> Vec<FaultRun> {
         self.scenario.faults.iter().map(|fault| self.fault(fault)).collect()
@@ -43,9 +43,9 @@ impl Builder<'_, '_> {
 
     fn add(&self, run: &mut FaultRun, member: Member) {
         match member {
-            Member::Link(link) => run.links.push((link, self.network.capacity(link).clone())),
+            Member::Link(link) => run.links.push((link, self.env.network.capacity(link).clone())),
             Member::Station(station) => {
-                run.stations.push((station, self.stations[station].service));
+                run.stations.push((station, self.env.stations[station].service));
             }
             // A limit of requests, what was measured and an arm are as they are.
             Member::Limiter(_) | Member::Table(_) | Member::Arm(_) => {}

@@ -1,7 +1,5 @@
 //! Job copies and their devices.
 
-use std::collections::BTreeMap;
-
 use crate::account::{Steps, Timeline};
 use crate::engine::Time;
 use crate::random::{Purpose, Sampler, Streams};
@@ -10,11 +8,11 @@ use crate::sim::barrier::Barrier;
 use crate::sim::core_steps::CpuThreads;
 use crate::sim::device::Device;
 use crate::sim::event::Delay;
-use crate::sim::index::{Ids, JobId, LoaderId};
+use crate::sim::index::{JobId, LoaderId};
 use crate::sim::launch::LaunchRun;
 use crate::sim::learners::LearnersRun;
 use crate::sim::program::{Exchange, Programs, Replica, replica};
-use crate::sim::trainer::JobRun;
+use crate::sim::trainer::{JobRun, OpenSteps, Parts, Plan};
 use crate::sim::workflow::Waiting;
 
 use super::Builder;
@@ -32,7 +30,7 @@ pub(super) struct JobCopy<'s> {
     pub(super) recorded: bool,
 }
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// Adds copy number `copy` of job `index`, on nodes from `node` on.
     pub(super) fn job_copy(&mut self, index: usize, copy: u32, node: u32) {
         let job = &self.scenario.jobs[index];
@@ -51,42 +49,44 @@ impl Builder<'_, '_> {
         self.take_gpus(index, node);
         self.node = node;
         let mut run = self.job_run(&of, index, copy);
-        let staging = self.parts.stagings.next_id();
-        let (loader, device) = (self.parts.loaders.next_id(), self.parts.devices.next_id());
+        let staging = self.parts.stagings.stagings.next_id();
+        let (loader, device) = (self.parts.loaders.loaders.next_id(), self.parts.devices.next_id());
         for rank in 0..job.nodes {
             self.node = node + rank;
             let name = format!("{}[{copy}] node {}", job.name, self.node);
-            let process = self.parts.recorder.as_mut().map(|recorder| recorder.process(name));
+            let process = self.env.recorder.as_mut().map(|recorder| recorder.process(name));
             self.staging(&of, rank);
             for _ in 0..job.loaders_on(rank) {
-                let number = self.parts.loaders.next_id() - loader;
+                let number = self.parts.loaders.loaders.next_id() - loader;
                 self.loader(&of, number, rank, process);
                 self.devices(&of, number, process);
             }
         }
-        let communicator = self.parts.communicators.next_id();
+        let communicator = self.parts.communicators.all.next_id();
+        let mut ways_of_ranks = None;
         if let Some((servers, ways)) = self.servers(&of, copy, node) {
-            (run.servers, run.ways) = (Some(servers), Some(ways));
+            (run.servers, ways_of_ranks) = (Some(servers), Some(ways));
         }
-        run.recovery = self.recovery(&of, node, loader, run.ways.as_deref());
+        run.recovery = self.recovery(&of, node, loader, ways_of_ranks.as_deref());
         if let Some((sync, ways)) = self.sync(&of, copy, (node, device)) {
-            (run.sync, run.ways) = (Some(sync), Some(ways));
+            (run.sync, ways_of_ranks) = (Some(sync), Some(ways));
         }
         run.averaging = self.averaging(job, node);
-        run.programs = match self.parallel(&of, node, device) {
+        run.plan.programs = match self.parallel(&of, node, device) {
             None => replica_programs(job, &run),
             Some(Stages { run: parallel, ways, programs }) => {
-                (run.parallel, run.ways) = (Some(Box::new(parallel)), Some(Box::new(ways)));
+                (run.parallel, ways_of_ranks) = (Some(Box::new(parallel)), Some(Box::new(ways)));
                 Programs::new(programs, Vec::new(), 1)
             }
         };
-        run.communicators = self.parts.communicators.ids_from(communicator);
-        run.stagings = self.parts.stagings.ids_from(staging);
-        run.loaders = self.parts.loaders.ids_from(loader);
-        run.devices = self.parts.devices.ids_from(device);
-        if self.parts.recorder.is_none() && run.waits_alone() {
-            run.loaders.iter().for_each(|l| self.sum_up(l));
+        run.parts.communicators = self.parts.communicators.all.ids_from(communicator);
+        run.parts.stagings = self.parts.stagings.stagings.ids_from(staging);
+        run.parts.loaders = self.parts.loaders.loaders.ids_from(loader);
+        run.parts.devices = self.parts.devices.ids_from(device);
+        if self.env.recorder.is_none() && run.waits_alone() {
+            run.parts.loaders.iter().for_each(|l| self.sum_up(l));
         }
+        self.parts.communicators.ways.push(ways_of_ranks);
         self.parts.jobs.push(run);
     }
 
@@ -98,7 +98,7 @@ impl Builder<'_, '_> {
             return;
         }
         let workers = loader.workers;
-        let workers = &mut self.parts.workers[workers];
+        let workers = &mut self.parts.loaders.workers[workers];
         workers.iter_mut().for_each(|worker| worker.timeline = Timeline::summed());
     }
 
@@ -137,29 +137,13 @@ impl Builder<'_, '_> {
             .pipeline
             .as_ref()
             .map_or((0.0, None), |p| (p.activations, Some(self.here().intra.latency)));
-        JobRun {
-            job: index,
-            copy,
-            start: of.start,
-            stagings: Ids::default(),
-            loaders: Ids::default(),
-            devices: Ids::default(),
+        let plan = Plan {
             batch: job.batch,
             interval: job.batch_interval,
             step: job.step.law(),
             stage_times,
             jitter: job.step.jitter.as_ref().map(Sampler::new),
             programs: Programs::default(),
-            sync: None,
-            averaging: None,
-            learners: LearnersRun::new(job.learners),
-            ways: None,
-            communicators: Ids::default(),
-            servers: None,
-            parallel: None,
-            recovery: None,
-            fresh_ahead: BTreeMap::new(),
-            smaller: Vec::new(),
             threads,
             launch: job.launch.as_ref().map(|launch| Box::new(launch_run(launch))),
             activations,
@@ -167,6 +151,20 @@ impl Builder<'_, '_> {
             goal: of.goal,
             window,
             period: job.interval(),
+        };
+        JobRun {
+            job: index,
+            copy,
+            start: of.start,
+            parts: Parts::default(),
+            plan,
+            sync: None,
+            averaging: None,
+            learners: LearnersRun::new(job.learners),
+            servers: None,
+            parallel: None,
+            recovery: None,
+            open: OpenSteps::default(),
             barrier: Barrier::new(
                 job.ranks().saturating_mul(job.learners.first()),
                 window.max(job.interval()) as u32,
@@ -192,7 +190,7 @@ impl Builder<'_, '_> {
 
     /// Adds the devices of the last loader, number `rank`.
     fn devices(&mut self, of: &JobCopy, rank: u32, process: Option<u32>) {
-        let l = self.parts.loaders.next_id() - 1;
+        let l = self.parts.loaders.loaders.next_id() - 1;
         let (own, learners) = (of.job.copies_per_loader(), of.job.learners.most);
         for (copy, learner) in (0..own).flat_map(|copy| (0..learners).map(move |l| (copy, l))) {
             let gpu = rank * own + copy;
@@ -224,11 +222,11 @@ fn replica_programs(job: &Job, run: &JobRun) -> Programs {
         _ => Exchange::None,
     };
     let program = |stage: usize, pieces| {
-        let (stages, launches) = (run.stage_times.len(), job.launch.is_some());
+        let (stages, launches) = (run.plan.stage_times.len(), job.launch.is_some());
         let sums = job.sums_gradients();
         replica(&Replica { stage, stages, launches, exchange, sums }, pieces)
     };
-    let stages = 0..run.stage_times.len();
+    let stages = 0..run.plan.stage_times.len();
     Programs::new(
         stages.clone().map(|stage| program(stage, pieces)).collect(),
         stages.map(|stage| program(stage, None)).collect(),

@@ -8,10 +8,10 @@ use crate::random::FileOrder;
 use crate::scenario::{Dataset, Job, Layout, Split};
 use crate::sim::index::{LoaderId, StageId, WorkerId};
 use crate::sim::lineage::Lineage;
+use crate::sim::loader::LoaderRun;
 use crate::sim::read::{Mount, ShardCursor, Source};
 use crate::sim::stages::StageRun;
 use crate::sim::workers::{Cores, Worker};
-use crate::sim::world::LoaderRun;
 
 use super::Builder;
 use super::cores::OnCores;
@@ -25,14 +25,15 @@ fn is_plain(dataset: &Dataset) -> bool {
     matches!(dataset.layout, Layout::FilePerSample) && dataset.ranges.is_none()
 }
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// Adds loader number `rank` of a job copy, on the copy's node number `node`; its tracks belong to `process`.
     pub(super) fn loader(&mut self, copy: &JobCopy, rank: u32, node: u32, process: Option<u32>) {
         let job = copy.job;
         let dataset = &self.scenario.datasets[job.dataset];
         let (mount, cores) = self.mount_and_cores(copy);
         let tiers = self.tiers(job, node, &cores);
-        let (first_stage, first) = (self.parts.stages.next_id(), self.parts.workers.next_id());
+        let (first_stage, first) =
+            (self.parts.loaders.stages.next_id(), self.parts.loaders.workers.next_id());
         let first_worker = self.stages(copy, &cores, process);
         let order = match job.parts().filter(|_| job.split == Split::Local) {
             Some(of) => FileOrder::local(dataset, of, rank, job.loaders()),
@@ -67,15 +68,15 @@ impl Builder<'_, '_> {
             queue: queue(copy),
             requests: self.requests(copy, rank),
             followed: job.failures.is_some(),
-            tells: u64::from(self.parts.workers.next_id() - first) <= job.batch,
+            tells: u64::from(self.parts.loaders.workers.next_id() - first) <= job.batch,
             lineage: job.failures.is_some().then(|| {
-                let recorded = self.parts.recorder.is_some();
+                let recorded = self.env.recorder.is_some();
                 Box::new(Lineage::new(job.prefill, job.checkpoint.is_some(), recorded))
             }),
             polling,
             tuner,
-            stages: self.parts.stages.ids_from(first_stage),
-            workers: self.parts.workers.ids_from(first),
+            stages: self.parts.loaders.stages.ids_from(first_stage),
+            workers: self.parts.loaders.workers.ids_from(first),
             first_worker,
             quota: copy.goal.quota,
             started: 0,
@@ -83,7 +84,7 @@ impl Builder<'_, '_> {
             waiters: VecDeque::new(),
             level_track: self.track(process, || "queue".to_owned()),
         };
-        self.parts.loaders.push(loader);
+        self.parts.loaders.loaders.push(loader);
     }
 
     /// What loader number `rank` is asked for, with its history where a timeline is
@@ -91,7 +92,7 @@ impl Builder<'_, '_> {
     fn requests(&self, copy: &JobCopy, rank: u32) -> Option<Box<Requests>> {
         let dataset = &self.scenario.datasets[copy.job.dataset];
         let mut requests = Requests::of(copy.job, dataset, copy.goal.quota)?;
-        if rank == 0 && self.parts.recorder.is_some() {
+        if rank == 0 && self.env.recorder.is_some() {
             requests.record();
         }
         Some(Box::new(requests))
@@ -142,19 +143,24 @@ impl Builder<'_, '_> {
     /// Adds stages and workers of the next loader; the first worker of each stage.
     fn stages(&mut self, copy: &JobCopy, cores: &OnCores, process: Option<u32>) -> Vec<WorkerId> {
         let job = copy.job;
-        let (l, first) = (self.parts.loaders.next_id(), self.parts.stages.next_id());
+        let (l, first) =
+            (self.parts.loaders.loaders.next_id(), self.parts.loaders.stages.next_id());
         let mut first_worker = Vec::new();
         for (index, stage) in job.loader.stages.iter().enumerate() {
-            first_worker.push(self.parts.workers.next_id());
+            first_worker.push(self.parts.loaders.workers.next_id());
             let s = first + index as u32;
             let cores = cores.of_stage(self, job, stage);
             let run = self.stage(copy, index, l, first, cores);
-            self.parts.stages.push(run);
+            self.parts.loaders.stages.push(run);
             for i in 0..stage.workers {
                 let track = self.track(process, || format!("{} {i}", stage.name));
-                self.parts.tracks.extend(track);
-                self.parts.shards.push(ShardCursor::default());
-                self.parts.workers.push(Worker { stage: s, loader: l, ..Worker::default() });
+                self.parts.loaders.tracks.extend(track);
+                self.parts.loaders.shards.push(ShardCursor::default());
+                self.parts.loaders.workers.push(Worker {
+                    stage: s,
+                    loader: l,
+                    ..Worker::default()
+                });
             }
         }
         first_worker

@@ -11,9 +11,10 @@ use crate::sim::arm::Arm;
 use crate::sim::index::{ArmId, LimiterId, StationId, TableId};
 use crate::sim::limiter::Limiter;
 use crate::sim::read::{Mount, Own, RequestLatency, Striped};
+use crate::sim::resource::Member;
+use crate::sim::station::Service;
 use crate::sim::station::Station;
 use crate::sim::table::Table;
-use crate::sim::world::{Member, Service};
 
 use super::Builder;
 use super::medium::{Medium, Rest};
@@ -46,7 +47,7 @@ pub(super) enum Client {
     Background,
 }
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// Storage `index` as one more client sees it, what its bytes use on their way, which goes on
     /// over `beyond`, and what is left of its times.
     pub(super) fn mount(
@@ -158,7 +159,7 @@ impl Builder<'_, '_> {
         }
         let most = medium.most();
         let link = most.is_finite().then(|| {
-            self.network.link(match medium.bandwidth {
+            self.env.network.link(match medium.bandwidth {
                 Bandwidth::Fixed(rate) => Capacity::Fixed(*rate),
                 Bandwidth::ByTransfers(table) => Capacity::ByFlows(table.clone()),
             })
@@ -179,14 +180,14 @@ impl Builder<'_, '_> {
 
     /// The arm of a disk.
     fn arm(&mut self, storage: &str, seek: f64, rate: f64) -> ArmId {
-        let number = self.parts.arms.push(Arm::new(seek, rate));
+        let number = self.env.storages.arms.push(Arm::new(seek, rate));
         self.resource(&format!("{storage}.arm"), "arms", 1.0, Member::Arm(number));
         number
     }
 
     /// What serves requests as was measured.
     fn table(&mut self, storage: &str, of: &Arc<Throughput>) -> TableId {
-        let number = self.parts.tables.push(Table::new(of.clone()));
+        let number = self.env.storages.tables.push(Table::new(of.clone()));
         self.resource(&format!("{storage}.measured"), "B/s", of.most(), Member::Table(number));
         number
     }
@@ -199,7 +200,7 @@ impl Builder<'_, '_> {
         match (link, rate) {
             (Some(link), rate) => Some(Use { link, per_unit: most / rate.unwrap_or(most) }),
             (None, Some(rate)) => {
-                let link = self.network.link(Capacity::Fixed(rate));
+                let link = self.env.network.link(Capacity::Fixed(rate));
                 let name = format!("{}.write_bandwidth", storage.name);
                 self.resource(&name, "B/s", rate, Member::Link(link));
                 Some(whole(link))
@@ -210,7 +211,7 @@ impl Builder<'_, '_> {
 
     /// What lets requests to an object store through.
     fn limiter(&mut self, storage: &str, limit: RequestLimit) -> LimiterId {
-        let number = self.parts.limiters.push(Limiter::new(limit));
+        let number = self.env.storages.limiters.push(Limiter::new(limit));
         let name = format!("{storage}.requests");
         self.resource(&name, "1/s", limit.rate, Member::Limiter(number));
         number
@@ -219,7 +220,7 @@ impl Builder<'_, '_> {
     /// The targets of a parallel file system.
     fn targets(&mut self, storage: &str, of: Targets) -> Vec<LinkId> {
         let mut one = || {
-            let link = self.network.link(Capacity::Fixed(of.bandwidth));
+            let link = self.env.network.link(Capacity::Fixed(of.bandwidth));
             let name = format!("{storage}.target");
             self.resource(&name, "B/s", of.bandwidth, Member::Link(link));
             link

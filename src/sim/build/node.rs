@@ -9,8 +9,8 @@ use crate::sim::communication::Sums;
 use crate::sim::gpus::{Gpu, Sort};
 use crate::sim::index::{CacheId, JobId, PageCacheId};
 use crate::sim::occupied::Occupied;
+use crate::sim::resource::Member;
 use crate::sim::workers::Cores;
-use crate::sim::world::Member;
 
 use super::Builder;
 use super::mount::Backend;
@@ -56,7 +56,7 @@ impl Taken {
     }
 }
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// The NIC of the node being built.
     pub(super) fn nic(&mut self, bandwidth: f64) -> LinkId {
         if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic) {
@@ -175,7 +175,7 @@ impl Builder<'_, '_> {
     }
 
     fn one_gpu(&mut self, job: &Job) -> Gpu {
-        let link = self.network.link(Capacity::Fixed(1.0));
+        let link = self.env.network.link(Capacity::Fixed(1.0));
         self.resource("node.gpu", "GPUs", 1.0, Member::Link(link));
         let whole = [Kernels { share: 1.0, occupancy: 1.0 }];
         let kernels = if job.kernels.is_empty() { &whole[..] } else { &job.kernels[..] };
@@ -208,7 +208,7 @@ impl Builder<'_, '_> {
 
     /// A link [B/s] that is one of a node's resource `name`.
     pub(super) fn own_link(&mut self, name: &str, bandwidth: f64) -> LinkId {
-        let link = self.network.link(Capacity::Fixed(bandwidth));
+        let link = self.env.network.link(Capacity::Fixed(bandwidth));
         self.resource(name, "B/s", bandwidth, Member::Link(link));
         link
     }

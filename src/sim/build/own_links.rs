@@ -3,25 +3,25 @@
 use crate::sim::communication::CommunicatorRun;
 use crate::sim::index::Ids;
 
-use crate::sim::communication::{LinkUsers, Ways};
+use crate::sim::communication::{Communicators, LinkUsers, Ways};
 use crate::sim::program::ParallelRun;
 
 use super::Builder;
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// Tells the communicators whose links nothing else uses, once all is built.
     pub(super) fn own_links(&mut self) {
-        let mut users = LinkUsers::new(&self.network);
+        let mut users = LinkUsers::new(&self.env.network);
         self.share_changing(&mut users);
-        for job in &self.parts.jobs {
-            let Some(ways) = &job.ways else { continue };
+        for (job, ways) in self.parts.jobs.iter().zip(&self.parts.communicators.ways) {
+            let Some(ways) = ways else { continue };
             if job.servers.is_some() {
                 ways.all_links().for_each(|link| users.share(link));
             }
             if let Some(parallel) = &job.parallel {
                 share_sends(parallel, ways, &mut users);
             }
-            self.claim_links(job.communicators, ways, &mut users);
+            self.claim_links(job.parts.communicators, ways, &mut users);
         }
         self.tell_alone(&users);
     }
@@ -36,7 +36,7 @@ impl Builder<'_, '_> {
     /// Links of the collectives of communicators.
     fn claim_links(&self, communicators: Ids<CommunicatorRun>, ways: &Ways, users: &mut LinkUsers) {
         for c in communicators {
-            match ways.links_among(&self.parts.communicators[c].members()) {
+            match ways.links_among(&self.parts.communicators.all[c].members()) {
                 Some(links) => links.iter().for_each(|link| users.claim(*link, c)),
                 None => ways.all_links().for_each(|link| users.share(link)),
             }
@@ -44,10 +44,11 @@ impl Builder<'_, '_> {
     }
 
     fn tell_alone(&mut self, users: &LinkUsers) {
-        for job in &self.parts.jobs {
-            let Some(ways) = &job.ways else { continue };
-            for c in job.communicators {
-                let communicator = &mut self.parts.communicators[c];
+        let Communicators { all, ways, .. } = &mut self.parts.communicators;
+        for (job, ways) in self.parts.jobs.iter().zip(ways) {
+            let Some(ways) = ways else { continue };
+            for c in job.parts.communicators {
+                let communicator = &mut all[c];
                 let links = ways.links_among(&communicator.members());
                 if links.is_some_and(|links| users.is_alone(&links, c)) {
                     communicator.has_own_links();

@@ -42,7 +42,7 @@ struct Laid<'j> {
     step: f64,
 }
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// What the GPUs of a job copy on nodes from `node` on do, whose first device is number `first`.
     pub(super) fn parallel(
         &mut self,
@@ -158,19 +158,19 @@ impl Builder<'_, '_> {
         kind: Communicator,
         (groups, devices): (&[Members], &[Members]),
     ) -> Ids<CommunicatorRun> {
-        let begin = self.parts.communicators.next_id();
+        let begin = self.parts.communicators.all.next_id();
         let collectives = laid.sequence(program, kind);
         if let Some(plan) = laid.plan(kind, &collectives, groups) {
             for (members, devices) in groups.iter().zip(devices) {
                 let ranks = Ranks { members: *members, devices: *devices, starters: devices.ranks };
                 let collectives = Arc::clone(&collectives);
                 let sequence = Sequence { collectives, given: 0, fusion: laid.fusion(kind) };
-                let number = (laid.number, self.parts.communicators.next_id());
+                let number = (laid.number, self.parts.communicators.all.next_id());
                 let run = CommunicatorRun::new(number, kind, ranks, sequence, plan.clone());
-                self.parts.communicators.push(run);
+                self.parts.communicators.all.push(run);
             }
         }
-        self.parts.communicators.ids_from(begin)
+        self.parts.communicators.all.ids_from(begin)
     }
 
     /// The parts of all model copies, on nodes from `first` on.

@@ -9,8 +9,8 @@ use super::job::JobCopy;
 use super::sync::Place;
 
 /// Links as they are made for ranks, with what each carries [B/s].
-struct Links<'b, 's, 'c> {
-    builder: &'b mut Builder<'s, 'c>,
+struct Links<'b, 's> {
+    builder: &'b mut Builder<'s>,
     capacities: Vec<(LinkId, f64)>,
 }
 
@@ -25,7 +25,7 @@ struct Rank {
     beside_servers: bool,
 }
 
-impl Links<'_, '_, '_> {
+impl Links<'_, '_> {
     /// The one of a place, if it is limited.
     fn at(&mut self, name: &'static str, index: u32, of: u32, bandwidth: f64) -> Vec<LinkId> {
         let place = Place { name, index, of };
@@ -164,7 +164,7 @@ impl Links<'_, '_, '_> {
     }
 }
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// The links of the ranks of `job` on nodes from `first` on.
     pub(super) fn ways(&mut self, of: &JobCopy, sync: &Sync, first: u32) -> Ways {
         let job = of.job;

@@ -10,7 +10,7 @@ use super::Builder;
 use super::job::JobCopy;
 use super::mount::Client;
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// Builds the checkpoints and failures of a job copy on nodes from `node` on, with loaders from `first` on; `servers` are
     /// the links to its parameter servers, if it has some.
     pub(super) fn recovery(
@@ -34,9 +34,9 @@ impl Builder<'_, '_> {
         });
         let failures = job.failures.as_ref().map(|f| self.failures(of, f));
         let restored =
-            self.parts.loaders[self.parts.loaders.ids_from(first)].iter().map(|loader| {
+            self.parts.loaders[self.parts.loaders.loaders.ids_from(first)].iter().map(|loader| {
                 let stages = loader.stages;
-                let stages = &self.parts.stages[stages];
+                let stages = &self.parts.loaders.stages[stages];
                 let stages = stages.iter().map(|stage| stage.hand_over.clone()).collect();
                 Restored::new(stages, loader, job.prefill)
             });

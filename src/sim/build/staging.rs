@@ -14,7 +14,7 @@ use super::job::JobCopy;
 use super::medium::Medium;
 use super::mount::Client;
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// Adds the copying of a job copy's data set to the node being built, its number `rank`.
     pub(super) fn staging(&mut self, copy: &JobCopy, rank: u32) {
         let Some(staging) = &copy.job.staging else { return };
@@ -49,7 +49,7 @@ impl Builder<'_, '_> {
             record: dataset.layout.record(),
             samples: dataset.samples,
         };
-        self.parts.stagings.push(Staging {
+        self.parts.stagings.stagings.push(Staging {
             job: copy.number,
             mount,
             convert,

@@ -41,7 +41,7 @@ impl Place {
     }
 }
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// What the model copies of copy number `copy` of a job, on nodes from `node` on, do with their gradients.
     pub(super) fn sync(
         &mut self,
@@ -88,11 +88,11 @@ impl Builder<'_, '_> {
         let devices = self.parts.devices.next_id() - device;
         let devices = Members::new(device.number(), 1, devices);
         let ranks = Ranks { members, devices, starters: members.ranks };
-        let number = self.parts.communicators.next_id();
+        let number = self.parts.communicators.all.next_id();
         let mut communicator =
             CommunicatorRun::new((of.number, number), Communicator::Data, ranks, sequence, plan);
         communicator.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
-        self.parts.communicators.push(communicator);
+        self.parts.communicators.all.push(communicator);
         // A root updates, everyone takes apart.
         let update = sync.root.as_ref().map_or(sync.decompress, |root| root.update);
         let update = Span::from_seconds(update);
@@ -141,7 +141,7 @@ impl Builder<'_, '_> {
 
     /// Tracks of what is on its way, and of how far model copies are apart, where a timeline is recorded.
     fn server_tracks(&mut self, process: &str) -> Option<ServerTracks> {
-        let process = self.parts.recorder.as_mut()?.process(process.to_owned());
+        let process = self.env.recorder.as_mut()?.process(process.to_owned());
         let moving = self.track(Some(process), || "on the way [B]".to_owned())?;
         let ahead = self.track(Some(process), || "lead [exchanges]".to_owned())?;
         Some(ServerTracks { moving, ahead })
@@ -149,7 +149,7 @@ impl Builder<'_, '_> {
 
     /// Tracks of what is done with gradients, and of those that wait for that, where a timeline is recorded.
     fn sync_tracks(&mut self, process: &str) -> Option<SyncTracks> {
-        let process = self.parts.recorder.as_mut()?.process(process.to_owned());
+        let process = self.env.recorder.as_mut()?.process(process.to_owned());
         let reduction = self.track(Some(process), || "collectives".to_owned())?;
         let waiting = self.track(Some(process), || "waiting [B]".to_owned())?;
         Some(SyncTracks { reduction, waiting })

@@ -18,7 +18,7 @@ use super::medium::Medium;
 use super::mount::whole;
 use super::sync::Place;
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// The tiers that a loader of `job` on node number `rank` of it uses, the node being built, with
     /// threads on `cores`.
     pub(super) fn tiers(&mut self, job: &Job, rank: u32, cores: &OnCores) -> Option<Box<Tiers>> {
@@ -102,21 +102,21 @@ impl Builder<'_, '_> {
 
     /// One more cache, for so many units.
     fn new_cache(&mut self, policy: CachePolicy, capacity: f64, units: u32) -> CacheId {
-        let number = self.parts.node_caches.next_id().number();
+        let number = self.env.storages.node_caches.next_id().number();
         let streams = Streams::new(self.scenario.run.seed, self.replication);
         let generator = streams.at(Purpose::TierEviction, number.into(), 0, 0);
-        self.parts.node_caches.push(Cache::new(policy, capacity, units, generator))
+        self.env.storages.node_caches.push(Cache::new(policy, capacity, units, generator))
     }
 
     /// The list of which node keeps what of storage `index`, of those from node `first` on.
     fn holders(&mut self, index: usize, first: u32) -> HoldersId {
-        let number = self.parts.holders.next_id();
+        let number = self.env.storages.holders.next_id();
         let known = *self.lists.entry((index, first)).or_insert(number);
         if known == number {
             let whole = self.scenario.storage[index].cache.map(|cache| cache.unit);
             let whole = whole == Some(CacheUnit::File);
             let units = if whole { self.files.1 } else { self.units.1 };
-            self.parts.holders.push(vec![0; units as usize]);
+            self.env.storages.holders.push(vec![0; units as usize]);
         }
         known
     }

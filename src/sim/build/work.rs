@@ -10,7 +10,7 @@ use super::Builder;
 /// Most operations of a stage in one of its lists: draws are addressed by stage, list and place.
 const LIST: usize = 128;
 
-impl Builder<'_, '_> {
+impl Builder<'_> {
     /// Adds the operations of the stages of `job`, for all of its copies.
     pub(super) fn operations(&mut self, job: &Job) {
         let image = self.scenario.datasets[job.dataset].image;
@@ -18,19 +18,19 @@ impl Builder<'_, '_> {
         self.first_operations.clear();
         for (index, stage) in job.loader.stages.iter().enumerate() {
             let salt = index * 2 * LIST;
-            self.first_operations.push(self.parts.works.next_id());
+            self.first_operations.push(self.parts.loaders.works.next_id());
             for (list, base) in [(&stage.per_sample, 0), (&stage.per_item, LIST)] {
                 for (operation, salt) in list.iter().zip((salt + base) as u64..) {
                     let work = self.work(operation, salt, pixels);
                     // Inner threads are at work on single samples.
                     let team = job.cpu.inner.filter(|_| base == 0);
-                    self.parts.works.push(in_team(work, team));
+                    self.parts.loaders.works.push(in_team(work, team));
                 }
             }
             if job.hand_off > 0.0 {
                 let salt = (salt + 2 * LIST - 1) as u64;
                 let work = Work::constant(job.hand_off, |seconds| self.recurring(seconds), salt);
-                self.parts.works.push(work);
+                self.parts.loaders.works.push(work);
             }
         }
     }

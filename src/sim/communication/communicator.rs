@@ -6,14 +6,15 @@ use crate::collective::{Operation, Schedule};
 use crate::engine::{Span, Time};
 use crate::report::{ActivityName, ParallelOutcome};
 use crate::scenario::Members;
-use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::env::Env;
+use crate::sim::event::{Customer, Delay, Event};
 use crate::sim::index::{CommunicatorId, DeviceId, JobId};
+use crate::sim::notice::Notice;
 use crate::sim::program::Communicator;
-use crate::sim::world::World;
 
+use super::Communicators;
 use super::exchange::{Around, Exchange};
 use super::measured::Pace;
-use super::overhead::CoreSlots;
 use super::own_links::OwnLinks;
 use super::plan::{Plan, Reduction};
 use super::timeline::SyncTracks;
@@ -28,6 +29,8 @@ pub(in crate::sim) struct CommunicatorRun {
     plan: Plan,
     progress: Progress,
     exchange: Exchange,
+    /// What its ranks have sent at least, all together [B].
+    sent: f64,
     /// Where nothing else uses its links: each collective takes as long as the first that was like it.
     pub(super) own: Option<OwnLinks>,
     /// Where a timeline is recorded.
@@ -129,6 +132,7 @@ impl CommunicatorRun {
             plan,
             progress: Progress::default(),
             exchange: Exchange::new((job, Some(number)), ranks.members),
+            sent: 0.0,
             own: None,
             tracks: None,
         };
@@ -149,6 +153,21 @@ impl CommunicatorRun {
     /// The job copy whose communicator it is.
     pub(in crate::sim) fn job(&self) -> JobId {
         self.job
+    }
+
+    /// Adds what its ranks have sent.
+    pub(super) fn add_sent(&self, books: &mut ParallelOutcome) {
+        *self.kind.sent(books) += self.sent;
+    }
+
+    /// From now on what its ranks send is counted anew.
+    pub(super) fn forget_sent(&mut self) {
+        self.sent = 0.0;
+    }
+
+    /// The devices that wait for its collectives.
+    pub(in crate::sim) fn devices(&self) -> impl Iterator<Item = DeviceId> + use<> {
+        self.ranks.devices.gpus().map(DeviceId::new)
     }
 
     /// Number of collectives of this step that are over.
@@ -271,122 +290,106 @@ impl CommunicatorRun {
     }
 }
 
-impl World<'_> {
+impl Communicators {
     /// A rank of communicator `c` starts collectives of these numbers on device `d`; each begins when all have.
-    pub(in crate::sim) fn start_collectives(
+    pub(in crate::sim) fn start(
         &mut self,
-        clock: &mut Clock,
+        env: &mut Env,
         c: CommunicatorId,
         numbers: std::ops::Range<u32>,
         d: DeviceId,
     ) {
-        if self.communicators[c].start(clock.now, numbers, d) {
-            self.trace_gradients(clock.now, c);
-            self.next_collective(clock, c);
+        if self.all[c].start(env.now, numbers, d) {
+            self.trace_gradients(env, c);
+            self.begin_next(env, c);
         }
     }
 
     /// The next collective of communicator `c` begins, if all have started it.
-    pub(in crate::sim) fn next_collective(&mut self, clock: &mut Clock, c: CommunicatorId) {
-        let Some(overhead) = self.communicators[c].next(clock.now) else { return };
-        self.trace_gradients(clock.now, c);
-        self.trace_collective(clock.now, c);
+    pub(in crate::sim) fn begin_next(&mut self, env: &mut Env, c: CommunicatorId) {
+        let Some(overhead) = self.all[c].next(env.now) else { return };
+        self.trace_gradients(env, c);
+        self.trace_collective(env, c);
         if overhead == Span::ZERO {
-            return self.communicator_waited(clock, c);
+            return self.communicator_waited(env, c);
         }
         let delay = Delay { span: overhead, lane: None };
-        clock.after(delay, Event::Waited(Customer::Communicator(c)));
+        env.after(delay, Event::Waited(Customer::Communicator(c)));
     }
 
     /// A delay of communicator `c` is over: the overhead before its collective, which begins, or the collective itself.
     #[inline(never)]
-    pub(in crate::sim) fn communicator_waited(&mut self, clock: &mut Clock, c: CommunicatorId) {
-        let communicator = &mut self.communicators[c];
+    pub(in crate::sim) fn communicator_waited(&mut self, env: &mut Env, c: CommunicatorId) {
+        let communicator = &mut self.all[c];
         if communicator.progress.stage == Stage::Busy {
-            return self.end_collective(clock, c);
+            return self.end_collective(env, c);
         }
         communicator.progress.stage = Stage::Busy;
-        self.trace_collective(clock.now, c);
-        let communicator = &mut self.communicators[c];
+        self.trace_collective(env, c);
+        let communicator = &mut self.all[c];
         let at_hand = communicator.at_hand();
-        let ways = self.jobs[communicator.job].ways.as_deref_mut();
+        let ways = self.ways[communicator.job].as_deref_mut();
         let (Some(planned), Some(ways)) = (at_hand, ways) else {
-            return self.end_collective(clock, c);
+            return self.end_collective(env, c);
         };
         match communicator.plan.reduction_of(planned.operation, planned.bytes, ways) {
             Reduction::Analytic(delay) => {
-                clock.after(delay, Event::Waited(Customer::Communicator(c)));
+                env.after(delay, Event::Waited(Customer::Communicator(c)));
             }
             Reduction::Flow(schedule, None) if communicator.own.is_some() => {
-                self.begin_on_own_links(clock, c, &schedule);
+                self.begin_on_own_links(env, c, &schedule);
             }
             Reduction::Flow(schedule, pace) => {
                 communicator.progress.pace = pace;
-                self.exchange(clock, c, |exchange, around| exchange.begin(around, &schedule));
+                self.exchange(env, c, |exchange, around| exchange.begin(around, &schedule));
             }
         }
     }
 
     /// The collective at hand of communicator `c`, whose links nothing else uses, takes its time.
-    fn begin_on_own_links(
-        &mut self,
-        clock: &mut Clock,
-        c: CommunicatorId,
-        schedule: &Arc<Schedule>,
-    ) {
-        let communicator = &mut self.communicators[c];
+    fn begin_on_own_links(&mut self, env: &mut Env, c: CommunicatorId, schedule: &Arc<Schedule>) {
+        let communicator = &mut self.all[c];
         let key = communicator.at_hand().map(|planned| (planned.operation, planned.bytes));
-        let ways = self.jobs[communicator.job].ways.as_deref();
+        let ways = self.ways[communicator.job].as_deref();
         if let (Some(key), Some(own), Some(ways)) = (key, &mut communicator.own, ways) {
-            let takes = own.begin(clock.now, key, schedule, (ways, &self.network));
+            let takes = own.begin(env.now, key, schedule, (ways, &env.network));
             if takes.span == Span::ZERO {
-                return self.end_collective(clock, c);
+                return self.end_collective(env, c);
             }
-            clock.after(takes, Event::Waited(Customer::Communicator(c)));
+            env.after(takes, Event::Waited(Customer::Communicator(c)));
         }
     }
 
     /// Lets a transfer of communicator `c` go on; the collective may be over by that.
     pub(super) fn exchange(
         &mut self,
-        clock: &mut Clock,
+        env: &mut Env,
         c: CommunicatorId,
-        act: impl FnOnce(&mut Exchange, &mut Around<'_, '_>),
+        act: impl FnOnce(&mut Exchange, &mut Around<'_>),
     ) {
-        let communicator = &mut self.communicators[c];
-        let Some(ways) = &mut self.jobs[communicator.job].ways else { return };
-        let (network, messages) = (&mut self.network, &mut self.messages);
-        let slots = CoreSlots::of(&mut self.stations);
+        let communicator = &mut self.all[c];
+        let Some(ways) = &mut self.ways[communicator.job] else { return };
+        let messages = &mut self.messages;
         ways.keep(communicator.progress.pace);
-        let mut around = Around { clock, network, messages, ways, slots };
+        let mut around = Around { env, messages, ways, admitted: Vec::new() };
         act(&mut communicator.exchange, &mut around);
-        let (over, admitted) = (communicator.exchange.is_over(), around.slots.admitted);
-        for next in admitted {
-            self.admitted(clock, next);
-        }
+        let (over, admitted) = (communicator.exchange.is_over(), around.admitted);
+        env.notices.extend(admitted.into_iter().map(Notice::CoreFree));
         if over {
-            self.end_collective(clock, c);
+            self.end_collective(env, c);
         }
     }
 
-    /// The collective at hand of communicator `c` is over: the next one begins, and devices that waited go on.
-    fn end_collective(&mut self, clock: &mut Clock, c: CommunicatorId) {
-        let communicator = &mut self.communicators[c];
-        let Ranks { members, devices, .. } = communicator.ranks;
-        let volume = communicator.at_hand().map_or(0.0, |planned| planned.volume(members.ranks));
-        let (job, kind) = (communicator.job, communicator.kind);
+    /// The collective at hand of communicator `c` is over: the next one begins.
+    fn end_collective(&mut self, env: &mut Env, c: CommunicatorId) {
+        let communicator = &mut self.all[c];
+        let ranks = communicator.ranks.members.ranks;
+        let volume = communicator.at_hand().map_or(0.0, |planned| planned.volume(ranks));
+        communicator.sent += volume * f64::from(ranks);
         communicator.end();
-        let over = communicator.is_over();
-        if let Some(parallel) = &mut self.jobs[job].parallel {
-            *kind.sent(&mut parallel.books) += volume * f64::from(members.ranks);
-        }
-        self.trace_collective(clock.now, c);
-        if over && self.jobs[job].sync.is_some() {
-            return self.end_reductions(clock, job);
-        }
-        self.next_collective(clock, c);
-        for d in devices.gpus() {
-            self.wake_program(clock, DeviceId::new(d));
-        }
+        let last = communicator.is_over();
+        self.trace_collective(env, c);
+        self.begin_next(env, c);
+        env.notices.push_back(Notice::CollectiveOver { communicator: c, last });
     }
 }

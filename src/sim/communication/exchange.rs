@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use crate::collective::{Hop, Schedule};
-use crate::fluid::Network;
 use crate::scenario::Members;
-use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::env::Env;
+use crate::sim::event::{Customer, Delay, Event};
 use crate::sim::index::{CommunicatorId, JobId, MessageId};
 use crate::sim::workers::{Cores, Waiting};
 
 use super::message::{Messages, Stage};
-use super::overhead::CoreSlots;
 use super::ways::Ways;
 
 /// Not at any phase yet.
@@ -45,12 +44,12 @@ struct Party {
 }
 
 /// What a step of an exchange needs of the world.
-pub(super) struct Around<'a, 'c> {
-    pub(super) clock: &'a mut Clock<'c>,
-    pub(super) network: &'a mut Network<Customer>,
+pub(super) struct Around<'a> {
+    pub(super) env: &'a mut Env,
     pub(super) messages: &'a mut Messages,
     pub(super) ways: &'a mut Ways,
-    pub(super) slots: CoreSlots<'a>,
+    /// Who got a core that a message left.
+    pub(super) admitted: Vec<Waiting>,
 }
 
 impl Exchange {
@@ -92,7 +91,7 @@ impl Exchange {
     }
 
     /// Begins a collective, all ranks at once; the one before must be over.
-    pub(super) fn begin(&mut self, around: &mut Around<'_, '_>, schedule: &Arc<Schedule>) {
+    pub(super) fn begin(&mut self, around: &mut Around<'_>, schedule: &Arc<Schedule>) {
         let parties = schedule.ranks() + schedule.switches();
         self.parties.clear();
         self.parties.resize(parties as usize, Party { phase: NOWHERE, open: 0 });
@@ -105,7 +104,7 @@ impl Exchange {
     }
 
     /// Begins a transfer that belongs to no collective; its message. Nothing of a collective may be on its way.
-    pub(super) fn carry(&mut self, around: &mut Around<'_, '_>, hop: Hop) -> MessageId {
+    pub(super) fn carry(&mut self, around: &mut Around<'_>, hop: Hop) -> MessageId {
         self.start(around, hop)
     }
 
@@ -117,7 +116,7 @@ impl Exchange {
     }
 
     /// Message `m` has waited for its latency, a core has done its work, or its receiver has its sum.
-    pub(super) fn waited(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
+    pub(super) fn waited(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Sending | Stage::Receiving => {
                 self.leave_core(around, m);
@@ -130,7 +129,7 @@ impl Exchange {
     }
 
     /// The bytes of message `m` are there, or shared cores have done its work.
-    pub(super) fn moved(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
+    pub(super) fn moved(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Sending | Stage::Receiving => self.paid(around, m),
             Stage::Latency | Stage::Bytes | Stage::Sum => self.pay(around, m, Stage::Receiving),
@@ -139,7 +138,7 @@ impl Exchange {
     }
 
     /// Lets everyone go on whose transfers have arrived.
-    fn settle(&mut self, around: &mut Around<'_, '_>) {
+    fn settle(&mut self, around: &mut Around<'_>) {
         let Some(schedule) = self.schedule.take() else { return };
         while let Some(m) = self.arrived.pop() {
             let message = around.messages.remove(m);
@@ -158,7 +157,7 @@ impl Exchange {
     }
 
     /// Party `id` gets to the first phase from `phase` on in which it has transfers.
-    fn enter(&mut self, around: &mut Around<'_, '_>, schedule: &Schedule, id: u32, phase: u64) {
+    fn enter(&mut self, around: &mut Around<'_>, schedule: &Schedule, id: u32, phase: u64) {
         let mut own = std::mem::take(&mut self.own);
         own.clear();
         let busy = (phase..schedule.phases()).find(|phase| {
@@ -180,7 +179,7 @@ impl Exchange {
         self.own = own;
     }
 
-    fn start(&mut self, around: &mut Around<'_, '_>, hop: Hop) -> MessageId {
+    fn start(&mut self, around: &mut Around<'_>, hop: Hop) -> MessageId {
         let hop = Hop { from: self.port(hop.from), to: self.port(hop.to), ..hop };
         let m = around.messages.add(self.whose, hop);
         self.pay(around, m, Stage::Sending);
@@ -188,34 +187,35 @@ impl Exchange {
     }
 
     /// Message `m` needs a core of its sender's or its receiver's node, if it costs them any time.
-    fn pay(&mut self, around: &mut Around<'_, '_>, m: MessageId, stage: Stage) {
+    fn pay(&mut self, around: &mut Around<'_>, m: MessageId, stage: Stage) {
         let message = around.messages.get(m);
         message.stage = stage;
-        let now = around.clock.now;
+        let now = around.env.now;
         match around.ways.core_seconds(message) {
             None => self.paid(around, m),
             Some((Cores::Shared(group), seconds)) => {
-                around.network.start(now, group, seconds, Customer::Message(m));
+                around.env.network.start(now, group, seconds, Customer::Message(m));
             }
             Some((Cores::Fifo(station), seconds)) => {
                 let (customer, delay) = (Customer::Message(m), Delay::once(seconds));
-                if around.slots.arrive(now, station, Waiting { customer, delay }) {
-                    around.clock.after(delay, Event::Waited(customer));
+                if around.env.stations[station].queue.arrive(now, Waiting { customer, delay }) {
+                    around.env.after(delay, Event::Waited(customer));
                 }
             }
         }
     }
 
     /// Message `m`, whose work is done, leaves its core to the next.
-    fn leave_core(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
+    fn leave_core(&mut self, around: &mut Around<'_>, m: MessageId) {
         let message = around.messages.get(m);
         if let Some((Cores::Fifo(station), _)) = around.ways.core_seconds(message) {
-            around.slots.leave(around.clock.now, station);
+            let next = around.env.stations[station].queue.leave(around.env.now);
+            around.admitted.extend(next);
         }
     }
 
     /// Cores have done what message `m` needs of them at one of its ends.
-    fn paid(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
+    fn paid(&mut self, around: &mut Around<'_>, m: MessageId) {
         match around.messages.get(m).stage {
             Stage::Receiving => self.sum(around, m),
             _ => self.wait(around, m),
@@ -223,40 +223,40 @@ impl Exchange {
     }
 
     /// Message `m` waits for its latency, if there is any.
-    fn wait(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
+    fn wait(&mut self, around: &mut Around<'_>, m: MessageId) {
         let message = around.messages.get(m);
         message.stage = Stage::Latency;
-        let latency = around.ways.way(around.network, message.from, message.to).latency;
+        let latency = around.ways.way(&mut around.env.network, message.from, message.to).latency;
         if latency.span.0 == 0 {
             self.send(around, m);
         } else {
-            around.clock.after(latency, Event::Waited(Customer::Message(m)));
+            around.env.after(latency, Event::Waited(Customer::Message(m)));
         }
     }
 
     /// The bytes of message `m` begin to flow, if they need any time.
-    fn send(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
+    fn send(&mut self, around: &mut Around<'_>, m: MessageId) {
         let message = around.messages.get(m);
         message.stage = Stage::Bytes;
         let (from, to, bytes) = (message.from, message.to, message.bytes);
-        let way = around.ways.way(around.network, from, to);
+        let way = around.ways.way(&mut around.env.network, from, to);
         match way.group.filter(|_| bytes > 0) {
             None => self.pay(around, m, Stage::Receiving),
             Some(group) => {
-                let now = around.clock.now;
-                around.network.start(now, group, bytes as f64, Customer::Message(m));
+                let now = around.env.now;
+                around.env.network.start(now, group, bytes as f64, Customer::Message(m));
             }
         }
     }
 
     /// The receiver of message `m` adds it to its own, if that needs any time.
-    fn sum(&mut self, around: &mut Around<'_, '_>, m: MessageId) {
+    fn sum(&mut self, around: &mut Around<'_>, m: MessageId) {
         let message = around.messages.get(m);
         let seconds = around.ways.sum(message.bytes);
         if !message.reduces || seconds == 0.0 {
             return self.arrived.push(m);
         }
         message.stage = Stage::Sum;
-        around.clock.after(Delay::once(seconds), Event::Waited(Customer::Message(m)));
+        around.env.after(Delay::once(seconds), Event::Waited(Customer::Message(m)));
     }
 }

@@ -6,20 +6,19 @@ use std::sync::Arc;
 use crate::collective::Schedule;
 use crate::engine::{self, Calendar, Model, Span, Time};
 use crate::fluid::Network;
+use crate::random::Streams;
 use crate::scenario::Members;
-use crate::sim::event::{Clock, Customer, Event};
+use crate::sim::env::Env;
+use crate::sim::event::{Customer, Event};
 use crate::sim::index::{CommunicatorId, IdVec, Ids, JobId};
-use crate::sim::world::Service;
 
 use super::exchange::{Around, Exchange};
 use super::message::Messages;
-use super::overhead::CoreSlots;
 use super::own_links::Followed;
 use super::ways::Ways;
 
 struct Idle {
-    network: Network<Customer>,
-    stations: IdVec<Service>,
+    env: Env,
     messages: Messages,
     ways: Ways,
     /// By communicator.
@@ -33,11 +32,11 @@ pub(in crate::sim) fn idle_seconds(
     schedule: &Arc<Schedule>,
     groups: &[Members],
 ) -> f64 {
-    let (mut network, mut stations) = (Network::new(), IdVec::default());
-    let ways = ways.alone(&mut network, &mut stations);
+    let mut env = nothing();
+    let ways = ways.alone(&mut env.network, &mut env.stations);
     let exchanges = exchanges(groups);
     let messages = Messages::default();
-    let mut idle = Idle { network, stations, messages, ways, exchanges, end: Time::ZERO };
+    let mut idle = Idle { env, messages, ways, exchanges, end: Time::ZERO };
     idle.run(schedule, Time::NEVER);
     idle.end.seconds()
 }
@@ -50,16 +49,21 @@ pub(super) fn follow(
     schedule: &Arc<Schedule>,
     until: Time,
 ) -> Followed {
-    let mut own = Network::new();
-    let (ways, links) = ways.among(members, network, &mut own);
+    let mut env = nothing();
+    let (ways, links) = ways.among(members, network, &mut env.network);
     let all = Members::new(0, 1, members.ranks);
     let (exchanges, messages) = (exchanges(&[all]), Messages::default());
-    let stations = IdVec::default();
-    let mut idle = Idle { network: own, stations, messages, ways, exchanges, end: Time::ZERO };
+    let mut idle = Idle { env, messages, ways, exchanges, end: Time::ZERO };
     idle.run(schedule, until);
     let at = if until == Time::NEVER { idle.end } else { until };
-    let uses = links.into_iter().map(|(link, own)| (link, idle.network.usage(at, own))).collect();
+    let uses =
+        links.into_iter().map(|(link, own)| (link, idle.env.network.usage(at, own))).collect();
     Followed { takes: Span(idle.end.0), uses }
+}
+
+/// Where nothing else happens, and nothing is drawn.
+fn nothing() -> Env {
+    Env::new(Streams::new(0, 0))
 }
 
 /// An exchange for each of these groups, all of one job copy.
@@ -72,55 +76,58 @@ fn exchanges(groups: &[Members]) -> IdVec<CommunicatorRun, Exchange> {
 impl Idle {
     /// All exchanges begin, and go on up to `until`.
     fn run(&mut self, schedule: &Arc<Schedule>, until: Time) {
-        let mut calendar = Calendar::new();
         for c in self.exchanges.ids() {
-            let begin = |exchange: &mut Exchange, around: &mut Around<'_, '_>| {
+            let begin = |exchange: &mut Exchange, around: &mut Around<'_>| {
                 exchange.begin(around, schedule);
             };
-            self.act(Time::ZERO, &mut calendar, Some(c), begin);
+            self.act(Some(c), begin);
         }
-        engine::run(self, &mut calendar, until);
+        engine::run(self, until);
     }
 
     fn act(
         &mut self,
-        now: Time,
-        calendar: &mut Calendar<Event>,
         communicator: Option<CommunicatorId>,
-        act: impl FnOnce(&mut Exchange, &mut Around<'_, '_>),
+        act: impl FnOnce(&mut Exchange, &mut Around<'_>),
     ) {
         let Some(c) = communicator else { return };
-        let Idle { network, stations, messages, ways, exchanges, end } = self;
-        let (mut clock, slots) = (Clock { now, calendar }, CoreSlots::of(stations));
-        let mut around = Around { clock: &mut clock, network, messages, ways, slots };
+        let Idle { env, messages, ways, exchanges, end } = self;
+        let mut around = Around { env, messages, ways, admitted: Vec::new() };
         act(&mut exchanges[c], &mut around);
-        for next in around.slots.admitted {
-            clock.after(next.delay, Event::Waited(next.customer));
+        let admitted = around.admitted;
+        *end = env.now;
+        for next in admitted {
+            env.after(next.delay, Event::Waited(next.customer));
         }
-        *end = now;
     }
 }
 
 impl Model for Idle {
     type Event = Event;
 
-    fn pending(&mut self) -> Option<Time> {
-        self.network.next()
+    fn calendar(&mut self) -> &mut Calendar<Event> {
+        &mut self.env.calendar
     }
 
-    fn advance(&mut self, now: Time, calendar: &mut Calendar<Event>) {
-        while let Some(finished) = self.network.finish(now) {
+    fn pending(&mut self) -> Option<Time> {
+        self.env.network.next()
+    }
+
+    fn advance(&mut self, now: Time) {
+        self.env.now = now;
+        while let Some(finished) = self.env.network.finish(now) {
             if let Customer::Message(m) = finished.token {
                 let communicator = self.messages.communicator(m);
-                self.act(now, calendar, communicator, |exchange, around| exchange.moved(around, m));
+                self.act(communicator, |exchange, around| exchange.moved(around, m));
             }
         }
     }
 
-    fn handle(&mut self, now: Time, event: Event, calendar: &mut Calendar<Event>) {
+    fn handle(&mut self, now: Time, event: Event) {
+        self.env.now = now;
         if let Event::Waited(Customer::Message(m)) = event {
             let communicator = self.messages.communicator(m);
-            self.act(now, calendar, communicator, |exchange, around| exchange.waited(around, m));
+            self.act(communicator, |exchange, around| exchange.waited(around, m));
         }
     }
 

@@ -3,7 +3,7 @@
 //! - `pieces`: steps cut where gradients are ready,
 //! - `servers`: servers that have the parameters; `worker`: where a model copy is with them; `shard`: one server's part of
 //!   a bucket; `push`: the way there and back, `lines`: one part after the other,
-//! - `communicator`: ranks that have collectives with each other, one after the other;
+//! - `communicators`: the owner of all of them; `communicator`: ranks that have collectives with each other, one after the other;
 //! - `sync`: the end of a step, when gradients are reduced; `root`: the update at a root, or of everyone,
 //! - `sums`: gradients of learners that share a GPU, added up there before;
 //! - `exchange`: one collective, transfer by transfer; `message`: what a transfer waits for; `overhead`: what
@@ -15,6 +15,7 @@
 //! - `idle`: how long a collective takes when nothing else is on its way.
 
 mod communicator;
+mod communicators;
 mod exchange;
 mod idle;
 mod lines;
@@ -35,7 +36,8 @@ mod ways;
 mod worker;
 
 pub(super) use communicator::{CommunicatorRun, Planned, Ranks, Sequence};
-pub(super) use message::{Message, Messages};
+pub(super) use communicators::Communicators;
+pub(super) use message::Message;
 pub(super) use overhead::{IdleCores, Overhead};
 pub(super) use own_links::{LinkUsers, LinkUses};
 pub(super) use pieces::{Piece, Pieces};

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::Time;
 use crate::fluid::{Capacity, Demand, Network, Use};
 use crate::scenario::MessageCpu;
 use crate::sim::event::{Customer, Delay};
-use crate::sim::index::{IdVec, StationId};
+use crate::sim::index::IdVec;
+use crate::sim::station::Service;
 use crate::sim::station::Station;
-use crate::sim::workers::{Cores, Waiting};
-use crate::sim::world::Service;
+use crate::sim::workers::Cores;
 
 /// Core-seconds of messages, and the cores that they are paid on.
 #[derive(Debug, Clone)]
@@ -31,30 +30,6 @@ pub(in crate::sim) enum IdleCores {
     Slots(u32),
     /// Shared, up to a quota [cores], which may be infinite.
     Shared { cores: Capacity, quota: f64 },
-}
-
-/// Stations where cores are had one by one, and those who have got one that a message left.
-#[derive(Debug)]
-pub(in crate::sim) struct CoreSlots<'a> {
-    pub(in crate::sim) stations: &'a mut IdVec<Service>,
-    pub(in crate::sim) admitted: Vec<Waiting>,
-}
-
-impl CoreSlots<'_> {
-    /// Those of `stations`.
-    pub(super) fn of(stations: &mut IdVec<Service>) -> CoreSlots<'_> {
-        CoreSlots { stations, admitted: Vec::new() }
-    }
-
-    /// A message wants one; true if it has it now.
-    pub(super) fn arrive(&mut self, now: Time, station: StationId, visit: Waiting) -> bool {
-        self.stations[station].queue.arrive(now, visit)
-    }
-
-    /// A message leaves one to the next in the queue.
-    pub(super) fn leave(&mut self, now: Time, station: StationId) {
-        self.admitted.extend(self.stations[station].queue.leave(now));
-    }
 }
 
 impl Overhead {

@@ -10,13 +10,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Communicators;
+use super::communicator::CommunicatorRun;
 use crate::collective::{Operation, Schedule};
 use crate::engine::{Span, Time};
 use crate::fluid::{LinkId, LinkUse, Network};
 use crate::scenario::Members;
+use crate::sim::env::Env;
 use crate::sim::event::{Customer, Delay};
-use crate::sim::index::{CommunicatorId, JobId};
-use crate::sim::world::World;
+use crate::sim::index::{CommunicatorId, Ids, JobId};
 
 use super::idle::follow;
 use super::ways::Ways;
@@ -153,15 +155,19 @@ fn add(sums: &mut LinkUses, uses: &[(LinkId, LinkUse)], times: f64) {
     }
 }
 
-impl World<'_> {
-    /// Adds to the links of job copy `j` what its collectives on links of their own did up to `now`.
-    pub(in crate::sim) fn settle_own_links(&mut self, now: Time, j: JobId) {
-        let World { jobs, communicators, network, link_uses, .. } = self;
-        let job = &jobs[j];
-        let Some(ways) = &job.ways else { return };
-        for c in job.communicators {
-            if let Some(own) = &mut communicators[c].own {
-                own.settle(now, ways, network, link_uses);
+impl Communicators {
+    /// Adds to the links of job copy `j`, whose communicators these are, what collectives on links of their own did until now.
+    pub(in crate::sim) fn settle_own_links(
+        &mut self,
+        env: &Env,
+        j: JobId,
+        of: Ids<CommunicatorRun>,
+    ) {
+        let Communicators { all, ways, link_uses, .. } = self;
+        let Some(ways) = &ways[j] else { return };
+        for c in of {
+            if let Some(own) = &mut all[c].own {
+                own.settle(env.now, ways, &env.network, link_uses);
             }
         }
     }

@@ -4,52 +4,56 @@ use crate::account::Segment;
 use crate::engine::{Span, Time};
 use crate::report::{Cause, StallCause};
 use crate::sim::device::{Device, State};
-use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::env::Env;
+use crate::sim::event::{Customer, Delay, Event};
 use crate::sim::index::{DeviceId, Ids, JobId};
-use crate::sim::world::World;
+use crate::sim::jobs::Jobs;
 
-impl World<'_> {
+use super::sync::SyncRun;
+
+impl Jobs {
     /// Device `d` begins to wait for parameters from servers, or to compute if it has them; true if it waits.
-    pub(in crate::sim) fn awaits_pull(&mut self, now: Time, d: DeviceId) -> bool {
+    pub(in crate::sim) fn awaits_pull(&mut self, env: &mut Env, d: DeviceId) -> bool {
         let Device { job, model, next, .. } = self.devices[d];
         let job = &mut self.jobs[job];
         let held = job.is_held();
         let Some(servers) = &mut job.servers else { return false };
         let there = !held && servers.may_begin(model, next);
         if there {
-            servers.begin(now, model, next);
+            servers.begin(env.now, model, next);
         } else {
-            self.wait_for_parameters_from(now, d);
+            self.wait_for_parameters_from(env, d);
         }
         !there
     }
 
-    /// Device `d` waits for parameters from `now` on.
-    fn wait_for_parameters_from(&mut self, now: Time, d: DeviceId) {
+    /// Device `d` waits for parameters from `env.now` on.
+    fn wait_for_parameters_from(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        (device.state, device.since) = (State::Uninformed, now);
-        self.trace_device(now, d, Cause::Communication.name());
+        (device.state, device.since) = (State::Uninformed, env.now);
+        self.trace_device(env, d, Cause::Communication.name());
     }
 
     /// All gradients of job copy `j` are reduced: its root applies them, or all take them apart, once all have computed.
-    pub(super) fn begin_update(&mut self, clock: &mut Clock, j: JobId) {
+    pub(super) fn begin_update(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
-        let root = job.devices.start;
-        let Some(sync) = job.sync.as_mut().filter(|sync| sync.computed.is_some()) else { return };
+        let root = job.parts.devices.start;
+        let due = |sync: &&mut Box<SyncRun>| sync.computed.is_some() && sync.updating.is_none();
+        let Some(sync) = job.sync.as_mut().filter(due) else { return };
         if sync.update == Span::ZERO {
-            return self.end_communication(clock, j);
+            return self.end_communication(env, j);
         }
-        sync.updating = Some(clock.now);
-        let everyone = if sync.root { Ids::new(root, root + 1) } else { job.devices };
+        sync.updating = Some(env.now);
+        let everyone = if sync.root { Ids::new(root, root + 1) } else { job.parts.devices };
         let all = &self.devices[everyone];
-        let slowest = all.iter().map(|device| device.pace).fold(1.0, f64::min);
+        let slowest = all.iter().map(|device| device.on_gpu.pace).fold(1.0, f64::min);
         let delay = match slowest < 1.0 {
             true => Delay::once(sync.update.seconds() / slowest),
             false => Delay { span: sync.update, lane: None },
         };
-        clock.after(delay, Event::Waited(Customer::Update(j)));
+        env.after(delay, Event::Waited(Customer::Update(j)));
         for d in everyone {
-            self.trace_device(clock.now, d, "compute");
+            self.trace_device(env, d, "compute");
         }
     }
 
@@ -60,19 +64,19 @@ impl World<'_> {
             return;
         }
         if job.sync.as_ref().is_some_and(|sync| !sync.root) {
-            for d in job.devices {
+            for d in job.parts.devices {
                 let device = &mut self.devices[d];
                 if device.state != State::Off {
-                    device.updated += now.since(start).seconds();
+                    device.times.updated += now.since(start).seconds();
                     job.steps.add_compute(start, now);
                 }
             }
             return;
         }
-        self.devices[job.devices.start].updated += now.since(start).seconds();
+        self.devices[job.parts.devices.start].times.updated += now.since(start).seconds();
         job.steps.add_compute(start, now);
         let cause = StallCause::peer(Cause::Compute);
-        for d in job.devices.iter().skip(1) {
+        for d in job.parts.devices.iter().skip(1) {
             if self.devices[d].state != State::Off {
                 job.steps.add_stall(Segment { start, end: now, cause });
             }

@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 
-use crate::sim::event::{Clock, Customer, Delay, Event};
+use crate::sim::env::Env;
+use crate::sim::event::{Customer, Delay, Event};
 use crate::sim::index::DeviceId;
-use crate::sim::world::World;
+use crate::sim::jobs::Jobs;
 
 /// What the learners of a GPU have made of a step's gradients.
 #[derive(Debug, Default)]
@@ -59,18 +60,18 @@ impl Sums {
     }
 }
 
-impl World<'_> {
+impl Jobs {
     /// Device `d` has gradients of a piece, which go to the others of its GPU first.
-    pub(super) fn add_to_sum(&mut self, clock: &mut Clock, d: DeviceId, piece: u32) {
+    pub(super) fn add_to_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         if let Some(gpu) = self.gpu_of(d) {
             gpu.sums.add(piece);
         }
-        self.sum_next(clock, d);
+        self.sum_next(env, d);
     }
 
     /// The GPU of device `d` adds up the next piece that all its learners have done: it reads the gradients of each, and
     /// writes their sum.
-    fn sum_next(&mut self, clock: &mut Clock, d: DeviceId) {
+    fn sum_next(&mut self, env: &mut Env, d: DeviceId) {
         let j = self.devices[d].job;
         let learners = self.jobs[j].learners.number;
         let Some(gpu) = self.gpu_of(d) else { return };
@@ -80,40 +81,40 @@ impl World<'_> {
         let bytes = sync.pieces.of_exchange(piece).bytes * f64::from(learners + 1);
         match memory.filter(|_| bytes > 0.0) {
             Some(group) => {
-                self.network.start(clock.now, group, bytes, Customer::Sum(d));
+                env.network.start(env.now, group, bytes, Customer::Sum(d));
             }
-            None => self.summed(clock, d),
+            None => self.summed(env, d),
         }
     }
 
     /// The GPU of device `d` has the sum of a piece.
-    pub(in crate::sim) fn summed(&mut self, clock: &mut Clock, d: DeviceId) {
+    pub(in crate::sim) fn summed(&mut self, env: &mut Env, d: DeviceId) {
         let j = self.devices[d].job;
         let sync = self.jobs[j].sync.as_ref();
         let pieces = sync.map_or(0, |sync| sync.pieces.number());
         let Some(gpu) = self.gpu_of(d) else { return };
         let piece = gpu.sums.end(pieces);
-        self.compress_sum(clock, d, piece);
-        self.sum_next(clock, d);
+        self.compress_sum(env, d, piece);
+        self.sum_next(env, d);
     }
 
     /// The GPU of device `d` compresses the gradients of a piece, if it does that, behind those that it compresses.
-    pub(super) fn compress_sum(&mut self, clock: &mut Clock, d: DeviceId, piece: u32) {
+    pub(super) fn compress_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         if self.compress_seconds(d, piece) == 0.0 {
-            return self.start_reductions(clock, d, piece);
+            return self.start_reductions(env, d, piece);
         }
         let Some(gpu) = self.gpu_of(d) else { return };
         gpu.sums.compressing.push_back(piece);
         if gpu.sums.compressing.len() == 1 {
-            self.compress_next(clock, d);
+            self.compress_next(env, d);
         }
     }
 
-    fn compress_next(&mut self, clock: &mut Clock, d: DeviceId) {
+    fn compress_next(&mut self, env: &mut Env, d: DeviceId) {
         let next = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.front().copied());
         if let Some(piece) = next {
             let delay = Delay::once(self.compress_seconds(d, piece));
-            clock.after(delay, Event::Waited(Customer::Sum(d)));
+            env.after(delay, Event::Waited(Customer::Sum(d)));
         }
     }
 
@@ -125,11 +126,11 @@ impl World<'_> {
     }
 
     /// The GPU of device `d` has compressed the sum of a piece.
-    pub(in crate::sim) fn compressed(&mut self, clock: &mut Clock, d: DeviceId) {
+    pub(in crate::sim) fn compressed(&mut self, env: &mut Env, d: DeviceId) {
         let piece = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.pop_front());
         if let Some(piece) = piece {
-            self.start_reductions(clock, d, piece);
-            self.compress_next(clock, d);
+            self.start_reductions(env, d, piece);
+            self.compress_next(env, d);
         }
     }
 }

@@ -4,10 +4,9 @@ use crate::account::Segment;
 use crate::engine::{Span, Time};
 use crate::report::{Cause, StallCause};
 use crate::sim::device::State;
-use crate::sim::event::Clock;
-use crate::sim::index::{CommunicatorId, DeviceId, JobId, MessageId};
-use crate::sim::workers::Cores;
-use crate::sim::world::World;
+use crate::sim::env::Env;
+use crate::sim::index::{CommunicatorId, DeviceId, JobId};
+use crate::sim::jobs::Jobs;
 
 use super::pieces::Pieces;
 
@@ -47,107 +46,93 @@ impl SyncRun {
     }
 }
 
-impl World<'_> {
+impl Jobs {
     /// Device `d` has computed a piece of a step; its gradients of that piece are ready to be reduced.
-    pub(in crate::sim) fn offer_gradients(&mut self, clock: &mut Clock, d: DeviceId, piece: u32) {
+    pub(in crate::sim) fn offer_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let j = self.devices[d].job;
         if self.jobs[j].learners.number > 1 {
-            return self.add_to_sum(clock, d, piece);
+            return self.add_to_sum(env, d, piece);
         }
-        self.compress_sum(clock, d, piece);
+        self.compress_sum(env, d, piece);
     }
 
     /// The GPU of device `d` has the gradients of a piece.
-    pub(super) fn start_reductions(&mut self, clock: &mut Clock, d: DeviceId, piece: u32) {
+    pub(super) fn start_reductions(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
         let j = self.devices[d].job;
         let Some(sync) = &self.jobs[j].sync else { return };
         let (c, made) = (sync.communicator, sync.pieces.buckets_of(piece));
-        self.start_collectives(clock, c, made, d);
+        self.communicators.start(env, c, made, d);
     }
 
     /// What job copy `j` has to send when a step begins sets out: parameters of a root.
-    pub(in crate::sim) fn begin_collectives(&mut self, clock: &mut Clock, j: JobId) {
+    pub(in crate::sim) fn begin_collectives(&mut self, env: &mut Env, j: JobId) {
         if let Some(sync) = &self.jobs[j].sync {
-            self.next_collective(clock, sync.communicator);
+            self.communicators.begin_next(env, sync.communicator);
         }
     }
 
-    /// The cores of a node that message `m` is at work on, if it is.
-    pub(in crate::sim) fn cores_of_message(&mut self, m: MessageId) -> Option<Cores> {
-        let message = *self.messages.get(m);
-        let ways = self.jobs[message.job].ways.as_ref()?;
-        ways.core_seconds(&message).map(|(cores, _)| cores).filter(|_| message.is_on_core())
-    }
-
-    /// Message `m` has waited.
-    #[inline(never)]
-    pub(in crate::sim) fn message_waited(&mut self, clock: &mut Clock, m: MessageId) {
-        match self.messages.communicator(m) {
-            None => self.parcel_got_on(clock, m, |exchange, around| exchange.waited(around, m)),
-            Some(c) => self.exchange(clock, c, |exchange, around| exchange.waited(around, m)),
+    /// A collective of communicator `c` is over, the `last` one of a step or not: who waited goes on.
+    pub(in crate::sim) fn collective_over(&mut self, env: &mut Env, c: CommunicatorId, last: bool) {
+        let j = self.communicators.job(c);
+        if last && self.jobs[j].sync.is_some() {
+            return self.end_reductions(env, j);
         }
-    }
-
-    /// The bytes of message `m` are there.
-    #[inline(never)]
-    pub(in crate::sim) fn message_moved(&mut self, clock: &mut Clock, m: MessageId) {
-        match self.messages.communicator(m) {
-            None => self.parcel_got_on(clock, m, |exchange, around| exchange.moved(around, m)),
-            Some(c) => self.exchange(clock, c, |exchange, around| exchange.moved(around, m)),
+        for d in self.communicators.all[c].devices() {
+            self.wake_program(env, d);
         }
     }
 
     /// All collectives of a step of job copy `j` are over.
-    pub(super) fn end_reductions(&mut self, clock: &mut Clock, j: JobId) {
+    pub(super) fn end_reductions(&mut self, env: &mut Env, j: JobId) {
         if self.jobs[j].averaging.is_some() {
-            return self.exchanged(clock, j);
+            return self.exchanged(env, j);
         }
-        self.begin_update(clock, j);
+        self.begin_update(env, j);
     }
 
     /// Whether job copy `j`, whose model copies have all computed, must wait for gradients; it does.
-    pub(in crate::sim) fn awaits_gradients(&mut self, clock: &mut Clock, j: JobId) -> bool {
+    pub(in crate::sim) fn awaits_gradients(&mut self, env: &mut Env, j: JobId) -> bool {
         let Some(sync) = &mut self.jobs[j].sync else { return false };
-        let communicator = &mut self.communicators[sync.communicator];
+        let communicator = &mut self.communicators.all[sync.communicator];
         let over = communicator.is_over();
         if over && sync.update == Span::ZERO {
             sync.restart();
             communicator.restart();
             return false;
         }
-        sync.computed = Some(clock.now);
-        for d in self.jobs[j].devices {
+        sync.computed = Some(env.now);
+        for d in self.jobs[j].parts.devices {
             if self.devices[d].state != State::Off {
-                self.devices[d].since = clock.now;
-                self.trace_device(clock.now, d, Cause::Communication.name());
+                self.devices[d].since = env.now;
+                self.trace_device(env, d, Cause::Communication.name());
             }
         }
         if over {
-            self.begin_update(clock, j);
+            self.begin_update(env, j);
         }
         true
     }
 
     /// What backward did not hide is over.
-    pub(in crate::sim) fn end_communication(&mut self, clock: &mut Clock, j: JobId) {
+    pub(in crate::sim) fn end_communication(&mut self, env: &mut Env, j: JobId) {
         let job = &mut self.jobs[j];
         let Some(sync) = &mut job.sync else { return };
         let Some(since) = sync.computed else { return };
-        let update = sync.updating.unwrap_or(clock.now);
+        let update = sync.updating.unwrap_or(env.now);
         let cause = StallCause::own(Cause::Communication);
-        for d in job.devices {
+        for d in job.parts.devices {
             if self.devices[d].state != State::Off {
                 job.steps.add_stall(Segment { start: since, end: update, cause });
             }
         }
         sync.restart();
-        self.communicators[sync.communicator].restart();
-        self.account_for_update(clock.now, j, update);
-        for d in self.jobs[j].devices {
+        self.communicators.all[sync.communicator].restart();
+        self.account_for_update(env.now, j, update);
+        for d in self.jobs[j].parts.devices {
             if self.devices[d].state != State::Off {
-                self.trace_device(clock.now, d, "waiting");
+                self.trace_device(env, d, "waiting");
             }
         }
-        self.end_of_step(clock, j);
+        self.end_of_step(env, j);
     }
 }

@@ -6,8 +6,8 @@ use crate::fluid::{Capacity, Demand, GroupId, LinkId, Network, Use};
 use crate::scenario::{Members, Transport};
 use crate::sim::event::{Customer, Delay};
 use crate::sim::index::IdVec;
+use crate::sim::station::Service;
 use crate::sim::workers::Cores;
-use crate::sim::world::Service;
 
 use super::measured::Pace;
 use super::message::{Message, Stage};

@@ -3,10 +3,10 @@
 use crate::sim::communication::CommunicatorRun;
 use crate::sim::index::{DeviceId, Ids, JobId};
 
-use crate::engine::Time;
-use crate::sim::device::{Device, State};
-use crate::sim::event::{Clock, Delay};
-use crate::sim::world::World;
+use crate::sim::device::{Device, Position, State};
+use crate::sim::env::Env;
+use crate::sim::event::Delay;
+use crate::sim::jobs::Jobs;
 
 use super::op::{Communicator, Op};
 use super::spread::{ParallelRun, Part};
@@ -15,11 +15,11 @@ use super::spread::{ParallelRun, Part};
 enum Begun {
     /// It takes no time, or what it waits for may be there.
     Asked,
-    /// Its end calls [`World::end_op`].
+    /// Its end calls [`Jobs::end_op`].
     Busy,
 }
 
-impl World<'_> {
+impl Jobs {
     pub(super) fn parallel(&mut self, d: DeviceId) -> Option<&mut ParallelRun> {
         let job = self.devices[d].job;
         self.jobs[job].parallel.as_deref_mut()
@@ -31,83 +31,83 @@ impl World<'_> {
 
     /// The op that device `d` is at.
     pub(in crate::sim) fn op_of(&self, d: DeviceId) -> Option<Op> {
-        let Device { job, program, next, at, .. } = self.devices[d];
-        self.jobs[job].programs.op(program, next, at)
+        let Device { job, program, next, op: Position { at, .. }, .. } = self.devices[d];
+        self.jobs[job].plan.programs.op(program, next, at)
     }
 
     /// Device `d` does one op after the other, up to one that takes time or waits.
-    pub(in crate::sim) fn run_program(&mut self, clock: &mut Clock, d: DeviceId) {
+    pub(in crate::sim) fn run_program(&mut self, env: &mut Env, d: DeviceId) {
         while let Some(op) = self.op_of(d) {
-            if !self.devices[d].waits_at_op
-                && let Begun::Busy = self.begin_op(clock, d, op)
+            if !self.devices[d].op.waits
+                && let Begun::Busy = self.begin_op(env, d, op)
             {
                 return;
             }
             if !self.is_ready(d, op) {
-                return self.begin_wait(clock.now, d, op);
+                return self.begin_wait(env, d, op);
             }
-            self.end_wait(clock.now, d, op);
-            self.devices[d].at += 1;
+            self.end_wait(env.now, d, op);
+            self.devices[d].op.at += 1;
         }
     }
 
     /// The op of device `d` that took time is over.
     #[inline]
-    pub(in crate::sim) fn end_op(&mut self, clock: &mut Clock, d: DeviceId) {
-        self.devices[d].at += 1;
-        self.run_program(clock, d);
+    pub(in crate::sim) fn end_op(&mut self, env: &mut Env, d: DeviceId) {
+        self.devices[d].op.at += 1;
+        self.run_program(env, d);
     }
 
     /// Device `d` goes on with its program if it waits there for something that is there now.
-    pub(in crate::sim) fn wake_program(&mut self, clock: &mut Clock, d: DeviceId) {
-        if self.devices[d].waits_at_op {
-            self.run_program(clock, d);
+    pub(in crate::sim) fn wake_program(&mut self, env: &mut Env, d: DeviceId) {
+        if self.devices[d].op.waits {
+            self.run_program(env, d);
         }
     }
 
     #[inline]
-    fn begin_op(&mut self, clock: &mut Clock, d: DeviceId, op: Op) -> Begun {
+    fn begin_op(&mut self, env: &mut Env, d: DeviceId, op: Op) -> Begun {
         match op {
             Op::TakeBatch => {
-                if self.may_begin_step(clock.now, d) {
-                    self.next_batch(clock, d);
+                if self.may_begin_step(env.now, d) {
+                    self.next_batch(env, d);
                 }
                 return Begun::Busy;
             }
-            Op::ReceiveBatch if !self.receive_batch(clock.now, d) => return Begun::Busy,
-            Op::SendBatch => self.hand_over(clock, d + 1),
+            Op::ReceiveBatch if !self.receive_batch(env.now, d) => return Begun::Busy,
+            Op::SendBatch => self.hand_over(env, d + 1),
             Op::Compute { share, compress } => {
                 let delay = self.time_of_batch(d, share, compress);
-                self.compute_for(clock, d, delay, "compute");
+                self.compute_for(env, d, delay, "compute");
                 return Begun::Busy;
             }
             Op::ComputePass { pass, share } => {
                 let delay = self.time_of_micro_batch(d, share);
-                self.compute_for(clock, d, delay, pass.name());
+                self.compute_for(env, d, delay, pass.name());
                 return Begun::Busy;
             }
             Op::EndStep => {
-                self.end_step(clock, d);
+                self.end_step(env, d);
                 return Begun::Busy;
             }
-            Op::Launch if !self.begin_launch(clock, d) => return Begun::Busy,
-            Op::AwaitPull if self.awaits_pull(clock.now, d) => return Begun::Busy,
-            Op::AwaitLaunch if self.awaits_launch(clock.now, d) => return Begun::Busy,
-            Op::Offer { piece } => self.offer_gradients(clock, d, piece),
+            Op::Launch if !self.begin_launch(env, d) => return Begun::Busy,
+            Op::AwaitPull if self.awaits_pull(env, d) => return Begun::Busy,
+            Op::AwaitLaunch if self.awaits_launch(env, d) => return Begun::Busy,
+            Op::Offer { piece } => self.offer_gradients(env, d, piece),
             Op::Push { piece } => {
-                self.push_gradients(clock, d, piece);
+                self.push_gradients(env, d, piece);
                 if self.devices[d].state == State::Off {
                     // What it pushed was there at once, and its job ended by that.
                     return Begun::Busy;
                 }
             }
-            Op::Send(input) => self.send_part(clock, d, input),
+            Op::Send(input) => self.send_part(env, d, input),
             Op::Start(communicator, number) => {
                 for c in self.communicators_of(d, communicator) {
-                    self.start_collectives(clock, c, number..number + 1, d);
+                    self.communicators.start(env, c, number..number + 1, d);
                 }
             }
-            Op::Swap { out, into } => self.begin_swap(clock, d, [into, out]),
+            Op::Swap { out, into } => self.begin_swap(env, d, [into, out]),
             Op::ReceiveBatch
             | Op::Launch
             | Op::AwaitPull
@@ -120,19 +120,19 @@ impl World<'_> {
     }
 
     /// Begins the wait of device `d` for what its op needs.
-    fn begin_wait(&mut self, now: Time, d: DeviceId, op: Op) {
+    fn begin_wait(&mut self, env: &mut Env, d: DeviceId, op: Op) {
         let device = &mut self.devices[d];
-        if device.waits_at_op {
+        if device.op.waits {
             return;
         }
-        (device.state, device.since) = (State::Idle, now);
-        device.waits_at_op = true;
+        (device.state, device.since) = (State::Idle, env.now);
+        device.op.waits = true;
         let name = match op {
             Op::Receive(_) => "bubble",
             Op::AwaitSwap => "swap",
             _ => "communication",
         };
-        self.trace_device(now, d, name);
+        self.trace_device(env, d, name);
     }
 
     /// Whether device `d` has what its op needs.
@@ -145,7 +145,7 @@ impl World<'_> {
             Op::Await(communicator, number) => self
                 .communicators_of(d, communicator)
                 .iter()
-                .all(|c| self.communicators[c].over() >= number),
+                .all(|c| self.communicators.all[c].over() >= number),
             Op::TakeBatch
             | Op::ReceiveBatch
             | Op::SendBatch
@@ -167,8 +167,8 @@ impl World<'_> {
     fn time_of_batch(&self, d: DeviceId, share: f64, compress: f64) -> Delay {
         let device = &self.devices[d];
         let job = &self.jobs[device.job];
-        let mut delay = job.stage_times[device.stage as usize];
-        if !job.smaller.is_empty() {
+        let mut delay = job.plan.stage_times[device.stage as usize];
+        if job.has_smaller_batch() {
             delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
         }
         let slowness = self.loaders[device.loader].slowness;
@@ -187,7 +187,7 @@ impl World<'_> {
         let (model, step, j) = (device.model, device.next, device.job);
         let job = &mut self.jobs[j];
         let missing = job.missing(model, step);
-        let (batch, law) = (job.batch - missing, job.step);
+        let (batch, law) = (job.plan.batch - missing, job.plan.step);
         let Some(parallel) = &mut job.parallel else { return Delay::once(0.0) };
         let seconds = parallel.step_of.micro_batch(&law, batch as f64, parallel.micro_batches)
             / parallel.speed;
@@ -202,36 +202,36 @@ impl World<'_> {
     ) -> Ids<CommunicatorRun> {
         let job = &self.jobs[self.devices[d].job];
         match &job.parallel {
-            None => job.communicators,
+            None => job.parts.communicators,
             Some(parallel) => parallel.part_of(d).communicators[name as usize],
         }
     }
 
     /// Device `d`, a part of a model copy, has done its step, which is over when all parts have.
-    pub(in crate::sim) fn end_part(&mut self, clock: &mut Clock, d: DeviceId) {
+    pub(in crate::sim) fn end_part(&mut self, env: &mut Env, d: DeviceId) {
         let j = self.devices[d].job;
         let Some(parallel) = &mut self.jobs[j].parallel else { return };
-        parallel.part(d).ended = clock.now;
+        parallel.part(d).ended = env.now;
         parallel.done += 1;
         let all = parallel.done as usize == parallel.parts.len();
         let device = &mut self.devices[d];
-        (device.state, device.since) = (State::Idle, clock.now);
-        self.trace_device(clock.now, d, "waiting");
+        (device.state, device.since) = (State::Idle, env.now);
+        self.trace_device(env, d, "waiting");
         if all {
-            self.end_parts(clock, j);
+            self.end_parts(env, j);
         }
     }
 
-    fn end_parts(&mut self, clock: &mut Clock, j: JobId) {
-        self.account_for_ends(clock.now, j);
-        for d in self.jobs[j].devices {
+    fn end_parts(&mut self, env: &mut Env, j: JobId) {
+        self.account_for_ends(env.now, j);
+        for d in self.jobs[j].parts.devices {
             self.devices[d].next += 1;
         }
         let Some(parallel) = &mut self.jobs[j].parallel else { return };
         parallel.restart();
-        for c in self.jobs[j].communicators {
-            self.communicators[c].restart();
+        for c in self.jobs[j].parts.communicators {
+            self.communicators.all[c].restart();
         }
-        self.end_of_step(clock, j);
+        self.end_of_step(env, j);
     }
 }

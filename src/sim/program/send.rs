@@ -1,19 +1,20 @@
 //! Activations on their way to the next stage, and their gradients on their way back.
 
-use crate::sim::event::{Clock, Customer, Event};
+use crate::sim::env::Env;
+use crate::sim::event::{Customer, Event};
 use crate::sim::index::DeviceId;
-use crate::sim::world::World;
+use crate::sim::jobs::Jobs;
 
 use super::op::Input;
 
-impl World<'_> {
+impl Jobs {
     /// Device `d` has something for another stage, which goes when what it sent before in this direction is there.
-    pub(super) fn send_part(&mut self, clock: &mut Clock, d: DeviceId, input: Input) {
+    pub(super) fn send_part(&mut self, env: &mut Env, d: DeviceId, input: Input) {
         let Some(part) = self.part(d) else { return };
         let waiting = &mut part.sending[usize::from(input.back)].waiting;
-        waiting.push_back((clock.now, input));
+        waiting.push_back((env.now, input));
         if waiting.len() == 1 {
-            self.begin_sending(clock, d, input.back);
+            self.begin_sending(env, d, input.back);
         }
     }
 
@@ -25,59 +26,56 @@ impl World<'_> {
     }
 
     /// The first that waits begins with its latency, if there is anything to send.
-    fn begin_sending(&mut self, clock: &mut Clock, d: DeviceId, back: bool) {
+    fn begin_sending(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let j = self.devices[d].job;
-        let job = &mut self.jobs[j];
-        let (Some(parallel), Some(ways)) = (&job.parallel, &mut job.ways) else { return };
+        let Some(parallel) = &self.jobs[j].parallel else { return };
         if parallel.bytes <= 0.0 {
-            return self.arrive_part(clock, d, back);
+            return self.arrive_part(env, d, back);
         }
         let (from, to) = (parallel.part_of(d).gpu, parallel.part_of(to).gpu);
-        ways.keep(None);
-        let latency = ways.way(&mut self.network, from, to).latency;
+        let Some(way) = self.communicators.way(env, j, from, to) else { return };
+        let latency = way.latency;
         if latency.span.0 == 0 {
-            return self.hand_part(clock, d, back);
+            return self.hand_part(env, d, back);
         }
-        clock.after(latency, Event::Waited(Customer::Handed { device: d, back }));
+        env.after(latency, Event::Waited(Customer::Handed { device: d, back }));
     }
 
     /// The latency is over; the bytes of each of the device's GPUs follow.
-    pub(in crate::sim) fn hand_part(&mut self, clock: &mut Clock, d: DeviceId, back: bool) {
+    pub(in crate::sim) fn hand_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let j = self.devices[d].job;
-        let job = &mut self.jobs[j];
-        let (Some(parallel), Some(ways)) = (&mut job.parallel, &mut job.ways) else { return };
+        let Some(parallel) = &mut self.jobs[j].parallel else { return };
         let (from, to) = (parallel.part(d).gpu, parallel.part(to).gpu);
-        ways.keep(None);
         let mut flows = 0;
         for rank in 0..parallel.ranks {
-            let way = ways.way(&mut self.network, from + rank, to + rank);
+            let Some(way) = self.communicators.way(env, j, from + rank, to + rank) else { return };
             parallel.books.activations += parallel.bytes;
             if let Some(group) = way.group {
                 let token = Customer::Handed { device: d, back };
-                self.network.start(clock.now, group, parallel.bytes, token);
+                env.network.start(env.now, group, parallel.bytes, token);
                 flows += 1;
             }
         }
         parallel.part(d).sending[usize::from(back)].flows = flows;
         if flows == 0 {
-            self.arrive_part(clock, d, back);
+            self.arrive_part(env, d, back);
         }
     }
 
     /// The bytes of one of the GPUs are there.
-    pub(in crate::sim) fn handed_part(&mut self, clock: &mut Clock, d: DeviceId, back: bool) {
+    pub(in crate::sim) fn handed_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(part) = self.part(d) else { return };
         let sending = &mut part.sending[usize::from(back)];
         sending.flows -= 1;
         if sending.flows == 0 {
-            self.arrive_part(clock, d, back);
+            self.arrive_part(env, d, back);
         }
     }
 
     /// What device `d` sent is there, and the next begins.
-    fn arrive_part(&mut self, clock: &mut Clock, d: DeviceId, back: bool) {
+    fn arrive_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
         let Some(to) = self.receiver(d, back) else { return };
         let Some(part) = self.part(d) else { return };
         let waiting = &mut part.sending[usize::from(back)].waiting;
@@ -86,8 +84,8 @@ impl World<'_> {
             part.received[input.number()].push_back(sent);
         }
         if more {
-            self.begin_sending(clock, d, back);
+            self.begin_sending(env, d, back);
         }
-        self.wake_program(clock, to);
+        self.wake_program(env, to);
     }
 }

@@ -8,7 +8,7 @@ use crate::engine::Time;
 use crate::fluid::GroupId;
 use crate::report::ParallelOutcome;
 use crate::scenario::StepOf;
-use crate::sim::world::World;
+use crate::sim::jobs::Jobs;
 
 use super::op::{Communicator, Input};
 
@@ -103,7 +103,7 @@ impl ParallelRun {
     }
 }
 
-impl World<'_> {
+impl Jobs {
     /// Nothing of the parts of job copy `j` is in progress any more, if it has some.
     pub(in crate::sim) fn abort_parts(&mut self, j: JobId) {
         let Some(parallel) = &mut self.jobs[j].parallel else { return };

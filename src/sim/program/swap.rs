@@ -1,12 +1,13 @@
 //! What does not fit on a GPU: from its node's memory, and back there.
 
-use crate::sim::event::{Clock, Customer};
+use crate::sim::env::Env;
+use crate::sim::event::Customer;
 use crate::sim::index::DeviceId;
-use crate::sim::world::World;
+use crate::sim::jobs::Jobs;
 
-impl World<'_> {
+impl Jobs {
     /// Each GPU of device `d` starts to copy so many bytes from its node's memory, and so many there.
-    pub(super) fn begin_swap(&mut self, clock: &mut Clock, d: DeviceId, bytes: [f64; 2]) {
+    pub(super) fn begin_swap(&mut self, env: &mut Env, d: DeviceId, bytes: [f64; 2]) {
         let Some(parallel) = self.parallel(d) else { return };
         let (ranks, part) = (f64::from(parallel.ranks), parallel.part(d));
         let ways: Vec<_> = part.pcie.iter().flat_map(|ways| ways.iter().zip(bytes)).collect();
@@ -15,16 +16,16 @@ impl World<'_> {
         part.swapping += flows.len() as u32;
         parallel.books.swapped += ranks * (bytes[0] + bytes[1]);
         for (group, bytes) in flows {
-            self.network.start(clock.now, group, bytes, Customer::Swap(d));
+            env.network.start(env.now, group, bytes, Customer::Swap(d));
         }
     }
 
     /// Bytes of device `d` have come or gone.
-    pub(in crate::sim) fn swapped(&mut self, clock: &mut Clock, d: DeviceId) {
+    pub(in crate::sim) fn swapped(&mut self, env: &mut Env, d: DeviceId) {
         let Some(part) = self.part(d) else { return };
         part.swapping -= 1;
         if part.swapping == 0 {
-            self.wake_program(clock, d);
+            self.wake_program(env, d);
         }
     }
 }

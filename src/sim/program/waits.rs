@@ -4,12 +4,12 @@ use crate::account::Segment;
 use crate::engine::Time;
 use crate::report::{Cause, StallCause};
 use crate::sim::index::{DeviceId, JobId};
+use crate::sim::jobs::Jobs;
 use crate::sim::waits::clip;
-use crate::sim::world::World;
 
 use super::op::{Communicator, Op};
 
-impl World<'_> {
+impl Jobs {
     /// Device `d` has what its op needs; accounts for its wait, if it waited.
     pub(super) fn end_wait(&mut self, now: Time, d: DeviceId, op: Op) {
         let sent = match op {
@@ -19,7 +19,7 @@ impl World<'_> {
             _ => None,
         };
         let device = &mut self.devices[d];
-        if !std::mem::take(&mut device.waits_at_op) {
+        if !std::mem::take(&mut device.op.waits) {
             return;
         }
         let since = device.since;
@@ -50,8 +50,8 @@ impl World<'_> {
         let device = &mut self.devices[d];
         if device.stage == 0 {
             let step = device.next;
-            device.waits.retain(|(of, _)| of + 1 >= step);
-            device.waits.push((step, Segment { start, end, cause }));
+            device.input.waits.retain(|(of, _)| of + 1 >= step);
+            device.input.waits.push((step, Segment { start, end, cause }));
         }
     }
 
@@ -63,7 +63,7 @@ impl World<'_> {
         (since, now): (Time, Time),
     ) {
         let all = self.communicators_of(d, communicator);
-        let last = all.iter().filter_map(|c| self.communicators[c].started_last(number)).max();
+        let last = all.iter().filter_map(|c| self.communicators.all[c].started_last(number)).max();
         let asked = last.map_or(since, |(asked, _)| asked.clamp(since, now));
         if let Some((_, peer)) = last {
             self.blame_peer(d, peer, (since, asked));
@@ -77,7 +77,7 @@ impl World<'_> {
         let own = d - self.devices[d].stage == first;
         let rest =
             if own { StallCause::own(Cause::Bubble) } else { StallCause::peer(Cause::Compute) };
-        let waits = &self.devices[first].waits;
+        let waits = &self.devices[first].input.waits;
         let waits: Vec<Segment> = waits.iter().filter_map(|(_, w)| clip(w, from, until)).collect();
         let mut at = from;
         for wait in waits.into_iter().filter(|_| !own) {
@@ -91,14 +91,14 @@ impl World<'_> {
     /// The step of job copy `j` is over, for whose last parts the others waited: those of its own model copy, whose
     /// arithmetic went on; that of others; and then what came after all arithmetic.
     pub(super) fn account_for_ends(&mut self, now: Time, j: JobId) {
-        let devices = self.jobs[j].devices;
+        let devices = self.jobs[j].parts.devices;
         let ends: Vec<(Time, Time)> = match &self.jobs[j].parallel {
             Some(parallel) => {
                 parallel.parts.iter().map(|part| (part.computed, part.ended)).collect()
             }
             None => return,
         };
-        let stages = self.jobs[j].stage_times.len();
+        let stages = self.jobs[j].plan.stage_times.len();
         let swaps = self.jobs[j].sync.is_none() && ends.len() == stages;
         let chains: Vec<Time> = ends
             .chunks(stages.max(1))

@@ -5,7 +5,7 @@ use crate::random::Sampler;
 use crate::scenario::{Layout, ReadCpu, Targets};
 use crate::sim::event::Delay;
 use crate::sim::index::{ArmId, LimiterId, StationId, TableId, WorkerId};
-use crate::sim::world::World;
+use crate::sim::loaders::Loaders;
 
 use super::plain::First;
 
@@ -121,7 +121,7 @@ pub(in crate::sim) enum RequestLatency {
     Drawn(Box<Sampler>, f64),
 }
 
-impl World<'_> {
+impl Loaders {
     /// The way of `bytes` at `offset` of what worker `w` reads, where files are striped.
     pub(in crate::sim) fn way_of_range(&self, w: WorkerId, offset: f64, bytes: f64) -> u32 {
         let worker = &self.workers[w];

@@ -1,13 +1,13 @@
 //! One file that holds all samples: each is a request at its place.
 
 use crate::scenario::Layout;
-use crate::sim::event::Clock;
+use crate::sim::env::Env;
 use crate::sim::index::WorkerId;
-use crate::sim::world::World;
+use crate::sim::loaders::Loaders;
 
-impl World<'_> {
+impl Loaders {
     /// Asks for the current sample at its place in the file; true if it is there at once.
-    pub(super) fn fetch_place(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+    pub(super) fn fetch_place(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &mut self.workers[w];
         let loader = &self.loaders[worker.loader];
         let Layout::OneFile { record, opened } = loader.source.layout else { return true };
@@ -21,12 +21,12 @@ impl World<'_> {
         let open = opened && !(cursor.opened && cursor.epoch == epoch);
         (cursor.opened, cursor.epoch) = (true, epoch);
         let station = loader.mount.station.filter(|_| open);
-        if loader.cached.is_some() && self.look_up(w, epoch) {
-            return self.first_byte(clock, w);
+        if loader.cached.is_some() && self.look_up(env, w, epoch) {
+            return self.first_byte(env, w);
         }
         match station {
-            Some(station) => self.open(clock, w, station),
-            None => self.ask_again(clock, w),
+            Some(station) => self.open(env, w, station),
+            None => self.ask_again(env, w),
         }
     }
 }

@@ -3,10 +3,11 @@
 //! It is what the steps of `read` come to where a loader is plain, with nothing else to ask about.
 
 use crate::report::Cause;
-use crate::sim::event::{Clock, Customer};
+use crate::sim::env::Env;
+use crate::sim::event::Customer;
 use crate::sim::index::WorkerId;
+use crate::sim::loaders::Loaders;
 use crate::sim::workers::Phase;
-use crate::sim::world::World;
 
 /// What comes first of an operation, a delay and a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,27 +17,27 @@ pub(in crate::sim) enum First {
     Transfer,
 }
 
-impl World<'_> {
+impl Loaders {
     /// Asks for the worker's current sample; true if it is there already.
     #[inline(always)]
-    pub(super) fn fetch_plain(&mut self, clock: &mut Clock, w: WorkerId, first: First) -> bool {
+    pub(super) fn fetch_plain(&mut self, env: &mut Env, w: WorkerId, first: First) -> bool {
         let worker = &mut self.workers[w];
         worker.request = worker.size;
         match (first, self.loaders[worker.loader].mount.station) {
-            (First::Transfer, _) => self.transfer_plain(clock, w),
-            (First::Operation, Some(station)) => self.open(clock, w, station),
-            _ => self.wait_for_first_byte(clock, w),
+            (First::Transfer, _) => self.transfer_plain(env, w),
+            (First::Operation, Some(station)) => self.open(env, w, station),
+            _ => self.wait_for_first_byte(env, w),
         }
     }
 
     /// The sample's bytes begin to come; true if they all have.
     #[inline(always)]
-    pub(super) fn transfer_plain(&mut self, clock: &mut Clock, w: WorkerId) -> bool {
+    pub(super) fn transfer_plain(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let worker = &self.workers[w];
         let (bytes, way) = (worker.request, self.loaders[worker.loader].mount.group);
         let Some(group) = way else { return self.file_read(w) };
-        self.enter(clock.now, w, Phase::File, Cause::Transfer);
-        self.network.start(clock.now, group, bytes, Customer::Worker(w));
+        self.enter(env, w, Phase::File, Cause::Transfer);
+        env.network.start(env.now, group, bytes, Customer::Worker(w));
         false
     }
 }

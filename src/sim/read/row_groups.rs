@@ -3,10 +3,11 @@
 
 use super::ShardCursor;
 use crate::scenario::RowGroups;
-use crate::sim::event::{Clock, Delay};
+use crate::sim::env::Env;
+use crate::sim::event::Delay;
 use crate::sim::index::WorkerId;
+use crate::sim::loaders::Loaders;
 use crate::sim::workers::Phase;
-use crate::sim::world::World;
 
 impl ShardCursor {
     /// Goes on to the next row group of the file, if there is one, in a data set of so many samples.
@@ -22,14 +23,9 @@ impl ShardCursor {
     }
 }
 
-impl World<'_> {
+impl Loaders {
     /// Asks for the next column chunk of the row group of the current sample; true if all are there.
-    pub(super) fn fetch_chunk(
-        &mut self,
-        clock: &mut Clock,
-        w: WorkerId,
-        groups: RowGroups,
-    ) -> bool {
+    pub(super) fn fetch_chunk(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
         let shard = &mut self.shards[w];
         if shard.missing == 0 {
             return self.file_read(w);
@@ -46,28 +42,28 @@ impl World<'_> {
         let station = loader.mount.station.filter(|_| open);
         if let Some(used) = &loader.cached {
             worker.unit = used.units.of(shard.file, number);
-            if self.look_up(w, epoch) {
-                return self.first_byte(clock, w);
+            if self.look_up(env, w, epoch) {
+                return self.first_byte(env, w);
             }
         }
         match station {
-            Some(station) => self.open(clock, w, station),
-            None => self.ask_again(clock, w),
+            Some(station) => self.open(env, w, station),
+            None => self.ask_again(env, w),
         }
     }
 
     /// A column chunk has come; true if the row group is there, and needs no decompression.
-    pub(super) fn chunk_read(&mut self, clock: &mut Clock, w: WorkerId, groups: RowGroups) -> bool {
+    pub(super) fn chunk_read(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
         let shard = &mut self.shards[w];
         shard.missing -= 1;
         if shard.missing > 0 {
-            return self.fetch_chunk(clock, w, groups);
+            return self.fetch_chunk(env, w, groups);
         }
         let seconds = groups.decompress * groups.read * shard.unread;
         if seconds <= 0.0 {
             return self.file_read(w);
         }
         let cores = self.stages[self.workers[w].stage].cores;
-        self.begin_compute(clock, w, cores, seconds, Delay::once(seconds), Phase::Unpacking)
+        self.begin_compute(env, w, cores, seconds, Delay::once(seconds), Phase::Unpacking)
     }
 }

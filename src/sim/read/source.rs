@@ -3,9 +3,10 @@
 use crate::account::Intervals;
 use crate::random::{FileOrder, Streams};
 use crate::scenario::{Dataset, Layout, Ranges};
+use crate::sim::env::Env;
 use crate::sim::index::{DatasetId, WorkerId};
+use crate::sim::loaders::Loaders;
 use crate::sim::tiers::Found;
-use crate::sim::world::World;
 
 use super::mount::Own;
 
@@ -219,11 +220,12 @@ impl Source {
     }
 }
 
-impl World<'_> {
+impl Loaders {
     /// Finds out which sample is next for worker `w`, and how large it is.
     #[inline]
-    pub(super) fn locate(&mut self, w: WorkerId) {
-        let Self { workers, loaders, sizes, streams, shards, .. } = self;
+    pub(super) fn locate(&mut self, env: &mut Env, w: WorkerId) {
+        let Self { workers, loaders, shards, .. } = self;
+        let (sizes, streams) = (&mut env.storages.sizes, &env.streams);
         let worker = &mut workers[w];
         let loader = &mut loaders[worker.loader];
         let source = &mut loader.source;

@@ -1,21 +1,20 @@
 //! Writing what a node has read, and converted, to a storage that all nodes share.
 
-use crate::sim::event::Clock;
+use crate::sim::env::Env;
 use crate::sim::index::CopyId;
-use crate::sim::world::World;
 
-use super::{Copying, Staging};
+use super::{Copying, Staging, Stagings};
 
-impl World<'_> {
+impl Stagings {
     /// What stream `c` has read is written file by file to what all nodes share, until one takes time;
     /// true if all is there. Who writes the first sample of a file creates it.
-    pub(super) fn write_on(&mut self, clock: &mut Clock, c: CopyId) -> bool {
-        while self.next_part(c) {
+    pub(super) fn write_on(&mut self, env: &mut Env, c: CopyId) -> bool {
+        while self.next_part(env, c) {
             let Copying { staging, next, .. } = self.copies[c];
             let Some(convert) = &self.stagings[staging].convert else { return true };
             let begins = next.is_multiple_of(convert.samples_per_file);
             self.copies[c].next = self.end_of_part(c);
-            let done = if begins { self.open_copy(clock, c) } else { self.copy_bytes(clock, c) };
+            let done = if begins { self.open_copy(env, c) } else { self.copy_bytes(env, c) };
             if !done {
                 return false;
             }
@@ -44,7 +43,7 @@ impl World<'_> {
     }
 
     /// Gives stream `c` the bytes of the next part to be written; false if there is none.
-    fn next_part(&mut self, c: CopyId) -> bool {
+    fn next_part(&mut self, env: &mut Env, c: CopyId) -> bool {
         let (Copying { staging, file, next, writes, .. }, end) =
             (&self.copies[c], self.end_of_part(c));
         let Staging { convert, files, .. } = &self.stagings[*staging];
@@ -52,8 +51,8 @@ impl World<'_> {
         if *next >= files.samples_of(*file).end {
             return false;
         }
-        let sizes = &mut self.sizes[convert.dataset];
-        let bytes = sizes.sum(0, 0, *next..end, convert.record, &self.streams);
+        let sizes = &mut env.storages.sizes[convert.dataset];
+        let bytes = sizes.sum(0, 0, *next..end, convert.record, &env.streams);
         let copying = &mut self.copies[c];
         (copying.bytes, copying.refusals) = (bytes, 0);
         true
