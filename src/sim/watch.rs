@@ -21,8 +21,10 @@ const FIRST: u64 = 1_024;
 /// When to look.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
-    /// Events handled.
+    /// Events handled, and transfers that ended.
     pub(super) handled: u64,
+    /// Those of them that are ends of transfers, of one or of several that are alike.
+    pub(super) transfers: u64,
     /// How many they are at the next look.
     pub(super) next: u64,
     /// What ends a run of unwritten length.
@@ -50,6 +52,7 @@ impl<'a> Watch<'a> {
     pub(super) fn new(options: &Options<'a>, until: Time, known: Option<Known>) -> Watch<'a> {
         Watch {
             handled: 0,
+            transfers: 0,
             next: FIRST,
             known,
             most: options.most_events.unwrap_or(u64::MAX),
@@ -95,14 +98,15 @@ impl Watch<'_> {
             // Each time a third more, so that asking costs in proportion to the run.
             self.ask = self.handled + self.handled / 3;
         }
-        let left = self.most.saturating_sub(self.handled + env.flows);
+        let counted = self.handled - self.transfers + env.flows;
+        let left = self.most.saturating_sub(counted);
         // An event may end a flow, which counts too.
         self.next = self.handled + OFTEN.min(left / 2 + 1);
         if self.known.is_some() {
             self.next = self.next.min(self.ask);
         }
         self.ended |= known;
-        let enough = self.handled + env.flows >= self.most;
+        let enough = counted >= self.most;
         known || enough || self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 

@@ -90,6 +90,7 @@ impl Model for World<'_> {
         let mut more = true;
         while more && let Some(finished) = self.env.network.finish(now) {
             self.env.flows += finished.count as u64;
+            self.watch.transfers += 1;
             match finished.token {
                 Customer::Worker(w) => self.jobs.loaders.resume(&mut self.env, w),
                 Customer::Range(r) => self.jobs.loaders.range_moved(&mut self.env, r),

@@ -231,6 +231,18 @@ fn a_step_of_512_gpus_follows_few_of_its_transfers() {
 }
 
 #[test]
+fn a_run_ends_at_the_events_that_it_may_have() {
+    // System: forty jobs whose files are read from a server, cut off at half of their events. Expectation: ends of transfers
+    // count once, as in the outcome.
+    let changes = [("job.copies", "40"), ("run.steps", "20"), ("run.warm_up", "off")];
+    let scenario = case("t5", &changes);
+    let all = sim::run(&scenario, 0, &Options::default()).events;
+    let options = Options { most_events: Some(all / 2), ..Options::default() };
+    let events = sim::run(&scenario, 0, &options).events;
+    assert!((all / 2..all / 2 + all / 50).contains(&events), "{events} of {all}");
+}
+
+#[test]
 fn a_run_tells_how_far_it_is() {
     let flows = [("run.steps", "2"), ("run.warm_up", "off")];
     let progress = Progress::default();
