@@ -2,7 +2,7 @@
 
 use super::figures::{AccuracyReport, Figure};
 use super::measured::Measured;
-use super::sample::{Ratio, Sample, Stretch, over_replications};
+use super::sample::{Nature, Ratio, Sample, Stretch, over_replications};
 use super::sync::mean_staleness;
 use super::window::{Window, first_epoch, ratio};
 use super::{JobOutcome, World};
@@ -36,7 +36,7 @@ pub(super) fn accuracy(
             copies.iter().map(|of| (of.0, behind(of)..of.1.steps.end.max(behind(of)))).collect()
         })
         .collect();
-    let sample = Sample::new(&stretches, false);
+    let sample = Sample::new(&stretches, Nature { chance: false, round: 0 });
     let figure = |of: fn(&Course) -> f64| {
         let each = |copies: &Vec<(&JobOutcome, Measured)>| {
             let course = copies.iter().filter_map(|copy| way.course(copy.0, behind(copy)));

@@ -3,8 +3,8 @@
 use super::figures::LengthReport;
 use super::format::{number, share};
 use super::measured::{Measured, Rule, flows};
-use super::sample::{Ratio, Sample};
-use super::warnings::varies;
+use super::sample::{Nature, Ratio, Sample};
+use super::warnings::nature;
 use super::{Figure, JobOutcome};
 use crate::scenario::{FailureTimes, Job, QueueKind, Run, Scenario, Stop};
 use crate::stats::mean;
@@ -25,8 +25,8 @@ struct KnownJob {
     dataset: u64,
     /// Whether reads and takes of its queue need not balance: see [`Rule::loose`].
     loose: bool,
-    /// Whether random draws can delay a step.
-    chance: bool,
+    /// What its steps are like.
+    nature: Nature,
 }
 
 impl Known {
@@ -38,7 +38,7 @@ impl Known {
             run: run_of(scenario, job),
             dataset: scenario.samples_of_epoch(job),
             loose: is_loose(job),
-            chance: varies(scenario, job),
+            nature: nature(scenario, job),
         };
         let jobs = scenario.jobs.iter().map(job).collect();
         Some(Known { precision, most, jobs })
@@ -55,7 +55,7 @@ impl Known {
     /// does not count.
     #[must_use]
     pub fn times_as_long(&self, job: usize, copies: &[JobOutcome]) -> Option<f64> {
-        let &KnownJob { ref run, dataset, loose, chance } = &self.jobs[job];
+        let &KnownJob { ref run, dataset, loose, nature } = &self.jobs[job];
         let rule = Rule { run, dataset, loose };
         let measured: Vec<(&JobOutcome, Measured)> =
             copies.iter().map(|copy| (copy, Measured::of(copy, rule, f64::INFINITY))).collect();
@@ -67,7 +67,7 @@ impl Known {
         }
         let stretches = measured.iter().map(|(copy, of)| (*copy, of.steps.clone())).collect();
         let rate =
-            Sample::new(&[stretches], chance).ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed)));
+            Sample::new(&[stretches], nature).ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed)));
         // Half-widths fall with the root of a run's length.
         Some((half_width(&rate)? / self.precision).powi(2).max(1.0))
     }

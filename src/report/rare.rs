@@ -104,7 +104,7 @@ fn waits((copy, steps): &Stretch) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::copy;
-    use super::super::sample::Sample;
+    use super::super::sample::{Nature, Sample};
     use super::*;
 
     /// A copy of 400 steps that compute for 20 ms and wait for nothing but in these steps, for 10 ms.
@@ -125,10 +125,13 @@ mod tests {
         let rare = Rare::of(&[vec![(&copy, 0..400)]]).expect("rare");
         assert_eq!((rare.events, rare.steps), (0, 400));
         assert!((rare.most() - 3.689 / 400.0).abs() < 1e-5, "{}", rare.most());
-        let sample = Sample::new(&[vec![(&copy, 0..400)]], true);
+        let sample = Sample::new(&[vec![(&copy, 0..400)]], Nature { chance: true, round: 0 });
         let [low, high] = sample.figures(1000).step_time.ci95.expect("an interval");
         assert!((low - 0.02).abs() < 1e-9 && high > 0.0201, "{low} {high}");
-        let certain = Sample::new(&[vec![(&copy, 0..400)]], false).figures(1000).step_time.ci95;
+        let certain = Sample::new(&[vec![(&copy, 0..400)]], Nature { chance: false, round: 0 })
+            .figures(1000)
+            .step_time
+            .ci95;
         let [low, high] = certain.expect("an interval");
         assert!(high - low < 1e-9, "{low} {high}");
     }

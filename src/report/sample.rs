@@ -36,6 +36,15 @@ pub(super) struct Sample {
 /// A copy and the stretch of its steps to look at.
 pub(super) type Stretch<'a> = (&'a JobOutcome, Range<usize>);
 
+/// What steps of a job are like, apart from how long they take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Nature {
+    /// Whether a step may be held up by chance.
+    pub(super) chance: bool,
+    /// Samples that the workers of a loader make in one round, where each makes whole batches; 0 where they do not.
+    pub(super) round: u64,
+}
+
 /// What a ratio of sums over steps is, which decides where its interval may lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ratio {
@@ -54,8 +63,8 @@ pub(super) enum Ratio {
 }
 
 impl Sample {
-    /// Gathers stretches, given by replication and copy; `chance` says whether a step may be held up by chance.
-    pub(super) fn new(stretches: &[Vec<Stretch>], chance: bool) -> Sample {
+    /// Gathers stretches, given by replication and copy.
+    pub(super) fn new(stretches: &[Vec<Stretch>], nature: Nature) -> Sample {
         let whole = |copies: &Vec<Stretch>| {
             copies.iter().filter_map(|(copy, steps)| Window::new(copy, steps.clone())).collect()
         };
@@ -66,10 +75,10 @@ impl Sample {
         }
         durations.sort_unstable_by(f64::total_cmp);
         let batches = match stretches {
-            [single] => batches(single),
+            [single] => batches(single, nature.round),
             _ => Vec::new(),
         };
-        let rare = Rare::of(stretches).filter(|_| chance);
+        let rare = Rare::of(stretches).filter(|_| nature.chance);
         Sample { windows: stretches.iter().map(whole).collect(), batches, rare, durations }
     }
 
@@ -205,17 +214,26 @@ fn over_copies(groups: &[Vec<Window>], of: &impl Fn(&Window) -> Option<f64>) -> 
 
 /// The stretches of one replication, cut into batches that say as much as ten independent ones at least; what does not fill
 /// a batch is left out at the beginning.
-fn batches(copies: &[Stretch]) -> Vec<Vec<Window>> {
+///
+/// Workers that make whole batches deliver them in turn: a late one is followed by those that were finished meanwhile, so that
+/// what one part of a round lasts too long the next one lasts too short. Parts of rounds would vary by more than the run's mean
+/// does, so batches are of whole rounds of `round` samples where these are enough.
+fn batches(copies: &[Stretch], round: u64) -> Vec<Vec<Window>> {
     let durations = mean_durations(copies);
-    let count = durations.len().min(MOST_BATCHES);
-    let length = durations.len() / count.max(1);
-    let each = durations[durations.len() - count * length..].chunks_exact(length.max(1));
-    let means: Vec<f64> = each.filter_map(mean).collect();
-    if independent_values(&means) < FEWEST_BATCHES as f64 {
-        return Vec::new();
-    }
+    let least = durations.len() / durations.len().clamp(1, MOST_BATCHES);
+    let taken = copies.iter().flat_map(|(copy, steps)| &copy.steps[steps.clone()]);
+    let round = round.div_ceil(taken.map(|step| step.fresh).max().unwrap_or(0).max(1)).max(1);
+    let round = usize::try_from(round).unwrap_or(usize::MAX);
+    let enough = |unit: usize| {
+        let length = least.div_ceil(unit).checked_mul(unit).filter(|of| *of <= durations.len())?;
+        let count = durations.len() / length.max(1);
+        let each = durations[durations.len() - count * length..].chunks_exact(length.max(1));
+        let means: Vec<f64> = each.filter_map(mean).collect();
+        (independent_values(&means) >= FEWEST_BATCHES as f64).then_some((unit, count))
+    };
+    let Some((unit, count)) = [round, 1].into_iter().find_map(enough) else { return Vec::new() };
     let part = |i: usize, (copy, steps): &Stretch| {
-        let length = steps.len() / count;
+        let length = steps.len() / count / unit * unit;
         let start = steps.end - (count - i) * length;
         Window::new(copy, start..start + length)
     };
@@ -247,4 +265,42 @@ pub(super) fn over_replications(values: &[f64]) -> Figure {
 pub(super) fn with_quantiles(figure: Figure, sorted: &[f64]) -> Figure {
     let at = |q| quantile(sorted, q);
     Figure { p50: at(0.5), p95: at(0.95), p99: at(0.99), ..figure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::copy;
+    use super::*;
+    use crate::stats::sd;
+    use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+    use rand_distr::StandardNormal;
+
+    #[test]
+    fn batches_of_workers_that_deliver_in_turn_are_whole_rounds() {
+        // System: four workers whose batches come together, once in about 0.4 s. Expectation: the interval is that of the
+        // rounds, which are independent, though steps within a round differ.
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+        let mut job = copy(800, 0.1);
+        let (mut end, mut rounds) = (1.0, Vec::new());
+        for round in job.steps.chunks_mut(4) {
+            let time = 0.4 + 0.04 * random.sample::<f64, _>(StandardNormal);
+            rounds.push(time);
+            for (i, step) in round.iter_mut().enumerate() {
+                end += if i == 0 { time - 0.06 } else { 0.02 };
+                step.end = end;
+            }
+        }
+        let half = |round: u64| {
+            let sample = Sample::new(&[vec![(&job, 0..800)]], Nature { chance: false, round });
+            let [low, high] = sample.figures(1000).step_time.ci95.expect("an interval");
+            (high - low) / 2.0
+        };
+        let expected = 2.0 * sd(&rounds).expect("many") / 4.0 / 200.0_f64.sqrt();
+        // Four batches of ten samples.
+        let found = half(40);
+        assert!((0.6..1.6).contains(&(found / expected)), "{found} and not {expected}");
+        assert!(half(0) > 2.0 * expected, "{} and {expected}", half(0));
+        // Rounds that are too long to be ten are not waited for.
+        assert_eq!(half(10 * 790), half(0));
+    }
 }

@@ -16,7 +16,7 @@ use super::recovery::recovery;
 use super::sample::{Sample, Stretch, over_replications};
 use super::staging::{staging, tier_shares};
 use super::sync::sync;
-use super::warnings::{varies, warnings};
+use super::warnings::{nature, warnings};
 use super::window::{durations, first_epoch, ratio};
 use super::{CacheRequests, JobOutcome, Outcome, ResourceOutcome, World};
 use crate::scenario::{Scenario, Stop};
@@ -65,7 +65,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
     let described = &scenario.jobs[job];
     let dataset = scenario.samples_of_epoch(described);
     let copies: Vec<Vec<&JobOutcome>> = outcomes.iter().map(|o| copies_of(o, job)).collect();
-    let chance = varies(scenario, described);
+    let nature = nature(scenario, described);
     let measured = measured(scenario, outcomes, job);
     let stretches = |of: &dyn Fn(&JobOutcome, &Measured) -> (usize, usize)| {
         let mut all: Vec<Vec<Stretch>> = Vec::new();
@@ -73,7 +73,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
             let each = copies.iter().map(|(copy, measured)| (*copy, of(copy, measured)));
             all.push(each.map(|(copy, (from, to))| (copy, from.min(to)..to)).collect());
         }
-        Sample::new(&all, chance)
+        Sample::new(&all, nature)
     };
     let behind = stretches(&|_, measured| (measured.steps.start, measured.steps.end));
     let epoch = |copy: &JobOutcome| first_epoch(copy, dataset);

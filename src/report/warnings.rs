@@ -1,11 +1,12 @@
 //! What the reader should know before trusting the figures.
 
 use super::measured::Measured;
+use super::sample::Nature;
 use super::summary::measured;
 use super::{JobOutcome, Outcome, World};
 use crate::scenario::{
     Arrivals, Background, BackgroundLoad, Distribution, FailureTimes, Job, Operation, SampleSizes,
-    Scenario, ServerPlace, Servers, Storage, StorageKind,
+    Scenario, ServerPlace, Servers, Storage, StorageKind, Unit,
 };
 
 /// Fewest steps behind the warm-up from which figures are worth something.
@@ -110,8 +111,16 @@ fn in_lockstep(scenario: &Scenario) -> bool {
         && !scenario.datasets.iter().any(|dataset| table(&dataset.sizes))
 }
 
+/// What steps of a job are like.
+pub(super) fn nature(scenario: &Scenario, job: &Job) -> Nature {
+    let stages = job.loader.stages.iter();
+    let whole = stages.filter(|stage| stage.unit == Unit::Batch);
+    let workers = whole.map(|stage| u64::from(stage.workers)).max().unwrap_or(0);
+    Nature { chance: varies(scenario, job), round: workers * job.batch }
+}
+
 /// Whether a step of a job may be held up by chance: its loader works, and something in the scenario is drawn.
-pub(super) fn varies(scenario: &Scenario, job: &Job) -> bool {
+fn varies(scenario: &Scenario, job: &Job) -> bool {
     let works =
         |stage: &crate::scenario::Stage| !stage.per_sample.is_empty() || !stage.per_item.is_empty();
     let drawn = |(_, distribution): &(String, &Distribution)| !is_constant(distribution);

@@ -1,4 +1,7 @@
 //! How often 95 % intervals hold the long-run mean: twelve scenarios, a hundred fixed seeds each.
+//!
+//! A hundred seeds tell a share of 95 % to 4 %; `FOREBAY_COVERAGE=1000 cargo test --release --locked --test integration
+//! coverage` takes a thousand of each, which is some minutes, and asks 93 to 97 % of each scenario, or says why not.
 
 use forebay::report::{self, Figure, Outcome};
 use forebay::scenario::Scenario;
@@ -7,8 +10,10 @@ use std::io::Write;
 
 use super::runs::written;
 
-/// Seeds of each scenario.
+/// Seeds of each scenario where nobody asks for more.
 const SEEDS: u64 = 100;
+/// Seeds from which on the share of one scenario is known well enough to be 93 to 97 %.
+const MANY: u64 = 1000;
 
 /// One job that reads files of a server; `rest` are the tables behind `[run]`.
 fn scenario(run: &str, latency: &str, loader: &str, model: &str, copies: u32) -> String {
@@ -155,21 +160,40 @@ impl Case {
         report::summarise(&scenario, &outcomes, 0.0).jobs[0].figures.step_time
     }
 
-    /// How many of the seeds give an interval, and how many of these hold the mean of a long run.
-    fn coverage(&self) -> (usize, usize) {
+    /// How many of so many seeds give an interval, and how many of these hold the mean of a long run.
+    fn coverage(&self, seeds: u64) -> (usize, usize) {
         let long = format!("steps = {}\nreplications = 1\nseed = 12345", self.long);
         let truth = self.figure(&long).mean.expect("steps");
         let of = |seed| self.figure(&format!("{}\nseed = {seed}", self.run)).ci95;
-        let found: Vec<[f64; 2]> = (1..=SEEDS).filter_map(of).collect();
+        let found: Vec<[f64; 2]> = (1..=seeds).filter_map(of).collect();
         let holds = found.iter().filter(|[low, high]| *low <= truth && truth <= *high);
         (found.len(), holds.count())
     }
 }
 
+/// Between which shares that of a scenario may be, of so many seeds.
+fn allowed(case: &Case, seeds: u64) -> (f64, f64) {
+    if seeds < MANY {
+        // Of a hundred, 2.2 more or fewer than 95 is one standard deviation.
+        return (0.9, 1.0);
+    }
+    let most = match case.name {
+        // Most runs see no stall or a few, and no interval of so few is exact: these are too wide.
+        rare if rare.starts_with("rare stalls") => 1.0,
+        // Measured steps begin and end where buffers hold as much, so that runs vary by less than their stretches tell.
+        "long, one replication" => 0.99,
+        _ => 0.97,
+    };
+    // A thousand tell a share to 0.7 %.
+    (0.923, most + 0.007)
+}
+
 #[test]
 fn intervals_hold_the_long_run_mean_as_often_as_they_say() {
     use rayon::prelude::*;
-    let found: Vec<(usize, usize)> = CASES.par_iter().map(Case::coverage).collect();
+    let asked = std::env::var("FOREBAY_COVERAGE").ok().and_then(|n| n.parse().ok());
+    let seeds = asked.unwrap_or(SEEDS);
+    let found: Vec<(usize, usize)> = CASES.par_iter().map(|case| case.coverage(seeds)).collect();
     let lines = CASES
         .iter()
         .zip(&found)
@@ -180,8 +204,8 @@ fn intervals_hold_the_long_run_mean_as_often_as_they_say() {
     let share = held as f64 / of as f64;
     assert!((0.93..=0.97).contains(&share), "{share} of {of}\n{table}");
     for (case, (of, held)) in CASES.iter().zip(&found) {
-        assert!(*of >= 90, "{}: {of} intervals\n{table}", case.name);
-        // Of a hundred, 2.2 more or fewer than 95 is one standard deviation.
-        assert!(*held as f64 >= 0.9 * *of as f64, "{}: {held} of {of}\n{table}", case.name);
+        assert!(*of as f64 >= 0.9 * seeds as f64, "{}: {of} intervals\n{table}", case.name);
+        let (share, (least, most)) = (*held as f64 / *of as f64, allowed(case, seeds));
+        assert!((least..=most).contains(&share), "{}: {held} of {of}\n{table}", case.name);
     }
 }
