@@ -104,7 +104,7 @@ impl<'o> Course<'o> {
     }
 
     /// Time of each step of a stretch, mean over copies [s].
-    fn step_times(&self, stretch: Range<usize>) -> Vec<f64> {
+    pub(super) fn step_times(&self, stretch: Range<usize>) -> Vec<f64> {
         let one = |step: usize| {
             let of = |copy: &&JobOutcome| Some(copy.steps.get(step)?.end - end_before(copy, step));
             mean(&self.copies.iter().filter_map(of).collect::<Vec<_>>()).unwrap_or(0.0)

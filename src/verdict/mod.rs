@@ -238,8 +238,10 @@ impl Finder<'_, '_> {
     fn run(&mut self, each: &[Vec<Lever>], plans: Vec<Option<Plan>>) -> Vec<Option<Tried>> {
         let found = self.trials.run(&plans);
         let tried = |((levers, plan), found): ((&Vec<Lever>, Option<Plan>), _)| {
-            let (plan, (effect, outcome)) = plan.zip(found)?;
-            Some(Tried { levers: levers.clone(), effect, then: plan.then, outcome })
+            let (plan, (effect, outcome)): (Plan, (Effect, Outcome)) = plan.zip(found)?;
+            // What did not happen within the short run was not lifted there.
+            let absent = levers.iter().any(|lever| lever.is_rare()) && effect.is_none();
+            (!absent).then_some(Tried { levers: levers.clone(), effect, then: plan.then, outcome })
         };
         each.iter().zip(plans).zip(found).map(tried).collect()
     }

@@ -1,9 +1,9 @@
 //! Short runs with something lifted, and what they show beside the run itself.
 
-use crate::report::Outcome;
+use crate::report::{Outcome, StepOutcome};
 use crate::scenario::{Scenario, Stop};
 use crate::sim;
-use crate::stats::{mean, t_interval};
+use crate::stats::{mean, mser5, t_interval};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +14,15 @@ use super::course::{Course, LongRate, ROUNDS};
 /// Events that a verdict may take of a run that is shorter than that: some hundredths of a second.
 pub const LEAST_BUDGET: u64 = 100_000;
 /// Share of the run's own events that a verdict may take until it is likely to have found what binds.
-const SEARCHING: f64 = 0.5;
+const SEARCHING: f64 = 0.15;
+/// The same for the first short run where what it would get of these is too little for one.
+const FIRST: f64 = 0.22;
 /// The same from then on.
-const FOUND: f64 = 0.2;
-/// How many times as many events a second of a run takes with something lifted, at most and about.
+const FOUND: f64 = 0.1;
+/// How many times as many events a short run takes with something lifted, at most and about.
 const MORE_EVENTS: f64 = 1.4;
-/// A short run ends when the base run had taken this many times as many steps as are compared.
+/// Beside other jobs a short run lasts for the time of fewer steps of the base run than are compared, by this factor: what is
+/// lifted makes it faster.
 const FASTER: f64 = 1.2;
 /// Candidates that share what is left of the budget at a time: the most promising first.
 const SHARERS: usize = 3;
@@ -33,12 +36,18 @@ const ENOUGH: [usize; 2] = [30, 240];
 const TELL_APART: f64 = 0.01;
 /// Fewest batches for a paired interval.
 const FEWEST_PAIRS: usize = 4;
+/// Fewest batches that tell how much slower a short run is where the run itself is slower.
+const FEWEST_FOR_SLOPE: usize = 6;
+/// Half-widths of an interval that a mean may be off by chance.
+const CHANCE: f64 = 2.0;
+/// Cycles of workers at the start that never count: buffers fill, and workers are in lockstep.
+const FILLING: usize = 2;
 
 /// A short run.
 pub(super) struct Plan {
     /// The scenario with something lifted.
     pub(super) then: Scenario,
-    /// Steps of the run itself in whose time it ends.
+    /// Steps that are to be compared.
     until: usize,
     /// Events after which it ends at the latest.
     most_events: u64,
@@ -55,11 +64,20 @@ pub(super) struct Effect {
     pub(super) gain_interval: [f64; 2],
 }
 
+impl Effect {
+    /// Whether steps take the very same times.
+    pub(super) fn is_none(&self) -> bool {
+        self.gain_interval.iter().all(|end| end.abs() < 1e-9)
+    }
+}
+
 /// The run itself, and what is left for short ones beside it.
 pub(super) struct Trials<'a> {
     subject: Subject<'a>,
     base: &'a Outcome,
     course: Course<'a>,
+    /// The first step that counts.
+    first: usize,
     budget: Budget,
     spent: u64,
     /// Whether what binds is likely to be found.
@@ -84,7 +102,7 @@ impl Budget {
         let all: u64 = outcomes.iter().map(|outcome| outcome.events).sum();
         // One replication is enough to compare with.
         let share = |of: f64| ((all as f64 * of) as u64).min(one).max(LEAST_BUDGET);
-        Budget { first: share(1.0), searching: share(SEARCHING), found: share(FOUND) }
+        Budget { first: share(FIRST), searching: share(SEARCHING), found: share(FOUND) }
     }
 }
 
@@ -96,7 +114,9 @@ impl<'a> Trials<'a> {
         budget: Budget,
         stop: Option<&'a AtomicBool>,
     ) -> Trials<'a> {
-        Trials { subject, base, course, budget, spent: 0, found: false, stop }
+        let trials =
+            Trials { subject, base, course, first: 0, budget, spent: 0, found: false, stop };
+        Trials { first: trials.first_that_counts(), ..trials }
     }
 
     /// From now on short runs only look for what helps beside what was found to bind.
@@ -104,7 +124,7 @@ impl<'a> Trials<'a> {
         self.found = true;
     }
 
-    /// Events left for short runs. The first one may take as many as one replication, so that there is one at least.
+    /// Events left for short runs. The first one may take some more, so that there is one at least.
     pub(super) fn left(&self) -> u64 {
         if self.spent == 0 { self.budget.first } else { self.share().saturating_sub(self.spent) }
     }
@@ -121,24 +141,26 @@ impl<'a> Trials<'a> {
 
     /// The long run as the run itself shows it.
     pub(super) fn long_rate(&self) -> Option<LongRate> {
-        let stretch = self.first()..self.last();
+        let stretch = self.first..self.last();
         self.course.long_rate(self.input_from(), whole(stretch, self.course.cycle()))
     }
 
-    /// The first step that counts: what is kept is there, and each worker has made an item.
-    fn first(&self) -> usize {
+    /// The first step that counts: what is kept is there, buffers are filled, and step times are level.
+    fn first_that_counts(&self) -> usize {
         let last = self.last();
         if self.outlasts_first_epoch() {
             let samples = self.subject.scenario.samples_of_epoch(self.described());
             return self.course.first_epoch(samples);
         }
         let cycle = self.course.cycle();
-        cycle.max((last / 10).min((4 * cycle).max(ENOUGH[1]))).max(1).min(last / 2)
+        let level = mser5(&self.course.step_times(0..last)).values;
+        let most = (last / 10).min((4 * cycle).max(ENOUGH[1]));
+        cycle.max(most.min((FILLING * cycle).max(level))).max(1).min(last / 2)
     }
 
     /// From where on what is put into buffers counts.
     fn input_from(&self) -> usize {
-        if self.outlasts_first_epoch() { self.first() } else { 0 }
+        if self.outlasts_first_epoch() { self.first } else { 0 }
     }
 
     /// Whether the run goes on behind an epoch that later ones differ from.
@@ -229,15 +251,27 @@ impl<'a> Trials<'a> {
         sim::run(&self.shortened(&plan.then, plan.until), 0, &options)
     }
 
-    /// Events of a short run in the time of so many steps of the base run.
+    /// Events of a short run in which so many steps are to be compared: the part of the base run's events that its jobs read
+    /// and trained on of their samples by then. Events do not come evenly in time where buffers fill, storage is slow for a
+    /// while, or some jobs end before others.
     fn events(&self, steps: usize) -> f64 {
-        let rate = self.base.events as f64 / self.base.makespan.max(f64::MIN_POSITIVE);
-        self.seconds(steps) * rate
+        let until = self.course.time_of(self.length(steps));
+        let (done, all) = self.base.jobs.iter().fold((0, 0), |(done, all), copy| {
+            let of = |step: Option<&StepOutcome>| {
+                step.map_or(0, |step| step.queue.started + step.queue.dequeued)
+            };
+            let (at, last) =
+                (copy.steps.partition_point(|step| step.end < until), copy.steps.last());
+            (done + of(copy.steps.get(at).or(last)), all + of(last))
+        });
+        let of_time = until / self.base.makespan.max(f64::MIN_POSITIVE);
+        let share = if all == 0 { of_time } else { done as f64 / all as f64 };
+        share * self.base.events as f64
     }
 
     /// Steps of the base run in whose time a short run can be afforded whose workers make an item in so many.
     fn affordable(&self, most_events: u64, cycle: usize, rare: bool) -> Option<usize> {
-        let (first, last) = (self.first(), self.last());
+        let (first, last) = (self.first, self.last());
         let enough = first + (CYCLES * cycle).max(self.telling());
         let wanted = if rare { last } else { last.min(enough) };
         let least = self.fewest(cycle);
@@ -256,13 +290,13 @@ impl<'a> Trials<'a> {
 
     /// The fewest steps that a short run needs where workers make an item in so many.
     fn fewest(&self, cycle: usize) -> usize {
-        let rounds = ((ROUNDS * cycle) as f64 * FASTER).ceil() as usize + 1;
-        (self.first() + cycle.max(FEWEST)).max(self.input_from() + rounds).min(self.last())
+        let rounds = self.input_from() + ROUNDS * cycle + 1;
+        (self.first + cycle.max(FEWEST)).max(rounds).min(self.last())
     }
 
     /// Steps that tell a difference, from how much those of the run itself vary.
     fn telling(&self) -> usize {
-        let stretch = self.first()..self.last();
+        let stretch = self.first..self.last();
         let batches = self.course.batches(stretch.clone(), self.course.cycle());
         let wide =
             t_interval(&batches).zip(mean(&batches)).filter(|_| batches.len() >= FEWEST_PAIRS);
@@ -272,20 +306,25 @@ impl<'a> Trials<'a> {
         ((stretch.len() as f64 * times) as usize).clamp(ENOUGH[0], ENOUGH[1])
     }
 
-    /// How long a short run is in which so many steps are to be compared [s]: what is lifted makes it faster, but the
-    /// fewest steps that can be compared are taken even if it does not.
-    fn seconds(&self, steps: usize) -> f64 {
-        let fewest = self.fewest(self.course.cycle());
-        self.course.time_of(((steps as f64 / FASTER).ceil() as usize).max(fewest).max(1))
+    /// Steps of the base run that a short run goes on for, if so many are to be compared.
+    fn length(&self, steps: usize) -> usize {
+        let steps = if self.is_alone() { steps } else { (steps as f64 / FASTER).ceil() as usize };
+        steps.max(self.fewest(self.course.cycle())).max(1)
     }
 
-    /// The same scenario for the time that the base run took for so many steps.
+    /// Whether there are no other jobs, which would have to go on until this one ends.
+    fn is_alone(&self) -> bool {
+        self.subject.scenario.jobs.len() == 1
+    }
+
+    /// The same scenario for so many steps; beside other jobs for the time that the base run took for them.
     fn shortened(&self, then: &Scenario, steps: usize) -> Scenario {
         let mut short = then.clone();
         // Where jobs begin when others have ended, all of them run as they are.
         if short.jobs.iter().all(|job| job.after.is_empty()) {
-            let enough = self.seconds(steps);
-            short.run.stop = Stop::Duration(enough);
+            let length = self.length(steps);
+            let by_time = Stop::Duration(self.course.time_of(length));
+            short.run.stop = if self.is_alone() { Stop::Steps(length as u64) } else { by_time };
             for (index, job) in short.jobs.iter_mut().enumerate() {
                 // Others end when they do; the one that is looked at must not run out of input.
                 job.stop = (index != self.subject.job).then(|| then.stop_of(job));
@@ -294,10 +333,10 @@ impl<'a> Trials<'a> {
         short
     }
 
-    /// The effect over the compared steps, scaled to the long run: those steps may be faster than the average, as while
-    /// caches hold their samples.
+    /// The effect over the compared steps, carried over to the long run: those steps may be faster than the average, by
+    /// chance or as while caches hold their samples.
     fn effect(&self, then: &Course) -> Option<Effect> {
-        let (cycle, first) = (self.course.cycle(), self.first());
+        let (cycle, first) = (self.course.cycle(), self.first);
         let end = then.steps();
         if end < first + FEWEST.min(self.last() - first) {
             return None;
@@ -305,28 +344,62 @@ impl<'a> Trials<'a> {
         let after = then.long_rate(self.input_from(), whole(first..end, then.cycle()))?;
         let both = whole(first..end.min(self.last()), cycle);
         let now = self.course.long_rate(self.input_from(), both.clone())?;
-        let gain = 1.0 - after.step / now.step;
+        let long = self.long_rate().unwrap_or_else(|| now.clone());
+        let pairs = if after.draining || now.draining {
+            Vec::new()
+        } else {
+            let (now, after) =
+                (self.course.batches(both.clone(), cycle), then.batches(both, cycle));
+            now.into_iter().zip(after).collect()
+        };
+        // The run itself is a control variate (Law, *Simulation Modeling and Analysis*, section 11.4) where its own steps
+        // differ from the average by chance. Where they differ by more, as before a fault or in a cold cache, the short run's
+        // do so alike.
+        let alike = after.step / now.step;
+        let chance = (now.interval[1] - now.interval[0]) / 2.0 * CHANCE;
+        let known = slope(&pairs).filter(|_| (long.step - now.step).abs() <= chance);
+        let slope = known.map_or(alike, |slope| slope.clamp(0.0, alike));
+        let lasting = |short: f64, now: f64| short + slope * (long.step - now);
+        let step = lasting(after.step, now.step);
+        let gain = |after: f64| 1.0 - after / long.step;
+        let saved: Vec<f64> =
+            pairs.iter().map(|(now, after)| gain(lasting(*after, *now))).collect();
         let apart =
             [1.0 - after.interval[1] / now.interval[0], 1.0 - after.interval[0] / now.interval[1]];
-        let pairs = (!after.draining && !now.draining).then(|| self.paired(then, both, now.step));
-        let lasting = self.long_rate().map_or(1.0, |long| long.step / now.step);
+        // What varies in the run itself and not in the short one makes the gain uncertain too.
+        let own = (step / long.step - slope).abs() * self.half_width() / long.step;
+        let paired = t_interval(&saved).filter(|_| saved.len() >= FEWEST_PAIRS);
+        let paired = paired.map(|[low, high]| {
+            let half = ((high - low) / 2.0).hypot(own);
+            [(low + high) / 2.0 - half, (low + high) / 2.0 + half]
+        });
         Some(Effect {
-            after: after.step * lasting,
-            after_interval: after.interval.map(|end| end * lasting),
-            gain,
-            gain_interval: pairs.flatten().unwrap_or(apart),
+            after: step,
+            after_interval: after.interval.map(|end| end * step / after.step),
+            gain: gain(step),
+            gain_interval: paired.unwrap_or(apart),
         })
     }
 
-    /// Interval of the share that is saved, batch of steps by batch.
-    fn paired(&self, then: &Course, stretch: Range<usize>, step: f64) -> Option<[f64; 2]> {
-        let cycle = self.course.cycle();
-        let (now, after) =
-            (self.course.batches(stretch.clone(), cycle), then.batches(stretch, cycle));
-        let saved: Vec<f64> =
-            now.iter().zip(&after).map(|(now, after)| (now - after) / step).collect();
-        t_interval(&saved).filter(|_| saved.len() >= FEWEST_PAIRS)
+    /// Half-width of the interval of a step's time in the run itself [s]; 0 where it is too short for one.
+    fn half_width(&self) -> f64 {
+        let batches = self.course.batches(self.first..self.last(), self.course.cycle());
+        let interval = t_interval(&batches).filter(|_| batches.len() >= FEWEST_PAIRS);
+        interval.map_or(0.0, |[low, high]| (high - low) / 2.0)
     }
+}
+
+/// By how much the second of each pair grows with the first: least squares; `None` where that cannot be told.
+fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
+    let n = pairs.len() as f64;
+    let (x, y) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+    let (x, y) = (x / n, y / n);
+    let (xx, xy) = pairs.iter().fold((0.0, 0.0), |(xx, xy), pair| {
+        (xx + (pair.0 - x).powi(2), xy + (pair.0 - x) * (pair.1 - y))
+    });
+    // Below that it is rounding that varies.
+    let varies = xx > n * (1e-9 * x).powi(2);
+    (pairs.len() >= FEWEST_FOR_SLOPE && varies).then(|| xy / xx)
 }
 
 /// The part of a stretch that is whole cycles, up to its end; all of it where it is shorter than one.

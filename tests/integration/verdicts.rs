@@ -11,6 +11,8 @@ use forebay::scenario::{Scenario, Stop};
 use forebay::sim;
 use forebay::verdict::{self, Options};
 
+use super::cases::case;
+use super::runs::{shipped, written};
 use super::support::Place;
 
 /// A run and what is said of it.
@@ -70,4 +72,67 @@ fn a_run_lifts_what_may_bind_unless_it_is_to_be_quick() {
         let first = said.split_whitespace().take(6).collect::<Vec<_>>().join(" ");
         assert!(shown(&["--verdict", kind]).contains(&first), "{first}");
     }
+}
+
+/// Ranks that wait for the slowest of them in each step, whose time varies by half.
+const VARYING: &str = r#"
+name = "varying"
+[run]
+steps = 3000
+warm_up = 100
+replications = 1
+[cluster]
+nodes = 8
+[cluster.node]
+cores = 8
+gpus = 1
+[cluster.network]
+nic = "10 GB/s"
+[storage.m.memory]
+[dataset.d]
+samples = 1000000
+sample_size = "1 kB"
+[[job]]
+name = "j"
+nodes = 8
+dataset = "d"
+storage = "m"
+batch = 8
+model = { step = "20 ms", jitter.gamma.cv = 0.5 }
+loader.in-memory = {}
+sync.allreduce = { gradients = "1 MB" }
+"#;
+
+#[test]
+fn a_step_without_jitter_is_promised_as_it_is_whatever_the_short_run_drew() {
+    // System: ranks whose steps vary. Expectation: without jitter all steps take the same time, so that a short run shows
+    // it exactly: that its own draws were faster or slower than those of the whole run says nothing of it.
+    let scenario = written(VARYING, &[]);
+    let (_, verdict) = judged(&scenario);
+    let first = &verdict.limits[0];
+    assert_eq!(first.lever, "jitter", "{}", verdict.text);
+    let then = verdict::lifted(&scenario, first).expect("it was lifted");
+    let shown = long_step(&then, 1);
+    assert!((first.after / shown - 1.0).abs() < 1e-3, "{} and not {shown}", first.after);
+    // What the run itself varies by makes the gain uncertain all the same.
+    let [low, high] = first.gain_interval;
+    assert!(high - low > 0.01, "{low} to {high}");
+}
+
+#[test]
+fn faults_that_a_short_run_did_not_reach_are_not_said_to_have_no_effect() {
+    // System: a server that is slow from the second minute on. Expectation: short runs end before; without the fault they are
+    // the same, which says nothing of it.
+    let (_, verdict) = judged(&shipped("slow-server", &[]));
+    assert!(!verdict.without_effect.iter().any(|name| name == "faults"), "{verdict:?}");
+}
+
+#[test]
+fn short_runs_of_a_verdict_take_a_small_part_of_the_run() {
+    // System: forty jobs whose server's operations bind. Expectation: that is found with a fifth of the run's own events.
+    let scenario = case("t5", &[("job.copies", "40"), ("run.steps", "400")]);
+    let (report, verdict) = judged(&scenario);
+    let of = (verdict.events, report.events);
+    assert!(of.1 > 5 * verdict::LEAST_BUDGET && of.0 * 5 < of.1, "{of:?}");
+    assert_eq!(verdict.limits[0].lever, "operations", "{}", verdict.text);
 }
