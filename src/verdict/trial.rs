@@ -12,7 +12,7 @@ use super::candidates::Subject;
 use super::course::{Course, LongRate, ROUNDS};
 
 /// Events that a verdict may take of a run that is shorter than that: some hundredths of a second.
-pub const LEAST_BUDGET: u64 = 100_000;
+pub const LEAST_BUDGET: u64 = 60_000;
 /// Share of the run's own events that a verdict may take until it is likely to have found what binds.
 const SEARCHING: f64 = 0.15;
 /// The same for the first short run where what it would get of these is too little for one.
