@@ -71,7 +71,7 @@ pub(super) struct DeviceInput {
 /// A step on a GPU.
 #[derive(Debug)]
 pub(super) struct OnGpu {
-    /// Time of the step at hand on a GPU for itself [s], and which sort of its kernels it is at.
+    /// Time that the current step takes where nothing else uses the GPU [s], and which sort of its kernels runs now.
     pub(super) alone: f64,
     pub(super) kernels: u32,
     /// Share of its speed that faults leave it.

@@ -336,7 +336,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Frees the place of `id`, which keeps its value until another comes.
+    /// Removes `id`; its value stays readable until the next `add` reuses the slot.
     pub(super) fn remove(&mut self, id: Id<T>) {
         self.free.push(id);
     }

@@ -4,7 +4,7 @@ use super::index::{CommunicatorId, DeviceId, Ids, JobId, LoaderId, WorkerId};
 use super::staging::Staging;
 use super::workers::Waiting;
 
-/// What an owner tells others; they are told in order, before anything else happens at this instant.
+/// A message from one owner to another. The world delivers notices in order, before workers and later events go on.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Notice {
     /// There is a batch for a device that waits for one of this loader; the worker has made the last of it.

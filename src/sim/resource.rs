@@ -1,4 +1,4 @@
-//! Shared resources as reports name them.
+//! Shared resources (links, stations, limiters, tables, disk heads), grouped under the names that reports give them.
 
 use crate::fluid::{LinkId, LinkUse};
 use crate::report::ResourceOutcome;
@@ -71,7 +71,7 @@ impl Resource {
         let uses: Vec<LinkUse> = self.members.iter().map(usage).collect();
         let count = uses.len().max(1) as f64;
         let utilisation = |served: f64| served / (self.capacity * elapsed);
-        // As much as one with the first's capacity would have served.
+        // Bytes or seconds that each would have served with the capacity of the first.
         let shares: Vec<f64> =
             uses.iter().zip(&self.members).map(|(u, (_, relative))| u.served / relative).collect();
         ResourceOutcome {
