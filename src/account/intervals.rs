@@ -13,19 +13,16 @@ pub(crate) struct Intervals {
 impl Intervals {
     /// Adds numbers, of which none is there yet.
     pub(crate) fn insert(&mut self, range: Range<u64>) {
-        let Range { mut start, mut end } = range;
-        if start == end {
+        if range.is_empty() {
             return;
         }
-        if let Some((&before, &until)) = self.all.range(..start).next_back()
-            && until == start
-        {
-            start = before;
+        let end = self.all.remove(&range.end).unwrap_or(range.end);
+        match self.all.range_mut(..range.start).next_back() {
+            Some((_, until)) if *until == range.start => *until = end,
+            _ => {
+                self.all.insert(range.start, end);
+            }
         }
-        if let Some(after) = self.all.remove(&end) {
-            end = after;
-        }
-        self.all.insert(start, end);
     }
 
     /// The first number from `from` on that is not there.

@@ -361,6 +361,12 @@ impl Queue {
         self.accounts.totals(now, self.level, self.blocked, self.waiting)
     }
 
+    /// Samples that were taken out.
+    #[inline]
+    pub(crate) fn dequeued(&self) -> u64 {
+        self.accounts.dequeued
+    }
+
     /// Samples that were overwritten before anyone read them.
     pub(crate) fn overwritten(&self) -> u64 {
         self.circular.as_ref().map_or(0, |ring| ring.overwritten_unread)

@@ -31,8 +31,7 @@ impl Jobs {
         let taken = loader.queue.take(env.now);
         let new = match &job.recovery {
             Some(recovery) => {
-                let dequeued = loader.queue.totals(env.now).dequeued;
-                recovery.fresh(l - job.parts.loaders.start, dequeued, taken)
+                recovery.fresh(l - job.parts.loaders.start, loader.queue.dequeued(), taken)
             }
             None => taken,
         };

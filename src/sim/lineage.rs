@@ -25,9 +25,9 @@ pub(super) struct Lineage {
     queue: VecDeque<Range<u64>>,
     /// Samples that can be taken before these and are none that were read: the queue was full at the start.
     unread: u64,
-    /// Batches that were taken for steps that may not be over, each with its model copy and step; kept if anyone will
-    /// ask for them.
-    recent: VecDeque<(u32, u64, Vec<Range<u64>>)>,
+    /// Runs of the batches that were taken for steps that may not be over, each with its model copy and step; kept if
+    /// anyone will ask for them.
+    recent: VecDeque<(u32, u64, Range<u64>)>,
     keeps: bool,
     /// All samples of steps that are over, and the same in order where they are recorded.
     trained: Intervals,
@@ -70,16 +70,22 @@ impl Lineage {
 
     /// An item of so many samples, which has its first one from turn `first`, is put into the queue.
     pub(super) fn put(&mut self, first: u64, samples: u64, source: &Source) {
-        for run in self.take_item(first, samples) {
-            // Of files that are read one by one, only those that were left before are not in order.
-            let shuffled = if self.located.is_empty() { source.left_until() } else { run.end };
-            let from = shuffled.clamp(run.start, run.end);
-            for turn in run.start..from {
-                let sample = self.located.remove(&turn).unwrap_or_else(|| source.place(turn));
-                self.push(sample..sample + 1);
-            }
-            self.push(from..run.end);
+        match self.gathered.remove(&first) {
+            None => self.put_run(first..first + samples, source),
+            Some(runs) => runs.into_iter().for_each(|run| self.put_run(run, source)),
         }
+    }
+
+    /// What was read at these turns, one after the other, is put into the queue.
+    fn put_run(&mut self, run: Range<u64>, source: &Source) {
+        // Of files that are read one by one, only those that were left before are not in order.
+        let shuffled = if self.located.is_empty() { source.left_until() } else { run.end };
+        let from = shuffled.clamp(run.start, run.end);
+        for turn in run.start..from {
+            let sample = self.located.remove(&turn).unwrap_or_else(|| source.place(turn));
+            self.push(sample..sample + 1);
+        }
+        self.push(from..run.end);
     }
 
     fn push(&mut self, run: Range<u64>) {
@@ -92,36 +98,32 @@ impl Lineage {
 
     /// So many samples are taken for `step` of model copy `model`, as its device counts them.
     pub(super) fn take(&mut self, model: u32, step: u64, mut samples: u64) {
-        let mut batch = Vec::new();
         let unread = samples.min(self.unread);
         self.unread -= unread;
         samples -= unread;
         while let Some(run) = self.queue.front_mut().filter(|_| samples > 0) {
             let number = samples.min(run.end - run.start);
-            batch.push(run.start..run.start + number);
+            if self.keeps {
+                self.recent.push_back((model, step, run.start..run.start + number));
+            }
             (run.start, samples) = (run.start + number, samples - number);
             if run.is_empty() {
                 self.queue.pop_front();
             }
         }
-        if self.keeps {
-            self.recent.push_back((model, step, batch));
-        }
     }
 
     /// So many `steps` of each model copy are over; what was trained on in them.
     pub(super) fn settle(&mut self, steps: impl Fn(u32) -> u64) -> Trained {
-        for (model, step, batch) in std::mem::take(&mut self.recent) {
+        for (model, step, run) in std::mem::take(&mut self.recent) {
             if step >= steps(model) {
-                self.recent.push_back((model, step, batch));
+                self.recent.push_back((model, step, run));
                 continue;
             }
-            for run in batch {
-                if let Some(record) = &mut self.record {
-                    record.extend(run.clone().take(MOST_RECORDED - record.len()));
-                }
-                self.trained.insert(run);
+            if let Some(record) = &mut self.record {
+                record.extend(run.clone().take(MOST_RECORDED - record.len()));
             }
+            self.trained.insert(run);
         }
         let recorded = self.record.as_ref().map_or(0, Vec::len);
         Trained { samples: self.trained.clone(), recorded }

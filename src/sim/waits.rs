@@ -52,9 +52,9 @@ impl Jobs {
     ) {
         let mut at = from;
         let waits = self.devices[peer].input.waits.iter();
-        let mut waits: Vec<Segment> = waits.filter_map(|(_, wait)| clip(wait, from, to)).collect();
-        waits.push(Segment { start: to, end: to, cause: StallCause::peer(Cause::Compute) });
-        for wait in waits {
+        let waits = waits.filter_map(|(_, wait)| clip(wait, from, to));
+        let last = Segment { start: to, end: to, cause: StallCause::peer(Cause::Compute) };
+        for wait in waits.chain([last]) {
             let middle = began.clamp(at, wait.start.max(at));
             let cause = StallCause::own(Cause::Communication);
             pieces.push(Segment { start: at, end: middle, cause });
