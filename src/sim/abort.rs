@@ -4,13 +4,13 @@
 use super::communication::Communicators;
 use super::device::Device;
 use super::index::{Id, Ids, JobId};
-use super::workers::Worker;
+use super::worker::Worker;
 
 use super::env::Env;
 use super::event::{Customer, Event};
 use super::jobs::Jobs;
 use super::ranges::Fetches;
-use super::workers::Cores;
+use super::worker::Cores;
 
 /// What belongs to a job copy.
 struct Owner {

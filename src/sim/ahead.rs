@@ -9,7 +9,7 @@ use super::index::{IdVec, StageId, StationId, WorkerId};
 use super::loader::LoaderRun;
 use super::loaders::Loaders;
 use super::stages::StageRun;
-use super::workers::Cores;
+use super::worker::Cores;
 
 /// From so many workers on their state is far from the core.
 const MANY: usize = 4096;

@@ -7,7 +7,7 @@ use super::env::Env;
 use super::event::{Customer, Delay, Event};
 use super::index::{IdVec, LoadId, RequestId, Slab};
 use super::read::{Mount, RequestLatency};
-use super::workers::Waiting;
+use super::worker::Waiting;
 
 /// Requests that arrive at one storage as a Poisson process.
 #[derive(Debug)]

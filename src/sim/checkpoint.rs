@@ -12,9 +12,9 @@ use super::device::State;
 use super::env::Env;
 use super::event::{Customer, Delay, Event};
 use super::index::{DeviceId, JobId};
+use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::lineage::Trained;
-use super::trainer::JobRun;
 
 /// The state that a job copy would begin again with.
 #[derive(Debug, Clone, Default)]
@@ -211,7 +211,7 @@ impl Jobs {
 
     /// What job copy `j` is after so many steps.
     fn state(&mut self, now: Time, j: JobId, steps: u64) -> Saved {
-        let (taken, trained) = (self.taken(now, j), self.trained(j));
+        let (taken, trained) = (self.taken(j), self.trained(j));
         let job = &self.jobs[j];
         let first = &self.loaders[job.parts.loaders.start];
         let epoch = first.requests.as_ref().map_or(1, |requests| requests.epoch());

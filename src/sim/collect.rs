@@ -9,9 +9,9 @@ use crate::report::{
 use crate::stats::LogHistogram;
 
 use super::index::LoaderId;
+use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::staging::Stagings;
-use super::trainer::JobRun;
 
 impl Jobs {
     /// Accounts for what all were at when the run ended.

@@ -4,7 +4,7 @@ use super::env::Env;
 use super::event::{Customer, Delay, Event};
 use super::index::DeviceId;
 use super::jobs::Jobs;
-use super::workers::{Cores, Waiting};
+use super::worker::{Cores, Waiting};
 
 /// How a model copy uses the node's cores.
 #[derive(Debug, Clone, Copy)]

@@ -16,6 +16,7 @@ use super::cached::PageCache;
 use super::communication::{CommunicatorRun, Message};
 use super::device::Device;
 use super::fault::FaultRun;
+use super::job_run::JobRun;
 use super::limiter::Limiter;
 use super::loader::LoaderRun;
 use super::ranges::Range;
@@ -24,8 +25,7 @@ use super::stages::StageRun;
 use super::staging::{Copying, Staging};
 use super::station::Service;
 use super::table::Table;
-use super::trainer::JobRun;
-use super::workers::{Work, Worker};
+use super::worker::{Work, Worker};
 
 /// Which `K`, counted from 0.
 pub(super) struct Id<K> {

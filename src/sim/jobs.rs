@@ -9,8 +9,8 @@ use super::device::Device;
 use super::env::Env;
 use super::event::Event;
 use super::index::{IdVec, JobId};
+use super::job_run::JobRun;
 use super::loaders::Loaders;
-use super::trainer::JobRun;
 use super::workflow::Waiting;
 
 /// The tables of all job copies.

@@ -7,7 +7,7 @@ use super::env::Env;
 use super::event::Customer;
 use super::index::WorkerId;
 use super::loaders::Loaders;
-use super::workers::Phase;
+use super::worker::Phase;
 
 impl Loaders {
     /// Worker `w` needs the GPU of its item for so long for each sample; true if for no time.

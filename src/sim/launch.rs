@@ -6,7 +6,7 @@ use super::env::Env;
 use super::event::{Customer, Delay, Event};
 use super::index::DeviceId;
 use super::jobs::Jobs;
-use super::workers::{Cores, Waiting};
+use super::worker::{Cores, Waiting};
 use crate::account::launch_waits;
 use crate::engine::Time;
 use crate::random::{Purpose, Sampler};

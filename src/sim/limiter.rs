@@ -10,7 +10,7 @@ use super::env::Env;
 use super::event::{Customer, Delay, Event};
 use super::index::{LimiterId, WorkerId};
 use super::loaders::Loaders;
-use super::workers::Phase;
+use super::worker::Phase;
 
 /// Attempts of a request that are told apart in its draws.
 const ATTEMPTS: u64 = 64;

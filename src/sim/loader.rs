@@ -14,7 +14,7 @@ use super::lineage::Lineage;
 use super::read::{First, Mount, Source};
 use super::stages::StageRun;
 use super::tiers::Tiers;
-use super::workers::{Cores, Worker};
+use super::worker::{Cores, Worker};
 
 /// A device that waits for a batch.
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,7 @@ use super::notice::Notice;
 use super::ranges::Fetches;
 use super::read::ShardCursor;
 use super::stages::StageRun;
-use super::workers::{Item, Phase, Work, Worker};
+use super::worker::{Item, Phase, Work, Worker};
 
 /// The tables of all loaders.
 #[derive(Debug, Default)]

@@ -23,13 +23,13 @@
 //!
 //! - `env`, `event`: what all owners act on, and what can happen; `storages` with `limiter`, `table`, `arm`, `sizes`: what
 //!   serves requests beside links and stations; `station`,
-//! - `loaders`: `workers`, `read`: workers of loader stages and what their operations ask of the machine; `team`: their inner
+//! - `loaders`: `worker`, `workers`, `read`: workers of loader stages and what their operations ask of the machine; `team`: their inner
 //!   threads; `cached`: what of that a node's page cache holds; `tiers`: what is on its own storage or another node's;
 //!   `decoded`: samples that are kept as decoding leaves them; `ranges`: what is fetched in several requests; `stages`:
 //!   hand-over between stages, order, blocking; `requests`: loaders that make what they are asked for; `tuned`, `polling`, `kernels`;
 //!   `ahead`: fetches from memory what comes next; `loader`: one of them,
 //! - `communication`: collectives of model copies, parameter servers, on the same network,
-//! - `jobs`: `program`: what each rank does in a step, op by op, and the one interpreter of all programs; `trainer`: when a
+//! - `jobs`: `program`: what each rank does in a step, op by op, and the one interpreter of all programs; `job_run`: a job copy; `trainer`: when a
 //!   rank begins a step, and the barrier between model copies; `device`: accelerators; `batches`: what they take from a
 //!   loader, `load`: on its way to them; `core_steps`: steps on the node's cores; `launch`: what trainers do there beside their
 //!   devices; `pipeline`: activations of whole batches from stage to stage; `waits`: what devices waited for beside batches;
@@ -96,6 +96,7 @@ mod event;
 mod fault;
 mod gpus;
 mod index;
+mod job_run;
 mod jobs;
 mod kernels;
 mod launch;
@@ -129,6 +130,7 @@ mod trainer;
 mod tuned;
 mod waits;
 mod watch;
+mod worker;
 mod workers;
 mod workflow;
 mod world;

@@ -2,7 +2,7 @@
 
 use super::index::{CommunicatorId, DeviceId, Ids, JobId, LoaderId, WorkerId};
 use super::staging::Staging;
-use super::workers::Waiting;
+use super::worker::Waiting;
 
 /// A message from one owner to another. The world delivers notices in order, before workers and later events go on.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ use super::env::Env;
 use super::event::{Customer, Delay, Event};
 use super::index::{DeviceId, LoaderId, WorkerId};
 use super::loaders::Loaders;
-use super::workers::Phase;
+use super::worker::Phase;
 
 impl Loaders {
     /// Whether worker `w` finds enough batches in its queue, and sleeps before it looks again.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::Time;
 
+use super::job_run::JobRun;
 use super::jobs::Jobs;
-use super::trainer::JobRun;
 use super::watch::Watch;
 
 /// What a run tells now and then to whoever looks; one for each run in progress.

@@ -8,7 +8,7 @@ use super::event::{Customer, Event};
 use super::index::{IdVec, Ids, RangeId, Slab, WorkerId};
 use super::loaders::Loaders;
 use super::read::Own;
-use super::workers::{Phase, Worker};
+use super::worker::{Phase, Worker};
 
 /// What a worker fetches in ranges, and how far it is.
 #[derive(Debug, Clone, Default)]

@@ -16,7 +16,7 @@ use super::event::{Customer, Delay, Event};
 use super::index::{StationId, WorkerId};
 use super::loaders::Loaders;
 use super::tiers::Origin;
-use super::workers::{Phase, Waiting};
+use super::worker::{Phase, Waiting};
 
 pub(super) use mount::{Mount, Own, RequestLatency, Striped};
 pub(super) use plain::First;

@@ -7,7 +7,7 @@ use super::env::Env;
 use super::event::{Customer, Delay, Event};
 use super::index::{LoaderId, WorkerId};
 use super::loaders::Loaders;
-use super::workers::{Item, Phase};
+use super::worker::{Item, Phase};
 
 impl Loaders {
     /// The trainer of loader `l` wants a batch.

@@ -7,7 +7,7 @@ use super::env::Env;
 use super::index::{IdVec, LoaderId, StageId, WorkId, WorkerId};
 use super::loader::LoaderRun;
 use super::loaders::Loaders;
-use super::workers::{Cores, Item, Phase, Worker};
+use super::worker::{Cores, Item, Phase, Worker};
 
 /// A stage of one loader: its workers' common state and the buffer behind it.
 ///

@@ -13,7 +13,7 @@ use super::event::{Customer, Delay, Event};
 use super::index::{CopyId, DatasetId, IdVec, Ids, JobId, StagingId};
 use super::notice::Notice;
 use super::read::{Mount, RequestLatency};
-use super::workers::Waiting;
+use super::worker::Waiting;
 
 /// The copying of a job copy's data set to one of its nodes.
 #[derive(Debug)]

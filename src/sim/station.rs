@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::engine::{Integral, PS_PER_SECOND, Time};
 
 use super::event::Delay;
-use super::workers::Waiting;
+use super::worker::Waiting;
 
 /// `c` identical servers with one queue in order of arrival.
 ///

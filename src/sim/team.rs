@@ -4,7 +4,7 @@ use super::env::Env;
 use super::event::{Customer, Delay};
 use super::index::WorkerId;
 use super::loaders::Loaders;
-use super::workers::{Cores, Phase, Work};
+use super::worker::{Cores, Phase, Work};
 use crate::report::Cause;
 
 /// Computing that several threads share.

@@ -6,7 +6,7 @@ use crate::engine::Time;
 use super::env::Env;
 use super::index::WorkerId;
 use super::loaders::Loaders;
-use super::workers::Phase;
+use super::worker::Phase;
 
 impl Loaders {
     /// Whether worker `w` may look for input; otherwise it rests until it is called.

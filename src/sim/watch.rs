@@ -7,9 +7,9 @@ use crate::engine::Time;
 use crate::report::{CacheRequests, JobOutcome, Known};
 
 use super::fault::Faults;
+use super::job_run::JobRun;
 use super::jobs::Jobs;
 use super::progress::Progress;
-use super::trainer::JobRun;
 use super::world::Options;
 
 /// Events from one look to the next, at most.

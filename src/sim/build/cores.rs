@@ -13,7 +13,7 @@ use crate::sim::index::JobId;
 use crate::sim::resource::Member;
 use crate::sim::station::Service;
 use crate::sim::station::Station;
-use crate::sim::workers::Cores;
+use crate::sim::worker::Cores;
 
 use super::Builder;
 use super::medium::Coupled;

@@ -9,10 +9,10 @@ use crate::sim::core_steps::CpuThreads;
 use crate::sim::device::Device;
 use crate::sim::event::Delay;
 use crate::sim::index::{JobId, LoaderId};
+use crate::sim::job_run::{JobRun, OpenSteps, Parts, Plan};
 use crate::sim::launch::LaunchRun;
 use crate::sim::learners::LearnersRun;
 use crate::sim::program::{Exchange, Programs, Replica, replica};
-use crate::sim::trainer::{JobRun, OpenSteps, Parts, Plan};
 use crate::sim::workflow::Waiting;
 
 use super::Builder;

@@ -11,7 +11,7 @@ use crate::sim::lineage::Lineage;
 use crate::sim::loader::LoaderRun;
 use crate::sim::read::{Mount, ShardCursor, Source};
 use crate::sim::stages::StageRun;
-use crate::sim::workers::{Cores, Worker};
+use crate::sim::worker::{Cores, Worker};
 
 use super::Builder;
 use super::cores::OnCores;

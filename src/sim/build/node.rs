@@ -10,7 +10,7 @@ use crate::sim::gpus::{Gpu, Sort};
 use crate::sim::index::{CacheId, JobId, PageCacheId};
 use crate::sim::occupied::Occupied;
 use crate::sim::resource::Member;
-use crate::sim::workers::Cores;
+use crate::sim::worker::Cores;
 
 use super::Builder;
 use super::mount::Backend;

@@ -7,7 +7,7 @@ use crate::scenario::{Convert, Distribution, Replicas};
 use crate::sim::index::DatasetId;
 use crate::sim::read::Mount;
 use crate::sim::staging::{Conversion, Files, Staging};
-use crate::sim::workers::Cores;
+use crate::sim::worker::Cores;
 
 use super::Builder;
 use super::job::JobCopy;

@@ -3,7 +3,7 @@
 use crate::random::{Purpose, Sampler};
 use crate::scenario::{Distribution, InnerThreads, Job, Operation, Stage};
 use crate::sim::team::Team;
-use crate::sim::workers::{Draw, Work};
+use crate::sim::worker::{Draw, Work};
 
 use super::Builder;
 

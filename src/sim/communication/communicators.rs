@@ -3,9 +3,9 @@
 use crate::report::ParallelOutcome;
 use crate::sim::env::Env;
 use crate::sim::index::{CommunicatorId, IdVec, Ids, JobId, MessageId};
+use crate::sim::job_run::JobRun;
 use crate::sim::notice::Notice;
-use crate::sim::trainer::JobRun;
-use crate::sim::workers::Cores;
+use crate::sim::worker::Cores;
 
 use super::communicator::CommunicatorRun;
 use super::exchange::{Around, Exchange};

@@ -7,7 +7,7 @@ use crate::scenario::Members;
 use crate::sim::env::Env;
 use crate::sim::event::{Customer, Delay, Event};
 use crate::sim::index::{CommunicatorId, JobId, MessageId};
-use crate::sim::workers::{Cores, Waiting};
+use crate::sim::worker::{Cores, Waiting};
 
 use super::message::{Messages, Stage};
 use super::ways::Ways;

@@ -8,7 +8,7 @@ use crate::sim::event::{Customer, Delay};
 use crate::sim::index::IdVec;
 use crate::sim::station::Service;
 use crate::sim::station::Station;
-use crate::sim::workers::Cores;
+use crate::sim::worker::Cores;
 
 /// Core-seconds of messages, and the cores that they are paid on.
 #[derive(Debug, Clone)]

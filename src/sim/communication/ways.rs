@@ -7,7 +7,7 @@ use crate::scenario::{Members, Transport};
 use crate::sim::event::{Customer, Delay};
 use crate::sim::index::IdVec;
 use crate::sim::station::Service;
-use crate::sim::workers::Cores;
+use crate::sim::worker::Cores;
 
 use super::measured::Pace;
 use super::message::{Message, Stage};

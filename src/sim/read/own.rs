@@ -5,7 +5,7 @@ use crate::sim::env::Env;
 use crate::sim::event::Customer;
 use crate::sim::index::WorkerId;
 use crate::sim::loaders::Loaders;
-use crate::sim::workers::Phase;
+use crate::sim::worker::Phase;
 
 use super::mount::{Mount, Own};
 

@@ -7,7 +7,7 @@ use crate::sim::env::Env;
 use crate::sim::event::Customer;
 use crate::sim::index::WorkerId;
 use crate::sim::loaders::Loaders;
-use crate::sim::workers::Phase;
+use crate::sim::worker::Phase;
 
 /// What comes first of an operation, a delay and a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

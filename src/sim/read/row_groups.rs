@@ -7,7 +7,7 @@ use crate::sim::env::Env;
 use crate::sim::event::Delay;
 use crate::sim::index::WorkerId;
 use crate::sim::loaders::Loaders;
-use crate::sim::workers::Phase;
+use crate::sim::worker::Phase;
 
 impl ShardCursor {
     /// Goes on to the next row group of the file, if there is one, in a data set of so many samples.
