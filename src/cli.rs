@@ -21,7 +21,7 @@ pub use about::{Completions, Man, Schema, SchemaOf};
 pub use calibrate::Calibrate;
 pub use doctor::Doctor;
 pub use explain_defaults::ExplainDefaults;
-pub use format::{PictureFormat, ReportFormat, RowFormat};
+pub use format::{FigureTheme, PictureFormat, ReportFormat, RowFormat};
 pub use import::{CollectiveFormat, Collectives, Dlio, Import, ImportFormat, ImportFrom, Kineto};
 pub use live::Live;
 pub use plot::Plot;

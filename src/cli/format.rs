@@ -20,6 +20,15 @@ pub enum RowFormat {
     Json,
 }
 
+/// What figures are drawn on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FigureTheme {
+    /// White, for paper
+    Light,
+    /// Nearly black, for dark pages and slides
+    Dark,
+}
+
 /// Kind of picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PictureFormat {

@@ -1,6 +1,6 @@
 //! The command `plot`.
 
-use super::format::PictureFormat;
+use super::format::{FigureTheme, PictureFormat};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -28,6 +28,9 @@ pub struct Plot {
     /// Kind of picture
     #[arg(long, value_enum, default_value_t = PictureFormat::Svg)]
     pub format: PictureFormat,
+    /// What the figures are drawn on
+    #[arg(long, value_enum, default_value_t = FigureTheme::Light)]
+    pub theme: FigureTheme,
     /// Threads to simulate with; all cores if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub threads: Option<u16>,

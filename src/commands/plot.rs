@@ -4,9 +4,9 @@ use super::points::{self, Opened};
 use super::progress::Watch;
 use super::run_figure::{self, Kind};
 use super::{Failure, input, interrupt, output, over_time};
-use crate::cli::{PictureFormat, Plot};
+use crate::cli::{FigureTheme, PictureFormat, Plot};
 use crate::input::shown;
-use crate::plot::{self, DataSource, Distribution, Figure, PlotError, Recipe, Rows, Table};
+use crate::plot::{self, DataSource, Distribution, Figure, PlotError, Recipe, Rows, Table, Theme};
 use crate::report::{self, Report};
 use crate::sim;
 use crate::sweep::{self, Cell, Finished, Grid, Plan, Row, Start};
@@ -42,7 +42,11 @@ pub(super) fn execute(plot: &Plot, quiet: bool) -> Result<(), Failure> {
 /// Draws the figure of one recipe.
 fn draw(plot: &Plot, path: &Path, recipe: &Recipe, quiet: bool) -> Result<(), Failure> {
     let table = table(plot, path, recipe, quiet)?;
-    let figure = plot::build(recipe, &table).map_err(fail)?;
+    let theme = match plot.theme {
+        FigureTheme::Light => Theme::Light,
+        FigureTheme::Dark => Theme::Dark,
+    };
+    let figure = Figure { theme, ..plot::build(recipe, &table).map_err(fail)? };
     write(plot, path, &figure, quiet)
 }
 

@@ -1,10 +1,13 @@
 //! A recipe and rows make a figure.
 
+use super::groups::{Groups, check_labels, groups, kind, shown, within};
 use super::lines::dotted;
-use super::recipe::{Filter, LineRecipe, PanelRecipe, Recipe};
-use super::{AxisSpec, Figure, Lines, Mark, Panel, PlotError, Point, Series, Style, Table, Unit};
+use super::recipe::{DrawnAs, Filter, LineRecipe, PanelRecipe, Recipe};
+use super::{
+    AxisSpec, Figure, Lines, Mark, Panel, PlotError, Point, Scale, Series, Style, Table, Unit,
+};
 use super::{label_of, unit_of};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use toml::Spanned;
 
 /// Most lines of a panel: more cannot be told apart, and their legend fits no picture.
@@ -22,12 +25,13 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     }
     let table = drawn?;
     // Places below and names of lines are those of all panels: they share axes and a legend.
-    let (below, groups) = (Below::new(recipe, &table)?, groups(recipe, &table)?);
+    let (below, groups) = (Below::new(recipe, &table, panels)?, groups(recipe, &table)?);
     let rows = panels.len().div_ceil(recipe.columns.max(1));
     let panel = |(index, panel): (usize, &PanelRecipe)| {
         let own = passing(recipe, &table, &panel.filter, "")?;
         let groups = within(&groups, &own);
         check_distributions(recipe, &table, &below, &groups)?;
+        check_repeats(recipe, &table, &below, &groups, panel)?;
         let mut lines = lines(recipe, &table, &below, &groups, panel)?;
         lines.marks = marks(recipe, index, panels.len())?;
         // Where each panel draws one column, the first one's legend is everyone's.
@@ -38,8 +42,9 @@ pub fn build(recipe: &Recipe, table: &Table) -> Result<Figure, PlotError> {
     let mut panels = all(panels.iter().enumerate().map(panel))?;
     share_names(&mut panels);
     let panels = panels.into_iter().map(Panel::Lines).collect();
-    let (title, columns) = (recipe.title.clone(), recipe.columns);
-    Ok(Figure { title, panels, columns, width: recipe.width, panel_height: recipe.height })
+    let (title, subtitle) = (recipe.title.clone(), recipe.subtitle.clone());
+    let (columns, width, panel_height) = (recipe.columns, recipe.width, recipe.height);
+    Ok(Figure { title, subtitle, panels, columns, width, panel_height, ..Figure::default() })
 }
 
 /// All results, or all that is wrong.
@@ -113,17 +118,7 @@ fn passing(
 }
 
 /// Most values that a message lists.
-const MOST_NAMED: usize = 50;
-
-/// Lines' names and their rows, in order of appearance.
-type Groups = Vec<(String, Vec<usize>)>;
-
-/// Those of the groups that have some of these rows, with these alone.
-fn within(groups: &Groups, rows: &BTreeSet<usize>) -> Groups {
-    let own = |of: &Vec<usize>| of.iter().copied().filter(|row| rows.contains(row)).collect();
-    let groups = groups.iter().map(|(name, of)| (name.clone(), own(of)));
-    groups.filter(|(_, rows): &(String, Vec<usize>)| !rows.is_empty()).collect()
-}
+pub(super) const MOST_NAMED: usize = 50;
 
 /// Distributions of several points of a sweep do not make one line.
 fn check_distributions(
@@ -155,6 +150,51 @@ fn check_distributions(
     Err(recipe.problem(recipe.x.span(), &what))
 }
 
+/// Rows of one curve at one place that differ in what was swept make no curve.
+fn check_repeats(
+    recipe: &Recipe,
+    table: &Table,
+    below: &Below,
+    groups: &Groups,
+    panel: &PanelRecipe,
+) -> Result<(), PlotError> {
+    let points = style_asked(recipe, panel).is_some_and(|style| style == DrawnAs::Points);
+    if recipe.is_distribution() || points {
+        return Ok(());
+    }
+    let named = |name: &str| {
+        let group = recipe.group.as_ref().is_some_and(|group| group.get_ref() == name);
+        group || recipe.x.get_ref() == name
+    };
+    let swept: Vec<usize> = (0..table.columns().len())
+        .filter(|column| table.columns()[*column].contains('.'))
+        .filter(|column| !named(&table.columns()[*column]))
+        .collect();
+    for (_, rows) in groups {
+        let mut seen: HashMap<u64, usize> = HashMap::new();
+        for row in rows {
+            let Some(place) = below.places[*row] else { continue };
+            let first = *seen.entry(place.to_bits()).or_insert(*row);
+            let differs =
+                |column: &&usize| table.text(*row, **column) != table.text(first, **column);
+            let differ: Vec<String> = swept
+                .iter()
+                .filter(differs)
+                .map(|column| format!("`{}`", table.columns()[*column]))
+                .collect();
+            if !differ.is_empty() {
+                let what = format!(
+                    "a line would have several values at one place below: its rows differ in {}; write one of these \
+                     as `group`, choose one of its values by `filter`, or write `style = \"points\"`",
+                    differ.join(", ")
+                );
+                return Err(recipe.problem(recipe.x.span(), &what));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What has the same name has the same colour in all panels. The first one's legend also has what is drawn only in
 /// panels that show none.
 fn share_names(panels: &mut [Lines]) {
@@ -169,7 +209,8 @@ fn share_names(panels: &mut [Lines]) {
     let [first, others @ ..] = panels else { return };
     for series in others.iter().filter(|of| !of.legend_shown).flat_map(|lines| &lines.series) {
         if first.series.iter().all(|of| of.name != series.name) {
-            let style = if dotted(series) { Style::Auto } else { Style::Line };
+            let line = series.style == Style::Auto && !dotted(series);
+            let style = if line { Style::Line } else { series.style };
             first.series.push(Series { points: Vec::new(), style, ..series.clone() });
         }
     }
@@ -183,7 +224,7 @@ struct Below {
 }
 
 impl Below {
-    fn new(recipe: &Recipe, table: &Table) -> Result<Below, PlotError> {
+    fn new(recipe: &Recipe, table: &Table, panels: &[PanelRecipe]) -> Result<Below, PlotError> {
         let column = find(recipe, table, &recipe.x)?;
         let name = recipe.x.get_ref();
         let label = recipe.x_label.clone().unwrap_or_else(|| label_of(name));
@@ -191,7 +232,8 @@ impl Below {
         let unit = recipe.x_unit.unwrap_or(unit_of(name));
         let place = recipe.place(recipe.x.span());
         let mut spec = AxisSpec { label, unit, scale: recipe.x_scale, range, place };
-        if let Some((places, unit)) = table.numbers(column) {
+        let bars = panels.iter().any(|panel| style_asked(recipe, panel) == Some(DrawnAs::Bars));
+        if let Some((places, unit)) = table.numbers(column).filter(|_| !bars) {
             if !unit.is_empty() {
                 spec.label = format!("{} [{unit}]", spec.label);
             }
@@ -203,6 +245,36 @@ impl Below {
         let places = (0..table.len()).map(place).collect();
         let categories = shown(recipe, &names);
         Ok(Below { spec, places, categories })
+    }
+}
+
+/// How a panel is to be drawn, if the recipe says so.
+fn style_asked(recipe: &Recipe, panel: &PanelRecipe) -> Option<DrawnAs> {
+    panel.style.as_ref().or(recipe.style.as_ref()).map(|style| *style.get_ref())
+}
+
+/// How the curves of a panel are drawn: names below have no order that a line could follow.
+fn style(
+    recipe: &Recipe,
+    panel: &PanelRecipe,
+    below: &Below,
+    scale: Scale,
+) -> Result<Style, PlotError> {
+    let named = !below.categories.is_empty();
+    match (style_asked(recipe, panel), scale) {
+        (Some(DrawnAs::Bars), Scale::Log) => {
+            let at = panel.style.as_ref().or(recipe.style.as_ref()).map_or(0..0, Spanned::span);
+            let what = "bars begin at zero, which a logarithmic axis has not: leave out `y_scale`, or write \
+                        `style = \"points\"`";
+            Err(recipe.problem(at, what))
+        }
+        (Some(DrawnAs::Bars), Scale::Linear) => Ok(Style::Bars),
+        (Some(DrawnAs::Lines), _) => Ok(Style::Auto),
+        (Some(DrawnAs::Steps), _) => Ok(Style::Steps),
+        (Some(DrawnAs::Points), _) => Ok(Style::Points),
+        (None, Scale::Linear) if named => Ok(Style::Bars),
+        (None, Scale::Log) if named => Ok(Style::Points),
+        (None, _) => Ok(Style::Auto),
     }
 }
 
@@ -225,6 +297,8 @@ fn lines(
         return Err(recipe.problem(at, &what));
     }
     let mut series = Vec::new();
+    let scale = panel.y_scale.unwrap_or(recipe.y_scale);
+    let style = style(recipe, panel, below, scale)?;
     let columns = all(panel.y.iter().map(|column| points(recipe, table, below, column)))?;
     for (column, points) in panel.y.iter().zip(columns) {
         for (group, rows) in groups {
@@ -236,7 +310,7 @@ fn lines(
             };
             let mut points: Vec<Point> = rows.iter().filter_map(|row| points[*row]).collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
-            series.push(Series { name, points, ..Series::default() });
+            series.push(Series { name, points, style, ..Series::default() });
         }
     }
     let first = panel.y.first().map_or("", |column| column.get_ref());
@@ -245,7 +319,7 @@ fn lines(
     let y = AxisSpec {
         label: label.unwrap_or_else(|| label_of(first)),
         unit: panel.y_unit.or(recipe.y_unit).unwrap_or(unit_of(first)),
-        scale: panel.y_scale.unwrap_or(recipe.y_scale),
+        scale,
         range: ends(range),
         place: panel.y.first().map_or_else(String::new, |column| recipe.place(column.span())),
     };
@@ -364,82 +438,6 @@ fn points(
     Ok((0..table.len()).map(point).collect())
 }
 
-/// Rows by the value of the group's column, in order of appearance; all in one without a group.
-fn groups(recipe: &Recipe, table: &Table) -> Result<Groups, PlotError> {
-    let Some(group) = &recipe.group else {
-        return Ok(vec![(String::new(), (0..table.len()).collect())]);
-    };
-    let column = find(recipe, table, group)?;
-    let mut rows: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for row in 0..table.len() {
-        rows.entry(table.text(row, column)).or_default().push(row);
-    }
-    let names = table.distinct(column);
-    let labels = shown(recipe, &names).into_iter();
-    Ok(labels
-        .zip(names)
-        .map(|(label, name)| (label, rows.remove(name).unwrap_or_default()))
-        .collect())
-}
-
-/// The kind that a sweep's table is: its first key.
-fn kind(name: &str) -> Option<&str> {
-    Some(name.strip_prefix("{ \"")?.split_once('"')?.0)
-}
-
-/// Names as labels: what the recipe calls them; of a sweep's tables, which are kinds (`{ "pytorch" = { … } }`),
-/// the kinds alone, where these differ.
-fn shown(recipe: &Recipe, names: &[&str]) -> Vec<String> {
-    let kinds: Option<Vec<&str>> = names.iter().map(|name| kind(name)).collect();
-    let differ = |kinds: &Vec<&str>| kinds.iter().collect::<BTreeSet<_>>().len() == kinds.len();
-    let short = kinds.filter(differ).unwrap_or_else(|| names.to_vec());
-    let label = |(name, short): (&&str, &str)| called(recipe, name).unwrap_or(short).to_owned();
-    names.iter().zip(short).map(label).collect()
-}
-
-/// What the recipe calls a value: by its text, or by its kind.
-fn called<'r>(recipe: &'r Recipe, name: &str) -> Option<&'r str> {
-    let find = |wanted: &str| {
-        let found = recipe.labels.iter().find(|(of, _)| plain(of.get_ref()) == plain(wanted));
-        found.map(|(_, label)| label.as_str())
-    };
-    find(name).or_else(|| find(kind(name)?))
-}
-
-/// A value's text, however it is spaced and quoted.
-fn plain(text: &str) -> String {
-    text.replace([' ', '"'], "")
-}
-
-/// Says of each label that it is that of a value which there is. Columns that are not there are told elsewhere.
-fn check_labels(recipe: &Recipe, table: &Table) -> Vec<Result<(), PlotError>> {
-    if recipe.labels.is_empty() {
-        return Vec::new();
-    }
-    let columns = recipe.group.iter().chain([&recipe.x]);
-    let columns = columns.filter_map(|column| table.find(column.get_ref()));
-    let names: Vec<&str> = columns.flat_map(|column| table.distinct(column)).collect();
-    let known: HashSet<String> = names
-        .iter()
-        .flat_map(|name| [Some(plain(name)), kind(name).map(plain)])
-        .flatten()
-        .collect();
-    let unknown = |of: &Spanned<String>| {
-        let (some, more) = (names.len().min(MOST_NAMED), names.len() > MOST_NAMED);
-        let what = format!(
-            "there is no value \"{}\" to call so; there are {}{}",
-            of.get_ref(),
-            names[..some].join(", "),
-            if more { ", …" } else { "" }
-        );
-        recipe.problem(of.span(), &what)
-    };
-    let check = |of: &Spanned<String>| {
-        if known.contains(&plain(of.get_ref())) { Ok(()) } else { Err(unknown(of)) }
-    };
-    recipe.labels.keys().map(check).collect()
-}
-
 /// Reference lines of a panel.
 fn marks(recipe: &Recipe, panel: usize, panels: usize) -> Result<Vec<Mark>, PlotError> {
     let mark = |line: &LineRecipe| {
@@ -462,7 +460,11 @@ fn marks(recipe: &Recipe, panel: usize, panels: usize) -> Result<Vec<Mark>, Plot
 }
 
 /// Index of a column, or which ones there are.
-fn find(recipe: &Recipe, table: &Table, name: &Spanned<String>) -> Result<usize, PlotError> {
+pub(super) fn find(
+    recipe: &Recipe,
+    table: &Table,
+    name: &Spanned<String>,
+) -> Result<usize, PlotError> {
     let wanted = name.get_ref();
     table.find(wanted).ok_or_else(|| {
         let all = table.columns();

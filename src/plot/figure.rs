@@ -1,6 +1,6 @@
 //! What a figure shows, as plain data.
 
-use super::palette::Colour;
+use super::palette::{Colour, Theme};
 use super::{Scale, Unit};
 
 /// A figure: panels under a title.
@@ -8,6 +8,8 @@ use super::{Scale, Unit};
 pub struct Figure {
     /// What it shows, or empty.
     pub title: String,
+    /// What the title leaves to say, or empty.
+    pub subtitle: String,
     /// In reading order.
     pub panels: Vec<Panel>,
     /// Panels side by side; at least 1.
@@ -16,6 +18,8 @@ pub struct Figure {
     pub width: u32,
     /// Height of the drawing area of a panel of lines in pixels; 0 for the usual one.
     pub panel_height: u32,
+    /// What it is drawn on.
+    pub theme: Theme,
 }
 
 /// A part of a figure with axes of its own.
@@ -84,8 +88,24 @@ pub enum Style {
     Auto,
     /// Connected.
     Line,
+    /// Each value holds up to the next point.
+    Steps,
+    /// As dots that nothing connects.
+    Points,
+    /// As upright bars from zero, where the places below are names.
+    Bars,
     /// As dots; not in the legend, where the curve that they belong to is.
     Dots,
+}
+
+impl Style {
+    /// Whether a line connects the points.
+    pub(super) fn joins(self) -> bool {
+        match self {
+            Style::Auto | Style::Line | Style::Steps => true,
+            Style::Points | Style::Bars | Style::Dots => false,
+        }
+    }
 }
 
 /// A point of a curve.

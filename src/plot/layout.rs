@@ -2,7 +2,7 @@
 
 use super::bars::BarsDrawing;
 use super::lines::LinesDrawing;
-use super::palette::{INK, PAPER};
+use super::palette::{GREY, INK, PAPER};
 use super::shape::{Frame, Shape, Side, Text, rectangle};
 use super::{Figure, Panel, PlotError, font};
 
@@ -17,6 +17,9 @@ const GUTTER: f64 = 20.0;
 /// Size of the title's text, and the height of its line [px].
 const TITLE: f64 = 15.0;
 const TITLE_LINE: f64 = 30.0;
+/// Size of the subtitle's text, and the height of its line [px].
+const SUBTITLE: f64 = 12.0;
+const SUBTITLE_LINE: f64 = 18.0;
 /// Largest side of a figure [px].
 const LARGEST: f64 = 4000.0;
 
@@ -80,7 +83,9 @@ pub(super) fn picture(figure: &Figure) -> Result<Picture, PlotError> {
     let cell = (f64::from(width) - 2.0 * BORDER + GUTTER) / columns as f64 - GUTTER;
     let drawings = drawings(figure, cell)?;
     let mut shapes = Vec::new();
-    let mut top = BORDER + if figure.title.is_empty() { 0.0 } else { TITLE_LINE };
+    let line = |text: &str, height: f64| if text.is_empty() { 0.0 } else { height };
+    let titles = line(&figure.title, TITLE_LINE);
+    let mut top = BORDER + titles + line(&figure.subtitle, SUBTITLE_LINE);
     for row in drawings.chunks(columns) {
         top += draw_row(row, &drawings, columns, cell, top, &mut shapes);
     }
@@ -93,8 +98,9 @@ pub(super) fn picture(figure: &Figure) -> Result<Picture, PlotError> {
         return Err(PlotError::NoData(format!("{what}; {remedy}")));
     }
     let paper = Frame { left: 0.0, top: 0.0, right: f64::from(width), bottom: height.ceil() };
-    let back = [rectangle(paper, PAPER, 1.0)].into_iter().chain(title(figure, width));
-    let shapes = back.chain(shapes).collect();
+    let titles = title(figure, width).into_iter().chain(subtitle(figure, width, titles));
+    let back = [rectangle(paper, PAPER, 1.0)].into_iter().chain(titles);
+    let shapes = back.chain(shapes).map(|shape| shape.painted(figure.theme)).collect();
     Ok(Picture { size: (width, height.ceil() as u32), shapes })
 }
 
@@ -168,9 +174,7 @@ fn draw_row(
 
 /// The title, smaller if it is long.
 fn title(figure: &Figure, width: u32) -> Option<Shape> {
-    let room = f64::from(width) - 2.0 * BORDER;
-    let needed = font::width(&figure.title, TITLE, true);
-    let size = if needed > room { (TITLE * room / needed).max(8.0) } else { TITLE };
+    let size = fitting(&figure.title, TITLE, true, width);
     let at = (BORDER, BORDER + TITLE_LINE / 2.0 - 5.0);
     let (text, side) = (figure.title.clone(), Side::Left);
     (!text.is_empty()).then_some(Shape::Text(Text {
@@ -181,4 +185,20 @@ fn title(figure: &Figure, width: u32) -> Option<Shape> {
         side,
         colour: INK,
     }))
+}
+
+/// What is below the title, so far from the top border.
+fn subtitle(figure: &Figure, width: u32, below: f64) -> Option<Shape> {
+    let size = fitting(&figure.subtitle, SUBTITLE, false, width);
+    let at = (BORDER, BORDER + below + SUBTITLE_LINE / 2.0 - 7.0);
+    let (text, side, colour) = (figure.subtitle.clone(), Side::Left, GREY);
+    let text = Text { at, text, size, bold: false, side, colour };
+    (!text.text.is_empty()).then_some(Shape::Text(text))
+}
+
+/// The size at which a text fits into a figure of this width.
+fn fitting(text: &str, usual: f64, bold: bool, width: u32) -> f64 {
+    let room = f64::from(width) - 2.0 * BORDER;
+    let needed = font::width(text, usual, bold);
+    if needed > room { (usual * room / needed).max(8.0) } else { usual }
 }

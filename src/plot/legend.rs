@@ -23,7 +23,7 @@ pub(super) struct Entry {
 /// How the entry's data is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Look {
-    Line { dash: Option<[f64; 2]>, dots: bool },
+    Line { line: bool, dash: Option<[f64; 2]>, dots: bool },
     Area,
 }
 
@@ -74,9 +74,10 @@ fn sample(entry: &Entry, left: f64, y: f64, shapes: &mut Vec<Shape>) {
             let frame = Frame { left, top: y - 5.0, right: left + SAMPLE, bottom: y + 5.0 };
             shapes.push(rectangle(frame, colour, 1.0));
         }
-        Look::Line { dash, dots } => {
+        Look::Line { line, dash, dots } => {
             let path = vec![(left, y), (left + SAMPLE, y)];
             let paths = dash.map_or_else(|| vec![path.clone()], |dash| dashes(&path, dash));
+            let paths = if line { paths } else { Vec::new() };
             shapes.extend(paths.into_iter().map(|path| Shape::Line { path, colour, width: 1.8 }));
             if dots {
                 shapes.push(Shape::Dot { at: (left + SAMPLE / 2.0, y), radius: 2.8, colour });

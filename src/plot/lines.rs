@@ -2,6 +2,7 @@
 
 use super::axis::Axis;
 use super::clip;
+use super::direct::Direct;
 use super::layout::Margins;
 use super::legend::{Entry, Legend, Look};
 use super::palette::{FINE_GRID, GREY, GRID, INK, PAPER, colour, dash};
@@ -26,6 +27,8 @@ pub(super) struct LinesDrawing<'a> {
     x: Axis,
     y: Axis,
     legend: Legend,
+    /// Names at the ends of curves, where they fit: then there is no legend.
+    direct: Option<Direct>,
     height: f64,
 }
 
@@ -56,10 +59,13 @@ impl<'a> LinesDrawing<'a> {
         };
         let x = x.ok_or_else(|| nothing(&lines.x))?;
         let bands = points().flat_map(|point| point.band.into_iter().flatten());
-        let others: Vec<f64> = bands.chain(marks(false)).collect();
+        let zero = lines.series.iter().any(|series| series.style == Style::Bars).then_some(0.0);
+        let others: Vec<f64> = bands.chain(marks(false)).chain(zero).collect();
         let y = Axis::fit(&lines.y, &ys, &others, (height / DOWN) as usize, false);
         let y = y.ok_or_else(|| nothing(&lines.y))?;
-        Ok(LinesDrawing { lines, x, y, legend: legend(lines), height })
+        let direct = Direct::fit(lines, &x, &y, height);
+        let legend = if direct.is_some() { Legend::default() } else { legend(lines) };
+        Ok(LinesDrawing { lines, x, y, legend, direct, height })
     }
 
     pub(super) fn height(&self) -> f64 {
@@ -73,9 +79,13 @@ impl<'a> LinesDrawing<'a> {
         Margins {
             left: ticks.fold(0.0, f64::max) + 8.0,
             top: LABEL_LINE + if marked { 14.0 } else { 0.0 },
-            right: self.legend.width().max(last / 2.0),
+            right: self.legend.width().max(last / 2.0).max(self.direct_width()),
             bottom: if self.lines.shares_x { 0.0 } else { TICK_LINE + LABEL_LINE },
         }
+    }
+
+    fn direct_width(&self) -> f64 {
+        self.direct.as_ref().map_or(0.0, Direct::width)
     }
 
     pub(super) fn draw(&self, frame: &Frame, shapes: &mut Vec<Shape>) {
@@ -86,6 +96,7 @@ impl<'a> LinesDrawing<'a> {
         for mark in &self.lines.marks {
             shapes.extend(self.mark_line(mark, frame));
         }
+        shapes.extend(self.upright_bars(frame));
         for series in &self.lines.series {
             self.curve(series, frame, shapes);
         }
@@ -102,6 +113,9 @@ impl<'a> LinesDrawing<'a> {
         );
         self.ticks(frame, shapes);
         self.legend.draw(frame, shapes);
+        if let Some(direct) = &self.direct {
+            direct.draw(frame, shapes);
+        }
     }
 
     pub(super) fn across(&self, value: f64, frame: &Frame) -> Option<f64> {
@@ -157,11 +171,14 @@ impl<'a> LinesDrawing<'a> {
     }
 
     fn curve(&self, series: &Series, frame: &Frame, shapes: &mut Vec<Shape>) {
+        if series.style == Style::Bars {
+            return;
+        }
         let places = self.places(series, frame);
         let colour = colour(series.index);
-        let joined = series.style != Style::Dots;
-        for run in places.split(Option::is_none).filter(|_| joined) {
+        for run in places.split(Option::is_none).filter(|_| series.style.joins()) {
             let run: Vec<Place> = run.iter().flatten().copied().collect();
+            let run = if series.style == Style::Steps { stairs(&run) } else { run };
             for path in clip::path(&run, frame) {
                 let paths = match dash(series.index) {
                     Some(dash) => dashes(&path, dash),
@@ -240,25 +257,44 @@ pub(super) fn frame_and_titles(
     }
 }
 
+/// A path that goes to each place first across and then up or down.
+fn stairs(run: &[Place]) -> Vec<Place> {
+    let corner = |pair: &[Place]| [(pair[1].0, pair[0].1), pair[1]];
+    run.iter().take(1).copied().chain(run.windows(2).flat_map(corner)).collect()
+}
+
 /// Whether a curve's points are marked.
 pub(super) fn dotted(series: &Series) -> bool {
     match series.style {
         Style::Auto => series.points.len() <= DOTTED,
-        Style::Line => false,
-        Style::Dots => true,
+        Style::Line | Style::Steps | Style::Bars => false,
+        Style::Points | Style::Dots => true,
     }
+}
+
+/// Whether curves must be named: there are several, and no other panel says what they are.
+pub(super) fn are_named(lines: &Lines) -> bool {
+    let curves = lines.series.iter().filter(|series| series.style != Style::Dots);
+    curves.count() > 1 && lines.legend_shown
 }
 
 /// The legend; a single curve needs none.
 fn legend(lines: &Lines) -> Legend {
-    let curves = || lines.series.iter().filter(|series| series.style != Style::Dots);
-    if curves().count() < 2 || !lines.legend_shown {
+    if !are_named(lines) {
         return Legend::default();
     }
+    let curves = || lines.series.iter().filter(|series| series.style != Style::Dots);
     let entry = |series: &Series| Entry {
         name: series.name.clone(),
         colour: colour(series.index),
-        look: Look::Line { dash: dash(series.index), dots: dotted(series) },
+        look: match series.style {
+            Style::Bars => Look::Area,
+            Style::Auto | Style::Line | Style::Steps | Style::Points | Style::Dots => Look::Line {
+                line: series.style.joins(),
+                dash: dash(series.index),
+                dots: dotted(series),
+            },
+        },
     };
     Legend { title: lines.legend.clone(), entries: curves().map(entry).collect() }
 }

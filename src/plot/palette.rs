@@ -4,6 +4,27 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Colour(pub u8, pub u8, pub u8);
 
+/// What a figure is drawn on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Theme {
+    /// Dark on white, for paper.
+    #[default]
+    Light,
+    /// Light on nearly black, for dark pages and slides.
+    Dark,
+}
+
+impl Theme {
+    /// The colour with which this theme draws what is `colour` on white.
+    pub(super) fn paint(self, colour: Colour) -> Colour {
+        let dark = || ON_DARK.iter().find(|(light, _)| *light == colour);
+        match self {
+            Theme::Light => colour,
+            Theme::Dark => dark().map_or(colour, |(_, dark)| *dark),
+        }
+    }
+}
+
 /// Text and frames.
 pub(super) const INK: Colour = Colour(38, 38, 38);
 /// Less important text.
@@ -27,6 +48,21 @@ const OKABE_ITO: [Colour; 8] = [
     Colour(158, 148, 20),
 ];
 
+/// What replaces each colour on a dark ground; series keep their hue and get lighter until their contrast is 4.5 or more.
+const ON_DARK: [(Colour, Colour); 11] = [
+    (INK, Colour(230, 230, 230)),
+    (GREY, Colour(160, 160, 160)),
+    (GRID, Colour(58, 58, 62)),
+    (FINE_GRID, Colour(42, 42, 46)),
+    (PAPER, Colour(24, 24, 27)),
+    (OKABE_ITO[0], Colour(64, 156, 222)),
+    (OKABE_ITO[1], Colour(240, 128, 50)),
+    (OKABE_ITO[2], Colour(38, 190, 145)),
+    (OKABE_ITO[3], Colour(222, 150, 188)),
+    (OKABE_ITO[6], Colour(200, 200, 200)),
+    (OKABE_ITO[7], Colour(196, 186, 60)),
+];
+
 /// The colour of the `index`-th series; they repeat after eight.
 pub fn colour(index: usize) -> Colour {
     OKABE_ITO[index % OKABE_ITO.len()]
@@ -40,5 +76,43 @@ pub(super) fn dash(index: usize) -> Option<[f64; 2]> {
         1 => Some([6.0, 3.0]),
         2 => Some([2.0, 2.5]),
         _ => Some([10.0, 3.0]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contrast ratio (Web Content Accessibility Guidelines 2.2, section 1.4.3).
+    fn contrast(a: Colour, b: Colour) -> f64 {
+        let linear = |channel: u8| {
+            let value = f64::from(channel) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        let luminance = |Colour(red, green, blue): Colour| {
+            0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue) + 0.05
+        };
+        let (a, b) = (luminance(a), luminance(b));
+        a.max(b) / a.min(b)
+    }
+
+    #[test]
+    fn series_and_text_stand_out_from_a_dark_ground() {
+        let ground = Theme::Dark.paint(PAPER);
+        for colour in OKABE_ITO.into_iter().chain([INK, GREY]) {
+            let ratio = contrast(Theme::Dark.paint(colour), ground);
+            assert!(ratio >= 4.5, "{colour:?}: {ratio}");
+        }
+    }
+
+    #[test]
+    fn series_differ_from_each_other_in_both_themes() {
+        for theme in [Theme::Light, Theme::Dark] {
+            let mut seen: Vec<Colour> = Vec::new();
+            for colour in OKABE_ITO.map(|colour| theme.paint(colour)) {
+                assert!(!seen.contains(&colour), "{theme:?} {colour:?}");
+                seen.push(colour);
+            }
+        }
     }
 }

@@ -16,6 +16,9 @@ pub struct Recipe {
     /// What the figure shows.
     #[serde(default)]
     pub title: String,
+    /// What the title leaves to say.
+    #[serde(default)]
+    pub subtitle: String,
     /// Where rows come from.
     pub data: Option<Data>,
     /// Column of the axis below.
@@ -55,6 +58,8 @@ pub struct Recipe {
     pub x_range: Option<Spanned<[f64; 2]>>,
     /// Ends of the upright axis.
     pub y_range: Option<Spanned<[f64; 2]>>,
+    /// How values are drawn: `"bars"` where the places below are names, `"lines"` elsewhere, if not given.
+    pub style: Option<Spanned<DrawnAs>>,
     /// Whether to shade the intervals between the columns' `_lo` and `_hi`.
     #[serde(default)]
     pub band: bool,
@@ -91,6 +96,20 @@ pub struct Data {
     points: Option<NonZeroUsize>,
     /// What to draw the distribution of, at each point of the sweep.
     distribution: Option<Distribution>,
+}
+
+/// How the values of a column are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DrawnAs {
+    /// Connected from point to point.
+    Lines,
+    /// Each value holds up to the next point.
+    Steps,
+    /// Dots that nothing connects.
+    Points,
+    /// Upright bars from zero, a group of them for each place below.
+    Bars,
 }
 
 /// What has a distribution: rows have a column of this name with its values, and `share`, of the time in which it is at
@@ -146,6 +165,8 @@ pub struct PanelRecipe {
     pub y_unit: Option<Unit>,
     /// Its ends.
     pub y_range: Option<Spanned<[f64; 2]>>,
+    /// How its values are drawn.
+    pub style: Option<Spanned<DrawnAs>>,
     /// Which of the rows it draws, where not all: as the recipe's.
     #[serde(default)]
     pub filter: Filter,

@@ -1,6 +1,6 @@
 //! What a picture is made of, before any backend. Lengths are in CSS pixels.
 
-use super::palette::Colour;
+use super::palette::{Colour, Theme};
 
 /// A place: right, down [px].
 pub(super) type Place = (f64, f64);
@@ -16,6 +16,20 @@ pub(super) enum Shape {
     Dot { at: Place, radius: f64, colour: Colour },
     /// A line of text.
     Text(Text),
+}
+
+impl Shape {
+    /// The same in the colours of `theme`.
+    pub(super) fn painted(mut self, theme: Theme) -> Shape {
+        let colour = match &mut self {
+            Shape::Line { colour, .. } | Shape::Area { colour, .. } | Shape::Dot { colour, .. } => {
+                colour
+            }
+            Shape::Text(text) => &mut text.colour,
+        };
+        *colour = theme.paint(*colour);
+        self
+    }
 }
 
 /// A line of text.

@@ -76,16 +76,18 @@ impl Unit {
         all[below..].to_vec()
     }
 
-    /// `value` for a tick: times in the largest multiple of which they are whole numbers, counts of up to four
+    /// `value` for a tick: times in the largest multiple of which they are whole or half numbers, counts of up to four
     /// digits in full.
     pub(super) fn write_whole(self, value: f64) -> String {
         let whole = |(factor, _): &&(f64, &str)| {
-            let scaled = value / factor;
-            scaled > 0.5 && (scaled - scaled.round()).abs() < 1e-9 * scaled
+            // Half minutes and hours are read as easily.
+            let parts = if *factor >= 60.0 { 2.0 } else { 1.0 };
+            let scaled = parts * value / factor;
+            scaled > 0.5 * parts && (scaled - scaled.round()).abs() < 1e-9 * scaled
         };
         match self.multiples().iter().rev().find(whole) {
             Some((factor, name)) if self == Unit::Seconds => {
-                format!("{}{name}", (value / factor).round())
+                format!("{}{name}", trimmed(value / factor, 1))
             }
             _ if self == Unit::Number && value.fract() == 0.0 && value.abs() < 1e4 => {
                 minus(&value.to_string())

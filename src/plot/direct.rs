@@ -1,0 +1,167 @@
+//! Names of curves at their right ends, where they do not run into each other.
+
+use super::axis::Axis;
+use super::lines::are_named;
+use super::palette::{Colour, INK, colour};
+use super::shape::{Frame, Shape, Side, Text, segment};
+use super::{Lines, Series, Style, font};
+
+/// Size of text, and least distance of two names [px].
+const SIZE: f64 = 11.0;
+const PITCH: f64 = 14.0;
+/// Farthest that a name may be from the end of its curve [px].
+const FARTHEST: f64 = 18.0;
+/// From the panel to the names [px].
+const GAP: f64 = 14.0;
+/// Least share of the axis below that every curve must reach.
+const REACHED: f64 = 0.9;
+/// Least distance of the ends of two curves, so that each is seen [px].
+const APART: f64 = 4.0;
+
+/// Names at the right of a panel.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Direct {
+    title: String,
+    names: Vec<Name>,
+}
+
+/// The name of a curve. Places are shares of the panel's width and height, from the left and from below.
+#[derive(Debug, Clone, PartialEq)]
+struct Name {
+    text: String,
+    colour: Colour,
+    /// Where the curve ends.
+    across: f64,
+    end: f64,
+    /// Height of the name.
+    at: f64,
+}
+
+impl Direct {
+    /// Names for the curves of a panel of this height [px]; `None` where a legend is needed, or nothing.
+    pub(super) fn fit(lines: &Lines, x: &Axis, y: &Axis, height: f64) -> Option<Direct> {
+        let curves = || lines.series.iter().filter(|series| series.style != Style::Dots);
+        let joined = curves().all(|series| series.style.joins());
+        if !are_named(lines) || !joined {
+            return None;
+        }
+        let mut names = curves().map(|series| name(series, x, y)).collect::<Option<Vec<Name>>>()?;
+        names.sort_by(|a, b| a.end.total_cmp(&b.end));
+        if names.windows(2).any(|pair| (pair[1].end - pair[0].end) * height < APART) {
+            return None;
+        }
+        let pitch = PITCH / height;
+        let lowest = PITCH / 2.0 / height;
+        let mut free = lowest;
+        for name in &mut names {
+            name.at = name.end.max(free);
+            free = name.at + pitch;
+        }
+        // A title takes the first line.
+        let title = usize::from(!lines.legend.is_empty()) as f64;
+        let mut top = 1.0 - lowest - title * pitch;
+        for name in names.iter_mut().rev() {
+            name.at = name.at.min(top);
+            top = name.at - pitch;
+        }
+        let far = |name: &Name| (name.at - name.end).abs() * height > FARTHEST;
+        let below = names.first().is_some_and(|name| name.at < lowest - 1e-9);
+        if below || names.iter().any(far) {
+            return None;
+        }
+        Some(Direct { title: lines.legend.clone(), names })
+    }
+
+    /// Width with the gap before it [px].
+    pub(super) fn width(&self) -> f64 {
+        let names = self.names.iter().map(|name| font::width(&name.text, SIZE, false));
+        GAP + names.chain([font::width(&self.title, SIZE, true)]).fold(0.0, f64::max)
+    }
+
+    pub(super) fn draw(&self, frame: &Frame, shapes: &mut Vec<Shape>) {
+        let left = frame.right + GAP;
+        let down = |share: f64| frame.bottom - share * frame.height();
+        let text = |y: f64, text: &str, bold: bool| {
+            let (text, side) = (text.to_owned(), Side::Left);
+            Shape::Text(Text { at: (left, y), text, size: SIZE, bold, side, colour: INK })
+        };
+        if !self.title.is_empty() {
+            shapes.push(text(frame.top + PITCH / 2.0, &self.title, true));
+        }
+        for name in &self.names {
+            let from = (frame.left + name.across * frame.width() + 5.0, down(name.end));
+            shapes.push(segment(from, (left - 3.0, down(name.at)), name.colour, 1.0));
+            shapes.push(text(down(name.at), &name.text, false));
+        }
+    }
+}
+
+/// The name of a curve that ends at the right of the panel.
+fn name(series: &Series, x: &Axis, y: &Axis) -> Option<Name> {
+    let last = series.points.iter().rev().find(|point| point.y.is_some())?;
+    let (across, end) = (x.place(last.x)?, y.place(last.y?)?);
+    let inside = across >= REACHED && (-1e-6..=1.0 + 1e-6).contains(&end);
+    let (text, colour) = (series.name.clone(), colour(series.index));
+    inside.then_some(Name { text, colour, across, end, at: end })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plot::{AxisSpec, Point};
+
+    /// Lines from 0 to 1 that end at these values.
+    fn lines(ends: &[f64], legend: &str) -> Lines {
+        let series = |(index, end): (usize, &f64)| Series {
+            name: format!("curve {index}"),
+            points: [0.0, 1.0].map(|x| Point { x, y: Some(x * end), band: None }).to_vec(),
+            index,
+            style: Style::Auto,
+        };
+        Lines {
+            x: AxisSpec::default(),
+            y: AxisSpec::default(),
+            series: ends.iter().enumerate().map(series).collect(),
+            marks: Vec::new(),
+            legend: legend.into(),
+            legend_shown: true,
+            categories: Vec::new(),
+            shares_x: false,
+        }
+    }
+
+    fn fit(ends: &[f64], legend: &str) -> Option<Direct> {
+        let spec = AxisSpec { range: [Some(0.0), Some(1.0)], ..AxisSpec::default() };
+        let axis = Axis::fit(&spec, &[0.0, 1.0], &[], 5, true).expect("an axis");
+        Direct::fit(&lines(ends, legend), &axis, &axis, 150.0)
+    }
+
+    #[test]
+    fn curves_that_end_apart_are_named_where_they_end() {
+        let direct = fit(&[0.2, 0.8, 0.5], "").expect("room");
+        let at: Vec<(&str, f64)> =
+            direct.names.iter().map(|of| (of.text.as_str(), of.at)).collect();
+        assert_eq!(at, [("curve 0", 0.2), ("curve 2", 0.5), ("curve 1", 0.8)]);
+    }
+
+    #[test]
+    fn names_of_neighbours_move_apart_by_a_line_and_of_a_bundle_are_a_legend() {
+        let direct = fit(&[0.5, 0.55], "").expect("room");
+        let apart = direct.names[1].at - direct.names[0].at;
+        assert!((apart * 150.0 - PITCH).abs() < 1e-9, "{apart}");
+        // Three names within a line of each other would be far from their curves, and equal ends hide each other.
+        assert_eq!(fit(&[0.5, 0.53, 0.56, 0.59, 0.62], ""), None);
+        assert_eq!(fit(&[0.5, 0.5], ""), None);
+    }
+
+    #[test]
+    fn the_first_line_is_the_titles() {
+        let direct = fit(&[0.95, 0.2], "Workers").expect("room");
+        assert!((1.0 - direct.names[1].at) * 150.0 >= 1.5 * PITCH - 1e-9);
+    }
+
+    #[test]
+    fn one_curve_needs_no_name() {
+        assert_eq!(fit(&[0.5], ""), None);
+    }
+}

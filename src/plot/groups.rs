@@ -1,0 +1,94 @@
+//! Values of a column as names: of the lines of a panel, and of places below.
+
+use super::build::find;
+use super::recipe::Recipe;
+use super::{PlotError, Table};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use toml::Spanned;
+
+/// Lines' names and their rows, in order of appearance.
+pub(super) type Groups = Vec<(String, Vec<usize>)>;
+
+/// Those of the groups that have some of these rows, with these alone.
+pub(super) fn within(groups: &Groups, rows: &BTreeSet<usize>) -> Groups {
+    let own = |of: &Vec<usize>| of.iter().copied().filter(|row| rows.contains(row)).collect();
+    let groups = groups.iter().map(|(name, of)| (name.clone(), own(of)));
+    groups.filter(|(_, rows): &(String, Vec<usize>)| !rows.is_empty()).collect()
+}
+
+/// Rows by the value of the group's column, in order of appearance; all in one without a group.
+pub(super) fn groups(recipe: &Recipe, table: &Table) -> Result<Groups, PlotError> {
+    let Some(group) = &recipe.group else {
+        return Ok(vec![(String::new(), (0..table.len()).collect())]);
+    };
+    let column = find(recipe, table, group)?;
+    let mut rows: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for row in 0..table.len() {
+        rows.entry(table.text(row, column)).or_default().push(row);
+    }
+    let names = table.distinct(column);
+    let labels = shown(recipe, &names).into_iter();
+    Ok(labels
+        .zip(names)
+        .map(|(label, name)| (label, rows.remove(name).unwrap_or_default()))
+        .collect())
+}
+
+/// The kind that a sweep's table is: its first key.
+pub(super) fn kind(name: &str) -> Option<&str> {
+    Some(name.strip_prefix("{ \"")?.split_once('"')?.0)
+}
+
+/// Names as labels: what the recipe calls them; of a sweep's tables, which are kinds (`{ "pytorch" = { … } }`),
+/// the kinds alone, where these differ.
+pub(super) fn shown(recipe: &Recipe, names: &[&str]) -> Vec<String> {
+    let kinds: Option<Vec<&str>> = names.iter().map(|name| kind(name)).collect();
+    let differ = |kinds: &Vec<&str>| kinds.iter().collect::<BTreeSet<_>>().len() == kinds.len();
+    let short = kinds.filter(differ).unwrap_or_else(|| names.to_vec());
+    let label = |(name, short): (&&str, &str)| called(recipe, name).unwrap_or(short).to_owned();
+    names.iter().zip(short).map(label).collect()
+}
+
+/// What the recipe calls a value: by its text, or by its kind.
+fn called<'r>(recipe: &'r Recipe, name: &str) -> Option<&'r str> {
+    let find = |wanted: &str| {
+        let found = recipe.labels.iter().find(|(of, _)| plain(of.get_ref()) == plain(wanted));
+        found.map(|(_, label)| label.as_str())
+    };
+    find(name).or_else(|| find(kind(name)?))
+}
+
+/// A value's text, however it is spaced and quoted.
+fn plain(text: &str) -> String {
+    text.replace([' ', '"'], "")
+}
+
+/// Says of each label that it is that of a value which there is. Columns that are not there are told elsewhere.
+pub(super) fn check_labels(recipe: &Recipe, table: &Table) -> Vec<Result<(), PlotError>> {
+    if recipe.labels.is_empty() {
+        return Vec::new();
+    }
+    let columns = recipe.group.iter().chain([&recipe.x]);
+    let columns = columns.filter_map(|column| table.find(column.get_ref()));
+    let names: Vec<&str> = columns.flat_map(|column| table.distinct(column)).collect();
+    let known: HashSet<String> = names
+        .iter()
+        .flat_map(|name| [Some(plain(name)), kind(name).map(plain)])
+        .flatten()
+        .collect();
+    let unknown = |of: &Spanned<String>| {
+        let (some, more) =
+            (names.len().min(super::build::MOST_NAMED), names.len() > super::build::MOST_NAMED);
+        let what = format!(
+            "there is no value \"{}\" to call so; there are {}{}",
+            of.get_ref(),
+            names[..some].join(", "),
+            if more { ", …" } else { "" }
+        );
+        recipe.problem(of.span(), &what)
+    };
+    let check = |of: &Spanned<String>| {
+        if known.contains(&plain(of.get_ref())) { Ok(()) } else { Err(unknown(of)) }
+    };
+    recipe.labels.keys().map(check).collect()
+}

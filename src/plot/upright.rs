@@ -1,0 +1,79 @@
+//! Draws upright bars, a group of them for each name below.
+
+use super::clip;
+use super::lines::{LinesDrawing, TICK};
+use super::palette::{INK, colour};
+use super::shape::{Frame, Shape, Side, Text, rectangle, segment};
+use super::{Point, Series, Style, font};
+
+/// Share of the room of a name that its bars take.
+const FILLED: f64 = 0.76;
+/// Widest bar [px].
+const WIDEST: f64 = 46.0;
+
+impl LinesDrawing<'_> {
+    /// All bars, with their intervals, and their values where all of these fit.
+    pub(super) fn upright_bars(&self, frame: &Frame) -> Vec<Shape> {
+        let bars = |series: &&Series| series.style == Style::Bars;
+        let all: Vec<&Series> = self.lines.series.iter().filter(bars).collect();
+        let names = self.lines.categories.len().max(1) as f64;
+        let width = (FILLED * frame.width() / names / all.len().max(1) as f64).min(WIDEST);
+        let mut shapes = Vec::new();
+        let mut values = Vec::new();
+        for (number, series) in all.iter().enumerate() {
+            let shift = (number as f64 - (all.len() as f64 - 1.0) / 2.0) * width;
+            for point in &series.points {
+                let Some(x) = self.across(point.x, frame) else { continue };
+                shapes.extend(self.bar(series, point, (x + shift, width), frame));
+                values.push(self.value(point, x + shift, frame));
+            }
+        }
+        let fits = |text: &Text| font::width(&text.text, TICK, false) + 2.0 <= width.max(20.0);
+        let values: Vec<Text> = values.into_iter().flatten().collect();
+        if values.iter().all(fits) {
+            shapes.extend(values.into_iter().map(Shape::Text));
+        }
+        shapes
+    }
+
+    /// One bar around `x`, and the ends of its interval.
+    fn bar(
+        &self,
+        series: &Series,
+        point: &Point,
+        (x, width): (f64, f64),
+        frame: &Frame,
+    ) -> Vec<Shape> {
+        let ends = point.y.and_then(|y| Some((self.down(0.0, frame)?, self.down(y, frame)?)));
+        let Some((from, to)) = ends else { return Vec::new() };
+        let inside = |y: f64| y.clamp(frame.top, frame.bottom);
+        let (top, bottom) = (inside(from.min(to)), inside(from.max(to)));
+        let (left, right) = (x - 0.46 * width, x + 0.46 * width);
+        let mut shapes =
+            vec![rectangle(Frame { left, top, right, bottom }, colour(series.index), 1.0)];
+        let band = point
+            .band
+            .and_then(|[low, high]| Some((self.down(low, frame)?, self.down(high, frame)?)));
+        if let Some((low, high)) = band {
+            let cap = 0.18 * width;
+            let line = |from, to| segment(from, to, INK, 1.1);
+            shapes.push(line((x, inside(low)), (x, inside(high))));
+            let ends = [low, high].into_iter().filter(|y| clip::holds(frame, (x, *y)));
+            shapes.extend(ends.map(|y| line((x - cap, y), (x + cap, y))));
+        }
+        shapes
+    }
+
+    /// The value of a bar, above it.
+    fn value(&self, point: &Point, x: f64, frame: &Frame) -> Option<Text> {
+        let y = point.y?;
+        let top = self.down(y.max(0.0), frame)?;
+        let above = point
+            .band
+            .and_then(|[_, high]| self.down(high, frame))
+            .map_or(top, |high| high.min(top));
+        let at = (x, above.max(frame.top) - 8.0);
+        let text = self.lines.y.unit.write(y);
+        Some(Text { at, text, size: TICK, bold: false, side: Side::Middle, colour: INK })
+    }
+}

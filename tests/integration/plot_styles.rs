@@ -1,0 +1,186 @@
+//! How figures draw values: lines, steps, points and bars; names at curves, subtitles, themes.
+
+use crate::support::Place;
+use forebay::plot::{self, Figure, Lines, Panel, Recipe, Style, Table, Theme};
+
+/// Two loaders on three storages.
+const STORAGES: &str = "\
+storage,loader,busy,busy_lo,busy_hi
+ssd,keras,0.1,0.08,0.12
+nfs,keras,0.2,0.18,0.22
+blob,keras,0.4,0.3,0.5
+ssd,pytorch,0.8,0.7,0.9
+nfs,pytorch,0.6,0.5,0.7
+blob,pytorch,0.3,0.2,0.4
+";
+
+const BY_STORAGE: &str = "x = \"storage\"\ny = [\"busy\"]\ngroup = \"loader\"\n";
+
+fn figure(recipe: &str, rows: &str) -> Result<Figure, String> {
+    let recipe = Recipe::parse("r.toml", recipe).map_err(|error| error.to_string())?;
+    let table = Table::read(rows.as_bytes()).map_err(|error| error.to_string())?;
+    plot::build(&recipe, &table).map_err(|error| error.to_string())
+}
+
+fn panel(figure: &Figure) -> &Lines {
+    match &figure.panels[0] {
+        Panel::Lines(lines) => lines,
+        Panel::Bars(_) => panic!("a panel of bars in parts"),
+    }
+}
+
+fn svg(figure: &Figure) -> String {
+    plot::svg(figure).expect("a picture")
+}
+
+/// How often a picture has a part of this colour.
+fn parts(svg: &str, name: &str, colour: &str) -> usize {
+    svg.lines()
+        .filter(|line| line.starts_with(&format!("<{name}")) && line.contains(colour))
+        .count()
+}
+
+#[test]
+fn named_places_have_bars_and_numbers_have_lines_unless_the_recipe_says_otherwise() {
+    // System: values by storage, and by number of workers. Expectation: nothing connects storages, which have no order.
+    let bars = figure(BY_STORAGE, STORAGES).expect("bars");
+    assert!(panel(&bars).series.iter().all(|series| series.style == Style::Bars));
+    let picture = svg(&bars);
+    assert_eq!(parts(&picture, "polyline", "#0072B2"), 0, "{picture}");
+    // Three bars of each loader, and its sample in the legend.
+    assert_eq!(parts(&picture, "polygon", "#0072B2"), 4, "{picture}");
+    let lines = figure(&format!("{BY_STORAGE}style = \"lines\"\n"), STORAGES).expect("lines");
+    assert!(parts(&svg(&lines), "polyline", "#0072B2") > 0);
+    let rows = "workers,busy\n1,0.1\n2,0.2\n";
+    let numbers = figure("x = \"workers\"\ny = [\"busy\"]\n", rows).expect("lines");
+    assert_eq!(panel(&numbers).series[0].style, Style::Auto);
+    let named = figure("x = \"workers\"\ny = [\"busy\"]\nstyle = \"bars\"\n", rows).expect("bars");
+    assert_eq!(panel(&named).categories, ["1", "2"]);
+}
+
+#[test]
+fn bars_show_zero_their_values_and_their_intervals() {
+    // System: bars between 0.3 and 0.4 in a wide figure. Expectation: the axis begins at 0 nevertheless; each bar has
+    // its value, and with `band` a line from one end of the interval to the other, with two caps.
+    let rows = "storage,busy,busy_lo,busy_hi\na,0.35,0.3,0.4\nb,0.39,0.38,0.4\n";
+    let recipe = "x = \"storage\"\ny = [\"busy\"]\ny_unit = \"share\"\n";
+    let plain = svg(&figure(recipe, rows).expect("bars"));
+    assert!(
+        plain.contains("\n0\n") && plain.contains("\n35 %\n") && plain.contains("\n39 %\n"),
+        "{plain}"
+    );
+    let banded = svg(&figure(&format!("{recipe}band = true\n"), rows).expect("bars"));
+    let lines = |picture: &str| picture.matches("<polyline").count();
+    assert_eq!(lines(&banded) - lines(&plain), 6);
+}
+
+#[test]
+fn bars_on_a_logarithmic_axis_are_refused() {
+    let recipe = format!("{BY_STORAGE}style = \"bars\"\ny_scale = \"log\"\n");
+    let message = figure(&recipe, STORAGES).expect_err("no zero");
+    assert!(message.contains("r.toml:4:9") && message.contains("bars begin at zero"), "{message}");
+    let points = figure(&format!("{BY_STORAGE}y_scale = \"log\"\n"), STORAGES).expect("points");
+    assert!(panel(&points).series.iter().all(|series| series.style == Style::Points));
+}
+
+#[test]
+fn steps_hold_each_value_up_to_the_next_point() {
+    // System: a distribution that rises from 0 to 1 between two places. Expectation: a path with the corner below the
+    // second point, which a straight line has not.
+    let rows = "x,y\n0,0\n1,1\n";
+    let draw = |style: &str| {
+        svg(&figure(&format!("x = \"x\"\ny = [\"y\"]\nstyle = \"{style}\"\n"), rows)
+            .expect("a curve"))
+    };
+    let path = |picture: &str| {
+        let line =
+            picture.lines().find(|line| line.contains("polyline") && line.contains("#0072B2"));
+        let points = line.and_then(|line| line.split("points=\"").nth(1)).unwrap_or("");
+        points.split('"').next().unwrap_or("").split_whitespace().map(str::to_owned).collect()
+    };
+    let (steps, line): (Vec<String>, Vec<String>) = (path(&draw("steps")), path(&draw("lines")));
+    assert_eq!((steps.len(), line.len()), (3, 2), "{steps:?} {line:?}");
+    let at = |place: &str| place.split_once(',').map(|(x, y)| (x.to_owned(), y.to_owned()));
+    let (corner, first, last) = (at(&steps[1]), at(&steps[0]), at(&steps[2]));
+    assert_eq!(corner.clone().map(|at| at.1), first.map(|at| at.1), "{steps:?}");
+    assert_eq!(corner.map(|at| at.0), last.map(|at| at.0), "{steps:?}");
+}
+
+#[test]
+fn rows_of_a_swept_key_that_would_share_a_place_are_refused_and_points_are_not() {
+    // System: a sweep over two keys of which the recipe names one. Expectation: an error that names the other; as
+    // points, or with a filter, they are drawn.
+    let rows = "job.workers,job.batch,stall\n1,32,0.5\n1,64,0.6\n2,32,0.2\n2,64,0.3\n";
+    let recipe = "x = \"job.workers\"\ny = [\"stall\"]\n";
+    let message = figure(recipe, rows).expect_err("two values at each place");
+    assert!(message.contains("`job.batch`") && message.contains("`filter`"), "{message}");
+    for more in
+        ["style = \"points\"\n", "group = \"job.batch\"\n", "[filter]\n\"job.batch\" = 32\n"]
+    {
+        let drawn = figure(&format!("{recipe}{more}"), rows);
+        assert!(drawn.is_ok(), "{more}: {drawn:?}");
+    }
+}
+
+#[test]
+fn curves_that_end_apart_are_named_at_their_ends() {
+    // System: two curves that end far from each other, and three that end together. Expectation: the first have their
+    // names beside their ends, at different heights; the others a legend with samples of their lines.
+    let recipe = "x = \"x\"\ny = [\"y\"]\ngroup = \"of\"\n";
+    let apart = "of,x,y\nlow,1,1\nlow,2,1\nhigh,1,1\nhigh,2,9\n";
+    let bundle = "of,x,y\na,1,1\na,2,5\nb,1,2\nb,2,5\nc,1,3\nc,2,5\n";
+    let height = |picture: &str, name: &str| -> f64 {
+        let lines: Vec<&str> = picture.lines().collect();
+        let at = lines.iter().position(|line| *line == name).expect("the name");
+        let y = lines[at - 1].split(" y=\"").nth(1).and_then(|rest| rest.split('"').next());
+        y.and_then(|y| y.parse().ok()).expect("a height")
+    };
+    let picture = svg(&figure(recipe, apart).expect("two curves"));
+    assert!(height(&picture, "low") - height(&picture, "high") > 100.0, "{picture}");
+    let picture = svg(&figure(recipe, bundle).expect("three curves"));
+    let pitch = height(&picture, "b") - height(&picture, "a");
+    assert!((pitch - 17.0).abs() <= 1.0, "{pitch}");
+}
+
+#[test]
+fn a_subtitle_is_below_the_title_and_moves_what_is_drawn_down() {
+    let draw = |more: &str| {
+        let recipe = format!("title = \"What is found\"\n{more}{BY_STORAGE}");
+        svg(&figure(&recipe, STORAGES).expect("a picture"))
+    };
+    let (without, with) = (draw(""), draw("subtitle = \"How it was found\"\n"));
+    assert!(with.contains("\nHow it was found\n") && !without.contains("How it was"), "{with}");
+    let height = |picture: &str| -> u32 {
+        let height = picture.split("height=\"").nth(1).and_then(|rest| rest.split('"').next());
+        height.and_then(|height| height.parse().ok()).expect("a height")
+    };
+    assert_eq!(height(&with) - height(&without), 18);
+}
+
+#[test]
+fn the_dark_theme_changes_colours_and_nothing_else() {
+    let light = figure(BY_STORAGE, STORAGES).expect("bars");
+    let dark = Figure { theme: Theme::Dark, ..light.clone() };
+    let (light, dark) = (svg(&light), svg(&dark));
+    assert!(light.contains("#FFFFFF") && !dark.contains("#FFFFFF"), "{dark}");
+    let colourless = |picture: &str| {
+        let colour = |part: &str| part.get(6..).unwrap_or("").to_owned();
+        let mut parts = picture.split('#');
+        let first = parts.next().unwrap_or("").to_owned();
+        parts.fold(first, |text, part| text + &colour(part))
+    };
+    assert_eq!(colourless(&light), colourless(&dark));
+}
+
+#[test]
+fn the_command_line_takes_a_theme() {
+    let place = Place::new();
+    place.write("rows.csv", STORAGES);
+    place.write("r.toml", &format!("{BY_STORAGE}[data]\ncsv = \"rows.csv\"\n"));
+    let draw = |theme: &str| {
+        place.forebay(&["plot", "r.toml", "--theme", theme]).assert().success();
+        place.read("r.svg")
+    };
+    assert_ne!(draw("light"), draw("dark"));
+    place.forebay(&["plot", "r.toml", "--theme", "grey"]).assert().code(2);
+}
