@@ -59,6 +59,27 @@ impl Cause {
         Cause::Compute,
     ];
 
+    /// Whether it is a part of getting a batch from storage to the device.
+    pub fn is_input(self) -> bool {
+        match self {
+            Cause::Open
+            | Cause::Latency
+            | Cause::Transfer
+            | Cause::Decode
+            | Cause::CpuWait
+            | Cause::Order
+            | Cause::Restart
+            | Cause::Copy => true,
+            Cause::Launch
+            | Cause::Communication
+            | Cause::Bubble
+            | Cause::Swap
+            | Cause::Checkpoint
+            | Cause::Fault
+            | Cause::Compute => false,
+        }
+    }
+
     /// The cause as reports write it.
     pub fn name(self) -> &'static str {
         match self {

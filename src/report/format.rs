@@ -5,10 +5,15 @@ pub fn seconds(value: f64) -> String {
     if (60.0..f64::INFINITY).contains(&value) {
         return long(value);
     }
-    let scales = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")];
+    let (factor, unit) = part_of_a_second(value);
+    format!("{}{unit}", number(value / factor))
+}
+
+/// The multiple of a second in which a shorter time than a minute is written.
+fn part_of_a_second(value: f64) -> (f64, &'static str) {
+    let scales = [(1.0, " s"), (1e-3, " ms"), (1e-6, " us"), (1e-9, " ns")];
     let scale = scales.into_iter().find(|(factor, _)| value.abs() >= 0.9999 * factor);
-    let (factor, unit) = scale.unwrap_or(if value == 0.0 { (1.0, "s") } else { (1e-12, "ps") });
-    format!("{} {unit}", number(value / factor))
+    scale.unwrap_or(if value == 0.0 { (1.0, " s") } else { (1e-12, " ps") })
 }
 
 fn long(value: f64) -> String {
@@ -23,9 +28,76 @@ pub fn bytes(value: f64) -> String {
     prefixed(value, "B")
 }
 
-/// A rate [`unit`/s]: `12.3 k samples/s`, `2 GB/s`.
+/// A rate [`unit`/s]: `12,350 samples/s`, `2 GB/s`.
 pub fn rate(value: f64, unit: &str) -> String {
-    if unit == "B" { prefixed(value, "B/s") } else { prefixed(value, &format!("{unit}/s")) }
+    match unit {
+        "B" => prefixed(value, "B/s"),
+        _ if value.abs() < MILLION => format!("{} {unit}/s", count(value)),
+        _ => prefixed(value, &format!("{unit}/s")),
+    }
+}
+
+/// From here on counts have a prefix.
+const MILLION: f64 = 999_950.0;
+
+/// A count or a number for each second: `12,350`, `1.2 M`.
+pub fn count(value: f64) -> String {
+    if !(999.95..MILLION).contains(&value.abs()) {
+        return prefixed(value, "");
+    }
+    let unit = 10f64.powf(value.abs().log10().floor() - 3.0);
+    let digits = format!("{:.0}", (value.abs() / unit).round() * unit);
+    let (thousands, rest) = digits.split_at(digits.len() - 3);
+    let sign = if value < 0.0 { "-" } else { "" };
+    format!("{sign}{thousands},{rest}")
+}
+
+/// What a figure is, as far as writing it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    /// A time [s].
+    Seconds,
+    /// A share of one.
+    Share,
+    /// A count, or a number for each second.
+    Count,
+}
+
+impl Quantity {
+    /// A value with its unit.
+    pub fn write(self, value: f64) -> String {
+        match self {
+            Quantity::Seconds => seconds(value),
+            Quantity::Share => share(value),
+            Quantity::Count => count(value),
+        }
+    }
+
+    /// A mean and the half-width of its interval in one unit: `50.94 ± 0.04 ms`. A half-width that would be written as
+    /// zero is left out.
+    pub fn with_half(self, mean: f64, half: f64) -> String {
+        let (factor, unit) = match self {
+            Quantity::Seconds if mean.abs() < 60.0 => part_of_a_second(mean),
+            Quantity::Count if mean.abs() < MILLION => (1.0, ""),
+            Quantity::Share => (0.01, " %"),
+            Quantity::Seconds | Quantity::Count => {
+                return format!("{} ± {}", self.write(mean), self.write(half));
+            }
+        };
+        let decimals = match self {
+            Quantity::Share => 1,
+            Quantity::Seconds | Quantity::Count => {
+                (3.0 - (mean.abs() / factor).log10().floor()).clamp(0.0, 4.0) as usize
+            }
+        };
+        let half = format!("{:.decimals$}", half / factor);
+        let written = self.write(mean);
+        let zero = half.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+        match written.strip_suffix(unit) {
+            Some(mean) if !zero => format!("{mean} ± {half}{unit}"),
+            _ => written,
+        }
+    }
 }
 
 /// A share: `16.7 %`.
@@ -90,7 +162,12 @@ mod tests {
             (bytes(784.0), "784 B"),
             (bytes(1.5e9), "1.5 GB"),
             (rate(2e9, "B"), "2 GB/s"),
-            (rate(12_345.0, "samples"), "12.35 k samples/s"),
+            (rate(12_345.0, "samples"), "12,350 samples/s"),
+            (rate(1.25e6, "samples"), "1.25 M samples/s"),
+            (count(999.96), "1,000"),
+            (count(999_960.0), "1 M"),
+            (count(-5_025.4), "-5,025"),
+            (count(80_398.0), "80,400"),
             (rate(-12.5, "samples"), "-12.5 samples/s"),
             (share(0.1667), "16.7 %"),
             (share(-1e-17), "0.0 %"),
@@ -101,6 +178,25 @@ mod tests {
             (number(-0.0), "0"),
             (number(1_234_567.0), "1234567"),
             (number(f64::NAN), "-"),
+        ];
+        for (found, expected) in expected {
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn a_mean_and_its_half_width_share_one_unit_and_its_decimals() {
+        let expected = [
+            (Quantity::Seconds.with_half(0.05094, 42.96e-6), "50.94 ± 0.04 ms"),
+            (Quantity::Seconds.with_half(0.05094, 1e-6), "50.94 ms"),
+            (Quantity::Seconds.with_half(2.0, 0.125), "2 ± 0.125 s"),
+            (Quantity::Seconds.with_half(120.0, 3.0), "2 min 0 s ± 3 s"),
+            (Quantity::Share.with_half(0.059, 0.0004), "5.9 %"),
+            (Quantity::Share.with_half(0.509, 0.004), "50.9 ± 0.4 %"),
+            (Quantity::Count.with_half(5_025.0, 4.219), "5,025 ± 4"),
+            (Quantity::Count.with_half(582.2, 4.655), "582.2 ± 4.7"),
+            (Quantity::Count.with_half(2e6, 5e4), "2 M ± 50,000"),
+            (Quantity::Seconds.with_half(0.0, 0.0), "0 s"),
         ];
         for (found, expected) in expected {
             assert_eq!(found, expected);

@@ -2,29 +2,31 @@
 
 use super::device_memory;
 use super::epochs;
-use super::figures::{
-    AccuracyReport, EnergyReport, Figure, JobReport, QueueReport, RecoveryReport, Report,
-    ResourceReport, StagingReport, StalledSteps, SyncReport, TierShares,
-};
-use super::format::{number, prefixed, rate, seconds, share};
+use super::figures::{Figure, JobReport, Report, ResourceReport};
+use super::format::{Quantity, count, number, rate, seconds, share};
 use super::learners;
+use super::lines::{
+    accuracy_line, cache_line, energy_line, queue_line, rarely, recovery_line, staging_line,
+    sync_line, tier_line, tuned_line,
+};
+use super::page::{Page, Style, cells, table};
 use super::parallel;
-use super::{Tuned, World};
+use super::{Cause, World};
 use crate::scenario::printable_line;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::Table;
 
 /// Stalls below this share have no line of their own.
 const SMALL: f64 = 0.0005;
 
 /// The report as lines of at most `width` columns (40 at least), with ANSI colours if `colour`.
 pub fn render(report: &Report, width: usize, colour: bool) -> String {
-    let mut page = Page { width: width.max(40), colour, text: String::new() };
+    let mut page = Page::new(width.max(40), colour);
     page.paragraph(&answer(report), "", Style::Bold);
     for line in report.jobs.iter().filter_map(too_short) {
         page.paragraph(&line, "", Style::Bold);
     }
-    if let Some(bottleneck) = &report.bottleneck {
-        page.paragraph(&bottleneck.text, "", Style::Plain);
+    for line in report.bottleneck.iter().flat_map(|of| of.text.lines()) {
+        page.paragraph(line, "", Style::Plain);
     }
     page.blank();
     page.table(jobs_table(&report.jobs));
@@ -117,14 +119,58 @@ fn answer(report: &Report) -> String {
         return format!("{}: no step was completed.", report.scenario);
     };
     let figures = &job.figures;
-    format!(
-        "{}: a step of `{}` takes {}, and its {} compute {} of the time.",
-        report.scenario,
-        job.name,
-        with_error(&figures.step_time, seconds),
-        job.trainers(),
-        shown(figures.accelerator_utilisation.mean, share)
-    )
+    let at_work = shown(figures.accelerator_utilisation.mean, share);
+    let step = written(job, &figures.step_time, Quantity::Seconds);
+    let trainers = job.trainers();
+    let others = match report.jobs.len() {
+        1 => "",
+        _ => ", the job that loses most,",
+    };
+    let state = match standing(job) {
+        Standing::Busy => format!("keeps its {trainers} busy: they compute {at_work} of the time"),
+        Standing::Starving => format!("starves: its {trainers} compute {at_work} of the time"),
+        Standing::Waiting => {
+            format!(
+                "has input in time, and its {trainers} still compute only {at_work} of the time"
+            )
+        }
+    };
+    format!("{}: `{}`{others} {state}. A step takes {step}.", report.scenario, job.name)
+}
+
+/// Share of the time from which trainers that compute are fast enough.
+const BUSY: f64 = 0.95;
+
+/// Whether a job's trainers have what they need.
+enum Standing {
+    Busy,
+    /// Most of what they wait for is input.
+    Starving,
+    /// Most is something else.
+    Waiting,
+}
+
+fn standing(job: &JobReport) -> Standing {
+    let figures = &job.figures;
+    if figures.accelerator_utilisation.mean.is_some_and(|share| share >= BUSY) {
+        return Standing::Busy;
+    }
+    // Ranks wait for one that computes whatever made it late.
+    let causes = figures.stall.causes.iter().filter(|(cause, _)| cause.cause != Cause::Compute);
+    let (mut input, mut other) = (0.0, 0.0);
+    for (cause, figure) in causes {
+        let sum = if cause.cause.is_input() { &mut input } else { &mut other };
+        *sum += figure.mean.unwrap_or(0.0);
+    }
+    if input >= other { Standing::Starving } else { Standing::Waiting }
+}
+
+/// A figure with its interval; a run that says nothing of a longer one has none.
+fn written(job: &JobReport, figure: &Figure, quantity: Quantity) -> String {
+    match job.length.why {
+        None => with_error(figure, quantity),
+        Some(_) => shown(figure.mean, |mean| quantity.write(mean)),
+    }
 }
 
 /// That the run says nothing of a longer one, and why.
@@ -140,21 +186,10 @@ fn too_short(job: &JobReport) -> Option<String> {
     Some(format!("The run is too short for `{}`: {why}.{}", job.name, long.unwrap_or_default()))
 }
 
-/// How rarely steps are held up, where that was seen rarely.
-fn rarely(job: &JobReport) -> Option<String> {
-    let StalledSteps { events, steps, at_most } = job.stalled_steps?;
-    let seen = match events {
-        0 => format!("No step of `{}` was held up in {steps}", job.name),
-        1 => format!("One of {steps} steps of `{}` was held up", job.name),
-        _ => format!("Steps of `{}` were held up {events} times in {steps}", job.name),
-    };
-    Some(format!("{seen}: in the long run at most one in {} is.", number((1.0 / at_most).floor())))
-}
-
 fn provenance(report: &Report) -> String {
     let replications = if report.replications == 1 { "replication" } else { "replications" };
     let (what, events) = match report.world {
-        World::Simulated => ("simulated", format!("{} events", prefixed(report.events as f64, ""))),
+        World::Simulated => ("simulated", format!("{} events", count(report.events as f64))),
         World::Live => ("live on this machine", "done".to_owned()),
     };
     format!(
@@ -182,13 +217,13 @@ fn jobs_table(jobs: &[JobReport]) -> Table {
         let mut row = vec![
             printable_line(&job.name),
             job.copies.to_string(),
-            with_error(&figures.step_time, seconds),
+            written(job, &figures.step_time, Quantity::Seconds),
             shown(figures.step_time.p99, seconds),
-            with_error(&samples, |value| prefixed(value, "")),
+            written(job, &samples, Quantity::Count),
         ];
-        row.extend(several(jobs).then(|| shown(all, |value| prefixed(value, ""))));
-        row.extend(repeats(jobs).then(|| shown(new, |value| prefixed(value, ""))));
-        row.push(with_error(&figures.accelerator_utilisation, share));
+        row.extend(several(jobs).then(|| shown(all, count)));
+        row.extend(repeats(jobs).then(|| shown(new, count)));
+        row.push(written(job, &figures.accelerator_utilisation, Quantity::Share));
         table.add_row(cells(&row));
     }
     table
@@ -232,7 +267,7 @@ fn resources_table(resources: &[ResourceReport]) -> Table {
             printable_line(&resource.name),
             resource.count.to_string(),
             capacity(resource),
-            with_error(&resource.utilisation, share),
+            with_error(&resource.utilisation, Quantity::Share),
             shown(resource.utilisation_max.mean, share),
             shown(resource.mean_flows.mean, number),
         ]));
@@ -243,7 +278,7 @@ fn resources_table(resources: &[ResourceReport]) -> Table {
 fn capacity(resource: &ResourceReport) -> String {
     match resource.unit.split_once("/s") {
         Some(("B", "")) => rate(resource.capacity, "B"),
-        Some(("1", "")) => format!("{} /s", prefixed(resource.capacity, "")),
+        Some(("1", "")) => format!("{} /s", count(resource.capacity)),
         _ => format!("{} {}", number(resource.capacity), printable_line(&resource.unit)),
     }
 }
@@ -258,123 +293,10 @@ fn prediction(job: &JobReport) -> Option<String> {
     Some(format!(
         "`{}` in one run: {} samples/s, step time {}, stall {} (90 % of runs).",
         job.name,
-        range(&figures.samples_per_second, |value| prefixed(value, ""))?,
+        range(&figures.samples_per_second, count)?,
         range(&figures.step_time, seconds)?,
         range(&figures.stall.total, share)?
     ))
-}
-
-/// How long a job's nodes took to copy its data set.
-fn staging_line(job: &str, staging: Option<&StagingReport>) -> Option<String> {
-    let staging = staging?;
-    Some(format!(
-        "Staging of `{job}`: {} copied to `{}` in {}, before the first step.",
-        shown(staging.bytes.mean, |bytes| prefixed(bytes, "B")),
-        staging.to,
-        with_error(&staging.seconds, seconds)
-    ))
-}
-
-/// How long a job trains until its target, and what that rests on.
-fn accuracy_line(job: &str, accuracy: Option<&AccuracyReport>) -> Option<String> {
-    let accuracy = accuracy?;
-    Some(format!(
-        "Time to accuracy of `{job}`: {} for {} epochs, {} samples, each worth {} of one in the smallest of \
-         batches. Assumed: {}. Observed: {}.",
-        with_error(&accuracy.time, seconds),
-        number(accuracy.epochs),
-        shown(accuracy.samples.mean, |samples| prefixed(samples, "")),
-        shown(accuracy.statistical_efficiency.mean, share),
-        accuracy.assumed,
-        accuracy.measured
-    ))
-}
-
-/// What a step is where model copies do not agree after each, and how old what they learn from is.
-fn sync_line(job: &str, sync: Option<&SyncReport>) -> Option<String> {
-    let sync = sync.filter(|of| of.steps_per_exchange > 1 || of.staleness.is_some())?;
-    let mut line = format!("Synchronisation of `{job}`: {}", sync.text);
-    if let Some(staleness) = sync.staleness.as_ref().filter(|of| of.max > 0) {
-        let mean = shown(staleness.mean.mean, number);
-        line += &format!("; an update misses {mean} of the others', {} at most", staleness.max);
-    }
-    Some(line + ".")
-}
-
-/// What failures and checkpoints of a job cost.
-fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Option<String> {
-    let of = recovery?;
-    let mut line = format!(
-        "Recovery of `{job}`: {} failures, {} of work lost and {} down; {} checkpoints",
-        shown(of.failures.mean, number),
-        shown(of.lost.mean, seconds),
-        shown(of.down.mean, seconds),
-        shown(of.checkpoints.mean, number),
-    );
-    if let Some(time) = of.checkpoint_time.mean {
-        let bytes = shown(of.checkpoint_bytes.mean, |bytes| prefixed(bytes, "B"));
-        line += &format!(" of {bytes}, each written in {}", seconds(time));
-    }
-    if let Some(best) = of.best_interval {
-        line += &format!("; Daly's estimate of the best interval is {}", seconds(best));
-    }
-    Some(line + ".")
-}
-
-/// What a run took out of the wall.
-fn energy_line(of: &EnergyReport) -> String {
-    let all = of.total.mean.unwrap_or(0.0);
-    let joules = |figure: Figure| shown(figure.mean, |joules| prefixed(joules, "J"));
-    let part = |figure: Figure| {
-        shown(figure.mean, |joules| share(if all > 0.0 { joules / all } else { 0.0 }))
-    };
-    format!(
-        "Energy: {} at {} on average, {} of it idle, {} by GPUs at work, {} by cores; {} a step, {} a sample.",
-        joules(of.total),
-        shown(of.power.mean, |watts| prefixed(watts, "W")),
-        part(of.idle),
-        part(of.gpus),
-        part(of.cores),
-        joules(of.per_step),
-        joules(of.per_sample),
-    )
-}
-
-/// Where a job's requests found their bytes, epoch by epoch.
-fn tier_line(job: &str, tiers: &[TierShares]) -> Option<String> {
-    let (first, later) = tiers.split_first()?;
-    let say = |shares: &TierShares| {
-        let own = format!("{} on the node's own tier", share(shares.hit));
-        let peers = format!("{} on other nodes'", share(shares.peer));
-        let peers = if shares.peer > 0.0 { format!(", {peers}") } else { String::new() };
-        format!("{own}{peers}, {} on the storage", share(shares.miss))
-    };
-    let first = format!("Requests of `{job}` found {}", say(first));
-    Some(match later {
-        [] => format!("{first}."),
-        [.., last] => {
-            format!("{first} in the first epoch; {} in epoch {}.", say(last), tiers.len())
-        }
-    })
-}
-
-/// What a job's requests missed in a cache, epoch by epoch.
-fn cache_line(cache: &str, misses: &[f64]) -> Option<String> {
-    let (first, later) = misses.split_first()?;
-    let first = format!("{cache}: {} of the requests missed", share(*first));
-    Some(match later {
-        [] => format!("{first}."),
-        [.., last] => {
-            format!("{first} in the first epoch, {} in epoch {}.", share(*last), misses.len())
-        }
-    })
-}
-
-/// What parallelism came to, where it is tuned.
-fn tuned_line(job: &str, tuned: &[Tuned]) -> Option<String> {
-    let each = tuned.iter().map(|of| format!("{} of `{}`", of.workers, printable_line(&of.stage)));
-    let each: Vec<String> = each.collect();
-    (!each.is_empty()).then(|| format!("Workers of `{job}` as tuned: {}.", each.join(", ")))
 }
 
 /// A bar for each cause of a job's stalls that is worth one.
@@ -397,159 +319,15 @@ fn stalls(page: &mut Page, job: &JobReport) {
     }
 }
 
-fn queue_line(name: &str, queue: &QueueReport) -> String {
-    let samples = |value| rate(value, "samples");
-    let mut line = format!(
-        "Queue of `{name}`: {} of {} samples on average, empty {} of the time, {} in, {} out",
-        shown(queue.occupancy.mean, number),
-        queue.capacity,
-        shown(queue.time_empty.mean, share),
-        shown(queue.enqueue_rate.mean, samples),
-        shown(queue.dequeue_rate.mean, samples),
-    );
-    line += &unhindered(queue).unwrap_or_default();
-    if let Some(dry) = queue.exhausted_copies.mean {
-        line += ", full at the start and ";
-        line += &match queue.time_to_exhaustion.mean {
-            Some(time) => format!("dry after {} in {} of the copies", seconds(time), share(dry)),
-            None => "never dry".to_owned(),
-        };
-    }
-    if let Some(age) = queue.age {
-        line += &format!(
-            ", samples read {} times at an age of {}",
-            shown(queue.reuse.as_ref().and_then(|reuse| reuse.mean), number),
-            shown(age.mean, seconds)
-        );
-    }
-    line + "."
-}
-
-/// What workers and trainers would do if the other side never held them up.
-fn unhindered(queue: &QueueReport) -> Option<String> {
-    let samples = |value| rate(value, "samples");
-    let into = queue.unblocked_enqueue_rate.mean?;
-    let out = queue.unstalled_dequeue_rate.mean?;
-    let then = match queue.net_enqueue_rate.mean? {
-        net if net < -1e-3 * out => format!("the queue would drain by {}", samples(-net)),
-        net if net > 1e-3 * out => format!("the queue would fill by {}", samples(net)),
-        _ => "the queue would keep its level".to_owned(),
-    };
-    Some(format!(
-        "; if neither waited for the other, workers would put in {} and trainers take out {}: {then}",
-        samples(into),
-        samples(out)
-    ))
-}
-
-fn shown(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
+pub(super) fn shown(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
     value.map_or("-".to_owned(), write)
 }
 
 /// A mean and the half-width of its interval.
-fn with_error(figure: &Figure, write: impl Fn(f64) -> String) -> String {
+pub(super) fn with_error(figure: &Figure, quantity: Quantity) -> String {
     let half = figure.ci95.map(|[low, high]| (high - low) / 2.0);
     match (figure.mean, half) {
-        (Some(mean), Some(half)) if half > 1e-4 * mean.abs() => {
-            format!("{} ± {}", write(mean), write(half))
-        }
-        _ => shown(figure.mean, write),
+        (Some(mean), Some(half)) => quantity.with_half(mean, half),
+        (mean, _) => shown(mean, |mean| quantity.write(mean)),
     }
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(cells(&header.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()));
-    table
-}
-
-/// The first to the left, numbers to the right.
-fn cells(values: &[String]) -> Vec<Cell> {
-    let align = |i| if i == 0 { CellAlignment::Left } else { CellAlignment::Right };
-    values.iter().enumerate().map(|(i, value)| Cell::new(value).set_alignment(align(i))).collect()
-}
-
-/// How a piece of text looks.
-#[derive(Clone, Copy)]
-enum Style {
-    Plain,
-    Bold,
-    Dim,
-    Bar,
-    Warning,
-}
-
-/// The text so far.
-struct Page {
-    width: usize,
-    colour: bool,
-    text: String,
-}
-
-impl Page {
-    fn blank(&mut self) {
-        self.text.push('\n');
-    }
-
-    fn table(&mut self, mut table: Table) {
-        table.set_width(u16::try_from(self.width).unwrap_or(u16::MAX));
-        for line in table.lines() {
-            self.text += line.trim_end();
-            self.text.push('\n');
-        }
-    }
-
-    /// The beginning of a line that [`Page::more`] ends.
-    fn line(&mut self, text: &str, style: Style) {
-        self.styled(text, style);
-    }
-
-    fn more(&mut self, text: &str, style: Style) {
-        self.styled(text, style);
-        self.text.push('\n');
-    }
-
-    /// Text in lines, those after the first indented.
-    fn paragraph(&mut self, text: &str, indent: &str, style: Style) {
-        for line in wrapped(&printable_line(text), self.width, indent) {
-            self.styled(&line, style);
-            self.text.push('\n');
-        }
-    }
-
-    fn styled(&mut self, text: &str, style: Style) {
-        let code = match style {
-            Style::Bold => "1",
-            Style::Dim => "2",
-            Style::Bar => "31",
-            Style::Warning => "33",
-            Style::Plain => "",
-        };
-        if self.colour && !code.is_empty() {
-            self.text += &format!("\u{1b}[{code}m{text}\u{1b}[0m");
-        } else {
-            self.text += text;
-        }
-    }
-}
-
-/// Lines of at most `width` characters, broken between words where that is possible.
-fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let letters: Vec<char> = word.chars().collect();
-        for piece in letters.chunks(width - indent.len()) {
-            let line = lines.last().map_or(0, |line| line.chars().count());
-            let started = line > indent.len() || (lines.len() == 1 && line > 0);
-            if started && line + 1 + piece.len() > width {
-                lines.push(indent.to_owned());
-            } else if started {
-                lines.iter_mut().last().into_iter().for_each(|line| line.push(' '));
-            }
-            lines.iter_mut().last().into_iter().for_each(|line| line.extend(piece));
-        }
-    }
-    lines
 }

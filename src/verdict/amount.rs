@@ -1,6 +1,6 @@
 //! How much of something a scenario has, in words.
 
-use crate::report::format::{bytes, number, rate, seconds};
+use crate::report::format::{bytes, count, number, rate, seconds};
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::{
     Distribution, Every, FailureTimes, Job, Operation, Scenario, ServerPlace, Storage, StorageKind,
@@ -36,7 +36,7 @@ fn of_storage(storage: Option<&Storage>, kind: Kind) -> Option<String> {
             Some(rate((*targets)?.bandwidth, "B"))
         }
         (Kind::Requests, StorageKind::FileServer { limit, .. }) => {
-            Some(format!("{}/s", number((*limit)?.rate)))
+            Some(format!("{} /s", count((*limit)?.rate)))
         }
         _ => None,
     }
@@ -53,7 +53,7 @@ fn common(
         Kind::Bandwidth => of_bandwidth(bandwidth),
         Kind::PerStream => Some(rate(per_stream, "B")),
         Kind::Latency => Some(mean(latency)),
-        Kind::Operations => Some(format!("{}/s", number(operations))),
+        Kind::Operations => Some(format!("{} /s", count(operations))),
         _ => None,
     }
 }

@@ -201,12 +201,31 @@ impl Finder<'_, '_> {
             }
             rest = others;
         }
+        if tried.is_empty() {
+            tried = self.last_resort(&candidates);
+            skipped.retain(|of| !tried.iter().any(|tried| tried.levers == [of.lever]));
+        }
         if !tried.iter().any(helps) && 1.0 - now.computing >= WAITING && candidates.len() > 1 {
             let pair = [candidates[0].lever, candidates[1].lever];
             tried.extend(self.lift(&[pair.to_vec()], self.trials.left()).into_iter().flatten());
         }
         tried.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
         Some(self.verdict(&now, &tried, &skipped))
+    }
+
+    /// Lifts one candidate after the other until one helps, where none was affordable: caches must be warm, or steps are few,
+    /// so that a short run takes nearly as long as the run itself.
+    fn last_resort(&mut self, candidates: &[Candidate]) -> Vec<Tried> {
+        self.trials.spare_nothing();
+        let mut tried = Vec::new();
+        for candidate in candidates {
+            let alone = [vec![candidate.lever]];
+            tried.extend(self.lift(&alone, self.trials.left()).into_iter().flatten());
+            if tried.last().is_some_and(helps) {
+                break;
+            }
+        }
+        tried
     }
 
     /// Lifts each of these by itself in a short run of so many events; one for which they are too few takes as many as the

@@ -126,7 +126,7 @@ fn what_is_lifted_is_said_with_its_key_and_its_amounts() {
             "operations of `s`",
             "storage.s.file-server.operations",
             "s.operations",
-            "2000/s in place of 1000/s"
+            "2,000 /s in place of 1,000 /s"
         ]
     );
     assert_eq!(

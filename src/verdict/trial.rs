@@ -80,9 +80,18 @@ pub(super) struct Trials<'a> {
     first: usize,
     budget: Budget,
     spent: u64,
-    /// Whether what binds is likely to be found.
-    found: bool,
+    phase: Phase,
     stop: Option<&'a AtomicBool>,
+}
+
+/// How far the search for what binds is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Searching,
+    /// What binds is likely to be found.
+    Found,
+    /// No short run was affordable.
+    LastResort,
 }
 
 /// Events that the short runs of a verdict may take together.
@@ -94,6 +103,8 @@ pub(super) struct Budget {
     searching: u64,
     /// What all may take from then on.
     found: u64,
+    /// What all may take where none is affordable otherwise: as much as the run itself.
+    whole: u64,
 }
 
 impl Budget {
@@ -102,7 +113,8 @@ impl Budget {
         let all: u64 = outcomes.iter().map(|outcome| outcome.events).sum();
         // One replication is enough to compare with.
         let share = |of: f64| ((all as f64 * of) as u64).min(one).max(LEAST_BUDGET);
-        Budget { first: share(FIRST), searching: share(SEARCHING), found: share(FOUND) }
+        let [first, searching, found] = [FIRST, SEARCHING, FOUND].map(share);
+        Budget { first, searching, found, whole: one.max(LEAST_BUDGET) }
     }
 }
 
@@ -114,24 +126,38 @@ impl<'a> Trials<'a> {
         budget: Budget,
         stop: Option<&'a AtomicBool>,
     ) -> Trials<'a> {
-        let trials =
-            Trials { subject, base, course, first: 0, budget, spent: 0, found: false, stop };
+        let phase = Phase::Searching;
+        let trials = Trials { subject, base, course, first: 0, budget, spent: 0, phase, stop };
         Trials { first: trials.first_that_counts(), ..trials }
     }
 
     /// From now on short runs only look for what helps beside what was found to bind.
     pub(super) fn binding_found(&mut self) {
-        self.found = true;
+        self.phase = Phase::Found;
+    }
+
+    /// From now on short runs may take as many events as the run itself.
+    pub(super) fn spare_nothing(&mut self) {
+        self.phase = Phase::LastResort;
     }
 
     /// Events left for short runs. The first one may take some more, so that there is one at least.
     pub(super) fn left(&self) -> u64 {
-        if self.spent == 0 { self.budget.first } else { self.share().saturating_sub(self.spent) }
+        match self.phase {
+            Phase::Searching if self.spent == 0 => self.budget.first,
+            Phase::Searching | Phase::Found | Phase::LastResort => {
+                self.share().saturating_sub(self.spent)
+            }
+        }
     }
 
     /// Events that all short runs may take together.
     fn share(&self) -> u64 {
-        if self.found { self.budget.found } else { self.budget.searching }
+        match self.phase {
+            Phase::Searching => self.budget.searching,
+            Phase::Found => self.budget.found,
+            Phase::LastResort => self.budget.whole,
+        }
     }
 
     /// Events that short runs have taken.

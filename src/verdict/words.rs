@@ -1,4 +1,4 @@
-//! The verdict as a paragraph.
+//! The verdict in sentences, a line each.
 
 use crate::report::format::{seconds, share};
 use crate::report::{Limit, Verdict};
@@ -35,10 +35,10 @@ pub(super) fn paragraph(
     let mut said = Vec::new();
     said.extend(too_short(subject, verdict));
     match (verdict.limits.first(), advice.first()) {
-        (Some(first), Some(advice)) => said.push(first_limit(&verdict.job, first, advice)),
+        (Some(first), Some(advice)) => said.extend(first_limit(&verdict.job, first, advice)),
         _ if !full.is_empty() => said.push(format!(
-            "What `{}` waits for is full: {}. How much more of it would help is not known: trying that would cost more than the \
-             run itself did, so a longer run tells.",
+            "What `{}` waits for is full: {}. How much more of it would help is not known: to try that would take more events \
+             than a verdict may; run more steps.",
             verdict.job,
             full.join(", ")
         )),
@@ -47,15 +47,15 @@ pub(super) fn paragraph(
     let others: Vec<String> =
         verdict.limits.iter().zip(advice).skip(1).take(MOST_OTHERS).map(other).collect();
     if !others.is_empty() {
-        said.push(format!("Each of these alone helps too: {}.", others.join("; ")));
+        said.push(format!("Alone, these would help too: {}.", others.join("; ")));
     }
     if !full.is_empty() && !verdict.limits.is_empty() {
         said.push(format!(
-            "Nearly full too, and not lifted within the verdict's budget of events: {}.",
+            "Nearly full too, and not tried within the verdict's budget of events: {}.",
             full.join(", ")
         ));
     }
-    said.join(" ")
+    said.join("\n")
 }
 
 fn too_short(subject: &Subject, verdict: &Verdict) -> Option<String> {
@@ -70,22 +70,26 @@ fn too_short(subject: &Subject, verdict: &Verdict) -> Option<String> {
     ))
 }
 
-fn first_limit(job: &str, limit: &Limit, advice: &str) -> String {
+/// What limits a job, and what to change.
+fn first_limit(job: &str, limit: &Limit, advice: &str) -> [String; 2] {
     let together = if limit.lever.contains('+') { " together" } else { "" };
+    let next = limit.next.as_ref();
+    let next = next.map_or(String::new(), |next| format!("; the next limit is {next}"));
     let [low, high] = limit.after_interval;
-    let next = limit.next.as_ref().map_or(String::new(), |next| format!(", then {next}"));
-    format!(
-        "`{job}` is bound by {}{together}: {advice} -> {} a step ({} to {}; now {}){next}.",
-        limit.name,
-        seconds(limit.after),
-        seconds(low),
-        seconds(high),
-        seconds(limit.before)
-    )
+    [
+        format!("`{job}` is limited by {}{together}{next}.", limit.name),
+        format!(
+            "With {advice} a step takes {} instead of {} (95 % interval {} to {}).",
+            seconds(limit.after),
+            seconds(limit.before),
+            seconds(low),
+            seconds(high)
+        ),
+    ]
 }
 
 fn other((limit, advice): (&Limit, &String)) -> String {
-    format!("{}: {advice} -> {}", limit.name, seconds(limit.after))
+    format!("{}, with {advice}: {} a step", limit.name, seconds(limit.after))
 }
 
 fn nothing_helps(subject: &Subject, verdict: &Verdict) -> Option<String> {
@@ -96,10 +100,10 @@ fn nothing_helps(subject: &Subject, verdict: &Verdict) -> Option<String> {
     let list = |what: &str, names: &[String]| {
         (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")))
     };
-    let lifted = list("Lifted without effect", &verdict.without_effect);
-    let maybe = list("Too variable in a run of this length to tell", &verdict.uncertain);
+    let lifted = list("Tried, and not a limit", &verdict.without_effect);
+    let maybe = list("Tried, and too variable in so short a run to tell", &verdict.uncertain);
     let nothing = (verdict.events == 0).then(|| {
-        "Nothing was lifted to see what helps: that would cost more than the run itself did."
+        "Nothing was tried to see what helps: that would take more events than a verdict may."
             .to_owned()
     });
     let said: Vec<String> = finding.into_iter().chain(nothing).chain(lifted).chain(maybe).collect();

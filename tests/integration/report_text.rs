@@ -1,0 +1,108 @@
+//! The report as text: the verdict comes first, in words and units that people use.
+
+use crate::support::Place;
+
+/// One job on two nodes; its loader and step are given, and what is added to it.
+fn text(run: &str, loader: &str, step: &str, more: &str) -> String {
+    let place = Place::new();
+    place.write(
+        "s.toml",
+        &format!(
+            r#"# Is it fast enough?
+name = "s"
+[run]
+{run}
+[cluster]
+nodes = 2
+[cluster.node]
+cores = 16
+gpus = 1
+[cluster.network]
+nic = "1 Gbit/s"
+[storage.nas.file-server]
+bandwidth = "10 GB/s"
+latency = "5 ms"
+[dataset.d]
+samples = 1000000
+sample_size = "100 kB"
+[[job]]
+name = "j"
+nodes = 2
+dataset = "d"
+storage = "nas"
+batch = 32
+loader.{loader}
+model.step = "{step}"
+{more}
+"#
+        ),
+    );
+    let out = place.forebay(&["run", "s.toml", "-q"]).assert().success();
+    String::from_utf8_lossy(&out.get_output().stdout).into_owned()
+}
+
+/// The paragraph that a report begins with, in one line.
+fn head(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    lines.join(" ")
+}
+
+const USUAL: &str = "replications = 1";
+
+#[test]
+fn a_starving_job_is_said_to_starve_then_what_limits_it_then_what_to_change() {
+    // System: one worker that reads with 5 ms of latency for a GPU that could take 3,200 samples/s. Expectation: the
+    // three sentences in this order, with the key to change.
+    let text = text(USUAL, "pytorch = { workers = 1, decode = \"1 ms\" }", "10 ms", "");
+    let head = head(&text);
+    let said = [
+        "`j` starves: its accelerators compute",
+        "`j` is limited by",
+        "With 2 in place of 1 (job.j.loader.pytorch.workers) a step takes",
+    ];
+    let at: Vec<Option<usize>> = said.iter().map(|said| head.find(said)).collect();
+    assert!(at.iter().all(Option::is_some) && at.is_sorted(), "{at:?}\n{text}");
+}
+
+#[test]
+fn a_job_that_computes_all_the_time_keeps_its_accelerators_busy() {
+    let text = text(USUAL, "in-memory = {}", "100 ms", "");
+    assert!(head(&text).contains("`j` keeps its accelerators busy: they compute 100.0 % of the time. A step takes 100 ms."), "{text}");
+}
+
+#[test]
+fn a_job_that_waits_for_gradients_has_input_in_time() {
+    // System: 100 MB of gradients in each step through a NIC of 125 MB/s. Expectation: the job does not starve, and
+    // NICs limit it.
+    let sync = "sync.allreduce.gradients = \"100 MB\"";
+    let text = text(USUAL, "in-memory = {}", "100 ms", sync);
+    let head = head(&text);
+    assert!(
+        head.contains("`j` has input in time, and its accelerators still compute only"),
+        "{text}"
+    );
+    assert!(head.contains("is limited by NICs"), "{text}");
+}
+
+#[test]
+fn rates_are_written_in_full_and_intervals_in_the_unit_of_their_means() {
+    // System: jittered steps of 10 ms on a batch of 32 on two nodes: 6,400 samples/s. Expectation: no prefix in front of
+    // thousands, and `ms` once where a mean has its half-width.
+    let text = text(USUAL, "in-memory = {}", "10 ms", "model.jitter.lognormal.cv = 0.3");
+    let row = text.lines().find(|line| line.starts_with(" j ")).expect("the job's row");
+    assert!(row.contains(" ± ") && row.matches("ms").count() == 2, "{row}");
+    assert!(row.contains(','), "{row}");
+    assert!(!text.contains(" k samples/s"), "{text}");
+}
+
+#[test]
+fn a_run_that_is_too_short_has_no_intervals() {
+    // System: a queue that is full at the start and drains within the run. Expectation: the report says so, and no
+    // figure of the job has an interval.
+    let loader = "tf-queue = { threads = 1, capacity = \"640 samples\", decode = { lognormal = { mean = \"5 ms\", cv = 0.3 } } }";
+    let text =
+        text("steps = 12\nwarm_up = 2\nreplications = 5", loader, "10 ms", "prefill = \"full\"");
+    assert!(text.contains("The run is too short for `j`"), "{text}");
+    let row = text.lines().find(|line| line.starts_with(" j ")).expect("the job's row");
+    assert!(!row.contains('±'), "{row}");
+}
