@@ -2,9 +2,9 @@
 //!
 //! Commands that begin with `forebay` run, page by page, in a scratch directory with copies of the repository's
 //! scenarios, recipes and data. A block after the line `<!-- not run: reason -->` is only parsed. A `toml` block that
-//! begins with `# NAME.toml: question?` is written to that file; another one is added to the scenario above it. A `text`
-//! block after commands is compared with what the last of them printed, where `…` stands for any lines.
-//! `FOREBAY_DOCS=write` writes the blocks anew that begin with a report's first line.
+//! begins with `# NAME.toml: question?` is written to that file; another one is added to the scenario above it, if there
+//! is one on the page. A `text` block after commands is compared with what the last of them printed, where `…` stands
+//! for any lines. `FOREBAY_DOCS=write` writes the blocks anew that begin with a report's first line.
 
 use super::runs::{repository, written};
 use clap::Parser;
@@ -254,8 +254,12 @@ fn every_scenario_of_readme_and_guide_resolves() {
         let mut above = String::new();
         for block in page.blocks().into_iter().filter(|block| block.kind == "toml") {
             let Some(name) = block.file() else {
-                assert!(!above.is_empty(), "{}: a part of no scenario: {}", page.path, block.body);
-                written(&format!("{above}\n{}", block.body), &[]);
+                if above.is_empty() {
+                    let table: Result<toml::Table, _> = block.body.parse();
+                    table.unwrap_or_else(|error| panic!("{}: {}: {error}", page.path, block.body));
+                } else {
+                    written(&format!("{above}\n{}", block.body), &[]);
+                }
                 continue;
             };
             let file = ScenarioFile::parse(name, block.body.clone());
