@@ -23,6 +23,7 @@ mod dali;
 mod default_length;
 mod degraded;
 mod device_memory;
+mod docs;
 mod elastic;
 mod endless;
 mod energy;

@@ -1,9 +1,6 @@
-//! What the repository ships: scenarios, recipes, and the commands in its README.
+//! What the repository ships: scenarios and recipes.
 
 use super::runs::repository;
-use super::support::forebay;
-use clap::Parser;
-use forebay::cli::Cli;
 use forebay::plot::{DataSource, Recipe, Rows, Table, build};
 use forebay::scenario::{Scenario, ScenarioFile};
 use forebay::sweep::{Grid, header, occupancy_header};
@@ -102,79 +99,4 @@ fn stand_in(grid: &Grid, header: Vec<String>, scenario: &Scenario) -> Table {
     let rows = (0..grid.len()).flat_map(jobs);
     let rows: Vec<Vec<String>> = rows.collect();
     Table::new(header, rows).expect("a table")
-}
-
-/// The lines of the README's fenced `sh` blocks, without comments.
-fn commands() -> Vec<String> {
-    let readme = read(&repository("README.md"));
-    let mut commands = Vec::new();
-    let mut inside = false;
-    for line in readme.lines() {
-        match line.strip_prefix("```") {
-            Some(kind) => inside = !inside && kind == "sh",
-            None if inside => {
-                let line = line.split(" # ").next().unwrap_or_default().trim();
-                if !line.is_empty() && !line.starts_with('#') {
-                    commands.push(line.to_owned());
-                }
-            }
-            None => {}
-        }
-    }
-    assert!(commands.len() > 5, "{commands:?}");
-    commands
-}
-
-/// The program's arguments in a command, if it is one of ours.
-fn arguments(command: &str) -> Option<Vec<String>> {
-    let command = command.split([';', '|', '>']).next().unwrap_or_default();
-    let rest = match command.strip_prefix("forebay ") {
-        Some(rest) => rest,
-        None => command.strip_prefix("cargo run ")?.split_once(" -- ")?.1,
-    };
-    let plain = |word: &str| word.trim_matches(['\'', '"']).to_owned();
-    Some(["forebay".to_owned()].into_iter().chain(rest.split_whitespace().map(plain)).collect())
-}
-
-#[test]
-fn the_readme_s_commands_are_accepted_and_name_files_that_exist() {
-    let commands = commands();
-    let ours: Vec<_> = commands.iter().filter_map(|command| arguments(command)).collect();
-    assert!(ours.len() > 3, "{commands:?}");
-    for arguments in ours {
-        if let Err(error) = Cli::try_parse_from(&arguments) {
-            panic!("{arguments:?}: {error}");
-        }
-        for path in arguments.iter().filter(|word| {
-            word.starts_with("scenarios/") || (word.starts_with("plots/") && !word.contains('*'))
-        }) {
-            assert!(repository(path).exists(), "{path}");
-        }
-    }
-}
-
-#[test]
-fn the_readme_s_links_lead_somewhere() {
-    let readme = read(&repository("README.md"));
-    for link in readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-        let elsewhere = link.starts_with("http") || link.starts_with('#');
-        assert!(elsewhere || repository(link).exists(), "{link}");
-    }
-}
-
-#[test]
-fn the_readme_s_scenario_is_one() {
-    let readme = read(&repository("README.md"));
-    let written = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
-    let written = written.expect("a scenario in the README");
-    assert!(written.lines().count() <= 32, "a scenario in 30 lines");
-    forebay(&["-q", "run", "-", "--format", "json"]).write_stdin(written).assert().success();
-}
-
-#[test]
-fn ci_runs_the_readme_s_test_command() {
-    let ci = read(&repository(".ci/run"));
-    let tests = commands().into_iter().find(|command| command.starts_with("cargo test"));
-    let tests = tests.expect("a test command in the README");
-    assert!(ci.lines().any(|line| line.trim_start().ends_with(&tests)), "{tests}");
 }
