@@ -173,5 +173,21 @@ class Installed(unittest.TestCase):
                 subprocess.run([shell, "-n"], input=script.encode(), check=True)
 
 
+class Packaging(unittest.TestCase):
+    """Files of the folder `packaging`."""
+
+    def test_they_ask_for_the_rust_of_cargo_toml(self):
+        root = Path(__file__).resolve().parents[2]
+        (rust,) = re.findall(r'^rust-version = "(.*)"', (root / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)
+        files = {
+            "packaging/Dockerfile": f"FROM rust:{rust}-",
+            "packaging/forebay.def": f"From: rust:{rust}-",
+            "packaging/spack/spack_repo/forebay/packages/forebay/package.py": f'"rust@{rust}:"',
+            "docs/src/install.md": f"(https://rustup.rs) {rust} or later",
+        }
+        for name, expected in files.items():
+            self.assertIn(expected, (root / name).read_text(encoding="utf-8"), name)
+
+
 if __name__ == "__main__":
     unittest.main()
