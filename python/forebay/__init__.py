@@ -67,7 +67,8 @@ def run(
         "threads": threads,
     }
     report, _ = output(["run", "--quiet", "--format=json", *_arguments(scenario, options, overrides, more)])
-    return json.loads(report)
+    parsed: dict[str, Any] = json.loads(report)
+    return parsed
 
 
 def sweep(
@@ -92,7 +93,8 @@ def sweep(
     rows, said = output(["sweep", "--format=json", *_arguments(scenario, options, overrides, more)])
     if said:
         warnings.warn(said, ForebayWarning, stacklevel=2)
-    return json.loads(rows)
+    parsed: list[dict[str, Any]] = json.loads(rows)
+    return parsed
 
 
 def _arguments(
