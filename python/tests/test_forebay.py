@@ -173,12 +173,28 @@ class Installed(unittest.TestCase):
                 subprocess.run([shell, "-n"], input=script.encode(), check=True)
 
 
-class Packaging(unittest.TestCase):
-    """Files of the folder `packaging`."""
+class Documented(unittest.TestCase):
+    """The guide's page about installing, and the folder `packaging`."""
 
-    def test_they_ask_for_the_rust_of_cargo_toml(self):
-        root = Path(__file__).resolve().parents[2]
-        (rust,) = re.findall(r'^rust-version = "(.*)"', (root / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    root = Path(__file__).resolve().parents[2]
+
+    def text(self, name):
+        return (self.root / name).read_text(encoding="utf-8")
+
+    def test_the_code_of_the_guide_runs(self):
+        (code,) = re.findall(r"^```python\n(.*?)^```", self.text("docs/src/install.md"), re.MULTILINE | re.DOTALL)
+        paths = [os.path.abspath(path) for path in sys.path if path]
+        environment = {
+            **os.environ,
+            "FOREBAY": os.path.abspath(forebay.executable()),
+            "PYTHONPATH": os.pathsep.join(paths),
+        }
+        command = [sys.executable, "-c", code + "print(len(rows))"]
+        done = subprocess.run(command, cwd=self.root, env=environment, stdout=subprocess.PIPE, check=True)
+        self.assertRegex(done.stdout.decode(), r"lenet(.|\n)*\n10\n$")
+
+    def test_packaging_asks_for_the_rust_of_cargo_toml(self):
+        (rust,) = re.findall(r'^rust-version = "(.*)"', self.text("Cargo.toml"), re.MULTILINE)
         files = {
             "packaging/Dockerfile": f"FROM rust:{rust}-",
             "packaging/forebay.def": f"From: rust:{rust}-",
@@ -186,7 +202,7 @@ class Packaging(unittest.TestCase):
             "docs/src/install.md": f"(https://rustup.rs) {rust} or later",
         }
         for name, expected in files.items():
-            self.assertIn(expected, (root / name).read_text(encoding="utf-8"), name)
+            self.assertIn(expected, self.text(name), name)
 
 
 if __name__ == "__main__":
