@@ -54,6 +54,14 @@ pub use task::{Exchange, Training, block};
 #[cfg(feature = "cuda")]
 pub(super) use trainer::Board;
 
-/// What is said where it was left out.
+/// What a static program says: the system's loader is not in it.
+const STATIC: &str = "this forebay is a static program, which cannot open CUDA's libraries: for GPUs, install the \
+                      dynamic one with `cargo install --path .`";
+
+/// What a program without CUDA says.
 #[cfg(not(feature = "cuda"))]
-const ABSENT: &str = "this forebay was built without CUDA: build it with `--features cuda`";
+const ABSENT: &str = if cfg!(target_feature = "crt-static") {
+    STATIC
+} else {
+    "this forebay was built without CUDA: build it with `--features cuda`"
+};

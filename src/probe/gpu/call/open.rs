@@ -1,6 +1,7 @@
 //! Opens libraries, so that later calls find them: cudarc panics where it does not.
 
 use crate::input::shown;
+use crate::probe::gpu::STATIC;
 use crate::probe::gpu::libraries::{self, LIBRARIES, Library};
 use cudarc::{cublas, cudnn, driver, nvrtc};
 use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_NOW};
@@ -12,8 +13,11 @@ const NEEDED: i32 = 13_000;
 /// Version of CUDA that the driver can do, and the number of its GPUs.
 ///
 /// # Errors
-/// There is no driver, it is too old, or it finds no GPU.
+/// This program is static, or there is no driver, it is too old, or it finds no GPU.
 pub(in crate::probe::gpu) fn driver() -> Result<(i32, usize), String> {
+    if cfg!(target_feature = "crt-static") {
+        return Err(STATIC.into());
+    }
     // SAFETY: opens and closes the library of that name, as any program does that is linked to it.
     if !unsafe { driver::sys::is_culib_present() } {
         return Err("there is no NVIDIA driver: the system's loader finds no libcuda.so.1".into());

@@ -1,0 +1,60 @@
+"""The program: where it is, and what it says."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+from importlib import metadata
+from typing import Optional
+
+
+class ForebayError(Exception):
+    """The program refused or failed; the text is its message.
+
+    ``exit_code``: 1 a check failed, 2 the input is wrong, 3 the machine lacks something, 4 interrupted; ``None`` if
+    there is no program to start.
+    """
+
+    def __init__(self, message: str, exit_code: Optional[int] = None) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def executable() -> str:
+    """Path of the program that :func:`run` and :func:`sweep` start."""
+    found = os.environ.get("FOREBAY") or _installed() or shutil.which("forebay")
+    if found is None:
+        raise ForebayError("the program forebay is not installed: `pip install .` in its source folder, or set FOREBAY")
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def _installed() -> Optional[str]:
+    """The program that was installed together with this package, if it was."""
+    try:
+        files = metadata.files("forebay") or []
+    except metadata.PackageNotFoundError:
+        return None
+    programs = (file.locate() for file in files if file.name == "forebay" and file.parent.name == "bin")
+    return next((str(path) for path in programs if os.access(path, os.X_OK)), None)
+
+
+def output(arguments: list[str]) -> tuple[str, str]:
+    """What the program writes to standard output, and what it says beside it."""
+    try:
+        done = subprocess.run(
+            [executable(), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            check=False,
+        )
+    except OSError as error:
+        raise ForebayError(f"the program {executable()} cannot be started: {error.strerror}") from error
+    said = done.stderr.strip()
+    if done.returncode != 0:
+        raise ForebayError(said or f"forebay ended with exit code {done.returncode}", done.returncode)
+    return done.stdout, said
