@@ -176,7 +176,9 @@ fn written(job: &JobReport, figure: &Figure, quantity: Quantity) -> String {
 /// That the run says nothing of a longer one, and why.
 fn too_short(job: &JobReport) -> Option<String> {
     let why = job.length.why.as_ref()?;
-    let long = job.length.long_run_samples_per_second.map(|lasting| {
+    let slower =
+        |lasting: &f64| job.figures.samples_per_second.mean.is_none_or(|found| *lasting < found);
+    let long = job.length.long_run_samples_per_second.filter(slower).map(|lasting| {
         let found = shown(job.figures.samples_per_second.mean, |value| rate(value, "samples"));
         format!(
             " Its storage and loader keep up {} in the long run, not {found}.",

@@ -68,7 +68,8 @@ impl Scenario {
         let node = &self.cluster.node;
         let one = |job: &Job| {
             let (dataset, storage) = (&self.datasets[job.dataset], &self.storage[job.reads_from()]);
-            let reads = storage.passes_page_cache() && node.page_cache.is_none();
+            let own = storage.cache.is_some();
+            let reads = storage.passes_page_cache() && node.page_cache.is_none() && !own;
             let bytes = job.resident(dataset);
             let fits = node.memory.is_finite() && job.memory(dataset) + bytes <= node.memory;
             (reads && fits).then(|| {
@@ -77,7 +78,7 @@ impl Scenario {
                      page cache.",
                     dataset.name,
                     storage.name,
-                    crate::units::Quantity::<crate::units::Size>::new(bytes)
+                    crate::units::Quantity::<crate::units::Size>::new(bytes.round())
                         .map_or_else(|| format!("{bytes:.0} B"), |size| size.to_string())
                 )
             })

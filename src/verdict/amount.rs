@@ -96,6 +96,10 @@ fn of_job(job: &Job, kind: Kind) -> Option<String> {
     let sync = job.sync.as_ref();
     match kind {
         Kind::Quota => Some(format!("{} cores", number(job.cpu.quota))),
+        // The trainer itself reads where a loader has no workers.
+        Kind::Workers if job.loader.requests.is_some_and(|requests| requests.ahead == 0) => {
+            Some("0".to_owned())
+        }
         Kind::Workers => Some(job.loader.stages.first()?.workers.to_string()),
         Kind::Decode | Kind::Delay => of_stages(kind),
         Kind::Prefetch => Some(format!("room for {}", job.loader.stages.last()?.buffer)),

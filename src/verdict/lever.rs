@@ -177,6 +177,9 @@ impl Lever {
 
     /// The key that says how much of it there is.
     pub(super) fn key(self, scenario: &Scenario) -> String {
+        if self.is_of_the_gpu(scenario) {
+            return "cluster.node.gpu".to_owned();
+        }
         let key = self.kind.row().key;
         let table = match (key.strip_prefix("storage."), scenario.storage.get(self.at)) {
             (Some(_), Some(storage)) => format!("{}.{}", storage.name, table(storage)),
@@ -185,6 +188,12 @@ impl Lever {
         let key = of_loader(key, self.kind, scenario.jobs.get(self.at)).replace("{}", &table);
         // An object store has connections.
         key.replace("object-store.per_stream", "object-store.per_connection")
+    }
+
+    /// Whether it is the time of a step that was found from what a GPU can do.
+    fn is_of_the_gpu(self, scenario: &Scenario) -> bool {
+        let peak = scenario.jobs.get(self.at).and_then(|job| job.peak);
+        self.kind == Kind::Step && peak.is_some()
     }
 
     /// How much its gain counts beside others': of a resource and the work that it does, the resource is what binds.
@@ -228,6 +237,9 @@ impl Lever {
 
     /// What to write, to be read after "with": `80 k/s in place of 40 k/s`, or what to do.
     pub(super) fn advice(self, now: &Scenario, then: &Scenario) -> String {
+        if self.is_of_the_gpu(now) {
+            return format!("GPUs {} times as fast", super::relax::FACTOR);
+        }
         match (self.kind.row().instead, amount::of(self, now), amount::of(self, then)) {
             (Some(instead), ..) => instead.to_owned(),
             (None, Some(now), Some(then)) => format!("{then} in place of {now}"),

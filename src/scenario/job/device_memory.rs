@@ -166,8 +166,11 @@ impl Rules<'_> {
             0 => String::new(),
             batch => format!("a batch of at most {batch}, "),
         };
+        let written = self.settings.model.get();
+        let single = written.is_some_and(|model| model.precision().bytes() > 2.0);
+        let half = if single { "`model.precision = \"fp16\"`, " } else { "" };
         let remedy = format!(
-            "write {fewer}{smaller}`model.precision = \"fp16\"`, more stages in `parallel.pipeline`, ranks in \
+            "write {fewer}{smaller}{half}more stages or `micro_batches` in `parallel.pipeline`, ranks in \
              `parallel.tensor` or `parallel.expert`, `parallel.zero.stage`, `model.out_of_core = true`, or more \
              `cluster.node.gpu_memory`"
         );
