@@ -21,6 +21,8 @@ pub enum SchemaOf {
     Scenario,
     /// Profiles of machines
     Profile,
+    /// Reports as JSON
+    Report,
 }
 
 /// Print completions for a shell.

@@ -37,7 +37,7 @@ mod tiers;
 mod unread;
 mod value;
 
-pub use assumed::{Assumed, Assumptions};
+pub use assumed::{Assumed, Assumptions, default_in};
 pub use cluster::{
     Cluster, Group, Intra, IntraKind, NicsAt, Node, PageCache, Power, Racks, Scheduling, Smt, Tree,
 };

@@ -57,6 +57,7 @@ mod machine_limits;
 mod measured;
 mod measured_collectives;
 mod message_cpu;
+mod metrics;
 mod mlperf;
 mod no_effect;
 mod occupancy;
