@@ -23,6 +23,12 @@ pub enum SchemaOf {
     Profile,
     /// Reports as JSON
     Report,
+    /// Recipes of figures
+    Recipe,
+    /// Plans of `calibrate`
+    Plan,
+    /// Plans of `validate`
+    Validation,
 }
 
 /// Print completions for a shell.
