@@ -36,6 +36,7 @@
 //! | [`verdict`] | what binds a job, found by lifting it in short runs | `report`, `scenario`, `sim`, `stats` |
 //! | [`sweep`] | points of a grid, on all cores, in order | `metric`, `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | `metric` |
+//! | [`reference`] | every key, column, cause of stalls and exit code, as Markdown | `cli`, `metric`, `plot`, `probe`, `report`, `scenario`, `units`, `validate` |
 //! | [`cli`] | what may be typed | |
 //! | [`commands`] | files, standard output, progress: glue | everything |
 //!
@@ -73,6 +74,7 @@ pub mod probe;
 pub mod profile;
 pub mod published;
 pub mod random;
+pub mod reference;
 pub mod report;
 pub mod scenario;
 pub mod sim;

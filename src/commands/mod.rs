@@ -25,6 +25,7 @@ mod profile_figure;
 mod profile_text;
 mod progress;
 mod published;
+mod reference;
 mod run;
 mod run_figure;
 mod schema;
@@ -102,6 +103,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Calibrate(calibrate) => calibrate::execute(calibrate, cli.quiet),
         Command::Doctor(doctor) => doctor::execute(doctor),
         Command::Schema(schema) => schema::execute(schema),
+        Command::Reference(reference) => reference::execute(reference),
         Command::Completions(completions) => completions::execute(completions),
         Command::Man(man) => man::execute(man),
     }

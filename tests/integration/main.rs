@@ -76,6 +76,7 @@ mod python_random;
 mod ranks;
 mod readahead;
 mod recovery;
+mod reference;
 mod refusals;
 mod report_text;
 mod restarts;
