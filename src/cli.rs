@@ -8,6 +8,7 @@ mod explain_defaults;
 mod format;
 mod import;
 mod live;
+mod new;
 mod plot;
 mod profile;
 mod published;
@@ -27,6 +28,7 @@ pub use explain_defaults::ExplainDefaults;
 pub use format::{FigureTheme, PictureFormat, ReportFormat, RowFormat};
 pub use import::{CollectiveFormat, Collectives, Dlio, Import, ImportFormat, ImportFrom, Kineto};
 pub use live::Live;
+pub use new::{New, NewKind, NewPlan, NewPlot, NewScenario, NewTarget};
 pub use plot::Plot;
 pub use profile::{ProfileArgs, ProfileCommand, ProfileDiff, ProfileFit, ProfilePlot, ProfileShow};
 pub use published::Published;
@@ -69,6 +71,8 @@ Exit codes: {codes}."
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a first scenario, recipe of a figure, or plan of calibration, with comments
+    New(New),
     /// Simulate a scenario and report what happened
     Run(Run),
     /// Run a scenario on this machine and report what happened

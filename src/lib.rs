@@ -37,6 +37,7 @@
 //! | [`sweep`] | points of a grid, on all cores, in order | `metric`, `report`, `scenario`, `sim` |
 //! | [`plot`] | figures from rows | `metric` |
 //! | [`reference`] | every key, column, cause of stalls and exit code, as Markdown | `cli`, `metric`, `plot`, `probe`, `report`, `scenario`, `units`, `validate` |
+//! | [`template`] | first files for a new user, from a few answers | `catalogue`, `metric`, `plot`, `probe`, `scenario` |
 //! | [`cli`] | what may be typed | |
 //! | [`commands`] | files, standard output, progress: glue | everything |
 //!
@@ -80,6 +81,7 @@ pub mod scenario;
 pub mod sim;
 pub mod stats;
 pub mod sweep;
+pub mod template;
 pub mod uncertainty;
 pub mod units;
 pub mod validate;

@@ -57,6 +57,7 @@ pub use loader::{
     Dealt, Generator, Kernel, NextEpoch, Operation, Order, Preset, Replaced, Requests, Stage,
     StageGraph, Unit,
 };
+pub use names::choose;
 pub use problem::{Problem, Problems, printable, printable_line};
 pub use profile::Reading;
 pub use settings::schema;

@@ -59,6 +59,7 @@ mod measured_collectives;
 mod message_cpu;
 mod metrics;
 mod mlperf;
+mod new;
 mod no_effect;
 mod occupancy;
 mod on_request;
