@@ -72,7 +72,7 @@ Exit codes: {codes}."
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Write a first scenario, recipe of a figure, or plan of calibration, with comments
-    New(New),
+    New(Box<New>),
     /// Simulate a scenario and report what happened
     Run(Run),
     /// Run a scenario on this machine and report what happened

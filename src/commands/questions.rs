@@ -81,9 +81,8 @@ mod tests {
 
     fn asked(text: &str, given: Option<u64>) -> (Result<Option<u64>, Failure>, String) {
         let (mut input, mut out) = (text.as_bytes(), Vec::new());
-        let mut questions = Questions::on(Some((&mut input, &mut out)));
-        let answer = questions.ask("How many", "8", given, number);
-        drop(questions);
+        let answer =
+            Questions::on(Some((&mut input, &mut out))).ask("How many", "8", given, number);
         (answer, String::from_utf8(out).expect("text"))
     }
 

@@ -70,7 +70,7 @@ mod tests {
                 found.insert(path.to_owned());
                 return;
             }
-            return figures(schema, &schema.pointer(&to[1..]).expect("a definition"), path, found);
+            return figures(schema, schema.pointer(&to[1..]).expect("a definition"), path, found);
         }
         for form in at["anyOf"].as_array().into_iter().flatten().chain(at.get("items")) {
             figures(schema, form, path, found);
