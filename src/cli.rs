@@ -3,13 +3,16 @@
 mod about;
 mod calibrate;
 mod doctor;
+mod exit_code;
 mod explain_defaults;
 mod format;
 mod import;
 mod live;
+mod new;
 mod plot;
 mod profile;
 mod published;
+mod reference;
 mod run;
 mod scenario;
 mod sweep;
@@ -20,13 +23,16 @@ use clap::{Parser, Subcommand};
 pub use about::{Completions, Man, Schema, SchemaOf};
 pub use calibrate::Calibrate;
 pub use doctor::Doctor;
+pub use exit_code::{EXIT_CODES, ExitCode};
 pub use explain_defaults::ExplainDefaults;
 pub use format::{FigureTheme, PictureFormat, ReportFormat, RowFormat};
 pub use import::{CollectiveFormat, Collectives, Dlio, Import, ImportFormat, ImportFrom, Kineto};
 pub use live::Live;
+pub use new::{New, NewKind, NewPlan, NewPlot, NewScenario, NewTarget};
 pub use plot::Plot;
 pub use profile::{ProfileArgs, ProfileCommand, ProfileDiff, ProfileFit, ProfilePlot, ProfileShow};
 pub use published::Published;
+pub use reference::Reference;
 pub use run::{Run, VerdictKind};
 pub use scenario::ScenarioArgs;
 pub use sweep::Sweep;
@@ -37,7 +43,7 @@ pub use validate::Validate;
 /// forebay simulates deep-learning training on a shared cluster: storage, network, loaders, queues
 /// and accelerators, as a scenario file describes them.
 #[derive(Debug, Parser)]
-#[command(name = "forebay", version, after_help = EXIT_CODES, propagate_version = true)]
+#[command(name = "forebay", version, after_help = after_help(), propagate_version = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -48,18 +54,25 @@ pub struct Cli {
 }
 
 /// Shown under `forebay --help`.
-const EXIT_CODES: &str = "\
+fn after_help() -> String {
+    let codes = EXIT_CODES.iter().map(|of| format!("{} {}", of.code, of.meaning));
+    let codes = codes.collect::<Vec<_>>().join("; ");
+    format!(
+        "\
 Examples:
   forebay run scenarios/fletcher-lenet.toml
   forebay sweep scenarios/fletcher-lenet.toml --output rows.csv
   forebay plot plots/*.toml --output figures
 
-Exit codes: 0 done; 1 a check failed; 2 the input is at fault; 3 the machine lacks something; \
-4 interrupted, with what was finished kept.";
+Exit codes: {codes}."
+    )
+}
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a first scenario, recipe of a figure, or plan of calibration, with comments
+    New(Box<New>),
     /// Simulate a scenario and report what happened
     Run(Run),
     /// Run a scenario on this machine and report what happened
@@ -87,6 +100,8 @@ pub enum Command {
     Doctor(Doctor),
     /// Print the JSON Schema of a file format
     Schema(Schema),
+    /// Print every key, column, cause of stalls and exit code, as Markdown
+    Reference(Reference),
     /// Print completions for a shell
     Completions(Completions),
     /// Print the manual page, or write one page per command into a directory

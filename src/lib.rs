@@ -19,6 +19,7 @@
 //! | [`catalogue`] | published facts: models layer by layer, GPUs, interconnects | |
 //! | [`device_memory`] | what a GPU holds while it trains a model | `catalogue` |
 //! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `device_memory`, `law`, `scenario`, `stats` |
+//! | [`metric`] | every metric: column, place in JSON, unit, meaning, which way is better | `report` |
 //! | [`import`] | what other programs measured, from their files | `input`, `measurement` |
 //! | [`law`] | the formulas that fits fit and simulations evaluate | |
 //! | [`measurement`] | raw samples of a probe | |
@@ -33,8 +34,10 @@
 //! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
 //! | [`validate`] | how far predictions are from measurements; the only module that sees both worlds | `input`, `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
 //! | [`verdict`] | what binds a job, found by lifting it in short runs | `report`, `scenario`, `sim`, `stats` |
-//! | [`sweep`] | points of a grid, on all cores, in order | `report`, `scenario`, `sim` |
-//! | [`plot`] | figures from rows | |
+//! | [`sweep`] | points of a grid, on all cores, in order | `metric`, `report`, `scenario`, `sim` |
+//! | [`plot`] | figures from rows | `metric` |
+//! | [`reference`] | every key, column, cause of stalls and exit code, as Markdown | `cli`, `metric`, `plot`, `probe`, `report`, `scenario`, `units`, `validate` |
+//! | [`template`] | first files for a new user, from a few answers | `catalogue`, `metric`, `plot`, `probe`, `scenario` |
 //! | [`cli`] | what may be typed | |
 //! | [`commands`] | files, standard output, progress: glue | everything |
 //!
@@ -66,16 +69,19 @@ pub mod input;
 pub mod law;
 pub mod live;
 pub mod measurement;
+pub mod metric;
 pub mod plot;
 pub mod probe;
 pub mod profile;
 pub mod published;
 pub mod random;
+pub mod reference;
 pub mod report;
 pub mod scenario;
 pub mod sim;
 pub mod stats;
 pub mod sweep;
+pub mod template;
 pub mod uncertainty;
 pub mod units;
 pub mod validate;

@@ -114,6 +114,50 @@ const FAMILIES: [(&str, &[Unit]); 7] = [
     (Batches::WHAT, Batches::UNITS),
 ];
 
+/// A dimension, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Family {
+    /// What it is, with its article: `a time`.
+    pub what: &'static str,
+    /// A quantity of it.
+    pub example: &'static str,
+    /// The smallest quantity other than zero that can be simulated.
+    pub least: String,
+    /// The greatest.
+    pub most: String,
+    /// Its units, with commas between.
+    pub units: String,
+}
+
+/// All dimensions, to show.
+#[must_use]
+pub fn families() -> [Family; 7] {
+    [
+        family::<Time>(),
+        family::<Size>(),
+        family::<Bandwidth>(),
+        family::<Rate>(),
+        family::<Power>(),
+        family::<Samples>(),
+        family::<Batches>(),
+    ]
+}
+
+fn family<D: Dimension>() -> Family {
+    let unit = D::UNITS.first().map_or("", |unit| unit.name);
+    let shown = |value| match D::WHOLE {
+        true => format!("{value} {unit}"),
+        false => Quantity::<D>::new(value).map(|of| of.to_string()).unwrap_or_default(),
+    };
+    Family {
+        what: D::WHAT,
+        example: D::EXAMPLE,
+        least: shown(D::MIN),
+        most: shown(D::MAX),
+        units: accepted::<D>(),
+    }
+}
+
 /// A finite number of SI units of dimension `D`, of any sign.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantity<D>(f64, PhantomData<D>);
@@ -184,6 +228,23 @@ fn joined(name: &str) -> Cow<'_, str> {
 #[must_use]
 pub fn accepted<D: Dimension>() -> String {
     D::UNITS.iter().map(|unit| unit.name).collect::<Vec<_>>().join(", ")
+}
+
+/// JSON Schema of a quantity as text: a pattern with every unit, and an example.
+#[must_use]
+pub fn schema<D: Dimension>() -> schemars::Schema {
+    // Reports put a space between a prefix and what is counted where that has no symbol.
+    let units = D::UNITS.iter().map(|unit| match unit.name.split_once('/') {
+        Some((prefix @ ("k" | "M" | "G" | "T"), per)) => format!("{prefix} ?/{per}"),
+        _ => unit.name.to_owned(),
+    });
+    let units: Vec<String> = units.collect();
+    schemars::json_schema!({
+        "type": "string",
+        "description": format!("{} with its unit: one of {}", D::WHAT, accepted::<D>()),
+        "pattern": format!(r"^\s*\+?[0-9_]*\.?[0-9_]*([eE][+-]?[0-9]+)?\s*({})\s*$", units.join("|")),
+        "examples": [D::EXAMPLE],
+    })
 }
 
 /// Why a text is not a quantity.

@@ -21,6 +21,14 @@ pub enum SchemaOf {
     Scenario,
     /// Profiles of machines
     Profile,
+    /// Reports as JSON
+    Report,
+    /// Recipes of figures
+    Recipe,
+    /// Plans of `calibrate`
+    Plan,
+    /// Plans of `validate`
+    Validation,
 }
 
 /// Print completions for a shell.

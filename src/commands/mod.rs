@@ -15,6 +15,7 @@ mod live;
 mod live_part;
 mod man;
 mod memory;
+mod new;
 mod output;
 mod over_time;
 mod parity;
@@ -25,6 +26,8 @@ mod profile_figure;
 mod profile_text;
 mod progress;
 mod published;
+mod questions;
+mod reference;
 mod run;
 mod run_figure;
 mod schema;
@@ -89,6 +92,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         interrupt::install();
     }
     match &cli.command {
+        Command::New(new) => new::execute(new, cli.quiet),
         Command::Run(run) => run::execute(run, cli.quiet),
         Command::Live(live) => live::execute(live, cli.quiet),
         Command::LivePart => live_part::execute(),
@@ -102,6 +106,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Calibrate(calibrate) => calibrate::execute(calibrate, cli.quiet),
         Command::Doctor(doctor) => doctor::execute(doctor),
         Command::Schema(schema) => schema::execute(schema),
+        Command::Reference(reference) => reference::execute(reference),
         Command::Completions(completions) => completions::execute(completions),
         Command::Man(man) => man::execute(man),
     }

@@ -1,29 +1,18 @@
 //! A job's series as figures show them.
 
+use crate::metric::{OVER_TIME, OverTime};
 use crate::report::SeriesReport;
-
-/// Finds a column in a job's series.
-pub(super) type Find = fn(&SeriesReport) -> &[Option<f64>];
-
-/// Columns over time.
-pub(super) const COLUMNS: [(&str, Find); 5] = [
-    ("step_time", |series| &series.step_time),
-    ("queue_occupancy", |series| &series.occupancy),
-    ("enqueue_rate", |series| &series.enqueue_rate),
-    ("dequeue_rate", |series| &series.dequeue_rate),
-    ("net_enqueue_rate", |series| &series.net_enqueue_rate),
-];
 
 /// The series in at most `most` points, each the mean of as many neighbours.
 pub(super) fn points(series: &SeriesReport, most: usize) -> (Vec<f64>, [Vec<Option<f64>>; 5]) {
     let width = series.time.len().div_ceil(most.max(1)).max(1);
     let time: Vec<Option<f64>> = series.time.iter().copied().map(Some).collect();
     let time = means(&time, width).into_iter().flatten().collect();
-    let column = |(name, find): (&str, Find)| match name {
+    let column = |(name, find): (&str, OverTime)| match name {
         "step_time" => means(&under_way(find(series)), width),
         _ => means(find(series), width),
     };
-    (time, COLUMNS.map(column))
+    (time, OVER_TIME.map(column))
 }
 
 /// Where no step ends, the time of the one under way, which is the next to end.

@@ -6,6 +6,7 @@ use super::run_figure::{self, Kind};
 use super::{Failure, input, interrupt, output, over_time};
 use crate::cli::{FigureTheme, PictureFormat, Plot};
 use crate::input::shown;
+use crate::metric::OVER_TIME;
 use crate::plot::{self, DataSource, Distribution, Figure, PlotError, Recipe, Rows, Table, Theme};
 use crate::report::{self, Report};
 use crate::sim;
@@ -203,7 +204,7 @@ fn run_once(path: &Path, set: &[String], points: usize) -> Result<Table, Failure
         return Err(Failure::Interrupted("no figure was drawn of an unfinished run".into()));
     }
     let report = report::summarise(&scenario, &[outcome.whole()?], 0.0);
-    let columns = ["job", "time"].into_iter().chain(over_time::COLUMNS.map(|(name, _)| name));
+    let columns = ["job", "time"].into_iter().chain(OVER_TIME.map(|(name, _)| name));
     let mut rows = Vec::new();
     for job in &report.jobs {
         let (times, columns) = over_time::points(&job.series, points);

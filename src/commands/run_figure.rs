@@ -1,6 +1,7 @@
 //! The figure of a run: what its jobs did over time, and what they waited for.
 
 use super::{Failure, output, over_time};
+use crate::metric::OVER_TIME;
 use crate::plot::{self, AxisSpec, Bar, Bars, Figure, Lines, Panel, Part, Point, Series};
 use crate::plot::{Colour, label_of, unit_of};
 use crate::report::{Cause, JobReport, Report};
@@ -77,7 +78,7 @@ fn lines(jobs: &[JobReport], columns: &[&str], last: bool) -> Lines {
     let mut series = Vec::new();
     for job in jobs {
         let (times, values) = over_time::points(&job.series, POINTS);
-        for ((column, _), values) in over_time::COLUMNS.iter().zip(&values) {
+        for ((column, _), values) in OVER_TIME.iter().zip(&values) {
             if !columns.contains(column) {
                 continue;
             }

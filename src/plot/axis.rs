@@ -2,10 +2,11 @@
 
 use super::figure::AxisSpec;
 use super::unit::minus;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// How values become places.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
     /// Equal differences, equal distances.

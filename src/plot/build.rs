@@ -1,8 +1,9 @@
 //! A recipe and rows make a figure.
 
+use super::filter::Filter;
 use super::groups::{Groups, check_labels, groups, kind, shown, within};
 use super::lines::dotted;
-use super::recipe::{DrawnAs, Filter, LineRecipe, PanelRecipe, Recipe};
+use super::recipe::{DrawnAs, LineRecipe, PanelRecipe, Recipe};
 use super::{
     AxisSpec, Figure, Lines, Mark, Panel, PlotError, Point, Scale, Series, Style, Table, Unit,
 };

@@ -1,78 +1,88 @@
 //! Recipes: TOML files that say which columns to draw, and how.
 
+use super::filter::{Filter, Wanted};
 use super::{PlotError, Scale, Unit};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-/// A figure recipe.
-#[derive(Debug, Clone, Deserialize)]
+/// A figure recipe: which columns of which rows to draw, and how.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "forebay figure recipe")]
 pub struct Recipe {
-    /// What the figure shows.
+    /// What the figure shows (default: no title).
     #[serde(default)]
     pub title: String,
-    /// What the title leaves to say.
+    /// What the title leaves to say (default: nothing).
     #[serde(default)]
     pub subtitle: String,
-    /// Where rows come from.
+    /// Where rows come from (default: the rows of `--data`).
     pub data: Option<Data>,
     /// Column of the axis below.
+    #[schemars(with = "String")]
     pub x: Spanned<String>,
-    /// Columns of the only panel; or `panel` has them.
+    /// Columns of the only panel; with several panels each has its own (default: none).
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     pub y: Vec<Spanned<String>>,
-    /// Column whose values get a line each.
+    /// Column whose values get a line each (default: one line for all rows).
+    #[schemars(with = "Option<String>")]
     pub group: Option<Spanned<String>>,
-    /// Panels, where there are several.
+    /// Panels, where there are several (default: one, with the columns of `y`).
     #[serde(default)]
     pub panel: Vec<PanelRecipe>,
-    /// Panels side by side.
+    /// Panels side by side (default: 1).
     #[serde(default = "one")]
     pub columns: usize,
-    /// Label of the axis below; the column's name in words if not given.
+    /// Label of the axis below (default: the column's name in words).
     pub x_label: Option<String>,
-    /// Label of the upright axis.
+    /// Label of the upright axis (default: the first column's name in words).
     pub y_label: Option<String>,
-    /// Title of the legend.
+    /// Title of the legend (default: the name of the column `group` in words).
     pub group_label: Option<String>,
     /// What values of `group`, or of `x` where these are names, are called: by the value as the sweep has it, or by
-    /// its kind.
+    /// its kind (default: the values themselves).
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
     pub labels: BTreeMap<Spanned<String>, String>,
-    /// How values below become places.
+    /// How values below become places (default: "linear").
     #[serde(default)]
     pub x_scale: Scale,
-    /// How values of the upright axes become places.
+    /// How values of the upright axes become places (default: "linear").
     #[serde(default)]
     pub y_scale: Scale,
-    /// What the axis below is measured in.
+    /// What the axis below is measured in (default: the column's unit).
     pub x_unit: Option<Unit>,
-    /// What the upright axis is measured in.
+    /// What the upright axis is measured in (default: the first column's unit).
     pub y_unit: Option<Unit>,
-    /// Ends of the axis below.
+    /// Ends of the axis below (default: so that all values fit).
+    #[schemars(with = "Option<[f64; 2]>")]
     pub x_range: Option<Spanned<[f64; 2]>>,
-    /// Ends of the upright axis.
+    /// Ends of the upright axis (default: so that all values fit).
+    #[schemars(with = "Option<[f64; 2]>")]
     pub y_range: Option<Spanned<[f64; 2]>>,
-    /// How values are drawn: `"bars"` where the places below are names, `"lines"` elsewhere, if not given.
+    /// How values are drawn (default: "bars" where the places below are names, "lines" elsewhere).
+    #[schemars(with = "Option<DrawnAs>")]
     pub style: Option<Spanned<DrawnAs>>,
-    /// Whether to shade the intervals between the columns' `_lo` and `_hi`.
+    /// Whether to shade the intervals between the columns' `_lo` and `_hi` (default: false).
     #[serde(default)]
     pub band: bool,
-    /// Which rows to draw: columns and the value, or one of the values, that they must have.
+    /// Which rows to draw: columns and the value, or one of the values, that they must have (default: all rows).
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Wanted>")]
     pub filter: Filter,
-    /// Reference lines.
+    /// Reference lines (default: none).
     #[serde(default)]
     pub line: Vec<LineRecipe>,
-    /// Width of the figure in pixels.
+    /// Width of the figure [pixels] (default: 720, or 480 for each of several panels side by side).
     #[serde(default)]
     pub width: u32,
-    /// Height of each panel in pixels.
+    /// Height of each panel [pixels] (default: so that it fits).
     #[serde(default)]
     pub height: u32,
     /// The file's name and text, for messages.
@@ -81,25 +91,28 @@ pub struct Recipe {
 }
 
 /// Where rows come from.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
+    /// A CSV file with a header, looked up beside the recipe; or `scenario` (default: none).
     csv: Option<String>,
+    /// A scenario, looked up beside the recipe, whose sweep gives the rows (default: none).
     scenario: Option<String>,
-    /// Changes to the scenario, `key=value`.
+    /// Changes to the scenario, `key=value` (default: none).
     #[serde(default)]
     set: Vec<String>,
-    /// Whether to run the scenario once and draw it over time, rather than to sweep it.
+    /// Whether to run the scenario once and draw it over time, rather than to sweep it (default: false).
     #[serde(default)]
     series: bool,
-    /// Most points over time; neighbours are averaged.
+    /// Most points over time; neighbours are averaged (default: 1000).
+    #[schemars(with = "Option<u32>")]
     points: Option<NonZeroUsize>,
-    /// What to draw the distribution of, at each point of the sweep.
+    /// What to draw the distribution of, at each point of the sweep (default: none).
     distribution: Option<Distribution>,
 }
 
 /// How the values of a column are drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DrawnAs {
     /// Connected from point to point.
@@ -114,7 +127,7 @@ pub enum DrawnAs {
 
 /// What has a distribution: rows have a column of this name with its values, and `share`, of the time in which it is at
 /// most that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
     /// The part of a GPU that is in use.
@@ -152,77 +165,51 @@ pub enum Rows {
 }
 
 /// One of several panels; what it does not say is as the recipe says.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PanelRecipe {
     /// Columns to draw.
+    #[schemars(with = "Vec<String>")]
     pub y: Vec<Spanned<String>>,
-    /// Label of the upright axis.
+    /// Label of the upright axis (default: as the recipe says).
     pub y_label: Option<String>,
-    /// How its values become places.
+    /// How its values become places (default: as the recipe says).
     pub y_scale: Option<Scale>,
-    /// What it is measured in.
+    /// What it is measured in (default: as the recipe says).
     pub y_unit: Option<Unit>,
-    /// Its ends.
+    /// Its ends (default: as the recipe says).
+    #[schemars(with = "Option<[f64; 2]>")]
     pub y_range: Option<Spanned<[f64; 2]>>,
-    /// How its values are drawn.
+    /// How its values are drawn (default: as the recipe says).
+    #[schemars(with = "Option<DrawnAs>")]
     pub style: Option<Spanned<DrawnAs>>,
-    /// Which of the rows it draws, where not all: as the recipe's.
+    /// Which of the recipe's rows it draws (default: all of them).
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Wanted>")]
     pub filter: Filter,
 }
 
 /// A reference line, upright at `x` or level at `y`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineRecipe {
-    /// Place on the axis below.
+    /// Place on the axis below; or `y` (default: none).
+    #[schemars(with = "Option<f64>")]
     pub x: Option<Spanned<f64>>,
-    /// Place on the upright axis.
+    /// Place on the upright axis; or `x` (default: none).
+    #[schemars(with = "Option<f64>")]
     pub y: Option<Spanned<f64>>,
-    /// What it stands for.
+    /// What it stands for (default: no label).
     #[serde(default)]
     pub label: String,
-    /// Which panel it is in, from 1; all of them if not given.
+    /// Which panel it is in, from 1 (default: all of them).
     pub panel: Option<usize>,
 }
 
-/// Columns, and the value, or the values, that they must have.
-pub(super) type Filter = BTreeMap<Spanned<String>, Wanted>;
-
-/// The value, or the values, that a filter lets through.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Wanted(Vec<String>);
-
-impl Wanted {
-    /// Whether a cell's text is wanted; numbers may be written differently.
-    pub(super) fn holds(&self, cell: &str) -> bool {
-        let same = |wanted: &String| {
-            let numbers = (wanted.parse::<f64>(), cell.parse::<f64>());
-            wanted == cell || matches!(numbers, (Ok(a), Ok(b)) if a == b)
-        };
-        self.0.iter().any(same)
-    }
-}
-
-impl fmt::Display for Wanted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join(" or "))
-    }
-}
-
-impl<'de> Deserialize<'de> for Wanted {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Wanted, D::Error> {
-        let values = match toml::Value::deserialize(from)? {
-            toml::Value::Array(values) => values,
-            value => vec![value],
-        };
-        let text = |value| match value {
-            toml::Value::String(text) => text,
-            value => value.to_string(),
-        };
-        Ok(Wanted(values.into_iter().map(text).collect()))
-    }
+/// JSON Schema of a recipe, from the types that read it.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Recipe).to_value()
 }
 
 fn one() -> usize {

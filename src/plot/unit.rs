@@ -1,9 +1,10 @@
 //! Units, and values written with them.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// What a value is measured in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// A number, a count, a rate.

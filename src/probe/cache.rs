@@ -6,6 +6,7 @@ use crate::random::{Purpose, Streams};
 use crate::stats::quantile;
 use rand::seq::SliceRandom;
 use rustix::fs::Advice;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,12 +16,12 @@ use std::time::{Duration, Instant};
 const UNIT: u64 = 64 << 10;
 
 /// The table `[cache]` of a plan.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSettings {
     /// Bytes of the largest working set; the others are a half, a quarter and an eighth of it.
     pub disk: Bytes,
-    /// Time for this probe.
+    /// Time for this probe (default: what the budget of the plan leaves).
     pub budget: Option<Seconds>,
 }
 

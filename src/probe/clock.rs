@@ -1,14 +1,15 @@
 //! The ruler as a probe, so that what was subtracted stands beside the other samples.
 
 use super::{Cell, Context, Probe, ProbeError, Seconds, Trial, ruler, team};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::{Duration, Instant};
 
 /// The table `[clock]` of a plan.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClockSettings {
-    /// Time for this probe.
+    /// Time for this probe (default: what the budget of the plan leaves).
     pub budget: Option<Seconds>,
 }
 

@@ -3,11 +3,12 @@
 use super::gpu::{Exchange, Ranks};
 use super::step::process_core_seconds;
 use super::{Bytes, Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, gpu};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::{Duration, Instant};
 
 /// The table `[collective]` of a plan.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CollectiveSettings {
     /// Which ones: `allreduce`, `reduce-scatter`, `allgather`, `broadcast`, `reduce`.
@@ -16,7 +17,7 @@ pub struct CollectiveSettings {
     pub size: List<Bytes>,
     /// Numbers of GPUs, a rank on each; those that are not there are left out.
     pub gpus: List<Count>,
-    /// Time for this probe.
+    /// Time for this probe (default: what the budget of the plan leaves).
     pub budget: Option<Seconds>,
 }
 

@@ -3,28 +3,29 @@
 use super::gpu::{Board, Copied, Copies, Precision, Task};
 use super::step::{DeviceName, process_core_seconds};
 use super::{Bytes, Cell, Context, Count, List, ModelName, Probe, ProbeError, Seconds, Trial};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
 /// The table `[copy]` of a plan.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CopySettings {
     /// Sizes of copies.
     pub size: List<Bytes>,
     /// Kinds of the host's memory.
     pub memory: List<HostMemory>,
-    /// To which GPU: `cuda:0`.
+    /// To which GPU (default: "cuda:0").
     #[serde(default = "first")]
     pub device: DeviceName,
-    /// What is trained on another stream meanwhile, for further trials of each kind; nothing if not given.
+    /// What is trained on another stream meanwhile, for further trials of each kind (default: nothing).
     pub beside: Option<BesideSettings>,
-    /// Time for this probe.
+    /// Time for this probe (default: what the budget of the plan leaves).
     pub budget: Option<Seconds>,
 }
 
 /// What is trained while something is copied.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BesideSettings {
     /// The network.
@@ -40,7 +41,7 @@ fn first() -> DeviceName {
 }
 
 /// A kind of the host's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HostMemory {
     /// The GPU reads it itself.

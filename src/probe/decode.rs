@@ -4,6 +4,7 @@ use super::image::{Decoder, Generated, QUALITY};
 use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
 use crate::input;
 use crate::input::shown;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,19 +14,19 @@ use std::time::{Duration, Instant};
 const LARGEST_IMAGE: u64 = 1 << 30;
 
 /// The table `[decode]` of a plan.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecodeSettings {
     /// Widths of generated images [pixels]; heights are three quarters of them.
     pub width: List<Count>,
-    /// JPEG qualities of generated images, so that bytes do not go with pixels.
+    /// JPEG qualities of generated images, so that bytes do not go with pixels (default: [50, 90, 97]).
     #[serde(default = "usual_qualities")]
     pub quality: List<Count>,
-    /// Side that images are resized to [pixels]; not resized without.
+    /// Side that images are resized to [pixels] (default: not resized).
     pub resize: Option<Count>,
     /// Numbers of threads.
     pub threads: List<Count>,
-    /// Time for this probe.
+    /// Time for this probe (default: what the budget of the plan leaves).
     pub budget: Option<Seconds>,
 }
 

@@ -3,11 +3,12 @@
 use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
 use crate::engine::Time;
 use crate::hand_over::{Plain, Shared, Watch};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::{Duration, Instant};
 
 /// The table `[queue]` of a plan.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSettings {
     /// Capacities of the queue.
@@ -16,10 +17,10 @@ pub struct QueueSettings {
     pub producers: List<Count>,
     /// Numbers of consumers, which take a batch each and then wait for each other.
     pub consumers: List<Count>,
-    /// Samples that a consumer takes at once.
+    /// Samples that a consumer takes at once (default: [1]).
     #[serde(default = "one")]
     pub batch: List<Count>,
-    /// Time for this probe.
+    /// Time for this probe (default: what the budget of the plan leaves).
     pub budget: Option<Seconds>,
 }
 

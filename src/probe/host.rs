@@ -2,6 +2,7 @@
 
 use super::limits::{self, after};
 use super::{Cell, Context, Count, Probe, ProbeError, Seconds, Trial, team};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fs;
 use std::hint::black_box;
@@ -65,12 +66,12 @@ fn file_system(directory: &Path, mounts: &str) -> String {
 }
 
 /// The table `[host]` of a plan: memory copied by 1, 2, 4, … threads at once.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostSettings {
-    /// Most threads; as many as cores if not given.
+    /// Most threads (default: as many as there are cores).
     pub threads: Option<Count>,
-    /// Time for this probe.
+    /// Time for this probe (default: what the budget of the plan leaves).
     pub budget: Option<Seconds>,
 }
 

@@ -9,69 +9,70 @@ use super::{
     CopyProbe, CopySettings, DecodeProbe, DecodeSettings, HostProbe, HostSettings, Limits, Probe,
     ProbeError, QueueProbe, QueueSettings, ReadProbe, ReadSettings, StepProbe, StepSettings,
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
 /// What to measure, and for how long.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// All probes together may take this long.
     pub budget: Seconds,
-    /// Seed of orders and places.
+    /// Seed of orders and places (default: 0).
     #[serde(default)]
     pub seed: u32,
-    /// Length and number of trials.
+    /// Length and number of trials (default: the defaults of its keys).
     #[serde(default)]
     pub trials: Rules,
-    /// How much of others a trial bears.
+    /// How much of others a trial bears (default: the defaults of its keys).
     #[serde(default)]
     pub watch: Watching,
-    /// The probe `clock`.
+    /// Times the clock and an empty loop (default: not measured).
     pub clock: Option<ClockSettings>,
-    /// The probe `host`.
+    /// Times copies of memory by several threads (default: not measured).
     pub host: Option<HostSettings>,
-    /// The probe `queue`.
+    /// Times the hand-over of samples from workers to trainers (default: not measured).
     pub queue: Option<QueueSettings>,
-    /// The probe `read`.
+    /// Times reads of files (default: not measured).
     pub read: Option<ReadSettings>,
-    /// The probe `decode`.
+    /// Times the decoding of images (default: not measured).
     pub decode: Option<DecodeSettings>,
-    /// The probe `step`.
+    /// Times training steps (default: not measured).
     pub step: Option<StepSettings>,
-    /// The probe `copy`.
+    /// Times copies from the host to a GPU (default: not measured).
     pub copy: Option<CopySettings>,
-    /// The probe `collective`.
+    /// Times collectives between GPUs (default: not measured).
     pub collective: Option<CollectiveSettings>,
-    /// The probe `cache`.
+    /// Finds how the page cache replaces (default: not measured).
     pub cache: Option<CacheSettings>,
 }
 
 /// Length and number of trials, for all probes.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rules {
-    /// How long a trial takes, about.
+    /// How long a trial takes, about (default: "100 ms").
     pub length: Seconds,
-    /// Trials of each kind to be discarded at first.
+    /// Trials of each kind to be discarded at first (default: 1).
     pub warm_up: u32,
-    /// Fewest trials of each kind.
+    /// Fewest trials of each kind (default: 6).
     pub at_least: Count,
-    /// Most trials of each kind.
+    /// Most trials of each kind (default: 20).
     pub at_most: Count,
     /// Half of the 95 % interval of the median over the median, at which a kind is known well
-    /// enough.
+    /// enough (default: 0.03).
     pub precision: Share,
 }
 
 /// How much of others a trial bears; beyond, it is repeated and left out of fits.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Watching {
-    /// Share of the cores that a trial needs which others may use.
+    /// Share of the cores that a trial needs which others may use (default: 0.1).
     pub others: Share,
-    /// Share of the cores' time that a hypervisor may take.
+    /// Share of the cores' time that a hypervisor may take (default: 0.02).
     pub steal: Share,
 }
 
@@ -107,6 +108,12 @@ impl Watching {
 pub struct PlanError {
     file: String,
     message: String,
+}
+
+/// JSON Schema of a calibration plan, from the types that read it.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Plan).to_value()
 }
 
 impl Plan {

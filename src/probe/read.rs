@@ -11,13 +11,14 @@ pub use reader::{Access, Reads, drop_from_cache, read_units};
 pub(super) use reader::{Buffer, open};
 
 use super::{Bytes, Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The table `[read]` of a plan.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadSettings {
     /// Ways past or through the page cache.
@@ -30,7 +31,7 @@ pub struct ReadSettings {
     pub readers: List<Count>,
     /// Most bytes of files.
     pub disk: Bytes,
-    /// Time for this probe.
+    /// Time for this probe (default: what the budget of the plan leaves).
     pub budget: Option<Seconds>,
 }
 
@@ -39,7 +40,7 @@ pub struct ReadSettings {
 const WARM: u64 = 64 << 20;
 
 /// How samples lie in files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
     /// One file each: a request opens it and reads it whole.

@@ -8,35 +8,35 @@ use super::cpu::{self, Network};
 use super::gpu::{Board, Precision};
 use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
 use rustix::time::{ClockId, clock_gettime};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// The table `[step]` of a plan.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepSettings {
     /// Networks.
     pub model: List<ModelName>,
     /// Samples of a step.
     pub batch: List<Count>,
-    /// Numbers of threads, on cores.
+    /// Numbers of threads, on cores (default: [1]).
     #[serde(default = "one")]
     pub threads: List<Count>,
-    /// Where to train: `cpu`, `cuda:0`; on cores if not given.
+    /// Where to train: `cpu`, `cuda:0` (default: ["cpu"]).
     #[serde(default = "cores")]
     pub device: List<DeviceName>,
-    /// How GPUs compute: `fp32`, `tf32`, `bf16`; the first if not given.
+    /// How GPUs compute: `fp32`, `tf32`, `bf16` (default: ["fp32"]).
     #[serde(default = "fp32")]
     pub precision: List<Precision>,
-    /// Numbers of networks that train on a GPU at the same time, each on a stream of its own; one if not
-    /// given.
+    /// Numbers of networks that train on a GPU at the same time, each on a stream of its own (default: [1]).
     #[serde(default = "one")]
     pub learners: List<Count>,
-    /// Whether steps on a GPU are recorded once and repeated as a whole (a CUDA graph).
+    /// Whether steps on a GPU are recorded once and repeated as a whole (a CUDA graph) (default: [false]).
     #[serde(default = "no")]
     pub graph: List<bool>,
-    /// Time for this probe.
+    /// Time for this probe (default: what the budget of the plan leaves).
     pub budget: Option<Seconds>,
 }
 
@@ -60,6 +60,17 @@ fn fp32() -> List<Precision> {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ModelName(String);
+
+impl JsonSchema for ModelName {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "NetworkName".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let names: Vec<&str> = cpu::MODELS.iter().chain(&cpu::LARGE_MODELS).copied().collect();
+        schemars::json_schema!({ "type": "string", "enum": names })
+    }
+}
 
 impl ModelName {
     /// It itself.

@@ -100,6 +100,91 @@ impl Cause {
             Cause::Compute => "compute",
         }
     }
+
+    /// What is going on while it is the cause, as words without a subject.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Cause::Open => "files are opened, or wait for the storage's limit of operations",
+            Cause::Latency => {
+                "a request's first byte is on its way (network round trip, seek), or the loader waits in a `delay`"
+            }
+            Cause::Transfer => "bytes come from the storage",
+            Cause::Decode => "a worker computes on a core: decoding, augmenting, collating",
+            Cause::CpuWait => "a worker could compute, and other threads have the cores",
+            Cause::Order => "a batch is finished and held back behind an earlier one that is not",
+            Cause::Restart => "the loader starts its workers again for an epoch",
+            Cause::Copy => "a batch is copied to the device",
+            Cause::Launch => {
+                "the trainer itself works on cores: launching kernels, the interpreter"
+            }
+            Cause::Communication => {
+                "a collective, push or pull goes on that computing does not hide"
+            }
+            Cause::Bubble => "a pipeline stage has no micro-batch, or no room for its result",
+            Cause::Swap => {
+                "parts of a model that does not fit are copied to or from the node's memory"
+            }
+            Cause::Checkpoint => "a checkpoint is written",
+            Cause::Fault => "work is lost to a failure, or the job recovers from it",
+            Cause::Compute => "another rank still computes its step",
+        }
+    }
+
+    /// What to change so that less time goes into it, as a sentence.
+    #[must_use]
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Cause::Open => {
+                "Pack samples into shards (`layout`), cache the data set on the nodes (`page_cache`, `cache`), or buy more \
+                 metadata operations (`operations`)."
+            }
+            Cause::Latency => {
+                "Read more at a time: more loader workers or a deeper prefetch; or larger requests, or a storage with less \
+                 latency."
+            }
+            Cause::Transfer => {
+                "Raise what is full (`bandwidth`, `nic`); if nothing is, more workers or a faster `per_stream`. Or move fewer \
+                 bytes: compressed samples, a cache on the nodes."
+            }
+            Cause::Decode => {
+                "Add loader workers while cores are free; or decode less (`decoded_cache`, smaller images, `dali` on the GPU)."
+            }
+            Cause::CpuWait => {
+                "Use more cores for each accelerator (`cores`), or cheaper decoding; processes as workers where `gil` is what is \
+                 waited for."
+            }
+            Cause::Order => {
+                "Deliver batches as they are finished (`in_order = false`, `deterministic = false`), or prefetch deeper."
+            }
+            Cause::Restart => "Keep workers from epoch to epoch (`persistent_workers = true`).",
+            Cause::Copy => {
+                "Pin memory (`pin_memory`) so that copies go on beside the steps; copy smaller samples; use a faster `pcie`."
+            }
+            Cause::Launch => {
+                "Use larger batches, fewer and larger kernels (graphs, fusion), or faster cores."
+            }
+            Cause::Communication => {
+                "Exchange less (compression, accumulation, a longer `period`), overlap it with backward, or use a faster \
+                 network."
+            }
+            Cause::Bubble => {
+                "Use more micro-batches, fewer or more even stages, or another schedule (`1f1b`, interleaved, zero-bubble)."
+            }
+            Cause::Swap => {
+                "Make it fit: a smaller batch, ZeRO, recomputed activations, more GPUs; or a faster `pcie`."
+            }
+            Cause::Checkpoint => {
+                "Write checkpoints less often (see `best_interval`), in the background, from more nodes, or to a faster storage."
+            }
+            Cause::Fault => {
+                "Write checkpoints more often, or faster; restart faster; replace what fails."
+            }
+            Cause::Compute => {
+                "Give every rank the same work (batch, stages, GPUs), or find why one is slower: faults, jitter, mixed nodes."
+            }
+        }
+    }
 }
 
 /// The one cause of an instant of a stall.

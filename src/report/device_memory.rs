@@ -6,7 +6,7 @@ use crate::scenario::{Job, Node, Swap};
 use serde::Serialize;
 
 /// What the GPU of a job that has most of its model holds [B], parts of which may be in its node's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct DeviceMemoryReport {
     /// All that is on the GPU.
     pub total: f64,

@@ -4,10 +4,12 @@ use super::{
     Cause, DeviceMemoryReport, LearnersReport, ParallelReport, StallCause, Tuned, Verdict, World,
 };
 use crate::scenario::Assumed;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::borrow::Cow;
 
 /// What a run showed.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Report {
     /// Name of the scenario.
     pub scenario: String,
@@ -48,7 +50,7 @@ pub struct Report {
 }
 
 /// A figure that varies.
-#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, schemars::JsonSchema)]
 pub struct Figure {
     /// Mean over replications of the mean over copies; `None` where nothing was observed.
     pub mean: Option<f64>,
@@ -68,7 +70,7 @@ pub struct Figure {
 }
 
 /// One job, its copies together.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct JobReport {
     /// Name.
     pub name: String,
@@ -139,7 +141,7 @@ pub struct JobReport {
 }
 
 /// Steps that were held up now and then, all copies and replications together.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct StalledSteps {
     /// How often a step waited longer than usual; steps one after another count once.
     pub events: usize,
@@ -150,7 +152,7 @@ pub struct StalledSteps {
 }
 
 /// Whether a run was long enough.
-#[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, schemars::JsonSchema)]
 pub struct LengthReport {
     /// Whether it was.
     pub enough: bool,
@@ -178,7 +180,7 @@ impl JobReport {
 }
 
 /// Figures of one copy of a job over a stretch of its steps.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct JobFigures {
     /// Samples trained on [samples/s].
     pub samples_per_second: Figure,
@@ -204,7 +206,7 @@ impl JobFigures {
 }
 
 /// The copying of a job's data set to its nodes.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct StagingReport {
     /// Name of the storage that it is copied to.
     pub to: String,
@@ -217,7 +219,7 @@ pub struct StagingReport {
 }
 
 /// How long a job trains until it reaches its target.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct AccuracyReport {
     /// Epochs of fresh samples that it takes: assumed.
     pub epochs: f64,
@@ -243,7 +245,7 @@ pub struct AccuracyReport {
 }
 
 /// How the model copies of a job agreed.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct SyncReport {
     /// Steps of a model copy, each of one batch, from one exchange to the next.
     pub steps_per_exchange: u64,
@@ -260,7 +262,7 @@ pub struct SyncReport {
 }
 
 /// Updates of others that came between the parameters that an update was made from and the update.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct StalenessReport {
     /// Mean over updates.
     pub mean: Figure,
@@ -271,7 +273,7 @@ pub struct StalenessReport {
 }
 
 /// Share of updates that missed at least `from` others, and fewer than twice as many.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct StalenessShare {
     /// The fewest.
     pub from: u64,
@@ -280,7 +282,7 @@ pub struct StalenessShare {
 }
 
 /// Failures and checkpoints of a copy of a job, over the whole run.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct RecoveryReport {
     /// How often one of its nodes failed.
     pub failures: Figure,
@@ -300,7 +302,7 @@ pub struct RecoveryReport {
 }
 
 /// What all nodes took out of the wall in the whole run, warm-up included.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct EnergyReport {
     /// All of it [J].
     pub total: Figure,
@@ -319,7 +321,7 @@ pub struct EnergyReport {
 }
 
 /// Where requests of an epoch found their bytes: shares of all that went to tiers.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct TierShares {
     /// On the node's own tier.
     pub hit: f64,
@@ -379,8 +381,25 @@ impl Serialize for StallReport {
     }
 }
 
+impl JsonSchema for StallReport {
+    fn schema_name() -> Cow<'static, str> {
+        "StallReport".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let figure = generator.subschema_for::<Figure>();
+        let own =
+            Cause::ALL.map(StallCause::own).into_iter().filter(|of| of.cause != Cause::Compute);
+        let names = own.chain(Cause::ALL.map(StallCause::peer)).map(|of| of.to_string());
+        let names = ["total".to_owned()].into_iter().chain(names);
+        let properties: serde_json::Map<_, _> =
+            names.map(|name| (name, figure.clone().to_value())).collect();
+        json_schema!({ "type": "object", "properties": properties, "required": ["total"] })
+    }
+}
+
 /// Least and greatest.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Spread {
     /// Least.
     pub min: f64,
@@ -389,7 +408,7 @@ pub struct Spread {
 }
 
 /// The last buffer of a job copy, all its nodes together, behind the warm-up.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct QueueReport {
     /// Capacity [samples].
     pub capacity: u64,
@@ -429,7 +448,7 @@ pub struct QueueReport {
 }
 
 /// How often samples of a circular queue were read.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct ReuseReport {
     /// Mean number of reads (a lower bound where the histogram's last entry is not empty).
     pub mean: Option<f64>,
@@ -438,7 +457,7 @@ pub struct ReuseReport {
 }
 
 /// Queue and steps over time, in bins. Bins in which a quantity was not observed hold `None`.
-#[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, schemars::JsonSchema)]
 pub struct SeriesReport {
     /// Middle of each bin, since the start of the run [s].
     pub time: Vec<f64>,
@@ -458,7 +477,7 @@ pub struct SeriesReport {
 
 /// A shared resource over the whole run, warm-up included: all jobs use it, and each has a warm-up
 /// of its own.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct ResourceReport {
     /// Name.
     pub name: String,
@@ -477,7 +496,7 @@ pub struct ResourceReport {
 }
 
 /// What holds the job back that loses most accelerator time.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Bottleneck {
     /// The job.
     pub job: String,

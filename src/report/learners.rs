@@ -69,7 +69,7 @@ pub struct LearnersOutcome {
 }
 
 /// A number of learners that a policy has tried.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LearnersTried {
     /// From when its throughput was looked at [s].
     pub since: f64,
@@ -80,7 +80,7 @@ pub struct LearnersTried {
 }
 
 /// What the learners of a job did with its GPUs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LearnersReport {
     /// Learners on each GPU at the end, of the first copy.
     pub per_gpu: u32,
@@ -98,7 +98,7 @@ pub struct LearnersReport {
 }
 
 /// Buffers in a GPU's memory that learners take and leave to others, on the GPU that needed most.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, schemars::JsonSchema)]
 pub struct BuffersReport {
     /// Those for input batches.
     pub inputs: u32,

@@ -39,6 +39,7 @@ mod window;
 pub use cause::{Cause, StallCause};
 pub use device_memory::DeviceMemoryReport;
 pub use figures::*;
+pub use json::schema;
 pub use known::Known;
 pub use learners::{LearnersOutcome, LearnersReport, LearnersTried, Occupancy};
 pub use outcome::*;

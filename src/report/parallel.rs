@@ -6,7 +6,7 @@ use crate::scenario::Job;
 use serde::Serialize;
 
 /// How each model copy of a job is spread over GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ParallelReport {
     /// Model copies, which are trained data parallel.
     pub data: u32,

@@ -1,7 +1,7 @@
 //! The verdict: what binds a job, found by lifting it.
 
 /// What holds the slowest job back, and what lifting it was seen to do.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Verdict {
     /// The job.
     pub job: String,
@@ -25,7 +25,7 @@ pub struct Verdict {
 }
 
 /// What a job does in the long run, when what goes into its buffers equals what comes out.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct LongRun {
     /// Time of a step [s].
     pub step_time: f64,
@@ -37,7 +37,7 @@ pub struct LongRun {
 }
 
 /// Something that binds.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Limit {
     /// In words.
     pub name: String,

@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 use super::document::{Document, Kind, NodeId, ROOT};
 
 /// A key that is not written, and what stands in its place.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Assumed {
     /// The key, as `--set` takes it.
     pub key: String,
@@ -50,8 +50,9 @@ pub(super) fn assumptions(document: &Document, said: Vec<Assumed>) -> Assumption
     Assumptions(found)
 }
 
-/// The default that a description names: `(default: 5)`.
-pub(super) fn default_in(description: &str) -> Option<String> {
+/// The default that a description of the schema names: `(default: 5)`.
+#[must_use]
+pub fn default_in(description: &str) -> Option<String> {
     const BEGIN: &str = "(default: ";
     let words = description.split_whitespace().collect::<Vec<_>>().join(" ");
     // A description may have an example in parentheses before; the default comes last.

@@ -37,7 +37,7 @@ mod tiers;
 mod unread;
 mod value;
 
-pub use assumed::{Assumed, Assumptions};
+pub use assumed::{Assumed, Assumptions, default_in};
 pub use cluster::{
     Cluster, Group, Intra, IntraKind, NicsAt, Node, PageCache, Power, Racks, Scheduling, Smt, Tree,
 };
@@ -57,6 +57,7 @@ pub use loader::{
     Dealt, Generator, Kernel, NextEpoch, Operation, Order, Preset, Replaced, Requests, Stage,
     StageGraph, Unit,
 };
+pub use names::choose;
 pub use problem::{Problem, Problems, printable, printable_line};
 pub use profile::Reading;
 pub use settings::schema;

@@ -1,6 +1,6 @@
 //! Numbers and quantities that refuse nonsense where they are read.
 
-use crate::units::{Dimension, Quantity, accepted};
+use crate::units::{self, Dimension, Quantity, accepted};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 use std::borrow::Cow;
@@ -114,28 +114,13 @@ impl<'de, D: Dimension> Deserialize<'de> for Positive<D> {
     }
 }
 
-fn quantity_schema<D: Dimension>() -> Schema {
-    // Reports put a space between a prefix and what is counted where that has no symbol.
-    let units = D::UNITS.iter().map(|unit| match unit.name.split_once('/') {
-        Some((prefix @ ("k" | "M" | "G" | "T"), per)) => format!("{prefix} ?/{per}"),
-        _ => unit.name.to_owned(),
-    });
-    let units: Vec<String> = units.collect();
-    json_schema!({
-        "type": "string",
-        "description": format!("{} with its unit: one of {}", D::WHAT, accepted::<D>()),
-        "pattern": format!(r"^\s*\+?[0-9_]*\.?[0-9_]*([eE][+-]?[0-9]+)?\s*({})\s*$", units.join("|")),
-        "examples": [D::EXAMPLE],
-    })
-}
-
 impl<D: Dimension> JsonSchema for Amount<D> {
     fn schema_name() -> Cow<'static, str> {
         D::SCHEMA.into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        quantity_schema::<D>()
+        units::schema::<D>()
     }
 }
 
@@ -149,7 +134,7 @@ impl<D: Dimension> JsonSchema for Positive<D> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        quantity_schema::<D>()
+        units::schema::<D>()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which of a sweep's columns are written.
 
-use super::columns::{figure_names, largest_stall};
+use super::columns::figure_names;
+use crate::metric::LARGEST_STALL;
 
 /// Figures that are written unless others are asked for.
 const USUAL: [&str; 4] = ["step_time", "samples_per_second", "accelerator_utilisation", "stall"];
@@ -50,10 +51,11 @@ impl Selection {
 
 /// The figures that a name means: itself, or those of a group.
 fn meant(name: &str, figures: &[String]) -> Result<Vec<String>, String> {
-    let largest = largest_stall();
     match name {
         "all" => Ok(figures.to_vec()),
-        "default" => Ok(USUAL.into_iter().map(str::to_owned).chain([largest.to_owned()]).collect()),
+        "default" => {
+            Ok(USUAL.into_iter().map(str::to_owned).chain([LARGEST_STALL.to_owned()]).collect())
+        }
         "stalls" => Ok(figures.iter().filter(|of| of.starts_with("stall")).cloned().collect()),
         _ if figures.iter().any(|of| of == name) => Ok(vec![name.to_owned()]),
         _ => Err(unknown(name, figures)),

@@ -29,7 +29,7 @@ pub use measured::{MeasuredError, MeasuredRow, read_measured};
 pub use naive::{Naive, naive};
 pub use observed::Observed;
 pub use pace::{Pace, Witness};
-pub use plan::{Plan, PlanError, PlanPoint, Use};
+pub use plan::{Plan, PlanError, PlanPoint, Use, schema};
 pub use point::{Point, Prediction};
 pub use predict::{
     PredictError, Simulated, show, simulate, step_at_crossover, with_errors, with_noise,

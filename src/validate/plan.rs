@@ -1,6 +1,7 @@
 //! Validation plans: which points of which scenario, and how often.
 
 use crate::input::shown;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ pub struct PlanPoint {
 }
 
 /// Whether a point may be fitted on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Use {
     /// It may: it says how much equal runs differ, and counts for no error.
@@ -55,35 +56,62 @@ pub struct PlanError {
     what: String,
 }
 
-/// The file.
-#[derive(Deserialize)]
+/// A plan of `forebay validate`: configurations of a scenario that run on this machine and are predicted.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "forebay validation plan")]
 struct File {
+    /// The scenario, looked up beside the plan.
     scenario: PathBuf,
+    /// Live runs of each point, 1 to 1000 (default: 5).
     #[serde(default = "five")]
+    #[schemars(with = "u32")]
     repetitions: Spanned<u32>,
+    /// Relative standard deviation between the live runs of a point above which they are made again, 0 to 1 (default: 0.04).
     #[serde(default = "four_percent")]
+    #[schemars(with = "f64")]
     noise_floor: Spanned<f64>,
+    /// How often the runs of a point that are too noisy may be made again, up to 1000 (default: 2).
     #[serde(default = "two")]
+    #[schemars(with = "u32")]
     retries: Spanned<u32>,
+    /// Simulations of each point, 2 to 1000, each with parameters and a seed of its own (default: 40).
     #[serde(default = "forty")]
+    #[schemars(with = "u32")]
     predictions: Spanned<u32>,
+    /// Changes to the scenario at all points, by dotted key (default: none).
     #[serde(default)]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     set: toml::Table,
+    /// The configurations, one at least.
     #[serde(default)]
+    #[schemars(with = "Vec<FilePoint>", required)]
     point: Vec<Spanned<FilePoint>>,
 }
 
-#[derive(Deserialize)]
+/// A configuration.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FilePoint {
+    /// Name, for the table.
     name: String,
+    /// Whether it may be fitted on.
     #[serde(rename = "use")]
     used: Use,
+    /// Changes to the scenario at this point, by dotted key (default: none).
     #[serde(default)]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     set: toml::Table,
+    /// Makes a step so many times as long as the loader needs for its batch, 0.01 to 100 (default: as the scenario says).
     #[serde(default)]
+    #[schemars(with = "Option<f64>")]
     crossover: Option<Spanned<f64>>,
+}
+
+/// JSON Schema of a validation plan, from the types that read it.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(File).to_value()
 }
 
 fn default<T>(value: T) -> Spanned<T> {

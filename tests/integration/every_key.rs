@@ -60,6 +60,31 @@ fn check(case: &Case) -> Result<(), String> {
     }
 }
 
+/// Keys, as overrides take them, with a value that an answer was seen to respond to; several of some.
+pub(crate) fn examples() -> Vec<(String, String)> {
+    let keys = keys::of_schema();
+    let mut found = Vec::new();
+    for area in AREAS {
+        for row in &Table::read(area).rows {
+            // What is refused is the second value.
+            let tried = match row.expected {
+                Expected::Refused(_) => &row.values[..1],
+                Expected::Falls
+                | Expected::Rises
+                | Expected::Same
+                | Expected::Differs
+                | Expected::Times(_) => &row.values[..],
+            };
+            let value = tried.iter().rev().find(|value| *value != "-" && !value.contains('$'));
+            let fits = value.is_some();
+            for key in keys.iter().filter(|key| fits && row.matches(key).is_some()) {
+                found.push((key.path.clone(), value.cloned().unwrap_or_default()));
+            }
+        }
+    }
+    found
+}
+
 /// Every row of an area holds.
 fn every_row_of(area: &str) {
     let keys = keys::of_schema();

@@ -4,11 +4,12 @@
 //! without a device, and whatever carries it out is a short loop.
 
 use crate::probe::network::Shape;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
 
 /// How numbers are computed with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 4 bytes.

@@ -4,6 +4,7 @@ use super::Precision;
 use super::compile::compile;
 use super::survey::Beat;
 use crate::probe::{HostMemory, network};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// What is trained, and how.
@@ -101,7 +102,7 @@ pub(in crate::probe) struct Copies<'t> {
 }
 
 /// A collective among GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exchange {
     /// Every rank has the sum of all.

@@ -1,7 +1,9 @@
 //! Values of a plan: whoever holds one holds a value that makes sense.
 
-use crate::units::{Quantity, Size, Time};
+use crate::units::{self, Quantity, Size, Time};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// A time, from 1 µs to a day [s].
@@ -75,9 +77,11 @@ impl TryFrom<f64> for Share {
     }
 }
 
+/// Most values of a list.
+const MOST: usize = 256;
+
 impl<'de, T: Deserialize<'de> + PartialEq> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<List<T>, D::Error> {
-        const MOST: usize = 256;
         let values = Vec::<T>::deserialize(deserializer)?;
         let double = (1..values.len()).any(|i| values[..i].contains(&values[i]));
         if values.is_empty() || values.len() > MOST || double {
@@ -101,5 +105,40 @@ impl<'a, T> IntoIterator for &'a List<T> {
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.iter()
+    }
+}
+
+/// Says what a value of a plan may be.
+macro_rules! schema {
+    ($kind:ident, $schema:expr) => {
+        impl JsonSchema for $kind {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($kind).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                $schema
+            }
+        }
+    };
+}
+
+schema!(Seconds, units::schema::<Time>());
+schema!(Bytes, units::schema::<Size>());
+schema!(Count, json_schema!({ "type": "integer", "minimum": 1, "maximum": 65536 }));
+schema!(Share, json_schema!({ "type": "number", "minimum": 0, "maximum": 1e6 }));
+
+impl<T: JsonSchema> JsonSchema for List<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("ListOf{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let items = generator.subschema_for::<T>();
+        json_schema!({ "type": "array", "minItems": 1, "maxItems": MOST, "uniqueItems": true, "items": items })
     }
 }

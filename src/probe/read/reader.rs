@@ -8,6 +8,7 @@ use crate::random::{Purpose, Streams};
 use crate::stats::quantile;
 use rand::seq::SliceRandom;
 use rustix::fs::{Advice, Mode, OFlags};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Which way a read takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
     /// Past the page cache.

@@ -30,6 +30,20 @@ impl TryFrom<String> for DeviceName {
     }
 }
 
+impl schemars::JsonSchema for DeviceName {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DeviceName".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "`cpu`, or a GPU by its number",
+            "pattern": "^(cpu|cuda:[0-9]+)$",
+        })
+    }
+}
+
 impl fmt::Display for DeviceName {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

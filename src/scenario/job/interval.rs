@@ -47,7 +47,7 @@ impl JsonSchema for IntervalSettings {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let adaptive = generator.subschema_for::<AdaptiveSettings>();
-        let every = json_schema!({ "type": "number", "minimum": 1 });
+        let every = json_schema!({ "type": "number", "minimum": 1, "description": "Steps on one batch; may be a fraction." });
         json_schema!({
             "anyOf": [every, {
                 "type": "object",

@@ -1,0 +1,108 @@
+//! Questions on a terminal, each with its default.
+
+use super::Failure;
+use crate::template::TemplateError;
+use std::io::{self, BufRead, IsTerminal, Write};
+
+/// Attempts at an answer before the program gives up.
+const ATTEMPTS: usize = 20;
+
+/// Who is asked: somebody at a terminal, or nobody.
+pub(super) struct Questions<'a> {
+    /// Where answers come from and questions go; nothing where nobody is there.
+    dialogue: Option<(&'a mut dyn BufRead, &'a mut dyn Write)>,
+}
+
+/// Whether somebody is there to answer: both ends are a terminal.
+pub(super) fn is_terminal() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+impl<'a> Questions<'a> {
+    /// Asks on these; `None`: asks nobody.
+    pub(super) fn on(dialogue: Option<(&'a mut dyn BufRead, &'a mut dyn Write)>) -> Questions<'a> {
+        Questions { dialogue }
+    }
+
+    /// What the command line `given` says, or else what somebody answers, or else nothing, which is the default. Answers are asked
+    /// for again until `read` takes one; at the end of the input the default is taken.
+    ///
+    /// # Errors
+    /// If what the command line says is wrong, no answer can be read, or twenty were wrong.
+    pub(super) fn ask<T>(
+        &mut self,
+        question: &str,
+        default: &str,
+        given: Option<T>,
+        read: impl Fn(&str) -> Result<T, TemplateError>,
+    ) -> Result<Option<T>, Failure> {
+        let Some((input, out)) = self.dialogue.as_mut().filter(|_| given.is_none()) else {
+            return Ok(given);
+        };
+        for _ in 0..ATTEMPTS {
+            let mut line = String::new();
+            let asked = write!(out, "{question} [{default}]: ").and_then(|()| out.flush());
+            let got = asked.and_then(|()| input.read_line(&mut line));
+            let got = got.map_err(|error| {
+                Failure::Input(format!("cannot ask: {error}; write --yes to take defaults"))
+            })?;
+            if got == 0 {
+                // Nobody is there any more.
+                writeln!(out).ok();
+                self.dialogue = None;
+                return Ok(None);
+            }
+            match line.trim() {
+                "" => return Ok(None),
+                answer => match read(answer) {
+                    Ok(value) => return Ok(Some(value)),
+                    Err(error) => {
+                        writeln!(out, "{error}").ok();
+                    }
+                },
+            }
+        }
+        Err(Failure::Input(format!(
+            "no answer to \"{question}\" could be used; write it as an option: `forebay new --help`"
+        )))
+    }
+}
+
+/// A whole number.
+pub(super) fn number(answer: &str) -> Result<u64, TemplateError> {
+    answer
+        .parse()
+        .map_err(|_| TemplateError(format!("`{answer}` is no whole number: write one, such as 8")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(text: &str, given: Option<u64>) -> (Result<Option<u64>, Failure>, String) {
+        let (mut input, mut out) = (text.as_bytes(), Vec::new());
+        let answer =
+            Questions::on(Some((&mut input, &mut out))).ask("How many", "8", given, number);
+        (answer, String::from_utf8(out).expect("text"))
+    }
+
+    #[test]
+    fn an_answer_is_taken_a_wrong_one_asked_for_again_and_none_is_the_default() {
+        let (answer, shown) = asked("many\n4\n", None);
+        assert_eq!(answer.ok(), Some(Some(4)));
+        assert_eq!(shown.matches("How many [8]: ").count(), 2);
+        assert!(shown.contains("`many` is no whole number"), "{shown}");
+        assert_eq!(asked("\n", None).0.ok(), Some(None));
+    }
+
+    #[test]
+    fn what_is_given_is_not_asked_for_and_a_closed_input_ends_the_questions() {
+        let (answer, shown) = asked("4\n", Some(2));
+        assert_eq!((answer.ok(), shown.as_str()), (Some(Some(2)), ""));
+        let (answer, shown) = asked("", None);
+        assert_eq!((answer.ok(), shown.as_str()), (Some(None), "How many [8]: \n"));
+        let mut nobody = Questions::on(None);
+        assert_eq!(nobody.ask("How many", "8", None, number).ok(), Some(None));
+        assert!(asked(&"x\n".repeat(30), None).0.is_err(), "it gives up");
+    }
+}

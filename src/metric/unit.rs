@@ -1,0 +1,57 @@
+//! What metrics are measured in.
+
+/// What a metric is measured in, in rows and in JSON alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Time.
+    Seconds,
+    /// Amounts of data.
+    Bytes,
+    /// Samples, of a queue or of a training.
+    Samples,
+    /// Samples in a second.
+    SamplesPerSecond,
+    /// Steps.
+    Steps,
+    /// Steps in a second.
+    StepsPerSecond,
+    /// Passes over the data set.
+    Epochs,
+    /// Passes over the data set in a second.
+    EpochsPerSecond,
+    /// A part of one.
+    Share,
+    /// A number of things that the meaning names.
+    Count,
+    /// How many times as much.
+    Ratio,
+    /// Energy.
+    Joules,
+    /// Power.
+    Watts,
+    /// A name.
+    Text,
+}
+
+impl Unit {
+    /// The unit as tables write it, such as `samples/s`; `0 to 1` for a share, `number` for a count or a ratio, `text` for a
+    /// name.
+    #[must_use]
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Unit::Seconds => "s",
+            Unit::Bytes => "B",
+            Unit::Samples => "samples",
+            Unit::SamplesPerSecond => "samples/s",
+            Unit::Steps => "steps",
+            Unit::StepsPerSecond => "steps/s",
+            Unit::Epochs => "epochs",
+            Unit::EpochsPerSecond => "epochs/s",
+            Unit::Share => "0 to 1",
+            Unit::Count | Unit::Ratio => "number",
+            Unit::Joules => "J",
+            Unit::Watts => "W",
+            Unit::Text => "text",
+        }
+    }
+}

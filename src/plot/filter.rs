@@ -1,0 +1,57 @@
+//! Which rows a recipe draws.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use toml::Spanned;
+
+/// Columns, and the value, or the values, that they must have.
+pub(super) type Filter = BTreeMap<Spanned<String>, Wanted>;
+
+/// The value, or the values, that a filter lets through.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted(Vec<String>);
+
+impl Wanted {
+    /// Whether a cell's text is wanted; numbers may be written differently.
+    pub(super) fn holds(&self, cell: &str) -> bool {
+        let same = |wanted: &String| {
+            let numbers = (wanted.parse::<f64>(), cell.parse::<f64>());
+            wanted == cell || matches!(numbers, (Ok(a), Ok(b)) if a == b)
+        };
+        self.0.iter().any(same)
+    }
+}
+
+impl JsonSchema for Wanted {
+    fn schema_name() -> Cow<'static, str> {
+        "Wanted".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let one = json_schema!({ "type": ["string", "number", "boolean"] });
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" or "))
+    }
+}
+
+impl<'de> Deserialize<'de> for Wanted {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Wanted, D::Error> {
+        let values = match toml::Value::deserialize(from)? {
+            toml::Value::Array(values) => values,
+            value => vec![value],
+        };
+        let text = |value| match value {
+            toml::Value::String(text) => text,
+            value => value.to_string(),
+        };
+        Ok(Wanted(values.into_iter().map(text).collect()))
+    }
+}

@@ -1,0 +1,59 @@
+//! An example of each key of files, and a shipped file that has the key.
+
+use std::collections::BTreeMap;
+
+/// The examples that are shipped: lines of key, value as a scenario file has it, and the path of a shipped file, with tabs
+/// between; `-` where there is none.
+pub const SHIPPED: &str = include_str!("examples.tsv");
+
+/// Examples by dotted key, with the prefix of its file format (`recipe: `, none for scenarios), in which `NAME` stands for the user's names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Examples(pub BTreeMap<String, Example>);
+
+/// An example of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Example {
+    /// A value, as a scenario file has it.
+    pub value: Option<String>,
+    /// A shipped file with the key, from the root of the repository.
+    pub file: Option<String>,
+}
+
+impl Examples {
+    /// Reads lines as [`SHIPPED`] has them; lines of another form are left out.
+    #[must_use]
+    pub fn parse(text: &str) -> Examples {
+        let some = |text: &str| (text != "-").then(|| text.to_owned());
+        let example = |line: &str| {
+            let mut cells = line.split('\t');
+            let (key, value, file) = (cells.next()?, cells.next()?, cells.next()?);
+            Some((key.to_owned(), Example { value: some(value), file: some(file) }))
+        };
+        Examples(text.lines().filter_map(example).collect())
+    }
+
+    /// The lines that [`Examples::parse`] reads.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let cell = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let line = |(key, of): (&String, &Example)| {
+            format!("{key}\t{}\t{}\n", cell(&of.value), cell(&of.file))
+        };
+        self.0.iter().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_they_are_written() {
+        let text = "job.batch\t64\tscenarios/loaders.toml\njob.name\t-\t-\n";
+        let examples = Examples::parse(text);
+        assert_eq!(examples.0["job.batch"].value.as_deref(), Some("64"));
+        assert_eq!(examples.0["job.name"], Example { value: None, file: None });
+        assert_eq!(examples.to_text(), text);
+        assert_eq!(Examples::parse("nonsense\n"), Examples::default());
+    }
+}

@@ -1,0 +1,59 @@
+//! First files for a new user: a scenario, a recipe of a figure, a plan of calibration, from a few answers.
+//!
+//! Nothing here asks or prints: answers come in, text goes out. Every text is read back by the reader of its format before it is
+//! handed out, so that what is written runs.
+
+mod choice;
+mod plan;
+mod plot;
+mod scenario;
+mod storage;
+mod training;
+
+pub use choice::{Choice, DATASETS, LOADERS, STORAGES, find, models};
+pub use plan::{PROBES, PlanAnswers};
+pub use plot::PlotAnswers;
+pub use scenario::ScenarioAnswers;
+
+/// Why no file can be written from the answers: what is wrong, and what to say instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TemplateError(pub String);
+
+/// A text as TOML has it, in quotes.
+fn quoted(text: &str) -> String {
+    crate::scenario::Value::from(text).to_string()
+}
+
+/// Column at which comments after keys begin.
+const COMMENTS: usize = 38;
+
+/// A text whose comments after keys are below each other.
+fn aligned(text: &str) -> String {
+    let line = |line: &str| match line.rsplit_once(" # ") {
+        // Neither sentences nor a mark in a text.
+        Some((before, after))
+            if (!line.starts_with('#') || before.contains(" = "))
+                && before.matches('"').count() % 2 == 0 =>
+        {
+            format!("{:<COMMENTS$} # {after}\n", before.trim_end())
+        }
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_are_below_each_other_and_texts_stay() {
+        let text = "# a # b\nkey = 1 # one\nname = \"a # b\"\nlonger = [1, 2]    # two\n";
+        let column = |line: &str| line.find(" # ").map(|at| at + 1);
+        let found = aligned(text);
+        let lines: Vec<&str> = found.lines().collect();
+        assert_eq!([lines[0], lines[2]], ["# a # b", "name = \"a # b\""]);
+        assert_eq!([column(lines[1]), column(lines[3])], [Some(COMMENTS + 1); 2]);
+    }
+}

@@ -1,0 +1,216 @@
+//! A first recipe of a figure.
+
+use super::{TemplateError, quoted};
+use crate::metric;
+use crate::plot::{Recipe, label_of};
+use crate::scenario::{Axis, ScenarioFile, choose};
+
+/// Answers from which a recipe is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlotAnswers {
+    /// The scenario to sweep, or to run once where it has no `[sweep]`, as the recipe is to name it.
+    pub scenario: String,
+    /// Columns to draw, each in a panel; `samples_per_second` and `stall` if not given.
+    pub columns: Vec<String>,
+    /// Swept key of the axis below; the last of `[sweep]` if not given.
+    pub x: Option<String>,
+    /// Swept key whose values get a line each; the other one of `[sweep]` if not given.
+    pub group: Option<String>,
+    /// What the figure shows; the name of the scenario if not given.
+    pub title: Option<String>,
+}
+
+impl PlotAnswers {
+    /// Columns that can be drawn of a sweep.
+    #[must_use]
+    pub fn columns() -> Vec<&'static str> {
+        let drawn = metric::all().iter().filter(|of| of.is_swept());
+        drawn.map(|of| of.column.as_ref()).collect()
+    }
+
+    /// A column that can be drawn.
+    ///
+    /// # Errors
+    /// With the nearest name that there is.
+    pub fn check_column(name: &str) -> Result<(), TemplateError> {
+        let columns = PlotAnswers::columns();
+        match columns.contains(&name) {
+            true => Ok(()),
+            false => Err(TemplateError(format!(
+                "rows have no column `{name}`: {}",
+                choose(name, &columns)
+            ))),
+        }
+    }
+
+    /// The text of a recipe that draws `file`.
+    ///
+    /// # Errors
+    /// If a column or a swept key is not known, or `[sweep]` of the file is wrong.
+    pub fn text(&self, file: &ScenarioFile) -> Result<String, TemplateError> {
+        let axes = file.axes().map_err(|problems| TemplateError(problems.to_string()))?;
+        self.columns.iter().try_for_each(|name| PlotAnswers::check_column(name))?;
+        let text = match axes.is_empty() {
+            true => self.over_time()?,
+            false => self.swept(&axes)?,
+        };
+        let text = super::aligned(&text);
+        Recipe::parse("the new recipe", &text).map_err(|error| TemplateError(error.to_string()))?;
+        Ok(text)
+    }
+
+    fn swept(&self, axes: &[Axis]) -> Result<String, TemplateError> {
+        let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
+        let check = |what: &str, key: &Option<String>| match key {
+            Some(key) if !keys.contains(&key.as_str()) => Err(TemplateError(format!(
+                "{what} `{key}` is not swept by the scenario: {}",
+                choose(key, &keys)
+            ))),
+            _ => Ok(()),
+        };
+        check("--x", &self.x)?;
+        check("--group", &self.group)?;
+        let last = keys.last().copied().unwrap_or_default();
+        let x = self.x.as_deref().unwrap_or(last);
+        let group = self.group.as_deref().or(keys.iter().copied().find(|key| *key != x));
+        let others: Vec<&&str> =
+            keys.iter().filter(|key| **key != x && Some(**key) != group).collect();
+        let first = |key: &str| {
+            let axis = axes.iter().find(|axis| axis.key == key)?;
+            Some(axis.values.first()?.to_string())
+        };
+        let filter: Vec<String> = others
+            .iter()
+            .filter_map(|key| Some(format!("{} = {}", quoted(key), first(key)?)))
+            .collect();
+        let filter = match filter.is_empty() {
+            true => String::new(),
+            false => format!(
+                "filter = {{ {} }} # rows to draw: other keys are swept, too\n",
+                filter.join(", ")
+            ),
+        };
+        let line = group.map_or_else(String::new, |key| format!("group = {}\n", quoted(key)));
+        Ok(self.recipe(x, &line, &filter, ""))
+    }
+
+    /// A run over time, of a scenario that sweeps nothing.
+    fn over_time(&self) -> Result<String, TemplateError> {
+        let known: Vec<&str> = metric::OVER_TIME.iter().map(|(name, _)| *name).collect();
+        if self.x.is_some() || self.group.is_some() {
+            let what = "the scenario has no [sweep], so that there is no key for --x and --group";
+            return Err(TemplateError(format!(
+                "{what}: leave them out, or add one such as\n\n  [sweep]\n  \"job.batch\" = [32, 64]\n"
+            )));
+        }
+        let wrong = self.columns.iter().find(|name| !known.contains(&name.as_str()));
+        if let Some(name) = wrong {
+            let what = "the scenario has no [sweep], and rows over time have no column";
+            return Err(TemplateError(format!("{what} `{name}`: {}", choose(name, &known))));
+        }
+        Ok(self.recipe(
+            "time",
+            "group = \"job\"\n",
+            "",
+            "series = true # run once, drawn over time\n",
+        ))
+    }
+
+    fn recipe(&self, x: &str, group: &str, filter: &str, series: &str) -> String {
+        let usual: &[&str] = if series.is_empty() {
+            &["samples_per_second", "stall"]
+        } else {
+            &["step_time", "queue_occupancy"]
+        };
+        let given: Vec<&str> = self.columns.iter().map(String::as_str).collect();
+        let columns = if given.is_empty() { usual } else { &given };
+        let title = self.title.clone().unwrap_or_else(|| {
+            format!("{} by {}", label_of(columns[0]), label_of(x).to_lowercase())
+        });
+        let panel = |column: &&str| {
+            let meaning = metric::of_column(column).map_or("", |of| of.meaning.as_ref());
+            format!("\n[[panel]]\ny = [{}] # {meaning}\n", quoted(column))
+        };
+        let panels: String = columns.iter().map(panel).collect();
+        let band = if series.is_empty() {
+            "# band = true # shade intervals, with several replications\n"
+        } else {
+            ""
+        };
+        format!(
+            "# How does {} change with `{x}`?\n\
+             #\n\
+             # Written by `forebay new plot`. Columns are those of `forebay sweep --columns all`, and swept keys; `forebay reference`\n\
+             # explains them. Drawn by: forebay plot FILE\n\
+             title = {}\n\
+             x = {}\n\
+             {group}{filter}\
+             # x_scale = \"log\"\n\
+             {band}\
+             \n\
+             [data] # looked up beside this file\n\
+             scenario = {}\n\
+             {series}\
+             # set = [\"run.replications=5\"] # changes to the scenario\n\
+             {panels}",
+            columns.iter().map(|of| label_of(of).to_lowercase()).collect::<Vec<_>>().join(" and "),
+            quoted(&title),
+            quoted(x),
+            quoted(&self.scenario),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers() -> PlotAnswers {
+        PlotAnswers {
+            scenario: "s.toml".to_owned(),
+            columns: Vec::new(),
+            x: None,
+            group: None,
+            title: None,
+        }
+    }
+
+    fn file(sweep: &str) -> ScenarioFile {
+        let text = crate::template::ScenarioAnswers::default().text().expect("a scenario");
+        let text = text.split("[sweep]").next().expect("the rest").to_owned() + sweep;
+        ScenarioFile::parse("s.toml", text).expect("a file")
+    }
+
+    #[test]
+    fn keys_are_the_axis_the_lines_and_a_filter() {
+        let file = file(
+            "[sweep]\n\"job.batch\" = [1, 2]\n\"run.seed\" = [1, 2]\n\"job.loader.pytorch.workers\" = [4, 8]\n",
+        );
+        let text = answers().text(&file).expect("a recipe");
+        assert!(
+            text.contains("x = \"job.loader.pytorch.workers\"\ngroup = \"job.batch\"\n"),
+            "{text}"
+        );
+        assert!(text.contains("filter = { \"run.seed\" = 1 }"), "{text}");
+    }
+
+    #[test]
+    fn a_scenario_without_sweep_is_drawn_over_time() {
+        let text = answers().text(&file("")).expect("a recipe");
+        assert!(text.contains("series = true") && text.contains("x = \"time\""), "{text}");
+        let wrong = PlotAnswers { columns: vec!["makespan".to_owned()], ..answers() };
+        assert!(wrong.text(&file("")).expect_err("refused").to_string().contains("no [sweep]"));
+    }
+
+    #[test]
+    fn unknown_names_get_the_nearest() {
+        let swept = file("[sweep]\n\"job.batch\" = [1, 2]\n");
+        let column = PlotAnswers { columns: vec!["stal".to_owned()], ..answers() };
+        let error = column.text(&swept).expect_err("refused").to_string();
+        assert!(error.contains("did you mean `stall`?"), "{error}");
+        let key = PlotAnswers { x: Some("job.bach".to_owned()), ..answers() };
+        let error = key.text(&swept).expect_err("refused").to_string();
+        assert!(error.contains("did you mean `job.batch`?"), "{error}");
+        assert!(!PlotAnswers::columns().contains(&"largest_stall"), "text is not drawn");
+    }
+}

@@ -1,0 +1,295 @@
+//! A first scenario.
+
+use super::choice::{DATASETS, LOADERS, STORAGES, find};
+use super::storage::{dataset, storage};
+use super::training::{self, Spread, has_buckets, loader, model, tokens};
+use super::{TemplateError, aligned, models, quoted};
+use crate::catalogue::{self, GPUS, Gpu, Model};
+use crate::scenario::{Problems, ScenarioFile, choose};
+
+/// Answers from which a scenario is written; [`ScenarioAnswers::default`] has those that are taken where nothing is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScenarioAnswers {
+    /// Name of the scenario; `MODEL-STORAGE` if not given.
+    pub name: Option<String>,
+    /// A name of [`LOADERS`].
+    pub loader: String,
+    /// A name of [`STORAGES`].
+    pub storage: String,
+    /// GPUs of each node.
+    pub gpus: u64,
+    /// Nodes.
+    pub nodes: u64,
+    /// A name of the catalogue of GPUs.
+    pub gpu: String,
+    /// A name of [`models`].
+    pub model: String,
+    /// A name of [`DATASETS`]; if not given, `tokens` for a model that works on sequences, otherwise `imagenet`.
+    pub dataset: Option<String>,
+    /// Samples for each copy of the model and step; if not given, as many as fit, up to 64, or 8 sequences.
+    pub batch: Option<u64>,
+    /// Workers of the loader on each node; if not given, eight for each GPU.
+    pub workers: Option<u64>,
+}
+
+impl Default for ScenarioAnswers {
+    fn default() -> ScenarioAnswers {
+        ScenarioAnswers {
+            name: None,
+            loader: "pytorch".to_owned(),
+            storage: "nfs".to_owned(),
+            gpus: 8,
+            nodes: 1,
+            gpu: "a100-sxm4-80gb".to_owned(),
+            model: "resnet50".to_owned(),
+            dataset: None,
+            batch: None,
+            workers: None,
+        }
+    }
+}
+
+/// The answers, looked up.
+struct Known<'a> {
+    answers: &'a ScenarioAnswers,
+    loader: &'static str,
+    storage: &'static str,
+    dataset: &'static str,
+    gpu: &'static Gpu,
+    model: Model,
+}
+
+impl ScenarioAnswers {
+    /// The model of a name.
+    ///
+    /// # Errors
+    /// With the nearest name that the catalogue has.
+    pub fn check_model(name: &str) -> Result<Model, TemplateError> {
+        training::find(name).ok_or_else(|| {
+            TemplateError(format!("there is no model `{name}`: {}", choose(name, models())))
+        })
+    }
+
+    /// The GPU of a name.
+    ///
+    /// # Errors
+    /// With the nearest name that the catalogue has.
+    pub fn check_gpu(name: &str) -> Result<&'static Gpu, TemplateError> {
+        let names: Vec<&str> = GPUS.iter().map(|gpu| gpu.name).collect();
+        catalogue::gpu(name).ok_or_else(|| {
+            TemplateError(format!("there is no GPU `{name}`: {}", choose(name, &names)))
+        })
+    }
+
+    /// The data set that is taken where none is said.
+    #[must_use]
+    pub fn usual_dataset(model: &str) -> &'static str {
+        match training::find(model).as_ref().and_then(tokens) {
+            Some(_) => "tokens",
+            None => "imagenet",
+        }
+    }
+
+    /// The text of the scenario: the plainest that its reader accepts, with the largest batch, up to the usual one, and spread over
+    /// GPUs no more than it must be.
+    ///
+    /// # Errors
+    /// If an answer names nothing that is known, or the model fits into the GPUs in no way.
+    pub fn text(&self) -> Result<String, TemplateError> {
+        let known = self.look_up()?;
+        let usual = if tokens(&known.model).is_some() { 8 } else { 64 };
+        let halves = (0..7).map(|power| usual >> power).filter(|batch| *batch > 0);
+        let batches: Vec<u64> = self.batch.map_or_else(|| halves.collect(), |batch| vec![batch]);
+        let buckets = has_buckets(&known.model);
+        let mut refused: Option<Problems> = None;
+        for spread in Spread::ALL {
+            for batch in &batches {
+                let Some(lines) = spread.text((self.gpus, self.nodes), *batch, buckets) else {
+                    continue;
+                };
+                let text = known.text(*batch, &lines, spread == Spread::OutOfCore);
+                match accepted(&text) {
+                    Ok(()) => return Ok(text),
+                    Err(problems) => {
+                        refused.get_or_insert(problems);
+                    }
+                }
+            }
+        }
+        let why = refused.map(|problems| problems.to_string()).unwrap_or_default();
+        let why = why.lines().take(3).collect::<Vec<_>>().join("\n");
+        Err(TemplateError(format!(
+            "`{}` cannot be trained so on {} x {} {}: name another model or GPU, or more of them (--gpus, --nodes), or a smaller \
+             --batch\n{why}",
+            self.model, self.nodes, self.gpus, self.gpu
+        )))
+    }
+
+    fn look_up(&self) -> Result<Known<'_>, TemplateError> {
+        let range = |what: &str, value: u64, most: u64| match value {
+            0 => Err(TemplateError(format!("{what} is 0: write a whole number from 1 to {most}"))),
+            value if value > most => Err(TemplateError(format!(
+                "{what} is {value}: write a whole number from 1 to {most}"
+            ))),
+            _ => Ok(()),
+        };
+        if let Some(name) = self
+            .name
+            .as_ref()
+            .filter(|name| name.trim().is_empty() || name.contains(char::is_control))
+        {
+            let what = format!("--name is {name:?}: write a name on one line");
+            return Err(TemplateError(what));
+        }
+        range("--gpus", self.gpus, 64)?;
+        range("--nodes", self.nodes, 100_000)?;
+        range("--batch", self.batch.unwrap_or(1), 1_000_000)?;
+        range("--workers", self.workers.unwrap_or(1), 10_000)?;
+        let model = ScenarioAnswers::check_model(&self.model)?;
+        let usual = ScenarioAnswers::usual_dataset(&self.model);
+        Ok(Known {
+            answers: self,
+            loader: find("loader", &LOADERS, &self.loader)?.name,
+            storage: find("storage", &STORAGES, &self.storage)?.name,
+            dataset: find("data set", &DATASETS, self.dataset.as_deref().unwrap_or(usual))?.name,
+            gpu: ScenarioAnswers::check_gpu(&self.gpu)?,
+            model,
+        })
+    }
+}
+
+/// Whether the reader of scenarios accepts a text.
+fn accepted(text: &str) -> Result<(), Problems> {
+    ScenarioFile::parse("the new scenario", text.to_owned())?.resolve(&[]).map(drop)
+}
+
+impl Known<'_> {
+    fn text(&self, batch: u64, spread: &str, out_of_core: bool) -> String {
+        let ScenarioAnswers { gpus, nodes, .. } = *self.answers;
+        let Known { storage: from, dataset: data, .. } = self;
+        let name =
+            self.answers.name.clone().unwrap_or_else(|| format!("{}-{from}", self.model.name));
+        let read = dataset(data, tokens(&self.model).unwrap_or(2048));
+        let workers = self.answers.workers.unwrap_or(8 * gpus);
+        let (loader, swept) = loader(self.loader, workers, read.decode, batch * gpus);
+        let cores = (16 * gpus).max(workers);
+        let pcie =
+            if out_of_core { "pcie = \"25 GB/s\" # host to device, for each GPU\n" } else { "" };
+        let intra = match gpus {
+            1 => "",
+            _ => {
+                "intra = { kind = \"switch\", bandwidth = \"300 GB/s\", latency = \"5 us\" } # between the GPUs of a node\n"
+            }
+        };
+        let local = ["nvme", "hdd", "memory"].contains(from);
+        let network = match nodes == 1 && local {
+            true => "",
+            false => {
+                "[cluster.network]\nnic = \"200 Gbit/s\" # of each node, in each direction\nlatency = \"5 us\"\n"
+            }
+        };
+        let sweep = match swept {
+            Some(key) => format!(
+                "\"{key}\" = [{}, {}, {}, {}]\n",
+                (workers / 4).max(1),
+                (workers / 2).max(1) + u64::from(workers < 4),
+                workers.max(3),
+                2 * workers.max(2)
+            ),
+            None => format!("\"job.batch\" = [{}, {batch}]\n", (batch / 2).max(1)),
+        };
+        let text = format!(
+            "# Do {} starve on `{from}` while {} train `{}` on `{data}`?\n\
+             #\n\
+             # Written by `forebay new`; every number is a guess to be replaced by yours. `forebay reference` explains all keys.\n\
+             #   forebay run FILE                    how fast, what it waits for, what to change\n\
+             #   forebay sweep FILE                  the same for each value under [sweep]\n\
+             name = {}\n\
+             # profile = \"calibration/profile.toml\" # what `forebay calibrate` measured: defaults for what is not written here\n\
+             \n\
+             [run] # without `steps` or `epochs`: until the throughput is known to 0.5 %\n\
+             # steps = 500\n\
+             # epochs = 2 # to see the second epoch read from the page cache\n\
+             # replications = 5 # for intervals\n\
+             \n\
+             [cluster]\n\
+             nodes = {nodes}\n\
+             [cluster.node]\n\
+             cores = {cores}\n\
+             gpus = {gpus}\n\
+             gpu = \"{}\"\n\
+             memory = \"{} GiB\" # what is left of it caches the files that were read\n\
+             {pcie}{intra}\
+             {network}\
+             \n\
+             {}\
+             \n\
+             [dataset.{data}]\n\
+             {}\
+             \n\
+             [[job]]\n\
+             name = {}\n\
+             nodes = {nodes}\n\
+             dataset = \"{data}\"\n\
+             storage = \"{from}\"\n\
+             batch = {batch} # samples, for each copy of the model and step\n\
+             {spread}\
+             \n\
+             {loader}\
+             \n\
+             {}\
+             \n\
+             [sweep] # only `forebay sweep` reads it\n\
+             {sweep}",
+            counted(gpus * nodes, "GPU"),
+            if gpus * nodes == 1 { "it" } else { "they" },
+            self.model.name,
+            quoted(&name),
+            self.gpu.name,
+            128 * gpus,
+            storage(from),
+            read.text,
+            quoted(self.model.name),
+            model(&self.model, self.gpu, out_of_core),
+        );
+        aligned(&text)
+    }
+}
+
+/// `1 GPU`, `8 GPUs`.
+fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_as_copies_is_spread() {
+        let large =
+            ScenarioAnswers { model: "llama2-70b".to_owned(), ..ScenarioAnswers::default() };
+        let text = large.text().expect("a scenario");
+        assert!(
+            text.contains("parallel.zero.stage = 3") || text.contains("parallel.tensor"),
+            "{text}"
+        );
+        let small = ScenarioAnswers::default().text().expect("a scenario");
+        assert!(small.contains("batch = 64") && !small.contains("zero"), "{small}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_a_remedy() {
+        let with = |change: fn(&mut ScenarioAnswers)| {
+            let mut answers = ScenarioAnswers::default();
+            change(&mut answers);
+            answers.text().expect_err("refused").to_string()
+        };
+        assert!(with(|of| of.model = "resnet5".to_owned()).contains("did you mean `resnet50`?"));
+        assert!(with(|of| of.gpu = "a100".to_owned()).contains("did you mean `a100"));
+        assert!(with(|of| of.gpus = 0).contains("--gpus is 0: write a whole number from 1 to 64"));
+        let one =
+            with(|of| (of.model, of.gpus, of.batch) = ("resnet50".to_owned(), 1, Some(1_000_000)));
+        assert!(one.contains("a smaller --batch"), "{one}");
+    }
+}

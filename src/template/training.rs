@@ -1,0 +1,157 @@
+//! Loaders and models of a first scenario.
+
+use crate::catalogue::{self, Gpu, Input, Model, Precision};
+
+/// The table of a loader, by the name of its choice, and its key for how much works at once, if it has one.
+pub(super) fn loader(
+    name: &str,
+    workers: u64,
+    decode: Option<&str>,
+    batch: u64,
+) -> (String, Option<&'static str>) {
+    let decode = decode.map_or_else(String::new, |time| {
+        format!("decode = \"{time}\" # of a core, for each sample\n")
+    });
+    let with = |text: String| format!("{text}{decode}");
+    match name {
+        "tf-data" => {
+            let text = format!(
+                "[job.loader.tf-data]\nparallel_calls = {workers} # of map, on each node\nparallel_reads = 16\n\
+                 prefetch = 2 # batches\ndeterministic = false\n"
+            );
+            (with(text), Some("job.loader.tf-data.parallel_calls"))
+        }
+        "dali" => {
+            let text =
+                format!("[job.loader.dali]\nthreads = {workers} # on each node\nreaders = 8\n");
+            (with(text), Some("job.loader.dali.threads"))
+        }
+        "keras" => {
+            let text = format!(
+                "[job.loader.keras]\nworkers = {workers} # on each node\nmax_queue_size = {workers} # batches\n\
+                 use_multiprocessing = true\n"
+            );
+            (with(text), Some("job.loader.keras.workers"))
+        }
+        "tf-queue" => {
+            let capacity = format!("\"{} samples\"", 8 * batch);
+            let text = format!(
+                "[job.loader.tf-queue]\nthreads = {workers} # on each node\ncapacity = {capacity}\n"
+            );
+            (with(text), Some("job.loader.tf-queue.threads"))
+        }
+        "in-memory" => ("[job.loader.in-memory] # no input pipeline\n".to_owned(), None),
+        _ => {
+            let text = format!(
+                "[job.loader.pytorch]\nworkers = {workers} # num_workers, all loaders of a node together\n\
+                 prefetch_factor = 2 # batches, for each worker\npersistent_workers = true\n"
+            );
+            (with(text), Some("job.loader.pytorch.workers"))
+        }
+    }
+}
+
+/// Tokens of a sample, of a model that works on sequences.
+pub(super) fn tokens(model: &Model) -> Option<u64> {
+    match model.input {
+        Input::Tokens(tokens) => Some(tokens),
+        Input::Image { .. } | Input::Noise(_) => None,
+    }
+}
+
+/// The table of a model on a GPU.
+pub(super) fn model(model: &Model, gpu: &Gpu, out_of_core: bool) -> String {
+    let known = |precision: &Precision| gpu.peak(*precision).is_some();
+    let precisions = [Precision::Bf16, Precision::Fp16, Precision::Fp32];
+    let precision = precisions.into_iter().find(known).unwrap_or(Precision::Fp32).name();
+    let (efficiency, optimizer) =
+        if tokens(model).is_some() { (0.4, "adam") } else { (0.2, "momentum") };
+    let swap = if out_of_core {
+        "out_of_core = true # what does not fit is in the node's memory\n"
+    } else {
+        ""
+    };
+    format!(
+        "[job.model]\ncatalogue = \"{}\"\nprecision = \"{precision}\"\noptimizer = \"{optimizer}\"\n\
+         efficiency = {efficiency} # share of the GPU's peak; or, as measured: step = {{ fixed = \"3 ms\", \
+         per_sample = \"2 ms\" }}\n{swap}",
+        model.name
+    )
+}
+
+/// How a model is spread over GPUs, from the plainest to what fits where nothing else does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spread {
+    /// A copy of the model on each GPU.
+    Copies,
+    /// The same, and the optimizer's values sharded.
+    ZeroOne,
+    /// The same, and gradients and parameters too.
+    ZeroThree,
+    /// Each layer split over the GPUs of a node.
+    Tensor,
+    /// Each layer split over the GPUs of a node, and the model over the nodes.
+    Pipeline,
+    /// A copy on each GPU, whose states that do not fit are in the node's memory.
+    OutOfCore,
+}
+
+impl Spread {
+    pub(super) const ALL: [Spread; 6] = [
+        Spread::Copies,
+        Spread::ZeroOne,
+        Spread::ZeroThree,
+        Spread::Tensor,
+        Spread::Pipeline,
+        Spread::OutOfCore,
+    ];
+
+    /// Lines of `[job]` for nodes of so many GPUs, and batches, with gradients in buckets or not; nothing where it makes no sense of so many GPUs and nodes.
+    pub(super) fn text(
+        self,
+        (gpus, nodes): (u64, u64),
+        batch: u64,
+        buckets: bool,
+    ) -> Option<String> {
+        let many = gpus * nodes > 1;
+        let copies =
+            format!("parallel.data.copies_per_node = {gpus} # a copy of the model on each GPU\n");
+        let sync = match buckets {
+            true => {
+                "sync.allreduce = { buckets = \"25 MiB\" } # gradients, while backward goes on\n"
+            }
+            false => "sync.allreduce = {} # gradients, while backward goes on\n",
+        };
+        let zero = |stage: u64, what: &str| {
+            format!("{copies}parallel.zero.stage = {stage} # {what}\nsync.allreduce = {{}}\n")
+        };
+        match self {
+            Spread::Copies if many => Some(format!("{copies}{sync}")),
+            Spread::Copies | Spread::OutOfCore => Some(copies),
+            Spread::ZeroOne => many.then(|| zero(1, "each rank has a part of the optimizer's values")),
+            Spread::ZeroThree => many.then(|| zero(3, "and of gradients and parameters")),
+            Spread::Tensor => (gpus > 1).then(|| {
+                let own = format!("parallel.tensor.ranks = {gpus} # each layer is split over the GPUs of a node\n");
+                if nodes > 1 { format!("{own}{sync}") } else { own }
+            }),
+            Spread::Pipeline => (nodes > 1).then(|| {
+                let tensor = format!("parallel.tensor.ranks = {gpus} # each layer is split over the GPUs of a node\n");
+                let tensor = if gpus > 1 { tensor } else { String::new() };
+                format!(
+                    "{tensor}[job.parallel.pipeline] # and the model over the nodes\nstages = {nodes}\nstages_per_node = \
+                     1\nschedule = \"1f1b\"\nmicro_batches = {batch}\n"
+                )
+            }),
+        }
+    }
+}
+
+/// Whether a model's gradients fill several buckets, as PyTorch makes them.
+pub(super) fn has_buckets(model: &Model) -> bool {
+    model.parameters() > 20_000_000
+}
+
+/// The model of this name.
+pub(super) fn find(name: &str) -> Option<Model> {
+    catalogue::model(name)
+}

@@ -1,0 +1,185 @@
+//! The table of metrics is the only one: columns, JSON and schema come from it, and each row has an effect.
+
+use super::runs::{repository, shipped, simulate};
+use super::support::forebay;
+use forebay::metric::{self, Metric, OVER_TIME, Unit, Value};
+use forebay::report::{Report, json, summarise};
+use forebay::scenario::ScenarioFile;
+use forebay::sim::{self, Options};
+use forebay::sweep::{Grid, header, occupancy_header};
+use serde_json::Value as Json;
+use std::collections::BTreeSet;
+
+/// Columns of a sweep, without the swept keys.
+fn swept() -> Vec<String> {
+    let path = repository("scenarios/energy.toml");
+    let file = ScenarioFile::open(&path).expect("a file");
+    let grid = Grid::new(file.axes().expect("axes")).expect("a grid");
+    let columns = header(&grid).into_iter().chain(occupancy_header(&grid));
+    columns.filter(|column| !column.contains('.') || column.starts_with("stall_")).collect()
+}
+
+#[test]
+fn every_column_of_rows_has_a_row_of_the_table_and_every_row_a_column_or_a_place() {
+    // System: headers of all kinds of rows. Expectation: each column, without the ends of its interval, is described with a
+    // unit and a meaning, and no column is described that no rows have.
+    let over_time = ["time"].into_iter().chain(OVER_TIME.iter().map(|(name, _)| *name));
+    let columns: BTreeSet<String> =
+        swept().into_iter().chain(over_time.map(str::to_owned)).collect();
+    for column in &columns {
+        let name = column.strip_suffix("_lo").or(column.strip_suffix("_hi")).unwrap_or(column);
+        let found = metric::of_column(name).unwrap_or_else(|| panic!("no row for `{column}`"));
+        assert!(
+            found.meaning.len() > 10 && found.meaning.ends_with('.'),
+            "{name}: {}",
+            found.meaning
+        );
+        assert!(!found.label.is_empty() && !found.unit.symbol().is_empty(), "{name}");
+    }
+    for row in metric::all() {
+        assert!(!row.column.is_empty() || !row.json.is_empty(), "{row:?} is nowhere");
+        assert!(row.column.is_empty() || columns.contains(row.column.as_ref()), "{}", row.column);
+        assert!(row.meaning.ends_with('.') && !row.label.is_empty(), "{row:?}");
+    }
+    let names: Vec<&str> =
+        metric::all().iter().map(|of| of.column.as_ref()).filter(|name| !name.is_empty()).collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "a column is there twice");
+}
+
+#[test]
+fn columns_and_their_order_are_as_they_were() {
+    // Expectation: programs that read rows by place or by name go on working.
+    let all = swept();
+    assert_eq!(all.len(), 1 + 3 * 60 + 1 + 3);
+    assert_eq!(all[..4], ["job", "step_time", "step_time_lo", "step_time_hi"]);
+    let means: Vec<&str> = all[1..181].iter().step_by(3).map(String::as_str).collect();
+    assert_eq!(means[8..11], ["stall", "stall_open", "stall_latency"]);
+    assert_eq!(means[37..39], ["stall_peer.compute", "queue_occupancy"]);
+    assert_eq!((means[59], all[181].as_str()), ("makespan", "largest_stall"));
+}
+
+/// The node of a report at the dotted place of a metric, in its job of this number or in its first resource.
+fn at<'j>(report: &'j Json, place: &str, job: usize) -> Option<&'j Json> {
+    let (start, cause) = match place.split_once(".stall.") {
+        Some((before, cause)) => (format!("{before}.stall"), Some(cause)),
+        None => (place.to_owned(), None),
+    };
+    let mut node = report;
+    for key in start.split('.').chain(cause) {
+        node = node.as_array().and_then(|list| list.get(job)).unwrap_or(node);
+        node = node.as_array().and_then(|list| list.first()).unwrap_or(node);
+        node = node.get(key)?;
+    }
+    Some(node)
+}
+
+/// What a metric says of a job of a report, as JSON has it: mean and interval, or a single number.
+fn said(metric: &Metric, report: &Report, job: usize) -> Option<(Option<f64>, Option<[f64; 2]>)> {
+    let figure = match metric.value {
+        Value::Resource(find) => {
+            report.resources.get(job).or(report.resources.first()).map(find)?
+        }
+        Value::Job(_) | Value::Stall(_) => metric.figure(report, &report.jobs[job])?,
+        Value::Text(_) | Value::Row => return None,
+    };
+    Some((figure.mean, figure.ci95))
+}
+
+/// Every metric that JSON has, with every job.
+fn pairs(report: &Report) -> impl Iterator<Item = (&'static Metric, usize)> {
+    let metrics = metric::all().iter().filter(|of| !of.json.is_empty());
+    metrics.flat_map(|metric| (0..report.jobs.len()).map(move |job| (metric, job)))
+}
+
+#[test]
+fn every_metric_is_what_the_json_report_has_at_its_place() {
+    // System: short runs of scenarios that have between them all that reports may have. Expectation: each row of the table
+    // finds what JSON has at its place, and each is a number in one of them.
+    let short = |name: &str, more: &[(&str, &str)]| {
+        let usual = [("run.replications", "1"), ("run.steps", "20"), ("run.warm_up", "0")];
+        shipped(name, &[&usual[..], more].concat())
+    };
+    let circular = [("job.queue", "circular"), ("job.copies", "1"), ("run.steps", "400")];
+    let often = [("job.failures.mtbf", "20 min"), ("job.checkpoint.interval", "1 min")];
+    let twice = [("job.copies", "2"), ("run.steps", "175"), ("run.replications", "2")];
+    let scenarios = [
+        short("fletcher-lenet", &circular),
+        short("queue-runs-dry", &twice),
+        short("energy", &[]),
+        short("checkpoints", &often),
+        short("data-locality", &[("run.steps", "2")]),
+        short("gpu-occupancy", &[]),
+        short("parameter-server", &[]),
+        short("adapters", &[("run.steps", "4")]),
+    ];
+    let mut seen = BTreeSet::new();
+    for scenario in &scenarios {
+        let runs = 0..scenario.run.replications;
+        let outcomes: Vec<_> =
+            runs.map(|run| sim::run(scenario, run, &Options::default())).collect();
+        let report = summarise(scenario, &outcomes, 0.0);
+        let text: Json = serde_json::from_str(&json::render(&report)).expect("JSON");
+        for (metric, job) in pairs(&report) {
+            let Some((mean, ci95)) = said(metric, &report, job) else { continue };
+            let node = at(&text, &metric.json, job).filter(|node| !node.is_null());
+            let there =
+                node.map(|node| (node.get("mean").unwrap_or(node).as_f64(), node["ci95"].clone()));
+            let (there, ends) = there.unwrap_or((None, Json::Null));
+            // JSON leaves out the causes that did not occur.
+            let absent = matches!(metric.value, Value::Stall(_)) && mean == Some(0.0);
+            let place = format!("{} of {}, job {job}", metric.json, scenario.name);
+            assert!(there == mean || absent && there.is_none(), "{place}: {there:?}, {mean:?}");
+            assert_eq!(ends, serde_json::to_value(ci95).expect("JSON"), "{place}");
+            if there.is_some() {
+                seen.insert(metric.json.as_ref());
+            }
+        }
+    }
+    let stalls = |of: &&Metric| matches!(of.value, Value::Stall(_) | Value::Text(_) | Value::Row);
+    let places = metric::all().iter().filter(|of| !of.json.is_empty() && !stalls(of));
+    let unseen: Vec<_> =
+        places.map(|of| of.json.as_ref()).filter(|of| !seen.contains(of)).collect();
+    assert!(unseen.is_empty(), "never a number: {unseen:?}");
+    assert!(seen.contains("jobs.stall.latency"));
+}
+
+#[test]
+fn the_schema_of_reports_has_the_table_and_knows_every_key() {
+    // System: `forebay schema report`, and a report of a run. Expectation: each key of the report is one of the schema.
+    let schema = forebay(&["schema", "report"]).assert().success();
+    let schema: Json = serde_json::from_slice(&schema.get_output().stdout).expect("JSON");
+    let scenario = shipped("fletcher-lenet", &[("run.steps", "20"), ("job.copies", "1")]);
+    let report = summarise(&scenario, &[simulate(&scenario)], 0.0);
+    let report: Json = serde_json::from_str(&json::render(&report)).expect("JSON");
+    known(&schema, &schema, &report, "");
+    let text = schema.to_string();
+    for metric in metric::all().iter().filter(|of| !of.json.is_empty() && of.unit != Unit::Text) {
+        let meaning = Json::from(metric.meaning.as_ref()).to_string();
+        assert!(text.contains(&meaning), "{}", metric.json);
+    }
+}
+
+/// Says of each key of `value` that `of`, a part of `schema`, has it.
+fn known(schema: &Json, of: &Json, value: &Json, path: &str) {
+    if let Some(to) = of["$ref"].as_str() {
+        return known(schema, schema.pointer(&to[1..]).expect("a definition"), value, path);
+    }
+    if let Some(forms) = of["anyOf"].as_array() {
+        let form = forms.iter().find(|form| form.get("$ref").is_some() && !value.is_null());
+        return form.map_or((), |form| known(schema, form, value, path));
+    }
+    match value {
+        Json::Object(members) => {
+            for (key, member) in members {
+                let found = of["properties"].get(key);
+                let found = found.unwrap_or_else(|| panic!("no {path}.{key} in {of}"));
+                known(schema, found, member, &format!("{path}.{key}"));
+            }
+        }
+        Json::Array(list) => list.iter().for_each(|one| known(schema, &of["items"], one, path)),
+        _ => assert!(
+            of.get("type").is_some() || of.get("enum").is_some() || of.get("oneOf").is_some(),
+            "{path}"
+        ),
+    }
+}

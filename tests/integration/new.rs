@@ -1,0 +1,221 @@
+//! `forebay new`: what it writes runs, whatever is chosen; what is wrong is named with the nearest that there is.
+
+use super::support::{Place, forebay};
+use forebay::scenario::{Override, ScenarioFile};
+use forebay::sim::{self, Options};
+use forebay::template::{
+    DATASETS, LOADERS, PROBES, PlanAnswers, STORAGES, ScenarioAnswers, models,
+};
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Resolves a scenario with few steps and runs it once; what is to be remarked on.
+fn runs(text: &str, what: &str) -> Vec<String> {
+    let file =
+        ScenarioFile::parse("new.toml", text.to_owned()).unwrap_or_else(|p| panic!("{what}: {p}"));
+    let changes: Vec<Override> = ["run.steps=2", "run.warm_up=0", "run.replications=1"]
+        .iter()
+        .map(|change| change.parse().expect("a change"))
+        .collect();
+    file.axes().unwrap_or_else(|problems| panic!("{what}: {problems}"));
+    let scenario = file.resolve(&changes).unwrap_or_else(|problems| panic!("{what}: {problems}"));
+    let outcome = sim::run(&scenario, 0, &Options::default()).whole().expect("a run that ends");
+    assert_eq!(outcome.jobs[0].steps.len(), 2, "{what}");
+    scenario.remarks.iter().map(|remark| format!("{what}: {remark}")).collect()
+}
+
+#[test]
+fn every_loader_on_every_storage_gives_a_scenario_that_runs_without_remarks() {
+    // System: each loader with each storage, and models that fit on a GPU, and on some. Expectation: what is written is
+    // accepted, says nothing without effect, and runs.
+    let mut remarks = Vec::new();
+    for loader in LOADERS {
+        for storage in STORAGES {
+            for (model, nodes) in [("resnet50", 1), ("bert-base", 2), ("lenet5", 1)] {
+                let answers = ScenarioAnswers {
+                    loader: loader.name.to_owned(),
+                    storage: storage.name.to_owned(),
+                    model: model.to_owned(),
+                    batch: Some(4),
+                    workers: Some(4),
+                    gpus: 2,
+                    nodes,
+                    ..ScenarioAnswers::default()
+                };
+                let what = format!("{} on {}, {model}", loader.name, storage.name);
+                let text = answers.text().unwrap_or_else(|error| panic!("{what}: {error}"));
+                remarks.extend(runs(&text, &what));
+            }
+        }
+    }
+    assert!(remarks.is_empty(), "{}", remarks.join("\n"));
+}
+
+#[test]
+fn every_data_set_and_every_model_gives_a_scenario_that_is_accepted() {
+    // Expectation: models are spread over as many GPUs as they need; only the largest does not fit into 16 nodes.
+    for dataset in DATASETS {
+        let dataset = Some(dataset.name.to_owned());
+        let answers =
+            ScenarioAnswers { dataset, batch: Some(2), gpus: 1, ..ScenarioAnswers::default() };
+        let remarks = runs(&answers.text().unwrap_or_else(|error| panic!("{error}")), "a data set");
+        assert!(remarks.is_empty(), "{remarks:?}");
+    }
+    for model in models() {
+        let answers =
+            ScenarioAnswers { model: (*model).to_owned(), nodes: 16, ..ScenarioAnswers::default() };
+        let text = answers.text().unwrap_or_else(|error| panic!("{model}: {error}"));
+        assert!(text.contains(&format!("catalogue = \"{model}\"")), "{text}");
+    }
+}
+
+#[test]
+fn the_command_writes_a_file_that_run_and_sweep_take() {
+    let place = Place::new();
+    let arguments =
+        ["new", "--loader", "pytorch", "--storage", "nfs", "--gpus", "2", "--nodes", "2"];
+    let more = [
+        "--model",
+        "resnet50",
+        "--dataset",
+        "imagenet",
+        "--batch",
+        "4",
+        "--workers",
+        "4",
+        "-o",
+        "n.toml",
+    ];
+    let out = place.forebay(&[&arguments[..], &more[..]].concat()).assert().success().stdout("");
+    let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert!(said.contains("wrote n.toml; next: forebay run n.toml"), "{said}");
+    let short = ["--set", "run.steps=2", "--set", "run.warm_up=0"];
+    place
+        .forebay(&[&["run", "n.toml", "--verdict", "quick"], &short[..]].concat())
+        .assert()
+        .success();
+    let rows = place.forebay(&[&["sweep", "n.toml", "-q"], &short[..]].concat()).assert().success();
+    assert!(
+        String::from_utf8_lossy(&rows.get_output().stdout)
+            .starts_with("job.loader.pytorch.workers,job,")
+    );
+    // What is there stays there, unless it is said.
+    let again = place.forebay(&["new", "-o", "n.toml"]).assert().code(2);
+    let said = String::from_utf8_lossy(&again.get_output().stderr).into_owned();
+    assert!(said.contains("it is there already; write --force"), "{said}");
+    let before = place.read("n.toml");
+    assert!(String::from_utf8_lossy(&before).contains("workers = 4"));
+    place.forebay(&["new", "-o", "n.toml", "--force"]).assert().success();
+    assert_ne!(place.read("n.toml"), before);
+}
+
+#[test]
+fn the_kind_may_be_said_and_defaults_are_those_of_the_help() {
+    let plain = forebay(&["new"]).assert().success();
+    let named = forebay(&["new", "scenario", "--yes"]).assert().success();
+    assert_eq!(plain.get_output().stdout, named.get_output().stdout);
+    let text = ScenarioAnswers::default().text().expect("a scenario");
+    assert_eq!(String::from_utf8_lossy(&plain.get_output().stdout), text);
+    let help = forebay(&["new", "--help"]).assert().success();
+    let help = String::from_utf8_lossy(&help.get_output().stdout)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let usual = ScenarioAnswers::default();
+    for default in [&usual.loader, &usual.storage, &usual.gpu, &usual.model] {
+        assert!(help.contains(&format!("[default: {default}]")), "{default}: {help}");
+    }
+    for choice in LOADERS.iter().chain(&STORAGES).chain(&DATASETS) {
+        assert!(help.contains(choice.name), "{}: {help}", choice.name);
+    }
+    let help = forebay(&["new", "plan", "--help"]).assert().success();
+    let help = String::from_utf8_lossy(&help.get_output().stdout).into_owned();
+    assert!(PROBES.iter().all(|of| help.contains(of.name)), "{help}");
+}
+
+#[test]
+fn a_figure_and_a_plan_are_written_and_taken() {
+    let place = Place::new();
+    place.forebay(&["new", "plot", "--scenario", "s.toml", "-o", "f.toml"]).assert().success();
+    place.forebay(&["plot", "f.toml", "--threads", "1"]).assert().success();
+    assert!(place.read("f.svg").starts_with(b"<svg"));
+    // A scenario elsewhere is named by its whole path.
+    let elsewhere = place.path("s.toml");
+    let (elsewhere, other) = (elsewhere.to_string_lossy().into_owned(), Place::new());
+    other.forebay(&["new", "plot", "--scenario", &elsewhere, "-o", "f.toml"]).assert().success();
+    assert!(String::from_utf8_lossy(&other.read("f.toml")).contains(&elsewhere));
+    let arguments = ["new", "plan", "--probes", "clock,queue", "--budget", "2 s", "-o", "p.toml"];
+    place.forebay(&arguments).assert().success();
+    let text = String::from_utf8(place.read("p.toml")).expect("text");
+    forebay::probe::Plan::parse("p.toml", &text).expect("a plan");
+    let all = PlanAnswers { gpus: 8, ..PlanAnswers::default() }.text().expect("a plan");
+    assert!(PROBES.iter().all(|of| all.contains(&format!("\n[{}]", of.name))), "{all}");
+}
+
+#[test]
+fn wrong_answers_get_the_nearest_name_or_the_range() {
+    let place = Place::new();
+    let cases = [
+        (&["new", "--loader", "pytorhc"][..], "did you mean `pytorch`?"),
+        (&["new", "--storage", "lutre"], "did you mean `lustre`?"),
+        (&["new", "--model", "resnet51"], "did you mean `resnet50`?"),
+        (&["new", "--dataset", "imagnet"], "did you mean `imagenet`?"),
+        (&["new", "--gpu", "h100"], "did you mean `h100-pcie`?"),
+        (&["new", "--nodes", "0"], "--nodes is 0: write a whole number from 1 to 100000"),
+        (&["new", "--gpus", "9999999"], "--gpus is 9999999: write a whole number from 1 to 64"),
+        (&["new", "--gpus", "many"], "--gpus"),
+        (&["new", "--model", "llama3-405b", "--gpus", "1"], "cannot be trained so on 1 x 1"),
+        (&["new", "plot"], "a recipe draws a scenario: write --scenario FILE"),
+        (&["new", "plot", "--scenario", "no.toml"], "no.toml"),
+        (&["new", "plot", "--scenario", "s.toml", "--columns", "stal"], "did you mean `stall`?"),
+        (
+            &["new", "plot", "--scenario", "s.toml", "--x", "job.batch"],
+            "is not swept by the scenario",
+        ),
+        (&["new", "plan", "--probes", "decod"], "did you mean `decode`?"),
+        (&["new", "plan", "--budget", "soon"], "soon"),
+        (&["new", "--name", "a\nb"], "write a name on one line"),
+        (&["new", "-o", "no/n.toml"], "cannot write no/n.toml"),
+    ];
+    for (arguments, wanted) in cases {
+        let out = place.forebay(arguments).output().expect("a run");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(wanted), "{arguments:?}: {said}");
+        assert!(out.stdout.is_empty(), "{arguments:?}");
+    }
+    assert_eq!(place.files(), ["s.toml"]);
+}
+
+#[test]
+fn names_of_the_user_cannot_break_the_file() {
+    for name in ["a\"b", "a # b", "b = 1 # c", "ünï"] {
+        let answers = ScenarioAnswers { name: Some(name.to_owned()), ..ScenarioAnswers::default() };
+        let text = answers.text().unwrap_or_else(|error| panic!("{name:?}: {error}"));
+        let file = ScenarioFile::parse("new.toml", text).expect("a file");
+        assert_eq!(file.resolve(&[]).expect("a scenario").name, name);
+    }
+}
+
+#[test]
+fn a_closed_or_silent_input_does_not_hang() {
+    // System: no terminal, an input that is closed, or open and silent. Expectation: nothing is asked, and it ends at once.
+    let program = assert_cmd::cargo::cargo_bin!("forebay");
+    for close in [true, false] {
+        let mut child = Command::new(program)
+            .args(["new"])
+            .stdin(if close { Stdio::null() } else { Stdio::piped() })
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process");
+        let input = child.stdin.take();
+        let begin = Instant::now();
+        let out = child.wait_with_output().expect("an end");
+        assert!(out.status.success() && begin.elapsed() < Duration::from_secs(60));
+        assert!(out.stdout.starts_with(b"# Do 8 GPUs starve"));
+        if let Some(mut input) = input {
+            input.write_all(b"x\n").ok();
+        }
+    }
+}
