@@ -131,3 +131,28 @@ impl From<live::Failure> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::EXIT_CODES;
+
+    #[test]
+    fn every_failure_ends_with_a_code_of_the_table_and_every_code_has_an_end() {
+        // System: a failure of each kind, and success. Expectation: their codes are those that help and reference list.
+        let of = |failure: Failure| failure.exit_code();
+        let text = || "what".to_owned();
+        let codes = [
+            0,
+            of(Failure::ClosedPipe),
+            of(Failure::Check(text())),
+            of(Failure::Input(text())),
+            of(Failure::Several(Vec::new())),
+            of(Failure::Machine(text())),
+            of(Failure::Interrupted(text())),
+        ];
+        let listed: Vec<u8> = EXIT_CODES.iter().map(|of| of.code).collect();
+        assert!(codes.iter().all(|code| listed.contains(code)), "{codes:?}");
+        assert!(listed.iter().all(|code| codes.contains(code)), "{listed:?}");
+    }
+}

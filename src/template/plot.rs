@@ -177,7 +177,7 @@ mod tests {
 
     fn file(sweep: &str) -> ScenarioFile {
         let text = crate::template::ScenarioAnswers::default().text().expect("a scenario");
-        let text = text.split("[sweep]").next().expect("the rest").to_owned() + sweep;
+        let text = text.split("\n[sweep]").next().expect("the rest").to_owned() + "\n" + sweep;
         ScenarioFile::parse("s.toml", text).expect("a file")
     }
 

@@ -14,7 +14,9 @@ fn help_shows_examples_for_every_command() {
         "live",
         "validate",
         "import",
+        "new",
         "schema",
+        "reference",
         "completions",
         "man",
     ] {
@@ -166,7 +168,9 @@ fn completions_and_manual_pages_know_the_commands() {
     assert!(out.get_output().stdout.starts_with(b".ie") || !out.get_output().stdout.is_empty());
     let place = Place::new();
     place.forebay(&["man", "pages"]).assert().success();
-    for page in ["forebay.1", "forebay-run.1", "forebay-sweep.1", "forebay-plot.1"] {
+    for page in
+        ["forebay.1", "forebay-run.1", "forebay-sweep.1", "forebay-plot.1", "forebay-new-plan.1"]
+    {
         let text = String::from_utf8_lossy(&place.read(&format!("pages/{page}"))).into_owned();
         assert!(text.contains(".SH NAME"), "{page}");
     }
