@@ -193,7 +193,9 @@ fn data_may_come_from_a_sweep_or_from_a_run_over_time() {
 fn rows_of_a_sweep_can_be_drawn_from_its_file() {
     let place = place();
     place.forebay(&["sweep", "s.toml", "--output", "swept.csv"]).assert().success();
-    place.write("r.toml", "x = \"job.batch_interval\"\ny = [\"step_time\"]\nband = true\n");
+    let recipe = "x = \"job.batch_interval\"\ny = [\"step_time\"]\nband = true\n\
+                  group = \"job.loader.tf-queue.threads\"\n";
+    place.write("r.toml", recipe);
     place.forebay(&["plot", "r.toml"]).assert().code(2);
     place.forebay(&["plot", "r.toml", "--data", "swept.csv"]).assert().success();
 }
