@@ -38,7 +38,7 @@ def _installed() -> Optional[str]:
     except metadata.PackageNotFoundError:
         return None
     programs = (file.locate() for file in files if file.name == "forebay" and file.parent.name == "bin")
-    return next((str(path) for path in programs if os.access(path, os.X_OK)), None)
+    return next((os.path.realpath(path) for path in programs if os.access(path, os.X_OK)), None)
 
 
 def output(arguments: list[str]) -> tuple[str, str]:
