@@ -14,7 +14,7 @@ if test $# -lt 1 || test $# -gt 2; then
 fi
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=$1
-program=${2:-$here/../${CARGO_TARGET_DIR:-target}/release/forebay}
+program=${2:-${CARGO_TARGET_DIR:-$here/../target}/release/forebay}
 if test ! -x "$program"; then
     echo "install.sh: there is no program $program: build it with \`cargo build --release --locked\`" >&2
     exit 2

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
 import subprocess
 from importlib import metadata
+from pathlib import Path
 from typing import Optional
 
 
@@ -33,12 +35,12 @@ def executable() -> str:
 @functools.lru_cache(maxsize=None)
 def _installed() -> Optional[str]:
     """The program that was installed together with this package, if it was."""
-    try:
+    # Where `pip install --target` puts it.
+    programs = [Path(__file__).parents[1] / "bin" / "forebay"]
+    with contextlib.suppress(metadata.PackageNotFoundError):
         files = metadata.files("forebay") or []
-    except metadata.PackageNotFoundError:
-        return None
-    programs = (file.locate() for file in files if file.name == "forebay" and file.parent.name == "bin")
-    return next((str(path) for path in programs if os.access(path, os.X_OK)), None)
+        programs += [Path(file.locate()) for file in files if file.name == "forebay" and file.parent.name == "bin"]
+    return next((os.path.realpath(path) for path in programs if os.access(path, os.X_OK)), None)
 
 
 def output(arguments: list[str]) -> tuple[str, str]:
