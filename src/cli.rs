@@ -71,7 +71,7 @@ Exit codes: {codes}."
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Write a first scenario, recipe of a figure, or plan of calibration, with comments
+    /// Write a first scenario, recipe of a figure, or plan of calibration
     New(Box<New>),
     /// Simulate a scenario and report what happened
     Run(Run),

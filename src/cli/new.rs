@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Write a first scenario, recipe of a figure, or plan of calibration, with comments.
+/// Write a first scenario, recipe of a figure, or plan of calibration.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,

@@ -12,6 +12,9 @@ use std::ops::Range;
 
 /// Most batches of steps that an interval is found from.
 const MOST_BATCHES: usize = 12;
+/// Difference of steps, relative to their time, below which nothing varies; and steps that must be so.
+const ALIKE: f64 = 1e-6;
+const FEWEST_ALIKE: usize = 3;
 /// Fewest for Student's interval to say something.
 const FEWEST_BATCHES: usize = 4;
 /// Rounds of all workers that a stretch must hold.
@@ -131,9 +134,13 @@ impl<'o> Course<'o> {
             return None;
         }
         let batches = self.batches(stretch.clone(), cycle);
-        let step = mean(&self.step_times(stretch.clone()))?;
+        let times = self.step_times(stretch.clone());
+        let step = mean(&times)?;
         let slower = self.slowdown(from, stretch.clone());
-        let rough = if batches.len() < FEWEST_BATCHES || slower > 1.0 { ROUGH } else { LEAST };
+        let alike = |time: &f64| (time - step).abs() <= ALIKE * step;
+        let steady = times.len() >= FEWEST_ALIKE && times.iter().all(alike);
+        let known = steady || batches.len() >= FEWEST_BATCHES;
+        let rough = if known && slower == 1.0 { LEAST } else { ROUGH };
         let spread = t_interval(&batches).filter(|_| batches.len() >= FEWEST_BATCHES);
         let half = spread.map_or(0.0, |[low, high]| (high - low) / 2.0).max(rough * step) * slower;
         let compute = |copy: &&JobOutcome| {

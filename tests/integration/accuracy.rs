@@ -230,7 +230,7 @@ fn the_text_tells_what_is_assumed_from_what_is_observed() {
     let scenario = changed(&[MEMORY, IDLE, ("job.accuracy", "{ epochs = 90, factor = 2 }")]);
     let text = forebay::report::text::render(&report(&scenario), 2000, false);
     let line = text.lines().find(|line| line.starts_with("Time to accuracy")).expect("a line");
-    assert!(line.contains("11.25 s for 180 epochs, 180 k samples"), "{line}");
+    assert!(line.contains("11.25 s for 180 epochs, 180,000 samples"), "{line}");
     assert!(line.contains("Assumed: 90 epochs whatever the batch, × 2"), "{line}");
     assert!(line.contains("Observed: time, simulated for 0.5 % of the way"), "{line}");
     assert!(

@@ -284,7 +284,8 @@ fn names_that_a_spreadsheet_would_run_are_marked_as_text() {
     let json = String::from_utf8_lossy(&json.get_output().stdout).into_owned();
     assert!(json.contains("\"job\": \"=1+cmd|A0\""), "{json}");
     // Figures have the name itself.
-    let recipe = "x = \"job.batch_interval\"\ny = [\"step_time\"]\ngroup = \"job\"\nfilter = { job = \"=1+cmd|A0\" }\n";
+    let recipe = "x = \"job.batch_interval\"\ny = [\"step_time\"]\ngroup = \"job\"\nstyle = \"points\"\n\
+                  filter = { job = \"=1+cmd|A0\" }\n";
     place.write("r.toml", recipe);
     place.forebay(&["plot", "r.toml", "--data", "rows.csv"]).assert().success();
 }
