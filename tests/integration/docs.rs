@@ -211,7 +211,9 @@ fn commands_of_readme_and_guide_print_what_is_shown() {
                 "text" => {
                     let Some((command, printed)) = before else { continue };
                     let report =
-                        block.body.lines().next().is_some_and(|line| line.contains(": a step of "));
+                        block.body.lines().next().is_some_and(|line| {
+                            line.contains(": `") && line.contains("accelerators")
+                        });
                     if write && report {
                         page.text = page.text.replace(&block.body, &renewed(&block.body, &printed));
                     } else {
