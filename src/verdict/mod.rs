@@ -201,11 +201,11 @@ impl Finder<'_, '_> {
             }
             rest = others;
         }
-        if tried.is_empty() {
-            tried = self.last_resort(&candidates);
-            skipped.retain(|of| !tried.iter().any(|tried| tried.levers == [of.lever]));
+        let waits = 1.0 - now.computing >= WAITING;
+        if !tried.iter().any(helps) && (waits || tried.is_empty()) {
+            skipped = self.last_resort(&candidates, &mut tried);
         }
-        if !tried.iter().any(helps) && 1.0 - now.computing >= WAITING && candidates.len() > 1 {
+        if !tried.iter().any(helps) && waits && candidates.len() > 1 {
             let pair = [candidates[0].lever, candidates[1].lever];
             tried.extend(self.lift(&[pair.to_vec()], self.trials.left()).into_iter().flatten());
         }
@@ -213,19 +213,27 @@ impl Finder<'_, '_> {
         Some(self.verdict(&now, &tried, &skipped))
     }
 
-    /// Lifts one candidate after the other until one helps, where none was affordable: caches must be warm, or steps are few,
-    /// so that a short run takes nearly as long as the run itself.
-    fn last_resort(&mut self, candidates: &[Candidate]) -> Vec<Tried> {
+    /// Lifts the candidates that were not `tried`, one after the other, until one helps: caches must be warm, or steps are
+    /// few, so that a short run takes nearly as long as the run itself. Those that still could not be lifted.
+    fn last_resort(&mut self, candidates: &[Candidate], tried: &mut Vec<Tried>) -> Vec<Candidate> {
         self.trials.spare_nothing();
-        let mut tried = Vec::new();
+        let mut skipped = Vec::new();
         for candidate in candidates {
             let alone = [vec![candidate.lever]];
-            tried.extend(self.lift(&alone, self.trials.left()).into_iter().flatten());
-            if tried.last().is_some_and(helps) {
-                break;
+            if tried.iter().any(|tried| tried.levers == alone[0]) {
+                continue;
+            }
+            let found = if tried.iter().any(helps) {
+                None
+            } else {
+                self.lift(&alone, self.trials.left()).pop().flatten()
+            };
+            match found {
+                Some(found) => tried.push(found),
+                None => skipped.push(*candidate),
             }
         }
-        tried
+        skipped
     }
 
     /// Lifts each of these by itself in a short run of so many events; one for which they are too few takes as many as the

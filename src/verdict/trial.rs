@@ -13,6 +13,8 @@ use super::course::{Course, LongRate, ROUNDS};
 
 /// Events that a verdict may take of a run that is shorter than that: some hundredths of a second.
 pub const LEAST_BUDGET: u64 = 60_000;
+/// The same where nothing that helps was found with these: less than a second.
+const LAST_BUDGET: u64 = 1_000_000;
 /// Share of the run's own events that a verdict may take until it is likely to have found what binds.
 const SEARCHING: f64 = 0.15;
 /// The same for the first short run where what it would get of these is too little for one.
@@ -90,7 +92,7 @@ enum Phase {
     Searching,
     /// What binds is likely to be found.
     Found,
-    /// No short run was affordable.
+    /// Nothing was found that helps.
     LastResort,
 }
 
@@ -103,8 +105,8 @@ pub(super) struct Budget {
     searching: u64,
     /// What all may take from then on.
     found: u64,
-    /// What all may take where none is affordable otherwise: as much as the run itself.
-    whole: u64,
+    /// What all may take where nothing was found that helps: as much as the run itself where not one was affordable.
+    last: u64,
 }
 
 impl Budget {
@@ -114,7 +116,7 @@ impl Budget {
         // One replication is enough to compare with.
         let share = |of: f64| ((all as f64 * of) as u64).min(one).max(LEAST_BUDGET);
         let [first, searching, found] = [FIRST, SEARCHING, FOUND].map(share);
-        Budget { first, searching, found, whole: one.max(LEAST_BUDGET) }
+        Budget { first, searching, found, last: one.max(LAST_BUDGET) }
     }
 }
 
@@ -136,8 +138,12 @@ impl<'a> Trials<'a> {
         self.phase = Phase::Found;
     }
 
-    /// From now on short runs may take as many events as the run itself.
+    /// From now on short runs may take more events, as nothing was found that helps: as many as the run itself where none
+    /// was affordable before.
     pub(super) fn spare_nothing(&mut self) {
+        if self.spent > 0 {
+            self.budget.last = LAST_BUDGET;
+        }
         self.phase = Phase::LastResort;
     }
 
@@ -156,7 +162,7 @@ impl<'a> Trials<'a> {
         match self.phase {
             Phase::Searching => self.budget.searching,
             Phase::Found => self.budget.found,
-            Phase::LastResort => self.budget.whole,
+            Phase::LastResort => self.budget.last,
         }
     }
 
