@@ -49,7 +49,8 @@ impl<'a> Subject<'a> {
         let mut found: Vec<Candidate> = Vec::new();
         for cause in Cause::ALL {
             let share = self.share(cause);
-            let share = if draining && is_input(cause) { share.max(NOTED) } else { share };
+            let share =
+                if draining && is_hidden_by_buffers(cause) { share.max(NOTED) } else { share };
             if share >= NOTED {
                 let levers = self.of_cause(cause).into_iter().zip(0..);
                 levers.for_each(|(lever, place)| add(&mut found, lever, share * NEXT.powi(place)));
@@ -216,8 +217,8 @@ fn add(found: &mut Vec<Candidate>, lever: Lever, promise: f64) {
     }
 }
 
-/// Whether a cause makes batches late.
-fn is_input(cause: Cause) -> bool {
+/// Whether buffers that drain hide the waits for a cause: it is a part of what workers do for each sample.
+fn is_hidden_by_buffers(cause: Cause) -> bool {
     match cause {
         Cause::Open | Cause::Latency | Cause::Transfer | Cause::Decode | Cause::CpuWait => true,
         Cause::Order

@@ -210,17 +210,19 @@ impl Finder<'_, '_> {
             tried.extend(self.lift(&[pair.to_vec()], self.trials.left()).into_iter().flatten());
         }
         tried.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
-        Some(self.verdict(&now, &tried, &skipped))
+        Some(self.verdict(&now, &tried, &unsettled(&candidates, &tried, skipped)))
     }
 
-    /// Lifts the candidates that were not `tried`, one after the other, until one helps: caches must be warm, or steps are
-    /// few, so that a short run takes nearly as long as the run itself. Those that still could not be lifted.
+    /// Lifts the candidates that were not `tried`, or not for long enough to tell, one after the other until one helps: caches
+    /// must be warm, or steps are few, so that a short run takes nearly as long as the run itself. Returns the candidates that
+    /// could not be lifted.
     fn last_resort(&mut self, candidates: &[Candidate], tried: &mut Vec<Tried>) -> Vec<Candidate> {
         self.trials.spare_nothing();
         let mut skipped = Vec::new();
         for candidate in candidates {
             let alone = [vec![candidate.lever]];
-            if tried.iter().any(|tried| tried.levers == alone[0]) {
+            let earlier = tried.iter().position(|tried| tried.levers == alone[0]);
+            if earlier.is_some_and(|at| !is_uncertain(&tried[at])) {
                 continue;
             }
             let found = if tried.iter().any(helps) {
@@ -228,9 +230,11 @@ impl Finder<'_, '_> {
             } else {
                 self.lift(&alone, self.trials.left()).pop().flatten()
             };
-            match found {
-                Some(found) => tried.push(found),
-                None => skipped.push(*candidate),
+            match (found, earlier) {
+                (Some(found), Some(at)) => tried[at] = found,
+                (Some(found), None) => tried.push(found),
+                (None, Some(_)) => {}
+                (None, None) => skipped.push(*candidate),
             }
         }
         skipped
@@ -277,7 +281,7 @@ impl Finder<'_, '_> {
         let scenario = self.subject.scenario;
         let (good, rest): (Vec<&Tried>, Vec<&Tried>) = tried.iter().partition(|tried| helps(tried));
         let (maybe, bad): (Vec<&Tried>, Vec<&Tried>) =
-            rest.iter().partition(|tried| tried.effect.gain_interval[1] > TELLING);
+            rest.iter().partition(|tried| is_uncertain(tried));
         let names_of = |all: &[&Tried]| all.iter().map(|of| names(scenario, &of.levers)).collect();
         let limits: Vec<Limit> =
             good.iter().enumerate().map(|(place, of)| self.limit(now, of, place == 0)).collect();
@@ -358,6 +362,28 @@ fn saves_more(tried: &[Tried], others: &[Candidate]) -> bool {
 /// Whether the whole interval of an effect is worth a word.
 fn helps(tried: &Tried) -> bool {
     tried.effect.gain_interval[0] > WORTH
+}
+
+/// Whether an effect may be worth a word, and its interval is too wide to tell.
+fn is_uncertain(tried: &Tried) -> bool {
+    !helps(tried) && tried.effect.gain_interval[1] > TELLING
+}
+
+/// The candidates of which the short runs say nothing: those `skipped` and, where nothing helps, full resources whose
+/// lifting was too variable.
+fn unsettled(
+    candidates: &[Candidate],
+    tried: &[Tried],
+    mut skipped: Vec<Candidate>,
+) -> Vec<Candidate> {
+    if !tried.iter().any(helps) {
+        let uncertain = |of: &&Candidate| {
+            let lifted = |tried: &&Tried| tried.levers == [of.lever];
+            of.used >= FULL && tried.iter().find(lifted).is_some_and(is_uncertain)
+        };
+        skipped.extend(candidates.iter().filter(uncertain));
+    }
+    skipped
 }
 
 /// What to write instead, and where.

@@ -101,11 +101,11 @@ enum Phase {
 pub(super) struct Budget {
     /// What the first short run may take where its share of `searching` is too small for one.
     first: u64,
-    /// What all may take until what binds is found.
+    /// Events of all short runs until one has shown what binds.
     searching: u64,
-    /// What all may take from then on.
+    /// The same from then on.
     found: u64,
-    /// What all may take where nothing was found that helps: as much as the run itself where not one was affordable.
+    /// The same where nothing has helped: as many as the run's own where not one short run was affordable.
     last: u64,
 }
 

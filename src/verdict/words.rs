@@ -37,8 +37,8 @@ pub(super) fn paragraph(
     match (verdict.limits.first(), advice.first()) {
         (Some(first), Some(advice)) => said.extend(first_limit(&verdict.job, first, advice)),
         _ if !full.is_empty() => said.push(format!(
-            "What `{}` waits for is full: {}. How much more of it would help is not known: to try that would take more events \
-             than a verdict may; run more steps.",
+            "What `{}` waits for is full: {}. How much more of it would help cannot be told from so short a run: run more \
+             steps.",
             verdict.job,
             full.join(", ")
         )),

@@ -119,6 +119,44 @@ fn a_step_without_jitter_is_promised_as_it_is_whatever_the_short_run_drew() {
     assert!(high - low > 0.01, "{low} to {high}");
 }
 
+/// 32 jobs that read more from a server than its bandwidth, though their loaders' own work shows as well.
+const FULL_SERVER: &str = r#"# How many jobs does this file server carry?
+name = "full-server"
+[run]
+steps = 200
+replications = 1
+[cluster]
+nodes = 48
+node = { gpus = 1, cores = 16, memory = "64 GiB", page_cache = "none" }
+network.nic = "10 Gbit/s"
+[storage.server.file-server]
+bandwidth = "2 GB/s"
+latency = { lognormal = { median = "2 ms", p99 = "20 ms" } }
+operations = "20000 /s"
+[dataset.images]
+samples = 1281167
+sample_size = "110 kB"
+[[job]]
+name = "resnet"
+copies = 32
+dataset = "images"
+storage = "server"
+batch = 64
+loader.pytorch = { workers = 8, decode = "6 ms" }
+model.step = "80 ms"
+"#;
+
+#[test]
+fn a_full_server_is_named_though_decoding_is_what_is_waited_for_last() {
+    // System: transfers of 32 jobs use all of 2 GB/s. Expectation: the verdict names that bandwidth, as a limit or as
+    // full, and nothing else before it.
+    let (_, verdict) = judged(&written(FULL_SERVER, &[]));
+    let limit = verdict.limits.first().is_some_and(|first| first.resource == "server.bandwidth");
+    let full = verdict.limits.is_empty() && verdict.saturated == ["server.bandwidth"];
+    assert!(limit || full, "{}", verdict.text);
+    assert!(verdict.text.contains("bandwidth of `server`"), "{}", verdict.text);
+}
+
 #[test]
 fn faults_that_a_short_run_did_not_reach_are_not_said_to_have_no_effect() {
     // System: a server that is slow from the second minute on. Expectation: short runs end before; without the fault they are
