@@ -11,7 +11,7 @@ pub struct ExitCode {
     pub remedy: &'static str,
 }
 
-/// All that the program returns.
+/// All exit codes.
 pub const EXIT_CODES: [ExitCode; 5] = [
     ExitCode {
         code: 0,

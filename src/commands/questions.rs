@@ -19,7 +19,7 @@ pub(super) fn is_terminal() -> bool {
 }
 
 impl<'a> Questions<'a> {
-    /// Asks on these; `None`: asks nobody.
+    /// Streams on which to ask for missing answers; `None` takes defaults instead.
     pub(super) fn on(dialogue: Option<(&'a mut dyn BufRead, &'a mut dyn Write)>) -> Questions<'a> {
         Questions { dialogue }
     }
@@ -28,7 +28,7 @@ impl<'a> Questions<'a> {
     /// for again until `read` takes one; at the end of the input the default is taken.
     ///
     /// # Errors
-    /// If what the command line says is wrong, no answer can be read, or twenty were wrong.
+    /// Fails on a wrong flag, unreadable input, or after twenty wrong answers.
     pub(super) fn ask<T>(
         &mut self,
         question: &str,

@@ -76,7 +76,7 @@ impl Better {
 }
 
 impl Metric {
-    /// A row of the table that is found as `value` says; the other members follow.
+    /// Makes a metric with this accessor; the rest of its row is set by the methods that follow.
     fn new(
         column: impl Into<Cow<'static, str>>,
         unit: Unit,

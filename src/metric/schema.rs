@@ -87,7 +87,7 @@ mod tests {
         let schema = report::schema();
         let mut found = BTreeSet::new();
         figures(&schema, &schema, "", &mut found);
-        // The figures of the first epoch and of those after it are those of the job.
+        // `first_epoch` and `later_epochs` repeat the job's figures.
         found.retain(|path| !path.contains("first_epoch.") && !path.contains("later_epochs."));
         assert!(found.len() > 60, "{found:?}");
         for path in &found {

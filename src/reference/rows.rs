@@ -78,7 +78,7 @@ pub(super) fn causes(page: &mut Page) {
     page.line("");
 }
 
-/// What the program returns.
+/// An exit code.
 pub(super) fn exit_codes(page: &mut Page) {
     page.heading(2, "Exit codes");
     for code in EXIT_CODES {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// What stands for the user's names in a path.
 pub(super) const NAME: &str = "NAME";
 
-/// Types that are described once, whatever key has them: their definitions, and what their section is called.
+/// Definitions of the schema that many keys share, each described in one section: its name there, and the title.
 const SHARED: [(&str, &str); 1] = [("Kinds", "distribution")];
 
 /// All tables of a file format.

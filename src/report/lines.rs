@@ -114,7 +114,7 @@ pub(super) fn tier_line(job: &str, tiers: &[TierShares]) -> Option<String> {
     })
 }
 
-/// What a job's requests missed in a cache, epoch by epoch.
+/// Share of a job's requests that missed a cache, in the first and the last epoch.
 pub(super) fn cache_line(cache: &str, misses: &[f64]) -> Option<String> {
     let (first, later) = misses.split_first()?;
     let first = format!("{cache}: {} of the requests missed", share(*first));

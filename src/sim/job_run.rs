@@ -76,7 +76,7 @@ pub(super) struct Plan {
     pub(super) programs: Programs,
     /// Threads of each model copy on the node's cores, where it trains there.
     pub(super) threads: Option<CpuThreads>,
-    /// What each trainer does on them beside its device, if anything.
+    /// Each trainer's own work on the node's cores, such as launching kernels, where it has any.
     pub(super) launch: Option<Box<LaunchRun>>,
     /// Bytes from one pipeline stage to the next, and the latency before they flow.
     pub(super) activations: f64,

@@ -1,4 +1,4 @@
-//! What may be chosen, by name.
+//! Names of loaders, storages, models and data sets that `forebay new` accepts.
 
 use super::TemplateError;
 use crate::catalogue;

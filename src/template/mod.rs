@@ -1,7 +1,7 @@
 //! First files for a new user: a scenario, a recipe of a figure, a plan of calibration, from a few answers.
 //!
-//! Nothing here asks or prints: answers come in, text goes out. Every text is read back by the reader of its format before it is
-//! handed out, so that what is written runs.
+//! Nothing here asks or prints: answers come in, text goes out. Every text is parsed again before it is returned, so that
+//! the file runs.
 
 mod choice;
 mod plan;

@@ -31,7 +31,7 @@ impl PlotAnswers {
     /// A column that can be drawn.
     ///
     /// # Errors
-    /// With the nearest name that there is.
+    /// The error that no such name exists, with the nearest one.
     pub fn check_column(name: &str) -> Result<(), TemplateError> {
         let columns = PlotAnswers::columns();
         match columns.contains(&name) {

@@ -4,7 +4,7 @@
 //! scenarios, recipes and data. A block after the line `<!-- not run: reason -->` is only parsed. A `toml` block that
 //! begins with `# NAME.toml: question?` is written to that file; another one is added to the scenario above it, if there
 //! is one on the page. A `text` block after commands is compared with what the last of them printed, where `…` stands
-//! for any lines. `FOREBAY_DOCS=write` writes the blocks anew that begin with a report's first line.
+//! for any lines. `FOREBAY_DOCS=write` replaces each block whose first line is that of a report.
 
 use super::runs::{repository, written};
 use clap::Parser;
