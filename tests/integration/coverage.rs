@@ -59,8 +59,6 @@ struct Case {
     loader: &'static str,
     model: &'static str,
     copies: u32,
-    /// Steps of the run that stands for the long one.
-    long: u32,
 }
 
 const fn case(
@@ -69,7 +67,7 @@ const fn case(
     (latency, loader, model): (&'static str, &'static str, &'static str),
     copies: u32,
 ) -> Case {
-    Case { name, run, latency, loader, model, copies, long: 100_000 }
+    Case { name, run, latency, loader, model, copies }
 }
 
 const CASES: [Case; 12] = [
@@ -162,7 +160,8 @@ impl Case {
 
     /// How many of so many seeds give an interval, and how many of these hold the mean of a long run.
     fn coverage(&self, seeds: u64) -> (usize, usize) {
-        let long = format!("steps = {}\nreplications = 1\nseed = 12345", self.long);
+        let long = if seeds < MANY { 30_000 } else { 100_000 };
+        let long = format!("steps = {long}\nreplications = 1\nseed = 12345");
         let truth = self.figure(&long).mean.expect("steps");
         let of = |seed| self.figure(&format!("{}\nseed = {seed}", self.run)).ci95;
         let found: Vec<[f64; 2]> = (1..=seeds).filter_map(of).collect();

@@ -129,12 +129,13 @@ impl Device for Emulated {
 #[test]
 fn what_cores_compute_kernels_compute() {
     let Some(emulator) = Emulator::build() else { return };
-    averaging(&emulator);
-    agreement(&emulator);
-    arrivals(&emulator);
-    operators(&emulator);
-    networks(&emulator);
-    steps(&emulator);
+    let emulator = &emulator;
+    let parts: [fn(&Emulator); 6] = [averaging, agreement, arrivals, operators, networks, steps];
+    std::thread::scope(|scope| {
+        for part in parts {
+            scope.spawn(move || part(emulator));
+        }
+    });
 }
 
 /// Checks differences against their limits.
