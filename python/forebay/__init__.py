@@ -75,12 +75,18 @@ def sweep(
     scenario: Scenario,
     overrides: Optional[Mapping[str, Any]] = None,
     *,
+    vary: Optional[Mapping[str, Iterable[Any]]] = None,
     columns: Union[str, Iterable[str], None] = None,
     profile: Optional[Scenario] = None,
     threads: Optional[int] = None,
     **more: Any,
 ) -> list[dict[str, Any]]:
-    """Simulate every point of a scenario's ``[sweep]`` table and return its rows, in the order of the grid.
+    """Simulate every point of a grid and return its rows, in the order of the grid.
+
+    The grid is that of the scenario's ``[sweep]`` table, with the lists of ``vary`` in place of those for the same keys, or
+    beside them::
+
+        forebay.sweep("mine.toml", vary={"job.batch": [32, 64], "cluster.nodes": range(1, 5)})
 
     A row has the values of the swept keys, the job's name and its figures; ``columns`` names the figures, as a list or
     as ``"all"``. ``overrides`` and keyword arguments change keys of the scenario at every point, as in :func:`run`.
@@ -90,7 +96,8 @@ def sweep(
     if columns is not None and not isinstance(columns, str):
         columns = ",".join(columns)
     options = {"columns": columns, "profile": profile, "threads": threads}
-    rows, said = output(["sweep", "--format=json", *_arguments(scenario, options, overrides, more)])
+    axes = [f"--vary={setting(key, list(values))}" for key, values in (vary or {}).items()]
+    rows, said = output(["sweep", "--format=json", *axes, *_arguments(scenario, options, overrides, more)])
     if said:
         warnings.warn(said, ForebayWarning, stacklevel=2)
     parsed: list[dict[str, Any]] = json.loads(rows)

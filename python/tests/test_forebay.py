@@ -88,6 +88,11 @@ class Runs(unittest.TestCase):
         self.assertLess(rows[1]["step_time"], rows[0]["step_time"])
         self.assertIn("stall", rows[0])
 
+    def test_values_to_sweep_replace_those_of_the_file_or_come_beside_them(self):
+        rows = forebay.sweep(self.scenario, vary={"job.batch": range(8, 11), "run.seed": [1]}, columns="step_time")
+        points = [(row["job.batch"], row["job.loader.tf-queue.threads"], row["run.seed"]) for row in rows]
+        self.assertEqual(points, [(batch, threads, 1) for batch in (8, 9, 10) for threads in (1, 8)])
+
     def test_an_unknown_key_is_refused_with_the_message_of_the_program(self):
         with self.assertRaises(forebay.ForebayError) as refused:
             forebay.run(self.scenario, {"job.btch": 8})

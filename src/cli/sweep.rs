@@ -5,13 +5,14 @@ use super::scenario::ScenarioArgs;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Simulate every point of a scenario's `[sweep]` table.
+/// Simulate every point of a grid: of the scenario's `[sweep]` table and of `--vary`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   forebay sweep scenarios/fletcher-lenet.toml > rows.csv
   forebay sweep scenarios/fletcher-lenet.toml --output rows.csv
   forebay sweep scenarios/fletcher-lenet.toml --output rows.csv --resume
+  forebay sweep mine.toml --vary 'job.batch=[32, 64]' --vary 'cluster.nodes=[1, 2, 4]'
   forebay sweep scenarios/fletcher-lenet.toml --columns step_time,stalls
 
 Rows come in the order of the grid, the last key of [sweep] fastest, and are the same whatever \
@@ -22,6 +23,9 @@ pub struct Sweep {
     /// Which scenario.
     #[command(flatten)]
     pub scenario: ScenarioArgs,
+    /// Values to sweep, in place of those that `[sweep]` gives this key or beside its keys: `job.batch=[32, 64]`
+    #[arg(long, value_name = "KEY=[VALUES]")]
+    pub vary: Vec<String>,
     /// Form of the rows
     #[arg(long, value_enum, default_value_t = RowFormat::Csv)]
     pub format: RowFormat,

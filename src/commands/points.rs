@@ -25,6 +25,8 @@ const SHOWN: usize = 5;
 pub(super) struct Opened {
     file: ScenarioFile,
     overrides: Vec<Override>,
+    /// Lists of values to sweep beside the file's.
+    varied: Vec<Override>,
     /// How many runs there are at once.
     threads: usize,
 }
@@ -54,7 +56,14 @@ impl Opened {
         };
         let overrides =
             overrides.iter().map(|text| text.parse()).collect::<Result<_, Problems>>()?;
-        Ok(Opened { file, overrides, threads: limits::threads() })
+        Ok(Opened { file, overrides, varied: Vec::new(), threads: limits::threads() })
+    }
+
+    /// The same, to sweep these lists of values (`key=[1, 2]`) too.
+    pub(super) fn varying(self, lists: &[String]) -> Result<Opened, Failure> {
+        let varied =
+            lists.iter().map(|text| Override::varied(text)).collect::<Result<_, Problems>>()?;
+        Ok(Opened { varied, ..self })
     }
 
     /// Name of the file, and what its relative names are relative to.
@@ -107,10 +116,10 @@ impl Opened {
 
     /// The points of its `[sweep]` table.
     pub(super) fn grid(&self) -> Result<Grid, Failure> {
-        let axes = self.file.axes()?;
+        let axes = self.file.axes_with(&self.varied)?;
         if axes.is_empty() {
             let what = "cannot sweep: the scenario has no [sweep] table";
-            let remedy = "add one, such as\n\n  [sweep]\n  \"job.batch\" = [32, 64, 128]\n";
+            let remedy = "write `--vary \"job.batch=[32, 64, 128]\"`, or add to the file\n\n  [sweep]\n  \"job.batch\" = [32, 64, 128]\n";
             return Err(Failure::Input(format!("{what}; {remedy}")));
         }
         match Grid::new(axes) {

@@ -1,10 +1,10 @@
 //! How `[sweep]` is written.
 
-use super::document::{Kind, NodeId, ROOT};
+use super::document::{Document, Kind, NodeId, ROOT};
 use super::file::ScenarioFile;
 use super::problem::{Log, Problems, Source};
 use super::settings::read;
-use super::value::{Axis, Value, split_key};
+use super::value::{Axis, Override, Value, split_key};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, IgnoredAny};
 use std::borrow::Cow;
@@ -44,11 +44,24 @@ impl ScenarioFile {
     /// # Errors
     /// If a key is unknown, or a value is not one that `--set` would accept for it.
     pub fn axes(&self) -> Result<Vec<Axis>, Problems> {
+        self.axes_with(&[])
+    }
+
+    /// The same with these lists of values, each in place of the file's for its key, or behind the file's lines.
+    ///
+    /// # Errors
+    /// As [`ScenarioFile::axes`].
+    pub fn axes_with(&self, varied: &[Override]) -> Result<Vec<Axis>, Problems> {
+        let mut document = self.document.clone();
+        for (index, varied) in varied.iter().enumerate() {
+            let path = ["sweep".to_owned(), varied.key().to_owned()];
+            document.set(&path, varied.value(), index);
+        }
         let log = Log::default();
-        let sweep = self.document.member(ROOT, "sweep");
-        let lines = sweep.map_or(&[][..], |sweep| self.document.children(sweep));
+        let sweep = document.member(ROOT, "sweep");
+        let lines = sweep.map_or(&[][..], |sweep| document.children(sweep));
         if let Some(at) = sweep
-            && !matches!(self.document.node(at).kind, Kind::Table(_))
+            && !matches!(document.node(at).kind, Kind::Table(_))
         {
             log.value(at, "a table is expected", "write `[sweep]` and keys with lists of values");
         }
@@ -57,14 +70,14 @@ impl ScenarioFile {
             log.key(line, what, format!("write at most {MOST_AXES}"));
         }
         let lines = lines.iter().take(MOST_AXES);
-        let axes: Vec<_> = lines.filter_map(|&line| self.axis(line, &log)).collect();
-        let document = &self.document;
-        let source = Source { file: &self.name, text: &self.text, document, overrides: &[] };
+        let axes: Vec<_> = lines.filter_map(|&line| self.axis(&document, line, &log)).collect();
+        let document = &document;
+        let source = Source { file: &self.name, text: &self.text, document, overrides: varied };
         log.into_problems(&source).map_or(Ok(axes), Err)
     }
 
-    fn axis(&self, line: NodeId, log: &Log) -> Option<Axis> {
-        let node = self.document.node(line);
+    fn axis(&self, document: &Document, line: NodeId, log: &Log) -> Option<Axis> {
+        let node = document.node(line);
         let Some(path) = split_key(&node.key) else {
             log.key(line, "this is not a dotted key", "write `\"job.batch\" = [32, 64]`");
             return None;
@@ -82,7 +95,7 @@ impl ScenarioFile {
             log.value(line, what, format!("write 1 to {MOST_VALUES} values"));
             return None;
         }
-        let values: Vec<_> = elements.iter().map(|&e| Value(self.document.tree(e))).collect();
+        let values: Vec<_> = elements.iter().map(|&e| Value(document.tree(e))).collect();
         for (value, &element) in values.iter().zip(elements) {
             if !self.accepts(&path, value, line, element, log) {
                 break;

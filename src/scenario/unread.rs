@@ -19,11 +19,11 @@ impl ScenarioFile {
                 [table, rest @ ..] if table == "sweep" => {
                     let at = deepest(document, change.path());
                     let remedy = match rest {
-                        [] => "write the values in the file's `[sweep]`".to_owned(),
+                        [] => "write the values in the file's `[sweep]`, or `forebay sweep --vary \"KEY=[VALUES]\"`".to_owned(),
                         [key, ..] => {
                             let first = key.split('.').next().unwrap_or_default();
                             format!(
-                                "write the values in the file's `[sweep]`, or `--set KEY=VALUE`: {}",
+                                "write the values in the file's `[sweep]` or `forebay sweep --vary \"KEY=[VALUES]\"`, or one value with `--set KEY=VALUE`: {}",
                                 choose(first, &TOP)
                             )
                         }

@@ -138,9 +138,16 @@ impl Serialize for Tree {
     }
 }
 
-/// One value in place of what the file says: `--set key=value`.
+/// The option that puts one value in place of another.
+const SET: &str = "--set";
+/// The option that gives a key several values, one after the other.
+const VARY: &str = "--vary";
+
+/// One value in place of what the file says: `--set key=value`; or a list of them to sweep: `--vary key=[1, 2]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Override {
+    /// The option that says it.
+    option: &'static str,
     /// Dotted key, as written.
     key: String,
     /// Its parts.
@@ -156,7 +163,15 @@ impl Override {
     pub fn new(key: impl Into<String>, value: Value) -> Self {
         let key = key.into();
         let path = split_key(&key).unwrap_or_else(|| vec![key.clone()]);
-        Self { key, path, value }
+        Self { option: SET, key, path, value }
+    }
+
+    /// Values of an axis of a sweep, from `key=[1, 2]`.
+    ///
+    /// # Errors
+    /// If it is not a dotted key, `=` and a value in TOML syntax.
+    pub fn varied(text: &str) -> Result<Self, Problems> {
+        Self::parse(VARY, text)
     }
 
     /// The dotted key, as written.
@@ -178,7 +193,7 @@ impl Override {
 
 impl fmt::Display for Override {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "--set {}={}", self.key, self.value)
+        write!(f, "{} {}={}", self.option, self.key, self.value)
     }
 }
 
@@ -187,32 +202,37 @@ impl FromStr for Override {
 
     /// `key=value`, the value in TOML syntax; a bare word or quantity is taken as text.
     fn from_str(text: &str) -> Result<Self, Problems> {
+        Self::parse(SET, text)
+    }
+}
+
+impl Override {
+    fn parse(option: &'static str, text: &str) -> Result<Self, Problems> {
+        let place = format!("{option} {text}");
         let Some((key, value)) = text.split_once('=') else {
             let what = format!("`{text}` has no `=`");
-            return Err(
-                Problem::new(format!("--set {text}"), what, "write `--set key=value`").into()
-            );
+            return Err(Problem::new(place, what, format!("write `{option} key=value`")).into());
         };
         let value = value.trim();
         let value = match file::parse_value(value) {
             Ok(tree) => tree,
             Err(what) if value.is_empty() || value.starts_with(['[', '{', '"', '\'']) => {
                 let remedy = "write the value as in a scenario file: 8, 1.5, \"3 ms\", [1, 2]";
-                return Err(Problem::new(format!("--set {text}"), what, remedy).into());
+                return Err(Problem::new(place, what, remedy).into());
             }
             Err(_) => Tree::Text(value.to_owned()),
         };
         split_key(key)
-            .map(|path| Self { key: key.trim().to_owned(), path, value: Value(value) })
-            .ok_or_else(|| bad_key(text))
+            .map(|path| Self { option, key: key.trim().to_owned(), path, value: Value(value) })
+            .ok_or_else(|| bad_key(place))
     }
 }
 
-fn bad_key(text: &str) -> Problems {
+fn bad_key(place: String) -> Problems {
     let what = "there is no dotted key before `=`";
     let remedy = "write names with dots between: `job.loader.tf-queue.threads`; quote a name that \
                   holds a dot";
-    Problem::new(format!("--set {text}"), what, remedy).into()
+    Problem::new(place, what, remedy).into()
 }
 
 /// The parts of a dotted key, quoted or bare; `None` if it is not one.

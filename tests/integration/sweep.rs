@@ -94,6 +94,38 @@ fn a_scenario_without_a_sweep_table_says_how_to_write_one() {
     assert!(String::from_utf8_lossy(&out.get_output().stderr).contains("[sweep]"));
 }
 
+#[test]
+fn values_of_the_command_line_replace_those_of_the_file_or_come_beside_them() {
+    let place = Place::new();
+    let rows = |arguments: &[&str]| {
+        let out = place.forebay(&[&["sweep", "s.toml"], arguments].concat()).assert().success();
+        cells(&out.get_output().stdout)
+    };
+    let (file, replaced) = (rows(&[]), rows(&["--vary", "job.batch_interval=[3, 4, 5]"]));
+    let points = |cells: &[Vec<String>]| {
+        let keys = cells[0].iter().filter(|name| name.starts_with("job.")).count();
+        cells[1..].iter().map(|row| row[..keys].to_vec()).collect::<Vec<_>>()
+    };
+    assert_eq!(replaced[0], file[0], "the columns stay");
+    let intervals: Vec<String> = points(&replaced).iter().map(|row| row.concat()).collect();
+    assert_eq!(points(&replaced).len(), points(&file).len() / 2 * 3);
+    assert!(intervals[0].contains('3') && !intervals.iter().any(|row| row == "1"), "{intervals:?}");
+
+    let beside = rows(&["--vary", "job.batch=[4, 8]"]);
+    assert_eq!(points(&beside).len(), points(&file).len() * 2);
+    assert!(beside[0].contains(&"job.batch".to_owned()));
+
+    for (wrong, words) in [
+        ("job.btch=[1]", "did you mean `batch`"),
+        ("job.batch=4", "--vary job.batch=4"),
+        ("job.batch", "write `--vary key=value`"),
+    ] {
+        let out = place.forebay(&["sweep", "s.toml", "--vary", wrong]).assert().code(2);
+        let message = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+        assert!(message.contains(words), "{wrong}: {message}");
+    }
+}
+
 /// Starts a sweep that takes long.
 fn start_long(place: &Place, arguments: &[&str]) -> Child {
     let long = SCENARIO.replace("steps = 20", "steps = 4000");
