@@ -105,8 +105,8 @@ impl Steps {
         (step as u32, self.ends[step])
     }
 
-    /// All devices have done the step in progress, which trained on `samples`.
-    pub(crate) fn complete(&mut self, now: Time, samples: u64, queue: QueueTotals) {
+    /// All devices have done the step in progress, which trained on `samples`, after so many `events` of the run.
+    pub(crate) fn complete(&mut self, now: Time, samples: u64, queue: QueueTotals, events: u64) {
         self.fresh += self.open_fresh;
         let step = self.complete.len() as u32;
         let stalls = self.open_stalls.drain(..);
@@ -117,6 +117,7 @@ impl Steps {
             samples,
             fresh: std::mem::take(&mut self.open_fresh),
             queue,
+            events,
         });
         self.ends.push(now);
         self.last_end = now;
@@ -183,17 +184,17 @@ mod tests {
         for (start, end) in [(1, 2), (2, 5), (5, 6)] {
             steps.add_fresh(8);
             steps.add_stall(Segment { start: Time(start * S), end: Time(end * S), cause });
-            steps.complete(Time(end * S), 8, QueueTotals::default());
+            steps.complete(Time(end * S), 8, QueueTotals::default(), 0);
         }
         steps.add_fresh(8);
         steps.add_compute(Time(6 * S), Time(7 * S));
         steps.roll_back(1, Time(S));
         assert_eq!((steps.completed(), steps.fresh(), steps.last_end()), (1, 8, Time(2 * S)));
-        steps.complete(Time(9 * S), 8, QueueTotals::default());
+        steps.complete(Time(9 * S), 8, QueueTotals::default(), 0);
         let (complete, stalls) = steps.finish(1);
         assert_eq!((complete[1].compute, complete[1].fresh, stalls.len()), (0.0, 0, 1));
         let mut none = Steps::new(Time(S));
-        none.complete(Time(2 * S), 8, QueueTotals::default());
+        none.complete(Time(2 * S), 8, QueueTotals::default(), 0);
         none.roll_back(0, Time(S));
         assert_eq!((none.completed(), none.last_end()), (0, Time(S)));
     }
@@ -204,7 +205,7 @@ mod tests {
         let mut steps = Steps::new(Time(0));
         for (end, fresh) in [(1, 24), (2, 8), (3, 8)] {
             steps.add_fresh(fresh);
-            steps.complete(Time(end * S), 8, QueueTotals::default());
+            steps.complete(Time(end * S), 8, QueueTotals::default(), 0);
         }
         steps.take_back(12);
         assert_eq!(steps.fresh(), 28);
@@ -218,13 +219,13 @@ mod tests {
         // from 0 s to 1 s, said at 6 s. Expectation: 1 s, 3 s and 1 s of waiting, halved.
         let mut steps = Steps::new(Time(0));
         steps.add_fresh(8);
-        steps.complete(Time(2 * S), 16, QueueTotals::default());
-        steps.complete(Time(5 * S), 16, QueueTotals::default());
+        steps.complete(Time(2 * S), 16, QueueTotals::default(), 0);
+        steps.complete(Time(5 * S), 16, QueueTotals::default(), 0);
         assert_eq!((steps.completed(), steps.fresh(), steps.last_end()), (2, 8, Time(5 * S)));
         let cause = StallCause::own(Cause::Transfer);
         steps.add_stall(Segment { start: Time(S), end: Time(6 * S), cause });
         steps.add_compute(Time(0), Time(S));
-        steps.complete(Time(7 * S), 16, QueueTotals::default());
+        steps.complete(Time(7 * S), 16, QueueTotals::default(), 0);
         let (steps, stalls) = steps.finish(2);
         let stalls: Vec<(u32, f64)> = stalls.iter().map(|s| (s.step, s.seconds)).collect();
         assert_eq!(stalls, [(0, 0.5), (1, 1.5), (2, 0.5)]);

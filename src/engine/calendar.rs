@@ -104,6 +104,11 @@ impl<E: Copy> Calendar<E> {
         self.heap.len() + self.in_lanes + self.timer_slots.len() - self.free_slots.len()
     }
 
+    /// Number of events that were scheduled and are not to come: handled, or taken back.
+    pub fn past(&self) -> u64 {
+        self.sequence - self.len() as u64
+    }
+
     /// Whether there are no events to come.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -207,7 +207,7 @@ impl State {
         let training = &mut self.training;
         training.arrived = 0;
         let samples = training.devices.iter().map(|device| device.samples).sum();
-        training.steps.complete(now, samples, queue);
+        training.steps.complete(now, samples, queue, 0);
     }
 
     /// The job is over.

@@ -153,6 +153,7 @@ pub(super) fn copy(steps: usize, step: f64) -> JobOutcome {
                 blocked_seconds: 4.0 * 0.5 * done * step,
                 residence_seconds: 30.0 * done,
             },
+            events: 0,
         });
         let of = |cause, seconds| Stall { step: i as u32, cause, seconds };
         stalls.push(of(StallCause::own(Cause::Latency), wait * 2.0 / 3.0));

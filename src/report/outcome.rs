@@ -259,6 +259,9 @@ pub struct StepOutcome {
     pub fresh: u64,
     /// The queue's running totals at `end`.
     pub queue: QueueTotals,
+    /// Calendar events and flow completions of the whole run by `end`; 0 in a live run.
+    #[serde(default)]
+    pub events: u64,
 }
 
 /// Part of a step's stall, mean over the job's accelerators.

@@ -18,6 +18,8 @@ pub struct Verdict {
     pub without_effect: Vec<String>,
     /// Names of what may help or not: the short runs varied too much to tell.
     pub uncertain: Vec<String>,
+    /// Names of what may help and was not lifted: the budget ended before.
+    pub not_tried: Vec<String>,
     /// Calendar events and flow completions of the short runs.
     pub events: u64,
     /// All of it in words.

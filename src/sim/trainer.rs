@@ -205,7 +205,7 @@ impl Jobs {
         let samples = job.samples_of_step();
         let fresh = job.open.fresh.remove(&job.steps.completed()).unwrap_or_default();
         job.steps.add_fresh(fresh);
-        self.record_samples(env.now, j, samples);
+        self.record_samples(env, j, samples);
         if self.jobs[j].is_in_step() {
             // All is told of what came before.
             for d in self.jobs[j].parts.devices {
@@ -254,13 +254,14 @@ impl Jobs {
     }
 
     /// Job copy `j` has done a step on so many samples.
-    pub(super) fn record_samples(&mut self, now: Time, j: JobId, samples: u64) {
+    pub(super) fn record_samples(&mut self, env: &Env, j: JobId, samples: u64) {
+        let now = env.now;
         let job = &mut self.jobs[j];
         let mut queue = QueueTotals::default();
         for loader in &mut self.loaders[job.parts.loaders] {
             queue += QueueTotals { started: loader.started, ..loader.queue.totals(now) };
         }
-        job.steps.complete(now, samples, queue);
+        job.steps.complete(now, samples, queue, env.calendar.past() + env.flows);
     }
 
     fn finish_job(&mut self, env: &mut Env, j: JobId) {

@@ -37,6 +37,11 @@ const TELLING: f64 = 0.05;
 /// Share of time that waits must take for two things to be lifted together.
 const WAITING: f64 = 0.05;
 
+/// Share of a job's time that something must promise to be named though it was not tried.
+const PROMISING: f64 = 0.1;
+/// What is named of these, at most.
+const MOST_NOT_TRIED: usize = 3;
+
 /// Short runs side by side.
 const AT_ONCE: usize = 2;
 
@@ -289,7 +294,9 @@ impl Finder<'_, '_> {
         let hidden = now.draining || self.flatters(now);
         let most = skipped.iter().map(|candidate| candidate.used).fold(USED, f64::max);
         let enough = if hidden { most } else { FULL };
-        let full = skipped.iter().filter(|candidate| candidate.used >= enough);
+        let (full, others): (Vec<&Candidate>, Vec<&Candidate>) =
+            skipped.iter().partition(|candidate| candidate.used >= enough);
+        let others = others.iter().filter(|candidate| candidate.promise >= PROMISING);
         let mut verdict = Verdict {
             job: scenario.jobs[self.subject.job].name.clone(),
             quick: false,
@@ -299,14 +306,19 @@ impl Finder<'_, '_> {
                 reached: !now.draining && !self.flatters(now),
             }),
             limits,
-            saturated: full.clone().map(|candidate| candidate.lever.resource(scenario)).collect(),
+            saturated: full.iter().map(|candidate| candidate.lever.resource(scenario)).collect(),
             without_effect: names_of(&bad),
             uncertain: names_of(&maybe),
+            not_tried: others
+                .map(|candidate| candidate.lever.words(scenario))
+                .take(MOST_NOT_TRIED)
+                .collect(),
             events: self.trials.spent(),
             text: String::new(),
         };
         let advice: Vec<String> = good.iter().map(|of| advice(scenario, of)).collect();
-        let full: Vec<String> = full.map(|candidate| candidate.lever.words(scenario)).collect();
+        let full: Vec<String> =
+            full.iter().map(|candidate| candidate.lever.words(scenario)).collect();
         verdict.text = words::paragraph(&self.subject, &verdict, &advice, &full);
         // Short runs are compared where caches are warm; the run's own figures may hold the first epoch.
         if !verdict.limits.is_empty() && self.trials.outlasts_first_epoch() {

@@ -1,6 +1,6 @@
 //! Short runs with something lifted, and what they show beside the run itself.
 
-use crate::report::{Outcome, StepOutcome};
+use crate::report::{JobOutcome, Outcome};
 use crate::scenario::{Scenario, Stop};
 use crate::sim;
 use crate::stats::{mean, mser5, t_interval};
@@ -13,8 +13,12 @@ use super::course::{Course, LongRate, ROUNDS};
 
 /// Events that a verdict may take of a run that is shorter than that: some hundredths of a second.
 pub const LEAST_BUDGET: u64 = 60_000;
-/// The same where nothing that helps was found with these: less than a second.
+/// The same where nothing that helps was found with these, and no short run was affordable: less than a second.
 const LAST_BUDGET: u64 = 1_000_000;
+/// The same where some short runs were affordable, at least: some tenths of a second.
+const LEAST_LAST_BUDGET: u64 = 400_000;
+/// The same as a share of the run's own events.
+const LAST: f64 = 0.25;
 /// Share of the run's own events that a verdict may take until it is likely to have found what binds.
 const SEARCHING: f64 = 0.15;
 /// The same for the first short run where what it would get of these is too little for one.
@@ -105,8 +109,10 @@ pub(super) struct Budget {
     searching: u64,
     /// The same from then on.
     found: u64,
-    /// The same where nothing has helped: as many as the run's own where not one short run was affordable.
+    /// The same where nothing has helped.
     last: u64,
+    /// The same where not one short run was affordable: as many as the run's own.
+    whole: u64,
 }
 
 impl Budget {
@@ -116,7 +122,8 @@ impl Budget {
         // One replication is enough to compare with.
         let share = |of: f64| ((all as f64 * of) as u64).min(one).max(LEAST_BUDGET);
         let [first, searching, found] = [FIRST, SEARCHING, FOUND].map(share);
-        Budget { first, searching, found, last: one.max(LAST_BUDGET) }
+        let last = ((one as f64 * LAST) as u64).clamp(LEAST_LAST_BUDGET, LAST_BUDGET);
+        Budget { first, searching, found, last, whole: one.max(LAST_BUDGET) }
     }
 }
 
@@ -141,8 +148,8 @@ impl<'a> Trials<'a> {
     /// From now on short runs may take more events, as nothing was found that helps: as many as the run itself where none
     /// was affordable before.
     pub(super) fn spare_nothing(&mut self) {
-        if self.spent > 0 {
-            self.budget.last = LAST_BUDGET;
+        if self.spent == 0 {
+            self.budget.last = self.budget.whole;
         }
         self.phase = Phase::LastResort;
     }
@@ -283,22 +290,22 @@ impl<'a> Trials<'a> {
         sim::run(&self.shortened(&plan.then, plan.until), 0, &options)
     }
 
-    /// Events of a short run in which so many steps are to be compared: the part of the base run's events that its jobs read
-    /// and trained on of their samples by then. Events do not come evenly in time where buffers fill, storage is slow for a
-    /// while, or some jobs end before others.
+    /// Events of a short run in which so many steps are to be compared: those of the base run by then. They do not come evenly
+    /// in time where caches or buffers fill, storage is slow for a while, or some jobs end before others.
     fn events(&self, steps: usize) -> f64 {
         let until = self.course.time_of(self.length(steps));
-        let (done, all) = self.base.jobs.iter().fold((0, 0), |(done, all), copy| {
-            let of = |step: Option<&StepOutcome>| {
-                step.map_or(0, |step| step.queue.started + step.queue.dequeued)
-            };
-            let (at, last) =
-                (copy.steps.partition_point(|step| step.end < until), copy.steps.last());
-            (done + of(copy.steps.get(at).or(last)), all + of(last))
-        });
-        let of_time = until / self.base.makespan.max(f64::MIN_POSITIVE);
-        let share = if all == 0 { of_time } else { done as f64 / all as f64 };
-        share * self.base.events as f64
+        let by_then = |copy: &JobOutcome| {
+            let at = copy.steps.partition_point(|step| step.end < until);
+            copy.steps.get(at).map(|step| step.events)
+        };
+        let jobs = &self.base.jobs;
+        let all = jobs.iter().filter_map(|copy| copy.steps.last()).map(|step| step.events).max();
+        match (jobs.iter().filter_map(by_then).min(), all) {
+            (Some(soonest), Some(all)) if all > 0 => {
+                soonest as f64 / all as f64 * self.base.events as f64
+            }
+            _ => self.base.events as f64,
+        }
     }
 
     /// Steps of the base run in whose time a short run can be afforded whose workers make an item in so many.
@@ -386,12 +393,20 @@ impl<'a> Trials<'a> {
         };
         // The run itself is a control variate (Law, *Simulation Modeling and Analysis*, section 11.4) where its own steps
         // differ from the average by chance. Where they differ by more, as before a fault or in a cold cache, the short run's
-        // do so alike.
-        let alike = after.step / now.step;
+        // waits do so alike.
+        let waits = |of: &LongRate| of.step * (1.0 - of.computing);
+        let most = after.step / now.step;
+        let alike = match waits(&now) {
+            none if none <= 0.0 => 0.0,
+            now => (waits(&after) / now).clamp(0.0, most),
+        };
         let chance = (now.interval[1] - now.interval[0]) / 2.0 * CHANCE;
         let known = slope(&pairs).filter(|_| (long.step - now.step).abs() <= chance);
-        let slope = known.map_or(alike, |slope| slope.clamp(0.0, alike));
-        let lasting = |short: f64, now: f64| short + slope * (long.step - now);
+        let slope = known.map_or(alike, |slope| slope.clamp(0.0, most));
+        // No step takes less than the accelerators compute.
+        let compute = after.computing * after.step;
+        let lasting =
+            |short: f64, now: f64| (short + slope * (long.step - now)).max(short.min(compute));
         let step = lasting(after.step, now.step);
         let gain = |after: f64| 1.0 - after / long.step;
         let saved: Vec<f64> =

@@ -20,6 +20,7 @@ pub(super) fn estimate(subject: &Subject, why: Option<&str>) -> Verdict {
         saturated: Vec::new(),
         without_effect: Vec::new(),
         uncertain: Vec::new(),
+        not_tried: Vec::new(),
         events: 0,
         text: format!("{finding} (An estimate from what was waited for last: {why}.)"),
     }
@@ -53,6 +54,12 @@ pub(super) fn paragraph(
         said.push(format!(
             "Nearly full too, and not tried within the verdict's budget of events: {}.",
             full.join(", ")
+        ));
+    }
+    if !verdict.not_tried.is_empty() && !verdict.limits.is_empty() {
+        said.push(format!(
+            "May help too, and not tried within the verdict's budget of events: {}.",
+            verdict.not_tried.join(", ")
         ));
     }
     said.join("\n")

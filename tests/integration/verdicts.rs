@@ -174,3 +174,44 @@ fn short_runs_of_a_verdict_take_a_small_part_of_the_run() {
     assert!(of.1 > 5 * verdict::LEAST_BUDGET && of.0 * 5 < of.1, "{of:?}");
     assert_eq!(verdict.limits[0].lever, "operations", "{}", verdict.text);
 }
+
+#[test]
+fn what_may_help_and_was_not_tried_is_named() {
+    // System: the README's. Expectation: the server's latency, for which a verdict on a run of this length has no events
+    // left, is named, and a run that is long enough tries it.
+    let named = |run: &str| {
+        let (_, verdict) =
+            judged(&written(&MINE.replace("[cluster]", &format!("{run}[cluster]")), &[]));
+        let latency = |name: &String| name.contains("latency");
+        let tried = verdict.limits.iter().map(|limit| &limit.name).chain(&verdict.without_effect);
+        (
+            verdict.not_tried.iter().any(latency),
+            tried.chain(&verdict.uncertain).any(latency),
+            verdict,
+        )
+    };
+    let (not_tried, tried, verdict) = named("");
+    assert!(not_tried && !tried, "{verdict:?}");
+    assert!(verdict.text.contains("not tried within the verdict's budget"), "{}", verdict.text);
+    let (not_tried, tried, verdict) = named("[run]\nsteps = 4000\n");
+    assert!(!not_tried && tried, "{verdict:?}");
+}
+
+/// Four GPUs that wait for eight workers, which wait for cores, and for a server.
+const MINE: &str = r#"
+name = "mine"
+storage.nfs.file-server = { bandwidth = "1 GB/s", latency = "4 ms", operations = "5000 /s" }
+dataset.images = { samples = 1281167, sample_size = "110 kB" }
+[cluster]
+nodes = 1
+network.nic = "10 Gbit/s"
+node = { gpus = 4, cores = 32, memory = "128 GiB", page_cache = "none" }
+[[job]]
+name = "resnet"
+dataset = "images"
+storage = "nfs"
+batch = 64
+loader.pytorch = { workers = 8, decode = { lognormal = { mean = "8 ms", cv = 0.5 } } }
+model.step = "167 ms"
+parallel.data.copies_per_node = 4
+"#;

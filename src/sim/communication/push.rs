@@ -186,7 +186,7 @@ impl Jobs {
         let Some(servers) = &mut job.servers else { return false };
         job.steps.add_fresh(servers.finish(worker, step, samples));
         let Some(samples) = servers.whole() else { return false };
-        self.record_samples(env.now, j, samples);
+        self.record_samples(env, j, samples);
         if self.ends(env, j) {
             return true;
         }
