@@ -6,7 +6,7 @@ use super::document::NodeId;
 use super::limits::{MOST_ASSUMED_UNITS, page_units};
 use super::settings::{ScenarioSettings, entries};
 use super::tiers::Parts;
-use super::{Cluster, Job, Scenario};
+use super::{Cluster, Device, Job, Scenario};
 
 impl ScenarioSettings {
     /// Remarks on links that nothing crosses.
@@ -63,6 +63,30 @@ fn no_effect(check: Check<'_>, at: Option<NodeId>, why: &str) {
 }
 
 impl Scenario {
+    /// Jobs that leave GPUs of their nodes without a model.
+    pub(super) fn idle_gpus(&self) -> Vec<String> {
+        if self.cluster.share_nodes {
+            return Vec::new();
+        }
+        let mut first = 0;
+        let mut all = Vec::new();
+        for job in &self.jobs {
+            let of_node = |node: u32| u64::from(self.cluster.node_at(first + node).gpus);
+            let (used, there) = (0..job.nodes).fold((0, 0), |(used, there), node| {
+                (used + job.gpus_on(node), there + of_node(node))
+            });
+            first = first.saturating_add(job.copies.saturating_mul(job.nodes));
+            if job.device == Device::Accelerator && used < there {
+                all.push(format!(
+                    "Job `{}` trains on {used} of the {there} GPUs of its nodes: the others are idle. \
+                     `job.{}.parallel.data.copies_per_node = \"gpus\"` trains as many model copies as there is room for.",
+                    job.name, job.name
+                ));
+            }
+        }
+        all
+    }
+
     /// Data sets that fit into the memory of nodes that keep nothing of what they read.
     pub(super) fn uncached(&self) -> Vec<String> {
         let node = &self.cluster.node;
@@ -78,7 +102,7 @@ impl Scenario {
                      page cache.",
                     dataset.name,
                     storage.name,
-                    crate::units::Quantity::<crate::units::Size>::new(bytes.round())
+                    crate::units::Quantity::<crate::units::Size>::new(to_three_digits(bytes))
                         .map_or_else(|| format!("{bytes:.0} B"), |size| size.to_string())
                 )
             })
@@ -87,4 +111,10 @@ impl Scenario {
         all.dedup();
         all
     }
+}
+
+/// A number of bytes as people say it: `141 GB` and not `140928370 kB`.
+fn to_three_digits(bytes: f64) -> f64 {
+    let unit = 10_f64.powf((bytes.max(1.0).log10().floor() - 2.0).max(0.0));
+    (bytes / unit).round() * unit
 }

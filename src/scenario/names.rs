@@ -1,25 +1,61 @@
 //! What to offer for a name that is not known.
 
-/// The nearest of some names, if any is near.
-fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
-    let name: String = name.chars().take(64).collect();
-    let distance = |known: &str| strsim::damerau_levenshtein(known, &name);
-    let (near, far) =
-        known.clone().map(|known| (known, distance(known))).min_by_key(|&(_, far)| far)?;
-    let is_near = far <= near.chars().count().max(name.chars().count()) / 3 + 1;
-    let longer = || known.clone().find(|of| name.len() > 1 && of.starts_with(&name));
-    is_near.then_some(near).or_else(longer)
+/// Names that are offered for one that begins several, at most.
+const MOST_OFFERED: usize = 4;
+/// Letters of a known name that count as meant where a longer name begins with them.
+const TELLING: usize = 3;
+
+/// The names of which one is likely meant, if any is near: one that differs by a letter, those that begin with what is
+/// written, the longest that it begins with, or the one that differs least.
+fn near<'n>(name: &str, known: &[&'n str]) -> Vec<&'n str> {
+    let name: String = name.chars().take(64).collect::<String>().to_lowercase();
+    let distance = |known: &&&str| strsim::damerau_levenshtein(&known.to_lowercase(), &name);
+    let Some(nearest) = known.iter().min_by_key(distance) else { return Vec::new() };
+    let far = distance(&nearest);
+    if far <= 1 {
+        return vec![nearest];
+    }
+    let longer = known.iter().copied().filter(|of| of.starts_with(&name));
+    let longer: Vec<&str> = longer.take(MOST_OFFERED + 1).collect();
+    if name.len() > 1 && (1..=MOST_OFFERED).contains(&longer.len()) {
+        return longer;
+    }
+    let shorter = known.iter().filter(|of| of.len() >= TELLING && name.starts_with(**of));
+    if let Some(longest) = shorter.max_by_key(|of| of.len()) {
+        return vec![longest];
+    }
+    let is_near = far <= nearest.chars().count().max(name.chars().count()) / 3 + 1;
+    if is_near { vec![nearest] } else { longer.into_iter().take(1).collect() }
 }
 
-/// A remedy for a name that is not among those known: the nearest, and what there is.
+/// A remedy for a name that is not among those known: the likeliest, and what there is.
 #[must_use]
 pub fn choose(name: &str, known: &[&str]) -> String {
     let all: Vec<_> = known.iter().take(30).map(|known| format!("`{known}`")).collect();
     let all = all.join(", ");
-    match nearest(name, known.iter().copied()) {
-        Some(near) if known.len() > 1 => format!("did you mean `{near}`? known here: {all}"),
-        Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => "remove it: nothing can be written here".to_owned(),
-        None => format!("known here: {all}"),
+    let meant: Vec<_> = near(name, known).iter().map(|near| format!("`{near}`")).collect();
+    match meant.join(" or ") {
+        meant if !meant.is_empty() && known.len() > 1 => {
+            format!("did you mean {meant}? known here: {all}")
+        }
+        meant if !meant.is_empty() => format!("did you mean {meant}?"),
+        _ if known.is_empty() => "remove it: nothing can be written here".to_owned(),
+        _ => format!("known here: {all}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_likely_meant_are_offered() {
+        let gpus = ["k80", "p100-pcie", "a100-sxm4-80gb", "h100-pcie", "h100-sxm5"];
+        assert_eq!(near("h100", &gpus), ["h100-pcie", "h100-sxm5"]);
+        assert_eq!(near("H100-SXM5-80GB", &gpus), ["h100-sxm5"]);
+        assert_eq!(near("h100-pci", &gpus), ["h100-pcie"]);
+        assert_eq!(near("a100-sxm4-40g", &gpus), ["a100-sxm4-80gb"]);
+        assert_eq!(near("radeon", &gpus), [""; 0]);
+        assert_eq!(near("x", &[]), [""; 0]);
     }
 }

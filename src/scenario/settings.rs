@@ -118,10 +118,9 @@ impl ScenarioFile {
             (Some(problems), _) => Err(problems),
             (None, Some(mut scenario)) => {
                 if !reading.live {
-                    let small = scenario.small_page_caches();
-                    scenario.remarks.extend(small);
-                    let uncached = scenario.uncached();
-                    scenario.remarks.extend(uncached);
+                    let remarks =
+                        [scenario.idle_gpus(), scenario.small_page_caches(), scenario.uncached()];
+                    scenario.remarks.extend(remarks.concat());
                 }
                 Ok(scenario)
             }

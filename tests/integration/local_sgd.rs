@@ -245,7 +245,7 @@ fn what_cannot_be_is_refused_and_what_is_idle_told() {
     let remarks = |text: &str| written(text, &[]).remarks.join("\n");
     assert!(remarks(&ring(2, "period = 2\noverlap = true")).contains("overlap` has no effect"));
     assert!(remarks(&accumulated(&ring(1, ""), 3)).contains("accumulation` has no effect"));
-    assert_eq!(remarks(&accumulated(&ring(2, "period = 2"), 3)), "");
+    assert!(!remarks(&accumulated(&ring(2, "period = 2"), 3)).contains("no effect"));
 }
 
 #[test]

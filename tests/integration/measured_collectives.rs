@@ -101,7 +101,7 @@ fn links_are_loaded_as_by_a_ring_at_the_bus_bandwidth() {
     let range = *law.range(100e6);
     let bus = 1.5 / range.beta;
     let none = resolved(&place, &[]).expect("a scenario");
-    assert_eq!(none.remarks, [""; 0]);
+    assert!(!none.remarks.iter().any(|said| said.contains("slower")), "{:?}", none.remarks);
     let outcome = simulate(&none);
     let nic = outcome.resources.iter().find(|resource| resource.name == "node.nic");
     near(nic.expect("a NIC").served, 4.0 * 6.0 * 150e6, "bytes into NICs");

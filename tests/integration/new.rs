@@ -161,7 +161,7 @@ fn wrong_answers_get_the_nearest_name_or_the_range() {
         (&["new", "--storage", "lutre"], "did you mean `lustre`?"),
         (&["new", "--model", "resnet51"], "did you mean `resnet50`?"),
         (&["new", "--dataset", "imagnet"], "did you mean `imagenet`?"),
-        (&["new", "--gpu", "h100"], "did you mean `h100-pcie`?"),
+        (&["new", "--gpu", "h100"], "did you mean `h100-pcie` or `h100-sxm5`?"),
         (&["new", "--nodes", "0"], "--nodes is 0: write a whole number from 1 to 100000"),
         (&["new", "--gpus", "9999999"], "--gpus is 9999999: write a whole number from 1 to 64"),
         (&["new", "--gpus", "many"], "--gpus"),

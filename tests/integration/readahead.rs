@@ -149,5 +149,6 @@ fn settings_without_effect_are_told() {
     assert!(alone.contains("readahead` has no effect"), "{alone}");
     let large = remarks("{ file-per-sample = { request = \"100 kB\" } }");
     assert!(large.contains("no sample is larger"), "{large}");
-    assert_eq!(remarks("{ file-per-sample = { request = \"99 kB\", readahead = 2 } }"), "");
+    let used = remarks("{ file-per-sample = { request = \"99 kB\", readahead = 2 } }");
+    assert!(!used.contains("effect") && !used.contains("no sample"), "{used}");
 }

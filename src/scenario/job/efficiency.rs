@@ -41,6 +41,10 @@ impl ModelSettings {
             return None;
         };
         let Some(gpu) = gpu else {
+            // A name that is refused is told once.
+            if check.find(&["cluster", "node", "gpu"]).is_some() {
+                return None;
+            }
             let remedy = "write `cluster.node.gpu = \"v100-sxm2\"`, or `step = \"3 ms\"`";
             wrong("which GPU computes is not known", remedy);
             return None;

@@ -116,9 +116,9 @@ pub(super) struct CheckpointSettings {
     asynchronous: Field<bool>,
     /// For how long it does not train in any case, because the state is copied aside (default: 0 s).
     pause: Field<Amount<Time>>,
-    /// Who writes: "first", the nodes of the first model copy, or "each" node, an equal part of what all have (default:
-    /// "first"). Where a model is split over nodes, each writes of what its GPUs hold, and all write their shards. Of
-    /// servers the first one writes, or each what it has (default: "each").
+    /// Who writes: "first", the nodes of the first model copy, or "each" node, an equal part of what all have. Where a model
+    /// is split over nodes, each writes of what its GPUs hold, and all write their shards. Of servers the first one writes,
+    /// or each what it has (default: "first", or "each" beside parameter servers).
     writers: Field<Writers>,
 }
 

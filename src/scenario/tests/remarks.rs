@@ -152,3 +152,21 @@ fn numbers_are_shown_in_few_digits() {
     assert!(said.contains("job.j.cpu_quota: 1e-300 is out of range"), "{said}");
     assert!(said.contains("write a number above 0, at least 1e-9"), "{said}");
 }
+
+#[test]
+fn gpus_without_a_model_are_said() {
+    let gpus = |gpus: u32| format!("gpus = {gpus}");
+    assert_eq!(remarks(&[]), "");
+    let said = remarks(&[("gpus = 1", &gpus(4))]);
+    assert!(said.contains("Job `j` trains on 1 of the 4 GPUs of its nodes"), "{said}");
+    let two = ("batch = 8", "batch = 8\nparallel.data.copies_per_node = 2");
+    let said = remarks(&[("gpus = 1", &gpus(4)), two]);
+    assert!(said.contains("Job `j` trains on 2 of the 4 GPUs"), "{said}");
+    for all in ["2", "\"gpus\""] {
+        let all = format!("batch = 8\nparallel.data.copies_per_node = {all}");
+        let said = remarks(&[("gpus = 1", &gpus(2)), ("batch = 8", &all)]);
+        assert_eq!(said, "", "{all}");
+    }
+    let cores = ("model = {", "model = { device.cpu = { threads = 1 },");
+    assert!(!remarks(&[("gpus = 1", &gpus(4)), cores]).contains("idle"));
+}
