@@ -37,9 +37,10 @@ fn text(machine: &Machine, survey: &Survey) -> String {
         survey.gpus.iter().enumerate().map(|(i, card)| format!("cuda:{i}: {}", words(card))),
     );
     lines.extend(survey.libraries.iter().map(library));
-    lines.push(match &survey.nccl {
-        Ok(version) => format!("NCCL: {version}"),
-        Err(why) => why.clone(),
+    lines.extend(match &survey.nccl {
+        Ok(version) => Some(format!("NCCL: {version}")),
+        // What is wrong with all of CUDA is said once.
+        Err(why) => (survey.driver.as_ref().err() != Some(why)).then(|| why.clone()),
     });
     lines.push(format!("probes that can run: {}", ready(survey).join(", ")));
     let can = ready(survey);

@@ -7,7 +7,8 @@ use std::fs;
 use std::path::Path;
 
 pub(super) fn execute(man: &Man) -> Result<(), Failure> {
-    let mut command = Cli::command();
+    // `help` has no page: each command's help is its page.
+    let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     match &man.directory {
         None => output::stdout(&page(&command)?),
@@ -31,7 +32,7 @@ fn page(command: &clap::Command) -> Result<Vec<u8>, Failure> {
 fn write_pages(command: &clap::Command, name: &str, directory: &Path) -> Result<(), Failure> {
     let page = page(command)?;
     output::file(&directory.join(format!("{name}.1")), |to| to.write_all(&page))?;
-    let shown = |sub: &&clap::Command| sub.get_name() != "help" && !sub.is_hide_set();
+    let shown = |sub: &&clap::Command| !sub.is_hide_set();
     let below = command.get_subcommands().filter(shown);
     below
         .into_iter()

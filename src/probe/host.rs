@@ -46,9 +46,13 @@ impl Machine {
     #[must_use]
     pub fn words(&self) -> String {
         let Machine { model, kernel, cores, file_system, .. } = self;
-        let memory = self.memory / (1 << 30) as f64;
         let unit = if *cores == 1.0 { "core" } else { "cores" };
-        format!("{model}, {cores} {unit}, {memory:.1} GiB, Linux {kernel}, {file_system}")
+        let memory = match self.memory / (1 << 30) as f64 {
+            // Where /proc is not mounted the system does not tell.
+            0.0 => "memory unknown".to_owned(),
+            memory => format!("{memory:.1} GiB"),
+        };
+        format!("{model}, {cores} {unit}, {memory}, Linux {kernel}, {file_system}")
     }
 }
 

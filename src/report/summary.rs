@@ -86,7 +86,12 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
     let start = copies.first().and_then(|copies| copies.first());
     let weakest = scenario.cluster.weakest(scenario.nodes_of(job));
     let figures = behind.figures(dataset);
-    let epochs = epochs::trained(copies.iter().flatten().copied(), dataset);
+    let trained = epochs::trained(copies.iter().flatten().copied(), dataset);
+    // Samples that fill up the last batches of ranks are no further epoch.
+    let epochs = match scenario.stop_of(described) {
+        Stop::Epochs(most) => trained.min(most.ceil() as usize),
+        Stop::Steps(_) | Stop::Duration(_) | Stop::Known { .. } => trained,
+    };
     JobReport {
         name: described.name.clone(),
         copies: described.copies,

@@ -3,6 +3,8 @@
 use super::{Place, Times, Workload};
 use std::fmt::Write as _;
 
+/// Steps of an accelerator below which a run is called short.
+const FEWEST_STEPS: u64 = 200;
 /// Bytes that readers of record files ask for at once where nothing is said: TensorFlow's buffer.
 const REQUEST: f64 = 262_144.0;
 
@@ -18,6 +20,15 @@ pub fn scenario(of: &Workload, at: &Place) -> String {
     let left_out = match of.left_out.is_empty() {
         true => String::new(),
         false => format!("# Not simulated: {}.\n", of.left_out.join(", ")),
+    };
+    let steps = steps(of, *accelerators);
+    let short = match steps.is_some_and(|steps| steps < FEWEST_STEPS) {
+        true => format!(
+            "# Too short: each accelerator takes {} steps in all. MLPerf Storage asks for a data set of 500 steps an epoch; \
+             raise\n# `dataset.num_files_train`, as its `datasize` command says, or write `[run] steps` below.\n",
+            steps.unwrap_or(0)
+        ),
+        false => String::new(),
     };
     let stop = match of.steps {
         Some(steps) => format!("steps = {steps}"),
@@ -36,7 +47,7 @@ pub fn scenario(of: &Workload, at: &Place) -> String {
     format!(
         "# Does this storage keep {accelerators} accelerators busy {busy}{goal}: {name} of DLIO?\n\
          #\n\
-         # Imported from {source}. {}\n{left_out}\
+         # Imported from {source}. {}\n{short}{left_out}\
          name = \"{name}\"\n\n\
          [run]\n{stop}\nwarm_up = {warm_up}\nreplications = 1\nseed = {}\n\n\
          [cluster]\nnodes = {hosts}\n[cluster.node]\ncores = 64\ngpus = {per_host}\n\n\
@@ -51,6 +62,13 @@ pub fn scenario(of: &Workload, at: &Place) -> String {
         size(of),
         of.batch,
     )
+}
+
+/// Steps of each accelerator over the whole run; `None` where that many are written.
+fn steps(of: &Workload, accelerators: u32) -> Option<u64> {
+    let samples = of.files.saturating_mul(of.samples_per_file);
+    let of_epoch = samples / of.batch.saturating_mul(u64::from(accelerators)).max(1);
+    of.steps.is_none().then(|| of_epoch.saturating_mul(of.epochs))
 }
 
 fn demand_of(demand: f64) -> String {
