@@ -19,7 +19,7 @@ pub enum Unit {
     Epochs,
     /// Passes over the data set in a second.
     EpochsPerSecond,
-    /// A part of one.
+    /// A share, from 0 to 1.
     Share,
     /// A number of things that the meaning names.
     Count,

@@ -15,7 +15,7 @@ pub(super) struct Format {
     title: &'static str,
     /// What it is, in a paragraph.
     about: &'static str,
-    /// Before the headings of its tables, so that no two are alike.
+    /// What its tables' headings begin with, so that no two headings of the page are the same.
     prefix: &'static str,
     /// What is said of where a key has an effect, if anything.
     is_scenario: bool,
@@ -190,7 +190,7 @@ impl Page {
                 words.truncate(words.len() - "table".len());
                 words += &link("table", &key.path);
             }
-            // A distribution is of whatever the key that has it is.
+            // Sizes and times may be drawn: a distribution's values have the unit of the key that it is written for.
             let shared = key.path.starts_with("distribution.") && words == "size";
             let mut facts = vec![if shared { "quantity of the key".to_owned() } else { words }];
             facts.push(match (&default, key.required) {
@@ -206,7 +206,7 @@ impl Page {
         if simulated_only {
             self.line("  *Simulated only: `live` refuses it.*");
         }
-        // Of a kind, the file says more than a value.
+        // A kind is a whole table, which the shipped file shows better than one value would.
         let plain = example
             .map(|of| Example { value: of.value.clone().filter(|_| !table.kinds), ..of.clone() });
         if let Some(shown) = plain.and_then(|of| self::example(name, &of)) {
@@ -227,7 +227,7 @@ fn example(name: &str, of: &Example) -> Option<String> {
     })
 }
 
-/// Which loaders, kinds of storage and so on a table is of that may be written at these paths; nothing if it is of all.
+/// The loaders, kinds of storage and so on that have a table, from the paths at which it may be written; `None` if all have it.
 fn concerned(paths: &BTreeSet<String>) -> Option<String> {
     let mut all: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for path in paths {

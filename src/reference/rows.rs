@@ -87,7 +87,7 @@ pub(super) fn exit_codes(page: &mut Page) {
     page.line("");
 }
 
-/// In which list a column is.
+/// The list of the page in which a column stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Figure,

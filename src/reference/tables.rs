@@ -13,11 +13,11 @@ const SHARED: [(&str, &str); 1] = [("Kinds", "distribution")];
 #[derive(Debug)]
 pub struct Tables<'s> {
     pub(super) schema: &'s Json,
-    /// In the order in which they are described.
+    /// The tables, in the order of the page.
     pub tables: Vec<Table<'s>>,
-    /// By definition of the schema, the path of the table that describes it.
+    /// For each definition of the schema, the path of the section that describes it.
     pub(super) places: BTreeMap<&'s str, String>,
-    /// By that path, the paths of all keys that have the definition.
+    /// For each such path, the paths of all keys that refer to its definition.
     users: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -64,8 +64,8 @@ impl<'s> Tables<'s> {
         walk.all
     }
 
-    /// Finds where each definition is described: shared types in sections of their own, the others where they are met first with
-    /// the fewest parts.
+    /// Chooses the section that describes each definition: shared types have sections of their own, any other definition is
+    /// described at the shortest path that refers to it.
     fn place(&mut self) {
         let mut next = VecDeque::from([(self.schema, String::new())]);
         while let Some((mut node, mut path)) = next.pop_front() {
@@ -88,7 +88,7 @@ impl<'s> Tables<'s> {
         }
     }
 
-    /// The path under which a key is described that is at this path in a file: names of the user as they are, lists left out.
+    /// The path of a key on the page, from its path in a file, which has the user's own names and no places in lists.
     #[must_use]
     pub fn canonical(&self, parts: &[&str]) -> Option<String> {
         let (mut node, mut path) = (self.schema, String::new());
@@ -120,7 +120,7 @@ impl<'s> Tables<'s> {
         self.tables.iter().any(|of| of.path == *place).then_some(place.as_str())
     }
 
-    /// The paths at which a table may be written: its own, and where keys elsewhere have the same type as one around it.
+    /// The paths at which a table may be written: its own, and those below other keys that refer to the same definition.
     pub(super) fn users(&self, path: &str) -> BTreeSet<String> {
         let (mut around, mut rest) = (path, "");
         loop {
@@ -154,8 +154,8 @@ pub(super) fn definition(node: &Json) -> Option<&str> {
     Some(shared.map_or(name, |(of, _)| *of))
 }
 
-/// What is within a node that is no reference: its members with their keys, `NAME` for those that the user names; its
-/// alternatives and what is in its list without.
+/// What is directly within a node that is no reference: members with their keys (`NAME` where the user chooses the name), and
+/// without a key its alternatives and the elements of its list.
 fn children(node: &Json) -> impl Iterator<Item = (Option<&str>, &Json)> {
     let members = node["properties"].as_object().into_iter().flatten();
     let members = members.map(|(key, child)| (Some(key.as_str()), child));

@@ -28,10 +28,10 @@ fn quoted(text: &str) -> String {
 /// Column at which comments after keys begin.
 const COMMENTS: usize = 38;
 
-/// A text whose comments after keys are below each other.
+/// The text with the comments behind its keys in one column.
 fn aligned(text: &str) -> String {
     let line = |line: &str| match line.rsplit_once(" # ") {
-        // Neither sentences nor a mark in a text.
+        // A whole line of comment is left as it is, and so is a `#` within quotes.
         Some((before, after))
             if (!line.starts_with('#') || before.contains(" = "))
                 && before.matches('"').count() % 2 == 0 =>

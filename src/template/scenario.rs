@@ -81,7 +81,7 @@ impl ScenarioAnswers {
         })
     }
 
-    /// The data set that is taken where none is said.
+    /// The data set of a scenario whose user named none.
     #[must_use]
     pub fn usual_dataset(model: &str) -> &'static str {
         match training::find(model).as_ref().and_then(tokens) {
@@ -90,8 +90,8 @@ impl ScenarioAnswers {
         }
     }
 
-    /// The text of the scenario: the plainest that its reader accepts, with the largest batch, up to the usual one, and spread over
-    /// GPUs no more than it must be.
+    /// The text of the scenario. Of the ways to spread the model over GPUs and of the batches up to the usual one it takes the
+    /// plainest way and then the largest batch with which the model fits.
     ///
     /// # Errors
     /// If an answer names nothing that is known, or the model fits into the GPUs in no way.

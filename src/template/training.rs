@@ -106,7 +106,8 @@ impl Spread {
         Spread::OutOfCore,
     ];
 
-    /// Lines of `[job]` for nodes of so many GPUs, and batches, with gradients in buckets or not; nothing where it makes no sense of so many GPUs and nodes.
+    /// Keys of `[job]` that spread the model in this way over `nodes` of `gpus` each, for a batch, with gradients in buckets or
+    /// whole; `None` where this way makes no sense with so many.
     pub(super) fn text(
         self,
         (gpus, nodes): (u64, u64),
