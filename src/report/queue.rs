@@ -2,14 +2,16 @@
 
 use super::figures::{Figure, QueueReport, ReuseReport, SeriesReport};
 use super::sample::{Ratio, Sample, over_replications, with_quantiles};
-use super::window::{ratio, unblocked_rate};
+use super::window::{Window, ratio, unblocked_rate};
 use super::{Bin, JobOutcome};
-use crate::scenario::QueueKind;
+use crate::scenario::{Job, QueueKind};
 use crate::stats::{mean, weighted_quantile};
 
 /// Figures of the queues of a job's copies, given by replication and copy.
-pub(super) fn queue(copies: &[Vec<&JobOutcome>], sample: &Sample, kind: QueueKind) -> QueueReport {
-    let circular = kind == QueueKind::Circular;
+pub(super) fn queue(copies: &[Vec<&JobOutcome>], sample: &Sample, job: &Job) -> QueueReport {
+    let circular = job.queue == QueueKind::Circular;
+    let several = job.loaders() > 1;
+    let unstalled = |w: &Window| w.unstalled_dequeue_rate(several);
     let first = copies.iter().flatten().next();
     QueueReport {
         capacity: first.map_or(0, |copy| copy.queue.capacity),
@@ -20,9 +22,8 @@ pub(super) fn queue(copies: &[Vec<&JobOutcome>], sample: &Sample, kind: QueueKin
         enqueue_rate: sample.ratio(Ratio::Rate, |w| Some((w.enqueued, w.elapsed))),
         dequeue_rate: sample.ratio(Ratio::Rate, |w| Some((w.dequeued, w.elapsed))),
         unblocked_enqueue_rate: sample.figure(|w| w.unblocked_enqueue_rate()),
-        unstalled_dequeue_rate: sample.figure(|w| w.unstalled_dequeue_rate()),
-        net_enqueue_rate: sample
-            .figure(|w| Some(w.unblocked_enqueue_rate()? - w.unstalled_dequeue_rate()?)),
+        unstalled_dequeue_rate: sample.figure(unstalled),
+        net_enqueue_rate: sample.figure(|w| Some(w.unblocked_enqueue_rate()? - unstalled(w)?)),
         time_to_exhaustion: per_copy(copies, time_to_exhaustion),
         exhausted_copies: exhausted_copies(copies),
         waiting_time: sample.ratio(Ratio::Amount, |w| Some((w.residence_seconds, w.dequeued))),

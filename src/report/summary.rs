@@ -124,7 +124,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         time_to_accuracy: accuracy(scenario, described, world(outcomes), &measured),
         sync: sync(described, &copies),
         recovery: recovery(described, &copies),
-        queue: queue(&copies, &behind, described.queue),
+        queue: queue(&copies, &behind, described),
         series: start
             .map(|copy| series(copy, end(copy, scenario.stop_of(described))))
             .unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! Sums over a stretch of the steps of one job copy.
 
-use super::{JobOutcome, QueueTotals, StallCause, StepOutcome};
+use super::{Cause, JobOutcome, QueueTotals, StallCause, StepOutcome};
 use std::ops::Range;
 
 /// What one job copy did in a stretch of its steps: sums, from which every figure is a ratio.
@@ -75,9 +75,17 @@ impl Window {
         unblocked_rate(self.enqueued, self.elapsed, self.blocked)
     }
 
-    /// Samples taken out per second that no trainer waited [samples/s].
-    pub(super) fn unstalled_dequeue_rate(&self) -> Option<f64> {
-        unblocked_rate(self.dequeued, self.elapsed, self.empty_seconds)
+    /// Samples taken out per second that no trainer waited for input [samples/s]. Of `several` loaders each has a queue, and all
+    /// trainers wait until the one whose queue was empty has got its batch and computed.
+    pub(super) fn unstalled_dequeue_rate(&self, several: bool) -> Option<f64> {
+        let for_input =
+            |of: &StallCause| of.cause.is_input() || *of == StallCause::peer(Cause::Compute);
+        let waited = if several {
+            self.stalls.iter().filter(|(of, _)| for_input(of)).map(|(_, seconds)| seconds).sum()
+        } else {
+            self.empty_seconds
+        };
+        unblocked_rate(self.dequeued, self.elapsed, waited)
     }
 }
 

@@ -106,3 +106,16 @@ fn a_run_that_is_too_short_has_no_intervals() {
     let row = text.lines().find(|line| line.starts_with(" j ")).expect("the job's row");
     assert!(!row.contains('±'), "{row}");
 }
+
+#[test]
+fn trainers_of_several_loaders_would_take_what_they_compute() {
+    // System: two nodes with a loader each, whose batches come at different times. Expectation: had neither waited, 64 samples
+    // would have been taken in each step of 10 ms, whichever of the two was the later.
+    let loader = "pytorch = { workers = 2, decode = { exponential = { mean = \"10 ms\" } } }";
+    let text = text("steps = 400\nreplications = 1", loader, "10 ms", "");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, rest) = text.split_once("trainers take out ").expect("a rate");
+    let rate: f64 =
+        rest.split(' ').next().expect("a number").replace(',', "").parse().expect("a number");
+    assert!((rate / 6400.0 - 1.0).abs() < 0.02, "{rate}: {text}");
+}
