@@ -4,7 +4,7 @@ use super::choice::{DATASETS, LOADERS, STORAGES, find};
 use super::storage::{dataset, storage};
 use super::training::{self, Spread, has_buckets, loader, model, tokens};
 use super::{TemplateError, aligned, models, quoted};
-use crate::catalogue::{self, GPUS, Gpu, Model};
+use crate::catalogue::{self, GPUS, Gpu, Model, interconnect};
 use crate::scenario::{Problems, ScenarioFile, choose};
 
 /// Answers from which a scenario is written; [`ScenarioAnswers::default`] has those that are taken where nothing is said.
@@ -175,12 +175,7 @@ impl Known<'_> {
         let cores = (16 * gpus).max(workers);
         let pcie =
             if out_of_core { "pcie = \"25 GB/s\" # host to device, for each GPU\n" } else { "" };
-        let intra = match gpus {
-            1 => "",
-            _ => {
-                "intra = { kind = \"switch\", bandwidth = \"300 GB/s\", latency = \"5 us\" } # between the GPUs of a node\n"
-            }
-        };
+        let intra = if gpus == 1 { String::new() } else { between_gpus(self.gpu) };
         let local = ["nvme", "hdd", "memory"].contains(from);
         let network = match nodes == 1 && local {
             true => "",
@@ -254,6 +249,17 @@ impl Known<'_> {
         );
         aligned(&text)
     }
+}
+
+/// The line of the links between the GPUs of a node, by the data sheet of the GPU.
+fn between_gpus(gpu: &Gpu) -> String {
+    let (link, count) = gpu.nvlink.unwrap_or((gpu.host_link, 1));
+    let bandwidth = interconnect(link).map_or(0.0, |link| link.bandwidth) * f64::from(count);
+    let gigabytes = (bandwidth / 1e8).round() / 10.0;
+    let links = if count == 1 { link.to_owned() } else { format!("{count} {link}") };
+    format!(
+        "intra = {{ kind = \"switch\", bandwidth = \"{gigabytes} GB/s\", latency = \"5 us\" }} # between the GPUs of a node: {links}\n"
+    )
 }
 
 /// `1 GPU`, `8 GPUs`.

@@ -219,3 +219,18 @@ fn a_closed_or_silent_input_does_not_hang() {
         }
     }
 }
+
+#[test]
+fn a_gpu_that_is_not_known_is_told_once() {
+    // What depends on the GPU is not missing beside it.
+    let place = Place::new();
+    let arguments = ["new", "--yes", "--gpus", "8", "--gpu", "h100-sxm5", "-o", "n.toml"];
+    place.forebay(&arguments).assert().success();
+    let text = String::from_utf8(place.read("n.toml")).expect("text");
+    assert!(text.contains("bandwidth = \"450 GB/s\", latency = \"5 us\" } # between the GPUs of a node: 18 nvlink4"), "{text}");
+    place.write("n.toml", &text.replace("\"h100-sxm5\"", "\"h100\""));
+    let out = place.forebay(&["run", "n.toml"]).assert().code(2);
+    let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+    assert_eq!(said.matches("error:").count(), 1, "{said}");
+    assert!(said.contains("did you mean `h100-pcie` or `h100-sxm5`?"), "{said}");
+}

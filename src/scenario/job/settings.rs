@@ -192,7 +192,12 @@ impl JobSettings {
         let model = self.model.given().and_then(|(at, model)| model.resolve(check, at, gpu));
         let rules = Rules { settings: self, check, at, around, loader: loader.as_ref() };
         let measured = model.as_ref().is_some_and(|model| model.measured);
-        let model = model.unwrap_or(NO_MODEL);
+        let model = model.unwrap_or_else(|| {
+            // Of a wrong step time the gradients are known all the same.
+            let settings = self.model.get();
+            let gradients = settings.map_or_else(Vec::new, |model| model.gradients());
+            ResolvedModel { gradients, ..NO_MODEL }
+        });
         let pipeline = self.pipeline(check);
         let parallelism = self.parallelism(check, pipeline.as_ref(), some);
         let ranks = self.ranks(around);
