@@ -225,7 +225,10 @@ fn what_carries_gradients_is_told_to_have_no_effect_on_one_gpu() {
     let of = |sync: &str| {
         let scenario = changed(&[&BASE[..], &[(NUMBER, "2"), (GPUS, "1"), (SYNC, sync)]].concat());
         let said = scenario.remarks.iter().any(|of| of.contains("it has one GPU, in whose memory"));
-        (said, simulate(&scenario).jobs[0].steps.clone())
+        let mut steps = simulate(&scenario).jobs[0].steps.clone();
+        // Only how many events it takes may differ.
+        steps.iter_mut().for_each(|step| step.events = 0);
+        (said, steps)
     };
     let (said, plain) = of("{ allreduce = { gradients = \"10 MB\" } }");
     assert!(!said, "nothing is written of it");
