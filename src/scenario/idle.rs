@@ -68,10 +68,11 @@ impl Scenario {
         if self.cluster.share_nodes {
             return Vec::new();
         }
-        let mut first = 0;
+        let mut first = 0_u32;
         let mut all = Vec::new();
         for job in &self.jobs {
-            let of_node = |node: u32| u64::from(self.cluster.node_at(first + node).gpus);
+            let of_node =
+                |node: u32| u64::from(self.cluster.node_at(first.saturating_add(node)).gpus);
             let (used, there) = (0..job.nodes).fold((0, 0), |(used, there), node| {
                 (used + job.gpus_on(node), there + of_node(node))
             });

@@ -41,7 +41,7 @@ impl ModelSettings {
             return None;
         };
         let Some(gpu) = gpu else {
-            // A name that is refused is told once.
+            // An unknown GPU was refused where it is named: no second error about it here.
             if check.find(&["cluster", "node", "gpu"]).is_some() {
                 return None;
             }
