@@ -37,9 +37,9 @@ const TELLING: f64 = 0.05;
 /// Share of time that waits must take for two things to be lifted together.
 const WAITING: f64 = 0.05;
 
-/// Share of a job's time that something must promise to be named though it was not tried.
+/// What was not tried is named if it may save at least this share of a job's time.
 const PROMISING: f64 = 0.1;
-/// What is named of these, at most.
+/// So much of what was not tried is named, at most.
 const MOST_NOT_TRIED: usize = 3;
 
 /// Short runs side by side.

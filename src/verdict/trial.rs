@@ -13,11 +13,11 @@ use super::course::{Course, LongRate, ROUNDS};
 
 /// Events that a verdict may take of a run that is shorter than that: some hundredths of a second.
 pub const LEAST_BUDGET: u64 = 60_000;
-/// The same where nothing that helps was found with these, and no short run was affordable: less than a second.
+/// Events that a verdict may take once nothing that helps was found with the least budget, at most: less than a second.
 const LAST_BUDGET: u64 = 1_000_000;
-/// The same where some short runs were affordable, at least: some tenths of a second.
+/// Events that a verdict may take then, at least: some tenths of a second.
 const LEAST_LAST_BUDGET: u64 = 400_000;
-/// The same as a share of the run's own events.
+/// Events that a verdict may take then, between these two, as a share of the run's own events.
 const LAST: f64 = 0.25;
 /// Share of the run's own events that a verdict may take until it is likely to have found what binds.
 const SEARCHING: f64 = 0.15;
@@ -109,9 +109,9 @@ pub(super) struct Budget {
     searching: u64,
     /// The same from then on.
     found: u64,
-    /// The same where nothing has helped.
+    /// Events of all short runs where none of them has helped.
     last: u64,
-    /// The same where not one short run was affordable: as many as the run's own.
+    /// Events of all short runs where `searching` was too small for a single one: as many as the run itself took.
     whole: u64,
 }
 
