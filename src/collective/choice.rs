@@ -49,7 +49,7 @@ pub struct Fabric {
     pub in_switch: bool,
     /// Of the GPUs.
     pub generation: Generation,
-    /// Rings or trees that share the bytes.
+    /// Rings or trees that share the bytes, with NICs of their own in each node.
     pub channels: u32,
 }
 
@@ -71,8 +71,10 @@ pub struct Choice {
     pub algorithm: Algorithm,
     /// What groups, one for each node, do inside and across, of [`Algorithm::Hierarchical`].
     pub levels: Option<(Algorithm, Algorithm, Across)>,
-    /// Longest piece [B].
+    /// Longest piece of a channel [B].
     pub chunk: Option<u64>,
+    /// Rings or trees side by side, as in [`Collective::channels`].
+    pub channels: u32,
     /// NCCL's.
     pub protocol: Option<Protocol>,
     /// Time that NCCL's model expects [s].
@@ -102,7 +104,7 @@ impl Library {
 
 impl Choice {
     fn plain(algorithm: Algorithm) -> Choice {
-        Choice { algorithm, levels: None, chunk: None, protocol: None, seconds: None }
+        Choice { algorithm, levels: None, chunk: None, channels: 1, protocol: None, seconds: None }
     }
 
     fn in_chunks(algorithm: Algorithm, chunk: u64) -> Choice {
@@ -117,7 +119,9 @@ impl Choice {
             Levels { groups, inner, outer, across }
         });
         let whole = Collective::new(operation, self.algorithm, fabric.ranks, bytes);
-        Collective { chunk: self.chunk, levels, ..whole }
+        let by_nodes = self.algorithm == Algorithm::DoubleBinaryTree || self.channels > 1;
+        let nodes = if by_nodes { fabric.groups() } else { Vec::new() };
+        Collective { chunk: self.chunk, levels, nodes, channels: self.channels, ..whole }
     }
 }
 

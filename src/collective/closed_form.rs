@@ -56,17 +56,26 @@ pub struct Cost {
 /// What cannot be done.
 pub fn closed_form(collective: &Collective, inner: &Cost, outer: &Cost) -> Result<f64, Invalid> {
     collective.check()?;
+    let channels = collective.used_channels();
     Ok(match &collective.levels {
-        None => Terms::new(
-            collective.ranks.into(),
-            collective.bytes,
-            collective.chunk,
-            &cost(collective, inner, outer),
-        )
-        .on(&collective.nodes)
-        .seconds(collective.algorithm, collective.operation),
         Some(levels) => grouped(collective, levels, inner, outer),
+        None if channels == 1 => {
+            whole(collective, (collective.bytes, collective.chunk), &cost(collective, inner, outer))
+        }
+        // Inside nodes channels share links, across they have their own. What is slower decides.
+        None => {
+            let chunk = collective.chunk.map(|chunk| chunk.saturating_mul(channels));
+            let inside = whole(collective, (collective.bytes, chunk), inner);
+            let each = collective.bytes.div_ceil(channels);
+            inside.max(whole(collective, (each, collective.chunk), outer))
+        }
     })
+}
+
+/// With so many bytes in such chunks over links that are alike.
+fn whole(collective: &Collective, (bytes, chunk): (u64, Option<u64>), cost: &Cost) -> f64 {
+    let terms = Terms::new(collective.ranks.into(), bytes, chunk, cost);
+    terms.on(&collective.nodes).seconds(collective.algorithm, collective.operation)
 }
 
 /// The network of all: that across, where no algorithm looks at nodes.

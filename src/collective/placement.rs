@@ -28,6 +28,8 @@ pub(super) enum Base {
     Strided { first: u64, apart: u64 },
     /// One copy of these, in ascending order.
     List(Arc<[u32]>),
+    /// One copy of all ranks in this order, and the place of each in it.
+    Order { ranks: Arc<[u32]>, places: Arc<[u32]> },
 }
 
 impl Placement {
@@ -35,6 +37,26 @@ impl Placement {
     pub(super) fn whole(ranks: u64, root: u64) -> Placement {
         let base = Base::Blocks { first: 0 };
         Placement { size: ranks, folded: false, root, base, switch: ranks, copies: 1 }
+    }
+
+    /// All ranks, on nodes with so many each, of which a node's rank number `by` is the first one. It begins at the
+    /// root, if there is one.
+    pub(super) fn turned(nodes: &[u32], by: u64, root: Option<u32>) -> Placement {
+        let mut ranks = Vec::new();
+        for &size in nodes {
+            let first = ranks.len() as u64;
+            let turned = (0..u64::from(size))
+                .map(|at| first + around(at + by % u64::from(size), size.into()));
+            ranks.extend(turned.map(|rank| rank as u32));
+        }
+        let mut places = vec![0; ranks.len()];
+        for (place, &rank) in (0..).zip(&ranks) {
+            places[rank as usize] = place;
+        }
+        let root = root.and_then(|root| places.get(root as usize).copied()).unwrap_or(0);
+        let size = ranks.len() as u64;
+        let base = Base::Order { ranks: ranks.into(), places: places.into() };
+        Placement { base, ..Placement::whole(size, root.into()) }
     }
 
     /// Pairs that are folded into one.
@@ -54,7 +76,7 @@ impl Placement {
         match &self.base {
             Base::Blocks { first } => first + copy * self.size + at,
             Base::Strided { first, apart } => first + copy + at * apart,
-            Base::List(ranks) => ranks[at as usize].into(),
+            Base::List(ranks) | Base::Order { ranks, .. } => ranks[at as usize].into(),
         }
     }
 
@@ -75,6 +97,7 @@ impl Placement {
     fn at(&self, id: u64) -> Option<(u64, u64)> {
         match &self.base {
             Base::List(ranks) => Some((0, ranks.binary_search(&(id as u32)).ok()? as u64)),
+            Base::Order { places, .. } => Some((0, (*places.get(id as usize)?).into())),
             Base::Blocks { first } => {
                 let past = id.checked_sub(*first)?;
                 let copy = if past < self.size { 0 } else { past / self.size };

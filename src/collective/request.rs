@@ -6,6 +6,8 @@ use super::part::{Part, Step};
 use super::placement::Placement;
 use super::plan::Task;
 use super::schedule::Schedule;
+use super::shards::piece;
+use super::transfer::Span;
 use super::{Algorithm, Operation};
 
 /// A collective: what, how, among how many, of how much.
@@ -27,9 +29,13 @@ pub struct Collective {
     pub chunk: Option<u64>,
     /// Groups, of [`Algorithm::Hierarchical`].
     pub levels: Option<Levels>,
-    /// Ranks of each node, over which [`Algorithm::DoubleBinaryTree`] makes the trees of an allreduce; empty
-    /// where each rank is on a node of its own. Of no use to others.
+    /// Ranks of each node, over which [`Algorithm::DoubleBinaryTree`] makes the trees of an allreduce, and in
+    /// which the channels have their own orders; empty where each rank is on a node of its own.
     pub nodes: Vec<u32>,
+    /// Rings or trees side by side, each with its part of the bytes, at least 1. Number c begins with rank c of each
+    /// node and ends with rank c − 1, so that each enters and leaves nodes by NICs of its own, as NCCL's channels do.
+    /// Of no use to [`Operation::AllToAll`] and [`Algorithm::Hierarchical`].
+    pub channels: u32,
 }
 
 /// Groups of ranks, and how they work inside and across.
@@ -127,6 +133,7 @@ impl Collective {
             chunk: None,
             levels: None,
             nodes: Vec::new(),
+            channels: 1,
         }
     }
 
@@ -144,22 +151,59 @@ impl Collective {
         self.check()?;
         let stages = match &self.levels {
             Some(levels) => Grouped::new(self, levels).stages(),
-            None => self.steps().into_iter().map(|step| vec![self.whole(step)]).collect(),
+            None => self.stages(),
         };
-        let in_step = self.levels.as_ref().is_none_or(Levels::equal);
+        let in_step = self.levels.as_ref().is_none_or(Levels::equal) && self.used_channels() == 1;
         Ok(Schedule::new(self.ranks, stages, in_step))
     }
 
-    fn steps(&self) -> Vec<Step> {
-        let task = Task::new(self.ranks.into(), self.bytes, self.chunk);
+    /// Its transfers at most: one of each rank in each phase of each channel.
+    ///
+    /// # Errors
+    /// What cannot be done.
+    pub fn most_transfers(&self) -> Result<f64, Invalid> {
+        let each = f64::from(self.ranks) * self.used_channels() as f64;
+        Ok(self.schedule()?.phases() as f64 * each)
+    }
+
+    /// Parts that begin together, in their order, of all channels.
+    fn stages(&self) -> Vec<Vec<Part>> {
+        let mut stages: Vec<Vec<Part>> = Vec::new();
+        let whole = Span { start: 0, bytes: self.bytes };
+        let channels = self.used_channels();
+        for channel in 0..channels {
+            let span = piece(whole, channels, channel);
+            let place = self.place(channel);
+            for (number, step) in self.steps(span.bytes).into_iter().enumerate() {
+                let place = Placement { folded: step.folded, ..place.clone() };
+                stages.resize_with(stages.len().max(number + 1), Vec::new);
+                stages[number].push(Part { place, step, window: (span.start, 0) });
+            }
+        }
+        stages
+    }
+
+    /// An all-to-all goes from each rank to each, and groups go across by all of their ranks: nothing is left to turn.
+    pub(super) fn used_channels(&self) -> u64 {
+        let turns = !self.nodes.is_empty() && self.levels.is_none();
+        let turns = turns && self.operation != Operation::AllToAll;
+        if turns { u64::from(self.channels.max(1)) } else { 1 }
+    }
+
+    /// What a channel with so many bytes does.
+    fn steps(&self, bytes: u64) -> Vec<Step> {
+        let task = Task::new(self.ranks.into(), bytes, self.chunk);
         let task = Task { nodes: self.nodes.clone(), ..task };
         task.steps(self.algorithm, self.operation)
     }
 
-    fn whole(&self, step: Step) -> Part {
-        let root = if self.operation.has_root() { self.root } else { 0 };
-        let whole = Placement::whole(self.ranks.into(), root.into());
-        Part { place: Placement { folded: step.folded, ..whole }, step, window: (0, 0) }
+    /// Where the ranks of a channel are.
+    fn place(&self, channel: u64) -> Placement {
+        let root = self.operation.has_root().then_some(self.root);
+        if channel == 0 {
+            return Placement::whole(self.ranks.into(), root.unwrap_or(0).into());
+        }
+        Placement::turned(&self.nodes, channel, root)
     }
 
     /// Whether there is such a collective.

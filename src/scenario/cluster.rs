@@ -176,7 +176,8 @@ struct NodeSettings {
     pcie: Field<Positive<Bandwidth>>,
     /// Link between the GPUs of a node (default: infinitely fast).
     intra: Field<IntraSettings>,
-    /// NICs that collectives use, each of `cluster.network.nic`; GPUs are dealt out to them (default: 1).
+    /// NICs that collectives use, each of `cluster.network.nic`; GPUs are dealt out to them, and NCCL's rings and trees
+    /// have a channel for each (default: 1).
     nics: Field<Count<1, 1_000>>,
     /// What the node keeps of the files that it reads, or "none": they are more than its memory, read past it, or were
     /// measured cold (default: where `memory` is written, all that workers, buffers and data in memory leave of it,

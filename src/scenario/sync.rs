@@ -204,12 +204,13 @@ impl Reduction {
                 let across = if alike { Across::SameIndex } else { Across::Leaders };
                 let levels = (inner, outer, across);
                 let levels = (algorithm == Algorithm::Hierarchical).then_some(levels);
-                Choice { algorithm, levels, chunk, protocol: None, seconds: None }
+                let side_by_side = [Algorithm::Ring, Algorithm::DoubleBinaryTree];
+                let many = side_by_side.contains(&algorithm) && fabric.nodes() > 1;
+                let channels = if many { fabric.channels } else { 1 };
+                Choice { algorithm, levels, chunk, channels, protocol: None, seconds: None }
             }
         };
-        let collective = choice.collective(operation, bytes, fabric);
-        let trees = collective.algorithm == Algorithm::DoubleBinaryTree;
-        if trees { collective.on(fabric.groups()) } else { collective }
+        choice.collective(operation, bytes, fabric)
     }
 }
 

@@ -141,6 +141,32 @@ fn the_way_between_ranks_is_what_the_cluster_has() {
 }
 
 #[test]
+fn rings_and_trees_leave_nodes_by_all_of_their_nics() {
+    // System: 100 MB around rings of 16 ranks on two nodes, 30 phases of 6.25 MB, one ring for each NIC of 1 GB/s, ports
+    // of 20 GB/s inside. Expectation: the bytes that leave a node are shared by its NICs, whether transfers are
+    // followed or a formula is taken; NCCL's choice is as fast, and MPI's tables go on to use one.
+    let of = |nics: u32, sync: &str| {
+        let none = "transport.nccl = { latency = \"0 s\", latency_inside = \"0 s\" }";
+        let text = text(2, 8, &format!("{none}\n{sync}"))
+            .replace("gpus = 8", &format!("gpus = 8, nics = {nics}"));
+        step(&run(&text)) - 0.1
+    };
+    for nics in [1, 2, 4] {
+        let expected = 30.0 * 6.25e6 / 1e9 / f64::from(nics);
+        for fidelity in ["flow", "analytic"] {
+            let sync = format!("algorithm = \"ring\"\nfidelity = \"{fidelity}\"");
+            near(of(nics, &sync), expected, &format!("{nics} NICs, {fidelity}"));
+        }
+    }
+    let auto = [1, 8].map(|nics| of(nics, ""));
+    assert!(auto[1] < 0.2 * auto[0], "{auto:?}");
+    let trees = [1, 4].map(|nics| of(nics, "algorithm = \"double-binary-tree\""));
+    assert!(trees[1] < 0.5 * trees[0], "{trees:?}");
+    let mpi = [1, 8].map(|nics| of(nics, "library = \"open-mpi\""));
+    assert!(mpi[1] > 0.4 * mpi[0], "{mpi:?}");
+}
+
+#[test]
 fn a_hierarchy_takes_the_slow_links_least() {
     // System: two nodes of four ranks. Expectation: inside three parts of 25 MB at 20 GB/s, twice; across four
     // rings of two with 25 MB each, at once on one NIC: 2 x 12.5 MB x 4 at 1 GB/s; a flat ring takes 14 parts

@@ -213,8 +213,24 @@ impl Model<'_> {
             }
             Way::Switch => (Algorithm::InSwitch, None),
         };
-        let chunk = Some(self.chunk(bytes));
-        Choice { algorithm, levels, chunk, protocol: Some(self.protocol), seconds: Some(seconds) }
+        let channels = match (algorithm, many) {
+            (Algorithm::Ring | Algorithm::DoubleBinaryTree, true) => self.used_channels(),
+            _ => 1,
+        };
+        let chunk = Some(self.chunk(bytes) / u64::from(channels));
+        let protocol = Some(self.protocol);
+        Choice { algorithm, levels, chunk, channels, protocol, seconds: Some(seconds) }
+    }
+
+    /// As many as give each thread enough to do (`getChannnelThreadInfo` in `src/enqueue.cc`).
+    fn used_channels(&self) -> u32 {
+        let ranks = if self.way == Way::Ring { self.ranks() } else { 1.0 };
+        let least = match self.protocol {
+            Protocol::Ll => 8.0 * 512.0 * ranks,
+            Protocol::Ll128 => 8.0 * 640.0,
+            Protocol::Simple => 64.0 * 512.0,
+        };
+        (self.bytes / least).clamp(1.0, self.channels()) as u32
     }
 
     /// Of all channels together; in the long protocol a tree's chunks are halved while they are few for

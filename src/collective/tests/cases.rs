@@ -43,11 +43,17 @@ pub(super) fn collectives(operation: Operation, ranks: u32, bytes: u64) -> Vec<C
     plain.chain(grouped(operation, ranks, bytes)).chain(on_nodes(operation, ranks, bytes)).collect()
 }
 
-/// By trees over nodes.
+/// By rings and trees over nodes, in one channel and in several.
 fn on_nodes(operation: Operation, ranks: u32, bytes: u64) -> Vec<Collective> {
-    let trees = Collective::new(operation, Algorithm::DoubleBinaryTree, ranks, bytes);
-    let groups = if operation == Operation::Allreduce { groups(ranks) } else { Vec::new() };
-    groups.into_iter().map(|nodes| trees.clone().on(nodes)).collect()
+    let whole = [Operation::Allreduce, Operation::Broadcast, Operation::Reduce];
+    let groups = if whole.contains(&operation) { groups(ranks) } else { Vec::new() };
+    let each = groups.into_iter().flat_map(|nodes| {
+        [Algorithm::DoubleBinaryTree, Algorithm::Ring].into_iter().flat_map(move |algorithm| {
+            let one = Collective::new(operation, algorithm, ranks, bytes).on(nodes.clone());
+            [1, 2, 5].map(|channels| Collective { channels, ..one.clone() })
+        })
+    });
+    each.collect()
 }
 
 /// The ranks that issue and textbooks ask for.

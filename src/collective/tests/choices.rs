@@ -211,7 +211,8 @@ fn nccl_chunks_are_those_of_all_channels() {
     let chunk = |choice: Choice| {
         assert_eq!(choice.protocol, Some(Protocol::Simple));
         assert_eq!(choice.algorithm, Algorithm::DoubleBinaryTree);
-        choice.chunk.expect("a tree has chunks") / (2 * KIB)
+        assert_eq!(choice.channels, 2);
+        choice.chunk.expect("a tree has chunks") / KIB
     };
     assert_eq!(simple.map(chunk).collect::<Vec<_>>(), [64, 64, 64, 128, 128, 256, 512, 512]);
 }

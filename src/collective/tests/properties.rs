@@ -40,6 +40,7 @@ fn any_collective() -> impl Strategy<Value = Collective> {
                 chunk,
                 levels,
                 nodes: Vec::new(),
+                channels: 1,
             }
         },
     );

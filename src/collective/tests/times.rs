@@ -40,7 +40,9 @@ fn in_chunks(collective: Collective) -> Vec<Collective> {
 fn closed_forms_are_exact_where_parts_are_equal() {
     for operation in Operation::ALL {
         for ranks in ranks() {
-            for collective in plain(operation, ranks, BYTES).into_iter().flat_map(in_chunks) {
+            // Channels have NICs of their own, which this network has not.
+            let one = plain(operation, ranks, BYTES).into_iter().filter(|all| all.channels == 1);
+            for collective in one.flat_map(in_chunks) {
                 let (time, formula) = (executed(&collective), formula(&collective));
                 let ratio = if ranks == 1 { 1.0 + time + formula } else { time / formula };
                 let chains = !collective.nodes.is_empty();
@@ -66,7 +68,8 @@ fn closed_forms_bound_what_is_not_equal() {
     for operation in Operation::ALL {
         for ranks in 1..=12 {
             for (bytes, chunk) in [(1, 1), (7, 3), (4_099, 600)] {
-                for collective in collectives(operation, ranks, bytes) {
+                let all = collectives(operation, ranks, bytes);
+                for collective in all.into_iter().filter(|all| all.channels == 1) {
                     for chunk in [None, Some(chunk)] {
                         let collective = Collective { chunk, ..collective.clone() };
                         let (time, formula) = (executed(&collective), formula(&collective));

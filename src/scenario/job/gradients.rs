@@ -52,7 +52,7 @@ impl Job {
             nvlink: matches!(cluster.node.intra.kind, IntraKind::Switch | IntraKind::Ring),
             in_switch: false,
             generation: Generation::Volta,
-            channels: 1,
+            channels: if self.nodes > 1 { self.copies_per_node.min(cluster.node.nics) } else { 1 },
         }
     }
 }
@@ -91,8 +91,7 @@ pub(super) fn transfers(sync: &Sync, fabric: &Fabric) -> Result<f64, Invalid> {
     }
     let mut sum = 0.0;
     for (operation, way, bytes) in sync.sent() {
-        let schedule = way.collective(operation, bytes, fabric).schedule()?;
-        sum += schedule.phases() as f64 * f64::from(fabric.ranks);
+        sum += way.collective(operation, bytes, fabric).most_transfers()?;
     }
     Ok(sum)
 }

@@ -16,7 +16,7 @@ use super::measured::{self, Pace};
 use super::ways::Ways;
 
 /// Most transfers that are followed one by one to find the time of a collective on an idle network.
-const MOST_FOLLOWED: u64 = 4_000_000;
+const MOST_FOLLOWED: f64 = 4e6;
 
 /// How gradients are reduced.
 #[derive(Debug, Clone)]
@@ -104,11 +104,12 @@ impl Plan {
 
     /// Carried out on an idle network, or by a formula that is not exact where that is too much.
     fn followed(&self, collective: &Collective, schedule: &Arc<Schedule>, ways: &Ways) -> f64 {
-        let each = schedule.phases().saturating_mul(u64::from(self.fabric.ranks));
-        if each.saturating_mul(self.side_by_side.len() as u64) <= MOST_FOLLOWED {
+        let each = collective.most_transfers().unwrap_or(f64::INFINITY);
+        if each * self.side_by_side.len() as f64 <= MOST_FOLLOWED {
             return idle_seconds(ways, schedule, &self.side_by_side);
         }
-        closed_form(collective, &self.inside, &self.shared).unwrap_or(0.0)
+        let across = if collective.channels > 1 { &self.across } else { &self.shared };
+        closed_form(collective, &self.inside, across).unwrap_or(0.0)
     }
 
     /// Time by the textbook's formula, where that is exact [s].
@@ -119,10 +120,15 @@ impl Plan {
         if collective.operation.has_root() {
             return self.by_root(collective);
         }
-        let Some(levels) = &collective.levels else {
-            return self.in_one_level(collective.algorithm, schedule);
-        };
         let (nodes, ranks) = (self.fabric.nodes(), self.fabric.ranks_per_node);
+        let Some(levels) = &collective.levels else {
+            if collective.channels == 1 {
+                return self.in_one_level(collective.algorithm, schedule);
+            }
+            // Each rank of a node has a channel's way out: all of them where there are as many.
+            let ring = collective.algorithm == Algorithm::Ring && collective.channels < ranks;
+            return ring.then(|| closed_form(collective, &self.inside, &self.across).ok())?;
+        };
         let exact = self.fabric.ranks == nodes * ranks
             && levels.across == Across::SameIndex
             && is_in_step(levels.inner, ranks)

@@ -194,8 +194,10 @@ impl Job {
         let each: Vec<u32> = each.into_iter().map(|(_, number)| number).collect();
         let most = each.iter().copied().max().unwrap_or(1);
         let alike = each.iter().all(|number| *number == most);
+        let channels = if each.len() > 1 { most.min(cluster.node.nics) } else { 1 };
         let unequal = if alike { Vec::new() } else { each };
-        Fabric { ranks: members.ranks, ranks_per_node: most, unequal, ..self.fabric(cluster) }
+        let fabric = self.fabric(cluster);
+        Fabric { ranks: members.ranks, ranks_per_node: most, unequal, channels, ..fabric }
     }
 }
 

@@ -5,12 +5,12 @@ use super::expert::Expert;
 use super::placement::MOST_GPUS;
 use super::swap::Swap;
 use super::tensor::Tensor;
-use crate::collective::{Fabric, Invalid, Operation};
+use crate::collective::{Invalid, Operation};
 use crate::scenario::document::NodeId;
 use crate::scenario::job::Job;
 use crate::scenario::job::gradients::remedy;
 use crate::scenario::job::rules::Rules;
-use crate::scenario::{Cluster, Fidelity, NicsAt, Node, Parallelism, Reduction, Schedule, Sync};
+use crate::scenario::{Cluster, Fidelity, NicsAt, Node, Parallelism, Schedule, Sync};
 
 /// Most messages of a step that is followed transfer by transfer, and most pieces of one.
 const MOST_MESSAGES: f64 = 2e8;
@@ -337,7 +337,8 @@ pub(in crate::scenario) fn gradient_transfers(
                 continue;
             }
             for (operation, number) in operations(of.zero, of.micro_batches) {
-                let each = transfers(sync.reduction, (operation, bucket.bytes), fabric)?;
+                let each =
+                    sync.reduction.collective(operation, bucket.bytes, fabric).most_transfers()?;
                 sum += each * f64::from(number) * f64::from(of.tensor_ranks() * groups);
             }
         }
@@ -354,7 +355,11 @@ pub(in crate::scenario) fn sum_transfers(
     let Some(of) = &job.parallelism else { return Ok(0.0) };
     let fabric = job.fabric_of(job.tensor_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
     let bytes = (tensor.bytes / f64::from(of.micro_batches)).round() as u64;
-    let each = transfers(tensor.method.reduction, (Operation::Allreduce, bytes), &fabric)?;
+    let each = tensor
+        .method
+        .reduction
+        .collective(Operation::Allreduce, bytes, &fabric)
+        .most_transfers()?;
     let sums = tensor.reductions.iter().map(|sums| f64::from(*sums)).sum::<f64>();
     Ok(each * 2.0 * sums * f64::from(of.micro_batches) * f64::from(job.gradient_ranks()))
 }
@@ -370,7 +375,7 @@ pub(in crate::scenario) fn context_transfers(
     let bytes = context.bytes_of_each(of);
     let mut each = 0.0;
     for operation in [Operation::Allgather, Operation::Allgather, Operation::ReduceScatter] {
-        each += transfers(context.method.reduction, (operation, bytes), &fabric)?;
+        each += context.method.reduction.collective(operation, bytes, &fabric).most_transfers()?;
     }
     let attentions: f64 = context.attentions.iter().map(|number| f64::from(*number)).sum();
     let groups = f64::from(job.ranks()) * f64::from(of.tensor_ranks());
@@ -386,7 +391,8 @@ pub(in crate::scenario) fn dispatch_transfers(
     let Some(of) = &job.parallelism else { return Ok(0.0) };
     let fabric = job.fabric_of(job.expert_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
     let bytes = expert.bytes_of_each(of);
-    let each = transfers(expert.method.reduction, (Operation::AllToAll, bytes), &fabric)?;
+    let each =
+        expert.method.reduction.collective(Operation::AllToAll, bytes, &fabric).most_transfers()?;
     let groups = f64::from(job.ranks() / expert.ranks) * f64::from(of.ranks());
     Ok(each * 4.0 * layers(expert) * f64::from(of.micro_batches) * groups)
 }
@@ -402,15 +408,6 @@ pub(in crate::scenario) fn sums_are_alone(job: &Job, cluster: &Cluster, of: &Ten
     let fills = (0..job.nodes).all(|node| job.gpus_on(node) == u64::from(of.ranks));
     let apart = cluster.node.intra.tree.nics == NicsAt::Apart;
     fills && apart && !cluster.share_nodes
-}
-
-fn transfers(
-    way: Reduction,
-    (operation, bytes): (Operation, u64),
-    fabric: &Fabric,
-) -> Result<f64, Invalid> {
-    let schedule = way.collective(operation, bytes, fabric).schedule()?;
-    Ok(schedule.phases() as f64 * f64::from(fabric.ranks))
 }
 
 /// The collectives of a step for a bucket of gradients at ZeRO's stage `zero`, and how often each is done.
