@@ -3,6 +3,7 @@
 use super::model::ModelSettings;
 use super::rules::Rules;
 use super::{Device, Job, Parallelism, Pipeline, Schedule};
+use crate::catalogue::Precision;
 use crate::device_memory::{Footprint, Optimizer, Portion, Spread, Training, portions};
 use crate::scenario::Node;
 use crate::scenario::check::Check;
@@ -151,10 +152,13 @@ impl Rules<'_> {
         let memory = self.check.find(&["cluster", "node", "gpu_memory"]);
         let gpu = self.check.find(&["cluster", "node", "gpu"]);
         let at = self.check.blame(&[self.settings.batch_at(), memory, gpu], self.at);
+        let written = self.settings.model.get();
+        let precision = written.map_or_else(Precision::default, ModelSettings::precision);
         let what = format!(
-            "`{}` takes {:.1} GiB of a GPU's memory, {:.1} GiB of them activations, and a GPU has {:.1} GiB",
+            "`{}` takes {:.1} GiB of a GPU's memory in {}, {:.1} GiB of them activations, and a GPU has {:.1} GiB",
             job.name,
             gib(full.total()),
+            precision.name(),
             gib(full.activations),
             gib(capacity)
         );
@@ -166,8 +170,7 @@ impl Rules<'_> {
             0 => String::new(),
             batch => format!("a batch of at most {batch}, "),
         };
-        let written = self.settings.model.get();
-        let single = written.is_some_and(|model| model.precision().bytes() > 2.0);
+        let single = precision.bytes() > 2.0;
         let half = if single { "`model.precision = \"fp16\"`, " } else { "" };
         let remedy = format!(
             "write {fewer}{smaller}{half}more stages or `micro_batches` in `parallel.pipeline`, ranks in \

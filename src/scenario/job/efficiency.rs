@@ -50,6 +50,10 @@ impl ModelSettings {
             return None;
         };
         let precision = self.precision();
+        if !self.precision.is_written() {
+            let source = "frameworks compute in single precision unless told";
+            check.assume(at, "precision", precision.name(), source);
+        }
         let Some(peak) = gpu.peak(precision) else {
             let what = format!("`{}` has no {}", gpu.name, precision.name());
             wrong(&what, "write another `precision`, such as \"fp32\" or \"fp16\"");
