@@ -175,12 +175,24 @@ impl Known<'_> {
         let cores = (16 * gpus).max(workers);
         let pcie =
             if out_of_core { "pcie = \"25 GB/s\" # host to device, for each GPU\n" } else { "" };
+        // Machines whose GPUs are on NVLink have a NIC for each of them.
+        let nics = match nodes > 1 && gpus > 1 && self.gpu.nvlink.is_some() {
+            true => format!("nics = {gpus} # for gradients: one for each GPU\n"),
+            false => String::new(),
+        };
+        let checkpoint = match tokens(&self.model) {
+            Some(_) => {
+                "\n# [job.checkpoint] # state that is written, to go on from there after a failure\n\
+                 # interval = \"30 min\"\n# asynchronous = true # the job trains while it is written\n"
+            }
+            None => "",
+        };
         let intra = if gpus == 1 { String::new() } else { between_gpus(self.gpu) };
         let local = ["nvme", "hdd", "memory"].contains(from);
         let network = match nodes == 1 && local {
             true => "",
             false => {
-                "[cluster.network]\nnic = \"200 Gbit/s\" # of each node, in each direction\nlatency = \"5 us\"\n"
+                "[cluster.network]\nnic = \"200 Gbit/s\" # of each NIC, in each direction\nlatency = \"5 us\"\n"
             }
         };
         let sweep = match swept {
@@ -214,7 +226,7 @@ impl Known<'_> {
              gpus = {gpus}\n\
              gpu = \"{}\"\n\
              memory = \"{} GiB\" # what is left of it caches the files that were read\n\
-             {pcie}{intra}\
+             {pcie}{nics}{intra}\
              {network}\
              \n\
              {}\
@@ -232,7 +244,7 @@ impl Known<'_> {
              \n\
              {loader}\
              \n\
-             {}\
+             {}{checkpoint}\
              \n\
              [sweep] # only `forebay sweep` reads it\n\
              {sweep}",
