@@ -2,6 +2,7 @@
 
 mod about;
 mod calibrate;
+mod diff;
 mod doctor;
 mod exit_code;
 mod explain_defaults;
@@ -22,6 +23,7 @@ use clap::{Parser, Subcommand};
 
 pub use about::{Completions, Man, Schema, SchemaOf};
 pub use calibrate::Calibrate;
+pub use diff::Diff;
 pub use doctor::Doctor;
 pub use exit_code::{EXIT_CODES, ExitCode};
 pub use explain_defaults::ExplainDefaults;
@@ -82,6 +84,8 @@ pub enum Command {
     LivePart,
     /// Simulate every point of a scenario's `[sweep]` table
     Sweep(Sweep),
+    /// Compare two reports: what changed, and whether by more than chance
+    Diff(Diff),
     /// Show each default that a run of a scenario takes, and whose it is
     ExplainDefaults(ExplainDefaults),
     /// Draw figures by recipe

@@ -13,6 +13,7 @@ Examples:
   forebay sweep scenarios/fletcher-lenet.toml --output rows.csv
   forebay sweep scenarios/fletcher-lenet.toml --output rows.csv --resume
   forebay sweep mine.toml --vary 'job.batch=[32, 64]' --vary 'cluster.nodes=[1, 2, 4]'
+  forebay sweep mine.toml --vary 'storage.nfs.file-server.bandwidth=[\"1 GB/s\", \"2 GB/s\"]'
   forebay sweep scenarios/fletcher-lenet.toml --columns step_time,stalls
 
 Rows come in the order of the grid, the last key of [sweep] fastest, and are the same whatever \
@@ -23,7 +24,8 @@ pub struct Sweep {
     /// Which scenario.
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// Values to sweep, in place of those that `[sweep]` gives this key or beside its keys: `job.batch=[32, 64]`
+    /// Values to sweep, in place of those that `[sweep]` gives this key or beside its keys: `job.batch=[32, 64]`, or
+    /// with units `cluster.network.nic=["10 Gbit/s", "25 Gbit/s"]`
     #[arg(long, value_name = "KEY=[VALUES]")]
     pub vary: Vec<String>,
     /// Form of the rows

@@ -4,6 +4,7 @@ mod calibrate;
 mod calibrate_output;
 mod calibrate_table;
 mod completions;
+mod diff;
 mod doctor;
 mod explain_defaults;
 mod failure;
@@ -97,6 +98,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
         Command::Live(live) => live::execute(live, cli.quiet),
         Command::LivePart => live_part::execute(),
         Command::Sweep(sweep) => sweep::execute(sweep, cli.quiet),
+        Command::Diff(diff) => diff::execute(diff),
         Command::ExplainDefaults(explain) => explain_defaults::execute(explain),
         Command::Plot(plot) => plot::execute(plot, cli.quiet),
         Command::Validate(validate) => validate::execute(validate, cli.quiet),

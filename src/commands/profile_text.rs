@@ -182,7 +182,7 @@ fn provenance(profile: &Profile) -> String {
     text
 }
 
-fn table(width: usize, header: &[&str]) -> Table {
+pub(super) fn table(width: usize, header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic);
@@ -192,7 +192,7 @@ fn table(width: usize, header: &[&str]) -> Table {
 }
 
 /// Names at the left, figures at the right.
-fn cells(texts: &[String]) -> Vec<Cell> {
+pub(super) fn cells(texts: &[String]) -> Vec<Cell> {
     let side = |index: usize| if index < 2 { CellAlignment::Left } else { CellAlignment::Right };
     texts.iter().enumerate().map(|(i, text)| Cell::new(text).set_alignment(side(i))).collect()
 }

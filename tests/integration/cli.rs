@@ -7,6 +7,7 @@ fn help_shows_examples_for_every_command() {
     for command in [
         "run",
         "sweep",
+        "diff",
         "explain-defaults",
         "plot",
         "profile",
@@ -175,3 +176,75 @@ fn completions_and_manual_pages_know_the_commands() {
         assert!(text.contains(".SH NAME"), "{page}");
     }
 }
+
+#[test]
+fn two_reports_are_compared_figure_by_figure() {
+    // System: a job that its decoding holds up, and the same with four times the workers. Expectation: the step is shorter for
+    // real, by the share that both reports give; a report is the same as itself.
+    let place = Place::new();
+    place.write("s.toml", SLOW);
+    for (workers, file) in [("2", "before.json"), ("8", "after.json")] {
+        let set = format!("job.loader.pytorch.workers={workers}");
+        let run = ["run", "s.toml", "--verdict", "quick", "--format", "json", "--output", file];
+        place.forebay(&[&run[..], &["--set", &set]].concat()).assert().success();
+    }
+    let json = |file: &str| -> serde_json::Value {
+        let text = std::fs::read_to_string(place.path(file)).expect("a report");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let step = |file: &str| json(file)["jobs"][0]["step_time"]["mean"].as_f64().expect("a step");
+    let diff = ["diff", "before.json", "after.json"];
+    let out = place.forebay(&[&diff[..], &["--format", "json"]].concat()).assert().success();
+    let found: serde_json::Value = serde_json::from_slice(&out.get_output().stdout).expect("JSON");
+    let changes = found["changes"].as_array().expect("changes");
+    let of = changes.iter().find(|of| of["metric"] == "step_time").expect("the step");
+    assert_eq!(of["difference"], "real");
+    let expected = step("after.json") / step("before.json") - 1.0;
+    let change = of["change"].as_f64().expect("a change");
+    assert!((change - expected).abs() < 1e-9 && change < -0.5, "{change} {expected}");
+    let text = place.forebay(&diff).assert().success().get_output().stdout.clone();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(text.contains("step_time") && text.contains("real"), "{text}");
+    let same = place.forebay(&["diff", "after.json", "after.json"]).assert().success();
+    let same = String::from_utf8_lossy(&same.get_output().stdout).into_owned();
+    assert!(same.starts_with("0 figures differ"), "{same}");
+}
+
+#[test]
+fn what_is_no_report_is_not_compared() {
+    let place = Place::new();
+    place.write("s.toml", SLOW);
+    place.write("list.json", "[1, 2]");
+    place.write("one.json", r#"{ "jobs": [{ "name": "a" }] }"#);
+    place.write("other.json", r#"{ "jobs": [{ "name": "b" }] }"#);
+    for (files, expected) in [
+        (["s.toml", "one.json"], "it is no JSON"),
+        (["one.json", "list.json"], "it is no report"),
+        (["one.json", "other.json"], "no job has the same name"),
+        (["one.json", "nothing.json"], "cannot read nothing.json"),
+    ] {
+        let out = place.forebay(&["diff", files[0], files[1]]).assert().code(2);
+        let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
+        assert!(said.contains(expected), "{files:?}: {said}");
+    }
+}
+
+/// Decoding takes longer than training.
+const SLOW: &str = r#"name = "slow"
+[run]
+steps = 60
+[cluster]
+nodes = 1
+node = { cores = 16, gpus = 1 }
+[storage.memory.memory]
+[dataset.d]
+samples = 100000
+sample_size = "1 kB"
+[[job]]
+name = "j"
+dataset = "d"
+storage = "memory"
+batch = 8
+model.step = "10 ms"
+loader.pytorch = { workers = 2, decode = { lognormal = { mean = "10 ms", cv = 0.3 } } }
+"#;

@@ -1,0 +1,26 @@
+//! `forebay diff`.
+
+use super::ReportFormat;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Compare two reports: what changed, by how much, and whether it is more than chance.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  forebay run mine.toml --format json --output before.json
+  forebay run mine.toml --set job.loader.pytorch.workers=16 --format json --output after.json
+  forebay diff before.json after.json
+
+Jobs are compared by name. A difference is real where the 95 % intervals of both figures do not meet.")]
+pub struct Diff {
+    /// Report in JSON
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// Report in JSON
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Form of the table
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+}

@@ -1,0 +1,234 @@
+//! `forebay diff`: what changed from one report to another.
+
+use super::profile_text::{cells, table};
+use super::{Failure, input, output};
+use crate::cli::{Diff, ReportFormat};
+use crate::input::shown;
+use crate::metric::{self, Metric, Unit};
+use crate::report::format::{bytes, count, number, seconds, share, signed_share};
+use crate::scenario::printable_line;
+use serde::Serialize;
+use serde_json::Value;
+use std::path::Path;
+
+/// Largest report that is read [B]. In memory it takes several times as much.
+const LARGEST: u64 = 64 << 20;
+
+/// Figures are the same where they differ by no more than this, relative to the greater.
+const SAME: f64 = 1e-9;
+
+pub(super) fn execute(diff: &Diff) -> Result<(), Failure> {
+    let [before, after] = [&diff.before, &diff.after].map(|path| read(path));
+    let (before, after) = (before?, after?);
+    let found = compare(&before, &after);
+    if found.jobs.is_empty() {
+        let [before, after] = [&diff.before, &diff.after].map(|path| shown(path));
+        return Err(Failure::Input(format!(
+            "cannot compare {before} with {after}: no job has the same name in both; compare reports of one scenario"
+        )));
+    }
+    let text = match diff.format {
+        ReportFormat::Json => json(&found),
+        ReportFormat::Text => text(&found),
+    };
+    output::stdout(text.as_bytes())
+}
+
+/// The jobs of a report.
+fn read(path: &Path) -> Result<Vec<Value>, Failure> {
+    let text = input::text_within(path, LARGEST)?;
+    let remedy = "write one with `forebay run SCENARIO --format json --output FILE`";
+    let wrong =
+        |what: String| Failure::Input(format!("cannot use {}: {what}; {remedy}", shown(path)));
+    let report: Value =
+        serde_json::from_str(&text).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
+    let jobs = report.get("jobs").and_then(Value::as_array);
+    let named = jobs.filter(|jobs| jobs.iter().all(|job| name(job).is_some()));
+    named.cloned().ok_or_else(|| wrong("it is no report: it has no `jobs` with names".to_owned()))
+}
+
+fn name(job: &Value) -> Option<&str> {
+    job.get("name")?.as_str()
+}
+
+/// What two reports have in common, and where they differ.
+#[derive(Serialize)]
+struct Found {
+    /// Names of jobs that both have.
+    jobs: Vec<String>,
+    /// Names of jobs that only one of them has.
+    only_before: Vec<String>,
+    only_after: Vec<String>,
+    /// Figures that differ.
+    changes: Vec<Change>,
+    /// Figures that are the same.
+    same: usize,
+}
+
+/// A figure that is not the same in both.
+#[derive(Serialize)]
+struct Change {
+    job: String,
+    metric: String,
+    #[serde(skip)]
+    unit: Unit,
+    before: f64,
+    after: f64,
+    /// Relative to before; `None` where that was 0.
+    change: Option<f64>,
+    difference: Difference,
+}
+
+/// Whether two figures differ by more than chance.
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "lowercase")]
+enum Difference {
+    /// Their intervals do not meet.
+    Real,
+    /// They do.
+    Chance,
+    /// One of them has none.
+    Unknown,
+}
+
+fn compare(before: &[Value], after: &[Value]) -> Found {
+    let with =
+        |all: &[Value], name: &str| all.iter().find(|job| self::name(job) == Some(name)).cloned();
+    let names = |all: &[Value]| all.iter().filter_map(name).map(str::to_owned).collect::<Vec<_>>();
+    let (old, new) = (names(before), names(after));
+    let missing = |of: &[String], all: &[String]| {
+        of.iter().filter(|name| !all.contains(name)).cloned().collect::<Vec<_>>()
+    };
+    let (only_before, only_after) = (missing(&old, &new), missing(&new, &old));
+    let jobs: Vec<String> = old.into_iter().filter(|name| new.contains(name)).collect();
+    let (mut changes, mut same) = (Vec::new(), 0);
+    for job in &jobs {
+        let Some((old, new)) = with(before, job).zip(with(after, job)) else { continue };
+        for metric in metric::all().iter().filter(|metric| metric.is_swept()) {
+            match change(job, metric, &old, &new) {
+                Some(change) => changes.push(change),
+                None => same += 1,
+            }
+        }
+    }
+    Found { jobs, only_before, only_after, changes, same }
+}
+
+/// The figure of a metric in both, if both have it and it differs.
+fn change(job: &str, metric: &Metric, old: &Value, new: &Value) -> Option<Change> {
+    let (old, new) = (figure(metric, old)?, figure(metric, new)?);
+    let (before, after) = (mean(old)?, mean(new)?);
+    if (after - before).abs() <= SAME * before.abs().max(after.abs()) {
+        return None;
+    }
+    let difference = match (interval(old), interval(new)) {
+        (Some([low, high]), Some([least, most])) if high < least || most < low => Difference::Real,
+        (Some(_), Some(_)) => Difference::Chance,
+        _ => Difference::Unknown,
+    };
+    let change = (before != 0.0).then(|| after / before - 1.0);
+    let (job, metric, unit) = (job.to_owned(), metric.column.to_string(), metric.unit);
+    Some(Change { job, metric, unit, before, after, change, difference })
+}
+
+/// The place of a metric in a job of a JSON report.
+fn figure<'v>(metric: &Metric, job: &'v Value) -> Option<&'v Value> {
+    let mut place = metric.json.strip_prefix("jobs.")?.split('.');
+    place.try_fold(job, |at, key| at.get(key))
+}
+
+/// A figure is a number, or has a mean.
+fn mean(figure: &Value) -> Option<f64> {
+    figure.as_f64().or_else(|| figure.get("mean")?.as_f64())
+}
+
+fn interval(figure: &Value) -> Option<[f64; 2]> {
+    let ends = figure.get("ci95")?.as_array()?;
+    Some([ends.first()?.as_f64()?, ends.get(1)?.as_f64()?])
+}
+
+fn json(found: &Found) -> String {
+    serde_json::to_string_pretty(found).map_or_else(|_| String::new(), |text| text + "\n")
+}
+
+fn text(found: &Found) -> String {
+    let mut rows =
+        table(output::width(), &["job", "figure", "before", "after", "change", "difference"]);
+    for change in &found.changes {
+        rows.add_row(cells(&[
+            printable_line(&change.job),
+            change.metric.clone(),
+            written(change.unit, change.before),
+            written(change.unit, change.after),
+            change.change.map_or_else(|| "-".to_owned(), signed_share),
+            change.difference.word().to_owned(),
+        ]));
+    }
+    let mut text = String::new();
+    if !found.changes.is_empty() {
+        text += &format!(
+            "{rows}\n\nreal: the 95 % intervals do not meet; chance: they do; unknown: a figure has no interval.\n"
+        );
+    }
+    text += &format!("{} figures differ, {} are the same.\n", found.changes.len(), found.same);
+    for (names, which) in [(&found.only_before, "first"), (&found.only_after, "second")] {
+        if !names.is_empty() {
+            let names: Vec<String> = names.iter().map(|name| printable_line(name)).collect();
+            text += &format!("Only in the {which} report: {}.\n", names.join(", "));
+        }
+    }
+    text
+}
+
+impl Difference {
+    fn word(self) -> &'static str {
+        match self {
+            Difference::Real => "real",
+            Difference::Chance => "chance",
+            Difference::Unknown => "unknown",
+        }
+    }
+}
+
+/// A value with its unit as people write it.
+fn written(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Seconds => seconds(value),
+        Unit::Bytes => bytes(value),
+        Unit::Share => share(value),
+        Unit::Count | Unit::Ratio | Unit::Text => number(value),
+        of => format!("{} {}", count(value), of.symbol()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn job(step: f64, half: f64) -> Value {
+        json!({ "name": "j", "step_time": { "mean": step, "ci95": [step - half, step + half] } })
+    }
+
+    #[test]
+    fn a_difference_is_real_where_intervals_do_not_meet() {
+        let of = |old: Value, new: Value| {
+            let found = compare(&[old], &[new]);
+            found.changes.iter().map(|change| change.difference).collect::<Vec<_>>()
+        };
+        assert_eq!(of(job(1.0, 0.1), job(2.0, 0.1)), [Difference::Real]);
+        assert_eq!(of(job(1.0, 0.6), job(2.0, 0.6)), [Difference::Chance]);
+        assert_eq!(of(job(1.0, 0.1), job(1.0, 0.2)), []);
+        let single = json!({ "name": "j", "step_time": { "mean": 3.0, "ci95": null } });
+        assert_eq!(of(job(1.0, 0.1), single), [Difference::Unknown]);
+    }
+
+    #[test]
+    fn changes_are_relative_to_the_first_report_and_other_jobs_are_named() {
+        let mut other = job(1.0, 0.0);
+        other["name"] = "k".into();
+        let found = compare(&[job(2.0, 0.0)], &[job(1.5, 0.0), other]);
+        assert_eq!(found.changes[0].change, Some(-0.25));
+        assert_eq!((found.only_before.len(), found.only_after), (0, vec!["k".to_owned()]));
+    }
+}
