@@ -7,6 +7,7 @@ use super::sweep_journal::{Earlier, JournalFile};
 use super::sweep_output::Output;
 use super::{Failure, output};
 use crate::cli::Sweep;
+use crate::input::{cut_words, printable};
 use crate::sweep::{self, Finished, Grid, Journal, Plan, Selection, Start};
 use std::fs;
 use std::ops::ControlFlow;
@@ -23,6 +24,10 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     // Locked before anything takes long: a second sweep to the same file is told at once.
     let (mut journal, earlier) = journal(sweep)?;
     let replications = pool.install(|| opened.check(&grid))?;
+    if !quiet {
+        let remarks = common_remarks(&opened, &grid);
+        remarks.iter().for_each(|remark| output::say(&printable(&cut_words(remark))));
+    }
     let runs = replications as usize * grid.len();
     let watch = Watch::new(runs as u64, pool.current_num_threads(), quiet);
     let mut out = Output::create(to, sweep.format, (&header, selection))?;
@@ -47,6 +52,13 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     sweep::run(&plan, &pool, || watch.done(), deliver);
     watch.end();
     finish(failure, journal, out, grid.len())
+}
+
+/// What is remarked on the first point of a grid and on the last one: rows have no room for it.
+fn common_remarks(opened: &Opened, grid: &Grid) -> Vec<String> {
+    let ends = [0, grid.len().saturating_sub(1)].map(|index| opened.at(grid, index));
+    let [Ok(first), Ok(last)] = ends else { return Vec::new() };
+    first.remarks.into_iter().filter(|remark| last.remarks.contains(remark)).collect()
 }
 
 /// The points of a grid, as they come.

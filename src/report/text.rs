@@ -96,7 +96,7 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     if !report.resources.is_empty() {
         page.blank();
         page.table(resources_table(&report.resources));
-        page.paragraph(RESOURCES_LEGEND, "  ", Style::Dim);
+        page.paragraph(&resources_legend(&report.jobs), "  ", Style::Dim);
     }
     for note in &report.notes {
         page.blank();
@@ -257,9 +257,26 @@ fn jobs_legend(jobs: &[JobReport]) -> String {
     text + "; computing: share of the time of a GPU, or of what trains."
 }
 
-/// What those of the table of resources are.
-const RESOURCES_LEGEND: &str = "used: share of the capacity over the whole run, mean of all that are alike, and of the \
-                                most used; in use by: transfers or requests at one of them at a time, on average.";
+/// What those of the table of resources are, and what is not in them.
+fn resources_legend(jobs: &[JobReport]) -> String {
+    let mut text = "used: share of the capacity over the whole run, mean of all that are alike, and of the most used; in \
+                    use by: transfers or requests at one of them at a time, on average."
+        .to_owned();
+    let is_analytic = |job: &&JobReport| {
+        let gradients = job.sync.as_ref().and_then(|sync| sync.fidelity);
+        let sums = job.parallel.as_ref().and_then(|parallel| parallel.sum_fidelity);
+        [gradients, sums].contains(&Some("analytic"))
+    };
+    let names: Vec<String> =
+        jobs.iter().filter(is_analytic).map(|job| format!("`{}`", job.name)).collect();
+    if !names.is_empty() {
+        text += &format!(
+            " Collectives with `fidelity = \"analytic\"` ({}) take their time and are not counted here.",
+            names.join(", ")
+        );
+    }
+    text
+}
 
 fn resources_table(resources: &[ResourceReport]) -> Table {
     let heads = ["resource", "count", "capacity", "used", "most used", "in use by"];
