@@ -8,6 +8,7 @@ use super::sweep_output::Output;
 use super::{Failure, output};
 use crate::cli::Sweep;
 use crate::input::{cut_words, printable};
+use crate::report::remarks;
 use crate::sweep::{self, Finished, Grid, Journal, Plan, Selection, Start};
 use std::fs;
 use std::ops::ControlFlow;
@@ -25,8 +26,8 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     let (mut journal, earlier) = journal(sweep)?;
     let replications = pool.install(|| opened.check(&grid))?;
     if !quiet {
-        let remarks = common_remarks(&opened, &grid);
-        remarks.iter().for_each(|remark| output::say(&printable(&cut_words(remark))));
+        let common = common_remarks(&opened, &grid);
+        common.iter().for_each(|remark| output::say(&printable(&cut_words(remark))));
     }
     let runs = replications as usize * grid.len();
     let watch = Watch::new(runs as u64, pool.current_num_threads(), quiet);
@@ -58,7 +59,8 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
 fn common_remarks(opened: &Opened, grid: &Grid) -> Vec<String> {
     let ends = [0, grid.len().saturating_sub(1)].map(|index| opened.at(grid, index));
     let [Ok(first), Ok(last)] = ends else { return Vec::new() };
-    first.remarks.into_iter().filter(|remark| last.remarks.contains(remark)).collect()
+    let last = remarks(&last);
+    remarks(&first).into_iter().filter(|remark| last.contains(remark)).collect()
 }
 
 /// The points of a grid, as they come.

@@ -48,3 +48,4 @@ pub use prediction::{Predicted, predict};
 pub use summary::summarise;
 pub use unfinished::Unfinished;
 pub use verdict::{Limit, LongRun, Verdict};
+pub use warnings::of_scenario as remarks;

@@ -12,18 +12,25 @@ use crate::scenario::{
 /// Fewest steps behind the warm-up from which figures are worth something.
 pub(super) const FEWEST_STEPS: usize = 20;
 
-/// One sentence for each doubt.
-pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String> {
-    let live = outcomes.iter().any(|outcome| outcome.world == World::Live);
-    // What settings do to a model says nothing of a machine.
-    let mut found = if live { Vec::new() } else { scenario.remarks.clone() };
-    if !live && in_lockstep(scenario) {
+/// What a reader of results should know of a scenario whatever its runs were like, one sentence each.
+#[must_use]
+pub fn of_scenario(scenario: &Scenario) -> Vec<String> {
+    let mut found = scenario.remarks.clone();
+    if in_lockstep(scenario) {
         found.push(
             "Nothing in this scenario varies, so workers may run in lockstep, which real ones \
              never do: give the latency or the decoding a distribution."
                 .to_owned(),
         );
     }
+    found
+}
+
+/// One sentence for each doubt.
+pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String> {
+    let live = outcomes.iter().any(|outcome| outcome.world == World::Live);
+    // What settings do to a model says nothing of a machine.
+    let mut found = if live { Vec::new() } else { of_scenario(scenario) };
     for (place, distribution) in distributions(scenario) {
         if has_infinite_mean(distribution) {
             found.push(format!(

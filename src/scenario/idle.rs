@@ -88,6 +88,30 @@ impl Scenario {
         all
     }
 
+    /// A node whose jobs train on more GPUs together than it has. Those that begin when another one ends do not count.
+    pub(super) fn crowded_gpus(&self) -> Vec<String> {
+        if !self.cluster.share_nodes {
+            return Vec::new();
+        }
+        let trains = |job: &&Job| job.device == Device::Accelerator && job.after.is_empty();
+        let jobs: Vec<&Job> = self.jobs.iter().filter(trains).collect();
+        let used = |node: u32| {
+            let here = jobs.iter().filter(|job| node < job.nodes);
+            here.map(|job| job.gpus_on(node).saturating_mul(job.copies.into())).sum::<u64>()
+        };
+        let most = jobs.iter().map(|job| job.nodes).max().unwrap_or(0);
+        let mut crowded = (0..most).map(|node| (used(node), self.cluster.node_at(node).gpus));
+        let first = crowded.find(|(used, there)| *used > u64::from(*there));
+        let told = first.map(|(used, there)| {
+            format!(
+                "Jobs train on {used} GPUs of a node together, which has {there}: each is simulated as if it had GPUs of its \
+                 own. Write `cluster.node.gpus = {used}`, or fewer `copies`; models share a GPU as learners of one job \
+                 (`parallel.data.learners`)."
+            )
+        });
+        told.into_iter().collect()
+    }
+
     /// Data sets that fit into the memory of nodes that keep nothing of what they read.
     pub(super) fn uncached(&self) -> Vec<String> {
         let node = &self.cluster.node;

@@ -63,7 +63,7 @@ impl ScenarioSettings {
                     "{copies} copies on {nodes_each} nodes each, with the jobs before, need {used} \
                      nodes, and the cluster has {nodes}"
                 );
-                let remedy = "write fewer copies or nodes, or more `cluster.nodes`";
+                let remedy = "write fewer copies or nodes, more `cluster.nodes`, or `cluster.share_nodes = true` if all are on the same nodes";
                 check.wrong(at, what, remedy);
                 return;
             }

@@ -118,8 +118,12 @@ impl ScenarioFile {
             (Some(problems), _) => Err(problems),
             (None, Some(mut scenario)) => {
                 if !reading.live {
-                    let remarks =
-                        [scenario.idle_gpus(), scenario.small_page_caches(), scenario.uncached()];
+                    let remarks = [
+                        scenario.idle_gpus(),
+                        scenario.crowded_gpus(),
+                        scenario.small_page_caches(),
+                        scenario.uncached(),
+                    ];
                     scenario.remarks.extend(remarks.concat());
                 }
                 Ok(scenario)

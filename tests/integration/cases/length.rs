@@ -183,6 +183,37 @@ fn a_written_warm_up_of_a_run_of_unwritten_length_ends_behind_the_first_epoch_to
 }
 
 #[test]
+fn jobs_of_one_node_that_train_on_more_gpus_than_it_has_are_told() {
+    // System: two jobs on one node of so many GPUs, each of which trains on one. Expectation: a word where there is one GPU
+    // only, because each is simulated with its own.
+    let text = r#"name = "crowd"
+[run]
+steps = 5
+[cluster]
+nodes = 1
+share_nodes = true
+node = { cores = 8, gpus = 1 }
+[storage.memory.memory]
+[dataset.d]
+samples = 1000
+sample_size = "1 kB"
+[[job]]
+name = "j"
+copies = 2
+dataset = "d"
+storage = "memory"
+batch = 8
+model.step = "10 ms"
+loader.in-memory = {}
+"#;
+    let told = |gpus: &str| {
+        let scenario = written(text, &[("cluster.node.gpus", gpus)]);
+        scenario.remarks.iter().any(|remark| remark.contains("`cluster.node.gpus = 2`"))
+    };
+    assert!(told("1") && !told("2"));
+}
+
+#[test]
 fn a_run_that_ends_within_its_first_epoch_says_that_caches_are_cold() {
     let text = fs::read_to_string(repository("tests/data/cases/t5.toml")).expect("a case");
     assert!(text.contains("memory"));
