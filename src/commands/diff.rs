@@ -4,7 +4,7 @@ use super::profile_text::{cells, table};
 use super::{Failure, input, output};
 use crate::cli::{Diff, ReportFormat};
 use crate::input::shown;
-use crate::metric::{self, Metric, Unit};
+use crate::metric::{self, Metric, Unit, Value as Place};
 use crate::report::format::{bytes, count, number, seconds, share, signed_share};
 use crate::scenario::printable_line;
 use serde::Serialize;
@@ -14,8 +14,8 @@ use std::path::Path;
 /// Largest report that is read [B]. In memory it takes several times as much.
 const LARGEST: u64 = 64 << 20;
 
-/// Figures are the same where they differ by no more than this, relative to the greater.
-const SAME: f64 = 1e-9;
+/// Figures are the same where they differ by no more than this, relative to the greater: percentages have one digit.
+const SAME: f64 = 5e-4;
 
 pub(super) fn execute(diff: &Diff) -> Result<(), Failure> {
     let [before, after] = [&diff.before, &diff.after].map(|path| read(path));
@@ -71,6 +71,8 @@ struct Change {
     job: String,
     metric: String,
     #[serde(skip)]
+    label: String,
+    #[serde(skip)]
     unit: Unit,
     before: f64,
     after: f64,
@@ -105,36 +107,48 @@ fn compare(before: &[Value], after: &[Value]) -> Found {
     for job in &jobs {
         let Some((old, new)) = with(before, job).zip(with(after, job)) else { continue };
         for metric in metric::all().iter().filter(|metric| metric.is_swept()) {
-            match change(job, metric, &old, &new) {
-                Some(change) => changes.push(change),
-                None => same += 1,
+            let Some((old, new)) = figure(metric, &old).zip(figure(metric, &new)) else { continue };
+            let Some(means) = mean(&old).zip(mean(&new)) else { continue };
+            if is_same(means) {
+                same += 1;
+            } else {
+                changes.push(change((job, metric), means, [&old, &new].map(interval)));
             }
         }
     }
     Found { jobs, only_before, only_after, changes, same }
 }
 
-/// The figure of a metric in both, if both have it and it differs.
-fn change(job: &str, metric: &Metric, old: &Value, new: &Value) -> Option<Change> {
-    let (old, new) = (figure(metric, old)?, figure(metric, new)?);
-    let (before, after) = (mean(old)?, mean(new)?);
-    if (after - before).abs() <= SAME * before.abs().max(after.abs()) {
-        return None;
-    }
-    let difference = match (interval(old), interval(new)) {
-        (Some([low, high]), Some([least, most])) if high < least || most < low => Difference::Real,
-        (Some(_), Some(_)) => Difference::Chance,
+fn is_same((before, after): (f64, f64)) -> bool {
+    (after - before).abs() <= SAME * before.abs().max(after.abs())
+}
+
+/// A figure of a job, with its intervals before and after.
+fn change(
+    (job, metric): (&str, &Metric),
+    (before, after): (f64, f64),
+    intervals: [Option<[f64; 2]>; 2],
+) -> Change {
+    let difference = match intervals {
+        [Some([low, high]), Some([least, most])] if high < least || most < low => Difference::Real,
+        [Some(_), Some(_)] => Difference::Chance,
         _ => Difference::Unknown,
     };
     let change = (before != 0.0).then(|| after / before - 1.0);
-    let (job, metric, unit) = (job.to_owned(), metric.column.to_string(), metric.unit);
-    Some(Change { job, metric, unit, before, after, change, difference })
+    let (job, unit, label) = (job.to_owned(), metric.unit, metric.label.to_string());
+    let metric = metric.column.to_string();
+    Change { job, metric, label, unit, before, after, change, difference }
 }
 
-/// The place of a metric in a job of a JSON report.
-fn figure<'v>(metric: &Metric, job: &'v Value) -> Option<&'v Value> {
+/// What a job of a JSON report has of a metric. A cause of stalls that did not occur is not there, and has a share of 0.
+fn figure(metric: &Metric, job: &Value) -> Option<Value> {
+    if let Place::Stall(cause) = metric.value {
+        let stalls = job.get("stall")?;
+        let none = || serde_json::json!({ "mean": 0.0, "ci95": [0.0, 0.0] });
+        return Some(stalls.get(cause.to_string()).cloned().unwrap_or_else(none));
+    }
     let mut place = metric.json.strip_prefix("jobs.")?.split('.');
-    place.try_fold(job, |at, key| at.get(key))
+    place.try_fold(job, |at, key| at.get(key)).cloned()
 }
 
 /// A figure is a number, or has a mean.
@@ -157,7 +171,7 @@ fn text(found: &Found) -> String {
     for change in &found.changes {
         rows.add_row(cells(&[
             printable_line(&change.job),
-            change.metric.clone(),
+            change.label.clone(),
             written(change.unit, change.before),
             written(change.unit, change.after),
             change.change.map_or_else(|| "-".to_owned(), signed_share),
@@ -170,7 +184,11 @@ fn text(found: &Found) -> String {
             "{rows}\n\nreal: the 95 % intervals do not meet; chance: they do; unknown: a figure has no interval.\n"
         );
     }
-    text += &format!("{} figures differ, {} are the same.\n", found.changes.len(), found.same);
+    text += &format!(
+        "{} figures differ, {} are the same to 0.05 %.\n",
+        found.changes.len(),
+        found.same
+    );
     for (names, which) in [(&found.only_before, "first"), (&found.only_after, "second")] {
         if !names.is_empty() {
             let names: Vec<String> = names.iter().map(|name| printable_line(name)).collect();

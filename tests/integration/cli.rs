@@ -204,7 +204,7 @@ fn two_reports_are_compared_figure_by_figure() {
     assert!((change - expected).abs() < 1e-9 && change < -0.5, "{change} {expected}");
     let text = place.forebay(&diff).assert().success().get_output().stdout.clone();
     let text = String::from_utf8_lossy(&text).into_owned();
-    assert!(text.contains("step_time") && text.contains("real"), "{text}");
+    assert!(text.contains("Step time") && text.contains("real"), "{text}");
     let same = place.forebay(&["diff", "after.json", "after.json"]).assert().success();
     let same = String::from_utf8_lossy(&same.get_output().stdout).into_owned();
     assert!(same.starts_with("0 figures differ"), "{same}");
