@@ -123,6 +123,9 @@ fn is_balanced(copies: &[&[(&JobOutcome, Measured)]], precision: f64, loose: boo
     loose || (read - taken).abs() <= precision * taken
 }
 
+/// Share of time that a job may wait for input without anybody noticing.
+const LITTLE_INPUT: f64 = 0.005;
+
 /// Whether the measured steps of a job's copies, by replication, are enough.
 pub(super) fn length(
     copies: &[Vec<(&JobOutcome, Measured)>],
@@ -162,10 +165,14 @@ pub(super) fn length(
         };
     }
     let missing = match stop {
-        _ if all().any(|(_, measured)| measured.cold) => Some(
-            "no copy has read its data set once, and later epochs will find some of it in caches"
-                .to_owned(),
-        ),
+        _ if all().any(|(_, measured)| measured.cold) => {
+            let waits = behind.ratio(Ratio::Waiting, |w| Some((w.waited_for_input(), w.elapsed)));
+            let little = waits.mean.is_some_and(|waits| waits < LITTLE_INPUT);
+            let help = if little { "; so far it hardly waits for input" } else { "" };
+            Some(format!(
+                "no copy has read its data set once, and later epochs will find some of it in caches{help}"
+            ))
+        }
         Stop::Known { .. } if fails_at_random(job) && failures(copies) < FEWEST_FAILURES => {
             Some(format!(
                 "its nodes failed {} times, and fewer than {FEWEST_FAILURES} failures make no average: write a longer \

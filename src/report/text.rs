@@ -248,6 +248,13 @@ fn repeats(jobs: &[JobReport]) -> bool {
 /// What the columns of the table of jobs are.
 fn jobs_legend(jobs: &[JobReport]) -> String {
     let mut text = "p99: 99 % of the steps take less".to_owned();
+    let rare = |job: &JobReport| {
+        let step = &job.figures.step_time;
+        step.p99.zip(step.mean).is_some_and(|(p99, mean)| p99 < 0.999 * mean)
+    };
+    if jobs.iter().any(rare) {
+        text += "; where that is below the mean, the others take much longer";
+    }
     if several(jobs) {
         text += "; each: of one copy of the job, all its ranks together";
     }

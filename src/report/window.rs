@@ -70,6 +70,12 @@ impl Window {
         self.stalls.iter().find(|(of, _)| *of == cause).map_or(0.0, |(_, seconds)| *seconds)
     }
 
+    /// Time waited for input [s].
+    pub(super) fn waited_for_input(&self) -> f64 {
+        let for_input = self.stalls.iter().filter(|(of, _)| of.cause.is_input());
+        for_input.map(|(_, seconds)| seconds).sum()
+    }
+
     /// Samples put in per second that a worker was free to [samples/s].
     pub(super) fn unblocked_enqueue_rate(&self) -> Option<f64> {
         unblocked_rate(self.enqueued, self.elapsed, self.blocked)

@@ -183,7 +183,9 @@ impl Known<'_> {
         let checkpoint = match tokens(&self.model) {
             Some(_) => {
                 "\n# [job.checkpoint] # state that is written, to go on from there after a failure\n\
-                 # interval = \"30 min\"\n# asynchronous = true # the job trains while it is written\n"
+                 # interval = \"30 min\"\n\
+                 # asynchronous = true # the job trains while it is written, after a pause to copy it aside\n\
+                 # pause = \"2 s\"\n"
             }
             None => "",
         };
@@ -217,7 +219,7 @@ impl Known<'_> {
              [run] # without `steps` or `epochs`: until the throughput is known to 0.5 %\n\
              # steps = 500\n\
              # epochs = 2 # to see the second epoch read from the page cache\n\
-             # replications = 5 # for intervals\n\
+             # replications = 1 # with `steps` or `epochs` there are 5 if nothing is written\n\
              \n\
              [cluster]\n\
              nodes = {nodes}\n\

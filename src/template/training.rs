@@ -10,7 +10,7 @@ pub(super) fn loader(
     batch: u64,
 ) -> (String, Option<&'static str>) {
     let decode = decode.map_or_else(String::new, |time| {
-        format!("decode = \"{time}\" # of a core, for each sample\n")
+        format!("decode = {{ lognormal = {{ mean = \"{time}\", cv = 0.5 }} }} # of a core, for each sample\n")
     });
     let with = |text: String| format!("{text}{decode}");
     match name {
