@@ -119,3 +119,18 @@ fn trainers_of_several_loaders_would_take_what_they_compute() {
         rest.split(' ').next().expect("a number").replace(',', "").parse().expect("a number");
     assert!((rate / 6400.0 - 1.0).abs() < 0.02, "{rate}: {text}");
 }
+
+#[test]
+fn collectives_that_are_not_followed_are_named_under_the_table_of_resources() {
+    // System: gradients over NICs, whose transfers are followed or not. Expectation: the legend names the job whose transfers
+    // use links that the table shows as free.
+    let of = |fidelity: &str| {
+        let sync =
+            format!("sync.allreduce = {{ gradients = \"10 MB\", fidelity = \"{fidelity}\" }}");
+        let text = text("steps = 30", "in-memory = {}", "10 ms", &sync);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let told = "Collectives with `fidelity = \"analytic\"` (`j`) take their time and are not counted here.";
+    assert!(of("analytic").contains(told));
+    assert!(!of("flow").contains("are not counted here"));
+}

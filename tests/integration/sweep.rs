@@ -86,6 +86,22 @@ fn an_invalid_value_is_shown_before_anything_runs() {
 }
 
 #[test]
+fn what_is_remarked_on_all_points_is_said_once_on_standard_error() {
+    // System: jobs whose nodes have four GPUs and train on one, at each of three batches. Expectation: one sentence on that, none
+    // with `--quiet`, and rows alone on standard output.
+    let place = Place::new();
+    place.write("s.toml", &SCENARIO.replace("gpus = 1", "gpus = 4"));
+    let sweep = ["sweep", "s.toml", "--vary", "job.batch=[8, 16, 32]"];
+    let said = |more: &[&str]| {
+        let out = place.forebay(&[&sweep[..], more].concat()).assert().success();
+        let out = out.get_output().clone();
+        assert!(!String::from_utf8_lossy(&out.stdout).contains("idle"));
+        String::from_utf8_lossy(&out.stderr).matches("the others are idle").count()
+    };
+    assert_eq!([said(&[]), said(&["--quiet"])], [1, 0]);
+}
+
+#[test]
 fn a_scenario_without_a_sweep_table_says_how_to_write_one() {
     let place = Place::new();
     let scenario = SCENARIO.split("[sweep]").next().expect("the part before");
