@@ -234,11 +234,18 @@ impl<'d> Reader<'d> {
         kinds: &'static [&'static str],
     ) -> Result<(&'d str, NodeId), ReadError> {
         let mut known = true;
-        for &id in self.document.children(self.at) {
-            let key = &self.document.node(id).key;
-            if !kinds.contains(&key.as_str()) {
+        let children = self.document.children(self.at);
+        let keys = || children.iter().map(|&id| self.document.node(id).key.as_str());
+        let mut said = keys().filter(|key| kinds.contains(key));
+        // A key that was meant for the kind beside it, as `bandwidth` beside `file-server`.
+        let of = said.next().filter(|_| said.next().is_none());
+        for (&id, key) in children.iter().zip(keys()) {
+            if !kinds.contains(&key) {
                 known = false;
-                self.log.key(id, format!("unknown kind `{key}`"), choose(key, kinds));
+                let below = of.map_or(String::new(), |kind| {
+                    format!("if it is a setting of `{kind}`, write `{kind}.{key}`; ")
+                });
+                self.log.key(id, format!("unknown kind `{key}`"), below + &choose(key, kinds));
             }
         }
         if known {

@@ -151,6 +151,13 @@ fn unknown_and_missing_keys_are_named() {
             "`file-server`",
         ),
         (
+            "[storage.hpctmp.file-server]",
+            "[storage.hpctmp]\n^bandwidth = \"1 GB/s\"\n[storage.hpctmp.file-server]",
+            "storage.hpctmp.bandwidth",
+            "unknown kind",
+            "`file-server.bandwidth`",
+        ),
+        (
             "[job.loader.tf-queue]",
             "[job.loader.^torchdata]",
             "job.lenet.loader.torchdata",
