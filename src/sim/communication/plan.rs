@@ -125,7 +125,8 @@ impl Plan {
             if collective.channels == 1 {
                 return self.in_one_level(collective.algorithm, schedule);
             }
-            // Each rank of a node has a channel's way out: all of them where there are as many.
+            // The formula counts a rank that sends the bytes of all channels inside its node. There is none where each rank is the
+            // last one of a channel.
             let ring = collective.algorithm == Algorithm::Ring && collective.channels < ranks;
             return ring.then(|| closed_form(collective, &self.inside, &self.across).ok())?;
         };
