@@ -49,7 +49,7 @@ pub struct Fabric {
     pub in_switch: bool,
     /// Of the GPUs.
     pub generation: Generation,
-    /// Rings or trees that share the bytes, with NICs of their own in each node.
+    /// Number of rings or trees that share the bytes; each uses another NIC of a node.
     pub channels: u32,
 }
 
@@ -73,7 +73,7 @@ pub struct Choice {
     pub levels: Option<(Algorithm, Algorithm, Across)>,
     /// Longest piece of a channel [B].
     pub chunk: Option<u64>,
-    /// Rings or trees side by side, as in [`Collective::channels`].
+    /// Number of rings or trees that work at the same time: [`Collective::channels`].
     pub channels: u32,
     /// NCCL's.
     pub protocol: Option<Protocol>,

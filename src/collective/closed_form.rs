@@ -62,7 +62,7 @@ pub fn closed_form(collective: &Collective, inner: &Cost, outer: &Cost) -> Resul
         None if channels == 1 => {
             whole(collective, (collective.bytes, collective.chunk), &cost(collective, inner, outer))
         }
-        // Inside nodes channels share links, across they have their own. What is slower decides.
+        // Channels share the links inside a node, and each has its own NIC. The slower of both decides.
         None => {
             let chunk = collective.chunk.map(|chunk| chunk.saturating_mul(channels));
             let inside = whole(collective, (collective.bytes, chunk), inner);

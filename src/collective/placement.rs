@@ -39,8 +39,8 @@ impl Placement {
         Placement { size: ranks, folded: false, root, base, switch: ranks, copies: 1 }
     }
 
-    /// All ranks, on nodes with so many each, of which a node's rank number `by` is the first one. It begins at the
-    /// root, if there is one.
+    /// All ranks, node after node, where `nodes` has the number of ranks of each. Within a node they begin at the node's
+    /// rank number `by` and go around. With a root, the whole order begins there.
     pub(super) fn turned(nodes: &[u32], by: u64, root: Option<u32>) -> Placement {
         let mut ranks = Vec::new();
         for &size in nodes {

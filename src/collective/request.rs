@@ -32,9 +32,9 @@ pub struct Collective {
     /// Ranks of each node, over which [`Algorithm::DoubleBinaryTree`] makes the trees of an allreduce, and in
     /// which the channels have their own orders; empty where each rank is on a node of its own.
     pub nodes: Vec<u32>,
-    /// Rings or trees side by side, each with its part of the bytes, at least 1. Number c begins with rank c of each
-    /// node and ends with rank c − 1, so that each enters and leaves nodes by NICs of its own, as NCCL's channels do.
-    /// Of no use to [`Operation::AllToAll`] and [`Algorithm::Hierarchical`].
+    /// Number of rings or trees that work at the same time, each on its part of the bytes; at least 1. Ring number c
+    /// enters a node at the node's rank c and leaves it from rank c − 1, so that each uses another NIC, as NCCL's
+    /// channels do. [`Operation::AllToAll`] and [`Algorithm::Hierarchical`] ignore it.
     pub channels: u32,
 }
 
@@ -183,7 +183,7 @@ impl Collective {
         stages
     }
 
-    /// An all-to-all goes from each rank to each, and groups go across by all of their ranks: nothing is left to turn.
+    /// The number of channels that it is carried out in. An all-to-all and groups use all NICs in any case.
     pub(super) fn used_channels(&self) -> u64 {
         let turns = !self.nodes.is_empty() && self.levels.is_none();
         let turns = turns && self.operation != Operation::AllToAll;
@@ -197,7 +197,7 @@ impl Collective {
         task.steps(self.algorithm, self.operation)
     }
 
-    /// Where the ranks of a channel are.
+    /// The order of the ranks in the ring or tree of a channel.
     fn place(&self, channel: u64) -> Placement {
         let root = self.operation.has_root().then_some(self.root);
         if channel == 0 {

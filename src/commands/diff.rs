@@ -140,7 +140,7 @@ fn change(
     Change { job, metric, label, unit, before, after, change, difference }
 }
 
-/// What a job of a JSON report has of a metric. A cause of stalls that did not occur is not there, and has a share of 0.
+/// The figure of a metric in a job of a JSON report. A cause of stalls that did not occur has no entry there: its share is 0.
 fn figure(metric: &Metric, job: &Value) -> Option<Value> {
     if let Place::Stall(cause) = metric.value {
         let stalls = job.get("stall")?;
@@ -151,7 +151,7 @@ fn figure(metric: &Metric, job: &Value) -> Option<Value> {
     place.try_fold(job, |at, key| at.get(key)).cloned()
 }
 
-/// A figure is a number, or has a mean.
+/// The value of a figure in JSON: the number itself, or its `mean`.
 fn mean(figure: &Value) -> Option<f64> {
     figure.as_f64().or_else(|| figure.get("mean")?.as_f64())
 }

@@ -55,7 +55,7 @@ pub(super) fn execute(sweep: &Sweep, quiet: bool) -> Result<(), Failure> {
     finish(failure, journal, out, grid.len())
 }
 
-/// What is remarked on the first point of a grid and on the last one: rows have no room for it.
+/// Remarks that both the first and the last point of a grid have. Rows have no column for them.
 fn common_remarks(opened: &Opened, grid: &Grid) -> Vec<String> {
     let ends = [0, grid.len().saturating_sub(1)].map(|index| opened.at(grid, index));
     let [Ok(first), Ok(last)] = ends else { return Vec::new() };

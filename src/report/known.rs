@@ -123,7 +123,7 @@ fn is_balanced(copies: &[&[(&JobOutcome, Measured)]], precision: f64, loose: boo
     loose || (read - taken).abs() <= precision * taken
 }
 
-/// Share of time that a job may wait for input without anybody noticing.
+/// A job that waits for input for less than this share of the time hardly waits for it.
 const LITTLE_INPUT: f64 = 0.005;
 
 /// Whether the measured steps of a job's copies, by replication, are enough.

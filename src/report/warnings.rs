@@ -12,7 +12,7 @@ use crate::scenario::{
 /// Fewest steps behind the warm-up from which figures are worth something.
 pub(super) const FEWEST_STEPS: usize = 20;
 
-/// What a reader of results should know of a scenario whatever its runs were like, one sentence each.
+/// Remarks on a scenario that need no run of it, one sentence each.
 #[must_use]
 pub fn of_scenario(scenario: &Scenario) -> Vec<String> {
     let mut found = scenario.remarks.clone();

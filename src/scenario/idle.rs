@@ -88,7 +88,7 @@ impl Scenario {
         all
     }
 
-    /// A node whose jobs train on more GPUs together than it has. Those that begin when another one ends do not count.
+    /// A remark on the first node whose jobs need more GPUs together than it has. Jobs that begin when others end are left out.
     pub(super) fn crowded_gpus(&self) -> Vec<String> {
         if !self.cluster.share_nodes {
             return Vec::new();
@@ -138,7 +138,7 @@ impl Scenario {
     }
 }
 
-/// A number of bytes as people say it: `141 GB` and not `140928370 kB`.
+/// A number of bytes, rounded to three digits, so that it is written `141 GB` and not `140928370 kB`.
 fn to_three_digits(bytes: f64) -> f64 {
     let unit = 10_f64.powf((bytes.max(1.0).log10().floor() - 2.0).max(0.0));
     (bytes / unit).round() * unit

@@ -13,7 +13,7 @@ use super::course::{Course, LongRate, ROUNDS};
 
 /// Events that a verdict may take of a run that is shorter than that: some hundredths of a second.
 pub const LEAST_BUDGET: u64 = 60_000;
-/// Events that a verdict may take once nothing that helps was found with the least budget, at most: less than a second.
+/// Most events of all short runs where those of the least budget found nothing that helps. They take less than a second.
 const LAST_BUDGET: u64 = 1_000_000;
 /// Events that a verdict may take then, at least: some tenths of a second.
 const LEAST_LAST_BUDGET: u64 = 400_000;

@@ -40,7 +40,7 @@ fn in_chunks(collective: Collective) -> Vec<Collective> {
 fn closed_forms_are_exact_where_parts_are_equal() {
     for operation in Operation::ALL {
         for ranks in ranks() {
-            // Channels have NICs of their own, which this network has not.
+            // The formula gives each channel a NIC of its own; here a rank has one link for all channels.
             let one = plain(operation, ranks, BYTES).into_iter().filter(|all| all.channels == 1);
             for collective in one.flat_map(in_chunks) {
                 let (time, formula) = (executed(&collective), formula(&collective));
