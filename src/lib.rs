@@ -9,9 +9,10 @@
 //! |---|---|---|
 //! | [`units`] | quantities as people write them: `"10 Gbit/s"` | |
 //! | [`input`] | files that users name, each with a limit | |
-//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `catalogue`, `collective`, `device_memory`, `input`, `law`, `profile`, `units` |
+//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `catalogue`, `collective`, `device_memory`, `distribution`, `input`, `law`, `profile`, `random`, `units` |
 //! | [`collective`] | collectives as schedules of transfers, their closed forms, which one a library takes | |
-//! | [`random`] | draws addressed by seed, replication, purpose, entity | `scenario` |
+//! | [`distribution`] | a quantity that may vary | |
+//! | [`random`] | draws addressed by seed, replication, purpose, entity; which rank visits which file | `distribution` |
 //! | [`stats`] | intervals, quantiles, MSER-5, histograms | |
 //! | [`engine`] | simulated time, the calendar of events, the loop over them | |
 //! | [`fluid`] | links and flows: weighted max-min fair sharing | `engine` |
@@ -60,6 +61,7 @@ pub mod cli;
 pub mod collective;
 pub mod commands;
 pub mod device_memory;
+pub mod distribution;
 pub mod engine;
 pub mod fit;
 pub mod fluid;

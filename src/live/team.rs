@@ -29,7 +29,8 @@ pub(super) fn team(
     let mut team = Vec::new();
     for rank in 0..job.loaders_per_node() {
         let whose = Whose { owner: part.owner, rank, ranks: job.loaders(), streams };
-        let order = FileOrder::new(&scenario.datasets[job.dataset], job.split, rank, whose.ranks);
+        let order =
+            FileOrder::new(scenario.datasets[job.dataset].visits(), job.split, rank, whose.ranks);
         let next_file = Arc::new(AtomicU64::new(0));
         let reader = || {
             let pace = pacer.as_ref().map(Pace::new);

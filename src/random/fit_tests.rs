@@ -1,7 +1,7 @@
 //! The samplers against closed forms, and addresses against each other.
 
 use super::{Generator, Purpose, Sampler, Streams};
-use crate::scenario::Distribution;
+use crate::distribution::Distribution;
 use rand::Rng;
 use statrs::distribution as closed;
 use statrs::distribution::ContinuousCDF;

@@ -9,11 +9,13 @@ mod failure;
 mod fit_tests;
 mod order;
 mod permutation;
+mod replicas;
 mod sampler;
 mod streams;
 
 pub use failure::time_to_failure;
-pub use order::FileOrder;
+pub use order::{FileOrder, SampleOrder, Split, Visits};
 pub use permutation::Permutation;
+pub use replicas::Replicas;
 pub use sampler::Sampler;
 pub use streams::{Generator, Purpose, Streams};

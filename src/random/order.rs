@@ -1,8 +1,50 @@
 //! The order in which a rank of a job copy visits the files of a data set, epoch after epoch: one for
 //! both worlds, so that they read the same samples in the same order.
 
-use super::{Permutation, Purpose, Streams};
-use crate::scenario::{Dataset, Replicas, SampleOrder, Split};
+use super::{Permutation, Purpose, Replicas, Streams};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// How the loaders of a job copy, its ranks, split each epoch's samples or shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Split {
+    /// Rank r of n takes places r, r + n, … of one order for all, which is another one in each epoch:
+    /// PyTorch's `DistributedSampler`.
+    Strided,
+    /// Rank r of n owns the r-th of n equal parts, as stored, and reads that in each epoch in an order
+    /// of its own: DLIO.
+    Contiguous,
+    /// Rank r of n owns shards r, r + n, … as stored, and reads these in each epoch in an order of its
+    /// own: WebDataset's `split_by_node`.
+    #[serde(rename = "shard-split")]
+    Shards,
+    /// Each node reads files that lie on it: of several nodes that have a file, one in an epoch and the next
+    /// one in the next epoch. A node's ranks share them out. Spark's and Hadoop's data locality.
+    Local,
+}
+
+/// Order in which an epoch visits samples (file per sample) or shards (shards).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SampleOrder {
+    /// A new seeded permutation each epoch, different for each job copy.
+    Shuffled,
+    /// As stored.
+    Sequential,
+}
+
+/// What the ranks of a job copy visit in an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Visits {
+    /// Files, which hold a sample or a shard each; at least 1.
+    pub files: u64,
+    /// Each file is one sample. All ranks then visit equally many, and the first ones of the epoch come again where
+    /// samples are left over.
+    pub by_sample: bool,
+    /// In which order.
+    pub order: SampleOrder,
+}
 
 /// The order of a rank's files, and the epoch that was asked for last.
 #[derive(Debug, Clone)]
@@ -75,39 +117,35 @@ impl Own {
 }
 
 impl FileOrder {
-    /// The order that the data set's settings say, for rank number `rank` of `ranks` that split it so.
+    /// The order of an epoch's visits for rank number `rank` of `ranks` that split it so.
     #[must_use]
-    pub fn new(dataset: &Dataset, split: Split, rank: u32, ranks: u32) -> FileOrder {
-        let (files, ranks) = (dataset.places(), ranks.max(1));
+    pub fn new(visits: Visits, split: Split, rank: u32, ranks: u32) -> FileOrder {
+        let (files, ranks) = (visits.files, ranks.max(1));
         let own = Own::new(split, files, rank.into(), ranks.into()).filter(|own| own.number > 0);
-        FileOrder::of(dataset, own, rank, ranks)
+        FileOrder::of(visits, own, rank, ranks)
     }
 
     /// The order of one of `ranks` that read what lies on their own nodes, as many on each, of a data set that
     /// is on the nodes so.
     #[must_use]
-    pub fn local(dataset: &Dataset, of: Replicas, rank: u32, ranks: u32) -> FileOrder {
-        let (files, ranks) = (dataset.places(), ranks.max(1));
+    pub fn local(visits: Visits, of: Replicas, rank: u32, ranks: u32) -> FileOrder {
+        let (files, ranks) = (visits.files, ranks.max(1));
         let each = (u64::from(ranks) / of.nodes).max(1);
         let number = u64::from(rank);
         let local = Local { of, node: number / each, rank: number % each, ranks: each };
         let own = Some(local.own(0, files)).filter(|own| own.number > 0);
-        FileOrder::of(dataset, own, rank, ranks)
+        FileOrder::of(visits, own, rank, ranks)
     }
 
-    fn of(dataset: &Dataset, own: Option<Own>, rank: u32, ranks: u32) -> FileOrder {
-        let files = dataset.places();
+    fn of(visits: Visits, own: Option<Own>, rank: u32, ranks: u32) -> FileOrder {
+        let files = visits.files;
         FileOrder {
-            shuffled: dataset.order == SampleOrder::Shuffled,
+            shuffled: visits.order == SampleOrder::Shuffled,
             ranks,
             rank: if own.is_none() { rank } else { 0 },
             own: own.map(Box::new),
             files,
-            places: if dataset.layout.is_by_sample() {
-                files.next_multiple_of(ranks.into())
-            } else {
-                files
-            },
+            places: if visits.by_sample { files.next_multiple_of(ranks.into()) } else { files },
             epoch: 0,
             epoch_start: 0,
             permutation: None,
@@ -177,11 +215,12 @@ impl FileOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::fixture::dataset;
     use std::collections::BTreeSet;
 
+    const VISITS: Visits = Visits { files: 100, by_sample: true, order: SampleOrder::Shuffled };
+
     fn order(split: Split, rank: u32, ranks: u32) -> FileOrder {
-        FileOrder::new(&dataset(), split, rank, ranks)
+        FileOrder::new(VISITS, split, rank, ranks)
     }
 
     #[test]
@@ -253,11 +292,11 @@ mod tests {
         // System: 96 files on 4 nodes, each on one to three of them, for one rank a node or two. Expectation:
         // every file is read once an epoch, by a node that has it; where several have one, by another one in
         // the next epoch.
-        let (streams, of) = (Streams::new(1, 0), Dataset { samples: 96, ..dataset() });
+        let (streams, of) = (Streams::new(1, 0), Visits { files: 96, ..VISITS });
         for (each, per_node) in [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)] {
             let (replicas, ranks) = (Replicas { nodes: 4, each }, 4 * per_node);
             let read = |rank: u32, epoch: u64| {
-                let mut order = FileOrder::local(&of, replicas, rank, ranks);
+                let mut order = FileOrder::local(of, replicas, rank, ranks);
                 let places = 96 / u64::from(ranks);
                 let places = epoch * places..(epoch + 1) * places;
                 places.map(|place| order.at(place, 0, &streams)).collect::<BTreeSet<u64>>()

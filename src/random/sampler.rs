@@ -1,7 +1,7 @@
 //! Draws from the distributions that a scenario may name.
 
 use super::Generator;
-use crate::scenario::Distribution;
+use crate::distribution::Distribution;
 use rand::RngExt;
 use rand_distr::{Distribution as _, Exp1, Gamma, LogNormal, Pareto, StandardNormal, Uniform};
 use std::sync::Arc;

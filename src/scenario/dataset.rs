@@ -7,6 +7,7 @@ use super::field::{Field, Named};
 use super::layout::settings::LayoutSettings;
 use super::number::{Count, Positive};
 use super::{Distribution, Layout, Ranges};
+pub use crate::random::SampleOrder;
 use crate::units::Size;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -81,16 +82,6 @@ pub enum SampleSizes {
         /// Steps in the table from one sample to the next.
         sample_stride: u64,
     },
-}
-
-/// Order in which an epoch visits samples (file per sample) or shards (shards).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SampleOrder {
-    /// A new seeded permutation each epoch, different for each job copy.
-    Shuffled,
-    /// As stored.
-    Sequential,
 }
 
 /// A data set.

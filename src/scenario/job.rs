@@ -38,6 +38,7 @@ use crate::catalogue::Precision;
 use crate::device_memory::Footprint;
 use crate::law::StepLaw;
 
+pub use crate::random::{Replicas, Split};
 pub use accuracy::{Accuracy, CountedBatch};
 pub use convert::Convert;
 pub use cpu::{CpuUse, InnerThreads};
@@ -52,7 +53,6 @@ pub use parallel::{
     StepOf, Swap, Tensor,
 };
 pub use recovery::{Checkpoint, Every, FailureTimes, Failures, Resume, Writers};
-pub use replicas::Replicas;
 pub use staging::{Share, Staging};
 pub use workflow::Arrivals;
 
@@ -143,25 +143,6 @@ pub struct Job {
     pub checkpoint: Option<Checkpoint>,
     /// How its nodes fail, if they do.
     pub failures: Option<Failures>,
-}
-
-/// How the loaders of a job copy, its ranks, split each epoch's samples or shards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Split {
-    /// Rank r of n takes places r, r + n, … of one order for all, which is another one in each epoch:
-    /// PyTorch's `DistributedSampler`.
-    Strided,
-    /// Rank r of n owns the r-th of n equal parts, as stored, and reads that in each epoch in an order
-    /// of its own: DLIO.
-    Contiguous,
-    /// Rank r of n owns shards r, r + n, … as stored, and reads these in each epoch in an order of its
-    /// own: WebDataset's `split_by_node`.
-    #[serde(rename = "shard-split")]
-    Shards,
-    /// Each node reads files that lie on it: of several nodes that have a file, one in an epoch and the next
-    /// one in the next epoch. A node's ranks share them out. Spark's and Hadoop's data locality.
-    Local,
 }
 
 /// What training steps run on.

@@ -6,6 +6,7 @@
 pub(super) mod settings;
 
 use super::Dataset;
+use crate::random::Visits;
 
 /// How samples are packed into files.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -156,6 +157,13 @@ impl Dataset {
     #[must_use]
     pub fn places(&self) -> u64 {
         self.samples.div_ceil(self.layout.samples_per_place())
+    }
+
+    /// What the ranks that read it visit in an epoch.
+    #[must_use]
+    pub fn visits(&self) -> Visits {
+        let by_sample = self.layout.is_by_sample();
+        Visits { files: self.places(), by_sample, order: self.order }
     }
 
     /// Files that it is in.

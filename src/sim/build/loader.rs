@@ -36,8 +36,8 @@ impl Builder<'_> {
             (self.parts.loaders.stages.next_id(), self.parts.loaders.workers.next_id());
         let first_worker = self.stages(copy, &cores, process);
         let order = match job.parts().filter(|_| job.split == Split::Local) {
-            Some(of) => FileOrder::local(dataset, of, rank, job.loaders()),
-            None => FileOrder::new(dataset, job.split, rank, job.loaders()),
+            Some(of) => FileOrder::local(dataset.visits(), of, rank, job.loaders()),
+            None => FileOrder::new(dataset.visits(), job.split, rank, job.loaders()),
         };
         let (cached, decoded) = (self.cached(job), self.decoded(copy));
         let polling = Polling::of(job).map(Box::new);

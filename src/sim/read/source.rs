@@ -317,7 +317,7 @@ mod tests {
             let dataset = Dataset { samples, layout, ..fixture::dataset() };
             for (rank, ranks) in [(0, 1), (0, 3), (1, 3), (2, 3)] {
                 for split in [Split::Strided, Split::Contiguous] {
-                    let order = || FileOrder::new(&dataset, split, rank, ranks);
+                    let order = || FileOrder::new(dataset.visits(), split, rank, ranks);
                     let whole = 3 * samples as usize / ranks as usize;
                     let all = read(&mut Source::new(&dataset, 0, order()), whole + 80);
                     let mut again = Source::new(&dataset, 0, order());
@@ -355,7 +355,8 @@ mod tests {
     fn samples_that_were_left_out_come_first() {
         // System: of ten files read two or three ahead were trained on. Expectation: the others, in their order, then on.
         let dataset = fixture::dataset();
-        let mut source = Source::new(&dataset, 0, FileOrder::new(&dataset, Split::Strided, 0, 1));
+        let mut source =
+            Source::new(&dataset, 0, FileOrder::new(dataset.visits(), Split::Strided, 0, 1));
         let mut trained = Intervals::default();
         [0..3, 5..6, 8..10].into_iter().for_each(|run| trained.insert(run));
         source.restart(trained);
