@@ -5,46 +5,47 @@
 //!
 //! # The map
 //!
-//! | module | is | names |
-//! |---|---|---|
-//! | [`units`] | quantities as people write them: `"10 Gbit/s"` | |
-//! | [`input`] | files that users name, each with a limit | |
-//! | [`scenario`] | what the user says, checked; the only reader of scenario files | `catalogue`, `collective`, `device_memory`, `distribution`, `input`, `law`, `profile`, `random`, `units` |
-//! | [`collective`] | collectives as schedules of transfers, their closed forms, which one a library takes | |
-//! | [`distribution`] | a quantity that may vary | |
-//! | [`random`] | draws addressed by seed, replication, purpose, entity; which rank visits which file | `distribution` |
-//! | [`stats`] | intervals, quantiles, MSER-5, histograms | |
-//! | [`engine`] | simulated time, the calendar of events, the loop over them | |
-//! | [`fluid`] | links and flows: weighted max-min fair sharing | `engine` |
-//! | [`cache`] | which of a storage's data a node keeps | `law`, `random` |
-//! | [`catalogue`] | published facts: models layer by layer, GPUs, interconnects | |
-//! | [`device_memory`] | what a GPU holds while it trains a model | `catalogue` |
-//! | [`report`] | what a run showed: outcome, summary, text, JSON, trace | `device_memory`, `law`, `scenario`, `stats` |
-//! | [`metric`] | every metric: column, place in JSON, unit, meaning, which way is better | `report` |
-//! | [`import`] | what other programs measured, from their files | `input`, `measurement` |
-//! | [`law`] | the formulas that fits fit and simulations evaluate | |
-//! | [`measurement`] | raw samples of a probe | |
-//! | [`profile`] | fitted parameters of a machine, with their intervals | `input`, `law` |
-//! | [`published`] | what clusters were published to do, beside predictions | `catalogue`, `scenario`, `sim` |
-//! | [`fit`] | from raw samples to parameters | `law`, `measurement`, `profile`, `random`, `stats` |
-//! | [`account`] | the books both worlds keep: hand-over, the last buffer, steps, timelines, causes of stalls, traces | `engine`, `report`, `scenario`, `stats` |
-//! | [`hand_over`] | the bounded buffers between real loaders and trainers, with their threads | `account`, `engine`, `report`, `scenario` |
-//! | [`probe`] | timed experiments on this machine; knows nothing of scenarios | `engine`, `hand_over`, `input`, `measurement`, `random`, `stats`, `units` |
-//! | [`sim`] | the simulated world | `account`, `cache`, `collective`, `engine`, `fluid`, `law`, `random`, `report`, `scenario`, `stats` |
-//! | [`live`] | the live world: the scenario on this machine | `account`, `engine`, `hand_over`, `input`, `law`, `probe`, `random`, `report`, `scenario`, `stats` |
-//! | [`uncertainty`] | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
-//! | [`validate`] | how far predictions are from measurements; the only module that sees both worlds | `input`, `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
-//! | [`verdict`] | what binds a job, found by lifting it in short runs | `report`, `scenario`, `sim`, `stats` |
-//! | [`sweep`] | points of a grid, on all cores, in order | `metric`, `report`, `scenario`, `sim` |
-//! | [`plot`] | figures from rows | `metric` |
-//! | [`reference`] | every key, column, cause of stalls and exit code, as Markdown | `cli`, `metric`, `plot`, `probe`, `report`, `scenario`, `units`, `validate` |
-//! | [`template`] | first files for a new user, from a few answers | `catalogue`, `metric`, `plot`, `probe`, `scenario` |
-//! | [`cli`] | what may be typed | |
-//! | [`commands`] | files, standard output, progress: glue | everything |
+//! | module | crate | is | names |
+//! |---|---|---|---|
+//! | [`units`] | model | quantities as people write them: `"10 Gbit/s"` | |
+//! | [`input`] | model | files that users name, each with a limit | |
+//! | [`scenario`] | scenario | what the user says, checked; the only reader of scenario files | `catalogue`, `collective`, `device_memory`, `distribution`, `input`, `law`, `profile`, `random`, `units` |
+//! | [`collective`] | collective | collectives as schedules of transfers, their closed forms, which one a library takes | |
+//! | [`distribution`] | model | a quantity that may vary | |
+//! | [`random`] | model | draws addressed by seed, replication, purpose, entity; which rank visits which file | `distribution` |
+//! | [`stats`] | engine | intervals, quantiles, MSER-5, histograms | |
+//! | [`engine`] | engine | simulated time, the calendar of events, the loop over them | |
+//! | [`fluid`] | engine | links and flows: weighted max-min fair sharing | `engine` |
+//! | [`cache`] | model | which of a storage's data a node keeps | `law`, `random` |
+//! | [`catalogue`] | model | published facts: models layer by layer, GPUs, interconnects | |
+//! | [`device_memory`] | model | what a GPU holds while it trains a model | `catalogue` |
+//! | [`report`] | report | what a run showed: outcome, summary, text, JSON, trace | `device_memory`, `law`, `scenario`, `stats` |
+//! | [`metric`] | report | every metric: column, place in JSON, unit, meaning, which way is better | `report` |
+//! | [`import`] | calibrate | what other programs measured, from their files | `input`, `measurement` |
+//! | [`law`] | model | the formulas that fits fit and simulations evaluate | |
+//! | [`measurement`] | calibrate | raw samples of a probe | |
+//! | [`profile`] | scenario | fitted parameters of a machine, with their intervals | `input`, `law` |
+//! | [`published`] | | what clusters were published to do, beside predictions | `catalogue`, `scenario`, `sim` |
+//! | [`fit`] | calibrate | from raw samples to parameters | `law`, `measurement`, `profile`, `random`, `stats` |
+//! | [`metrics`] | metrics | the books both worlds keep: hand-over, the last buffer, steps, timelines, causes of stalls, traces | `engine`, `report`, `scenario`, `stats` |
+//! | [`live_queue`] | live-queue | the bounded buffers between real loaders and trainers, with their threads | `engine`, `metrics`, `report`, `scenario` |
+//! | [`probe`] | calibrate | timed experiments on this machine; knows nothing of scenarios | `engine`, `input`, `live_queue`, `measurement`, `random`, `stats`, `units` |
+//! | [`sim`] | sim | the simulated world | `cache`, `collective`, `engine`, `fluid`, `law`, `metrics`, `random`, `report`, `scenario`, `stats` |
+//! | [`live`] | live | the live world: the scenario on this machine | `engine`, `input`, `law`, `live_queue`, `metrics`, `probe`, `random`, `report`, `scenario`, `stats` |
+//! | [`uncertainty`] | | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
+//! | [`validate`] | | how far predictions are from measurements; the only module that sees both worlds | `input`, `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
+//! | [`verdict`] | | what binds a job, found by lifting it in short runs | `report`, `scenario`, `sim`, `stats` |
+//! | [`sweep`] | | points of a grid, on all cores, in order | `metric`, `report`, `scenario`, `sim` |
+//! | [`plot`] | | figures from rows | `metric` |
+//! | [`reference`] | | every key, column, cause of stalls and exit code, as Markdown | `cli`, `metric`, `plot`, `probe`, `report`, `scenario`, `units`, `validate` |
+//! | [`template`] | | first files for a new user, from a few answers | `catalogue`, `metric`, `plot`, `probe`, `scenario` |
+//! | [`cli`] | | what may be typed | |
+//! | [`commands`] | | files, standard output, progress: glue | everything |
 //!
 //! # Invariants
 //!
-//! - A module names only those in its row; a test reads the source and keeps this table true.
+//! - A module names only those in its row; a test reads the source and keeps this table true. Each crate below `crates/` has
+//!   the modules that name it; those without a crate are the program, in `src`.
 //! - [`engine`] knows time and nothing else; [`fluid`] knows links and flows, not what they stand
 //!   for; [`sim`] knows no TOML and no command line; [`plot`] knows rows, not worlds.
 //! - Holding a [`scenario::Scenario`] means that it can be simulated: what a user can get wrong is
@@ -54,37 +55,24 @@
 //! - Simulated time is [`engine::Time`] in whole picoseconds; wall time is `std::time::Duration`.
 //! - Only [`commands`] prints.
 
-pub mod account;
-pub mod cache;
-pub mod catalogue;
+pub use forebay_calibrate::{fit, import, measurement, probe};
+pub use forebay_collective as collective;
+pub use forebay_engine::{self as engine, fluid, stats};
+pub use forebay_live as live;
+pub use forebay_live_queue as live_queue;
+pub use forebay_metrics as metrics;
+pub use forebay_model::{cache, catalogue, device_memory, distribution, input, law, random, units};
+pub use forebay_report::{self as report, metric};
+pub use forebay_scenario::{self as scenario, profile};
+pub use forebay_sim as sim;
+
 pub mod cli;
-pub mod collective;
 pub mod commands;
-pub mod device_memory;
-pub mod distribution;
-pub mod engine;
-pub mod fit;
-pub mod fluid;
-pub mod hand_over;
-pub mod import;
-pub mod input;
-pub mod law;
-pub mod live;
-pub mod measurement;
-pub mod metric;
 pub mod plot;
-pub mod probe;
-pub mod profile;
 pub mod published;
-pub mod random;
 pub mod reference;
-pub mod report;
-pub mod scenario;
-pub mod sim;
-pub mod stats;
 pub mod sweep;
 pub mod template;
 pub mod uncertainty;
-pub mod units;
 pub mod validate;
 pub mod verdict;

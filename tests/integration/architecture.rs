@@ -6,14 +6,23 @@ use std::path::{Path, PathBuf};
 
 use super::runs::repository;
 
-/// Every module with the modules that its row of the map names.
-fn map() -> BTreeMap<String, BTreeSet<String>> {
+/// A module's row of the map.
+struct Row {
+    /// The folder below `crates/`; empty for the program itself.
+    folder: String,
+    /// Modules that it may name.
+    names: BTreeSet<String>,
+}
+
+/// Every module with its row of the map.
+fn map() -> BTreeMap<String, Row> {
     let text = fs::read_to_string(repository("src/lib.rs")).expect("lib.rs");
     let rows = text.lines().filter_map(|line| line.strip_prefix("//! | [`"));
     let ticked = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
     rows.map(|row| {
         let cells: Vec<&str> = row.split('|').collect();
-        (cells[0].trim_end_matches([' ', '`', ']']).to_owned(), ticked(cells[2]))
+        let module = cells[0].trim_end_matches([' ', '`', ']']).to_owned();
+        (module, Row { folder: cells[1].trim().to_owned(), names: ticked(cells[3]) })
     })
     .collect()
 }
@@ -32,45 +41,92 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// (module, path, text without comments and tests) of every source file below `src/`.
-fn modules() -> Vec<(String, String, String)> {
-    let src = repository("src");
+/// A source file without comments and tests.
+struct Source {
+    /// Folder below `crates/`; empty for the program itself.
+    folder: String,
+    /// The module that it is of.
+    module: String,
+    /// Path from the folder that has the modules, as `sim/world.rs`.
+    path: String,
+    text: String,
+}
+
+/// Every source file of the program and of the crates, without those of tests.
+fn modules() -> Vec<Source> {
+    let crates = fs::read_dir(repository("crates")).expect("crates");
+    let mut folders: Vec<String> = crates
+        .map(|folder| folder.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    folders.sort();
+    let all = folders.iter().flat_map(|folder| sources_of(folder)).chain(sources_of(""));
+    all.filter(|source| !source.path.contains("test")).collect()
+}
+
+/// The source files of a crate. What is in no folder or file of a module is of the module that has the crate's name.
+fn sources_of(folder: &str) -> Vec<Source> {
+    let src = repository(&format!("crates/{folder}/src").replace("crates//", ""));
+    let (map, root) = (map(), folder.replace('-', "_"));
     let code = |text: String| -> String {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
         let text = lines.collect::<Vec<_>>().join("\n");
         text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned()
     };
-    sources(&src)
-        .into_iter()
-        .map(|path| {
-            let name = path.strip_prefix(&src).expect("below src").to_string_lossy().into_owned();
-            let module = name.split('/').next().unwrap_or_default().trim_end_matches(".rs");
-            (module.to_owned(), name.clone(), code(fs::read_to_string(&path).expect("text")))
-        })
-        .filter(|(module, path, _)| module != "lib" && module != "main" && !path.contains("test"))
-        .collect()
+    let source = |file: PathBuf| {
+        let path = file.strip_prefix(&src).expect("below src").to_string_lossy().into_owned();
+        let first = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+        let is_module = map.get(first).is_some_and(|row| row.folder == folder && first != root);
+        let (module, path) = if is_module || !map.contains_key(&root) {
+            (first.to_owned(), path.clone())
+        } else {
+            (root.clone(), format!("{root}/{path}"))
+        };
+        let text = code(fs::read_to_string(&file).expect("text"));
+        Source { folder: folder.to_owned(), module, path, text }
+    };
+    let files = sources(&src).into_iter().map(source);
+    files.filter(|source| source.module != "lib" && source.module != "main").collect()
 }
 
-/// Names that follow `crate::` in a text.
-fn named(text: &str) -> BTreeSet<String> {
-    let parts = text.split("crate::").skip(1);
-    let name = |part: &str| {
-        part.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
+/// Modules that a file names: behind `crate::`, and behind the name of another crate.
+fn named(source: &Source, map: &BTreeMap<String, Row>) -> BTreeSet<String> {
+    let word = |text: &str| -> String {
+        text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
     };
-    parts.map(name).collect()
+    let mut names = BTreeSet::new();
+    let mut add = |folder: &str, rest: &str| {
+        let rest = rest.strip_prefix("::").unwrap_or_default();
+        let list = rest.strip_prefix('{').and_then(|list| list.split_once('}'));
+        for next in list.map_or(rest, |(list, _)| list).split(", ").map(str::trim_start).map(word) {
+            let is_module = map.get(&next).is_some_and(|row| row.folder == folder);
+            let root = folder.replace('-', "_");
+            names.insert(if folder.is_empty() || is_module { next } else { root });
+            if list.is_none() {
+                break;
+            }
+        }
+    };
+    for part in source.text.split("crate::").skip(1) {
+        add(&source.folder, &format!("::{part}"));
+    }
+    for part in source.text.split("forebay_").skip(1) {
+        let name = word(part);
+        add(&name.replace('_', "-"), &part[name.len()..]);
+    }
+    names
 }
 
 #[test]
 fn modules_name_only_what_the_map_says() {
     let map = map();
-    let declared: BTreeSet<String> = modules().into_iter().map(|(module, ..)| module).collect();
+    let declared: BTreeSet<String> = modules().into_iter().map(|source| source.module).collect();
     assert_eq!(map.keys().cloned().collect::<BTreeSet<_>>(), declared, "the map has every module");
-    for (module, path, text) in modules() {
-        assert!(!text.contains("crate::{"), "{path}: write each `crate::module` out");
+    for source in modules() {
+        let Source { module, path, text, .. } = &source;
         assert!(!text.contains("super::super"), "{path}: write `crate::module`");
-        let allowed = &map[&module];
-        for other in named(&text) {
-            let known = module == "commands" || other == module || allowed.contains(&other);
+        let allowed = &map[module].names;
+        for other in named(&source, &map) {
+            let known = module == "commands" || other == *module || allowed.contains(&other);
             assert!(known, "{path} names `{other}`, which its row of the map does not");
         }
     }
@@ -78,14 +134,12 @@ fn modules_name_only_what_the_map_says() {
 
 #[test]
 fn the_map_says_no_more_than_is_true() {
-    for (module, allowed) in map() {
-        let used: BTreeSet<String> = modules()
-            .iter()
-            .filter(|(of, ..)| *of == module)
-            .flat_map(|(.., text)| named(text))
-            .collect();
-        for other in allowed {
-            assert!(used.contains(&other), "`{module}` does not use `{other}`");
+    let (map, modules) = (map(), modules());
+    for (module, row) in &map {
+        let files = modules.iter().filter(|source| source.module == *module);
+        let used: BTreeSet<String> = files.flat_map(|source| named(source, &map)).collect();
+        for other in &row.names {
+            assert!(used.contains(other), "`{module}` does not use `{other}`");
         }
     }
 }
@@ -120,7 +174,7 @@ fn crates_stay_behind_their_doors() {
         ("rand_distr", &["random/"]),
         ("annotate_snippets", &["scenario/problem"]),
     ];
-    for (_, path, text) in modules() {
+    for Source { path, text, .. } in modules() {
         for (what, allowed) in doors {
             let inside = allowed.iter().any(|door| path.starts_with(door));
             let used = text.lines().any(|line| line.contains(what) && !line.contains('"'));
@@ -136,7 +190,7 @@ fn runs_are_pure() {
     let outside = ["commands", "plot", "cli"];
     // Measuring is looking at the clock.
     let clocks = ["SystemTime", "Instant"];
-    for (module, path, text) in modules() {
+    for Source { module, path, text, .. } in modules() {
         let prints = ["println!", "print!(", "eprintln!", "stdout()", "stderr()"];
         let may_print = ["commands", "plot", "cli"].contains(&module.as_str());
         assert!(may_print || !prints.iter().any(|p| text.contains(p)), "{path} prints");
@@ -156,7 +210,7 @@ fn runs_are_pure() {
 
 #[test]
 fn unsafe_code_is_in_one_place() {
-    for (_, path, text) in modules() {
+    for Source { path, text, .. } in modules() {
         let inside = path.starts_with("probe/gpu/call/");
         let has =
             text.contains("unsafe {") || text.contains("unsafe fn") || text.contains("unsafe impl");
@@ -167,7 +221,7 @@ fn unsafe_code_is_in_one_place() {
 
 /// Files of the simulator with their text.
 fn simulator() -> impl Iterator<Item = (String, String)> {
-    modules().into_iter().filter(|(module, ..)| module == "sim").map(|(_, path, text)| (path, text))
+    modules().into_iter().filter(|of| of.module == "sim").map(|of| (of.path, of.text))
 }
 
 #[test]

@@ -1,0 +1,60 @@
+//! What a GPU's copies and memory cost: lines.
+
+use super::estimate::{Law, Term, rounded};
+use super::laws::cells;
+use super::shape::Piece;
+use crate::measurement::Sample;
+use forebay_scenario::profile::Fit;
+
+const LINE: [Piece; 1] = [Piece { columns: 2, features: |x| [1.0, x[0], 0.0] }];
+
+const fn term(name: &'static str, unit: &'static str, column: usize, rate: bool) -> Term {
+    Term { name, unit, at: (0, column), rate, unseen: "" }
+}
+
+const COPY: Law<'static> = Law {
+    pieces: &LINE,
+    terms: &[term("latency", "s", 0, false), term("bandwidth", "B/s", 1, true)],
+    settings: &["size"],
+};
+
+/// Time of a copy by its size.
+pub(super) fn copy(samples: &[&Sample], draws: usize) -> Option<Fit> {
+    let cells = cells(samples, COPY.settings, Sample::seconds_each);
+    COPY.fit(&cells, &[vec![0; cells.cells.len()]], draws)
+}
+
+/// Kind of the host's memory, and what runs beside: `pinned`, `pinned-beside-step`.
+pub(super) fn copy_key(sample: &Sample) -> String {
+    match (sample.label("memory"), sample.label("beside")) {
+        (memory, "") => memory.to_owned(),
+        (memory, beside) => format!("{memory}-beside-{beside}"),
+    }
+}
+
+const MEMORY: Law<'static> = Law {
+    pieces: &LINE,
+    terms: &[term("fixed", "B", 0, false), term("per_sample", "B", 1, false)],
+    settings: &["batch"],
+};
+
+/// Memory of a learner by its batch: what was taken from the GPU where that was seen, else the block that
+/// was asked for.
+pub(super) fn memory(samples: &[&Sample], draws: usize) -> Option<Fit> {
+    /// The fit is of numbers about 1.
+    const GIGA: f64 = 1e9;
+    let of = |name: &str, s: &Sample| s.observed.get(name).copied();
+    let learners = |s: &Sample| s.settings.get("learners").copied().unwrap_or(1.0).max(1.0);
+    let seen = |s: &Sample| Some(of("memory_taken", s)? / learners(s));
+    let bytes = |s: &Sample| seen(s).or_else(|| of("memory", s)).unwrap_or(0.0);
+    let cells = cells(samples, MEMORY.settings, |s| bytes(s) / GIGA);
+    let mut fit = MEMORY.fit(&cells, &[vec![0; cells.cells.len()]], draws)?;
+    for parameter in fit.parameters.values_mut() {
+        parameter.value = rounded(parameter.value * GIGA);
+        parameter.ci95 = parameter.ci95.map(|ends| ends.map(|end| rounded(end * GIGA)));
+    }
+    for value in fit.draws.iter_mut().flatten() {
+        *value = rounded(*value * GIGA);
+    }
+    Some(fit)
+}

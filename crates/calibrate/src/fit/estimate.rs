@@ -1,0 +1,202 @@
+//! A law fitted to cells: parameters with intervals, and which of them the data cannot tell.
+
+use super::bootstrap;
+use super::cell::{Cells, median};
+use super::shape::{Piece, Problem, Solution};
+use forebay_scenario::profile::{Fit, Parameter};
+
+/// A law as a fit needs it.
+pub(super) struct Law<'a> {
+    /// The sums of which the greatest counts.
+    pub(super) pieces: &'a [Piece],
+    /// What their coefficients stand for.
+    pub(super) terms: &'a [Term],
+    /// Names of the settings.
+    pub(super) settings: &'a [&'static str],
+}
+
+/// What a coefficient stands for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Term {
+    /// Name of the parameter.
+    pub(super) name: &'static str,
+    /// Its unit.
+    pub(super) unit: &'static str,
+    /// Which coefficient: piece and column.
+    pub(super) at: (usize, usize),
+    /// Whether the parameter is the reciprocal: a rate, where the coefficient is a time.
+    pub(super) rate: bool,
+    /// What is said where no trial shows it; empty where a law cannot do without it.
+    pub(super) unseen: &'static str,
+}
+
+/// Significant digits of values: more than any measurement has, few enough to read.
+const DIGITS: i32 = 6;
+/// Draws that a profile keeps.
+pub(super) const KEPT: usize = 40;
+/// Intervals wider than this share of the value tell nothing.
+const WIDE: f64 = 1.0;
+
+impl Law<'_> {
+    /// Fits the law, beginning with each of `starts` (which piece binds each cell); none without
+    /// cells.
+    pub(super) fn fit(&self, cells: &Cells, starts: &[Vec<usize>], draws: usize) -> Option<Fit> {
+        let settings: Vec<&[f64]> = cells.cells.iter().map(|cell| &cell.x[..]).collect();
+        let variances = cells.cells.iter().map(|cell| cell.variance).collect();
+        let needed = self.terms.iter().any(|term| term.at.0 == 0 && term.unseen.is_empty());
+        let problem = Problem::new(self.pieces, &settings, variances).first_needed(needed);
+        let means = cells.means();
+        let (solution, misfit) = problem.best(&means, starts)?;
+        let centre = self.coefficients(&solution, None);
+        let again = |means: &[f64]| {
+            let found = problem.refine(means, &solution.bound, misfit)?;
+            Some(self.coefficients(&found, Some(&centre)))
+        };
+        let used = solution.pieces.iter().zip(self.pieces).filter(|(found, _)| found.is_some());
+        let freedom = bootstrap::freedom(cells, used.map(|(_, piece)| piece.columns).sum());
+        let all = bootstrap::draws(cells, misfit, &centre, draws, freedom, again);
+        let told = |piece: usize| problem.tells_apart(&solution, piece, &means);
+        let estimates =
+            Estimates { law: self, cells, solution: &solution, centre: &centre, all: &all };
+        Some(estimates.fit(told))
+    }
+
+    /// The terms' coefficients; those that are not in the solution as `other` has them.
+    fn coefficients(&self, solution: &Solution, other: Option<&[f64]>) -> Vec<f64> {
+        let value = |(index, term): (usize, &Term)| match &solution.pieces[term.at.0] {
+            Some(found) => found[term.at.1],
+            None => other.map_or(0.0, |other| other[index]),
+        };
+        self.terms.iter().enumerate().map(value).collect()
+    }
+}
+
+/// What a fit found, before it is written down.
+struct Estimates<'a> {
+    law: &'a Law<'a>,
+    cells: &'a Cells,
+    solution: &'a Solution,
+    centre: &'a [f64],
+    all: &'a [Vec<f64>],
+}
+
+impl Estimates<'_> {
+    fn fit(&self, told: impl Fn(usize) -> bool) -> Fit {
+        let terms = || self.law.terms.iter().enumerate();
+        let parameter =
+            |(index, term): (usize, &Term)| (term.name.to_owned(), self.parameter(index, &told));
+        let mut columns: Vec<usize> = (0..self.law.terms.len()).collect();
+        columns.sort_by_key(|index| self.law.terms[*index].name);
+        let drawn = |draw: &Vec<f64>| {
+            let value = |index: &usize| self.value(*index, draw[*index]);
+            columns.iter().map(value).collect()
+        };
+        let range =
+            |(index, name): (usize, &&str)| Some(((*name).to_owned(), self.cells.range(index)?));
+        Fit {
+            parameters: terms().map(parameter).collect(),
+            samples: self.cells.count() as u64,
+            residual: rounded(self.residual()),
+            range: self.law.settings.iter().enumerate().filter_map(range).collect(),
+            draws: self.all.iter().take(KEPT).map(drawn).collect(),
+        }
+    }
+
+    /// A parameter's value from its coefficient.
+    fn value(&self, index: usize, coefficient: f64) -> f64 {
+        let rate = self.law.terms[index].rate;
+        match (rate, coefficient) {
+            // Nobody measures such rates.
+            (true, time) if time <= 1e-18 => f64::INFINITY,
+            (true, time) => rounded(1.0 / time),
+            (false, value) => rounded(value),
+        }
+    }
+
+    fn parameter(&self, index: usize, told: impl Fn(usize) -> bool) -> Parameter {
+        let term = &self.law.terms[index];
+        let value = self.value(index, self.centre[index]);
+        let unit = term.unit.to_owned();
+        if self.solution.pieces[term.at.0].is_none() {
+            let unidentified = Some(term.unseen.to_owned());
+            return Parameter { value, unit, ci95: None, unidentified };
+        }
+        let interval = bootstrap::interval(self.all, index, self.centre[index]);
+        let unidentified = if told(term.at.0) {
+            self.doubt(index, interval)
+        } else {
+            Some(self.one_of_several(index))
+        };
+        let ends = |[low, high]: [f64; 2]| {
+            let ends = [self.value(index, low), self.value(index, high)];
+            if term.rate { [ends[1], ends[0]] } else { ends }
+        };
+        let ci95 = interval.map(ends);
+        let limited = value.is_finite() && ci95.is_none_or(|ends| ends[1].is_finite());
+        let fast = || Some("faster than the trials can tell".to_owned());
+        let unidentified = unidentified.or_else(|| if limited { None } else { fast() });
+        Parameter { value, unit, ci95, unidentified }
+    }
+
+    /// Other terms of the same piece.
+    fn partners(&self, index: usize) -> impl Iterator<Item = usize> {
+        let piece = self.law.terms[index].at.0;
+        (0..self.law.terms.len()).filter(move |i| *i != index && self.law.terms[*i].at.0 == piece)
+    }
+
+    fn one_of_several(&self, index: usize) -> String {
+        let others: Vec<String> =
+            self.partners(index).map(|i| format!("`{}`", self.law.terms[i].name)).collect();
+        format!("cannot be told apart from {}: the trials do not vary enough", others.join(" and "))
+    }
+
+    /// Why the data do not tell this value, where they do not.
+    fn doubt(&self, index: usize, interval: Option<[f64; 2]>) -> Option<String> {
+        let value = self.centre[index];
+        let Some([low, high]) = interval else {
+            return Some("too few trials for an interval".to_owned());
+        };
+        if high - low <= WIDE * value {
+            return None;
+        }
+        let together = |other: &usize| self.correlation(index, *other) < -0.7;
+        Some(match self.partners(index).find(together) {
+            Some(other) => format!(
+                "cannot be told apart from `{}`: where one is larger, the other is smaller",
+                self.law.terms[other].name
+            ),
+            None if value == 0.0 => "too small to be seen".to_owned(),
+            None => "its interval is wider than the value".to_owned(),
+        })
+    }
+
+    /// Correlation of two terms over the draws.
+    fn correlation(&self, a: usize, b: usize) -> f64 {
+        let count = self.all.len() as f64;
+        let mean = |i: usize| self.all.iter().map(|draw| draw[i]).sum::<f64>() / count;
+        let (mean_a, mean_b) = (mean(a), mean(b));
+        let product = |i: usize, j: usize| {
+            let mean = |k: usize| if k == a { mean_a } else { mean_b };
+            self.all.iter().map(|d| (d[i] - mean(i)) * (d[j] - mean(j))).sum::<f64>()
+        };
+        product(a, b) / (product(a, a) * product(b, b)).sqrt().max(f64::MIN_POSITIVE)
+    }
+
+    /// Median of |measured − fitted| ÷ measured over all trials.
+    fn residual(&self) -> f64 {
+        let of_cell = |(index, cell): (usize, &super::cell::Cell)| {
+            let fitted = self.solution.fitted(index, cell.mean);
+            cell.values.iter().map(move |value| (1.0 - fitted / value).abs()).collect::<Vec<_>>()
+        };
+        median(&mut self.cells.cells.iter().enumerate().flat_map(of_cell).collect::<Vec<_>>())
+    }
+}
+
+/// A value to six significant digits, so that a profile reads well and reads back exactly.
+pub(super) fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let decimals = DIGITS as usize - 1;
+    format!("{value:.decimals$e}").parse().unwrap_or(value)
+}

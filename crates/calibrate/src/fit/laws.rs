@@ -1,0 +1,231 @@
+//! The laws of step, decode and read, as the greatest of sums, fitted to samples.
+
+use super::cell::{Cells, Observation};
+use super::estimate::{Law, Term};
+use super::shape::Piece;
+use crate::measurement::Sample;
+use forebay_scenario::profile::Fit;
+use std::collections::BTreeMap;
+
+/// Shares of the highest rate that was seen from where on trials may be bound by it.
+const NEAR: [f64; 3] = [0.97, 0.9, 0.75];
+
+/// Observations out of samples.
+pub(super) fn cells(
+    samples: &[&Sample],
+    settings: &[&str],
+    value: impl Fn(&Sample) -> f64,
+) -> Cells {
+    let observation = |sample: &&Sample| Observation {
+        x: settings.iter().map(|name| sample.setting(name)).collect(),
+        value: value(sample),
+        at: sample.at,
+    };
+    Cells::new(samples.iter().map(observation).collect())
+}
+
+const STEP: Law<'static> = Law {
+    pieces: &[
+        Piece { columns: 2, features: |x| [1.0, x[0], 0.0] },
+        Piece { columns: 1, features: |_| [1.0, 0.0, 0.0] },
+    ],
+    terms: &[
+        Term { name: "fixed", unit: "s", at: (0, 0), rate: false, unseen: "" },
+        Term { name: "per_sample", unit: "s", at: (0, 1), rate: false, unseen: "" },
+        Term {
+            name: "floor",
+            unit: "s",
+            at: (1, 0),
+            rate: false,
+            unseen: "no batch was small enough for a step to take a shortest time",
+        },
+    ],
+    settings: &["batch"],
+};
+
+/// Time of a step by batch.
+pub(super) fn step(samples: &[&Sample], draws: usize) -> Option<Fit> {
+    let cells = cells(samples, STEP.settings, Sample::seconds_each);
+    let n = cells.cells.len();
+    // The floor binds the smallest batches; a line needs two others.
+    let starts: Vec<Vec<usize>> = (0..n.saturating_sub(1).max(1))
+        .map(|floor| (0..n).map(|cell| usize::from(cell < floor)).collect())
+        .collect();
+    let mut fit = STEP.fit(&cells, &starts, draws)?;
+    super::others::add_jitter(&mut fit, samples, draws);
+    Some(fit)
+}
+
+/// Core-seconds of one sample: of the threads' own clocks where they have any.
+fn cores_each(sample: &Sample) -> f64 {
+    let own = sample.core_seconds_each();
+    if own > 0.0 { own } else { sample.seconds_each() }
+}
+
+const DECODE: Law<'static> = Law {
+    pieces: &[Piece { columns: 3, features: |x| [1.0, x[0], x[1]] }],
+    terms: &[
+        Term { name: "fixed", unit: "core-s", at: (0, 0), rate: false, unseen: "" },
+        Term { name: "per_byte", unit: "core-s/B", at: (0, 1), rate: false, unseen: "" },
+        Term { name: "per_pixel", unit: "core-s", at: (0, 2), rate: false, unseen: "" },
+    ],
+    settings: &["bytes", "pixels"],
+};
+
+/// Decoding where bytes and pixels go together: settings are bytes, pixels and what both are in
+/// units of their means, which costs the same in bytes as in pixels.
+const DECODE_TOGETHER: Law<'static> = Law {
+    pieces: &[Piece { columns: 2, features: |x| [1.0, x[2], 0.0] }],
+    terms: &[
+        Term { name: "fixed", unit: "core-s", at: (0, 0), rate: false, unseen: "" },
+        Term { name: "size", unit: "core-s", at: (0, 1), rate: false, unseen: "" },
+    ],
+    settings: &["bytes", "pixels"],
+};
+
+/// Threads of a trial: one if it does not say.
+fn threads(sample: &Sample) -> f64 {
+    sample.settings.get("threads").copied().unwrap_or(1.0)
+}
+
+/// Core-seconds of decoding by stored bytes and pixels, out of trials of one thread.
+pub(super) fn decode(samples: &[&Sample], draws: usize) -> Option<Fit> {
+    let fewest = samples.iter().map(|s| threads(s)).reduce(f64::min)?;
+    let alone = |sample: &&&Sample| threads(sample) <= fewest;
+    let image = |sample: &&&Sample| DECODE.settings.iter().all(|name| sample.setting(name) >= 1.0);
+    let alone: Vec<&Sample> = samples.iter().filter(alone).filter(image).copied().collect();
+    let cells = cells(&alone, DECODE.settings, cores_each);
+    let fit = DECODE.fit(&cells, &[vec![0; cells.cells.len()]], draws)?;
+    let unknown = |name: &str| fit.parameters.get(name).is_some_and(|p| p.unidentified.is_some());
+    if unknown("per_byte") && unknown("per_pixel") { together(cells, draws) } else { Some(fit) }
+}
+
+/// Decoding where bytes and pixels cannot be told apart: half of what depends on the size of an
+/// image is put down to either.
+fn together(mut cells: Cells, draws: usize) -> Option<Fit> {
+    let count = cells.cells.len() as f64;
+    let mean = |index: usize| cells.cells.iter().map(|c| c.x[index]).sum::<f64>() / count;
+    let means = [mean(0), mean(1)];
+    for cell in &mut cells.cells {
+        let size = 0.5 * (cell.x[0] / means[0] + cell.x[1] / means[1]);
+        cell.x.push(size);
+    }
+    let mut fit = DECODE_TOGETHER.fit(&cells, &[vec![0; cells.cells.len()]], draws)?;
+    let size = fit.parameters.remove("size")?;
+    let names = [("per_byte", "core-s/B", "per_pixel"), ("per_pixel", "core-s", "per_byte")];
+    for ((name, unit, other), mean) in names.into_iter().zip(means) {
+        let factor = 0.5 / mean;
+        let mut part = size.clone();
+        part.unit = unit.to_owned();
+        part.value = super::estimate::rounded(size.value * factor);
+        part.ci95 = size.ci95.map(|ends| ends.map(|end| super::estimate::rounded(end * factor)));
+        part.unidentified = Some(format!(
+            "cannot be told apart from `{other}`: bytes go with pixels in these images; each is \
+             given half of what their size costs"
+        ));
+        fit.parameters.insert(name.to_owned(), part);
+    }
+    if let Some(why) = fit.parameters.get_mut("fixed").and_then(|p| p.unidentified.as_mut()) {
+        *why = why.replace("`size`", "`per_byte` and `per_pixel`");
+    }
+    for draw in &mut fit.draws {
+        if let Some(size) = draw.pop() {
+            draw.extend(means.map(|mean| super::estimate::rounded(0.5 * size / mean)));
+        }
+    }
+    Some(fit)
+}
+
+/// Why nothing is known of a request that waits for no other.
+const NEVER_ALONE: &str = "all trials were bound by a limit of all readers together: none is assumed \
+                           to a request that is alone; fewer readers would tell";
+
+const READ: Law<'static> = Law {
+    pieces: &[
+        Piece { columns: 2, features: |x| [1.0 / x[1], x[0] / x[1], 0.0] },
+        Piece { columns: 1, features: |x| [x[0], 0.0, 0.0] },
+        Piece { columns: 1, features: |_| [1.0, 0.0, 0.0] },
+    ],
+    terms: &[
+        Term { name: "latency", unit: "s", at: (0, 0), rate: false, unseen: NEVER_ALONE },
+        Term { name: "per_stream", unit: "B/s", at: (0, 1), rate: true, unseen: NEVER_ALONE },
+        Term {
+            name: "bandwidth",
+            unit: "B/s",
+            at: (1, 0),
+            rate: true,
+            unseen: "no trial was bound by the bytes of all readers together: no limit is assumed",
+        },
+        Term {
+            name: "operations",
+            unit: "1/s",
+            at: (2, 0),
+            rate: true,
+            unseen: "no trial was bound by the number of requests: no limit is assumed",
+        },
+    ],
+    settings: &["size", "readers"],
+};
+
+const READ_CORES: Law<'static> = Law {
+    pieces: &[Piece { columns: 2, features: |x| [1.0, x[0], 0.0] }],
+    terms: &[
+        Term { name: "cpu_fixed", unit: "core-s", at: (0, 0), rate: false, unseen: "" },
+        Term { name: "cpu_per_byte", unit: "core-s/B", at: (0, 1), rate: false, unseen: "" },
+    ],
+    settings: &["size", "readers"],
+};
+
+/// Time of a read by size and number of readers in a closed loop, and what it costs their cores.
+pub(super) fn read(samples: &[&Sample], draws: usize) -> Option<Fit> {
+    let usable = |s: &&&Sample| s.setting("size") > 0.0 && s.setting("readers") > 0.0;
+    let samples: Vec<&Sample> = samples.iter().filter(usable).copied().collect();
+    let times = cells(&samples, READ.settings, Sample::seconds_each);
+    let mut fit = READ.fit(&times, &starts_of_reads(&times), draws)?;
+    let cores = cells(&samples, READ_CORES.settings, Sample::core_seconds_each);
+    if let Some(cpu) = READ_CORES.fit(&cores, &[vec![0; cores.cells.len()]], draws) {
+        join(&mut fit, cpu);
+    }
+    super::others::add_latency_spread(&mut fit, &samples, draws);
+    Some(fit)
+}
+
+/// Which limit may bind each cell: those near the highest rate of bytes, or of requests, that was
+/// seen. Those of the fewest readers may be bound by it too where more of them were tried.
+fn starts_of_reads(cells: &Cells) -> Vec<Vec<usize>> {
+    let rate = |cell: &super::cell::Cell, bytes: bool| {
+        if bytes { cell.x[0] / cell.mean } else { 1.0 / cell.mean }
+    };
+    let fewest = cells.cells.iter().map(|cell| cell.x[1]).fold(f64::INFINITY, f64::min);
+    let highest = |bytes: bool| cells.cells.iter().map(|c| rate(c, bytes)).fold(0.0, f64::max);
+    let (most_bytes, most_requests) = (highest(true), highest(false));
+    // Above one: no cell.
+    let levels = || std::iter::once(2.0).chain(NEAR);
+    let several = cells.cells.iter().any(|cell| cell.x[1] > fewest);
+    let mut starts = Vec::new();
+    for (bytes, requests) in levels().flat_map(|bytes| levels().map(move |other| (bytes, other))) {
+        for alone in [Some(fewest), several.then_some(0.0)].into_iter().flatten() {
+            let piece = |cell: &super::cell::Cell| match cell {
+                cell if cell.x[1] <= alone => 0,
+                cell if rate(cell, true) >= bytes * most_bytes => 1,
+                cell if rate(cell, false) >= requests * most_requests => 2,
+                _ => 0,
+            };
+            starts.push(cells.cells.iter().map(piece).collect());
+        }
+    }
+    starts
+}
+
+/// Adds the parameters of another fit of the same trials. Draws belong together by number: both
+/// come from the same deviates.
+pub(super) fn join(fit: &mut Fit, other: Fit) {
+    let names = |fit: &Fit| fit.parameters.keys().cloned().collect::<Vec<_>>();
+    let (first, second) = (names(fit), names(&other));
+    let joined = |(a, b): (&Vec<f64>, &Vec<f64>)| {
+        let all = first.iter().zip(a).chain(second.iter().zip(b));
+        all.collect::<BTreeMap<_, _>>().into_values().copied().collect()
+    };
+    fit.draws = fit.draws.iter().zip(&other.draws).map(joined).collect();
+    fit.parameters.extend(other.parameters);
+}

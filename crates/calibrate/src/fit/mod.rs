@@ -1,0 +1,181 @@
+//! From raw samples to the parameters of laws: pure functions, the same samples give the same
+//! bytes.
+//!
+//! Equal trials become a cell with a robust mean (outliers do not count); laws, which are the
+//! greatest of a few sums, are fitted to the cells by Huber's reweighted least squares on relative
+//! residuals (Huber, *Robust Statistics*, 1981); a bootstrap over blocks of time gives intervals
+//! and joint draws. How far cells lie from the law beyond their own noise widens the intervals too.
+//! What no trial shows has no value: a limit that never bound is no limit, and the parameter says
+//! why.
+
+mod bootstrap;
+mod cache;
+mod cell;
+#[cfg(test)]
+mod coverage_tests;
+mod device;
+#[cfg(test)]
+mod device_tests;
+mod estimate;
+mod laws;
+mod learners;
+mod others;
+mod ranges;
+mod shape;
+mod solve;
+#[cfg(test)]
+mod tests;
+mod throughput;
+mod transport;
+#[cfg(test)]
+mod transport_tests;
+
+use crate::measurement::Sample;
+use forebay_scenario::profile::{Fit, Host, Profile, Provenance};
+use std::collections::BTreeMap;
+
+/// Draws behind every interval.
+const DRAWS: usize = 400;
+
+/// All that the samples tell. Samples that are marked as excluded are left out; so are those whose
+/// time is no positive number.
+#[must_use]
+pub fn profile(samples: &[Sample], provenance: Provenance, host: Host) -> Profile {
+    let all: Vec<&Sample> = samples.iter().filter(|s| s.excluded.is_none()).collect();
+    let of = |probe: &str| all.iter().filter(|s| s.probe == probe).copied().collect::<Vec<_>>();
+    let (read, decode, step) = (of("read"), of("decode"), of("step"));
+    let transport = transport::transports(&of("collective"), DRAWS);
+    let cores = others::cores(&decode, host.cores, DRAWS);
+    let seconds = Sample::seconds_each;
+    let equals = [
+        by(&read, read_key, |group| laws::cells(group, &["size", "readers"], seconds)),
+        by(
+            &decode,
+            |s| s.label("format").to_owned(),
+            |group| laws::cells(group, &others::WORK, seconds),
+        ),
+        by(
+            &step,
+            |s| format!("{}/{}", s.label("model"), s.label("device")),
+            |group| laws::cells(group, &["batch", "threads"], seconds),
+        ),
+    ];
+    let equals: Vec<_> = equals.into_iter().flat_map(BTreeMap::into_values).collect();
+    Profile {
+        provenance,
+        host,
+        read: fits(&read, read_key, "records", |group| laws::read(group, DRAWS)),
+        decode: fits(&decode, decode_key, "0", |group| laws::decode(group, DRAWS)),
+        step: steps(&step),
+        learners: by_two(
+            &step,
+            |s| (s.label("model").to_owned(), way(s)),
+            |group| learners::occupancy(group, DRAWS),
+        ),
+        memory: by_two(
+            &step,
+            |s| (s.label("model").to_owned(), way(s)),
+            |group| device::memory(group, DRAWS),
+        ),
+        copy: by_two(
+            &of("copy"),
+            |s| (s.label("device").to_owned(), device::copy_key(s)),
+            |group| device::copy(group, DRAWS),
+        ),
+        queue: others::queue(&of("queue"), DRAWS),
+        cores,
+        cache: cache::cache(&of("cache"), DRAWS),
+        transport,
+        noise: others::noise(&equals, DRAWS),
+        throughput: fits(&read, read_key, "records", throughput::table),
+    }
+}
+
+/// Kind of access and layout of a read.
+fn read_key(sample: &Sample) -> String {
+    format!("{}/{}", sample.label("access"), sample.label("layout"))
+}
+
+/// Format and size after resizing, 0 if none.
+fn decode_key(sample: &Sample) -> String {
+    let resize = sample.settings.get("resize").copied().unwrap_or(0.0);
+    format!("{}/{resize}", sample.label("format"))
+}
+
+/// Groups by a key, each turned into something.
+fn by<T>(
+    samples: &[&Sample],
+    key: impl Fn(&Sample) -> String,
+    turn: impl Fn(&[&Sample]) -> T,
+) -> BTreeMap<String, T> {
+    let mut groups: BTreeMap<String, Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        groups.entry(key(sample)).or_default().push(sample);
+    }
+    groups.into_iter().map(|(key, group)| (key, turn(&group))).collect()
+}
+
+/// Fits by the first half of a key of two halves. Where there are several second halves, `usual`
+/// has the first half as its name, and the others both: `direct` and `direct-file-per-sample`.
+fn fits<T: Clone>(
+    samples: &[&Sample],
+    key: impl Fn(&Sample) -> String,
+    usual: &str,
+    fit: impl Fn(&[&Sample]) -> Option<T>,
+) -> BTreeMap<String, T> {
+    let found: Vec<(String, T)> =
+        by(samples, key, fit).into_iter().filter_map(|(key, fit)| Some((key, fit?))).collect();
+    let halves = |key: &str| {
+        let (first, second) = key.split_once('/').unwrap_or((key, ""));
+        (first.to_owned(), second.to_owned())
+    };
+    let count = |first: &str| found.iter().filter(|(key, _)| halves(key).0 == first).count();
+    let has_usual = |first: &str| {
+        found.iter().any(|(key, _)| halves(key) == (first.to_owned(), usual.to_owned()))
+    };
+    let mut fits = BTreeMap::new();
+    for (key, fit) in &found {
+        let (first, second) = halves(key);
+        let plain = count(&first) == 1
+            || second == usual
+            || (!has_usual(&first) && !fits.contains_key(&first));
+        fits.insert(if plain { first } else { format!("{first}-{second}") }, fit.clone());
+    }
+    fits.retain(|name, _| !name.is_empty());
+    fits
+}
+
+/// Training steps by model and device.
+fn steps(samples: &[&Sample]) -> BTreeMap<String, BTreeMap<String, Fit>> {
+    let names = |s: &Sample| (s.label("model").to_owned(), s.label("device").to_owned());
+    by_two(samples, names, |group| laws::step(group, DRAWS))
+}
+
+/// How a GPU trained, whatever the number of learners; no name on cores.
+fn way(sample: &Sample) -> String {
+    let device = sample.label("device");
+    if !sample.settings.contains_key("gpu") {
+        return String::new();
+    }
+    let several = format!("-{}-learners", sample.setting("learners"));
+    device.strip_suffix(&several).unwrap_or(device).to_owned()
+}
+
+/// Fits by two names; what lacks one is left out.
+fn by_two(
+    samples: &[&Sample],
+    names: impl Fn(&Sample) -> (String, String),
+    fit: impl Fn(&[&Sample]) -> Option<Fit>,
+) -> BTreeMap<String, BTreeMap<String, Fit>> {
+    let mut groups: BTreeMap<(String, String), Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        groups.entry(names(sample)).or_default().push(sample);
+    }
+    let mut fits: BTreeMap<String, BTreeMap<String, Fit>> = BTreeMap::new();
+    for ((outer, inner), group) in groups {
+        if let (Some(fit), false) = (fit(&group), outer.is_empty() || inner.is_empty()) {
+            fits.entry(outer).or_default().insert(inner, fit);
+        }
+    }
+    fits
+}

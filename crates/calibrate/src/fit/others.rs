@@ -1,0 +1,159 @@
+//! Fits without a law: hand-off through a queue, speed of cores, noise, jitter.
+
+use super::bootstrap;
+use super::cell::{Cell, Cells, median};
+use super::estimate::{Law, Term, rounded};
+use super::laws::cells;
+use super::shape::Piece;
+use crate::measurement::Sample;
+use forebay_scenario::profile::{Fit, Parameter};
+use std::collections::BTreeMap;
+
+const QUEUE: Law<'static> = Law {
+    pieces: &[Piece { columns: 1, features: |_| [1.0, 0.0, 0.0] }],
+    terms: &[Term { name: "per_item", unit: "core-s", at: (0, 0), rate: false, unseen: "" }],
+    settings: &["capacity", "producers", "consumers"],
+};
+
+/// Core-seconds of passing an item through the queue.
+pub(super) fn queue(samples: &[&Sample], draws: usize) -> Option<Fit> {
+    let cells = cells(samples, QUEUE.settings, Sample::core_seconds_each);
+    QUEUE.fit(&cells, &[vec![0; cells.cells.len()]], draws)
+}
+
+/// Settings of trials that busy several cores: all but the last are the work.
+pub(super) const WORK: [&str; 4] = ["bytes", "pixels", "resize", "threads"];
+
+/// Speed of a core while n are busy, against one alone: rate per thread of the same decoding, for
+/// no more threads than there are `cores` (0 if not known).
+pub(super) fn cores(samples: &[&Sample], cores: f64, draws: usize) -> Option<Fit> {
+    let may = |s: &&&Sample| {
+        let threads = s.setting("threads");
+        (1.0..1e6).contains(&threads) && (cores <= 0.0 || threads <= cores.max(1.0))
+    };
+    let samples: Vec<&Sample> = samples.iter().filter(may).copied().collect();
+    let per_thread = |s: &Sample| s.seconds_each() * s.setting("threads");
+    let mut cells = cells(&samples, &WORK, per_thread);
+    let pairs = pairs(&cells.cells);
+    if pairs.is_empty() {
+        return None;
+    }
+    let used = |index: usize| pairs.values().flatten().any(|(a, b)| *a == index || *b == index);
+    let speeds = |means: &[f64]| {
+        let speed = |pairs: &Vec<(usize, usize)>| {
+            median(
+                &mut pairs.iter().map(|(one, many)| means[*one] / means[*many]).collect::<Vec<_>>(),
+            )
+        };
+        Some(pairs.values().map(speed).collect::<Vec<f64>>())
+    };
+    let centre = speeds(&cells.means())?;
+    let freedom = bootstrap::freedom(&cells, cells.cells.len());
+    let all = bootstrap::draws(&cells, 0.0, &centre, draws, freedom, speeds);
+    let names: Vec<String> = pairs.keys().map(|threads| format!("speed_{threads}")).collect();
+    let mut fit = plain(&names, "1", &centre, &all);
+    let mut index = 0..;
+    cells.cells.retain(|_| index.next().is_some_and(used));
+    fit.samples = cells.count() as u64;
+    fit.residual = rounded(spread(&cells));
+    fit.range = BTreeMap::from_iter(cells.range(3).map(|range| ("threads".to_owned(), range)));
+    Some(fit)
+}
+
+/// By number of threads: cells of the same work with one thread and with so many.
+fn pairs(cells: &[Cell]) -> BTreeMap<u64, Vec<(usize, usize)>> {
+    let mut pairs: BTreeMap<u64, Vec<(usize, usize)>> = BTreeMap::new();
+    for (many, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.x[3] > 1.0) {
+        let alone = |other: &Cell| other.x[3] == 1.0 && other.x[..3] == cell.x[..3];
+        if let Some(one) = cells.iter().position(alone) {
+            pairs.entry(cell.x[3] as u64).or_default().push((one, many));
+        }
+    }
+    pairs
+}
+
+/// Median of |measured − mean of equals| ÷ measured.
+fn spread(cells: &Cells) -> f64 {
+    let of_cell =
+        |cell: &Cell| cell.values.iter().map(|v| (1.0 - cell.mean / v).abs()).collect::<Vec<_>>();
+    median(&mut cells.cells.iter().flat_map(of_cell).collect::<Vec<_>>())
+}
+
+/// Relative standard deviation between equal trials of any of these groups.
+pub(super) fn noise(groups: &[Cells], draws: usize) -> Option<Fit> {
+    let with_equals = |cell: &&Cell| cell.values.len() > 1 && cell.spread.is_some();
+    let all: Vec<&Cell> = groups.iter().flat_map(|g| &g.cells).filter(with_equals).collect();
+    let variances: Vec<f64> =
+        all.iter().filter_map(|cell| cell.spread.map(|spread| spread * spread)).collect();
+    let (value, drawn) = resampled(&variances, draws, |values| {
+        (values.iter().sum::<f64>() / values.len() as f64).sqrt()
+    })?;
+    let mut fit = plain(&["run_to_run".to_owned()], "1", &[value], &drawn);
+    fit.samples = all.iter().map(|cell| cell.values.len() as u64).sum();
+    Some(fit)
+}
+
+/// Adds the spread of steps within a trial, where trials say it.
+pub(super) fn add_jitter(fit: &mut Fit, samples: &[&Sample], draws: usize) {
+    let jitter = |s: &&Sample| s.observed.get("jitter").copied();
+    let usable = |value: &f64| value.is_finite() && (0.0..1e6).contains(value);
+    let seen: Vec<f64> = samples.iter().filter_map(jitter).filter(usable).collect();
+    let Some((value, drawn)) = resampled(&seen, draws, median) else { return };
+    let jitter = plain(&["jitter".to_owned()], "1", &[value], &drawn);
+    super::laws::join(fit, jitter);
+}
+
+/// Adds the spread of the time of a request that waits for no other: the standard deviation of its
+/// logarithm, by the median and the 99 % quantile, as of a lognormal distribution.
+pub(super) fn add_latency_spread(fit: &mut Fit, samples: &[&Sample], draws: usize) {
+    /// 99 % quantile of the standard normal distribution.
+    const Z99: f64 = 2.326_347_874;
+    let fewest = samples.iter().map(|s| s.setting("readers")).fold(f64::INFINITY, f64::min);
+    let alone = samples.iter().filter(|s| s.setting("readers") == fewest);
+    let spread = |s: &&Sample| {
+        let (p50, p99) = (s.observed.get("latency_p50")?, s.observed.get("latency_p99")?);
+        Some((p99 / p50).ln() / Z99).filter(|spread| spread.is_finite() && *spread >= 0.0)
+    };
+    let seen: Vec<f64> = alone.filter_map(spread).collect();
+    let Some((value, drawn)) = resampled(&seen, draws, median) else { return };
+    let spread = plain(&["latency_spread".to_owned()], "1", &[value], &drawn);
+    super::laws::join(fit, spread);
+}
+
+/// A figure of some values, and of as many drawn out of them with replacement; widened as befits
+/// their number.
+fn resampled(
+    values: &[f64],
+    draws: usize,
+    figure: impl Fn(&mut [f64]) -> f64,
+) -> Option<(f64, Vec<Vec<f64>>)> {
+    if values.is_empty() {
+        return None;
+    }
+    let value = figure(&mut values.to_vec());
+    let drawn = bootstrap::plain_draws(values, draws, |values| figure(values));
+    Some((value, drawn.into_iter().map(|v| vec![v]).collect()))
+}
+
+/// A fit whose parameters are the values themselves; `names` in ascending order of their draws.
+pub(super) fn plain(names: &[String], unit: &str, values: &[f64], draws: &[Vec<f64>]) -> Fit {
+    let parameter = |(index, (name, value)): (usize, (&String, &f64))| {
+        let interval = bootstrap::interval(draws, index, *value);
+        let ci95 = interval.map(|ends| ends.map(rounded));
+        let unidentified = match ci95 {
+            None => Some("too few trials for an interval".to_owned()),
+            Some([low, high]) if high - low > *value && *value > 0.0 => {
+                Some("its interval is wider than the value".to_owned())
+            }
+            Some(_) => None,
+        };
+        let unit = unit.to_owned();
+        (name.clone(), Parameter { value: rounded(*value), unit, ci95, unidentified })
+    };
+    let parameters = names.iter().zip(values).enumerate().map(parameter).collect();
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_by_key(|index| &names[*index]);
+    let drawn = |draw: &Vec<f64>| order.iter().map(|index| rounded(draw[*index])).collect();
+    let draws = draws.iter().take(super::estimate::KEPT).map(drawn).collect();
+    Fit { parameters, draws, ..Fit::default() }
+}

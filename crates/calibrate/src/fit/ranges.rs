@@ -1,0 +1,184 @@
+//! From lines over ranges of sizes to parameters.
+
+use super::bootstrap;
+use super::cell::{Cells, median};
+use super::estimate::{KEPT, rounded};
+use super::transport::line;
+use forebay_scenario::profile::{Fit, Parameter};
+
+/// Why a line through one size has the slope that it has.
+const ONE_SIZE: &str =
+    "only one size was measured: the line is that of all sizes, faster or slower as a whole";
+
+/// Which cells are on which line.
+pub(super) struct Lines<'a> {
+    /// All cells, in ascending order of sizes.
+    pub(super) cells: &'a Cells,
+    /// Those of each line.
+    pub(super) lines: Vec<Vec<usize>>,
+    /// Relative standard deviation of a size.
+    pub(super) noise: f64,
+}
+
+impl Lines<'_> {
+    /// Parameters with intervals.
+    pub(super) fn fit(&self, draws: usize) -> Option<Fit> {
+        let means = self.cells.means();
+        let coefficients = self.coefficients(&means)?;
+        let ranges = self.ranges();
+        let centre = self.values(&ranges, &coefficients);
+        let used = 2 * self.lines.len();
+        let misfit = self.misfit(&coefficients);
+        let again = |means: &[f64]| Some(self.values(&ranges, &self.coefficients(means)?));
+        let freedom = bootstrap::freedom(self.cells, used);
+        let all = bootstrap::draws(self.cells, misfit, &centre, draws, freedom, again);
+        let names = names(ranges.len());
+        let parameters = (0..names.len()).map(|index| {
+            let parameter = self.parameter(index, &ranges, centre[index], &all);
+            (names[index].clone(), parameter)
+        });
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_by_key(|index| &names[*index]);
+        let short = |index: usize, value| if place(index).1 == 2 { value } else { rounded(value) };
+        let drawn = |draw: &Vec<f64>| order.iter().map(|i| short(*i, draw[*i])).collect();
+        Some(Fit {
+            parameters: parameters.collect(),
+            samples: self.cells.count() as u64,
+            residual: rounded(self.residual(&coefficients)),
+            range: self
+                .cells
+                .range(0)
+                .map(|range| ("bytes".to_owned(), range))
+                .into_iter()
+                .collect(),
+            draws: all.iter().take(KEPT).map(drawn).collect(),
+        })
+    }
+
+    /// Offset [s] and slope [s/B] of each line.
+    fn coefficients(&self, means: &[f64]) -> Option<Vec<[f64; 2]>> {
+        let all: Vec<usize> = (0..means.len()).collect();
+        let of = |cells: &[usize]| {
+            let found = line(self.cells, cells, means, self.noise)?.0.pieces[0]?;
+            Some([found[0], found[1]])
+        };
+        let whole = of(&all)?;
+        let at = |size: f64| whole[0] + whole[1] * size;
+        let each = |cells: &Vec<usize>| match cells[..] {
+            [one] => Some(whole.map(|part| part * means[one] / at(self.cells.cells[one].x[0]))),
+            _ => of(cells),
+        };
+        self.lines.iter().map(each).collect()
+    }
+
+    /// Ranges in ascending order: line, and the sizes [B] on both sides of the border below it.
+    fn ranges(&self) -> Vec<(usize, [f64; 2])> {
+        let mut of: Vec<(usize, usize)> = Vec::new();
+        for (number, cells) in self.lines.iter().enumerate() {
+            of.extend(cells.iter().map(|cell| (*cell, number)));
+        }
+        of.sort_unstable();
+        let size = |cell: usize| self.cells.cells[cell].x[0];
+        let mut ranges: Vec<(usize, [f64; 2])> = Vec::new();
+        for (cell, line) in of {
+            if ranges.last().is_none_or(|(before, _)| *before != line) {
+                let below = if cell == 0 { 0.0 } else { size(cell - 1) };
+                ranges.push((line, [below, size(cell)]));
+            }
+        }
+        ranges
+    }
+
+    /// The parameters in the order of their names: of the first range two, of others three.
+    fn values(&self, ranges: &[(usize, [f64; 2])], lines: &[[f64; 2]]) -> Vec<f64> {
+        let mut values = Vec::new();
+        for (number, (line, [below, above])) in ranges.iter().enumerate() {
+            values.extend(lines[*line]);
+            if number > 0 {
+                // Whole bytes, above the one size and at most the other; thresholds of libraries are
+                // the last size of the range below.
+                values.push((below * above).sqrt().floor() + 1.0);
+            }
+        }
+        values
+    }
+
+    fn parameter(
+        &self,
+        index: usize,
+        ranges: &[(usize, [f64; 2])],
+        value: f64,
+        draws: &[Vec<f64>],
+    ) -> Parameter {
+        let (range, part) = place(index);
+        let (line, border) = ranges[range];
+        let unit = ["s", "s/B", "B"][part].to_owned();
+        if part == 2 {
+            return Parameter { value, unit, ci95: Some(border), unidentified: None };
+        }
+        let ci95 = bootstrap::interval(draws, index, value).map(|ends| ends.map(rounded));
+        let unidentified = match ci95 {
+            _ if self.lines[line].len() == 1 => Some(ONE_SIZE.to_owned()),
+            None => Some("too few trials for an interval".to_owned()),
+            Some([low, high]) if high - low <= value => None,
+            Some(_) if value == 0.0 => Some("too small to be seen".to_owned()),
+            Some(_) => Some("its interval is wider than the value".to_owned()),
+        };
+        Parameter { value: rounded(value), unit, ci95, unidentified }
+    }
+
+    /// |measured − fitted| ÷ measured of each value of each cell.
+    fn errors(&self, lines: &[[f64; 2]]) -> Vec<f64> {
+        let mut errors = Vec::new();
+        for (number, cells) in self.lines.iter().enumerate() {
+            for cell in cells.iter().map(|cell| &self.cells.cells[*cell]) {
+                let fitted = lines[number][0] + lines[number][1] * cell.x[0];
+                errors.extend(cell.values.iter().map(|value| (1.0 - fitted / value).abs()));
+            }
+        }
+        errors
+    }
+
+    fn residual(&self, lines: &[[f64; 2]]) -> f64 {
+        median(&mut self.errors(lines))
+    }
+
+    /// Relative standard deviation of sizes about their lines, beyond their own noise; where lines go
+    /// through all sizes, that about neighbours.
+    fn misfit(&self, lines: &[[f64; 2]]) -> f64 {
+        let cells = &self.cells.cells;
+        let free = cells.len().saturating_sub(2 * self.lines.len());
+        if free == 0 {
+            return self.noise;
+        }
+        let mean_error = |(number, cell): (usize, &usize)| {
+            let cell = &cells[*cell];
+            (1.0 - (lines[number][0] + lines[number][1] * cell.x[0]) / cell.mean).abs()
+        };
+        let of = self.lines.iter().enumerate();
+        let all = of.flat_map(|(number, cells)| cells.iter().map(move |cell| (number, cell)));
+        let mut errors: Vec<f64> = all.map(mean_error).collect();
+        // As many errors as coefficients say nothing: the smallest ones.
+        errors.sort_by(f64::total_cmp);
+        let scale = 1.4826 * median(&mut errors[cells.len() - free..]);
+        // What the median of so few squares exceeds their mean by, by chance, is no misfit.
+        let chance = 1.0 + (5.0 / free as f64).sqrt();
+        let noise =
+            chance * median(&mut cells.iter().map(|cell| cell.variance).collect::<Vec<_>>());
+        (scale * scale - noise).max(0.0).sqrt()
+    }
+}
+
+/// Range (from 0) and part (offset, slope, border) of parameter number `index`.
+fn place(index: usize) -> (usize, usize) {
+    if index < 2 { (0, index) } else { ((index - 2) / 3 + 1, (index - 2) % 3) }
+}
+
+/// Names of the parameters of so many ranges.
+fn names(ranges: usize) -> Vec<String> {
+    let name = |index: usize| {
+        let (range, part) = place(index);
+        format!("{}_{}", ["alpha", "beta", "from"][part], range + 1)
+    };
+    (0..3 * ranges - 1).map(name).collect()
+}

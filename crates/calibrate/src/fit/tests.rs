@@ -1,0 +1,327 @@
+//! What the data cannot tell is said; what is no data does no harm.
+
+use super::profile;
+use crate::measurement::Sample;
+use forebay_model::law::{DecodeLaw, ReadLaw, StepLaw};
+use forebay_scenario::profile::{Fit, Host, Profile, Provenance};
+use proptest::prelude::*;
+
+fn sample(probe: &str, labels: &[(&str, &str)], settings: &[(&str, f64)], each: f64) -> Sample {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    Sample {
+        probe: probe.to_owned(),
+        labels: labels.iter().map(owned).collect(),
+        settings: settings.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+        trial: 0,
+        operations: 10,
+        seconds: 10.0 * each,
+        core_seconds: 5.0 * each,
+        observed: [].into(),
+        excluded: None,
+        at: 0.0,
+    }
+}
+
+/// A little noise that is the same each time.
+fn wobble(samples: &mut [Sample]) {
+    for (index, sample) in samples.iter_mut().enumerate() {
+        let factor = 1.0 + 0.01 * ((index * 7919 % 101) as f64 / 50.0 - 1.0);
+        sample.seconds *= factor;
+        sample.core_seconds *= factor;
+        sample.trial = index as u32;
+        sample.at = index as f64;
+    }
+}
+
+fn reads(law: ReadLaw, readers: &[f64]) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for _ in 0..4 {
+        for size in [4096.0, 65536.0, 1_048_576.0, 8_388_608.0] {
+            for readers in readers {
+                let each = 1.0 / law.requests_per_second(size, *readers);
+                let settings = [("size", size), ("readers", *readers)];
+                let labels = [("access", "direct"), ("layout", "records")];
+                samples.push(sample("read", &labels, &settings, each));
+            }
+        }
+    }
+    wobble(&mut samples);
+    samples
+}
+
+const READ: ReadLaw = ReadLaw {
+    latency: 1e-4,
+    per_stream: 1e9,
+    bandwidth: 2e9,
+    operations: 40e3,
+    cpu_fixed: 0.0,
+    cpu_per_byte: 0.0,
+};
+
+/// System: a disk that gives 500 requests, or 100 MB, per second whatever the number of readers, as
+/// throttles and quotas do. Expectation: that limit, and nothing of a request alone.
+#[test]
+fn a_limit_that_binds_every_trial_is_found() {
+    let requests = ReadLaw { operations: 500.0, bandwidth: f64::INFINITY, ..READ };
+    let bytes = ReadLaw { operations: f64::INFINITY, bandwidth: 1e8, ..READ };
+    for (law, sizes, name, limit) in [
+        (requests, 4096.0..=65536.0, "operations", 500.0),
+        (bytes, 65536.0..=1_048_576.0, "bandwidth", 1e8),
+    ] {
+        let mut samples = reads(law, &[4.0, 8.0]);
+        samples.retain(|sample| sizes.contains(&sample.setting("size")));
+        let fit = &fitted(&samples).read["direct"];
+        let found = &fit.parameters[name];
+        assert!((found.value / limit - 1.0).abs() < 0.01, "{name}: {found:?}");
+        assert_eq!(found.unidentified, None, "{name}");
+        for (other, value) in [("latency", 0.0), ("per_stream", f64::INFINITY)] {
+            let other = &fit.parameters[other];
+            assert_eq!(other.value, value, "{name}");
+            assert!(other.unidentified.as_ref().expect("a reason").contains("fewer readers"));
+        }
+    }
+}
+
+fn decodes(points: &[(f64, f64)]) -> Vec<Sample> {
+    let law = DecodeLaw { fixed: 1e-4, per_byte: 1e-8, per_pixel: 4e-9 };
+    let decode = |(bytes, pixels): &(f64, f64)| {
+        let settings = [("bytes", *bytes), ("pixels", *pixels), ("resize", 0.0), ("threads", 1.0)];
+        let mut one = sample("decode", &[("format", "jpeg")], &settings, 0.0);
+        one.core_seconds = 10.0 * law.core_seconds(*bytes, *pixels);
+        one.seconds = one.core_seconds;
+        one
+    };
+    let mut samples: Vec<Sample> = (0..5).flat_map(|_| points.iter().map(decode)).collect();
+    wobble(&mut samples);
+    samples
+}
+
+fn steps(batches: &[f64]) -> Vec<Sample> {
+    let law = StepLaw { floor: 0.0, fixed: 1e-3, per_sample: 1e-4 };
+    let labels = [("model", "lenet5"), ("device", "cpu-1")];
+    let step = |batch: &f64| {
+        let settings = [("batch", *batch), ("threads", 1.0)];
+        sample("step", &labels, &settings, law.seconds(*batch))
+    };
+    let mut samples: Vec<Sample> = (0..5).flat_map(|_| batches.iter().map(step)).collect();
+    wobble(&mut samples);
+    samples
+}
+
+fn fitted(samples: &[Sample]) -> Profile {
+    profile(samples, Provenance::default(), Host { cores: 2.0, memory: 1e9 })
+}
+
+/// Why a parameter is not told; empty if it is.
+fn why(fit: &Fit, name: &str) -> String {
+    fit.parameters[name].unidentified.clone().unwrap_or_default()
+}
+
+fn close(fit: &Fit, name: &str, truth: f64) -> bool {
+    (fit.value(name).unwrap() / truth - 1.0).abs() < 0.05
+}
+
+#[test]
+fn limits_that_never_bound_are_no_limits_and_say_so() {
+    let all = &fitted(&reads(READ, &[1.0, 2.0, 4.0, 8.0])).read["direct"];
+    for (name, truth) in
+        [("latency", 1e-4), ("per_stream", 1e9), ("bandwidth", 2e9), ("operations", 40e3)]
+    {
+        assert!(close(all, name, truth) && why(all, name).is_empty(), "{name} {all:?}");
+    }
+    let alone = &fitted(&reads(READ, &[1.0])).read["direct"];
+    for name in ["bandwidth", "operations"] {
+        assert_eq!(alone.value(name), Some(f64::INFINITY));
+        assert_eq!(alone.parameters[name].ci95, None);
+        assert!(why(alone, name).contains("no trial was bound"), "{}", why(alone, name));
+    }
+    let free = ReadLaw { operations: f64::INFINITY, ..READ };
+    let free = &fitted(&reads(free, &[1.0, 2.0, 4.0, 8.0])).read["direct"];
+    assert!(why(free, "operations").contains("number of requests"), "{free:?}");
+    assert!(close(free, "bandwidth", 2e9) && why(free, "bandwidth").is_empty(), "{free:?}");
+}
+
+#[test]
+fn one_size_tells_neither_latency_nor_stream() {
+    let mut samples = reads(READ, &[1.0, 2.0]);
+    samples.retain(|sample| sample.setting("size") == 65536.0);
+    let fit = &fitted(&samples).read["direct"];
+    assert!(why(fit, "latency").contains("cannot be told apart from `per_stream`"), "{fit:?}");
+    let law = fit.read().unwrap();
+    let expected = READ.requests_per_second(65536.0, 1.0);
+    assert!((law.requests_per_second(65536.0, 1.0) / expected - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn bytes_that_go_with_pixels_are_told_together_only() {
+    let points =
+        [64.0, 128.0, 256.0, 512.0, 1024.0].map(|side: f64| (0.25 * side * side, side * side));
+    let fit = &fitted(&decodes(&points)).decode["jpeg"];
+    for (name, other) in [("per_byte", "per_pixel"), ("per_pixel", "per_byte")] {
+        assert!(
+            why(fit, name).contains(&format!("from `{other}`: bytes go with pixels")),
+            "{fit:?}"
+        );
+        assert!(fit.value(name).unwrap() > 0.0);
+    }
+    // What they cost together is known.
+    let law = fit.decode().unwrap();
+    let truth = 1e-4 + 1e-8 * 65536.0 + 4e-9 * 262_144.0;
+    assert!((law.core_seconds(65536.0, 262_144.0) / truth - 1.0).abs() < 0.02, "{law:?}");
+    assert!(fit.draws.iter().all(|draw| draw.len() == 3) && fit.draws.len() == 40);
+    // Images of several qualities tell them apart.
+    let apart: Vec<(f64, f64)> =
+        points.iter().flat_map(|(b, p)| [0.3, 1.0, 3.0].map(|q| (q * b, *p))).collect();
+    let fit = &fitted(&decodes(&apart)).decode["jpeg"];
+    assert!(close(fit, "per_byte", 1e-8) && why(fit, "per_byte").is_empty(), "{fit:?}");
+    assert!(close(fit, "per_pixel", 4e-9) && why(fit, "per_pixel").is_empty(), "{fit:?}");
+}
+
+#[test]
+fn one_batch_tells_its_own_time_only() {
+    let one = &fitted(&steps(&[32.0])).step["lenet5"]["cpu-1"];
+    assert!(why(one, "fixed").contains("cannot be told apart from `per_sample`"), "{one:?}");
+    assert!((one.step().unwrap().seconds(32.0) / 4.2e-3 - 1.0).abs() < 0.02);
+    let line = &fitted(&steps(&[8.0, 16.0, 32.0, 64.0])).step["lenet5"]["cpu-1"];
+    assert!(close(line, "per_sample", 1e-4), "{line:?}");
+    assert_eq!(line.value("floor"), Some(0.0));
+    assert!(why(line, "floor").contains("no batch was small enough"), "{line:?}");
+}
+
+#[test]
+fn layouts_and_sizes_beside_the_usual_have_names_of_their_own() {
+    let mut samples = reads(READ, &[1.0, 2.0]);
+    let mut files = reads(ReadLaw { latency: 1e-3, ..READ }, &[1.0, 2.0]);
+    for sample in &mut files {
+        sample.labels.insert("layout".into(), "file-per-sample".into());
+    }
+    let alone = fitted(&files);
+    samples.extend(files);
+    let both = fitted(&samples);
+    assert!(close(&both.read["direct"], "latency", 1e-4));
+    assert!(close(&both.read["direct-file-per-sample"], "latency", 1e-3));
+    assert!(close(&alone.read["direct"], "latency", 1e-3));
+}
+
+#[test]
+fn cores_slow_each_other_and_the_queue_and_noise_are_known() {
+    let points = [(10_000.0, 40_000.0), (40_000.0, 160_000.0)];
+    let mut samples = decodes(&points);
+    let mut two = decodes(&points);
+    let mut many = decodes(&points);
+    for (of, threads) in [(&mut two, 2.0), (&mut many, 8.0)] {
+        for sample in of.iter_mut() {
+            sample.settings.insert("threads".into(), threads);
+            // Two threads at 0.8 of the speed each.
+            sample.seconds /= threads * 0.8;
+        }
+    }
+    samples.extend(two);
+    samples.extend(many);
+    let settings = [("capacity", 64.0), ("producers", 1.0), ("consumers", 1.0)];
+    samples.extend((0..5).map(|_| sample("queue", &[], &settings, 2e-7)));
+    let profile = fitted(&samples);
+    let cores = profile.cores.unwrap();
+    assert!(close(&cores, "speed_2", 0.8), "{cores:?}");
+    assert_eq!(cores.parameters.len(), 1, "eight threads on two cores tell nothing");
+    assert!(close(&profile.queue.unwrap(), "per_item", 1e-7));
+    let noise = profile.noise.unwrap().value("run_to_run").unwrap();
+    assert!((0.003..0.01).contains(&noise), "{noise}");
+}
+
+#[test]
+fn jitter_is_the_usual_one() {
+    let mut samples = steps(&[8.0, 16.0, 32.0, 64.0]);
+    for (index, sample) in samples.iter_mut().enumerate() {
+        sample.observed.insert("jitter".into(), if index == 3 { 5.0 } else { 0.02 });
+    }
+    let fit = &fitted(&samples).step["lenet5"]["cpu-1"];
+    assert_eq!(fit.value("jitter"), Some(0.02));
+    assert!(fit.draws.iter().all(|draw| draw.len() == 4));
+}
+
+#[test]
+fn excluded_samples_have_no_influence() {
+    let samples = reads(READ, &[1.0, 2.0, 4.0]);
+    let mut more = samples.clone();
+    for sample in &samples {
+        let seconds = 30.0 * sample.seconds;
+        more.push(Sample { seconds, excluded: Some("load".into()), ..sample.clone() });
+    }
+    assert_eq!(fitted(&more), fitted(&samples));
+    for sample in &mut more {
+        sample.excluded = None;
+    }
+    assert_ne!(fitted(&more), fitted(&samples));
+}
+
+#[test]
+fn same_samples_same_bytes_and_the_profile_reads_back() {
+    let mut samples = reads(READ, &[1.0, 2.0, 8.0]);
+    samples.extend(steps(&[1.0, 2.0, 4.0, 8.0]));
+    samples.extend(decodes(&[(1e4, 4e4), (2e4, 5e4), (9e4, 1e5), (1e5, 1e6)]));
+    let text = fitted(&samples).to_toml();
+    assert_eq!(text, fitted(&samples).to_toml());
+    assert_eq!(Profile::parse("p.toml", &text), Ok(fitted(&samples)));
+}
+
+#[test]
+fn few_or_strange_samples_do_no_harm() {
+    let all = [reads(READ, &[1.0, 2.0]), steps(&[1.0, 8.0]), decodes(&[(1e4, 4e4)])].concat();
+    assert_eq!(fitted(&[]).fits(), []);
+    for one in &all {
+        let profile = fitted(std::slice::from_ref(one));
+        assert!(profile.fits().iter().all(|(_, fit)| fit.samples == 1 && fit.draws.is_empty()));
+        assert_eq!(Profile::parse("p.toml", &profile.to_toml()), Ok(profile));
+        let same = fitted(&vec![one.clone(); 9]);
+        assert_eq!(Profile::parse("p.toml", &same.to_toml()), Ok(same));
+    }
+    let strange = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0, 1e308, 5e-324];
+    for value in strange {
+        let mut bad = all.clone();
+        for (index, sample) in bad.iter_mut().enumerate() {
+            match index % 4 {
+                0 => sample.seconds = value,
+                1 => sample.core_seconds = value,
+                2 => sample.settings.values_mut().for_each(|setting| *setting = value),
+                _ => sample.at = value,
+            }
+        }
+        let profile = fitted(&bad);
+        assert_eq!(Profile::parse("p.toml", &profile.to_toml()), Ok(profile), "{value}");
+    }
+}
+
+prop_compose! {
+    fn any_sample()(
+        probe in prop::sample::select(vec!["read", "decode", "step", "queue", "cache", ""]),
+        label in prop::sample::select(vec!["direct", "jpeg", "x/y", ""]),
+        settings in prop::collection::vec(prop_oneof![0.0..1e7f64, any::<f64>(), Just(1.0)], 4),
+        seconds in prop_oneof![1e-9..1e3f64, any::<f64>()],
+        core_seconds in prop_oneof![1e-9..1e3f64, any::<f64>()],
+        operations in prop_oneof![1u64..1000, any::<u64>()],
+        at in any::<f64>(),
+    ) -> Sample {
+        let names: [&str; 4] = match probe {
+            "read" => ["size", "readers", "a", "b"],
+            "decode" => ["bytes", "pixels", "resize", "threads"],
+            "queue" => ["capacity", "producers", "consumers", "a"],
+            _ => ["batch", "threads", "a", "b"],
+        };
+        let settings: Vec<(&str, f64)> = names.into_iter().zip(settings).collect();
+        let labels = ["access", "format", "model", "device", "layout"].map(|name| (name, label));
+        let one = sample(probe, &labels, &settings, 1.0);
+        Sample { seconds, core_seconds, operations, at, ..one }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #[test]
+    fn no_samples_make_a_fit_panic_or_a_profile_unreadable(
+        samples in prop::collection::vec(any_sample(), 0..25)
+    ) {
+        let profile = fitted(&samples);
+        prop_assert_eq!(Profile::parse("p.toml", &profile.to_toml()), Ok(profile));
+    }
+}

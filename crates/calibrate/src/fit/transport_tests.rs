@@ -1,0 +1,170 @@
+//! Tables of a known law give it back, switches and all.
+
+use super::transport::transports;
+use crate::measurement::Sample;
+use forebay_model::random::{Generator, Purpose, Streams};
+use forebay_scenario::profile::Fit;
+use rand::RngExt;
+use std::collections::BTreeMap;
+
+fn sample(algorithm: &str, bytes: f64, seconds: f64) -> Sample {
+    let labels = [("transport", "t"), ("collective", "allreduce"), ("algorithm", algorithm)];
+    Sample {
+        probe: "collective".into(),
+        labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        settings: [("bytes".to_owned(), bytes), ("ranks".to_owned(), 4.0)].into(),
+        trial: 0,
+        operations: 1,
+        seconds,
+        core_seconds: 0.0,
+        observed: BTreeMap::new(),
+        excluded: None,
+        at: 0.0,
+    }
+}
+
+fn fitted(samples: &[Sample]) -> Option<Fit> {
+    transports(&samples.iter().collect::<Vec<_>>(), 100).remove("t")?.remove("allreduce-4")
+}
+
+fn generator() -> Generator {
+    Streams::new(5, 0).at(Purpose::Trial, 0, 0, 0)
+}
+
+/// Powers of two from 256 B on, with the noise of a share of the time.
+fn table(law: impl Fn(f64) -> f64, noise: f64, generator: &mut Generator) -> Vec<Sample> {
+    let sizes = (8..28).map(|power| f64::from(1u32 << power));
+    let mut noisy = |size: f64| law(size) * (1.0 + noise * (generator.random::<f64>() - 0.5));
+    sizes.flat_map(|size| [sample("", size, noisy(size)), sample("", size, noisy(size))]).collect()
+}
+
+#[test]
+fn a_switch_of_protocol_is_found_with_both_lines() {
+    // System: 5 us + 1 ns/B up to 16 KiB, 40 us + 0.1 ns/B above, trials that differ by 4 %.
+    let law = |size: f64| if size <= 16_384.0 { 5e-6 + 1e-9 * size } else { 4e-5 + 1e-10 * size };
+    let fit = fitted(&table(law, 0.04, &mut generator())).expect("a fit");
+    let names: Vec<&String> = fit.parameters.keys().collect();
+    assert_eq!(names, ["alpha_1", "alpha_2", "beta_1", "beta_2", "from_2"]);
+    let expected = [("alpha_1", 5e-6), ("beta_1", 1e-9), ("alpha_2", 4e-5), ("beta_2", 1e-10)];
+    for (name, value) in expected {
+        let found = &fit.parameters[name];
+        assert!((found.value / value - 1.0).abs() < 0.1, "{name}: {found:?}");
+        let [low, high] = found.ci95.expect("an interval");
+        assert!(high - low < 0.3 * value, "{name}: {found:?}");
+    }
+    assert_eq!(fit.parameters["from_2"].ci95, Some([16_384.0, 32_768.0]));
+    assert!(fit.residual < 0.02);
+    let law = fit.transport().expect("a law");
+    assert!((law.seconds(1e8, 0.0) / 1.004e-2 - 1.0).abs() < 0.03);
+}
+
+#[test]
+fn sizes_beyond_a_jump_at_the_end_of_a_table_have_a_line_of_their_own() {
+    // System: DeepBench's seven sizes [B]; beyond 67 MB, where the last two are, a byte takes 1.8 times as long, or
+    // half as long; times are off by up to 1 %. Expectation: a border between 67 and 153 MB, all sizes to 3 %. With
+    // three sizes in every range, 67 MB is on the line of those beyond it, 75 % off, or 153 MB on that below, 25 % off.
+    let sizes = [4e5, 12_390_400.0, 16_777_216.0, 26_214_400.0, 67_108_864.0, 153_440_000.0, 258e6];
+    let off = [0.01, -0.01, 0.005, -0.004, 0.008, -0.01, 0.01];
+    for factor in [1.8, 0.5] {
+        let time = |size: f64| 1e-4 + 1e-10 * size * if size > 1e8 { factor } else { 1.0 };
+        let all =
+            sizes.iter().zip(off).map(|(&size, off)| sample("", size, time(size) * (1.0 + off)));
+        let all: Vec<Sample> = all.collect();
+        let fit = fitted(&all).expect("a fit");
+        assert_eq!(fit.parameters["from_2"].ci95, Some([67_108_864.0, 153_440_000.0]), "{factor}");
+        let law = fit.transport().expect("a law");
+        assert_eq!(law.ranges().len(), 2);
+        for size in sizes {
+            let error = law.seconds(size, 0.0) / time(size) - 1.0;
+            assert!(error.abs() < 0.03, "{factor}: {size}: {error}");
+        }
+    }
+}
+
+#[test]
+fn the_last_two_sizes_have_no_line_of_their_own_for_noise() {
+    // System: one line, seven sizes, times off by up to 8 %. Expectation: no range of the last two sizes.
+    let mut generator = generator();
+    let sizes = [4e5, 12_390_400.0, 16_777_216.0, 26_214_400.0, 67_108_864.0, 153_440_000.0, 258e6];
+    let mut ranges = 0;
+    for _ in 0..60 {
+        let off = || 1.0 + 0.16 * (generator.random::<f64>() - 0.5);
+        let noise: Vec<f64> = std::iter::repeat_with(off).take(sizes.len()).collect();
+        let one = |(&size, off): (&f64, &f64)| sample("", size, (1e-4 + 1e-10 * size) * off);
+        let all: Vec<Sample> = sizes.iter().zip(&noise).map(one).collect();
+        let fit = fitted(&all).expect("a fit");
+        let last = Some([67_108_864.0, 153_440_000.0]);
+        ranges += fit.parameters.values().filter(|parameter| parameter.ci95 == last).count();
+    }
+    assert_eq!(ranges, 0, "of 60");
+}
+
+#[test]
+fn intervals_of_tables_with_one_trial_of_each_size_hold_the_truth() {
+    // System: a line, one trial of each size that is off by up to 5 %. Expectation: what lies about the line
+    // tells the noise.
+    let mut generator = generator();
+    let (mut held, mut widths) = (0, Vec::new());
+    for _ in 0..60 {
+        let all = table(|size| 1e-5 + 2e-10 * size, 0.1, &mut generator);
+        let one: Vec<Sample> = all.into_iter().step_by(2).collect();
+        let beta = fitted(&one).expect("a fit").parameters["beta_1"].clone();
+        let [low, high] = beta.ci95.expect("an interval");
+        held += u32::from((low..=high).contains(&2e-10));
+        widths.push((high - low) / 2e-10);
+    }
+    widths.sort_by(f64::total_cmp);
+    let width = widths[30];
+    assert!((52..=60).contains(&held) && (0.02..0.12).contains(&width), "{held} {width}");
+}
+
+#[test]
+fn a_line_has_one_range_however_noisy_it_is() {
+    for noise in [0.0, 0.05, 0.3] {
+        let fit = fitted(&table(|size| 1e-5 + 2e-10 * size, noise, &mut generator()));
+        assert_eq!(fit.expect("a fit").parameters.len(), 2, "{noise}");
+    }
+}
+
+#[test]
+fn an_algorithm_in_the_middle_does_not_bend_the_line_of_the_other() {
+    let ring = |size: f64| 1e-4 + 1e-9 * size;
+    let mut all: Vec<Sample> =
+        [1e4, 1e5, 1e7, 1e8].map(|size| sample("ring", size, ring(size))).into();
+    all.push(sample("tree", 1e6, 3.0 * ring(1e6)));
+    // Slower than the tree at its size: not taken.
+    all.push(sample("ring", 1e6, 9.0 * ring(1e6)));
+    let law = fitted(&all).and_then(|fit| fit.transport()).expect("a law");
+    let at = |size: f64| law.seconds(size, 0.0) / ring(size);
+    assert!((at(3e4) - 1.0).abs() < 0.01 && (at(5e7) - 1.0).abs() < 0.01);
+    assert!((at(1e6) - 3.0).abs() < 0.01, "{}", at(1e6));
+    assert_eq!(law.ranges().len(), 3);
+    assert!((law.ranges()[1].from / 1e11_f64.sqrt() - 1.0).abs() < 1e-5);
+}
+
+#[test]
+fn borders_lie_between_sizes_however_near_these_are() {
+    // Sizes that differ by a byte, with an algorithm each.
+    let sizes = [0.0, 1.0, 2.0, 1e9, 1e9 + 1.0, 1e9 + 2.0];
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let one = |(size, name): (&f64, &str)| sample(name, *size, 1e-3 + 1e-9 * size);
+    let all: Vec<Sample> = sizes.iter().zip(names).map(one).collect();
+    let law = fitted(&all).and_then(|fit| fit.transport()).expect("a law");
+    assert_eq!(law.ranges().len(), 6);
+    for (size, range) in sizes.iter().zip(law.ranges()) {
+        assert_eq!(law.range(*size), range);
+    }
+}
+
+#[test]
+fn what_tells_little_says_so_and_nothing_panics() {
+    let one = fitted(&[sample("", 1e6, 1e-3)]).expect("a fit");
+    assert!((one.transport().expect("a law").seconds(1e6, 0.0) - 1e-3).abs() < 1e-8);
+    assert!(one.parameters.values().all(|p| p.unidentified.is_some()));
+    assert_eq!(fitted(&[]), None);
+    let bad = [f64::NAN, f64::INFINITY, -1.0, 0.0, 1e300];
+    let all: Vec<Sample> = bad.iter().flat_map(|a| bad.map(|b| sample("", *a, b))).collect();
+    assert_eq!(fitted(&all), None);
+    let many: Vec<Sample> = (1..3000).map(|n| sample("", f64::from(n), 1e-3)).collect();
+    assert!(fitted(&many).is_some());
+}

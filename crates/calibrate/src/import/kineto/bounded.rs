@@ -1,0 +1,89 @@
+//! JSON in which nothing is so long or so deep that reading it would fill our memory.
+
+use forebay_model::input::InputError;
+use std::io::{self, Read};
+
+/// Longest string or number [B].
+const LONGEST: usize = 1 << 20;
+/// Most arrays and objects within each other.
+const DEEPEST: usize = 1000;
+
+/// A reader of JSON that ends with an error where a string or a number is longer than a mebibyte, or
+/// values are nested deeper than a thousand: a parser keeps those as a whole, and passes over the rest.
+pub(super) struct Bounded<R> {
+    inner: R,
+    /// Bytes of the string or number so far.
+    length: usize,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl<R: Read> Bounded<R> {
+    pub(super) fn new(inner: R) -> Bounded<R> {
+        Bounded { inner, length: 0, depth: 0, in_string: false, escaped: false }
+    }
+
+    /// Takes note of a byte.
+    fn pass(&mut self, byte: u8) {
+        self.length += 1;
+        if self.in_string {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' => self.escaped = true,
+                b'"' => (self.in_string, self.length) = (false, 0),
+                _ => {}
+            }
+            return;
+        }
+        match byte {
+            b'"' => (self.in_string, self.length) = (true, 0),
+            b'[' | b'{' => (self.depth, self.length) = (self.depth + 1, 0),
+            b']' | b'}' => (self.depth, self.length) = (self.depth.saturating_sub(1), 0),
+            b',' | b':' | b' ' | b'\t' | b'\r' | b'\n' => self.length = 0,
+            _ => {}
+        }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        for &byte in &buffer[..read] {
+            self.pass(byte);
+            if self.length > LONGEST {
+                return Err(InputError::Excess("a string or a number of more than 1 MiB").into());
+            }
+            if self.depth > DEEPEST {
+                return Err(InputError::Excess("more than 1000 values within each other").into());
+            }
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<u64, String> {
+        let mut bounded = Bounded::new(text.as_bytes());
+        io::copy(&mut bounded, &mut io::sink()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn long_files_of_short_values_pass() {
+        let event = r#"{"name": "a\"b\\", "ts": [1.5, {}]},"#;
+        let text = event.repeat(100_000);
+        assert_eq!(read(&text), Ok(text.len() as u64));
+    }
+
+    #[test]
+    fn long_strings_long_numbers_and_deep_values_are_refused() {
+        let (long, deep) = ("1".repeat(LONGEST + 2), "[".repeat(DEEPEST + 1));
+        assert!(read(&format!("[\"{long}\"]")).unwrap_err().contains("1 MiB"));
+        assert!(read(&format!("[\"{}\"]", "\\\"".repeat(LONGEST))).unwrap_err().contains("1 MiB"));
+        assert!(read(&long).unwrap_err().contains("1 MiB"));
+        assert!(read(&deep).unwrap_err().contains("1000 values"));
+    }
+}

@@ -1,0 +1,108 @@
+//! Why a probe ends early.
+
+use forebay_model::input::{self, InputError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a probe ends early; reads after "forebay: ".
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// A file or directory does not let itself be used.
+    #[error("cannot {doing} {}: {}{}", input::shown(path), input::reason(source), remedy(source))]
+    File {
+        /// What failed: `read`, `write`, `make`.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is shorter than it was.
+    #[error(
+        "{} ends at byte {found}, where {expected} bytes were expected: it was cut while it was \
+         being measured; start again when nobody writes there",
+        input::shown(path)
+    )]
+    Truncated {
+        /// Which file.
+        path: PathBuf,
+        /// Bytes that it had at first [B].
+        expected: u64,
+        /// Bytes that it has [B].
+        found: u64,
+    },
+    /// Too little room.
+    #[error(
+        "{} has {:.1} MB free, where {:.1} MB are needed: make room, name another --directory, or \
+         lower `disk` in the plan",
+        input::shown(directory), *free as f64 / 1e6, *needed as f64 / 1e6
+    )]
+    Space {
+        /// Where.
+        directory: PathBuf,
+        /// Bytes needed, with a margin [B].
+        needed: u64,
+        /// Bytes free [B].
+        free: u64,
+    },
+    /// The operating system starts no more threads.
+    #[error(
+        "cannot start {threads} threads: {}; lower the plan's numbers or raise `ulimit -u`",
+        input::reason(source)
+    )]
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+        /// Why.
+        source: io::Error,
+    },
+    /// The machine lacks something.
+    #[error("{0}")]
+    Machine(String),
+    /// The probe's time ended before its first trial.
+    #[error("its time ended while it prepared: give it a longer `budget` in the plan")]
+    Time,
+    /// The user has had enough.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl ProbeError {
+    /// For `map_err`: `doing` what, on what.
+    pub fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ProbeError {
+        let path = path.to_owned();
+        move |source| ProbeError::File { doing, path, source }
+    }
+
+    /// `path` cannot be read, or holds more than is read.
+    pub fn input(path: &Path, error: InputError) -> ProbeError {
+        match error {
+            InputError::System(source) => ProbeError::file("read", path)(source),
+            other => ProbeError::Machine(format!(
+                "cannot read {}: {other}; {}",
+                input::shown(path),
+                other.remedy()
+            )),
+        }
+    }
+}
+
+/// What to do about it.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; was it removed while it was being measured?",
+        io::ErrorKind::PermissionDenied => "; ask for permission, or name another directory",
+        io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
+            "; was something else put in its place while it was being measured?"
+        }
+        io::ErrorKind::StaleNetworkFileHandle => {
+            "; the file server has removed or replaced it: start again, and mount the file system anew if \
+             that does not help"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "; name another --directory",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "; make room, name another --directory, or lower `disk` in the plan"
+        }
+        _ => "; is the disk or the mount in order? `dmesg` may say more",
+    }
+}

@@ -1,0 +1,267 @@
+//! Collectives by NCCL, of which cudarc would look for another file name.
+
+use super::device::Gpu;
+use super::failed;
+use crate::probe::ProbeError;
+use crate::probe::gpu::libraries::{self, NCCL};
+use crate::probe::gpu::task::Exchange;
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
+use forebay_model::input::shown;
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::Arc;
+
+type Communicator = *mut c_void;
+type Stream = *mut c_void;
+/// `ncclFloat32`, `ncclSum`.
+const FLOAT: c_int = 7;
+const SUM: c_int = 0;
+
+/// NCCL's functions, as its header `nccl.h` of version 2 declares them.
+struct Functions {
+    version: unsafe extern "C" fn(*mut c_int) -> c_int,
+    words: unsafe extern "C" fn(c_int) -> *const c_char,
+    begin_all: unsafe extern "C" fn(*mut Communicator, c_int, *const c_int) -> c_int,
+    end: unsafe extern "C" fn(Communicator) -> c_int,
+    group: unsafe extern "C" fn() -> c_int,
+    group_end: unsafe extern "C" fn() -> c_int,
+    all_reduce: unsafe extern "C" fn(
+        *const c_void,
+        *mut c_void,
+        usize,
+        c_int,
+        c_int,
+        Communicator,
+        Stream,
+    ) -> c_int,
+    reduce_scatter: unsafe extern "C" fn(
+        *const c_void,
+        *mut c_void,
+        usize,
+        c_int,
+        c_int,
+        Communicator,
+        Stream,
+    ) -> c_int,
+    all_gather: unsafe extern "C" fn(
+        *const c_void,
+        *mut c_void,
+        usize,
+        c_int,
+        Communicator,
+        Stream,
+    ) -> c_int,
+    broadcast: unsafe extern "C" fn(
+        *const c_void,
+        *mut c_void,
+        usize,
+        c_int,
+        c_int,
+        Communicator,
+        Stream,
+    ) -> c_int,
+    reduce: unsafe extern "C" fn(
+        *const c_void,
+        *mut c_void,
+        usize,
+        c_int,
+        c_int,
+        c_int,
+        Communicator,
+        Stream,
+    ) -> c_int,
+    _library: Library,
+}
+
+impl Functions {
+    /// Opens the library and finds all functions.
+    fn open() -> Result<Functions, String> {
+        let library = open()?;
+        // SAFETY: the header of version 2 declares these names with these kinds; the library outlives them.
+        unsafe {
+            macro_rules! find {
+                ($name:literal) => {
+                    *library
+                        .get(concat!($name, "\0").as_bytes())
+                        .map_err(|_| format!("{} has no {}: it is no NCCL 2", NCCL.file, $name))?
+                };
+            }
+            Ok(Functions {
+                version: find!("ncclGetVersion"),
+                words: find!("ncclGetErrorString"),
+                begin_all: find!("ncclCommInitAll"),
+                end: find!("ncclCommDestroy"),
+                group: find!("ncclGroupStart"),
+                group_end: find!("ncclGroupEnd"),
+                all_reduce: find!("ncclAllReduce"),
+                reduce_scatter: find!("ncclReduceScatter"),
+                all_gather: find!("ncclAllGather"),
+                broadcast: find!("ncclBroadcast"),
+                reduce: find!("ncclReduce"),
+                _library: library,
+            })
+        }
+    }
+
+    /// What NCCL says went wrong.
+    fn check(&self, doing: &str, result: c_int) -> Result<(), ProbeError> {
+        if result == 0 {
+            return Ok(());
+        }
+        // SAFETY: NCCL has words that live for ever for every number.
+        let words = unsafe { CStr::from_ptr((self.words)(result)) };
+        Err(ProbeError::Machine(format!("NCCL cannot {doing}: {}", words.to_string_lossy())))
+    }
+
+    fn version(&self) -> String {
+        let mut version = 0;
+        // SAFETY: it writes one number.
+        unsafe { (self.version)(&mut version) };
+        format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+    }
+}
+
+/// The library, from where it is.
+fn open() -> Result<Library, String> {
+    let folders = libraries::folders();
+    let path = libraries::find(NCCL, &folders).unwrap_or_else(|| PathBuf::from(NCCL.file));
+    // SAFETY: what such a library does when it is opened is what every program has it do.
+    unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| {
+        if path.is_absolute() {
+            format!("{} cannot be opened: {error}", shown(&path))
+        } else {
+            libraries::missing(NCCL, &folders)
+        }
+    })
+}
+
+/// NCCL's version, or why there is none.
+pub(in crate::probe::gpu) fn version() -> Result<String, String> {
+    Functions::open().map(|functions| functions.version())
+}
+
+/// A rank on each of the first GPUs.
+pub(in crate::probe) struct Ranks {
+    functions: Functions,
+    communicators: Vec<Communicator>,
+    ranks: Vec<Rank>,
+}
+
+/// A GPU with a stream and what is sent and received.
+struct Rank {
+    context: Arc<CudaContext>,
+    stream: Arc<CudaStream>,
+    from: CudaSlice<u8>,
+    to: CudaSlice<u8>,
+}
+
+impl Rank {
+    fn new(number: usize, bytes: usize) -> Result<Rank, ProbeError> {
+        let context = Gpu::context(number)?;
+        let stream = context.new_stream().map_err(failed("make a stream"))?;
+        let memory = || stream.alloc_zeros::<u8>(bytes).map_err(failed("get memory of the GPU"));
+        let (from, to) = (memory()?, memory()?);
+        stream.synchronize().map_err(failed("wait for the GPU"))?;
+        Ok(Rank { context, stream, from, to })
+    }
+
+    fn wait(&self) -> Result<(), ProbeError> {
+        self.stream.synchronize().map_err(failed("wait for the GPU"))
+    }
+}
+
+impl Ranks {
+    /// So many ranks that exchange up to `bytes`.
+    pub(in crate::probe) fn open(count: usize, bytes: usize) -> Result<Ranks, ProbeError> {
+        let functions = Functions::open().map_err(ProbeError::Machine)?;
+        // A part of the smallest exchange is a number for each rank.
+        let bytes = bytes.max(4 * count);
+        let ranks = (0..count).map(|number| Rank::new(number, bytes)).collect::<Result<_, _>>()?;
+        let mut communicators = vec![ptr::null_mut(); count];
+        let numbers: Vec<c_int> = (0..count as c_int).collect();
+        // SAFETY: as many communicators and numbers as said.
+        let result = unsafe {
+            (functions.begin_all)(communicators.as_mut_ptr(), count as c_int, numbers.as_ptr())
+        };
+        functions.check("join the GPUs", result)?;
+        Ok(Ranks { functions, communicators, ranks })
+    }
+
+    /// Carries out an exchange of `bytes`, the largest that a rank has before or after it, `times` times, and
+    /// waits for the end.
+    pub(in crate::probe) fn run(
+        &self,
+        exchange: Exchange,
+        bytes: usize,
+        times: u64,
+    ) -> Result<(), ProbeError> {
+        for _ in 0..times {
+            // SAFETY: no arguments.
+            self.functions.check("begin", unsafe { (self.functions.group)() })?;
+            for (rank, communicator) in self.ranks.iter().zip(&self.communicators) {
+                rank.context.bind_to_thread().map_err(failed("use the GPU"))?;
+                self.functions.check("exchange", self.one(exchange, bytes, rank, *communicator))?;
+            }
+            // SAFETY: no arguments.
+            self.functions.check("exchange", unsafe { (self.functions.group_end)() })?;
+        }
+        self.ranks.iter().try_for_each(Rank::wait)
+    }
+
+    fn one(&self, of: Exchange, bytes: usize, rank: &Rank, communicator: Communicator) -> c_int {
+        let Functions { all_reduce, reduce_scatter, all_gather, broadcast, reduce, .. } =
+            &self.functions;
+        let (from, to) = (rank.from.device_ptr(&rank.stream).0, rank.to.device_ptr(&rank.stream).0);
+        let (from, to) = (from as *const c_void, to as *mut c_void);
+        let stream: Stream = rank.stream.cu_stream().cast();
+        let whole = bytes / 4;
+        let part = (whole / self.ranks.len()).max(1);
+        // SAFETY: both places are as long as the largest exchange; all of it lives until the streams have ended.
+        unsafe {
+            match of {
+                Exchange::AllReduce => {
+                    all_reduce(from, to, whole, FLOAT, SUM, communicator, stream)
+                }
+                Exchange::ReduceScatter => {
+                    reduce_scatter(from, to, part, FLOAT, SUM, communicator, stream)
+                }
+                Exchange::AllGather => all_gather(from, to, part, FLOAT, communicator, stream),
+                Exchange::Broadcast => broadcast(from, to, whole, FLOAT, 0, communicator, stream),
+                Exchange::Reduce => reduce(from, to, whole, FLOAT, SUM, 0, communicator, stream),
+            }
+        }
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        // Nobody is left to be told of an error.
+        self.ranks.iter().try_for_each(Rank::wait).ok();
+        for communicator in &self.communicators {
+            // SAFETY: it was made by us and is used no more.
+            unsafe { (self.functions.end)(*communicator) };
+        }
+    }
+}
+
+impl std::fmt::Debug for Ranks {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "{} ranks", self.ranks.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On any machine, with or without NCCL.
+    #[test]
+    fn looking_for_nccl_ends_without_panic() {
+        match version() {
+            Ok(version) => assert!(version.starts_with("2."), "{version}"),
+            Err(why) => assert!(why.contains("libnccl.so.2"), "{why}"),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Opens libraries, so that later calls find them: cudarc panics where it does not.
+
+use crate::probe::gpu::STATIC;
+use crate::probe::gpu::libraries::{self, LIBRARIES, Library};
+use cudarc::{cublas, cudnn, driver, nvrtc};
+use forebay_model::input::shown;
+use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_NOW};
+use std::path::PathBuf;
+
+/// What a driver must be able to do: CUDA 13.0, of drivers from 580 on.
+const NEEDED: i32 = 13_000;
+
+/// Version of CUDA that the driver can do, and the number of its GPUs.
+///
+/// # Errors
+/// This program is static, or there is no driver, it is too old, or it finds no GPU.
+pub(in crate::probe::gpu) fn driver() -> Result<(i32, usize), String> {
+    if cfg!(target_feature = "crt-static") {
+        return Err(STATIC.into());
+    }
+    // SAFETY: opens and closes the library of that name, as any program does that is linked to it.
+    if !unsafe { driver::sys::is_culib_present() } {
+        return Err("there is no NVIDIA driver: the system's loader finds no libcuda.so.1".into());
+    }
+    let mut version = 0;
+    // SAFETY: every driver has this function; it writes one number.
+    let asked = unsafe { driver::sys::cuDriverGetVersion(&mut version) };
+    if asked != driver::sys::CUresult::CUDA_SUCCESS || version < NEEDED {
+        let (major, minor) = (version / 1000, version % 1000 / 10);
+        return Err(format!(
+            "the NVIDIA driver is for CUDA {major}.{minor}, where 13.0 is needed: driver 580 or later"
+        ));
+    }
+    driver::result::init()
+        .map_err(|error| format!("the NVIDIA driver does not start: {error:?}"))?;
+    let count = driver::safe::CudaContext::device_count()
+        .map_err(|error| format!("the NVIDIA driver counts no GPUs: {error:?}"))?;
+    match usize::try_from(count) {
+        Ok(count) if count > 0 => Ok((version, count)),
+        _ => Err("the NVIDIA driver is here, but no GPU".into()),
+    }
+}
+
+/// Opens a library and leaves it open; where it was found, unless by the system's loader.
+///
+/// # Errors
+/// It is nowhere, or cannot be opened.
+pub(in crate::probe::gpu) fn load(
+    library: Library,
+    folders: &[PathBuf],
+) -> Result<Option<PathBuf>, String> {
+    let Some(path) = libraries::find(library, folders) else {
+        return if present(library) { Ok(None) } else { Err(libraries::missing(library, folders)) };
+    };
+    // SAFETY: what such a library does when it is opened is what every program has it do.
+    match unsafe { Handle::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) } {
+        Ok(handle) => {
+            // For ever: cudarc asks for it by name and gets this one.
+            std::mem::forget(handle);
+            Ok(Some(path))
+        }
+        Err(error) => Err(format!("{} cannot be opened: {error}", shown(&path))),
+    }
+}
+
+/// Whether the system's loader has a library.
+fn present(library: Library) -> bool {
+    // SAFETY: as in `load`.
+    unsafe {
+        match library.file {
+            name if name == LIBRARIES[1].file => nvrtc::sys::is_culib_present(),
+            name if name == LIBRARIES[3].file => cublas::sys::is_culib_present(),
+            name if name == LIBRARIES[4].file => cudnn::sys::is_culib_present(),
+            name => Handle::open(Some(name), RTLD_NOW).is_ok(),
+        }
+    }
+}
+
+/// The version of a library that was loaded.
+pub(in crate::probe::gpu) fn version(library: Library) -> Option<String> {
+    // SAFETY: only after `load`, and these functions only write numbers.
+    unsafe {
+        match library.name {
+            "NVRTC" => {
+                let (mut major, mut minor) = (0, 0);
+                nvrtc::sys::nvrtcVersion(&mut major, &mut minor).result().ok()?;
+                Some(format!("{major}.{minor}"))
+            }
+            "cuBLAS" => {
+                use cublas::sys::libraryPropertyType_t as Part;
+                let part = |part: Part| -> Option<i32> {
+                    let mut value = 0;
+                    cublas::sys::cublasGetProperty(part, &mut value).result().ok()?;
+                    Some(value)
+                };
+                let (major, minor) = (part(Part::MAJOR_VERSION)?, part(Part::MINOR_VERSION)?);
+                Some(format!("{major}.{minor}.{}", part(Part::PATCH_LEVEL)?))
+            }
+            "cuDNN" => {
+                let version = cudnn::sys::cudnnGetVersion();
+                Some(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
+            }
+            _ => None,
+        }
+    }
+}

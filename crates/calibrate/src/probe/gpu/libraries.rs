@@ -1,0 +1,169 @@
+//! Where CUDA's libraries are: what a user names, what the loader knows, a Python environment's nvidia
+//! packages, the usual folders.
+
+use forebay_model::input::shown;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A library that is opened at run time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Library {
+    /// As people call it.
+    pub name: &'static str,
+    /// Its file, with the version of its interface.
+    pub file: &'static str,
+    /// The package of Python that has it.
+    pub package: &'static str,
+}
+
+/// Libraries besides the driver, in the order in which they need each other.
+pub const LIBRARIES: [Library; 5] = [
+    Library {
+        name: "NVRTC's built-ins",
+        file: "libnvrtc-builtins.so.13.0",
+        package: "nvidia-cuda-nvrtc==13.0.88",
+    },
+    Library { name: "NVRTC", file: "libnvrtc.so.13", package: "nvidia-cuda-nvrtc==13.0.88" },
+    Library { name: "cuBLASLt", file: "libcublasLt.so.13", package: "nvidia-cublas" },
+    Library { name: "cuBLAS", file: "libcublas.so.13", package: "nvidia-cublas" },
+    Library { name: "cuDNN", file: "libcudnn.so.9", package: "nvidia-cudnn-cu13" },
+];
+
+/// What collectives among GPUs need besides.
+pub const NCCL: Library =
+    Library { name: "NCCL", file: "libnccl.so.2", package: "nvidia-nccl-cu13" };
+
+/// Folders of libraries, in order, separated by colons.
+pub const VARIABLE: &str = "FOREBAY_CUDA_LIBS";
+
+/// Folders in which to look.
+#[must_use]
+pub fn folders() -> Vec<PathBuf> {
+    folders_by(&|name| std::env::var_os(name), python_packages)
+}
+
+/// The same with an environment, and how to ask Python.
+fn folders_by(
+    variable: &dyn Fn(&str) -> Option<OsString>,
+    python: impl FnOnce() -> Vec<PathBuf>,
+) -> Vec<PathBuf> {
+    let parts = |name: &str| -> Vec<PathBuf> {
+        variable(name).map_or_else(Vec::new, |value| std::env::split_paths(&value).collect())
+    };
+    let mut folders = Vec::new();
+    for named in parts(VARIABLE) {
+        folders.push(named.clone());
+        folders.extend(packages(&named));
+    }
+    folders.extend(parts("LD_LIBRARY_PATH"));
+    let homes = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(variable);
+    let mut environments: Vec<PathBuf> = homes.flat_map(|home| site(Path::new(&home))).collect();
+    environments.extend(python());
+    folders.extend(environments.iter().flat_map(|nvidia| packages(nvidia)));
+    let usual =
+        ["/usr/local/cuda/lib64", "/opt/cuda/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64"];
+    folders.extend(usual.map(PathBuf::from));
+    folders.retain(|folder| folder.is_dir());
+    let mut once = Vec::new();
+    for folder in folders {
+        if !once.contains(&folder) {
+            once.push(folder);
+        }
+    }
+    once
+}
+
+/// `FOLDER/*/lib`, in order.
+fn packages(nvidia: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(nvidia).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path().join("lib")).collect();
+    found.sort();
+    found
+}
+
+/// The nvidia packages of a Python environment.
+fn site(home: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(home.join("lib")).into_iter().flatten().flatten();
+    let python = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3"))
+    };
+    let mut versions: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(python).collect();
+    versions.sort();
+    versions.iter().map(|version| version.join("site-packages/nvidia")).collect()
+}
+
+/// The nvidia packages of the Python that comes first.
+fn python_packages() -> Vec<PathBuf> {
+    const ASK: &str = "import nvidia\nfor p in nvidia.__path__: print(p)";
+    let answer = Command::new("python3")
+        .args(["-c", ASK])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    let text = answer.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().map(PathBuf::from).collect()
+}
+
+/// The file of a library in the first of `folders` that has it.
+#[must_use]
+pub fn find(library: Library, folders: &[PathBuf]) -> Option<PathBuf> {
+    folders.iter().map(|folder| folder.join(library.file)).find(|path| path.is_file())
+}
+
+/// What to say where a library is missing.
+#[must_use]
+pub fn missing(library: Library, folders: &[PathBuf]) -> String {
+    let Library { name, file, package } = library;
+    let places: Vec<String> = folders.iter().map(|folder| shown(folder)).collect();
+    let places = if places.is_empty() { "no folder".to_owned() } else { places.join(", ") };
+    format!(
+        "{name} is missing: {file} was looked for in {places} and by the system's loader; \
+         `pip install {package}`, or name its folder in {VARIABLE}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn libraries_are_found_in_what_is_named_then_in_pythons_packages() {
+        let place = tempfile::tempdir().unwrap();
+        let file = |path: &str| {
+            let path = place.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "").unwrap();
+            path
+        };
+        let blas = LIBRARIES[3];
+        let environment = file("venv/lib/python3.11/site-packages/nvidia/cu13/lib/libcublas.so.13");
+        let asked = file("asked/nvidia/cu13/lib/libnvrtc.so.13");
+        let loader = file("loader/libcudnn.so.9");
+        let named = file("named/cu13/lib/libcublas.so.13");
+        let variable = |with: bool| {
+            let at = |name: &str| Some(place.path().join(name).into_os_string());
+            move |name: &str| match name {
+                VARIABLE if with => at("named"),
+                "LD_LIBRARY_PATH" => at("loader"),
+                "VIRTUAL_ENV" => at("venv"),
+                _ => None,
+            }
+        };
+        let python = || vec![place.path().join("asked/nvidia"), place.path().join("gone")];
+        let folders = folders_by(&variable(false), python);
+        assert_eq!(find(blas, &folders), Some(environment));
+        assert_eq!(find(LIBRARIES[1], &folders), Some(asked));
+        assert_eq!(find(LIBRARIES[4], &folders), Some(loader));
+        assert_eq!(find(blas, &folders_by(&variable(true), python)), Some(named));
+        assert_eq!(
+            find(blas, &folders_by(&|_| None, Vec::new)).filter(|p| p.starts_with(place.path())),
+            None
+        );
+        let message = missing(blas, &folders);
+        for part in ["cuBLAS is missing", "libcublas.so.13", "loader", "pip install", VARIABLE] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    }
+}

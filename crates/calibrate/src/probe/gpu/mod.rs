@@ -1,0 +1,67 @@
+//! Training steps on NVIDIA GPUs.
+//!
+//! [`crate::probe::cpu`]'s networks, compiled to a list of calls: `program` is that list, `compile`, `forward` and
+//! `backward` make it, `kernels` are our own ones (in the folder `kernels` of the crate), `numerics` and
+//! `whole` compare whatever carries them out with the cores, by operator and by network. All of that needs no GPU and is tested
+//! without one. What needs one is behind the feature `cuda`: `call`, the one place with unsafe code, and
+//! `trainer`; `libraries` and `survey` say what there is and what is missing.
+#![cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "nothing can carry calls out"))]
+
+#[cfg(not(feature = "cuda"))]
+mod absent;
+mod backward;
+mod batch;
+#[cfg(feature = "cuda")]
+mod call;
+mod compile;
+mod crew;
+mod forward;
+mod kernels;
+#[cfg(feature = "cuda")]
+mod lanes;
+#[cfg(feature = "cuda")]
+mod learner;
+pub mod libraries;
+mod numerics;
+mod piece;
+mod program;
+mod survey;
+mod task;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "cuda")]
+mod trainer;
+mod whole;
+
+#[cfg(not(feature = "cuda"))]
+pub(super) use absent::{Board, Ranks};
+#[cfg(not(feature = "cuda"))]
+pub use absent::{Lanes, Learner, Learners};
+#[cfg(feature = "cuda")]
+pub(super) use call::Ranks;
+#[cfg(feature = "cuda")]
+pub use lanes::Lanes;
+#[cfg(feature = "cuda")]
+pub use learner::{Learner, Learners};
+pub use numerics::{Difference, relative_error};
+pub use program::Precision;
+pub(super) use survey::Beat;
+pub use survey::ready;
+pub use survey::{Card, Found, Survey};
+pub(super) use survey::{count, nccl};
+pub(super) use task::{Copied, Copies, Steps, Task};
+pub use task::{Exchange, Training, block};
+#[cfg(feature = "cuda")]
+pub(super) use trainer::Board;
+
+/// What a static program says: the system's loader is not in it.
+const STATIC: &str = "this forebay is a static program, which cannot open CUDA's libraries: for GPUs, install the \
+                      dynamic one with `cargo install --path .`";
+
+/// What a program without CUDA says.
+#[cfg(not(feature = "cuda"))]
+const ABSENT: &str = if cfg!(target_feature = "crt-static") {
+    STATIC
+} else {
+    "this forebay was built without CUDA: build it with `--features cuda`"
+};

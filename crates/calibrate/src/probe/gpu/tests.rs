@@ -1,0 +1,405 @@
+//! Steps carried out without a GPU: `tests/cuda/emulator.cpp` runs the kernels' own source.
+
+use super::batch::{Batch, place_parameters};
+use super::crew::{Crew, Wanted};
+use super::numerics::{self, Device, numbers_of};
+use super::program::{Call, Convolution, Launch, Matrix, Product, Slot, Way, Word};
+use super::*;
+use crate::probe::{ProbeError, network};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// The emulator; `None` and a message where there is no C++ compiler.
+struct Emulator {
+    place: TempDir,
+}
+
+impl Emulator {
+    #[expect(clippy::print_stderr, reason = "whoever reads the test's output is told")]
+    fn build() -> Option<Emulator> {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let at = |name: &str| place.path().join(name);
+        fs::write(at("kernels.inc"), kernels::source()).expect("a file");
+        let table = kernels::names().iter().fold(String::new(), |mut table, name| {
+            writeln!(table, "KERNEL({name})").expect("a string");
+            table
+        });
+        fs::write(at("table.inc"), table).expect("a file");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cuda/emulator.cpp");
+        let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
+        let built = Command::new(compiler)
+            .args(["-std=c++17", "-O1", "-o"])
+            .args([at("emulator"), source])
+            .arg("-I")
+            .arg(place.path())
+            .output();
+        match built {
+            Ok(output) if output.status.success() => Some(Emulator { place }),
+            Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+            Err(error) => {
+                eprintln!("skipped: no C++ compiler: {error}");
+                None
+            }
+        }
+    }
+
+    /// A device with `bytes` of memory, none of which is a number.
+    fn open(&self, bytes: usize, precision: Precision) -> Emulated {
+        let device = tempfile::tempdir_in(self.place.path()).expect("a directory");
+        fs::write(device.path().join("memory"), vec![0xff; bytes]).expect("a file");
+        Emulated { program: self.place.path().join("emulator"), device, precision }
+    }
+}
+
+struct Emulated {
+    program: PathBuf,
+    device: TempDir,
+    precision: Precision,
+}
+
+/// A call as the emulator reads it.
+fn line(call: &Call) -> String {
+    match call {
+        Call::Launch(Launch { kernel, blocks, threads, words }) => {
+            let mut line = format!("launch {kernel} {blocks} {threads} {}", words.len());
+            for word in words {
+                match word {
+                    Word::At(slot) => write!(line, " a:{}", slot.offset()),
+                    Word::Int(number) => write!(line, " i:{number}"),
+                    Word::Float(factor) => write!(line, " f:{factor:e}"),
+                }
+                .expect("a string");
+            }
+            line
+        }
+        Call::Product(Product { a, b, c, wide, sides: [m, n, k], count }) => {
+            let matrix = |of: &Matrix| {
+                format!("{} {} {} {}", of.slot.offset(), u8::from(of.turned), of.down, of.apart)
+            };
+            let (wide, a, b, c) = (u8::from(*wide), matrix(a), matrix(b), matrix(c));
+            format!("product {m} {n} {k} {count} {wide} {a} {b} {c}")
+        }
+        Call::Convolution(Convolution { way, shape, samples, x, w, y }) => {
+            let way = match way {
+                Way::Forward => "forward",
+                Way::Data => "data",
+                Way::Filters => "filters",
+            };
+            let network::Shape { from, to, side, kernel, stride, padding } = shape;
+            let [x, w, y] = [x, w, y].map(|slot| slot.offset());
+            let sizes = format!("{from} {to} {side} {kernel} {stride} {padding} {samples}");
+            format!("convolution {way} {sizes} {x} {w} {y}")
+        }
+    }
+}
+
+impl Device for Emulated {
+    fn write(&mut self, to: Slot, bytes: &[u8]) -> Result<(), ProbeError> {
+        let path = self.device.path().join("memory");
+        let mut memory = fs::read(&path).expect("memory");
+        memory[to.offset()..to.offset() + bytes.len()].copy_from_slice(bytes);
+        fs::write(&path, memory).expect("memory");
+        Ok(())
+    }
+
+    fn read(&mut self, from: Slot, bytes: usize) -> Result<Vec<u8>, ProbeError> {
+        let memory = fs::read(self.device.path().join("memory")).expect("memory");
+        Ok(memory[from.offset()..from.offset() + bytes].to_vec())
+    }
+
+    fn run(&mut self, calls: &[Call]) -> Result<(), ProbeError> {
+        let lines: Vec<String> = calls.iter().map(line).collect();
+        let (bytes, tf32) = (self.precision.bytes(), self.precision == Precision::Tf32);
+        let text = format!("{bytes} {}\n{}\n", u8::from(tf32), lines.join("\n"));
+        fs::write(self.device.path().join("calls"), text).expect("a file");
+        let ran = Command::new(&self.program)
+            .args(["calls", "memory"])
+            .current_dir(self.device.path())
+            .output()
+            .expect("the emulator");
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        Ok(())
+    }
+}
+
+/// One test, because the emulator takes long to compile.
+#[test]
+fn what_cores_compute_kernels_compute() {
+    let Some(emulator) = Emulator::build() else { return };
+    let emulator = &emulator;
+    let parts: [fn(&Emulator); 6] = [averaging, agreement, arrivals, operators, networks, steps];
+    std::thread::scope(|scope| {
+        for part in parts {
+            scope.spawn(move || part(emulator));
+        }
+    });
+}
+
+/// Checks differences against their limits.
+fn small(differences: &[Difference]) {
+    for of in differences {
+        assert!(of.error <= of.limit, "{of:?}");
+    }
+    assert!(!differences.is_empty());
+}
+
+/// Each operator, forward and backward. Rounding is seen: what multiplies in TF32 or keeps 2 bytes is further
+/// off than 4 bytes explain.
+fn operators(emulator: &Emulator) {
+    for precision in Precision::ALL {
+        let mut open = |bytes, precision| -> Result<Box<dyn Device>, ProbeError> {
+            Ok(Box::new(emulator.open(bytes, precision)))
+        };
+        let found = numerics::operators(&mut open, precision, 11).expect("a check");
+        small(&found);
+        let rounded = |of: &&Difference| of.error > Precision::Fp32.tolerance();
+        let products =
+            found.iter().filter(|of| of.what.starts_with("conv") || of.what.starts_with("linear"));
+        let far = products.filter(rounded).count();
+        assert_eq!(far > 0, precision != Precision::Fp32, "{precision:?}: {far}");
+    }
+}
+
+/// Loss and gradient of networks, and the loss along the gradient.
+fn networks(emulator: &Emulator) {
+    let mut open = |bytes, precision| -> Result<Box<dyn Device>, ProbeError> {
+        Ok(Box::new(emulator.open(bytes, precision)))
+    };
+    for (name, network) in whole::networks() {
+        for precision in [Precision::Fp32, Precision::Bf16] {
+            small(&whole::network(&mut open, name, &network, 6, precision, 5).expect("a check"));
+        }
+    }
+}
+
+/// Steps, which lower the loss.
+fn steps(emulator: &Emulator) {
+    let mut open = |bytes, precision| -> Result<Box<dyn Device>, ProbeError> {
+        Ok(Box::new(emulator.open(bytes, precision)))
+    };
+    for (name, network) in whole::networks() {
+        let steps = if name == "language" { 12 } else { 5 };
+        for precision in [Precision::Fp32, Precision::Bf16] {
+            let found = whole::training(&mut open, name, &network, (5, steps), precision, 5);
+            small(&found.expect("a check"));
+        }
+        if name == "lenet5" {
+            let same = whole::repeated(&mut open, name, &network, (3, 2), Precision::Fp32, 5);
+            small(&[same.expect("a check")]);
+        }
+    }
+}
+
+/// Two replicas, drawn to a central model by a quarter of their distance, which moves by what they moved
+/// and by half of its last move: by hand.
+fn averaging(emulator: &Emulator) {
+    let mut memory = super::program::Memory::default();
+    let [a, b, central, last, correction] = [(); 5].map(|()| memory.take(4 * 3));
+    let mut device = emulator.open(memory.bytes(), Precision::Fp32);
+    let numbers = |values: [f32; 3]| values.map(f32::to_le_bytes).concat();
+    for (slot, values) in [
+        (a, [4.0, 0.0, 1.0]),
+        (b, [0.0, 8.0, 1.0]),
+        (central, [0.0, 4.0, 1.0]),
+        (last, [-2.0, 4.0, 1.0]),
+        (correction, [0.0; 3]),
+    ] {
+        device.write(slot, &numbers(values)).expect("memory");
+    }
+    let launch = |kernel: &str, words: Vec<Word>| {
+        Call::Launch(Launch { kernel: kernel.to_owned(), blocks: 1, threads: 256, words })
+    };
+    let near = |replica: Slot| {
+        let words =
+            vec![replica.into(), central.into(), correction.into(), 3.into(), 0.25_f32.into()];
+        launch("draw_near", words)
+    };
+    let words = vec![central.into(), last.into(), correction.into(), 3.into(), 0.5_f32.into()];
+    device.run(&[near(a), near(b), launch("move_central", words)]).expect("a run");
+    for (slot, expected) in [
+        (a, [3.0, 1.0, 1.0]),
+        (b, [0.0, 7.0, 1.0]),
+        (central, [2.0, 4.0, 1.0]),
+        (last, [0.0, 4.0, 1.0]),
+        (correction, [0.0; 3]),
+    ] {
+        assert_eq!(device.read(slot, 12).expect("memory"), numbers(expected));
+    }
+}
+
+/// Crews of learners without an emulator: nobody has a place that another one has, and agreeing needs no more
+/// than three models.
+#[test]
+fn learners_have_places_of_their_own() {
+    let network = network::model("lenet5").expect("a model");
+    let crew = |learners, precision| {
+        let wanted = Wanted { batches: &[8, 3], precision, learners, arrivals: (3, 1000) };
+        Crew::new(&network, wanted)
+    };
+    for precision in Precision::ALL {
+        let (one, three) = (crew(1, precision), crew(3, precision));
+        assert!(one.agree(0.5, 0.0).is_empty() && one.gather().is_empty());
+        let mut taken: Vec<(usize, usize, usize)> = Vec::new();
+        for (owner, program) in three.learners.iter().flatten().enumerate() {
+            let all = [&program.feed, &program.forward, &program.backward, &program.update];
+            for call in all.into_iter().flatten().chain(&program.settle) {
+                let ends = |slot: Slot| (slot.offset(), slot.offset() + slot.bytes(), owner);
+                taken.extend(slots(call).into_iter().map(ends));
+            }
+        }
+        taken.extend(
+            three
+                .arrivals
+                .iter()
+                .zip(100..)
+                .map(|(slot, owner)| (slot.offset(), slot.offset() + slot.bytes(), owner)),
+        );
+        taken.sort_unstable();
+        let mut reached = (0, usize::MAX);
+        for (start, end, owner) in taken {
+            assert!(start >= reached.0 || owner == reached.1, "{owner} and {}", reached.1);
+            assert!(end <= three.bytes);
+            if end > reached.0 {
+                reached = (end, owner);
+            }
+        }
+        let model = three.learners[0][0].parameters.bytes();
+        let arrivals = 3 * 1024;
+        assert_eq!(three.bytes - arrivals, 3 * (one.bytes - arrivals) + 3 * model);
+    }
+}
+
+/// Places that a call is given.
+fn slots(call: &Call) -> Vec<Slot> {
+    match call {
+        Call::Launch(launch) => {
+            let at = |word: &Word| if let Word::At(slot) = word { Some(*slot) } else { None };
+            launch.words.iter().filter_map(at).collect()
+        }
+        Call::Product(of) => vec![of.a.slot, of.b.slot, of.c.slot],
+        Call::Convolution(of) => vec![of.x, of.w, of.y],
+    }
+}
+
+/// System: three learners with batches of their own that agree after every step, by shares of a third
+/// and keeping 0.9 of the last move. Expectation: what the same averaging makes of the same replicas in 8
+/// bytes on cores; and without keeping, the mean of the replicas.
+fn agreement(emulator: &Emulator) {
+    let network = network::model("lenet5").expect("a model");
+    let (share, keep) = (1.0 / 3.0, 0.9);
+    // Averages have 4 bytes in every precision; what products take of them has 2 here.
+    let precision = Precision::Bf16;
+    let wanted = Wanted { batches: &[4], precision, learners: 3, arrivals: (0, 0) };
+    let crew = Crew::new(&network, wanted);
+    let mut device = emulator.open(crew.bytes, precision);
+    for (seed, learner) in crew.learners.iter().enumerate() {
+        let batch = Batch::invent(&network, 4, seed as u64);
+        let first = Batch::invent(&network, 4, 0);
+        let program = &learner[0];
+        // Between blocks of parameters is nothing, which must stay nothing.
+        for slot in program.state.iter().chain([&program.parameters, &program.gradients]) {
+            device.write(*slot, &vec![0; slot.bytes()]).expect("memory");
+        }
+        batch.copy(&mut device, program).expect("memory");
+        let blocks = &program.blocks;
+        place_parameters(&mut device, program.parameters, blocks, &first.parameters)
+            .expect("memory");
+        for calls in [&program.feed, &program.settle] {
+            device.run(calls).expect("a run");
+        }
+    }
+    device.run(&crew.gather()).expect("a run");
+    let model = |device: &mut Emulated, slot: Slot| {
+        numbers_of(device, slot, slot.bytes() / 4, Precision::Fp32).expect("numbers")
+    };
+    let centre = crew.centre().expect("several learners");
+    let mut last = model(&mut device, centre.model);
+    for round in 0..2 {
+        for learner in &crew.learners {
+            let step: Vec<Call> = learner[0].step().cloned().collect();
+            device.run(&step).expect("a run");
+        }
+        let keep = if round == 1 { 0.0 } else { keep };
+        let before: Vec<Vec<f64>> =
+            crew.learners.iter().map(|of| model(&mut device, of[0].parameters)).collect();
+        let now = model(&mut device, centre.model);
+        device.run(&crew.agree(share, keep)).expect("a run");
+        let (replicas, moved) = agree(&before, &now, &last, f64::from(share), f64::from(keep));
+        for (learner, expected) in crew.learners.iter().zip(&replicas) {
+            let found = model(&mut device, learner[0].parameters);
+            assert!(relative_error(&found, expected) < 1e-6);
+        }
+        let found = model(&mut device, centre.model);
+        assert!(relative_error(&found, &moved) < 1e-6, "round {round}");
+        if keep == 0.0 {
+            let mean = |i: usize| before.iter().map(|of| of[i]).sum::<f64>() / 3.0;
+            let means: Vec<f64> = (0..now.len()).map(mean).collect();
+            assert!(relative_error(&found, &means) < 1e-6);
+        }
+        last = now;
+    }
+    let apart = |device: &mut Emulated, a: usize, b: usize| {
+        let of = |device: &mut Emulated, i: usize| model(device, crew.learners[i][0].parameters);
+        relative_error(&of(device, a), &of(device, b))
+    };
+    assert!(apart(&mut device, 0, 1) > 1e-4, "learners with batches of their own differ");
+}
+
+/// Synchronous model averaging on cores: replicas and the central model afterwards.
+fn agree(
+    replicas: &[Vec<f64>],
+    central: &[f64],
+    last: &[f64],
+    share: f64,
+    keep: f64,
+) -> (Vec<Vec<f64>>, Vec<f64>) {
+    let correction = |replica: &[f64], i: usize| share * (replica[i] - central[i]);
+    let drawn = |replica: &Vec<f64>| {
+        (0..central.len()).map(|i| replica[i] - correction(replica, i)).collect()
+    };
+    let moved = |i: usize| {
+        let sum: f64 = replicas.iter().map(|replica| correction(replica, i)).sum();
+        central[i] + sum + keep * (central[i] - last[i])
+    };
+    (replicas.iter().map(drawn).collect(), (0..central.len()).map(moved).collect())
+}
+
+/// System: batches of more, as many and fewer bytes than networks take values. Expectation: evenly spaced ones,
+/// as values from -1 to 1 or as tokens.
+fn arrivals(emulator: &Emulator) {
+    for (name, precision) in [
+        ("lenet5", Precision::Fp32),
+        ("lenet5", Precision::Bf16),
+        ("transformer-small", Precision::Fp32),
+    ] {
+        let network = network::model(name).expect("a model");
+        let n = 2 * network.feed.sizes().0;
+        for count in [n / 3, n, 5 * n] {
+            let wanted = Wanted { batches: &[2], precision, learners: 1, arrivals: (2, count) };
+            let crew = Crew::new(&network, wanted);
+            let mut device = emulator.open(crew.bytes, precision);
+            let bytes: Vec<u8> = (0..count).map(|i| (i * 31 % 251) as u8).collect();
+            device.write(crew.arrivals[1], &bytes).expect("memory");
+            let program = &crew.learners[0][0];
+            device.run(&crew.feed(program, crew.arrivals[1], count)).expect("a run");
+            let whole = program.input.bytes() / 4;
+            let found = device.read(program.input, 4 * n).expect("memory");
+            for (i, four) in found.chunks_exact(4).enumerate() {
+                let byte = bytes[i * count / whole];
+                let four = [four[0], four[1], four[2], four[3]];
+                match network.feed {
+                    network::Feed::Image { .. } => {
+                        let wanted = f32::from(byte) / 127.5 - 1.0;
+                        assert!((f32::from_le_bytes(four) - wanted).abs() < 1e-6, "{name} {i}");
+                    }
+                    network::Feed::Tokens { kinds, .. } => {
+                        assert_eq!(i32::from_le_bytes(four), i32::from(byte) % kinds as i32);
+                    }
+                }
+            }
+        }
+    }
+}

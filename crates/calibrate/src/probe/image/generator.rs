@@ -1,0 +1,232 @@
+//! Images that cost what photographs cost to decode.
+//!
+//! Noise compresses unlike photographs, and drawings do, too. Dead leaves do not: opaque discs of
+//! all sizes, numbers falling with the cube of the radius, one over the other, give edges, flat
+//! regions and the spectrum of natural scenes at all scales (Lee, Mumford and Huang, *Occlusion
+//! models for natural images*, IJCV 41, 2001). Some leaves are smooth, some rough; colours vary
+//! less than brightness.
+
+use forebay_model::random::Generator;
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+use rand::{Rng, SeedableRng};
+use std::sync::Arc;
+
+/// Quality of generated images unless said otherwise.
+pub const QUALITY: u8 = 90;
+
+/// Side of the scene that images are cut from; it repeats beyond.
+const SIDE: usize = 1024;
+/// Radii of leaves [pixels].
+const RADII: (f64, f64) = (2.0, 300.0);
+/// Leaves' area over the scene's: hardly a point remains bare.
+const COVER: f64 = 9.0;
+/// Standard deviation of brightness and colour among leaves, of 255.
+const BRIGHTNESS: f64 = 42.0;
+const COLOUR: f64 = 11.0;
+/// Strongest texture, of 255.
+const ROUGHNESS: f64 = 24.0;
+/// Noise of a sensor, of 255.
+const SENSOR: f64 = 2.0;
+
+/// A scene, from which images are cut.
+#[derive(Debug, Clone)]
+pub struct Generated {
+    /// Interleaved RGB, row by row.
+    scene: Arc<[[u8; 3]]>,
+    seed: u64,
+    quality: u8,
+}
+
+impl Generated {
+    /// The images of a seed, as JPEG of this quality (1 to 100).
+    #[must_use]
+    pub fn new(seed: u64, quality: u8) -> Generated {
+        let mut draw = Generator::seed_from_u64(seed);
+        let texture = texture(&mut draw);
+        let leaves = paint(&mut draw);
+        let pixel = |(leaf, rough): (&[f32; 4], &f32)| {
+            let [light, red, blue, gain] = *leaf;
+            let y = 118.0 + light + gain * rough;
+            let noise = (SENSOR * normal(&mut draw)) as f32;
+            // Each channel its own colour, and green so that brightness stays.
+            [y + red + noise, y - 0.5 * red - 0.2 * blue + noise, y + blue + noise].map(|v| v as u8)
+        };
+        let scene = leaves.iter().zip(&texture).map(pixel).collect();
+        Generated { scene, seed, quality: quality.clamp(1, 100) }
+    }
+
+    /// The same images as JPEG of another quality.
+    #[must_use]
+    pub fn at_quality(&self, quality: u8) -> Generated {
+        Generated { quality: quality.clamp(1, 100), ..self.clone() }
+    }
+
+    /// The same images at the quality at which those of such sides have `bytes` on the average; none if
+    /// no quality comes within a tenth of that. The sizes are those of eight small images, or of a
+    /// piece of a large one: the scene repeats anyway.
+    #[must_use]
+    pub fn of_size(&self, width: usize, height: usize, bytes: f64) -> Option<Generated> {
+        let (across, down) = (width.clamp(1, SIDE), height.clamp(1, SIDE));
+        let pieces = (width.max(1) * height.max(1)) as f64 / (across * down) as f64;
+        let number = (SIDE * SIDE / (across * down)).clamp(1, 8) as u64;
+        let mean = |quality: u8| {
+            let images = self.at_quality(quality);
+            let sizes = (0..number).map(|index| images.jpeg(across, down, index).len() as f64);
+            sizes.sum::<f64>() / number as f64 * pieces
+        };
+        // Sizes grow with quality: the first that is large enough, or the one before it.
+        let (mut below, mut above) = (1, 100);
+        while above - below > 1 {
+            let middle = (below + above) / 2;
+            if mean(middle) < bytes { below = middle } else { above = middle }
+        }
+        let off = |quality: u8| (mean(quality) / bytes - 1.0).abs();
+        let best = if off(below) < off(above) { below } else { above };
+        (off(best) <= 0.1).then(|| self.at_quality(best))
+    }
+
+    /// The pixels of image number `index`, interleaved RGB.
+    #[must_use]
+    pub fn pixels(&self, width: usize, height: usize, index: u64) -> Vec<u8> {
+        let mut draw = Generator::seed_from_u64(self.seed ^ (index + 1).wrapping_mul(GOLDEN));
+        let [left, top, turn] = [0; 3].map(|_: u64| draw.next_u64() as usize);
+        let (mirror, transpose) = (turn & 1 == 1, turn & 2 == 2);
+        let place = |x: usize, y: usize| {
+            let (x, y) = if transpose { (y, x) } else { (x, y) };
+            let (x, y) = (left.wrapping_add(x) % SIDE, top.wrapping_add(y) % SIDE);
+            self.scene[y * SIDE + if mirror { SIDE - 1 - x } else { x }]
+        };
+        (0..height).flat_map(|y| (0..width).flat_map(move |x| place(x, y))).collect()
+    }
+
+    /// Image number `index` as a JPEG file (4:2:0); sides from 1 to 65535.
+    #[must_use]
+    pub fn jpeg(&self, width: usize, height: usize, index: u64) -> Vec<u8> {
+        let side = |n: usize| u16::try_from(n.max(1)).unwrap_or(u16::MAX);
+        let (width, height) = (side(width), side(height));
+        let pixels = self.pixels(width.into(), height.into(), index);
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::new(&mut bytes, self.quality);
+        encoder.set_sampling_factor(SamplingFactor::F_2_2);
+        // Writing to memory and sizes that fit: nothing is left that can fail.
+        encoder.encode(&pixels, width, height, ColorType::Rgb).expect("an image in memory");
+        bytes
+    }
+}
+
+/// 2^64 over the golden ratio.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A number in [0, 1).
+fn uniform(draw: &mut Generator) -> f64 {
+    (draw.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// Nearly a normal deviate: four uniform ones.
+fn normal(draw: &mut Generator) -> f64 {
+    let word = draw.next_u64();
+    let part = |i: u32| f64::from((word >> (16 * i)) as u16) / 65_536.0;
+    (part(0) + part(1) + part(2) + part(3) - 2.0) * 3.0_f64.sqrt()
+}
+
+/// Light, red, blue and roughness of each point: leaves, the last on top.
+fn paint(draw: &mut Generator) -> Vec<[f32; 4]> {
+    let mut scene = vec![[0.0; 4]; SIDE * SIDE];
+    let (low, high) = (RADII.0.powi(-2), RADII.1.powi(-2));
+    let mut area = 0.0;
+    while area < COVER * (SIDE * SIDE) as f64 {
+        // Numbers fall with the cube of the radius.
+        let radius = (high + uniform(draw) * (low - high)).sqrt().recip();
+        let [x, y] = [0; 2].map(|_| uniform(draw) * SIDE as f64);
+        let rough = uniform(draw).powi(3) * ROUGHNESS;
+        let leaf = [BRIGHTNESS * normal(draw), COLOUR * normal(draw), COLOUR * normal(draw), rough];
+        disc(&mut scene, x, y, radius, leaf.map(|v| v as f32));
+        area += std::f64::consts::PI * radius * radius;
+    }
+    scene
+}
+
+/// A disc with an edge one pixel soft; what leaves the scene comes in on the other side.
+fn disc(scene: &mut [[f32; 4]], x: f64, y: f64, radius: f64, leaf: [f32; 4]) {
+    let reach = radius.ceil() as i64 + 1;
+    for row in y as i64 - reach..=y as i64 + reach {
+        let wide = ((radius + 1.0).powi(2) - (row as f64 - y).powi(2)).max(0.0).sqrt();
+        let line = row.rem_euclid(SIDE as i64) as usize * SIDE;
+        for column in (x - wide).ceil() as i64..=(x + wide).floor() as i64 {
+            let inside = radius - (column as f64 - x).hypot(row as f64 - y) + 0.5;
+            let share = inside.clamp(0.0, 1.0) as f32;
+            let point = &mut scene[line + column.rem_euclid(SIDE as i64) as usize];
+            for (value, new) in point.iter_mut().zip(leaf) {
+                *value += share * (new - *value);
+            }
+        }
+    }
+}
+
+/// Smooth noise with as much in each octave, so that its power falls with the square of the
+/// frequency; standard deviation about 1.
+fn texture(draw: &mut Generator) -> Vec<f32> {
+    let mut sum = vec![0.0_f32; SIDE * SIDE];
+    for octave in 1..6 {
+        let cell = 1 << octave;
+        let across = SIDE / cell;
+        let lattice: Vec<f32> = (0..across * across).map(|_| normal(draw) as f32).collect();
+        for (i, value) in sum.iter_mut().enumerate() {
+            let (x, y) = (i % SIDE, i / SIDE);
+            let corner = |dx: usize, dy: usize| {
+                lattice[(y / cell + dy) % across * across + (x / cell + dx) % across]
+            };
+            let (u, v) = ((x % cell) as f32 / cell as f32, (y % cell) as f32 / cell as f32);
+            let upper = corner(0, 0) * (1.0 - u) + corner(1, 0) * u;
+            let lower = corner(0, 1) * (1.0 - u) + corner(1, 1) * u;
+            *value += (upper * (1.0 - v) + lower * v) * 0.65;
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_and_number_give_the_same_image() {
+        let (one, two) = (Generated::new(4, 90), Generated::new(5, 90));
+        let image = one.jpeg(60, 40, 0);
+        assert_eq!(image, Generated::new(4, 90).jpeg(60, 40, 0));
+        assert_ne!(image, one.jpeg(60, 40, 1));
+        assert_ne!(image, two.jpeg(60, 40, 0));
+    }
+
+    #[test]
+    fn bytes_per_pixel_are_those_of_photographs() {
+        let images = Generated::new(1, QUALITY);
+        let sizes: Vec<usize> = (0..20).map(|i| images.jpeg(500, 375, i).len()).collect();
+        let mean = sizes.iter().sum::<usize>() as f64 / sizes.len() as f64 / (500.0 * 375.0);
+        assert!((0.33..0.53).contains(&mean), "{mean} B per pixel");
+        assert!(sizes.iter().max() > sizes.iter().min(), "images differ");
+    }
+
+    #[test]
+    fn images_have_the_size_that_is_asked_for() {
+        let images = Generated::new(2, QUALITY);
+        let mean = |images: &Generated| {
+            (0..20).map(|i| images.jpeg(192, 144, i).len() as f64).sum::<f64>() / 20.0
+        };
+        for bytes in [4e3, 8e3, 14e3] {
+            let found = mean(&images.of_size(192, 144, bytes).expect("a quality"));
+            assert!((found / bytes - 1.0).abs() < 0.15, "{found} for {bytes}");
+        }
+        assert!(
+            images.of_size(192, 144, 200.0).is_none() && images.of_size(192, 144, 1e6).is_none()
+        );
+    }
+
+    /// Sides beyond the scene's, and none.
+    #[test]
+    fn any_size_can_be_had() {
+        let images = Generated::new(1, QUALITY);
+        assert_eq!(images.pixels(1500, 2, 0).len(), 9000);
+        assert!(!images.jpeg(0, 0, 0).is_empty());
+    }
+}

@@ -1,0 +1,182 @@
+//! Samples on their way to disk, one line each, so that a killed calibration loses none.
+
+use super::ProbeError;
+use crate::measurement::Sample;
+use forebay_model::input;
+use forebay_model::input::shown;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The file of samples, and what is in it.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Bytes of whole lines.
+    length: u64,
+    samples: Vec<Sample>,
+}
+
+impl Journal {
+    /// Opens a file of samples, or makes it. A last line that was cut off is dropped.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read or written, or has a line that is no sample.
+    pub fn open(path: &Path) -> Result<Journal, ProbeError> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(path);
+        let mut file = file.map_err(ProbeError::file("write", path))?;
+        let read = input::bytes(path, input::RECORDED);
+        let bytes = read.map_err(|error| ProbeError::input(path, error))?;
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let samples = parse(path, &bytes[..whole])?;
+        let length = whole as u64;
+        let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
+        cut.map_err(ProbeError::file("write", path))?;
+        Ok(Journal { path: path.to_owned(), file, length, samples })
+    }
+
+    /// Writes a sample, at once.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written; the lines before it are whole.
+    pub fn append(&mut self, sample: Sample) -> Result<(), ProbeError> {
+        let mut line = line(&sample).map_err(ProbeError::file("write", &self.path))?;
+        line.push(b'\n');
+        if let Err(error) = self.file.write_all(&line) {
+            // Half a line would spoil the next.
+            let cut = self.file.set_len(self.length);
+            cut.and_then(|()| self.file.seek(SeekFrom::Start(self.length)).map(|_| ())).ok();
+            return Err(ProbeError::file("write", &self.path)(error));
+        }
+        self.length += line.len() as u64;
+        self.samples.push(sample);
+        Ok(())
+    }
+
+    /// All samples, in the order in which they were taken.
+    #[must_use]
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// Replaces all samples: only marks may differ. A reader sees the old file or the new one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written; the old one stays.
+    pub fn replace(&mut self, samples: Vec<Sample>) -> Result<(), ProbeError> {
+        if samples == self.samples {
+            return Ok(());
+        }
+        let unwritable = |error| ProbeError::file("write", &self.path)(error);
+        let mut bytes = Vec::new();
+        for sample in &samples {
+            bytes.extend(line(sample).map_err(unwritable)?);
+            bytes.push(b'\n');
+        }
+        let fresh = self.path.with_extension("jsonl.new");
+        // What a killed calibration or somebody else left there is removed, not followed.
+        fs::remove_file(&fresh).ok();
+        let written = File::create_new(&fresh).and_then(|mut file| file.write_all(&bytes));
+        let written = written.and_then(|()| fs::rename(&fresh, &self.path));
+        if let Err(error) = written {
+            fs::remove_file(&fresh).ok();
+            return Err(unwritable(error));
+        }
+        *self = Journal::open(&self.path)?;
+        Ok(())
+    }
+}
+
+/// A sample as a line without its end.
+fn line(sample: &Sample) -> std::io::Result<Vec<u8>> {
+    Ok(serde_json::to_vec(sample)?)
+}
+
+/// The samples of whole lines.
+fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Sample>, ProbeError> {
+    let lines = bytes.split(|&byte| byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
+    let parse = |(index, line): (usize, &[u8])| {
+        serde_json::from_slice(line).map_err(|error| {
+            ProbeError::Machine(format!(
+                "{}: line {} is no sample: {error}; remove the line, or name another --output",
+                shown(path),
+                index + 1
+            ))
+        })
+    };
+    lines.map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(trial: u32) -> Sample {
+        Sample {
+            probe: "read".into(),
+            labels: [("access".to_owned(), "direct".to_owned())].into(),
+            settings: [("size".to_owned(), 4096.0)].into(),
+            trial,
+            operations: 10,
+            seconds: 0.1 / 3.0,
+            core_seconds: 1e-9,
+            observed: [].into(),
+            excluded: (trial == 0).then(|| "warm-up".to_owned()),
+            at: 1.7e9,
+        }
+    }
+
+    #[test]
+    fn a_link_at_the_temporary_name_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, value] = ["samples.jsonl", "value"].map(|name| directory.path().join(name));
+        fs::write(&value, "of value").unwrap();
+        std::os::unix::fs::symlink(&value, path.with_extension("jsonl.new")).unwrap();
+        let mut journal = Journal::open(&path).unwrap();
+        journal.append(sample(0)).unwrap();
+        journal.replace(vec![sample(1)]).unwrap();
+        assert_eq!(fs::read(&value).unwrap(), b"of value");
+        assert_eq!(Journal::open(&path).unwrap().samples(), [sample(1)]);
+    }
+
+    #[test]
+    fn a_torn_line_is_dropped_and_the_next_one_is_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("samples.jsonl");
+        let mut journal = Journal::open(&path).unwrap();
+        (0..3).for_each(|trial| journal.append(sample(trial)).unwrap());
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() - 4]).unwrap();
+        let mut journal = Journal::open(&path).unwrap();
+        assert_eq!(journal.samples(), [sample(0), sample(1)]);
+        journal.append(sample(7)).unwrap();
+        assert_eq!(Journal::open(&path).unwrap().samples(), [sample(0), sample(1), sample(7)]);
+    }
+
+    #[test]
+    fn a_spoilt_line_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("samples.jsonl");
+        fs::write(&path, "\n{\"probe\": 3}\n").unwrap();
+        let message = Journal::open(&path).unwrap_err().to_string();
+        assert!(message.contains("samples.jsonl: line 2 is no sample"), "{message}");
+    }
+
+    #[test]
+    fn marks_are_replaced_as_a_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("samples.jsonl");
+        let mut journal = Journal::open(&path).unwrap();
+        journal.append(sample(1)).unwrap();
+        let marked = Sample { excluded: Some("a trend".into()), ..sample(1) };
+        journal.replace(vec![marked.clone()]).unwrap();
+        journal.append(sample(2)).unwrap();
+        assert_eq!(Journal::open(&path).unwrap().samples(), [marked, sample(2)]);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}

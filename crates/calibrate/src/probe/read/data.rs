@@ -1,0 +1,168 @@
+//! The user's own data set: which of its files are read, and how.
+
+use super::files::{DataFile, MOST_UNITS, Set};
+use crate::probe::ProbeError;
+use forebay_model::input::shown;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Files at least this large hold many samples [B].
+const SHARD: u64 = 64 << 20;
+/// Files to look at: a data set may have a hundred million.
+const MOST_FILES: usize = 50_000;
+/// Most classes of size.
+const MOST_CLASSES: usize = 4;
+
+/// What to read of the data set at `path`: whole files, by class of size, and records of `sizes` in
+/// large files. Each set has at most `bytes`, so that it can be read once to warm it. With what the
+/// user should know of files that are left out.
+///
+/// # Errors
+///
+/// Nothing there can be read.
+pub(super) fn sets(
+    path: &Path,
+    sizes: &[u64],
+    bytes: u64,
+) -> Result<(Vec<Set>, Option<String>), ProbeError> {
+    let (files, note) = readable(path)?;
+    let (shards, single): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|file| file.length >= SHARD);
+    // Classes by powers of four; those with most files.
+    let mut classes: BTreeMap<u32, Vec<DataFile>> = BTreeMap::new();
+    for file in single {
+        classes.entry(file.length.ilog2() / 2).or_default().push(file);
+    }
+    let mut classes: Vec<Vec<DataFile>> = classes.into_values().collect();
+    classes.sort_by_key(|files| std::cmp::Reverse(files.len()));
+    classes.truncate(MOST_CLASSES);
+    let mut sets: Vec<Set> = classes.into_iter().map(|files| whole(files, bytes)).collect();
+    if !shards.is_empty() {
+        let records = |&size: &u64| {
+            let mut set = Set::of_records(size, shards.clone());
+            let most = (bytes / size).clamp(1, MOST_UNITS) as usize;
+            thin(&mut set.units, most);
+            set
+        };
+        sets.extend(sizes.iter().map(records));
+    }
+    Ok((sets, note))
+}
+
+/// A set of whole files, of at most `bytes` together.
+fn whole(mut files: Vec<DataFile>, bytes: u64) -> Set {
+    let mean = |files: &[DataFile]| {
+        files.iter().map(|file| file.length).sum::<u64>() / files.len().max(1) as u64
+    };
+    let most = (bytes / mean(&files).max(1)).clamp(1, MOST_UNITS) as usize;
+    thin(&mut files, most);
+    Set::of_files(mean(&files), files)
+}
+
+/// Keeps about `most` of them, evenly spread.
+fn thin<T>(all: &mut Vec<T>, most: usize) {
+    let step = all.len().div_ceil(most.max(1)).max(1);
+    let mut index = 0;
+    all.retain(|_| {
+        index += 1;
+        (index - 1) % step == 0
+    });
+}
+
+/// Files below `path` that are not empty and can be opened, in order of name. Links to directories
+/// are not followed: they may lead round in circles. What cannot be read is left out, and said.
+fn readable(path: &Path) -> Result<(Vec<DataFile>, Option<String>), ProbeError> {
+    let listed = fs::read_dir(path).map_err(ProbeError::file("read", path))?;
+    drop(listed);
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
+    let mut directories = vec![path.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for path in entries(&directory, &mut left_out) {
+            let Ok(kind) = fs::symlink_metadata(&path) else { continue };
+            if kind.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            // Opening a pipe would wait for somebody who writes to it.
+            match fs::metadata(&path) {
+                Ok(at) if !at.is_file() || at.len() == 0 => {}
+                Ok(at) => match try_read(&path) {
+                    Ok(()) => found.push(DataFile { path, length: at.len() }),
+                    Err(error) => left_out.push((path, error)),
+                },
+                Err(error) => left_out.push((path, error)),
+            }
+        }
+        if found.len() >= MOST_FILES {
+            break;
+        }
+    }
+    let count = left_out.len();
+    let first = left_out.into_iter().next();
+    let first = first.map(|(path, error)| ProbeError::file("read", &path)(error));
+    match (found.is_empty(), first) {
+        (false, None) => Ok((found, None)),
+        (false, Some(first)) => Ok((found, Some(format!("{count} files left out: {first}")))),
+        (true, Some(first)) => Err(first),
+        (true, None) => Err(ProbeError::Machine(format!(
+            "{} has no file with anything in it; name the data set's directory",
+            shown(path)
+        ))),
+    }
+}
+
+/// Opens a file and reads its first byte: some file systems refuse only then.
+fn try_read(path: &Path) -> std::io::Result<()> {
+    fs::File::open(path)?.read_exact(&mut [0])
+}
+
+/// Entries of a directory in order of name.
+fn entries(path: &Path, left_out: &mut Vec<(PathBuf, std::io::Error)>) -> Vec<PathBuf> {
+    match fs::read_dir(path) {
+        Ok(entries) => {
+            let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+            paths.sort();
+            paths
+        }
+        Err(error) => {
+            left_out.push((path.to_owned(), error));
+            Vec::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_classed_by_size_and_thinned() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("deep")).unwrap();
+        for index in 0..40 {
+            fs::write(place.path().join(format!("{index:02}")), [0; 5000]).unwrap();
+            fs::write(place.path().join(format!("deep/{index:02}")), [0; 100]).unwrap();
+        }
+        fs::write(place.path().join("empty"), []).unwrap();
+        std::os::unix::fs::symlink("nowhere", place.path().join("link")).unwrap();
+        let (sets, note) = sets(place.path(), &[4096], 50_000).unwrap();
+        let note = note.unwrap();
+        assert!(
+            note.starts_with("1 files left out: cannot read") && note.contains("link"),
+            "{note}"
+        );
+        let shape: Vec<_> = sets.iter().map(|set| (set.size, set.files.len())).collect();
+        assert_eq!(shape, [(100, 40), (5000, 10)]);
+    }
+
+    #[test]
+    fn nothing_to_read_is_said() {
+        let place = tempfile::tempdir().unwrap();
+        let message = sets(place.path(), &[4096], 1000).unwrap_err().to_string();
+        assert!(message.contains("no file with anything in it"), "{message}");
+        let missing = sets(&place.path().join("none"), &[4096], 1000).unwrap_err().to_string();
+        assert!(missing.contains("cannot read"), "{missing}");
+    }
+}

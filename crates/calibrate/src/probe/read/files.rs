@@ -1,0 +1,146 @@
+//! What is read: files, and the requests into them.
+
+use super::Layout;
+use crate::probe::{Context, ProbeError};
+use forebay_model::random::{Purpose, Streams};
+use rand::Rng;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Requests in records begin at multiples of this [B]: direct reads need it.
+pub(super) const ALIGNMENT: u64 = 4096;
+/// Most files of one size: making them takes time.
+const MOST_FILES: u64 = 2048;
+/// Most different requests.
+pub(super) const MOST_UNITS: u64 = 1 << 18;
+
+/// Files of one layout and requests of one size.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Set {
+    /// How samples lie in the files.
+    pub layout: Layout,
+    /// Bytes of a request; of the user's files, their mean.
+    pub size: u64,
+    /// The files.
+    pub files: Vec<DataFile>,
+    /// The requests.
+    pub units: Vec<Unit>,
+}
+
+/// A file that is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Bytes that it had at first [B].
+    pub length: u64,
+}
+
+/// A request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unit {
+    /// Index of the file.
+    pub file: usize,
+    /// Where it begins [B].
+    pub offset: u64,
+    /// How long it is [B].
+    pub length: u64,
+}
+
+impl Set {
+    /// Every request is a whole file.
+    pub(super) fn of_files(size: u64, files: Vec<DataFile>) -> Set {
+        let unit = |(file, at): (usize, &DataFile)| Unit { file, offset: 0, length: at.length };
+        let units = files.iter().enumerate().map(unit).collect();
+        Set { layout: Layout::FilePerSample, size, files, units }
+    }
+
+    /// The requests that are read from memory: a quarter of them, of at most `bytes`, one at least.
+    #[must_use]
+    pub(super) fn warm_part(&self, bytes: u64) -> Set {
+        let most = (bytes / self.size.max(1)) as usize;
+        self.only(..(self.units.len() / 4).min(most).max(1).min(self.units.len()))
+    }
+
+    /// The requests that are read from the disk: others than the warm ones, which would have to be
+    /// warmed again each time.
+    #[must_use]
+    pub(super) fn cold_part(&self) -> Set {
+        self.only(self.units.len() / 4..)
+    }
+
+    /// The same with only some of the requests.
+    fn only(&self, range: impl std::slice::SliceIndex<[Unit], Output = [Unit]>) -> Set {
+        let units = self.units[range].to_vec();
+        Set { layout: self.layout, size: self.size, files: self.files.clone(), units }
+    }
+
+    /// Requests of one size, one after the other in large files.
+    pub(super) fn of_records(size: u64, files: Vec<DataFile>) -> Set {
+        let stride = size.next_multiple_of(ALIGNMENT);
+        let mut units = Vec::new();
+        for (file, at) in files.iter().enumerate() {
+            let most = MOST_UNITS / files.len() as u64;
+            let count = (at.length / stride).min(most);
+            // Where not all fit, spread over the whole file.
+            let step = (at.length / stride / count.max(1)) * stride;
+            units.extend((0..count).map(|i| Unit { file, offset: i * step, length: size }));
+        }
+        Set { layout: Layout::Records, size, files, units }
+    }
+}
+
+/// One large file, and the requests of each size into it.
+pub(super) fn records(
+    context: &Context<'_>,
+    bytes: u64,
+    sizes: impl Iterator<Item = u64>,
+) -> Result<Vec<Set>, ProbeError> {
+    let path = context.directory.join("records");
+    let file = write(context, &path, bytes, 0)?;
+    file.sync_data().map_err(ProbeError::file("write", &path))?;
+    let files = vec![DataFile { path, length: bytes }];
+    Ok(sizes.map(|size| Set::of_records(size, files.clone())).collect())
+}
+
+/// Files of one size, `bytes` of them together.
+pub(super) fn one_each(context: &Context<'_>, bytes: u64, size: u64) -> Result<Set, ProbeError> {
+    let directory = context.directory.join(size.to_string());
+    fs::create_dir(&directory).map_err(ProbeError::file("make", &directory))?;
+    let count = (bytes / size.next_multiple_of(ALIGNMENT)).clamp(1, MOST_FILES);
+    let mut files = Vec::new();
+    for index in 0..count {
+        let path = directory.join(index.to_string());
+        write(context, &path, size, index + 1)?;
+        files.push(DataFile { path, length: size });
+    }
+    // All at once: thousands of calls for one file each take minutes on some file systems. What is
+    // not on disk cannot be dropped from the cache.
+    let at = File::open(&directory).map_err(ProbeError::file("read", &directory))?;
+    let synced = rustix::fs::syncfs(&at);
+    synced.map_err(|error| ProbeError::file("write", &directory)(error.into()))?;
+    Ok(Set::of_files(size, files))
+}
+
+/// Makes a file of bytes that nothing compresses.
+pub(in crate::probe) fn write(
+    context: &Context<'_>,
+    path: &Path,
+    bytes: u64,
+    index: u64,
+) -> Result<File, ProbeError> {
+    const BLOCK: u64 = 1 << 20;
+    let mut generator = Streams::new(context.seed, 0).at(Purpose::Trial, u64::MAX, index, 0);
+    let mut file = File::create_new(path).map_err(ProbeError::file("write", path))?;
+    let mut block = vec![0; bytes.min(BLOCK) as usize];
+    let mut left = bytes;
+    while left > 0 {
+        context.go_on()?;
+        let now = left.min(BLOCK) as usize;
+        generator.fill_bytes(&mut block[..now]);
+        file.write_all(&block[..now]).map_err(ProbeError::file("write", path))?;
+        left -= now as u64;
+    }
+    Ok(file)
+}

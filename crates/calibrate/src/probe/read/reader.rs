@@ -1,0 +1,282 @@
+//! Threads that read requests one after the other.
+
+use super::files::ALIGNMENT;
+use super::{DataFile, Layout, Set, Unit};
+use crate::probe::team::thread_core_seconds;
+use crate::probe::{Context, ProbeError, team};
+use forebay_engine::stats::quantile;
+use forebay_model::random::{Purpose, Streams};
+use rand::seq::SliceRandom;
+use rustix::fs::{Advice, Mode, OFlags};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Which way a read takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Past the page cache.
+    Direct,
+    /// Through the page cache, which does not have it.
+    Cold,
+    /// Out of the page cache.
+    Warm,
+}
+
+impl Access {
+    /// Its name in samples.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Access::Direct => "direct",
+            Access::Cold => "cold",
+            Access::Warm => "warm",
+        }
+    }
+}
+
+/// What the readers of a trial did.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Reads {
+    /// Time of each request, in ascending order [s].
+    pub latencies: Vec<f64>,
+    /// Requests per second of all readers [1/s].
+    pub rate: f64,
+    /// Bytes that they read [B].
+    pub bytes: u64,
+    /// Processor time of all readers [core-s].
+    pub core_seconds: f64,
+    /// Time that readers were ready but had no core [s].
+    pub waited: f64,
+}
+
+impl Reads {
+    /// Requests.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.latencies.len() as u64
+    }
+
+    /// Wall time in which so many requests end [s]: each reader stops when its own last request
+    /// ends, so that their rates add up, not their ends.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.latencies.len() as f64 / self.rate
+    }
+
+    /// What the sample says of it.
+    #[must_use]
+    pub fn observed(&self) -> BTreeMap<String, f64> {
+        let at = |q| quantile(&self.latencies, q).unwrap_or(f64::NAN);
+        let named =
+            [("latency_p50", at(0.5)), ("latency_p99", at(0.99)), ("bytes", self.bytes as f64)];
+        named.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+}
+
+/// Reads units of `set` with `readers` threads for about `context.length`, in random order; none
+/// twice before all have been read, and none twice at all where they must be cold.
+///
+/// # Errors
+///
+/// A file cannot be read, or is shorter than it was.
+pub fn read_units(
+    set: &Set,
+    access: Access,
+    readers: usize,
+    context: &Context<'_>,
+) -> Result<Reads, ProbeError> {
+    let mut order: Vec<usize> = (0..set.units.len()).collect();
+    let address = Streams::new(context.seed, 0).at(Purpose::Trial, 0, 0, 1);
+    order.shuffle(&mut { address });
+    let open: Vec<File> = match set.layout {
+        Layout::Records => {
+            set.files.iter().map(|file| open(&file.path, access)).collect::<Result<_, _>>()?
+        }
+        Layout::FilePerSample => Vec::new(),
+    };
+    let team = team(readers, |reader| -> Result<Reads, ProbeError> {
+        let mut buffer = Buffer::new(set.units.iter().map(|unit| unit.length).max().unwrap_or(0));
+        let mut done = Reads { latencies: Vec::with_capacity(1 << 16), ..Reads::default() };
+        let (rounds, first) = if access == Access::Cold || order.is_empty() {
+            (1, reader)
+        } else {
+            // With fewer requests than readers, some read the same.
+            (usize::MAX, reader % order.len())
+        };
+        let mine = (0..rounds).flat_map(|_| order.iter().skip(first).step_by(readers));
+        let (core, start) = (thread_core_seconds(), Instant::now());
+        let mut last = start;
+        for &index in mine {
+            done.bytes += read(set, &set.units[index], &open, access, &mut buffer)?;
+            let now = Instant::now();
+            done.latencies.push((now - last).as_secs_f64());
+            last = now;
+            if now - start >= context.length || context.stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        done.core_seconds = thread_core_seconds() - core;
+        let count = done.operations();
+        let seconds = context.ruler.less((last - start).as_secs_f64(), count);
+        done.rate = if count == 0 { 0.0 } else { count as f64 / seconds };
+        done.core_seconds = context.ruler.less(done.core_seconds, count);
+        Ok(done)
+    })?;
+    let mut all = Reads { waited: team.waited(), ..Reads::default() };
+    for member in team.members {
+        let reads = member.value?;
+        all.latencies.extend(reads.latencies);
+        all.rate += reads.rate;
+        all.bytes += reads.bytes;
+        all.core_seconds += reads.core_seconds;
+    }
+    all.latencies.sort_by(f64::total_cmp);
+    Ok(all)
+}
+
+/// Reads one unit: from the open files of records, or from the file that it is. Returns its bytes.
+fn read(
+    set: &Set,
+    unit: &Unit,
+    open_files: &[File],
+    access: Access,
+    buffer: &mut Buffer,
+) -> Result<u64, ProbeError> {
+    let at = &set.files[unit.file];
+    let own;
+    let file = match open_files.get(unit.file) {
+        Some(file) => file,
+        None => {
+            own = open(&at.path, access)?;
+            &own
+        }
+    };
+    // Direct reads are whole blocks; the last one of a file comes back short.
+    let asked = if access == Access::Direct {
+        unit.length.next_multiple_of(ALIGNMENT)
+    } else {
+        unit.length
+    };
+    let target = &mut buffer.bytes()[..asked as usize];
+    let mut got = 0;
+    while got < unit.length {
+        match file.read_at(&mut target[got as usize..], unit.offset + got) {
+            Ok(0) => {
+                let (path, expected, found) = (at.path.clone(), at.length, unit.offset + got);
+                return Err(ProbeError::Truncated { path, expected, found });
+            }
+            Ok(count) => got += count as u64,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(ProbeError::file("read", &at.path)(error)),
+        }
+    }
+    Ok(unit.length)
+}
+
+/// Reads all of a set, so that the page cache has it.
+pub(super) fn warm(set: &Set, context: &Context<'_>) -> Result<(), ProbeError> {
+    let mut buffer = Buffer::new(set.units.iter().map(|unit| unit.length).max().unwrap_or(0));
+    let open: Vec<File> = match set.layout {
+        Layout::Records => {
+            set.files.iter().map(|file| open(&file.path, Access::Warm)).collect::<Result<_, _>>()?
+        }
+        Layout::FilePerSample => Vec::new(),
+    };
+    for unit in &set.units {
+        context.go_on()?;
+        read(set, unit, &open, Access::Warm, &mut buffer)?;
+    }
+    Ok(())
+}
+
+/// Drops files from the page cache; a file system without one has nothing to drop.
+///
+/// # Errors
+///
+/// A file cannot be opened.
+pub fn drop_from_cache(files: &[DataFile]) -> Result<(), ProbeError> {
+    for file in files {
+        let opened = open(&file.path, Access::Cold)?;
+        rustix::fs::fadvise(&opened, 0, None, Advice::DontNeed).ok();
+    }
+    Ok(())
+}
+
+/// Drops the requests of a set from the page cache: in each file from the first of them on.
+pub(super) fn drop_units(set: &Set) -> Result<(), ProbeError> {
+    let mut from: BTreeMap<usize, u64> = BTreeMap::new();
+    for unit in &set.units {
+        let first = from.entry(unit.file).or_insert(unit.offset);
+        *first = unit.offset.min(*first);
+    }
+    for (file, offset) in from {
+        let opened = open(&set.files[file].path, Access::Cold)?;
+        rustix::fs::fadvise(&opened, offset, None, Advice::DontNeed).ok();
+    }
+    Ok(())
+}
+
+/// Ways to read that the file system of `set` does not have, and why.
+pub(super) fn impossible(set: &Set) -> Result<Vec<(Access, String)>, ProbeError> {
+    /// `f_type` of tmpfs, from the kernel's `magic.h`.
+    const TMPFS: u64 = 0x0102_1994;
+    let (Some(file), Some(unit)) = (set.files.first(), set.units.first()) else {
+        return Ok(vec![]);
+    };
+    let found = rustix::fs::statfs(&file.path);
+    let found = found.map_err(|error| ProbeError::file("look at", &file.path)(error.into()))?;
+    if found.f_type as u64 == TMPFS {
+        let why = "these files are in memory (tmpfs); name a --directory on a disk".to_owned();
+        return Ok(vec![(Access::Direct, why.clone()), (Access::Cold, why)]);
+    }
+    let mut buffer = Buffer::new(unit.length);
+    let tried = open(&file.path, Access::Direct)
+        .and_then(|opened| read(set, unit, &[opened], Access::Direct, &mut buffer));
+    match tried {
+        Err(ProbeError::File { source, .. }) if source.kind() == io::ErrorKind::InvalidInput => {
+            Ok(vec![(Access::Direct, "the file system has no direct reads (O_DIRECT)".to_owned())])
+        }
+        Err(error) => Err(error),
+        Ok(_) => Ok(Vec::new()),
+    }
+}
+
+/// Opens a file for reading.
+pub(in crate::probe) fn open(path: &Path, access: Access) -> Result<File, ProbeError> {
+    let way = if access == Access::Direct { OFlags::DIRECT } else { OFlags::empty() };
+    match rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | way, Mode::empty()) {
+        Ok(file) => Ok(file.into()),
+        Err(error) => Err(ProbeError::file("read", path)(error.into())),
+    }
+}
+
+/// Memory that direct reads may write to: it begins at a multiple of 4 KiB.
+pub(in crate::probe) struct Buffer {
+    memory: Vec<u8>,
+    from: usize,
+    length: usize,
+}
+
+impl Buffer {
+    /// Room for `length` bytes and the rest of a block [B].
+    pub(in crate::probe) fn new(length: u64) -> Buffer {
+        let length = length.next_multiple_of(ALIGNMENT) as usize;
+        // Ones, so that the pages are there before anything is timed.
+        let memory = vec![1; length + ALIGNMENT as usize];
+        let from = memory.as_ptr().align_offset(ALIGNMENT as usize).min(ALIGNMENT as usize);
+        Buffer { memory, from, length }
+    }
+
+    /// The aligned bytes.
+    pub(in crate::probe) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.memory[self.from..self.from + self.length]
+    }
+}

@@ -1,0 +1,277 @@
+//! Runs the trials of probes, with the discipline that makes their samples worth something.
+
+mod state;
+mod summary;
+
+pub use summary::{CellSummary, End, Summary};
+
+use super::repeat::leading_trend;
+use super::{Context, Glance, Journal, Limits, Probe, ProbeError, Ruler, Rules, Workspace};
+use crate::measurement::Sample;
+use forebay_model::random::{Purpose, Streams};
+use rand::Rng;
+use rand::seq::SliceRandom;
+use state::State;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Drift of a cell's trials below this share of their median is none.
+pub(super) const DRIFT: f64 = 0.03;
+
+/// What a runner needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Runner<'a> {
+    /// Length and number of trials.
+    pub rules: Rules,
+    /// How much of others a trial bears.
+    pub limits: Limits,
+    /// Cores that this process may use.
+    pub cores: f64,
+    /// What timing itself costs.
+    pub ruler: Ruler,
+    /// Seed of orders and places.
+    pub seed: u64,
+    /// Where probes write.
+    pub workspace: &'a Workspace,
+    /// When all time is up.
+    pub deadline: Instant,
+    /// Raised when the user has had enough.
+    pub stop: &'a AtomicBool,
+}
+
+/// What happens meanwhile.
+#[derive(Debug)]
+pub enum Event<'e> {
+    /// A probe makes what it needs.
+    Prepare(&'e str),
+    /// The user should know.
+    Note(&'e str, &'e str),
+    /// A trial was made; so many are to come, as far as one can tell.
+    Trial(&'e Sample, u64),
+    /// A probe ends early.
+    Failure(&'e str, &'e ProbeError),
+}
+
+impl Runner<'_> {
+    /// Runs the probes one after the other; each may use an equal part of the time that is left,
+    /// or what its own budget says. A probe that fails does not keep the others from running.
+    ///
+    /// # Errors
+    ///
+    /// Samples cannot be written.
+    pub fn run(
+        &self,
+        probes: &mut [Box<dyn Probe>],
+        journal: &mut Journal,
+        on: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Summary, ProbeError> {
+        let needed = probes.iter().map(|probe| probe.disk()).max().unwrap_or(0);
+        self.workspace.room(needed)?;
+        let mut summary = Summary::default();
+        let count = probes.len();
+        for (index, probe) in probes.iter_mut().enumerate() {
+            if self.stop.load(Ordering::Relaxed) {
+                summary.interrupted = true;
+                break;
+            }
+            let now = Instant::now();
+            let left = self.deadline.saturating_duration_since(now);
+            let part = left / u32::try_from(count - index).unwrap_or(1);
+            let deadline = now + probe.budget().map_or(part, |budget| budget.min(left));
+            let ended = self.probe(probe.as_mut(), deadline, journal, &mut summary, on);
+            self.workspace.clear(probe.name());
+            match ended {
+                Ok(()) => {}
+                Err(Stopped::Journal(error)) => return Err(error),
+                Err(Stopped::Probe(ProbeError::Interrupted)) => summary.interrupted = true,
+                Err(Stopped::Probe(error)) => {
+                    on(Event::Failure(probe.name(), &error));
+                    summary.failures.push((probe.name().to_owned(), error));
+                }
+            }
+        }
+        journal.replace(mark_trends(journal.samples().to_vec()))?;
+        Ok(summary)
+    }
+
+    /// Runs one probe until all its cells are known well enough or its time is up.
+    fn probe(
+        &self,
+        probe: &mut dyn Probe,
+        deadline: Instant,
+        journal: &mut Journal,
+        summary: &mut Summary,
+        on: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), Stopped> {
+        let (name, rules) = (probe.name(), probe.rules(self.rules));
+        let mut states = self.states(probe, journal);
+        let mut ended = Ok(());
+        if states.iter().any(|state| state.hungry(&rules)) {
+            on(Event::Prepare(name));
+            ended = self.prepare(probe, deadline, summary, on).and_then(|directory| {
+                states = self.states(probe, journal);
+                self.rounds(probe, &directory, deadline, &mut states, journal, on)
+            });
+        }
+        summary.add(name, &states, &rules, ended.is_ok());
+        ended
+    }
+
+    /// Has a probe make what it needs; where.
+    fn prepare(
+        &self,
+        probe: &mut dyn Probe,
+        deadline: Instant,
+        summary: &mut Summary,
+        on: &mut dyn FnMut(Event<'_>),
+    ) -> Result<PathBuf, Stopped> {
+        let name = probe.name();
+        let directory = self.workspace.directory(name)?;
+        for note in probe.prepare(&self.context(&directory, deadline, self.seed))? {
+            on(Event::Note(name, &note));
+            summary.notes.push((name.to_owned(), note));
+        }
+        Ok(directory)
+    }
+
+    /// What is known of each cell of a probe.
+    fn states(&self, probe: &dyn Probe, journal: &Journal) -> Vec<State> {
+        let cells = probe.cells().into_iter();
+        cells.map(|cell| State::new(probe.name(), cell, journal.samples())).collect()
+    }
+
+    /// Rounds over the cells that need more, each in an order of its own.
+    fn rounds(
+        &self,
+        probe: &mut dyn Probe,
+        directory: &Path,
+        deadline: Instant,
+        states: &mut [State],
+        journal: &mut Journal,
+        on: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), Stopped> {
+        let rules = probe.rules(self.rules);
+        let streams = Streams::new(self.seed, 0);
+        let owner = probe.name().bytes().fold(0, |sum: u64, byte| sum * 31 + u64::from(byte));
+        for round in journal.samples().len() as u64.. {
+            let hungry = |&index: &usize| states[index].hungry(&rules);
+            let mut order: Vec<usize> = (0..states.len()).filter(hungry).collect();
+            if order.is_empty() {
+                return Ok(());
+            }
+            let mut generator = streams.at(Purpose::Trial, owner, round, 0);
+            order.shuffle(&mut generator);
+            for index in order {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Err(ProbeError::Interrupted.into());
+                }
+                if Instant::now() >= deadline {
+                    return Ok(());
+                }
+                let context = self.context(directory, deadline, generator.next_u64());
+                let sample = match self.trial(probe, &states[index], &context) {
+                    // A long trial that did not come to its end.
+                    Err(ProbeError::Time) => return Ok(()),
+                    ended => ended?,
+                };
+                states[index].add(&sample);
+                let left = states.iter().map(|state| state.left(&rules)).sum();
+                journal.append(sample.clone()).map_err(Stopped::Journal)?;
+                on(Event::Trial(&sample, left));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one trial and judges it.
+    fn trial(
+        &self,
+        probe: &mut dyn Probe,
+        state: &State,
+        context: &Context<'_>,
+    ) -> Result<Sample, ProbeError> {
+        let before = Glance::now();
+        let trial = probe.trial(&state.cell, context)?;
+        let between = Glance::now().since(&before, self.cores);
+        let judged = || {
+            let (threads, core) = (trial.threads, trial.core_seconds);
+            self.limits.judge(&between, self.cores, threads, core, trial.waited)
+        };
+        let excluded = if state.session < probe.rules(self.rules).warm_up {
+            Some("warm-up".to_owned())
+        } else if trial.operations == 0 || !trial.seconds.is_finite() {
+            Some("no operation came to an end".to_owned())
+        } else {
+            trial.excluded.clone().or_else(judged)
+        };
+        let mut observed = trial.observed;
+        observed.insert("waited".to_owned(), trial.waited);
+        observed.insert("others".to_owned(), between.others);
+        observed.insert("steal".to_owned(), between.steal);
+        // JSON has no other numbers.
+        observed.retain(|_, value| value.is_finite());
+        let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
+        Ok(Sample {
+            probe: probe.name().to_owned(),
+            labels: state.cell.labels.clone(),
+            settings: state.cell.settings.clone(),
+            trial: state.total,
+            operations: trial.operations,
+            seconds: finite(trial.seconds),
+            core_seconds: finite(trial.core_seconds),
+            observed,
+            excluded,
+            at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |at| at.as_secs_f64()),
+        })
+    }
+
+    fn context<'c>(&'c self, directory: &'c Path, deadline: Instant, seed: u64) -> Context<'c> {
+        Context {
+            directory,
+            length: self.rules.length.duration(),
+            ruler: self.ruler,
+            deadline,
+            stop: self.stop,
+            seed,
+        }
+    }
+}
+
+/// Why a probe's rounds ended.
+enum Stopped {
+    /// The probe cannot go on; others can.
+    Probe(ProbeError),
+    /// Samples cannot be kept: nothing can go on.
+    Journal(ProbeError),
+}
+
+impl From<ProbeError> for Stopped {
+    fn from(error: ProbeError) -> Stopped {
+        Stopped::Probe(error)
+    }
+}
+
+/// Marks the first trials of a cell where they drift and the later ones do not.
+fn mark_trends(mut samples: Vec<Sample>) -> Vec<Sample> {
+    const TREND: &str = "a trend: the first trials drift";
+    let key =
+        |sample: &Sample| format!("{} {:?} {:?}", sample.probe, sample.labels, sample.settings);
+    let mut cells: std::collections::BTreeMap<String, Vec<usize>> = [].into();
+    for (index, sample) in samples.iter_mut().enumerate() {
+        sample.excluded.take_if(|why| why == TREND);
+        if sample.excluded.is_none() {
+            cells.entry(key(sample)).or_default().push(index);
+        }
+    }
+    for indices in cells.values() {
+        let values: Vec<f64> = indices.iter().map(|&i| samples[i].seconds_each()).collect();
+        for &index in &indices[..leading_trend(&values, DRIFT).unwrap_or(0)] {
+            samples[index].excluded = Some(TREND.to_owned());
+        }
+    }
+    samples
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! The formulas.
+
+use super::Cost;
+use crate::nccl_trees::NcclTrees;
+use crate::pattern::log_up;
+use crate::recursive_doubling::extra;
+use crate::shards::chunks;
+use crate::{Algorithm, Operation};
+
+/// Numbers that formulas share.
+pub(super) struct Terms<'a> {
+    /// Ranks, and the logarithm, rounded up.
+    p: f64,
+    l: f64,
+    ranks: u64,
+    bytes: u64,
+    n: f64,
+    /// Longest and shortest part of a rank.
+    part: f64,
+    least: f64,
+    chunk: Option<u64>,
+    cost: Cost,
+    /// Ranks of each node, where trees are made over nodes.
+    nodes: &'a [u32],
+}
+
+impl<'a> Terms<'a> {
+    pub(super) fn new(ranks: u64, bytes: u64, chunk: Option<u64>, cost: &Cost) -> Terms<'a> {
+        let (p, n, part) = (ranks as f64, bytes as f64, bytes.div_ceil(ranks) as f64);
+        let (l, least) = (log_up(ranks) as f64, (bytes / ranks) as f64);
+        Terms { p, l, ranks, bytes, n, part, least, chunk, cost: *cost, nodes: &[] }
+    }
+
+    /// With ranks on nodes of so many each.
+    pub(super) fn on(self, nodes: &'a [u32]) -> Terms<'a> {
+        Terms { nodes, ..self }
+    }
+
+    /// With other parts.
+    pub(super) fn of_parts(self, part: f64, least: f64) -> Terms<'a> {
+        Terms { part, least, ..self }
+    }
+
+    /// One message.
+    fn send(&self, bytes: f64) -> f64 {
+        self.cost.alpha + bytes * self.cost.beta
+    }
+
+    fn add(&self, bytes: f64) -> f64 {
+        bytes * self.cost.gamma
+    }
+
+    /// All parts but one.
+    fn others(&self) -> f64 {
+        self.n - self.part
+    }
+
+    pub(super) fn seconds(&self, algorithm: Algorithm, operation: Operation) -> f64 {
+        if self.ranks < 2 || self.bytes == 0 {
+            return 0.0;
+        }
+        let sum = |parts: [Operation; 2]| parts.map(|op| self.seconds(algorithm, op)).iter().sum();
+        match (operation, algorithm) {
+            (Operation::Broadcast, _) => self.broadcast(algorithm),
+            (Operation::Reduce, _) => self.broadcast(algorithm) + self.reduced(algorithm),
+            (Operation::Allgather, _) => self.allgather(algorithm),
+            (Operation::ReduceScatter, Algorithm::InSwitch) => {
+                self.allgather(algorithm) + self.add(self.part)
+            }
+            (Operation::ReduceScatter, _) => {
+                self.allgather(algorithm) + self.add(self.gathered(algorithm))
+            }
+            (Operation::AllToAll, Algorithm::Bruck) => self.bruck(),
+            (Operation::AllToAll, _) => (self.p - 1.0) * self.send(self.part),
+            (_, Algorithm::RecursiveDoubling | Algorithm::HalvingDoubling) => {
+                self.folded(algorithm)
+            }
+            (_, Algorithm::DoubleBinaryTree) => self.two_trees_both_ways(),
+            (_, Algorithm::InSwitch) => self.broadcast(algorithm),
+            (_, Algorithm::Ring) => sum([Operation::ReduceScatter, Operation::Allgather]),
+            _ => sum([Operation::Reduce, Operation::Broadcast]),
+        }
+    }
+
+    fn chunks(&self) -> f64 {
+        chunks(self.bytes, self.chunk) as f64
+    }
+
+    /// Of each of two trees.
+    fn half_chunks(&self) -> f64 {
+        chunks(self.bytes.div_ceil(2), self.chunk) as f64
+    }
+
+    fn height(&self) -> f64 {
+        f64::from((self.ranks - 1).ilog2())
+    }
+
+    fn broadcast(&self, algorithm: Algorithm) -> f64 {
+        let chunk = self.send((self.n / self.chunks()).ceil());
+        match algorithm {
+            Algorithm::BinomialTree => {
+                (self.chunks() - 1.0) * self.cost.alpha + self.l * self.send(self.n)
+            }
+            Algorithm::Ring => (self.p - 2.0 + self.chunks()) * chunk,
+            Algorithm::InSwitch => (1.0 + self.chunks()) * chunk,
+            Algorithm::DoubleBinaryTree => {
+                (self.half_chunks() + self.height()) * self.send(self.two_halves())
+            }
+            Algorithm::ScatterAllgather => self.scatter() + self.allgather(Algorithm::Ring),
+            Algorithm::HalvingDoubling => {
+                self.scatter() + self.allgather(Algorithm::RecursiveDoubling)
+            }
+            _ => (self.p - 1.0) * self.send(self.n),
+        }
+    }
+
+    /// What a reduction takes on top of the broadcast.
+    fn reduced(&self, algorithm: Algorithm) -> f64 {
+        let chunk = self.add((self.n / self.chunks()).ceil());
+        match algorithm {
+            Algorithm::BinomialTree => self.add(self.l * self.n),
+            Algorithm::Ring => (self.p - 2.0 + self.chunks()) * chunk,
+            Algorithm::InSwitch => self.chunks() * chunk,
+            Algorithm::DoubleBinaryTree => {
+                (self.half_chunks() + self.height()) * self.add(self.two_halves())
+            }
+            Algorithm::ScatterAllgather => self.add((self.p - 1.0) * self.part),
+            Algorithm::HalvingDoubling => self.add(self.gathered(algorithm)),
+            _ => self.add((self.p - 1.0) * self.n),
+        }
+    }
+
+    /// A chunk in each of the two trees.
+    fn two_halves(&self) -> f64 {
+        2.0 * ((self.n / 2.0).ceil() / self.half_chunks()).ceil()
+    }
+
+    /// Up and down at once: the phases of the way up and those of the way down overlap.
+    fn two_trees_both_ways(&self) -> f64 {
+        let trees = NcclTrees::new(self.ranks, self.nodes, self.bytes, self.chunk);
+        let (chunks, depth) = (self.half_chunks(), trees.height() as f64);
+        let busy = (chunks + depth - 1.0) * self.two_halves();
+        // A rank gets half a chunk each from two children and two parents, and adds the former; where it is in a
+        // chain, it has one child more.
+        let (moved, added) = if self.nodes.is_empty() { (2.0, 1.0) } else { (2.5, 1.5) };
+        let phases = chunks + 2.0 * depth - 1.0;
+        phases * self.cost.alpha + moved * busy * self.cost.beta + self.add(added * busy)
+    }
+
+    /// A part for each rank from the root.
+    fn scatter(&self) -> f64 {
+        self.l * self.cost.alpha + self.others() * self.cost.beta
+    }
+
+    /// Bytes that a rank gets in an allgather; those that are folded in come on top.
+    fn gathered(&self, algorithm: Algorithm) -> f64 {
+        match algorithm {
+            Algorithm::RecursiveDoubling | Algorithm::HalvingDoubling => self.doubled(),
+            Algorithm::Bruck => self.handed_on(),
+            _ => (self.p - 1.0) * self.part,
+        }
+    }
+
+    fn allgather(&self, algorithm: Algorithm) -> f64 {
+        let bytes = self.gathered(algorithm) * self.cost.beta;
+        match algorithm {
+            Algorithm::RecursiveDoubling | Algorithm::HalvingDoubling => {
+                self.doublings() * self.cost.alpha + bytes
+            }
+            Algorithm::Bruck => self.l * self.cost.alpha + bytes,
+            Algorithm::InSwitch => self.send(self.part) + self.send(self.n - self.least),
+            _ => (self.p - 1.0) * self.cost.alpha + bytes,
+        }
+    }
+}
+
+/// Doubling among a power of two of ranks, and what the others cost.
+impl Terms<'_> {
+    /// Phases of an allgather.
+    fn doublings(&self) -> f64 {
+        let fold = if extra(self.ranks) > 0 { 2.0 } else { 0.0 };
+        fold + f64::from(self.ranks.ilog2())
+    }
+
+    /// Bytes of an allgather: pairs' own parts, what doubles, and all to those left out.
+    fn doubled(&self) -> f64 {
+        let pairs = extra(self.ranks);
+        let block = |phase: u32| ((1 << phase) + pairs.min(1 << phase)) as f64 * self.part;
+        let doubling: f64 = (0..self.ranks.ilog2()).map(|phase| block(phase).min(self.n)).sum();
+        let fold = if pairs > 0 { self.part + self.n - self.least } else { 0.0 };
+        doubling + fold
+    }
+
+    /// Bytes of Bruck's allgather: all that one has, until it has all.
+    fn handed_on(&self) -> f64 {
+        let parts = |phase: u64| (1 << phase).min(self.ranks - (1 << phase)) as f64;
+        (0..log_up(self.ranks)).map(|phase| (parts(phase) * self.part).min(self.n)).sum()
+    }
+
+    /// Allreduce: all of it to the partner and back, around one among the others.
+    fn folded(&self, algorithm: Algorithm) -> f64 {
+        let fold = if extra(self.ranks) > 0 { 1.0 } else { 0.0 };
+        let levels = f64::from(self.ranks.ilog2());
+        let power = self.ranks - extra(self.ranks);
+        let part = self.bytes.div_ceil(power) as f64;
+        let inside = match algorithm {
+            Algorithm::HalvingDoubling => {
+                let block = |phase| ((1u64 << phase) as f64 * part).min(self.n);
+                let bytes: f64 = (0..power.ilog2()).map(block).sum();
+                2.0 * (levels * self.cost.alpha + bytes * self.cost.beta) + self.add(bytes)
+            }
+            _ => levels * (self.send(self.n) + self.add(self.n)),
+        };
+        fold * (2.0 * self.send(self.n) + self.add(self.n)) + inside
+    }
+
+    /// Each phase carries the parts whose way has its bit.
+    fn bruck(&self) -> f64 {
+        let ways = |phase: u64| {
+            let (bit, whole) = (1u64 << phase, 2u64 << phase);
+            self.ranks / whole * bit + (self.ranks % whole).saturating_sub(bit)
+        };
+        let phases = 0..log_up(self.ranks);
+        phases.map(|phase| self.send(ways(phase) as f64 * self.part)).sum()
+    }
+}

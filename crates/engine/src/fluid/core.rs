@@ -1,0 +1,474 @@
+//! The state of the network, and what happens to single flows. Rates are found in `settle`.
+
+use super::clock::Clock;
+use super::group::{Group, Ticket, UseState};
+use super::link::Link;
+use super::riders::{NONE, Rider, Riders};
+use super::{Capacity, Demand, Finished, FlowId, LinkUse};
+use crate::{PS_PER_SECOND, Time};
+use std::collections::BTreeMap;
+
+/// The clocks are rebased this often [ps]: their error is about 2^-53 of the time since.
+const REBASE: u64 = 64_000_000_000_000;
+
+/// Updates of one link at one instant, after which its component is solved by progressive
+/// filling.
+const PATIENCE: u32 = 64;
+
+/// Key of a flow that has left its group and is yet to be told.
+pub(super) const DONE: f64 = f64::NEG_INFINITY;
+
+/// A flow, or several that started as one. Aligned to lie in one cache line.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
+pub(super) struct Slot<T> {
+    /// In order of start; 0 if there is no flow. The lower half tells the flows of a slot from each other.
+    pub(super) sequence: u64,
+    pub(super) key: f64,
+    group: u32,
+    pub(super) count: u32,
+    /// The caller's.
+    pub(super) token: T,
+}
+
+impl<T> Slot<T> {
+    /// Whether the flow of this generation is still there.
+    #[inline]
+    pub(super) fn holds(&self, generation: u32) -> bool {
+        self.sequence as u32 == generation && self.sequence != 0
+    }
+}
+
+/// Puts a flow into a free slot, or a new one.
+#[inline]
+fn occupy<T>(slots: &mut Vec<Slot<T>>, free: &mut Vec<u32>, flow: Slot<T>) -> u32 {
+    if let Some(slot) = free.pop() {
+        slots[slot as usize] = flow;
+        return slot;
+    }
+    slots.push(flow);
+    slots.len() as u32 - 1
+}
+
+/// The state of the network.
+#[derive(Debug, Clone)]
+pub(super) struct Core<T> {
+    pub(super) now: Time,
+    pub(super) links: Vec<Link>,
+    pub(super) groups: Vec<Group>,
+    pub(super) uses: Vec<UseState>,
+    pub(super) clocks: Vec<Clock>,
+    /// By group, its place among the riders of its home.
+    pub(super) places: Vec<u32>,
+    /// Clocks by when their first flow is due, if ever.
+    pub(super) dues: Riders<Time>,
+    /// By clock, its place among those.
+    due_places: Vec<u32>,
+    known: BTreeMap<Box<[u64]>, u32>,
+    pub(super) slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+    sequence: u64,
+    /// Groups that started or lost flows since rates were found.
+    pub(super) dirty: Vec<u32>,
+    /// Links whose level is to be found.
+    pub(super) queue: Vec<u32>,
+    pub(super) settlings: u64,
+    pub(super) touched_groups: Vec<u32>,
+    pub(super) touched_clocks: Vec<u32>,
+    pub(super) crossed: Vec<u32>,
+    pub(super) patience: u32,
+    /// Flows that are done at `now`, and how many of them have been told.
+    done: Vec<(u64, u32)>,
+    told: usize,
+    /// All that is due at `now` is in `done`.
+    pub(super) swept: bool,
+    due_clocks: Vec<u32>,
+    ripe: Vec<u32>,
+    rebased: Time,
+    cancelled_at: Time,
+}
+
+impl<T: Copy> Core<T> {
+    pub(super) fn new() -> Self {
+        Core {
+            now: Time::ZERO,
+            links: Vec::new(),
+            groups: Vec::new(),
+            uses: Vec::new(),
+            clocks: Vec::new(),
+            places: Vec::new(),
+            dues: Riders::default(),
+            due_places: Vec::new(),
+            known: BTreeMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            sequence: 0,
+            dirty: Vec::new(),
+            queue: Vec::new(),
+            settlings: 0,
+            touched_groups: Vec::new(),
+            touched_clocks: Vec::new(),
+            crossed: Vec::new(),
+            patience: PATIENCE,
+            done: Vec::new(),
+            told: 0,
+            swept: false,
+            due_clocks: Vec::new(),
+            ripe: Vec::new(),
+            rebased: Time::ZERO,
+            cancelled_at: Time::NEVER,
+        }
+    }
+
+    pub(super) fn link(&mut self, capacity: Capacity) -> u32 {
+        let clock = self.clock(f64::INFINITY);
+        self.links.push(Link::new(capacity, clock));
+        self.links.len() as u32 - 1
+    }
+
+    pub(super) fn clock(&mut self, rate: f64) -> u32 {
+        self.clocks.push(Clock::new(rate));
+        self.due_places.push(NONE);
+        self.clocks.len() as u32 - 1
+    }
+
+    pub(super) fn group(&mut self, demand: Demand) -> u32 {
+        let demand = demand.normal();
+        if let Some(&known) = self.known.get(&demand.key()) {
+            return known;
+        }
+        let (id, first) = (self.groups.len() as u32, self.uses.len() as u32);
+        for u in &demand.route {
+            let load = u.per_unit * demand.weight;
+            self.links[u.link.index()].users.push((id, u.per_unit));
+            self.uses.push(UseState {
+                group: id,
+                link: u.link.0,
+                load,
+                member: NONE,
+                coupled: NONE,
+                tied: false,
+            });
+        }
+        let ceiling = demand.cap / demand.weight / PS_PER_SECOND;
+        let clock = self.clock(ceiling);
+        let uses = first..self.uses.len() as u32;
+        self.groups.push(Group::new(demand.weight, ceiling, uses, clock));
+        self.places.push(NONE);
+        self.known.insert(demand.key(), id);
+        id
+    }
+
+    #[inline]
+    pub(super) fn start(
+        &mut self,
+        now: Time,
+        group: u32,
+        work: f64,
+        count: u32,
+        token: T,
+    ) -> FlowId {
+        assert!(work >= 0.0, "work is not negative");
+        assert!(count > 0, "there is a flow to start");
+        self.reach(now);
+        self.sequence += 1;
+        let sequence = self.sequence;
+        let g = &mut self.groups[group as usize];
+        let value = g.value(&self.clocks, now);
+        let key = value + work * (1.0 / g.weight);
+        let flow = Slot { sequence, key, group, count, token };
+        let slot = occupy(&mut self.slots, &mut self.free, flow);
+        let flow = FlowId { slot, generation: sequence as u32 };
+        if work == 0.0 {
+            self.slots[slot as usize].key = DONE;
+            self.done.push((sequence, slot));
+            return flow;
+        }
+        g.flows.push(key, Ticket { slot, generation: flow.generation });
+        g.count_in(now, value, count);
+        if g.mark() {
+            self.dirty.push(group);
+        }
+        flow
+    }
+
+    /// The group's own value: work per flow and weight since its origin.
+    #[inline]
+    pub(super) fn value(&self, group: u32) -> f64 {
+        self.value_at(self.now, group)
+    }
+
+    #[inline]
+    fn value_at(&self, now: Time, group: u32) -> f64 {
+        self.groups[group as usize].value(&self.clocks, now)
+    }
+
+    /// Whether rates are yet to be found.
+    #[inline]
+    pub(super) fn unsettled(&self) -> bool {
+        !self.dirty.is_empty() || !self.queue.is_empty()
+    }
+
+    /// Lets time pass up to `now`.
+    #[inline]
+    pub(super) fn reach(&mut self, now: Time) {
+        if now != self.now {
+            self.pass(now);
+        }
+    }
+
+    fn pass(&mut self, now: Time) {
+        assert!(now > self.now, "time went backwards");
+        if self.unsettled() {
+            self.settle();
+        }
+        assert!(
+            self.told == self.done.len() && now <= self.first_due(),
+            "a completion was skipped"
+        );
+        self.now = now;
+        self.swept = false;
+        if now.since(self.rebased).0 >= REBASE {
+            self.rebase();
+        }
+    }
+
+    /// Whether flows are done that are yet to be told.
+    #[inline]
+    pub(super) fn has_finished(&self) -> bool {
+        self.told < self.done.len()
+    }
+
+    pub(super) fn next(&mut self) -> Option<Time> {
+        if self.has_finished() {
+            return Some(self.now);
+        }
+        if self.unsettled() {
+            self.settle();
+        }
+        let next = self.first_due();
+        (next != Time::NEVER).then_some(next)
+    }
+
+    /// When the next flow is due.
+    #[inline]
+    fn first_due(&self) -> Time {
+        self.dues.first()
+    }
+
+    /// The first flow of a clock is due then.
+    #[inline]
+    pub(super) fn set_due(&mut self, clock: u32, due: Time) {
+        let known = self.due_places[clock as usize] != NONE;
+        let rider = Rider::new(due, clock, NONE);
+        match (known, due == Time::NEVER) {
+            (true, false) => self.dues.update(&mut self.due_places, rider),
+            (false, false) => self.dues.insert(&mut self.due_places, rider),
+            (true, true) => self.dues.remove(&mut self.due_places, clock),
+            (false, true) => {}
+        }
+    }
+
+    /// A flow that is done at `now`, in order of start.
+    #[inline(always)]
+    pub(super) fn finish(&mut self, now: Time) -> Option<Finished<T>> {
+        self.reach(now);
+        if !self.swept && self.first_due() == now {
+            if self.done.is_empty()
+                && let Some(only) = self.finish_only()
+            {
+                return Some(only);
+            }
+            self.sweep();
+        }
+        while let Some(&(sequence, slot)) = self.done.get(self.told) {
+            self.told += 1;
+            if self.told == self.done.len() {
+                self.done.clear();
+                self.told = 0;
+            }
+            if self.slots[slot as usize].sequence == sequence {
+                return Some(self.vacate_slot(slot));
+            }
+        }
+        None
+    }
+
+    /// The flow that is due at `now`, if it is the only one, as it nearly always is: this spares the lists of
+    /// all that are.
+    #[inline]
+    fn finish_only(&mut self) -> Option<Finished<T>> {
+        let Core { now, clocks, groups, slots, dues, .. } = self;
+        let clock = dues.only_up_to(*now)?;
+        let c = &mut clocks[clock as usize];
+        let limit = c.ripe(*now);
+        let group = c.riders.only_up_to(limit)?;
+        let g = &mut groups[group as usize];
+        if g.cancelled > 0 || g.head_on_clock() > limit {
+            return None;
+        }
+        let (key, Ticket { slot, .. }) = g.flows.pop()?;
+        let s = &mut slots[slot as usize];
+        g.count_out(*now, key, s.count);
+        if g.head_on_clock() <= limit {
+            s.key = DONE;
+            self.done.push((s.sequence, slot));
+            return None;
+        }
+        self.swept = true;
+        if c.touch() {
+            self.touched_clocks.push(clock);
+        }
+        if g.mark() {
+            self.dirty.push(group);
+        }
+        Some(self.vacate_slot(slot))
+    }
+
+    /// The flow of a slot has been told to be done.
+    #[inline]
+    fn vacate_slot(&mut self, slot: u32) -> Finished<T> {
+        let s = &mut self.slots[slot as usize];
+        let flow = FlowId { slot, generation: s.sequence as u32 };
+        s.sequence = 0;
+        self.free.push(slot);
+        Finished { token: s.token, flow, count: s.count }
+    }
+
+    /// Collects all flows that are due at `now`.
+    fn sweep(&mut self) {
+        self.swept = true;
+        let before = self.done.len();
+        self.dues.up_to(self.now, &mut self.due_clocks);
+        while let Some(clock) = self.due_clocks.pop() {
+            self.sweep_clock(clock);
+        }
+        // A flow that was due may have been cancelled since.
+        let progress = self.done.len() > before || self.cancelled_at == self.now;
+        assert!(progress, "an instant that was announced finishes a flow");
+        if self.done.len() - self.told > 1 {
+            self.done[self.told..].sort_unstable_by_key(|flow| flow.0);
+        }
+    }
+
+    #[inline]
+    fn sweep_clock(&mut self, clock: u32) {
+        let Core { now, clocks, groups, slots, done, dirty, ripe, touched_clocks, .. } = self;
+        let c = &mut clocks[clock as usize];
+        let limit = c.ripe(*now);
+        c.riders.up_to(limit, ripe);
+        if c.touch() {
+            touched_clocks.push(clock);
+        }
+        for &group in ripe.iter() {
+            let g = &mut groups[group as usize];
+            g.sweep(*now, limit, slots, done);
+            if g.mark() {
+                dirty.push(group);
+            }
+        }
+        ripe.clear();
+    }
+
+    /// All flows that have not been told to be done, with their tokens, in no order.
+    pub(super) fn flows(&self) -> impl Iterator<Item = (FlowId, &T)> {
+        let live = self.slots.iter().zip(0..).filter(|(slot, _)| slot.sequence != 0);
+        live.map(|(of, slot)| (FlowId { slot, generation: of.sequence as u32 }, &of.token))
+    }
+
+    /// Stops a flow; gives the work left.
+    pub(super) fn cancel(&mut self, now: Time, flow: FlowId) -> Option<f64> {
+        self.reach(now);
+        let s = *self.slots.get(flow.slot as usize)?;
+        if !s.holds(flow.generation) {
+            return None;
+        }
+        self.slots[flow.slot as usize].sequence = 0;
+        self.free.push(flow.slot);
+        self.cancelled_at = now;
+        if s.key == DONE {
+            return Some(0.0);
+        }
+        let value = self.value(s.group);
+        let g = &mut self.groups[s.group as usize];
+        g.count_out(now, value, s.count);
+        g.cancelled += 1;
+        if 2 * g.cancelled as usize > g.flows.len() + 16 {
+            let slots = &self.slots;
+            g.flows.retain(|(_, flow)| slots[flow.slot as usize].holds(flow.generation));
+            g.cancelled = 0;
+        }
+        let left = (s.key - value) * g.weight;
+        if g.mark() {
+            self.dirty.push(s.group);
+        }
+        Some(left.max(0.0))
+    }
+
+    /// The key of the group's first flow, by its own value; infinite if there is none.
+    #[inline]
+    pub(super) fn head(&mut self, group: u32) -> f64 {
+        let g = &self.groups[group as usize];
+        if g.cancelled > 0 {
+            return self.head_among_cancelled(group);
+        }
+        g.flows.peek().map_or(f64::INFINITY, |first| first.0)
+    }
+
+    fn head_among_cancelled(&mut self, group: u32) -> f64 {
+        let g = &mut self.groups[group as usize];
+        while let Some(&(key, flow)) = g.flows.peek() {
+            if self.slots[flow.slot as usize].holds(flow.generation) {
+                return key;
+            }
+            g.flows.pop();
+            g.cancelled -= 1;
+        }
+        f64::INFINITY
+    }
+
+    /// The group's level [1/ps]; zero if it has no active flow.
+    pub(super) fn level(&self, group: u32) -> f64 {
+        let g = &self.groups[group as usize];
+        if g.home == NONE { 0.0 } else { self.clocks[g.home as usize].rate() }
+    }
+
+    pub(super) fn usage(&self, now: Time, link: u32) -> LinkUse {
+        assert!(now == self.now || !self.unsettled(), "rates are not known yet");
+        let link = &self.links[link as usize];
+        let (mut served, mut flow_seconds) = (0.0, 0.0);
+        for &(group, per_unit) in &link.users {
+            let (work, ps) = self.groups[group as usize].done(now, self.value_at(now, group));
+            served += per_unit * work;
+            flow_seconds += ps / PS_PER_SECOND;
+        }
+        link.usage(now, served, flow_seconds)
+    }
+
+    /// Moves the origin of every clock and every group to its present value.
+    #[cold]
+    pub(super) fn rebase(&mut self) {
+        self.rebased = self.now;
+        for at in 0..self.groups.len() as u32 {
+            let value = self.value(at);
+            let g = &mut self.groups[at as usize];
+            if g.home == NONE {
+                continue;
+            }
+            g.rebase(value);
+            let to = |key: f64| (key - value).max(0.0);
+            g.flows.rekey(to);
+            g.head = to(g.head);
+            for (key, flow) in g.flows.as_slice() {
+                let s = &mut self.slots[flow.slot as usize];
+                if s.holds(flow.generation) {
+                    s.key = *key;
+                }
+            }
+        }
+        for clock in &mut self.clocks {
+            let groups = &self.groups;
+            clock.rebase(self.now, &mut self.places, |group| groups[group as usize].head);
+        }
+    }
+}

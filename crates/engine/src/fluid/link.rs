@@ -1,0 +1,439 @@
+//! A link's level: the rate ÷ weight at which it holds back those that could go faster.
+//!
+//! Every active group that uses a link is a member, with the level that the rest of its route
+//! allows. The link's level λ solves Σ load · min(λ, elsewhere) = capacity. Members below λ
+//! (`low`) are limited elsewhere, the others (`high`) here. While λ stays between the two,
+//! a change costs O(1): λ = (capacity - Σ low load · elsewhere) ÷ Σ high load.
+
+use super::follow::Cohort;
+use super::{Capacity, LinkUse};
+use crate::{PS_PER_SECOND, Span, Time};
+
+/// Relative difference of levels that is rounding.
+pub(super) const SAME: f64 = 1e-14;
+
+/// An active group at one of its links.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Member {
+    /// The level that the group reaches on the rest of its route.
+    pub(super) elsewhere: f64,
+    /// Capacity used per level, by all flows of the group.
+    pub(super) load: f64,
+    /// Which use of which group this is.
+    pub(super) of: u32,
+    /// Limited here, not elsewhere.
+    pub(super) high: bool,
+}
+
+/// A shared resource and those who use it now.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    capacity: Capacity,
+    /// Capacity under the present flows [unit/ps].
+    pub(super) limit: f64,
+    /// The level of those who are limited here; infinite if nobody need be.
+    pub(super) level: f64,
+    pub(super) members: Vec<Member>,
+    pub(super) clock: u32,
+    /// Its own one, where it follows another link and that of its cohort is its clock.
+    pub(super) own_clock: u32,
+    /// Which link it follows, in which of its cohorts.
+    pub(super) leader: Option<(u32, u32)>,
+    /// Those who follow it.
+    pub(super) cohorts: Vec<Cohort>,
+    /// Uses whose group has another link with several members: they carry changes there.
+    pub(super) coupled: Vec<u32>,
+    /// Uses whose group is limited here and elsewhere alike, up to rounding.
+    pub(super) tied: Vec<u32>,
+    /// Several members compete here.
+    pub(super) contended: bool,
+    /// How often that has changed.
+    pub(super) turns: u64,
+    pub(super) queued: bool,
+    /// How often the level was sought in the last settling that did.
+    visits: (u64, u32),
+    /// Active flows, if the capacity depends on them.
+    flows: u64,
+    low: Side,
+    high: Side,
+    edits: usize,
+    /// All groups that ever use the link, with capacity per unit of work.
+    pub(super) users: Vec<(u32, f64)>,
+    busy: Span,
+    busy_since: Time,
+}
+
+/// Sums over the members of one side.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    count: usize,
+    /// Σ load · elsewhere of the low, Σ load of the high.
+    sum: f64,
+    /// Not below the largest level elsewhere of the low, not above the smallest of the high.
+    bound: f64,
+}
+
+const NO_LOW: Side = Side { count: 0, sum: 0.0, bound: f64::NEG_INFINITY };
+const NO_HIGH: Side = Side { count: 0, sum: 0.0, bound: f64::INFINITY };
+
+impl Side {
+    /// With one more member.
+    #[inline]
+    fn with(self, part: f64, bound: f64) -> Side {
+        Side { count: self.count + 1, sum: self.sum + part, bound }
+    }
+
+    /// With one member less.
+    #[inline]
+    fn without(self, part: f64, empty: Side) -> Side {
+        if self.count == 1 {
+            return empty;
+        }
+        Side { count: self.count - 1, sum: self.sum - part, ..self }
+    }
+}
+
+impl Link {
+    pub(super) fn new(capacity: Capacity, clock: u32) -> Link {
+        let mut link = Link {
+            capacity,
+            limit: 0.0,
+            level: f64::INFINITY,
+            members: Vec::new(),
+            clock,
+            own_clock: clock,
+            leader: None,
+            cohorts: Vec::new(),
+            coupled: Vec::new(),
+            tied: Vec::new(),
+            contended: false,
+            turns: 0,
+            queued: false,
+            visits: (0, 0),
+            flows: 0,
+            low: NO_LOW,
+            high: NO_HIGH,
+            edits: 0,
+            users: Vec::new(),
+            busy: Span::ZERO,
+            busy_since: Time::ZERO,
+        };
+        link.refresh_limit();
+        link
+    }
+
+    pub(super) fn set_capacity(&mut self, capacity: Capacity, flows: u64) {
+        self.flows = flows;
+        self.capacity = capacity;
+        self.refresh_limit();
+    }
+
+    pub(super) fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
+    fn refresh_limit(&mut self) {
+        self.limit = self.capacity.at(self.flows) / PS_PER_SECOND;
+    }
+
+    /// The number of active flows changes.
+    #[inline]
+    pub(super) fn count(&mut self, before: u32, after: u32) {
+        if let Capacity::ByFlows(_) = self.capacity {
+            self.flows = self.flows + u64::from(after) - u64::from(before);
+            self.refresh_limit();
+        }
+    }
+
+    /// Whether the capacity is the same under any number of flows.
+    #[inline]
+    pub(super) fn is_fixed(&self) -> bool {
+        matches!(self.capacity, Capacity::Fixed(_))
+    }
+
+    /// Gives a member that stays on the side where it is, high or low, another load, and the link
+    /// the level that follows. False, with nothing done, if anybody changes sides by it or must
+    /// be told.
+    #[inline]
+    pub(super) fn recount(&mut self, place: u32, load: f64, elsewhere: f64, stays: bool) -> bool {
+        let old = self.members[place as usize];
+        let (mut low, mut high) = (self.low, self.high);
+        if old.high {
+            high.sum += load - old.load;
+            high.bound = if elsewhere < high.bound { elsewhere } else { high.bound };
+        } else {
+            low.sum += load * elsewhere - old.load * old.elsewhere;
+            low.bound = if elsewhere > low.bound { elsewhere } else { low.bound };
+        }
+        let simple = old.high == stays && self.adopt(low, high);
+        if simple {
+            self.members[place as usize] = Member { elsewhere, load, ..old };
+        }
+        simple
+    }
+
+    /// Adds a member where others compete; gives its place, and whether it is high. None, with
+    /// nothing done, if anybody changes sides by it or must be told.
+    #[inline]
+    pub(super) fn try_join(&mut self, of: u32, load: f64, elsewhere: f64) -> Option<(u32, bool)> {
+        let low = self.low.with(load * elsewhere, self.low.bound.max(elsewhere));
+        let high = self.adopt(self.low, self.high.with(load, self.high.bound.min(elsewhere)));
+        if !high && !self.adopt(low, self.high) {
+            return None;
+        }
+        self.members.push(Member { elsewhere, load, of, high });
+        Some((self.members.len() as u32 - 1, high))
+    }
+
+    /// Removes a member where others compete, if it is on this side. False, with nothing done, if
+    /// anybody changes sides by it or must be told.
+    #[inline]
+    pub(super) fn try_leave(&mut self, place: u32, is_high: bool) -> bool {
+        let member = self.members[place as usize];
+        let (mut low, mut high) = (self.low, self.high);
+        if member.high {
+            high = high.without(member.load, NO_HIGH);
+        } else {
+            low = low.without(member.load * member.elsewhere, NO_LOW);
+        }
+        let simple = member.high == is_high && self.adopt(low, high);
+        if simple {
+            self.members.swap_remove(place as usize);
+        }
+        simple
+    }
+
+    /// Takes over both sides, and the level that follows, unless anybody changes sides by it or
+    /// must be told.
+    #[inline]
+    fn adopt(&mut self, low: Side, high: Side) -> bool {
+        let open = high.count == 0;
+        let level = if open { f64::INFINITY } else { (self.limit - low.sum) / high.sum };
+        let simple = (if open { low.sum <= self.limit } else { level * (1.0 + SAME) < high.bound })
+            && level > low.bound * (1.0 + SAME)
+            && (level == self.level || self.coupled.is_empty())
+            && self.tied.is_empty()
+            && self.leader.is_none()
+            && self.edits <= 64 + 4 * self.members.len();
+        if simple {
+            self.edits += 1;
+            (self.low, self.high, self.level) = (low, high, level);
+        }
+        simple
+    }
+
+    /// Adds a member; gives its place.
+    pub(super) fn join(&mut self, now: Time, of: u32, load: f64, elsewhere: f64) -> u32 {
+        if self.members.is_empty() {
+            self.busy_since = now;
+        }
+        let high = elsewhere >= self.level;
+        let member = Member { elsewhere, load, of, high };
+        self.members.push(member);
+        self.add(member);
+        self.members.len() as u32 - 1
+    }
+
+    /// Removes the member at a place, where the last member goes.
+    pub(super) fn leave(&mut self, now: Time, place: u32) {
+        let member = self.members.swap_remove(place as usize);
+        self.take(member);
+        if self.members.is_empty() {
+            self.busy += now.since(self.busy_since);
+            self.level = f64::INFINITY;
+        }
+    }
+
+    /// Changes the load of a member with which nobody competes, and the level with it.
+    #[inline]
+    pub(super) fn set_load_alone(&mut self, place: u32, load: f64) {
+        self.members[place as usize].load = load;
+        self.level = self.limit / load;
+    }
+
+    /// Changes a member; whether it is high, by the level so far.
+    #[inline]
+    pub(super) fn edit(&mut self, place: u32, load: f64, elsewhere: f64) -> bool {
+        let member = &mut self.members[place as usize];
+        let old = *member;
+        *member = Member { elsewhere, load, high: elsewhere >= self.level, ..old };
+        if old.high && member.high {
+            self.edits += 1;
+            self.high.sum += load - old.load;
+            self.high.bound = self.high.bound.min(elsewhere);
+            return true;
+        }
+        let new = *member;
+        self.take(old);
+        self.add(new);
+        new.high
+    }
+
+    /// As what it could follow the link that limits the member at a place: all others are limited here,
+    /// whatever that link's level is. `rides` tells whether a use's group rides the clock.
+    #[inline]
+    pub(super) fn as_follower(&self, place: u32, rides: impl Fn(u32) -> bool) -> Option<Cohort> {
+        let alone = self.leader.is_none() && self.cohorts.iter().all(Cohort::is_empty);
+        let quiet = !self.queued && self.tied.is_empty() && self.coupled.len() == 1;
+        let sides =
+            self.low.count == 1 && !self.members[place as usize].high && self.high.count > 0;
+        if !(alone && quiet && sides && self.is_fixed()) {
+            return None;
+        }
+        let others = || self.members.iter().filter(|member| member.high);
+        let load: f64 = others().map(|member| member.load).sum();
+        let stay = others().all(|m| m.elsewhere >= self.limit / load && rides(m.of));
+        stay.then(|| Cohort::new(self.limit, self.members[place as usize].load, load))
+    }
+
+    /// It has followed a link up to here: its sums are those at the level that it shows. Gives the place of the
+    /// member that the other link limits.
+    pub(super) fn stop_following(&mut self) -> u32 {
+        let place = self.members.iter().position(|member| !member.high);
+        let place = place.expect("one member is limited by the leader");
+        let member = &mut self.members[place];
+        member.elsewhere = self.level;
+        self.low = NO_LOW.with(member.load * self.level, self.level);
+        place as u32
+    }
+
+    /// Sums are not kept while nobody competes: they are to be made anew.
+    pub(super) fn forget_sums(&mut self) {
+        self.edits = usize::MAX / 2;
+    }
+
+    #[inline]
+    fn add(&mut self, member: Member) {
+        if member.high {
+            self.high.count += 1;
+            self.high.sum += member.load;
+            self.high.bound = self.high.bound.min(member.elsewhere);
+        } else {
+            self.low.count += 1;
+            self.low.sum += member.load * member.elsewhere;
+            self.low.bound = self.low.bound.max(member.elsewhere);
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, member: Member) {
+        self.edits += 1;
+        if member.high {
+            self.high = self.high.without(member.load, NO_HIGH);
+        } else {
+            self.low = self.low.without(member.load * member.elsewhere, NO_LOW);
+        }
+    }
+
+    /// Solves for the level; whether it changed. Uses that changed sides are added to
+    /// `crossed`.
+    #[inline]
+    pub(super) fn relevel(&mut self, crossed: &mut Vec<u32>) -> bool {
+        let level = self.solve(crossed);
+        let same =
+            level == self.level || (level - self.level).abs() <= 1e-15 * level.min(self.level);
+        if !same {
+            self.level = level;
+        }
+        !same
+    }
+
+    #[inline]
+    fn solve(&mut self, crossed: &mut Vec<u32>) -> f64 {
+        if self.limit.is_infinite() || self.members.is_empty() {
+            return f64::INFINITY;
+        }
+        if let Some(level) = self.alone() {
+            return level;
+        }
+        let level = self.level_of_sides(-1.0);
+        let between =
+            level * (1.0 - SAME) <= self.high.bound && level >= self.low.bound * (1.0 - SAME);
+        // Sums that are kept up to date by differences are renewed from time to time.
+        if between && self.edits <= 64 + 4 * self.members.len() {
+            level
+        } else {
+            self.water_fill(crossed)
+        }
+    }
+
+    /// Counts the visits of one settling.
+    #[inline]
+    pub(super) fn visit(&mut self, settling: u64) -> u32 {
+        let before = if self.visits.0 == settling { self.visits.1 } else { 0 };
+        self.visits = (settling, before + 1);
+        before + 1
+    }
+
+    /// The level if the sides are right; `overfull` if nobody is high, and yet the link is full.
+    #[inline]
+    fn level_of_sides(&self, overfull: f64) -> f64 {
+        if self.high.count > 0 {
+            (self.limit - self.low.sum) / self.high.sum
+        } else if self.low.sum <= self.limit {
+            f64::INFINITY
+        } else {
+            overfull
+        }
+    }
+
+    /// Solves from scratch, by Newton's method: what the sides give is never above the level
+    /// sought, so after the first pass it only rises, and members only go from high to low.
+    #[cold]
+    fn water_fill(&mut self, crossed: &mut Vec<u32>) -> f64 {
+        let before: Vec<bool> = self.members.iter().map(|m| m.high).collect();
+        self.sum_sides();
+        let mut level = self.level_of_sides(-1.0);
+        for member in &mut self.members {
+            member.high = member.elsewhere >= level;
+        }
+        for _pass in 0..=self.members.len() {
+            self.sum_sides();
+            level = self.level_of_sides(f64::INFINITY);
+            let mut moved = false;
+            for member in &mut self.members {
+                moved |= member.high && member.elsewhere < level;
+                member.high &= member.elsewhere >= level;
+            }
+            if !moved {
+                let changed =
+                    self.members.iter().zip(&before).filter(|(m, before)| m.high != **before);
+                crossed.extend(changed.map(|(member, _)| member.of));
+                return level;
+            }
+        }
+        unreachable!("every pass moves a member")
+    }
+
+    fn sum_sides(&mut self) {
+        (self.low, self.high) = (NO_LOW, NO_HIGH);
+        for at in 0..self.members.len() {
+            self.add(self.members[at]);
+        }
+        self.edits = 0;
+    }
+
+    /// The level that the only member is allowed, whether or not it reaches more elsewhere.
+    #[inline]
+    pub(super) fn alone(&self) -> Option<f64> {
+        match self.members[..] {
+            [only] => Some(self.limit / only.load),
+            _ => None,
+        }
+    }
+
+    /// Takes over a level and members' levels elsewhere that were found by other means.
+    pub(super) fn impose(&mut self) {
+        let level = self.level;
+        for member in &mut self.members {
+            member.high = member.elsewhere >= level * (1.0 - SAME);
+        }
+        self.sum_sides();
+    }
+
+    /// What the link has done, given what its users have.
+    pub(super) fn usage(&self, now: Time, served: f64, flow_seconds: f64) -> LinkUse {
+        let open = if self.members.is_empty() { Span::ZERO } else { now.since(self.busy_since) };
+        LinkUse { busy: (self.busy + open).seconds(), served, flow_seconds }
+    }
+}

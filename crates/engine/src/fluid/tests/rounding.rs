@@ -1,0 +1,90 @@
+//! Instants: what is rounded, what is exact, and that ties stay ties.
+
+use super::{SECOND, drain, plain};
+use crate::Time;
+use crate::fluid::{Capacity, LinkId, Network, clock};
+
+#[test]
+fn completions_round_up_but_exact_ones_stay() {
+    let due = |left: f64, rate: f64| clock::due(Time(100), left, 0.0, rate, left).0;
+    assert_eq!(due(3.0, 1.0), 103, "exact");
+    assert_eq!(
+        due(3.0, 0.1),
+        130,
+        "exact but for rounding: 3 / 0.1 is 30.000000000000004 or 29.9..."
+    );
+    assert_eq!(due(0.1 + 0.2, 0.1), 103, "exact but for rounding, which is up");
+    assert_eq!(due(3.1, 1.0), 104, "up");
+    assert_eq!(due(1e-3, 1.0), 101, "up");
+    assert_eq!(due(0.0, 0.0), 100, "nothing left");
+    assert_eq!(due(5.0, f64::INFINITY), 100, "no limit");
+    assert_eq!(due(5.0, 0.0), u64::MAX, "stalled");
+    assert_eq!(due(f64::INFINITY, f64::INFINITY), u64::MAX, "endless");
+    assert_eq!(due(1e30, 1.0), u64::MAX, "beyond all time");
+}
+
+#[test]
+fn late_ties_are_still_ties_and_late_work_takes_as_long() {
+    // After 2e6 s of an endless flow, two equal flows on a shared clock, and one alone.
+    let mut net = Network::new();
+    let server = net.link(Capacity::Fixed(3e9));
+    let nics = [net.link(Capacity::Fixed(1e10)), net.link(Capacity::Fixed(1e10))];
+    let groups = nics.map(|nic| net.group(plain(&[nic, server])));
+    let endless = net.group(plain(&[server]));
+    net.start(Time(0), endless, f64::INFINITY, 0);
+    assert_eq!(net.next(), None);
+    let mut now = Time(0);
+    for step in 1..=20_000_u64 {
+        // A flow that always finds the clocks in use.
+        now = Time(step * 100 * SECOND);
+        let f = net.start(now, groups[0], 1e20, 1);
+        net.next();
+        assert!(net.cancel(now, f).is_some());
+    }
+    for g in groups {
+        net.start(now, g, 1e9, 2);
+    }
+    assert_eq!(net.next(), Some(Time(now.0 + SECOND)), "1e9 at a third of 3e9");
+    let told: Vec<u32> = drain(&mut net).iter().map(|&(_, token)| token).collect();
+    assert_eq!(told, [2, 2]);
+}
+
+#[test]
+fn the_same_calls_give_the_same_results() {
+    let run = || {
+        let mut net = Network::new();
+        let links: Vec<LinkId> =
+            (1..8).map(|c| net.link(Capacity::Fixed(f64::from(c) * 1.1))).collect();
+        for n in 0..400u32 {
+            let g = net.group(plain(&[links[n as usize % 7], links[(n * n) as usize % 6]]));
+            net.start(Time(0), g, 1.0 + f64::from(n % 13) / 3.0, n);
+        }
+        let told = drain(&mut net);
+        let end = Time(told.last().expect("flows finish").0);
+        let served: Vec<u64> = links.iter().map(|&l| net.usage(end, l).served.to_bits()).collect();
+        (told, served)
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn rebasing_changes_no_instant() {
+    let build = || {
+        let mut net = Network::new();
+        let link = net.link(Capacity::Fixed(7e8));
+        let g = net.group(plain(&[link]));
+        for token in 0..50 {
+            // Sizes repeat: ties must survive.
+            net.start(Time(u64::from(token)), g, 1e5 + f64::from(token % 10) * 777.7, token);
+        }
+        net
+    };
+    let (mut plainly, mut rebased, mut told) = (build(), build(), Vec::new());
+    while let Some(at) = rebased.next() {
+        while let Some(flow) = rebased.finish(at) {
+            told.push((at.0, flow.token));
+        }
+        rebased.core_for_test().rebase();
+    }
+    assert_eq!(told, drain(&mut plainly));
+}

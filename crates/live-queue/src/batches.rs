@@ -1,0 +1,114 @@
+//! Batches from a loader's queue to the devices that want them.
+
+use super::state::{Item, State};
+use forebay_engine::Time;
+use forebay_metrics::{Polling, Segment, blame};
+
+impl State {
+    /// Device `d` needs a batch for its next step.
+    pub(super) fn want_batch(&mut self, now: Time, d: u32) {
+        let l = self.training.devices[d as usize].loader;
+        self.want_request(now, l);
+        let loader = &mut self.loaders[l];
+        // What sleepers will find is theirs.
+        let promised = loader.polling.as_ref().map_or(0, Polling::promised);
+        if loader.waiters.len() == promised && loader.queue.has_batches(promised as u64 + 1) {
+            loader.queue.served_at_once();
+            self.take_batch(now, d);
+            self.unblock_last(now, l);
+            return;
+        }
+        loader.waiters.push_back(d);
+        loader.queue.begin_wait(now);
+        if let Some(polling) = &loader.polling {
+            self.training.devices[d as usize].asleep = Some(polling.next_look(now, now));
+            self.wake_device(d);
+        }
+        self.trace_device(now, d, "starving");
+    }
+
+    pub(super) fn take_batch(&mut self, now: Time, d: u32) {
+        let l = self.training.devices[d as usize].loader;
+        let loader = &mut self.loaders[l];
+        self.training.devices[d as usize].samples = loader.queue.batch();
+        let taken = loader.queue.take(now);
+        let fresh = loader.polling.as_mut().map_or(taken, |polling| polling.fresh(taken));
+        self.training.steps.add_fresh(fresh);
+        self.trace_level(now, l);
+        self.replace_request(now, l);
+        self.compute(now, d);
+    }
+
+    /// Worker `w` has made `item` for the trainer.
+    pub(super) fn deliver(&mut self, now: Time, w: u32, item: &Item) {
+        let l = self.workers[w as usize].loader;
+        let Some(requests) = &mut self.loaders[l].requests else {
+            return self.enqueue(now, w, item.samples);
+        };
+        requests.finish(now, item.sequence);
+        while let Some(requests) = &mut self.loaders[l].requests
+            && let Some((_, samples)) = requests.hand_out()
+        {
+            self.enqueue(now, w, samples);
+        }
+    }
+
+    /// Worker `w` puts samples into its loader's queue, which has room.
+    pub(super) fn enqueue(&mut self, now: Time, w: u32, samples: u64) {
+        let l = self.workers[w as usize].loader;
+        let loader = &mut self.loaders[l];
+        loader.queue.put(now, samples);
+        loader.in_progress -= samples;
+        let served = !loader.waiters.is_empty() && loader.queue.has_batch();
+        self.trace_level(now, l);
+        match &self.loaders[l].polling {
+            _ if !served => {}
+            None => self.serve(now, l, w),
+            Some(_) => self.promise(now, l, w),
+        }
+    }
+
+    /// Worker `w` has put in what the devices waited for that can be served now.
+    fn serve(&mut self, now: Time, l: usize, w: u32) {
+        while self.loaders[l].queue.has_batch()
+            && let Some(d) = self.loaders[l].waiters.pop_front()
+        {
+            self.end_starving(now, d, w, None);
+            self.take_batch(now, d);
+        }
+        self.unblock_last(now, l);
+    }
+
+    /// Worker `w` has put in what device `d` starved for, which then `slept` perhaps.
+    pub(super) fn end_starving(&mut self, now: Time, d: u32, w: u32, slept: Option<Segment>) {
+        self.catch_up(now, d);
+        let training = &mut self.training;
+        let device = &training.devices[d as usize];
+        let since = device.since;
+        self.loaders[device.loader].queue.end_wait(now);
+        let mut segments = std::mem::take(&mut training.segments);
+        segments.clear();
+        // A device that had something to do meanwhile did not wait.
+        let slept = slept.map(|of| Segment { start: of.start.max(since), ..of });
+        segments.extend(slept);
+        let came = slept.map_or(now, |slept| slept.start);
+        let workers = &self.workers;
+        blame(|w| &workers[w as usize].timeline, w, since, came, &mut segments);
+        segments.iter().for_each(|segment| training.steps.add_stall(*segment));
+        let track = training.devices[d as usize].track;
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, track) {
+            recorder.causes(track, &segments);
+        }
+        if training.devices.len() > 1 {
+            training.devices[d as usize].waits.extend(segments.iter().rev());
+        }
+        training.segments = segments;
+    }
+
+    fn trace_level(&mut self, now: Time, l: usize) {
+        let loader = &self.loaders[l];
+        if let (Some(recorder), Some(track)) = (&mut self.recorder, loader.level_track) {
+            recorder.count(track, now, loader.queue.level() as f64);
+        }
+    }
+}

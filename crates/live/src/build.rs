@@ -1,0 +1,58 @@
+//! What the threads of a job copy share, before its start.
+
+use super::job::Part;
+use forebay_engine::Time;
+use forebay_live_queue::{State, Training};
+use forebay_metrics::{HandOver, Polling, Queue, Recorder, Requests, Tuner};
+use forebay_scenario::{Job, Scenario};
+
+/// Loaders and devices, and a timeline where it was asked for.
+pub(super) fn state(scenario: &Scenario, part: &Part) -> State {
+    let job = &scenario.jobs[part.job];
+    let goal = scenario.goal(job);
+    let mut state = State::new(Training::new(job.batch_interval, goal));
+    for rank in 0..job.loaders_per_node() {
+        let stage = |index| HandOver::new(job, index, goal.quota);
+        let stages = job.loader.stages.iter().enumerate();
+        let stages = stages.map(|(index, of)| (stage(index), of.workers));
+        let loader = state.add_loader(goal.quota, stages, job.models_per_loader());
+        loader.tuner = Tuner::of(job);
+        loader.polling = Polling::of(job);
+        loader.requests = Requests::of(job, &scenario.datasets[job.dataset], goal.quota);
+        if let (Some(requests), true, 0) = (&mut loader.requests, part.trace, rank) {
+            requests.record();
+        }
+    }
+    if part.trace {
+        state.recorder = Some(recorder(&mut state, job, part));
+    }
+    state
+}
+
+/// A track for each worker, queue and device.
+fn recorder(state: &mut State, job: &Job, part: &Part) -> Recorder {
+    let mut recorder = Recorder::default();
+    let process = recorder.process(format!("{}[{}]", job.name, part.copy));
+    for loader in &mut state.loaders {
+        let stages = job.loader.stages.iter();
+        let names = stages.flat_map(|of| (0..of.workers).map(move |i| format!("{} {i}", of.name)));
+        for (w, name) in loader.workers.clone().zip(names) {
+            state.workers[w as usize].track = Some(recorder.track(process, name));
+        }
+        loader.level_track = Some(recorder.track(process, "queue".to_owned()));
+    }
+    for (d, device) in state.training.devices.iter_mut().enumerate() {
+        device.track = Some(recorder.track(process, format!("gpu {d}")));
+    }
+    recorder
+}
+
+/// The last buffers, at the start.
+pub(super) fn open_queues(state: &mut State, job: &Job, part: &Part, now: Time) {
+    for loader in &mut state.loaders {
+        loader.queue = Queue::of(job, loader.quota, now);
+        if part.copy == 0 {
+            loader.queue.record(now);
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! What a scenario asks that this machine, or a live run at all, does not have.
+
+use super::{Failure, gpu};
+use forebay_calibrate::probe::limits;
+use forebay_scenario::{
+    Arrivals, Device, Job, Layout, Operation, SampleSizes, Scenario, Scheduling, Stage, Stop,
+    StorageKind, Unit,
+};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Most threads of a whole run: what systems allow one user without asking.
+const MOST_THREADS: u64 = 4096;
+
+/// What there is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Machine {
+    /// Cores that this process may use; may be a fraction.
+    pub cores: f64,
+    /// Memory that is free or can be freed [B].
+    pub memory: f64,
+}
+
+impl Machine {
+    /// This one.
+    #[must_use]
+    pub fn this() -> Machine {
+        Machine { cores: limits::cores(), memory: limits::free_memory() }
+    }
+}
+
+/// Restricts this process, and the threads that it will start, to `count` of its cores.
+///
+/// # Errors
+/// The system does not let itself be asked.
+pub fn use_cores(count: u32) -> Result<(), Failure> {
+    let fail = |error| Failure::Lacking(format!("cannot choose cores: {error}"));
+    let allowed = sched_getaffinity(None).map_err(fail)?;
+    let mut chosen = CpuSet::new();
+    let cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
+    cores.take(count as usize).for_each(|core| chosen.set(core));
+    if chosen.count() < allowed.count() {
+        sched_setaffinity(None, &chosen).map_err(fail)?;
+    }
+    Ok(())
+}
+
+/// Whether the storage of a job is files of ours or the user's.
+pub(super) fn reads_files(scenario: &Scenario, job: &Job) -> bool {
+    !matches!(scenario.storage[job.storage].kind, StorageKind::Memory { .. })
+}
+
+/// Refuses what cannot be run: one sentence with a remedy.
+pub(super) fn check(scenario: &Scenario, machine: Machine) -> Result<(), Failure> {
+    let node = &scenario.cluster.node;
+    let refuse = |what: String| Err(Failure::Lacking(what));
+    check_number_of_cores(node.usable_cores, machine.cores)?;
+    if let Some(group) = scenario.cluster.groups.first() {
+        return refuse(format!(
+            "the group `{}` has nodes of another kind, and this machine is one: leave out \
+             `cluster.group`",
+            group.name
+        ));
+    }
+    if node.scheduling == Scheduling::Fifo {
+        return refuse(
+            "this machine's scheduler shares cores: write `cluster.node.scheduling = \"shared\"`"
+                .to_owned(),
+        );
+    }
+    if matches!(scenario.run.stop, Stop::Known { .. }) {
+        return Err(Failure::Input(
+            "a live run takes as long as it is told: write `steps`, `epochs` or `duration` under `[run]`, such as \
+             `--set run.steps=200`"
+                .to_owned(),
+        ));
+    }
+    if let Some(background) = scenario.background.first() {
+        return refuse(format!(
+            "the background load `{}` is on machines that are not ours, and a live run has only the \
+             scenario's jobs: leave out `background`",
+            background.name
+        ));
+    }
+    let copies: u64 = scenario.jobs.iter().map(|job| u64::from(job.copies)).sum();
+    if copies > 1 && !scenario.cluster.share_nodes {
+        return refuse(format!(
+            "{copies} job copies have nodes of their own, and this machine is one: write \
+             `cluster.share_nodes = true`, so that they share it in both worlds"
+        ));
+    }
+    for job in &scenario.jobs {
+        check_job(scenario, job)?;
+    }
+    let threads: u64 = scenario.jobs.iter().map(threads).sum();
+    if threads > MOST_THREADS {
+        return refuse(format!(
+            "{threads} threads are more than a machine starts: write fewer workers or `copies`, for at \
+             most {MOST_THREADS} threads"
+        ));
+    }
+    Ok(())
+}
+
+fn threads(job: &Job) -> u64 {
+    let workers: u64 = job.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum();
+    let launching = job.launch.as_ref().map_or(0, |launch| u64::from(launch.threads) - 1);
+    let workers = u64::from(job.loaders_per_node()) * workers;
+    u64::from(job.copies) * (workers + u64::from(job.models()) * (1 + launching))
+}
+
+/// A run may use all that this process may, or fewer whole cores: those are set aside by affinity, and
+/// part of one only by a quota around us.
+fn check_number_of_cores(wanted: f64, available: f64) -> Result<(), Failure> {
+    let same = (wanted - available).abs() < 1e-3;
+    if wanted > available && !same {
+        return Err(Failure::Lacking(format!(
+            "the scenario's node has {wanted} cores, and this process may use {available}: write \
+             `cluster.node.cores = {available}`"
+        )));
+    }
+    if wanted.fract() != 0.0 && !same {
+        return Err(Failure::Lacking(format!(
+            "the scenario's node has {wanted} cores, this process may use {available}, and a live run sets \
+             whole cores aside: write `cluster.node.cores = {}`, or set the quota around forebay",
+            if wanted > 1.0 { wanted.floor() } else { available }
+        )));
+    }
+    Ok(())
+}
+
+/// What this machine has by itself, or not at all, is not emulated.
+fn check_cores(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
+    let node = &scenario.cluster.node;
+    let locks = job.loader.stages.iter().any(|stage| stage.lock > 0.0)
+        || job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0);
+    let loads = job.loader.requests.is_some_and(|requests| requests.to_device);
+    let what = [
+        (node.smt.is_some(), "the hardware threads of a core: leave out `cluster.node.smt`"),
+        (
+            node.memory_bandwidth.is_finite(),
+            "the bandwidth of memory: leave out `cluster.node.memory_bandwidth`",
+        ),
+        (locks, "an interpreter's lock: leave out `gil`"),
+        (job.cpu.inner.is_some(), "inner threads: leave out `inner_threads`"),
+        (
+            job.cpu.quota.is_finite(),
+            "a quota of cores: leave out `cpu_quota`, and set it around forebay",
+        ),
+        (loads, "copies in the trainer's way: write `pin_memory`, or leave out `to_device`"),
+    ];
+    match what.into_iter().find(|(there, _)| *there) {
+        None => Ok(()),
+        Some((_, what)) => {
+            Err(Failure::Lacking(format!("a live run of `{}` does not emulate {what}", job.name)))
+        }
+    }
+}
+
+/// Learners need a real GPU, and a number.
+fn check_learners(job: &Job) -> Result<(), Failure> {
+    let name = &job.name;
+    let refuse = |what: String| Err(Failure::Lacking(what));
+    if !job.learners.is_one() && job.gpu.is_none() {
+        return refuse(format!(
+            "a live run has one model on each emulated device, and `{name}` has several learners: leave out \
+             `parallel.data.learners`, or write `model.device = {{ gpu = {{ number = 0 }} }}`"
+        ));
+    }
+    if job.learners.tuning.is_some() {
+        return refuse(format!(
+            "a live run of `{name}` does not try how many learners are worth it: write a number for \
+             `parallel.data.learners`"
+        ));
+    }
+    if job.averaging().is_some() && job.copies_per_node > 1 {
+        return refuse(format!(
+            "a live run averages the models on one GPU, and those of `{name}` are on several: write \
+             `parallel.data.copies_per_node = 1`"
+        ));
+    }
+    Ok(())
+}
+
+/// What training on real GPUs needs.
+fn check_gpu(job: &Job) -> Result<(), Failure> {
+    let Some(gpu) = job.gpu else { return Ok(()) };
+    let name = &job.name;
+    let refuse = |what: String| Err(Failure::Lacking(what));
+    if job.copies_to_devices() && job.copies_per_node > 1 && !job.loader_per_copy {
+        return refuse(format!(
+            "`{name}` copies batches of one loader to several GPUs, and a live run does not know to which: \
+             write `parallel.data.loaders = \"per-rank\"`"
+        ));
+    }
+    let copies = |stage: &&Stage| {
+        let per_item = stage.per_item.iter().any(Operation::copies);
+        stage.per_sample.iter().any(Operation::copies) || per_item && stage.unit != Unit::Batch
+    };
+    if let Some(stage) = job.loader.stages.iter().find(copies) {
+        return refuse(format!(
+            "the stage `{}` of `{name}` copies single samples, and a live run copies batches to GPUs: write \
+             `unit = \"batch\"`, and `copy` in its `per_item`",
+            stage.name
+        ));
+    }
+    if job.launch.is_some() {
+        return refuse(format!(
+            "`{name}` launches real kernels on its GPU: leave out `model.launch`"
+        ));
+    }
+    let last = gpu::number(gpu, job, job.copies - 1, job.copies_per_node - 1);
+    for number in gpu.number..=last {
+        forebay_calibrate::probe::gpu::ready(number as usize).map_err(|why| {
+            Failure::Lacking(format!(
+                "`{name}` trains on the GPU {number}, which cannot be: {why}; `forebay doctor` says more, and \
+                 `device = \"accelerator\"` emulates one"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
+    check_cores(scenario, job)?;
+    check_learners(job)?;
+    check_gpu(job)?;
+    let (name, dataset) = (&job.name, &scenario.datasets[job.dataset]);
+    let refuse = |what: String| Err(Failure::Lacking(what));
+    if job.nodes > 1 {
+        return refuse(format!(
+            "`{name}` runs on {} nodes, and this machine is one: write `nodes = 1`",
+            job.nodes
+        ));
+    }
+    if job.sync.is_some() && (job.gpu.is_none() || job.averaging().is_none()) {
+        return refuse(format!(
+            "a live run adds no gradients up, as `{name}` does: leave out `sync`"
+        ));
+    }
+    if job.failures.is_some() || job.checkpoint.is_some() || !scenario.faults.is_empty() {
+        return refuse(format!(
+            "a live run neither fails nor writes checkpoints, as `{name}` may: leave out `failures`, \
+             `checkpoint` and `fault`"
+        ));
+    }
+    if !job.after.is_empty() || job.arrivals != Arrivals::Regular {
+        return refuse(format!(
+            "a live run begins each job at its own time, and `{name}` comes after others or as they come: \
+             leave out `after` and `arrivals`"
+        ));
+    }
+    let kind = &scenario.storage[job.storage].kind;
+    if matches!(
+        kind,
+        StorageKind::FileServer { targets: Some(_), .. }
+            | StorageKind::FileServer { limit: Some(_), .. }
+    ) {
+        return refuse(format!(
+            "a live run does not emulate the targets or the limit of requests that `{name}` reads with: \
+             write `file-server`, and name its directory with --directory if it is mounted"
+        ));
+    }
+    if matches!(kind, StorageKind::LocalDisk { seek: Some(_), .. }) {
+        return refuse(format!(
+            "a live run does not emulate the arm of the disk that `{name}` reads from: leave out `seek`, \
+             and name a directory on a hard disk with --directory"
+        ));
+    }
+    if matches!(kind, StorageKind::Measured { .. }) {
+        return refuse(format!(
+            "a live run does not emulate a table of throughput, which `{name}` reads by: write \
+             `local-disk` or `file-server`"
+        ));
+    }
+    if job.staging.is_some() {
+        return refuse(format!(
+            "a live run reads data sets where they are, and `{name}` copies its own first: copy it \
+             yourself, write the `storage` that it is on then, and leave out `stage`"
+        ));
+    }
+    if job.decoded_cache.is_some() {
+        return refuse(format!(
+            "a live run keeps no decoded samples, as `{name}` does: leave out `decoded_cache`"
+        ));
+    }
+    let storage = &scenario.storage[job.storage];
+    if storage.cache.is_some() {
+        return refuse(format!(
+            "a live run does not emulate the cache through which `{name}` reads: leave out the cache of \
+             `{}`, or mount what has it and name its directory with --directory",
+            storage.name
+        ));
+    }
+    if job.kernel().is_some() {
+        return refuse(format!(
+            "the loader of `{name}` decodes on a GPU, and a live run has none for it: leave out \
+             `loader.dali.gpu`"
+        ));
+    }
+    if job.is_split() {
+        return refuse(format!(
+            "`{name}` splits its model over GPUs, which this machine does not have and a live run \
+             does not emulate: leave out `parallel.pipeline`, `tensor`, `zero` and `out_of_core`"
+        ));
+    }
+    if matches!(job.device, Device::Cpu { .. }) && job.catalogue.is_none() {
+        return refuse(format!(
+            "`{name}` trains on cores, but no model is named that is there to be trained: write \
+             `model.catalogue = \"lenet5\"`"
+        ));
+    }
+    if matches!(dataset.sizes, SampleSizes::Table { .. }) {
+        return refuse(format!(
+            "the sizes of `{}` are a table, which can only be simulated: write `sample_size`",
+            dataset.name
+        ));
+    }
+    if matches!(dataset.layout, Layout::RowGroups(_) | Layout::OneFile { opened: false, .. }) {
+        return refuse(format!(
+            "a live run writes no Parquet files and no LMDB, which `{}` is in: write \
+             `layout.shards = {{ samples = 1000 }}` or `layout.raw = {{}}`",
+            dataset.name
+        ));
+    }
+    if dataset.ranges.is_some() {
+        return refuse(format!(
+            "a live run reads each sample of `{}` in one request: leave out `request` and `readahead` of \
+             its layout",
+            dataset.name
+        ));
+    }
+    let mut work = job.loader.stages.iter().flat_map(|s| s.per_sample.iter().chain(&s.per_item));
+    let decodes = work.any(|operation| matches!(operation, Operation::Decode(_)));
+    if dataset.image.is_some() && decodes && !reads_files(scenario, job) {
+        return refuse(format!(
+            "`{name}` decodes images out of memory, which a live run does not keep there: write \
+             `local-disk` with `access = \"warm\"`"
+        ));
+    }
+    if dataset.image.is_some() && dataset.layout != Layout::FilePerSample {
+        return refuse(format!(
+            "the images of `{}` share files; a live run writes each into a file of its own: \
+             write `layout.file-per-sample = {{}}`",
+            dataset.name
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_cores_are_accepted_as_they_are_said_and_whole_cores_below() {
+        let of = |wanted: f64, available: f64| {
+            check_number_of_cores(wanted, available).map_err(|failure| failure.to_string())
+        };
+        for (wanted, available) in [(1.3, 1.3), (1.0, 1.3), (1.99, 1.99), (2.0, 4.0), (0.5, 0.5)] {
+            assert_eq!(of(wanted, available), Ok(()), "{wanted} of {available}");
+        }
+        let beyond = of(2.0, 1.3).unwrap_err();
+        assert!(beyond.contains("may use 1.3: write `cluster.node.cores = 1.3`"), "{beyond}");
+        let part = of(1.3, 2.0).unwrap_err();
+        assert!(part.contains("sets whole cores aside: write `cluster.node.cores = 1`"), "{part}");
+        assert!(of(0.5, 2.0).unwrap_err().contains("write `cluster.node.cores = 2`"));
+    }
+}

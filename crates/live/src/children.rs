@@ -1,0 +1,193 @@
+//! Job copies as processes of their own, started together.
+//!
+//! Each is this program again with a hidden command. What to run goes to its standard input as one
+//! line of JSON; when it has prepared all, it says so on its standard output; the instant of the
+//! start, on the machine's monotonic clock, goes to all at once; what it showed comes back as a line
+//! of JSON. A child ends when its standard input does: whatever happens to us, nothing stays behind.
+
+use super::Failure;
+use super::clock::monotonic;
+use super::job::{Part, PartOutcome};
+use forebay_model::input;
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// From the moment when all are ready to the start [ns]: until everyone has been told.
+const LEAD: u64 = 20_000_000;
+
+/// What a child is told first.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Assignment {
+    /// Name of the scenario's file.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// The user's changes to it, as `key=value`.
+    pub overrides: Vec<String>,
+    /// Which job copy.
+    pub part: Part,
+}
+
+/// What a child says.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Message {
+    /// All is prepared.
+    Ready,
+    /// The job copy's outcome.
+    Done(Box<PartOutcome>),
+    /// It cannot be run, or failed.
+    Failed(String),
+}
+
+/// A child and the way to it; killed if forgotten.
+struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    what: String,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Runs job copies side by side, each `assignment` in a process of `executable`.
+pub(super) fn run(
+    executable: &Path,
+    assignments: &[(String, Assignment)],
+    stop: &AtomicBool,
+) -> Result<Vec<PartOutcome>, Failure> {
+    let (sender, receiver) = channel();
+    let mut processes = Vec::new();
+    for (index, (what, assignment)) in assignments.iter().enumerate() {
+        processes.push(start(executable, index, what, assignment, &sender)?);
+    }
+    drop(sender);
+    let mut outcomes: Vec<Option<PartOutcome>> = assignments.iter().map(|_| None).collect();
+    let mut ready = 0;
+    while outcomes.iter().any(Option::is_none) {
+        let (index, line) = next(&receiver, stop)?;
+        match line.map(|line| serde_json::from_str(&line)) {
+            Some(Ok(Message::Ready)) => {
+                ready += 1;
+                if ready == processes.len() {
+                    tell(&mut processes, monotonic() + LEAD)?;
+                }
+            }
+            Some(Ok(Message::Done(outcome))) => outcomes[index] = Some(*outcome),
+            Some(Ok(Message::Failed(why))) => {
+                return Err(Failure::Lacking(format!("{}: {why}", processes[index].what)));
+            }
+            Some(Err(error)) => {
+                let what = &processes[index].what;
+                return Err(Failure::Lacking(format!("the process of {what} said: {error}")));
+            }
+            None if outcomes[index].is_some() => {}
+            None => return Err(died(&mut processes[index])),
+        }
+    }
+    Ok(outcomes.into_iter().flatten().collect())
+}
+
+fn start(
+    executable: &Path,
+    index: usize,
+    what: &str,
+    assignment: &Assignment,
+    sender: &Sender<(usize, Option<String>)>,
+) -> Result<Process, Failure> {
+    let fail = |error| Failure::threads(&format!("the process of {what}"), &error);
+    let mut command = Command::new(executable);
+    command.arg("live-part").stdin(Stdio::piped()).stdout(Stdio::piped());
+    // Ctrl-C is ours alone: we end the children, in order.
+    command.process_group(0);
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::OutOfMemory => fail(error),
+        _ => {
+            Failure::Lacking(format!("cannot start a process for {what}: {}", input::words(&error)))
+        }
+    })?;
+    let stdout = child.stdout.take();
+    let stdin = child.stdin.take();
+    let mut process = Process { child, stdin, what: what.to_owned() };
+    let mut line = serde_json::to_string(assignment).map_err(|error| fail(error.into()))?;
+    line.push('\n');
+    if let Some(stdin) = &mut process.stdin {
+        // A child that is dead already is noticed when it says nothing.
+        stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush()).ok();
+    }
+    if let Some(stdout) = stdout {
+        let sender = sender.clone();
+        let listen = move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send((index, Some(line))).is_err() {
+                    return;
+                }
+            }
+            // Nobody listens any more if this fails.
+            sender.send((index, None)).ok();
+        };
+        let started = std::thread::Builder::new().spawn(listen);
+        started.map_err(|error| Failure::threads(&format!("the process of {what}"), &error))?;
+    }
+    Ok(process)
+}
+
+/// The next line of a child, or that it has ended.
+fn next(
+    receiver: &Receiver<(usize, Option<String>)>,
+    stop: &AtomicBool,
+) -> Result<(usize, Option<String>), Failure> {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted);
+        }
+        match receiver.recv_timeout(Duration::from_millis(50)) {
+            Ok(message) => return Ok(message),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failure::Lacking("no process of the run is left".to_owned()));
+            }
+        }
+    }
+}
+
+/// Tells all when they start.
+fn tell(processes: &mut [Process], start: u64) -> Result<(), Failure> {
+    for process in processes {
+        let Some(stdin) = &mut process.stdin else { continue };
+        if writeln!(stdin, "{start}").and_then(|()| stdin.flush()).is_err() {
+            return Err(died(process));
+        }
+    }
+    Ok(())
+}
+
+fn died(process: &mut Process) -> Failure {
+    process.stdin = None;
+    let how = match process.child.wait() {
+        Ok(status) => describe(status),
+        Err(error) => error.to_string(),
+    };
+    let what = &process.what;
+    Failure::Lacking(format!(
+        "the process of {what} ended before its run did ({how}); was there too little memory?"
+    ))
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "for no known reason".to_owned(),
+    }
+}

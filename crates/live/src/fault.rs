@@ -1,0 +1,29 @@
+//! What the operating system says of a file, in words and with a remedy.
+
+use forebay_model::input;
+use std::io::{Error, ErrorKind};
+
+/// Why a file cannot be used, without the number of the error, and what to do.
+pub(super) fn words(error: &Error) -> String {
+    let words = input::words(error);
+    let remedy = match error.kind() {
+        ErrorKind::NotFound => {
+            "was it removed, or is it a link to nothing? put it back, or remove the link"
+        }
+        ErrorKind::PermissionDenied => "ask for permission to read it, or copy the data set",
+        ErrorKind::IsADirectory | ErrorKind::NotADirectory => {
+            "was something else put in its place? start again when nobody writes there"
+        }
+        ErrorKind::StaleNetworkFileHandle => {
+            "the file server has removed or replaced it: start again, and mount the file system anew if that \
+             does not help"
+        }
+        ErrorKind::ReadOnlyFilesystem => "name another --directory",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            "make room, name another --directory, or write fewer samples"
+        }
+        _ => "is the disk or the mount in order? `dmesg` may say more",
+    };
+    let lower = words.chars().take(1).flat_map(char::to_lowercase);
+    format!("{}; {remedy}", lower.chain(words.chars().skip(1)).collect::<String>())
+}

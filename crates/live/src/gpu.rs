@@ -1,0 +1,251 @@
+//! Training on real GPUs: they are given steps ahead, and wait only while they have nothing to do.
+//!
+//! A thread gives a step to its GPU and asks for the next batch while the GPU is at it, so that none waits to be
+//! told. When the GPU had nothing to do is told by its own clock: until then a late batch stalls nothing.
+
+use super::Failure;
+use super::clock::Clock;
+use super::job::Part;
+use forebay_calibrate::probe::gpu::{Lanes, Learner, Learners, Precision, Training};
+use forebay_live_queue::{Shared, Step};
+use forebay_scenario::{self, Job, RealGpu, Scenario};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often somebody who waits for a batch looks whether the GPU still has something to do.
+const LOOK: Duration = Duration::from_micros(100);
+/// Most batches that wait on a GPU.
+const MOST_LANES: u64 = 64;
+
+/// Carries out steps beside the thread that gives them.
+pub(super) trait Accelerator {
+    /// Is given a step.
+    fn begin(&mut self, step: Step) -> Result<(), String>;
+
+    /// Waits until the step of a number has ended; when that was.
+    fn end(&mut self, number: u64) -> Result<Instant, String>;
+
+    /// When the step of a number ended, if it has.
+    fn ended(&mut self, number: u64) -> Result<Option<Instant>, String>;
+}
+
+/// The life of a device that is given up to `ahead` steps beside the one that it is at; of the step number
+/// `last` the end is waited for.
+pub(super) fn train(
+    shared: &Shared<Clock>,
+    d: u32,
+    device: &mut dyn Accelerator,
+    ahead: u64,
+    last: u64,
+) {
+    let mut woken = Vec::new();
+    let mut next = shared.next_step(d);
+    while let Some(step) = next {
+        next =
+            carry_out(shared, d, device, (step, ahead, last), &mut woken).unwrap_or_else(|why| {
+                shared.fail(why);
+                None
+            });
+    }
+}
+
+/// Gives a device a step; the next one, when it is there.
+fn carry_out(
+    shared: &Shared<Clock>,
+    d: u32,
+    device: &mut dyn Accelerator,
+    (step, ahead, last): (Step, u64, u64),
+    woken: &mut Vec<u32>,
+) -> Result<Option<Step>, String> {
+    let number = step.number;
+    device.begin(step)?;
+    if ahead == 0 || number >= last {
+        device.end(number)?;
+        return Ok(shared.stepped(d, &[], woken));
+    }
+    if let Some(before) = number.checked_sub(ahead) {
+        device.end(before)?;
+    }
+    let mut next = shared.given(d, woken);
+    while let Some(None) = next {
+        if let Some(end) = device.ended(number)? {
+            return Ok(shared.ran_dry(d, shared.clock().at(end)));
+        }
+        next = shared.step_within(d, LOOK);
+    }
+    Ok(next.flatten())
+}
+
+impl Accelerator for Learner {
+    fn begin(&mut self, step: Step) -> Result<(), String> {
+        let samples = usize::try_from(step.samples).unwrap_or(usize::MAX);
+        Learner::begin(self, step.number, samples, step.fresh).map_err(|error| error.to_string())
+    }
+
+    fn end(&mut self, number: u64) -> Result<Instant, String> {
+        Learner::end(self, number).map_err(|error| error.to_string())
+    }
+
+    fn ended(&mut self, number: u64) -> Result<Option<Instant>, String> {
+        Learner::ended(self, number).map_err(|error| error.to_string())
+    }
+}
+
+/// By model copy, its GPU's learners and the lanes to it.
+pub(super) type Opened = Vec<(Vec<Learner>, Arc<Lanes>)>;
+
+/// Puts the model copies of a job copy on their GPUs; none where they are emulated or on cores.
+pub(super) fn open(scenario: &Scenario, part: &Part) -> Result<Opened, Failure> {
+    let job = &scenario.jobs[part.job];
+    let (Some(gpu), Some(model)) = (job.gpu, job.catalogue) else { return Ok(Vec::new()) };
+    let dataset = &scenario.datasets[job.dataset];
+    let sizes: Vec<u64> = std::iter::once(job.batch).chain(job.smaller_batches(dataset)).collect();
+    let batches: Vec<usize> = sizes.iter().map(|&size| size as usize).collect();
+    let bytes = dataset.decoded_size.unwrap_or(dataset.mean_size()) * job.batch as f64;
+    let mut opened = Vec::new();
+    for d in 0..job.copies_per_node {
+        let training = Training {
+            model: model.name(),
+            gpu: number(gpu, job, part.copy, d) as usize,
+            batches: &batches,
+            precision: precision(gpu),
+            learners: job.learners.most as usize,
+            graph: gpu.graph,
+            lanes: lanes(job, gpu),
+            bytes: (bytes as usize).max(1),
+            brings: !job.copies_to_devices(),
+            agree_every: job.averaging().map(|of| of.period),
+            keep: 0.9,
+            seed: part.owner + u64::from(d),
+        };
+        let failed =
+            |error: forebay_calibrate::probe::ProbeError| Failure::Lacking(error.to_string());
+        let Learners { learners, lanes } = Learners::new(&training).map_err(failed)?;
+        opened.push((learners, lanes));
+    }
+    Ok(opened)
+}
+
+/// Number of the GPU of model copy `d` of a job copy.
+pub(super) fn number(gpu: RealGpu, job: &Job, copy: u32, d: u32) -> u32 {
+    gpu.number + copy * job.copies_per_node + d
+}
+
+/// How it computes; a scenario has been refused that says another one.
+fn precision(gpu: RealGpu) -> Precision {
+    let same = |of: &&Precision| of.name() == gpu.precision.name();
+    Precision::ALL.iter().find(same).copied().unwrap_or(Precision::Fp32)
+}
+
+/// Batches on the GPU or on their way: those of the last buffer and in the hands of who copies; else one for
+/// each step that may be given, and one more.
+fn lanes(job: &Job, gpu: RealGpu) -> usize {
+    let copying = |stage: &&forebay_scenario::Stage| {
+        stage.per_item.iter().any(forebay_scenario::Operation::copies)
+    };
+    let stage = job.loader.stages.iter().rev().find(copying);
+    let lanes = stage.map_or(u64::from(gpu.ahead) + 2, |stage| {
+        stage.buffer.saturating_add(u64::from(stage.workers))
+    });
+    lanes.clamp(2, MOST_LANES) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_engine::Time;
+    use forebay_live_queue::{State, Training, Watch};
+    use forebay_metrics::{Activity, HandOver, Queue};
+    use forebay_report::Cause;
+    use forebay_scenario::{BatchInterval, Goal};
+    use std::thread;
+
+    /// Notes what it was told; steps end when they are waited for.
+    #[derive(Default)]
+    struct Notes {
+        begun: Vec<(u64, bool)>,
+        ended: u64,
+        /// Most steps that had been given and not been waited for.
+        most: u64,
+        looks: u64,
+        /// Fails at this step.
+        fails: Option<u64>,
+    }
+
+    impl Accelerator for Notes {
+        fn begin(&mut self, step: Step) -> Result<(), String> {
+            if self.fails == Some(step.number) {
+                return Err("the GPU has fallen off the bus".to_owned());
+            }
+            self.begun.push((step.number, step.fresh));
+            self.most = self.most.max(self.begun.len() as u64 - self.ended);
+            Ok(())
+        }
+
+        fn end(&mut self, number: u64) -> Result<Instant, String> {
+            assert!(number < self.begun.len() as u64, "only what was given can end");
+            self.ended = self.ended.max(number + 1);
+            Ok(Instant::now())
+        }
+
+        fn ended(&mut self, number: u64) -> Result<Option<Instant>, String> {
+            // Not at once: a batch that comes meanwhile is given.
+            self.looks += 1;
+            if self.looks.is_multiple_of(3) { self.end(number).map(Some) } else { Ok(None) }
+        }
+    }
+
+    /// Trains for ten steps with this interval between fresh batches; the notes, and what went wrong.
+    fn run(mut notes: Notes, ahead: u64, interval: f64) -> (Notes, State) {
+        let goal = Goal { steps: 10, quota: u64::MAX, fresh: u64::MAX };
+        let mut state = State::new(Training::new(BatchInterval::Every(interval), goal));
+        let loader = state.add_loader(u64::MAX, [(HandOver::of_samples(), 1)], 1);
+        loader.queue = Queue::new(4, 2, false, 0, Time::ZERO);
+        let shared = Shared::new(state, Time::NEVER);
+        thread::scope(|threads| {
+            let shared = &shared;
+            threads.spawn(move || {
+                let mut next = shared.next(0);
+                while let Some((item, since)) = next {
+                    let log = [(since, Activity::Doing(Cause::Transfer))];
+                    next = shared.finish(0, item, &log, &mut Vec::new());
+                }
+            });
+            let notes = &mut notes;
+            threads.spawn(move || train(shared, 0, notes, ahead, 9));
+            shared.start(Clock::begun(), |_, _| {});
+        });
+        let mut now = shared.lock();
+        let empty = State::new(Training::new(BatchInterval::Every(1.0), goal));
+        (notes, std::mem::replace(&mut now, empty))
+    }
+
+    #[test]
+    fn steps_are_given_ahead_and_the_last_one_is_waited_for() {
+        for ahead in [0, 1, 3] {
+            let (notes, state) = run(Notes::default(), ahead, 1.0);
+            let numbers: Vec<u64> = notes.begun.iter().map(|(number, _)| *number).collect();
+            assert_eq!(numbers, (0..10).collect::<Vec<_>>());
+            assert!(notes.begun.iter().all(|(_, fresh)| *fresh));
+            assert_eq!((notes.ended, state.training.steps.completed()), (10, 10));
+            assert!(notes.most <= ahead + 1, "{ahead}: {}", notes.most);
+        }
+    }
+
+    /// Batches that are trained on again are there at once, so that as many steps are ahead as may be.
+    #[test]
+    fn batches_that_stay_on_the_device_are_not_fresh() {
+        let (notes, _) = run(Notes::default(), 2, 4.0);
+        let fresh: Vec<u64> =
+            notes.begun.iter().filter(|(_, fresh)| *fresh).map(|(number, _)| *number).collect();
+        assert_eq!(fresh, [0, 4, 8]);
+        assert_eq!(notes.most, 3);
+    }
+
+    #[test]
+    fn a_gpu_that_fails_ends_the_job_in_words() {
+        let (_, state) = run(Notes { fails: Some(3), ..Notes::default() }, 1, 1.0);
+        assert_eq!(state.failure.as_deref(), Some("the GPU has fallen off the bus"));
+        assert_eq!(state.training.steps.completed(), 3);
+    }
+}

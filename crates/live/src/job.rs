@@ -1,0 +1,173 @@
+//! One copy of a job on this machine: its threads, from the start to what they showed.
+
+use super::clock::{Clock, process_cpu};
+use super::data::Location;
+use super::device::Trainer;
+use super::log::Log;
+use super::pace::Tally;
+use super::team::team;
+use super::work::Hands;
+use super::{Failure, build, collect, gpu};
+use forebay_engine::Time;
+
+use forebay_calibrate::probe::gpu::Learner;
+use forebay_model::random::Streams;
+use forebay_report::{JobOutcome, Trace};
+use forebay_scenario::{Job, Scenario, Stop};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+/// What the threads of a job copy share.
+type Shared = forebay_live_queue::Shared<Clock>;
+
+/// Which copy of which job to run, and how.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Part {
+    /// Index of the job in the scenario.
+    pub job: usize,
+    /// Which copy of it.
+    pub copy: u32,
+    /// Number of the job copy among all of the scenario.
+    pub owner: u64,
+    /// Which replication.
+    pub replication: u32,
+    /// Where the job's data set is; `None`: in memory.
+    pub location: Option<Location>,
+    /// Where the books of its storage's limits are, if other job copies share them.
+    pub books: Option<PathBuf>,
+    /// Whether to record a timeline.
+    pub trace: bool,
+}
+
+/// What a job copy showed.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+pub struct PartOutcome {
+    /// Steps, stalls, queue.
+    pub job: JobOutcome,
+    /// Timeline, where it was asked for.
+    pub trace: Option<Trace>,
+    /// CPU time that its threads used [core·s].
+    pub cpu: f64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Time that workers were reading [worker·s].
+    pub reading: f64,
+    /// Where its storage has limits: time that its requests may take by them [s].
+    pub allowed: f64,
+    /// How much longer the machine took to read [s].
+    pub exceeded: f64,
+}
+
+/// Runs a job copy. `ready` is called when all is prepared; it gives the instant, on the machine's
+/// monotonic clock [ns], at which all jobs of the run start, or `None` if there will be no run.
+/// Raising `stop` ends the run early; the outcome then holds what was complete.
+///
+/// # Errors
+/// If the data cannot be read, or threads cannot be started.
+pub fn run_part(
+    scenario: &Scenario,
+    part: &Part,
+    stop: &AtomicBool,
+    ready: impl FnOnce() -> Option<u64>,
+) -> Result<PartOutcome, Failure> {
+    let job = &scenario.jobs[part.job];
+    let until = match scenario.run.stop {
+        Stop::Duration(seconds) => Time::from_seconds(seconds),
+        // A live run of unwritten length is refused before.
+        Stop::Steps(_) | Stop::Epochs(_) | Stop::Known { .. } => Time::NEVER,
+    };
+    let shared = Shared::new(build::state(scenario, part), until);
+    let (learners, lanes): (Vec<_>, Vec<_>) = gpu::open(scenario, part)?.into_iter().unzip();
+    let team = team(scenario, part, &shared.over, &lanes)?;
+    thread::scope(|threads| {
+        let mut hands = Vec::new();
+        for (w, (name, hand)) in team.into_iter().enumerate() {
+            let shared = &shared;
+            let body = move || work(shared, w as u32, hand);
+            let started = thread::Builder::new().name(name).spawn_scoped(threads, body);
+            hands.push(started.map_err(|error| refused(shared, job, &error))?);
+        }
+        let streams = Streams::new(scenario.run.seed, part.replication);
+        let on_gpus = !learners.is_empty();
+        for (d, learner) in (0..).zip(learners.into_iter().flatten()) {
+            let shared = &shared;
+            let body = move || train_on_gpu(shared, d, learner, scenario, job);
+            let started = thread::Builder::new().spawn_scoped(threads, body);
+            started.map_err(|error| refused(shared, job, &error))?;
+        }
+        for d in 0..if on_gpus { 0 } else { job.copies_per_node } {
+            let mut device = Trainer::new(scenario, job, streams, part.owner, u64::from(d));
+            let shared = &shared;
+            let body = move || train(shared, d, &mut device);
+            let started = thread::Builder::new().spawn_scoped(threads, body);
+            started.map_err(|error| refused(shared, job, &error))?;
+        }
+        let Some(start) = ready() else {
+            shared.fail(String::new());
+            return Err(Failure::Interrupted);
+        };
+        let clock = Clock::from_monotonic(start);
+        let begin = job.start + job.stagger * f64::from(part.copy);
+        clock.sleep_until(Time::from_seconds(begin), stop);
+        let before = process_cpu();
+        shared.start(clock, |state, now| build::open_queues(state, job, part, now));
+        shared.wait(stop);
+        let cpu = process_cpu() - before;
+        let mut read = (0, Tally::default());
+        for (bytes, tally) in hands.into_iter().filter_map(|hand| hand.join().ok()) {
+            read.0 += bytes;
+            read.1 += tally;
+        }
+        let (bytes, Tally { allowed, exceeded }) = read;
+        let outcome = collect::part(&mut shared.lock(), part, Time::from_seconds(begin));
+        outcome.map(|outcome| PartOutcome { cpu, bytes, allowed, exceeded, ..outcome })
+    })
+}
+
+/// Ends the threads that were started, since the system starts no more.
+fn refused(shared: &Shared, job: &Job, error: &std::io::Error) -> Failure {
+    shared.fail(String::new());
+    Failure::threads(&format!("the workers and devices of `{}`", job.name), error)
+}
+
+/// The life of a worker; gives the bytes that it read, and how it kept to limits.
+fn work(shared: &Shared, w: u32, mut hands: Hands) -> (u64, Tally) {
+    let mut next = shared.next(w);
+    let clock = shared.clock();
+    hands.begin(clock);
+    let (mut log, mut woken) = (Log::new(clock), Vec::new());
+    while let Some((mut item, since)) = next {
+        log.clear(since);
+        next = match hands.carry_out(&mut item, &mut log) {
+            Ok(()) => shared.finish(w, item, &log.entries, &mut woken),
+            Err(error) => {
+                shared.fail(error.to_string());
+                None
+            }
+        };
+    }
+    hands.read()
+}
+
+/// The life of a device.
+fn train(shared: &Shared, d: u32, device: &mut Trainer) {
+    let mut next = shared.next_step(d);
+    let (clock, mut woken) = (shared.clock(), Vec::new());
+    while let Some(step) = next {
+        next = match device.step(step, clock, &shared.over) {
+            Ok(waits) => shared.stepped(d, &waits, &mut woken),
+            Err(error) => {
+                shared.fail(error.to_string());
+                None
+            }
+        };
+    }
+}
+
+/// The life of a device that is a real GPU.
+fn train_on_gpu(shared: &Shared, d: u32, mut learner: Learner, scenario: &Scenario, job: &Job) {
+    let Some(ahead) = job.gpu.map(|gpu| u64::from(gpu.ahead)) else { return };
+    let last = scenario.goal(job).steps.saturating_sub(1);
+    gpu::train(shared, d, &mut learner, ahead, last);
+}

@@ -1,0 +1,148 @@
+//! What of a live run is real and what emulated, one sentence each.
+
+use super::check::reads_files;
+use super::job::PartOutcome;
+use super::pace::Limits;
+use super::store::Place;
+use forebay_scenario::{Access, Device, Job, Operation, Scenario, Storage, StorageKind};
+
+/// Share by which reads must exceed their limits to be worth a word.
+const EXCEEDED: f64 = 0.03;
+
+/// The notes of a scenario whose jobs read at `places`, and whose job copies showed `parts`.
+pub(super) fn of(
+    scenario: &Scenario,
+    places: &[Option<Place>],
+    parts: &[PartOutcome],
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut folded = false;
+    for (job, place) in scenario.jobs.iter().zip(places) {
+        let data = data(scenario, job, place.as_ref());
+        for note in [device(job), launch(job), data, decoding(scenario, job)] {
+            notes.extend(note);
+        }
+        if job.gpu.is_none() && job.copies_to_devices() && scenario.cluster.node.pcie.is_finite() {
+            notes.push(format!("`{}` copies over an emulated link: it sleeps.", job.name));
+        }
+        folded |= paced(scenario, job, place.as_ref()).is_none_or(|l| !l.tells_latency());
+    }
+    for index in 0..scenario.storage.len() {
+        notes.extend(storage(scenario, index, places));
+        notes.extend(exceeded(scenario, index, parts));
+    }
+    if folded {
+        notes.push(
+            "Where the scenario does not write the request latency, it cannot be told from transfer \
+             here and counts as transfer."
+                .to_owned(),
+        );
+    }
+    if scenario.cluster.node.page_cache.is_some() {
+        let what = "The page cache is this machine's own, whatever the scenario says of it.";
+        notes.push(what.to_owned());
+    }
+    notes.extend(power(scenario));
+    notes
+}
+
+/// That nobody reads meters, where it is written what nodes draw.
+fn power(scenario: &Scenario) -> Option<String> {
+    let cluster = &scenario.cluster;
+    let kinds = [&cluster.node].into_iter().chain(cluster.groups.iter().map(|group| &group.node));
+    kinds.into_iter().any(|node| node.power.is_some()).then(|| {
+        "`cluster.node.power` has no effect here: what this machine draws is not measured."
+            .to_owned()
+    })
+}
+
+/// What is enforced on the storage of a job that reads at `place`.
+pub(super) fn paced(scenario: &Scenario, job: &Job, place: Option<&Place>) -> Option<Limits> {
+    let mounted = place.is_some_and(|place| place.location.mounted);
+    Limits::of(scenario, job.storage).filter(|_| !mounted)
+}
+
+/// To what a storage was held.
+fn storage(scenario: &Scenario, index: usize, places: &[Option<Place>]) -> Option<String> {
+    let mut users = scenario.jobs.iter().zip(places).filter(|(job, _)| job.storage == index);
+    let (job, place) = users.next()?;
+    let Storage { name, kind, .. } = &scenario.storage[index];
+    let mounted = place.as_ref().is_some_and(|place| place.location.mounted);
+    if mounted {
+        return Some(format!(
+            "`{name}` is the file server behind the named directory: its own limits hold, not those \
+             of the scenario."
+        ));
+    }
+    let limits = paced(scenario, job, place.as_ref())?;
+    let what = match kind {
+        StorageKind::FileServer { .. } => "is emulated: reads of local files are held",
+        StorageKind::LocalDisk { .. }
+        | StorageKind::Memory { .. }
+        | StorageKind::Measured { .. } => "was paced: reads are held",
+    };
+    Some(format!("`{name}` {what} to what the scenario writes, {}.", limits.describe()))
+}
+
+/// Whether the machine was slower than what it was to be held to.
+fn exceeded(scenario: &Scenario, index: usize, parts: &[PartOutcome]) -> Option<String> {
+    let of = parts.iter().filter(|part| scenario.jobs[part.job.job].storage == index);
+    let (allowed, exceeded) =
+        of.fold((0.0, 0.0), |(a, e), part| (a + part.allowed, e + part.exceeded));
+    (exceeded > EXCEEDED * allowed).then(|| {
+        format!(
+            "Warning: this machine does not reach what the scenario writes for `{}`: reads took \
+             {:.0} % longer. Write less, or run it on a faster one.",
+            scenario.storage[index].name,
+            100.0 * exceeded / allowed
+        )
+    })
+}
+
+fn device(job: &Job) -> Option<String> {
+    let name = &job.name;
+    if let (Some(gpu), Some(model)) = (job.gpu, job.catalogue) {
+        let (model, precision, ahead) = (model.name(), gpu.precision.name(), gpu.ahead);
+        return Some(format!(
+            "`{name}` really trains {model} in {precision} on GPUs from number {} on, learners on each: {}, which \
+             begin each step together, with {ahead} steps given ahead; stalls are what the GPU's clock tells.",
+            gpu.number, job.learners.most
+        ));
+    }
+    Some(match (job.device, job.catalogue) {
+        (Device::Cpu { threads }, Some(model)) => {
+            format!("`{name}` really trains {} on {threads} threads.", model.name())
+        }
+        _ => format!("The accelerators of `{name}` are emulated: a step sleeps for its time."),
+    })
+}
+
+fn launch(job: &Job) -> Option<String> {
+    job.launch.as_ref()?;
+    Some(format!("The trainers' own work of `{}` keeps cores busy for its time.", job.name))
+}
+
+fn data(scenario: &Scenario, job: &Job, place: Option<&Place>) -> Option<String> {
+    let (name, dataset) = (&job.name, &scenario.datasets[job.dataset].name);
+    let Some(place) = place.filter(|_| reads_files(scenario, job)) else {
+        return Some(format!("`{name}` copies the samples of `{dataset}` out of memory."));
+    };
+    let how = match place.location.access {
+        Access::Direct => "past the page cache",
+        Access::Cold => "dropped from the page cache before",
+        Access::Warm => "in the page cache from the start",
+    };
+    let what = if place.location.users { "the user's files" } else { "generated files" };
+    Some(format!("`{name}` reads {what} of `{dataset}`, {how}."))
+}
+
+fn decoding(scenario: &Scenario, job: &Job) -> Option<String> {
+    let name = &job.name;
+    let mut work = job.loader.stages.iter().flat_map(|s| s.per_sample.iter().chain(&s.per_item));
+    let decodes = work.clone().any(|operation| matches!(operation, Operation::Decode(_)));
+    if decodes && scenario.datasets[job.dataset].image.is_some() {
+        return Some(format!("`{name}` really decodes its images."));
+    }
+    work.any(|operation| matches!(operation, Operation::Decode(_) | Operation::Compute(_)))
+        .then(|| format!("The computing of `{name}`'s loader keeps cores busy for its time."))
+}

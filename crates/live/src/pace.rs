@@ -1,0 +1,302 @@
+//! Storage as slow as the scenario writes it: what is written is enforced on the real reads.
+//!
+//! A request takes the way that it takes in the simulated world: the station of operations, the
+//! latency (the same draws), the bytes over a line that all transfers of all job copies share. The
+//! real read is made meanwhile; the request is over when both are. Every wait has an absolute end,
+//! and what a sleep ends too late is taken off the next one, so that lateness does not add up.
+
+use super::Failure;
+use super::books::Line;
+use super::ledger::Ledger;
+use super::log::Log;
+use forebay_engine::{Span, Time};
+use forebay_model::random::{Purpose, Sampler, Streams};
+use forebay_report::Cause;
+use forebay_scenario::storage::Bandwidth;
+use forebay_scenario::{Distribution, Scenario, StorageKind};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Most that a late wake-up shortens what follows: later ones are no matter of timers.
+const MOST_OWED: Span = Span(1_000_000_000);
+/// Waits shorter than this are not worth a sleep.
+const SHORTEST: Span = Span(2_000_000);
+
+/// What the live world enforces on a storage.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Limits {
+    /// Operations per second, where written [1/s].
+    operations: Option<f64>,
+    /// Time to the first byte, where written.
+    latency: Option<Distribution>,
+    /// Added to it, or to the transfer where it is the machine's own [s].
+    more: f64,
+    /// The bytes' way, where any of it is written.
+    line: Option<Line>,
+}
+
+impl Limits {
+    /// Those of storage number `index`; `None` where none is written.
+    pub(super) fn of(scenario: &Scenario, index: usize) -> Option<Limits> {
+        let storage = &scenario.storage[index];
+        let written = storage.written;
+        let remote = storage.kind.is_remote();
+        let (bandwidth, per_stream, latency, operations) = match &storage.kind {
+            StorageKind::Memory { bandwidth } => (bandwidth, f64::INFINITY, None, f64::INFINITY),
+            // A live run refuses it.
+            StorageKind::Measured { .. } => return None,
+            StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, .. }
+            | StorageKind::FileServer { bandwidth, per_stream, latency, operations, .. } => {
+                (bandwidth, *per_stream, Some(latency), *operations)
+            }
+        };
+        let cluster = &scenario.cluster;
+        let nic = if remote { cluster.data_nic() } else { f64::INFINITY };
+        let trip = if remote { 2.0 * cluster.latency } else { 0.0 };
+        let drawn = latency.filter(|_| written.latency || trip > 0.0);
+        // Where nothing of the way is written, the machine's own is part of the real read.
+        let paced = written.bandwidth || written.per_stream || nic.is_finite();
+        let own = if drawn.is_none() { latency.map_or(0.0, Distribution::mean) } else { 0.0 };
+        let line = Line { bandwidth: narrowed(bandwidth, nic), cap: per_stream };
+        let limits = Limits {
+            operations: Some(operations).filter(|rate| written.operations && rate.is_finite()),
+            latency: drawn.cloned(),
+            more: trip + own,
+            line: Some(line).filter(|line| paced && line.is_finite()),
+        };
+        let none = limits.operations.is_none() && limits.latency.is_none() && limits.line.is_none();
+        (!none).then_some(limits)
+    }
+
+    /// What is enforced, for people.
+    pub(super) fn describe(&self) -> String {
+        let mut text = String::new();
+        let mut say = |what: String| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{}{what}", if text.is_empty() { "" } else { ", " });
+        };
+        if let Some(Line { bandwidth, cap }) = &self.line {
+            match bandwidth {
+                Bandwidth::Fixed(all) if all.is_finite() => {
+                    say(format!("{} MB/s", short(all / 1e6)))
+                }
+                Bandwidth::Fixed(_) => {}
+                Bandwidth::ByTransfers(table) => {
+                    let most = table.iter().copied().fold(0.0, f64::max);
+                    say(format!("at most {} MB/s, by number of transfers", short(most / 1e6)));
+                }
+            }
+            if cap.is_finite() {
+                say(format!("{} MB/s for each transfer", short(cap / 1e6)));
+            }
+        }
+        if let Some(rate) = self.operations {
+            say(format!("{} operations per second", short(rate)));
+        }
+        if let Some(latency) = &self.latency {
+            let mean = latency.mean() + self.more;
+            say(format!("{} ms to the first byte on average", short(1e3 * mean)));
+        }
+        text
+    }
+
+    /// Whether the time to the first byte is known apart from the bytes'.
+    pub(super) fn tells_latency(&self) -> bool {
+        self.latency.is_some()
+    }
+}
+
+impl Line {
+    fn is_finite(&self) -> bool {
+        let all = match &self.bandwidth {
+            Bandwidth::Fixed(all) => all.is_finite(),
+            Bandwidth::ByTransfers(table) => table.iter().all(|rate| rate.is_finite()),
+        };
+        all || self.cap.is_finite()
+    }
+}
+
+/// With four digits behind the point at most.
+fn short(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+/// No more than `most` [B/s].
+fn narrowed(bandwidth: &Bandwidth, most: f64) -> Bandwidth {
+    match bandwidth {
+        Bandwidth::Fixed(all) => Bandwidth::Fixed(all.min(most)),
+        Bandwidth::ByTransfers(table) => {
+            Bandwidth::ByTransfers(table.iter().map(|all| all.min(most)).collect())
+        }
+    }
+}
+
+/// What the readers of a job copy share to keep to the limits of their storage.
+pub(super) struct Pacer {
+    limits: Limits,
+    ledger: Ledger,
+    streams: Streams,
+    /// Number of the job copy.
+    owner: u64,
+    readers: AtomicU64,
+    over: Arc<AtomicBool>,
+}
+
+impl Pacer {
+    /// For job copy number `owner`, with books of its own or those at `shared`.
+    pub(super) fn new(
+        limits: Limits,
+        shared: Option<&Path>,
+        streams: Streams,
+        owner: u64,
+        over: Arc<AtomicBool>,
+    ) -> Result<Pacer, Failure> {
+        let (ledger, readers) = (Ledger::open(shared)?, AtomicU64::new(owner << 32));
+        Ok(Pacer { limits, ledger, streams, owner, readers, over })
+    }
+}
+
+/// How a reader's requests kept to the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+pub(super) struct Tally {
+    /// Time that its requests may take by the limits [s].
+    pub(super) allowed: f64,
+    /// How much longer the machine took for reads of them [s].
+    pub(super) exceeded: f64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.allowed += other.allowed;
+        self.exceeded += other.exceeded;
+    }
+}
+
+/// The pace of one reader.
+pub(super) struct Pace {
+    pacer: Arc<Pacer>,
+    reader: u64,
+    latency: Option<Sampler>,
+    /// How late its last wait ended.
+    late: Span,
+    pub(super) tally: Tally,
+}
+
+/// A request on its way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    start: Time,
+    /// When its first byte comes, where that is written.
+    first: Option<Time>,
+}
+
+impl Request {
+    /// Whether what is done meanwhile counts as waiting for its first byte.
+    pub(super) fn tells_latency(&self) -> bool {
+        self.first.is_some()
+    }
+}
+
+impl Pace {
+    /// Of one more reader.
+    pub(super) fn new(pacer: &Arc<Pacer>) -> Pace {
+        let reader = pacer.readers.fetch_add(1, Ordering::Relaxed);
+        let latency = pacer.limits.latency.as_ref().map(Sampler::new);
+        Pace { pacer: pacer.clone(), reader, latency, late: Span::ZERO, tally: Tally::default() }
+    }
+
+    /// Waits for the station of operations.
+    pub(super) fn open(&mut self, log: &mut Log) {
+        let Some(rate) = self.pacer.limits.operations else { return };
+        log.begin(Cause::Open);
+        let served = self.pacer.ledger.write(|books| books.operate(log.now(), rate));
+        self.sleep(served, log);
+    }
+
+    /// Begins request number `request` for the sample at `position`, of `bytes`: now it is to be
+    /// read.
+    pub(super) fn begin(
+        &mut self,
+        position: u64,
+        request: u64,
+        bytes: u64,
+        log: &mut Log,
+    ) -> Request {
+        let more = self.pacer.limits.more;
+        let latency = self.latency.as_ref().map(|sampler| {
+            let of = &self.pacer;
+            let mut draws = of.streams.at(Purpose::Latency, of.owner, position, request);
+            Span::from_seconds(sampler.draw(&mut draws) + more)
+        });
+        let start = if latency.is_some() { log.begin(Cause::Latency) } else { log.now() };
+        if latency.is_none() {
+            self.transfer(bytes, log);
+        }
+        Request { start, first: latency.map(|latency| start + latency) }
+    }
+
+    /// The bytes of a request have really been read; waits until they come by the limits.
+    pub(super) fn end(&mut self, request: Request, bytes: u64, log: &mut Log) {
+        let read = log.now();
+        let mut end = request.start;
+        if let Some(first) = request.first {
+            self.sleep(first, log);
+            end = first;
+            if self.pacer.limits.line.is_some() {
+                self.transfer(bytes, log);
+                log.begin(Cause::Transfer);
+            }
+        }
+        if self.pacer.limits.line.is_some() {
+            end = self.receive(request.first.is_none(), log);
+        }
+        if end > request.start {
+            self.tally.allowed += end.since(request.start).seconds();
+            self.tally.exceeded += read.since(end).seconds();
+        }
+        self.late = self.late.min(MOST_OWED);
+    }
+
+    /// Puts a transfer on the line.
+    fn transfer(&self, bytes: u64, log: &Log) {
+        let Pacer { limits, ledger, .. } = &*self.pacer;
+        let Some(line) = &limits.line else { return };
+        ledger.write(|books| books.begin(log.now(), line, self.reader, bytes as f64));
+    }
+
+    /// Waits for the end of the transfer, which those who come later put off; where its first byte
+    /// was `not_awaited`, that comes on top.
+    fn receive(&mut self, not_awaited: bool, log: &Log) -> Time {
+        let Pacer { limits, ledger, over, .. } = &*self.pacer;
+        let more = Span::from_seconds(if not_awaited { limits.more } else { 0.0 });
+        loop {
+            let (late, stop) = (self.late.0, over.load(Ordering::Relaxed));
+            let (end, due, now) = ledger.write(|books| {
+                let now = log.now();
+                let end =
+                    limits.line.as_ref().map_or(now, |line| books.look(now, line, self.reader));
+                let due = Time((end + more).0.saturating_sub(late));
+                if due <= now + SHORTEST || stop {
+                    books.leave(self.reader);
+                }
+                (end + more, due, now)
+            });
+            if due <= now + SHORTEST || stop {
+                self.late = now.since(due);
+                return end;
+            }
+            log.sleep_until(due, over);
+        }
+    }
+
+    /// Sleeps until `deadline`, less what the last wait was too late.
+    fn sleep(&mut self, deadline: Time, log: &Log) {
+        let due = Time(deadline.0.saturating_sub(self.late.0));
+        if due > log.now() + SHORTEST {
+            log.sleep_until(due, &self.pacer.over);
+        }
+        self.late = log.now().since(due);
+    }
+}

@@ -1,0 +1,359 @@
+//! Reading samples: files one by one, shards request by request, or slices of memory.
+
+use super::data::{Data, Place};
+use super::fault::words;
+use super::log::Log;
+use super::pace::{Pace, Request, Tally};
+use super::sizes::around;
+use super::whose::Whose;
+use forebay_engine::Time;
+use forebay_model::random::FileOrder;
+use forebay_report::Cause;
+use forebay_scenario::Layout;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::{Errno, pread, retry_on_intr};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+mod one_file;
+
+use one_file::OneFile;
+
+/// What direct reads must be aligned to, in memory and in the file [B].
+const BLOCK: usize = 4096;
+
+/// Reads the samples of one worker.
+pub(super) struct Reader {
+    data: Arc<Data>,
+    order: FileOrder,
+    whose: Whose,
+    /// Place of the next shard in the loader's reading, shared by its workers.
+    next_file: Arc<AtomicU64>,
+    buffer: Buffer,
+    name: String,
+    shard: Shard,
+    one: OneFile,
+    /// Where limits are written.
+    pace: Option<Pace>,
+    /// Bytes read so far.
+    pub(super) bytes: u64,
+}
+
+/// The shard at hand.
+#[derive(Default)]
+struct Shard {
+    file: Option<OwnedFd>,
+    number: u64,
+    samples: Range<u64>,
+    /// Of earlier epochs [samples].
+    before: u64,
+    /// Requests made for the sample at hand.
+    requests: u64,
+    /// Where it ends [B].
+    length: u64,
+    /// Where the next sample begins in it.
+    at: u64,
+    /// Up to where it has been read.
+    read_to: u64,
+}
+
+/// Memory whose first byte is aligned to a block.
+#[derive(Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    first: usize,
+    /// What of it, counted from `first`, holds bytes not used yet.
+    filled: Range<usize>,
+}
+
+/// Why a sample cannot be had; the file's name comes from [`Data`].
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    #[error("cannot open {path}: {}", words(&(*error).into()))]
+    Open { path: String, error: Errno },
+    #[error("cannot read {path}: {}", words(&(*error).into()))]
+    Read { path: String, error: Errno },
+    #[error(
+        "{0} is shorter than when the run began: {1} bytes where {2} were expected; start again when \
+         nobody writes there"
+    )]
+    Truncated(String, u64, u64),
+}
+
+impl Reader {
+    /// For a worker of a loader.
+    pub(super) fn new(
+        data: Arc<Data>,
+        order: FileOrder,
+        whose: Whose,
+        next_file: Arc<AtomicU64>,
+        pace: Option<Pace>,
+    ) -> Reader {
+        Reader {
+            pace,
+            data,
+            order,
+            whose,
+            next_file,
+            buffer: Buffer::default(),
+            name: String::new(),
+            shard: Shard::default(),
+            one: OneFile::default(),
+            bytes: 0,
+        }
+    }
+
+    /// Reads the sample at `position` of the loader's reading (file per sample), or the next one
+    /// of the worker's shard; gives its size [B].
+    pub(super) fn read(&mut self, position: u64, log: &mut Log) -> Result<u64, ReadError> {
+        let size = match self.data.layout {
+            Layout::FilePerSample => {
+                let sample = self.whose.file(&mut self.order, position);
+                let size = self.data.sizes.of(sample);
+                self.admit(log);
+                let request = self.begin(self.whose.entity(position), 0, size, log);
+                let known = request.is_some_and(|request| request.tells_latency());
+                self.read_file(sample, size, known, log)?;
+                self.end(request, size, log);
+                size
+            }
+            Layout::OneFile { .. } => self.read_of_one(position, log)?,
+            // A live run has none.
+            Layout::RowGroups(_) => 0,
+            Layout::Shards { samples_per_shard, request, record } => {
+                if self.shard.samples.is_empty() {
+                    self.next_shard(samples_per_shard, log)?;
+                }
+                let sample = self.shard.samples.start;
+                self.shard.samples.start += 1;
+                self.shard.requests = 0;
+                let size = self.data.sizes.of(sample);
+                let taken = around(record, size);
+                self.read_record(sample, taken, request as usize, log)?;
+                size
+            }
+        };
+        self.bytes += size;
+        Ok(size)
+    }
+
+    /// How requests kept to the limits of their storage.
+    pub(super) fn tally(&self) -> Tally {
+        self.pace.as_ref().map_or(Tally::default(), |pace| pace.tally)
+    }
+
+    /// Waits until a file may be opened.
+    fn admit(&mut self, log: &mut Log) {
+        if let Some(pace) = &mut self.pace {
+            pace.open(log);
+        }
+    }
+
+    /// Begins request number `request` for the sample at `position` of all loaders' readings, where limits
+    /// are written.
+    fn begin(&mut self, position: u64, request: u64, bytes: u64, log: &mut Log) -> Option<Request> {
+        self.pace.as_mut().map(|pace| pace.begin(position, request, bytes, log))
+    }
+
+    fn end(&mut self, request: Option<Request>, bytes: u64, log: &mut Log) {
+        if let (Some(pace), Some(request)) = (&mut self.pace, request) {
+            pace.end(request, bytes, log);
+        }
+    }
+
+    /// The sample read last.
+    pub(super) fn sample(&self) -> &[u8] {
+        let range = self.buffer.filled.clone();
+        &self.buffer.bytes[self.buffer.first + range.start..self.buffer.first + range.end]
+    }
+
+    /// Reads a whole file; what that counts as may be `known` already.
+    fn read_file(
+        &mut self,
+        sample: u64,
+        size: u64,
+        known: bool,
+        log: &mut Log,
+    ) -> Result<(), ReadError> {
+        let mut begin = |cause| if known { Time::ZERO } else { log.begin(cause) };
+        if let Place::Memory(memory) = &self.data.place {
+            begin(Cause::Transfer);
+            copy(memory, sample, size, &mut self.buffer);
+            return Ok(());
+        }
+        begin(Cause::Open);
+        let file = self.open(sample)?;
+        begin(Cause::Transfer);
+        self.buffer.reserve(size as usize);
+        let mut got = 0;
+        while got < size {
+            let space = self.buffer.space(got as usize, (size - got) as usize);
+            match pread(&file, space, got) {
+                Ok(0) => return Err(ReadError::Truncated(self.data.path(sample), got, size)),
+                Ok(n) => got += n as u64,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(ReadError::Read { path: self.data.path(sample), error }),
+            }
+        }
+        self.buffer.filled = 0..size as usize;
+        Ok(())
+    }
+
+    fn open(&mut self, file: u64) -> Result<OwnedFd, ReadError> {
+        let Place::Files(files) = &self.data.place else {
+            return Err(ReadError::Open { path: "memory".to_owned(), error: Errno::INVAL });
+        };
+        files.name(file, &mut self.name);
+        let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        if files.direct {
+            flags |= OFlags::DIRECT;
+        }
+        openat(&files.root, self.name.as_str(), flags, Mode::empty())
+            .map_err(|error| ReadError::Open { path: self.data.path(file), error })
+    }
+
+    fn next_shard(&mut self, samples_per_shard: u64, log: &mut Log) -> Result<(), ReadError> {
+        let place = self.next_file.fetch_add(1, Ordering::Relaxed);
+        let number = self.whose.file(&mut self.order, place);
+        let first = number * samples_per_shard;
+        let samples = first..(first + samples_per_shard).min(self.data.samples);
+        let before = self.order.epoch() * self.data.samples;
+        let record = self.data.layout.record();
+        let length = self.data.sizes.sum(samples.start, samples.end, record);
+        self.admit(log);
+        let file = match &self.data.place {
+            Place::Memory(_) => None,
+            Place::Files(_) => {
+                log.begin(Cause::Open);
+                Some(self.open(number)?)
+            }
+        };
+        self.buffer.filled = 0..0;
+        self.shard = Shard { file, number, samples, before, length, ..Shard::default() };
+        Ok(())
+    }
+
+    /// Makes the next `size` bytes of the shard the sample at hand.
+    fn read_record(
+        &mut self,
+        sample: u64,
+        size: u64,
+        request: usize,
+        log: &mut Log,
+    ) -> Result<(), ReadError> {
+        if self.shard.file.is_none() {
+            return self.copy_record(sample, size, log);
+        }
+        // What is left of the last request begins where the last sample ended.
+        let mut have = (self.shard.read_to - self.shard.at) as usize;
+        let request = request.max(1).next_multiple_of(BLOCK);
+        let end = self.buffer.filled.end;
+        self.buffer.filled = end..end + have;
+        let want = self.shard.at + size;
+        while have < size as usize {
+            have += self.read_some(sample, have, request, want, log)?;
+        }
+        self.shard.at += size;
+        self.buffer.filled.end = self.buffer.filled.start + size as usize;
+        Ok(())
+    }
+
+    /// Makes a request of the shard, behind the `have` bytes that are there; it must reach `want`
+    /// some time. Gives the bytes that came.
+    fn read_some(
+        &mut self,
+        sample: u64,
+        have: usize,
+        request: usize,
+        want: u64,
+        log: &mut Log,
+    ) -> Result<usize, ReadError> {
+        let (from, position) = (self.shard.read_to, self.shard.before + sample);
+        let left = self.shard.length.saturating_sub(from);
+        let number = self.shard.requests;
+        self.shard.requests += 1;
+        let paced = self.begin(position, number, left.min(request as u64), log);
+        if !paced.is_some_and(|paced| paced.tells_latency()) && (number == 0 || paced.is_some()) {
+            log.begin(Cause::Transfer);
+        }
+        let path = || self.data.path(self.shard.number);
+        let Some(file) = &self.shard.file else {
+            return Err(ReadError::Open { path: path(), error: Errno::BADF });
+        };
+        let got = match retry_on_intr(|| pread(file, self.buffer.append(have, request), from)) {
+            Ok(0) => return Err(ReadError::Truncated(path(), from, want)),
+            Ok(got) => got,
+            Err(error) => return Err(ReadError::Read { path: path(), error }),
+        };
+        self.shard.read_to += got as u64;
+        self.buffer.filled.end += got;
+        self.end(paced, got as u64, log);
+        Ok(got)
+    }
+
+    /// A sample of a shard in memory: a request is a sample.
+    fn copy_record(&mut self, sample: u64, size: u64, log: &mut Log) -> Result<(), ReadError> {
+        let paced = self.begin(self.shard.before + sample, 0, size, log);
+        if !paced.is_some_and(|paced| paced.tells_latency()) {
+            log.begin(Cause::Transfer);
+        }
+        if let Place::Memory(memory) = &self.data.place {
+            copy(memory, sample, size, &mut self.buffer);
+        }
+        self.end(paced, size, log);
+        Ok(())
+    }
+}
+
+/// Copies a sample out of memory that stands for the data set.
+fn copy(memory: &[u8], sample: u64, size: u64, buffer: &mut Buffer) {
+    let size = (size as usize).min(memory.len());
+    let from = (sample.wrapping_mul(size as u64) % (memory.len() - size + 1) as u64) as usize;
+    buffer.reserve(size);
+    buffer.space(0, size)[..size].copy_from_slice(&memory[from..from + size]);
+    buffer.filled = 0..size;
+}
+
+impl Buffer {
+    /// Makes room for so many bytes and a block; what is inside is lost where it must grow.
+    fn reserve(&mut self, size: usize) {
+        let needed = size.next_multiple_of(BLOCK) + 2 * BLOCK;
+        if self.bytes.len() < needed {
+            self.bytes = vec![0; needed];
+            self.first = self.bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
+        }
+    }
+
+    /// Whole blocks for `size` bytes from `from` on.
+    fn space(&mut self, from: usize, size: usize) -> &mut [u8] {
+        let start = self.first + from;
+        let end = (start + size.next_multiple_of(BLOCK)).min(self.bytes.len());
+        &mut self.bytes[start..end]
+    }
+
+    /// An aligned space of `request` bytes right behind the `have` bytes that are inside.
+    fn append(&mut self, have: usize, request: usize) -> &mut [u8] {
+        let end = self.filled.end;
+        if !end.is_multiple_of(BLOCK) || self.first + end + request > self.bytes.len() {
+            let kept = self.filled.start..self.filled.start + have;
+            let start = have.next_multiple_of(BLOCK) - have;
+            let needed = start + have + request + BLOCK;
+            if self.first + needed > self.bytes.len() {
+                let old = std::mem::take(&mut self.bytes);
+                let old_first = self.first;
+                self.reserve(2 * needed);
+                let from = old_first + kept.start;
+                self.bytes[self.first + start..self.first + start + have]
+                    .copy_from_slice(&old[from..from + have]);
+            } else {
+                let from = self.first + kept.start..self.first + kept.end;
+                self.bytes.copy_within(from, self.first + start);
+            }
+            self.filled = start..start + have;
+        }
+        let at = self.first + self.filled.end;
+        &mut self.bytes[at..at + request]
+    }
+}

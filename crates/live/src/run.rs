@@ -1,0 +1,201 @@
+//! A whole scenario: data sets, page cache, processes, outcome; replication after replication.
+
+use super::check::{self, Machine, reads_files};
+use super::children::{self, Assignment};
+use super::job::{Part, PartOutcome};
+use super::ledger::Common;
+use super::store::{Place, Store};
+use super::{Failure, notes};
+use forebay_report::{Outcome, ResourceOutcome, World};
+use forebay_scenario::storage::Bandwidth;
+use forebay_scenario::{Access, Job, Scenario, StorageKind};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// How to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings<'a> {
+    /// Where working files may be made.
+    pub directory: &'a Path,
+    /// The user's own data set.
+    pub data: Option<&'a Path>,
+    /// Whether the user has named one of them: it may be a mount of a file server.
+    pub named: bool,
+    /// Record a timeline of the first replication.
+    pub trace: bool,
+    /// This program.
+    pub executable: &'a Path,
+    /// Ends the run early when it becomes true.
+    pub stop: &'a AtomicBool,
+}
+
+/// The scenario as the processes of job copies read it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Name of its file.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// The user's changes to it, as `key=value`.
+    pub overrides: Vec<String>,
+}
+
+/// What happens meanwhile.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Something that the user should know.
+    Note(String),
+    /// So many bytes of so many have been generated.
+    Generated(u64, u64),
+    /// So many replications of so many have been finished.
+    Finished(u32, u32),
+}
+
+/// Refuses what this machine cannot run.
+///
+/// # Errors
+/// One sentence: what is missing, and what to write instead.
+pub fn check(scenario: &Scenario, settings: &Settings) -> Result<(), Failure> {
+    check::check(scenario, Machine::this())?;
+    let files = scenario.jobs.iter().filter(|job| reads_files(scenario, job));
+    let mut datasets: Vec<usize> = files.map(|job| job.dataset).collect();
+    datasets.sort_unstable();
+    datasets.dedup();
+    match (settings.data, datasets.as_slice()) {
+        (None, _) | (Some(_), [_]) => Ok(()),
+        (Some(_), []) => Err(Failure::Input(
+            "no job reads files: --data needs a `local-disk` or a `file-server`".to_owned(),
+        )),
+        (Some(_), several) => Err(Failure::Input(format!(
+            "jobs read {} data sets, and --data is one: leave it out, so that all are generated",
+            several.len()
+        ))),
+    }
+}
+
+/// Runs a scenario on this machine, on data sets of `store`. The outcomes of finished replications are kept in `outcomes`
+/// whatever happens.
+///
+/// # Errors
+/// If the machine lacks something, something fails, or `settings.stop` is raised.
+pub fn run(
+    scenario: &Scenario,
+    source: &Source,
+    settings: &Settings,
+    store: &mut Store,
+    outcomes: &mut Vec<Outcome>,
+    on: &mut dyn FnMut(Event),
+) -> Result<(), Failure> {
+    check(scenario, settings)?;
+    let places = store.places(scenario, settings, on)?;
+    let replications = scenario.run.replications;
+    for replication in 0..replications {
+        for place in places.iter().flatten() {
+            let again = replication > 0 && place.location.access == Access::Warm;
+            if !again {
+                place.settle()?;
+            }
+        }
+        // The books begin with the run's clock.
+        let books = shared_books(scenario, &places)?;
+        let mut assignments = assignments(scenario, source, &places, replication, settings.trace);
+        for (_, assignment) in &mut assignments {
+            let storage = scenario.jobs[assignment.part.job].storage;
+            assignment.part.books = books[storage].as_ref().map(Common::path);
+        }
+        let parts = children::run(settings.executable, &assignments, settings.stop)?;
+        let notes = notes::of(scenario, &places, &parts);
+        outcomes.push(outcome(scenario, parts, notes));
+        on(Event::Finished(replication + 1, replications));
+    }
+    Ok(())
+}
+
+/// By storage, the books of its limits where several job copies read there.
+fn shared_books(
+    scenario: &Scenario,
+    places: &[Option<Place>],
+) -> Result<Vec<Option<Common>>, Failure> {
+    let of = |index: usize| {
+        let jobs = scenario.jobs.iter().zip(places).filter(|(job, _)| job.storage == index);
+        let paced =
+            jobs.filter(|(job, place)| notes::paced(scenario, job, place.as_ref()).is_some());
+        let copies: u32 = paced.map(|(job, _)| job.copies).sum();
+        (copies > 1).then(Common::new).transpose()
+    };
+    (0..scenario.storage.len()).map(of).collect()
+}
+
+fn assignments(
+    scenario: &Scenario,
+    source: &Source,
+    places: &[Option<Place>],
+    replication: u32,
+    trace: bool,
+) -> Vec<(String, Assignment)> {
+    let copies = scenario.jobs.iter().enumerate();
+    let copies = copies.flat_map(|(job, of)| (0..of.copies).map(move |copy| (job, of, copy)));
+    let assignment = |(owner, (job, of, copy)): (usize, (usize, &Job, u32))| {
+        let part = Part {
+            job,
+            copy,
+            owner: owner as u64,
+            replication,
+            location: places[job].as_ref().map(|place| place.location.clone()),
+            books: None,
+            trace: trace && replication == 0,
+        };
+        let Source { name, text, overrides } = source.clone();
+        (format!("`{}` copy {copy}", of.name), Assignment { name, text, overrides, part })
+    };
+    copies.enumerate().map(assignment).collect()
+}
+
+/// One replication's outcome.
+fn outcome(scenario: &Scenario, parts: Vec<PartOutcome>, notes: Vec<String>) -> Outcome {
+    let ends = parts.iter().filter_map(|part| part.job.steps.last()).map(|step| step.end);
+    let makespan = ends.fold(0.0, f64::max);
+    let elapsed = makespan.max(f64::MIN_POSITIVE);
+    let cpu: f64 = parts.iter().map(|part| part.cpu).sum();
+    let resource = |name: String, unit, capacity: f64, served: f64, flows: f64| ResourceOutcome {
+        name,
+        count: 1,
+        capacity,
+        unit,
+        utilisation: served / (capacity * elapsed),
+        utilisation_max: served / (capacity * elapsed),
+        mean_flows: flows / elapsed,
+        served,
+    };
+    let cores = scenario.cluster.node.usable_cores;
+    let mut resources = vec![resource("node.cores".to_owned(), "cores", cores, cpu, cpu)];
+    for (index, storage) in scenario.storage.iter().enumerate() {
+        let capacity = bandwidth(&storage.kind);
+        let of = parts.iter().filter(|part| scenario.jobs[part.job.job].storage == index);
+        let (bytes, reading) =
+            of.fold((0.0, 0.0), |(b, r), part| (b + part.bytes as f64, r + part.reading));
+        if capacity.is_finite() {
+            let name = format!("{}.bandwidth", storage.name);
+            resources.push(resource(name, "B/s", capacity, bytes, reading));
+        }
+    }
+    let trace = parts.iter().filter_map(|part| part.trace.clone()).reduce(|mut all, more| {
+        all.append(more);
+        all
+    });
+    let jobs = parts.into_iter().map(|part| part.job).collect();
+    Outcome { world: World::Live, notes, jobs, resources, makespan, trace, ..Outcome::default() }
+}
+
+fn bandwidth(kind: &StorageKind) -> f64 {
+    let bandwidth = match kind {
+        StorageKind::Memory { bandwidth, .. }
+        | StorageKind::LocalDisk { bandwidth, .. }
+        | StorageKind::FileServer { bandwidth, .. } => bandwidth,
+        StorageKind::Measured { table, .. } => return table.most(),
+    };
+    match bandwidth {
+        Bandwidth::Fixed(bandwidth) => *bandwidth,
+        Bandwidth::ByTransfers(table) => table.iter().copied().fold(0.0, f64::max),
+    }
+}

@@ -1,0 +1,87 @@
+//! The workers of a job copy: what those of each of its loaders share, and what is each one's own.
+
+use super::Failure;
+use super::clock::Clock;
+use super::data::Data;
+use super::job::Part;
+use super::pace::{Limits, Pace, Pacer};
+use super::reader::Reader;
+use super::whose::Whose;
+use super::work::{Common, Hands, Link};
+use forebay_calibrate::probe::gpu::Lanes;
+use forebay_engine::Time;
+use forebay_model::random::{FileOrder, Streams};
+use forebay_scenario::{Job, Scenario};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+/// The workers of a job copy in order, each with its name; raising `over` ends what they wait for.
+pub(super) fn team(
+    scenario: &Scenario,
+    part: &Part,
+    over: &Arc<AtomicBool>,
+    lanes: &[Arc<Lanes>],
+) -> Result<Vec<(String, Hands)>, Failure> {
+    let job = &scenario.jobs[part.job];
+    let data = Arc::new(Data::find(scenario, job.dataset, part.location.as_ref())?);
+    let streams = Streams::new(scenario.run.seed, part.replication);
+    let pacer = pacer(scenario, part, streams, over)?;
+    let mut team = Vec::new();
+    for rank in 0..job.loaders_per_node() {
+        let whose = Whose { owner: part.owner, rank, ranks: job.loaders(), streams };
+        let order =
+            FileOrder::new(scenario.datasets[job.dataset].visits(), job.split, rank, whose.ranks);
+        let next_file = Arc::new(AtomicU64::new(0));
+        let reader = || {
+            let pace = pacer.as_ref().map(Pace::new);
+            Reader::new(data.clone(), order.clone(), whose, next_file.clone(), pace)
+        };
+        let own = &lanes[lanes.len().min(rank as usize)..];
+        let common = common(scenario, job, whose, over, own.first());
+        for (index, stage) in job.loader.stages.iter().enumerate() {
+            for _ in 0..stage.workers {
+                let reader = (index == 0).then(&reader);
+                let name = format!("{} {}", stage.name, team.len());
+                team.push((name, Hands::new(&job.loader, index, reader, common.clone())));
+            }
+        }
+    }
+    Ok(team)
+}
+
+/// What the workers of one loader share, with a link to each of its devices where that is limited.
+fn common(
+    scenario: &Scenario,
+    job: &Job,
+    whose: Whose,
+    over: &Arc<AtomicBool>,
+    lanes: Option<&Arc<Lanes>>,
+) -> Common {
+    let bandwidth = scenario.cluster.node.pcie;
+    let emulated = bandwidth.is_finite() && lanes.is_none();
+    let links = if emulated { job.copies_per_loader() } else { 0 };
+    let link = |_| Link { bandwidth, free_at: Mutex::new(Time::ZERO) };
+    Common {
+        whose,
+        links: Arc::new((0..links).map(link).collect()),
+        lanes: lanes.cloned(),
+        decoded_size: scenario.datasets[job.dataset].decoded_size,
+        image: scenario.datasets[job.dataset].image,
+        clock: Clock::from_monotonic(0),
+        over: over.clone(),
+    }
+}
+
+/// What keeps the job copy's readers to the limits of its storage, where any are enforced.
+fn pacer(
+    scenario: &Scenario,
+    part: &Part,
+    streams: Streams,
+    over: &Arc<AtomicBool>,
+) -> Result<Option<Arc<Pacer>>, Failure> {
+    let mounted = part.location.as_ref().is_some_and(|location| location.mounted);
+    let limits = Limits::of(scenario, scenario.jobs[part.job].storage);
+    let Some(limits) = limits.filter(|_| !mounted) else { return Ok(None) };
+    let pacer = Pacer::new(limits, part.books.as_deref(), streams, part.owner, over.clone())?;
+    Ok(Some(Arc::new(pacer)))
+}

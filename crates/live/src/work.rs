@@ -1,0 +1,284 @@
+//! What a worker does for its items: reading, computing, waiting, copying.
+
+use super::clock::{Clock, busy, thread_cpu};
+use super::log::Log;
+use super::pace::Tally;
+use super::reader::{ReadError, Reader};
+use super::whose::Whose;
+use forebay_calibrate::probe::ProbeError;
+use forebay_calibrate::probe::gpu::Lanes;
+use forebay_calibrate::probe::image::{Decoder, ImageError};
+use forebay_engine::{Span, Time};
+use forebay_live_queue::Item;
+use forebay_model::law::DecodeLaw;
+use forebay_model::random::{Purpose, Sampler};
+use forebay_report::Cause;
+use forebay_scenario::{Distribution, Image, Operation, Stage, StageGraph};
+use std::hint::black_box;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An operation, prepared.
+enum Work {
+    Read,
+    Compute(Draw),
+    Decode(DecodeLaw),
+    Delay(Draw),
+    Copy,
+    /// Time of a core for each decoded byte [s/B].
+    Memcpy(f64),
+}
+
+/// Why a worker cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WorkError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("cannot decode a sample: {0}")]
+    Decode(#[from] ImageError),
+    #[error("cannot copy a batch to the GPU: {0}")]
+    Copy(#[from] ProbeError),
+}
+
+/// A duration drawn for each use at the address that the simulated world uses.
+struct Draw {
+    sampler: Sampler,
+    constant: Option<f64>,
+    purpose: Purpose,
+    index: u64,
+}
+
+impl Draw {
+    fn new(distribution: &Distribution, purpose: Purpose, index: u64) -> Draw {
+        let sampler = Sampler::new(distribution);
+        Draw { constant: sampler.is_constant(), sampler, purpose, index }
+    }
+}
+
+/// The link to an emulated accelerator: one transfer after the other.
+pub(super) struct Link {
+    /// [B/s]; may be infinite.
+    pub(super) bandwidth: f64,
+    pub(super) free_at: Mutex<Time>,
+}
+
+/// All that one worker thread needs to carry out its stage.
+pub(super) struct Hands {
+    per_sample: Vec<Work>,
+    per_item: Vec<Work>,
+    reader: Option<Reader>,
+    whose: Whose,
+    links: Arc<Vec<Link>>,
+    /// To a real GPU.
+    lanes: Option<Arc<Lanes>>,
+    decoded_size: Option<f64>,
+    /// Where samples are images.
+    decoder: Option<Decoder>,
+    /// Whether a later stage decodes what this one reads.
+    hands_on: bool,
+    /// Whether this stage decodes what an earlier one has read.
+    decodes: bool,
+    /// Size of the sample read last [B].
+    size: u64,
+    clock: Clock,
+    over: Arc<AtomicBool>,
+}
+
+/// What the workers of a loader have in common.
+#[derive(Clone)]
+pub(super) struct Common {
+    pub(super) whose: Whose,
+    pub(super) links: Arc<Vec<Link>>,
+    pub(super) lanes: Option<Arc<Lanes>>,
+    pub(super) decoded_size: Option<f64>,
+    pub(super) image: Option<Image>,
+    pub(super) clock: Clock,
+    pub(super) over: Arc<AtomicBool>,
+}
+
+impl Hands {
+    /// For a worker of stage number `index`.
+    pub(super) fn new(
+        graph: &StageGraph,
+        index: usize,
+        reader: Option<Reader>,
+        of: Common,
+    ) -> Hands {
+        let stage = &graph.stages[index];
+        let decodes = |stage: &Stage| {
+            stage.per_sample.iter().any(|work| matches!(work, Operation::Decode(_)))
+        };
+        let later = graph.stages[index + 1..].iter().any(decodes);
+        let works = |list: &[Operation], base: usize| {
+            let salt = |i: usize| (index * 256 + base + i) as u64;
+            list.iter().enumerate().map(|(i, operation)| work(operation, salt(i))).collect()
+        };
+        Hands {
+            per_sample: works(&stage.per_sample, 0),
+            per_item: works(&stage.per_item, 128),
+            reader,
+            whose: of.whose,
+            links: of.links,
+            lanes: of.lanes,
+            decoded_size: of.decoded_size,
+            decoder: of.image.map(|image| Decoder::new(image.resize)),
+            hands_on: index == 0 && later && of.image.is_some(),
+            decodes: index > 0 && decodes(stage),
+            size: 0,
+            clock: of.clock,
+            over: of.over,
+        }
+    }
+
+    /// The run's clock is known.
+    pub(super) fn begin(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
+    /// Does all that the stage does to an item.
+    pub(super) fn carry_out(&mut self, item: &mut Item, log: &mut Log) -> Result<(), WorkError> {
+        if item.ready > Time::ZERO && item.ready > log.now() {
+            log.begin(Cause::Restart);
+            log.sleep_until(item.ready, &self.over);
+        }
+        if !self.per_sample.is_empty() {
+            for sample in 0..item.samples {
+                for operation in 0..self.per_sample.len() {
+                    self.operate(false, operation, item, sample, log)?;
+                }
+            }
+        }
+        for operation in 0..self.per_item.len() {
+            self.operate(true, operation, item, item.samples, log)?;
+        }
+        if self.decodes {
+            item.stored = Vec::new();
+        }
+        Ok(())
+    }
+
+    fn operate(
+        &mut self,
+        whole: bool,
+        operation: usize,
+        item: &mut Item,
+        sample: u64,
+        log: &mut Log,
+    ) -> Result<(), WorkError> {
+        let work = if whole { &self.per_item[operation] } else { &self.per_sample[operation] };
+        match work {
+            Work::Read => {
+                let Some(reader) = &mut self.reader else { return Ok(()) };
+                self.size = reader.read(item.first + sample, log)?;
+                item.bytes += self.size;
+                if self.hands_on {
+                    item.stored.push(reader.sample().to_vec());
+                }
+            }
+            Work::Compute(draw) => compute(Span::from_seconds(self.draw(draw, item, sample)), log),
+            Work::Decode(law) => return self.decode(*law, item, sample, log),
+            Work::Delay(draw) => {
+                let span = Span::from_seconds(self.draw(draw, item, sample));
+                if span > Span::ZERO {
+                    let start = log.begin(Cause::Latency);
+                    self.clock.sleep_until(start + span, &self.over);
+                }
+            }
+            Work::Copy => self.copy(item, log)?,
+            Work::Memcpy(per_byte) => {
+                compute(Span::from_seconds(per_byte * self.decoded_bytes(item)), log);
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes an image, or keeps a core busy for as long as the law says.
+    fn decode(
+        &mut self,
+        law: DecodeLaw,
+        item: &Item,
+        sample: u64,
+        log: &mut Log,
+    ) -> Result<(), WorkError> {
+        let Some(decoder) = &mut self.decoder else {
+            let bytes =
+                if self.reader.is_some() { self.size } else { item.bytes / item.samples.max(1) };
+            compute(Span::from_seconds(law.core_seconds(bytes as f64, 0.0)), log);
+            return Ok(());
+        };
+        let stored = match &self.reader {
+            Some(reader) => reader.sample(),
+            None => item.stored.get(sample as usize).map_or(&[][..], Vec::as_slice),
+        };
+        log.begin(Cause::Decode);
+        let before = thread_cpu();
+        black_box(decoder.decode(stored)?);
+        log.split_cpu_wait(Span(thread_cpu().0.saturating_sub(before.0)));
+        Ok(())
+    }
+
+    fn draw(&self, draw: &Draw, item: &Item, sample: u64) -> f64 {
+        draw.constant.unwrap_or_else(|| {
+            let Whose { owner, streams, .. } = self.whose;
+            let entity = self.whose.entity(item.first + sample);
+            let mut generator = streams.at(draw.purpose, owner, entity, draw.index);
+            draw.sampler.draw(&mut generator)
+        })
+    }
+
+    /// Bytes of an item when decoded.
+    fn decoded_bytes(&self, item: &Item) -> f64 {
+        self.decoded_size.map_or(item.bytes as f64, |size| size * item.samples as f64)
+    }
+
+    /// Copies a batch to a real GPU, or takes the emulated link to a device for as long as the item's bytes
+    /// need.
+    fn copy(&self, item: &Item, log: &mut Log) -> Result<(), WorkError> {
+        if let Some(lanes) = &self.lanes {
+            log.begin(Cause::Copy);
+            return Ok(lanes.copy(&self.over)?);
+        }
+        let count = self.links.len().max(1) as u64;
+        let Some(link) = self.links.get((item.sequence % count) as usize) else { return Ok(()) };
+        let bytes = self.decoded_bytes(item);
+        let now = log.begin(Cause::Copy);
+        let mut free_at = link.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = now.max(*free_at) + Span::from_seconds(bytes / link.bandwidth);
+        *free_at = done;
+        drop(free_at);
+        self.clock.sleep_until(done, &self.over);
+        Ok(())
+    }
+
+    /// Bytes that this worker has read, and how it kept to limits.
+    pub(super) fn read(&self) -> (u64, Tally) {
+        let of = |reader: &Reader| (reader.bytes, reader.tally());
+        self.reader.as_ref().map_or((0, Tally::default()), of)
+    }
+}
+
+fn work(operation: &Operation, index: u64) -> Work {
+    match operation {
+        Operation::Read => Work::Read,
+        Operation::Compute(distribution) => {
+            Work::Compute(Draw::new(distribution, Purpose::Compute, index))
+        }
+        Operation::Delay(distribution) => {
+            Work::Delay(Draw::new(distribution, Purpose::Delay, index))
+        }
+        Operation::Decode(law) => Work::Decode(*law),
+        // Refused: a GPU would do it.
+        Operation::Copy | Operation::CopyStored | Operation::Kernel(_) => Work::Copy,
+        Operation::Memcpy(per_byte) => Work::Memcpy(*per_byte),
+    }
+}
+
+/// Keeps a core busy for `work`.
+fn compute(work: Span, log: &mut Log) {
+    if work > Span::ZERO {
+        log.begin(Cause::Decode);
+        let before = thread_cpu();
+        busy(work);
+        log.split_cpu_wait(Span(thread_cpu().0.saturating_sub(before.0)));
+    }
+}

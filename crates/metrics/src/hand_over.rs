@@ -1,0 +1,186 @@
+//! Hand-over between the stages of a loader: the order of items, and room for them.
+//!
+//! A worker takes its input, works on it, and puts an item into the buffer behind its stage: in its
+//! turn where order is kept, and when there is room. Until then it keeps the item. Who makes the turn
+//! come, or the room, puts the item in; the two worlds do that, each in its own time.
+
+use forebay_scenario::{Job, Order};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What the workers of a stage have in common, and the buffer of items `I` that they fill (the last
+/// stage's is the queue).
+///
+/// What every item needs comes first.
+#[derive(Debug, Clone)]
+#[repr(C)]
+pub struct HandOver<I> {
+    /// Sequence of the next input.
+    inputs: u64,
+    /// Sequence of the next item to enter the buffer, where order is kept.
+    outputs: u64,
+    samples: u32,
+    ordered: bool,
+    takes: usize,
+    /// Items that stay in the buffer as long as `coming` more will enter it.
+    kept: usize,
+    coming: u64,
+    capacity: usize,
+    buffer: VecDeque<I>,
+    /// Workers that wait for input, first come first.
+    pub idle: VecDeque<u32>,
+    /// Workers that wait for room, likewise.
+    pub blocked: VecDeque<u32>,
+    /// Finished items that wait for those before them: their workers by sequence.
+    held: BTreeMap<u64, u32>,
+    /// Whether the last item may be smaller.
+    rounds_up: bool,
+}
+
+impl<I> HandOver<I> {
+    /// Of stage number `index` of the loader of `job`, which reads `quota` samples in all, before anything
+    /// has happened.
+    pub fn new(job: &Job, index: usize, quota: u64) -> HandOver<I> {
+        let stage = &job.loader.stages[index];
+        // Nobody waits for room for what was asked for.
+        let requested = job.loader.requests.is_some();
+        HandOver {
+            samples: job.samples_of(stage) as u32,
+            ordered: stage.order == Order::InOrder,
+            takes: job.items_taken(index) as usize,
+            capacity: if requested { usize::MAX } else { stage.buffer as usize },
+            kept: stage.kept as usize,
+            rounds_up: !job.gathers(index),
+            ..HandOver::of_samples()
+        }
+        .coming(quota)
+    }
+
+    /// As many items come as so many samples are.
+    pub fn coming(mut self, samples: u64) -> HandOver<I> {
+        let of_item = u64::from(self.samples).max(1);
+        self.coming = if self.rounds_up { samples.div_ceil(of_item) } else { samples / of_item };
+        self
+    }
+
+    /// Of the only stage of a loader that makes samples one by one, in any order.
+    pub fn of_samples() -> HandOver<I> {
+        HandOver {
+            inputs: 0,
+            outputs: 0,
+            samples: 1,
+            ordered: false,
+            takes: 1,
+            kept: 0,
+            coming: u64::MAX,
+            rounds_up: true,
+            capacity: 0,
+            buffer: VecDeque::new(),
+            idle: VecDeque::new(),
+            blocked: VecDeque::new(),
+            held: BTreeMap::new(),
+        }
+    }
+
+    /// Samples of an item.
+    #[inline]
+    pub fn samples(&self) -> u32 {
+        self.samples
+    }
+
+    /// Items of the stage before for one of this.
+    #[inline]
+    pub fn takes(&self) -> usize {
+        self.takes
+    }
+
+    /// Whether items enter the buffer in the order of their inputs.
+    #[inline]
+    pub fn is_ordered(&self) -> bool {
+        self.ordered
+    }
+
+    /// Items that fit into the buffer.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Items in the buffer that may be taken.
+    #[inline]
+    pub fn ready(&self) -> usize {
+        self.buffer.len().saturating_sub(self.kept)
+    }
+
+    /// Whether one more item fits into the buffer.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.buffer.len() < self.capacity
+    }
+
+    /// An input is taken: its sequence.
+    #[inline]
+    pub fn take_input(&mut self) -> u64 {
+        let sequence = self.inputs;
+        self.inputs += 1;
+        sequence
+    }
+
+    /// Whether the item made of input `sequence` may enter the buffer, if there is room.
+    #[inline]
+    pub fn is_turn(&self, sequence: u64) -> bool {
+        !self.ordered || sequence == self.outputs
+    }
+
+    /// Worker `w` keeps the item made of input `sequence` until its turn has come.
+    #[inline]
+    pub fn hold(&mut self, sequence: u64, w: u32) {
+        self.held.insert(sequence, w);
+    }
+
+    /// The worker, if any, that keeps the item whose turn has come; it keeps it no longer.
+    #[inline]
+    pub fn release(&mut self) -> Option<u32> {
+        self.held.remove(&self.outputs)
+    }
+
+    /// An item enters the buffer, or the queue: the next one's turn has come.
+    #[inline]
+    pub fn pass(&mut self) {
+        self.outputs += u64::from(self.ordered);
+    }
+
+    /// Puts `item` into the buffer, which has room; true if it is the last, and those that were kept may
+    /// be taken too.
+    #[inline]
+    pub fn put(&mut self, item: I) -> bool {
+        self.buffer.push_back(item);
+        self.kept > 0 && self.is_last()
+    }
+
+    #[cold]
+    fn is_last(&mut self) -> bool {
+        self.coming = self.coming.saturating_sub(1);
+        if self.coming == 0 {
+            self.kept = 0;
+        }
+        self.coming == 0
+    }
+
+    /// The first `number` items of the buffer; none if there are fewer that may be taken.
+    pub fn first(&self, number: usize) -> impl Iterator<Item = &I> {
+        let number = if self.ready() < number { 0 } else { number };
+        self.buffer.iter().take(number)
+    }
+
+    /// Takes the first `number` items out of the buffer, made one by `join`; `None` if there are
+    /// fewer that may be taken.
+    #[inline]
+    pub fn gather(&mut self, number: usize, mut join: impl FnMut(&mut I, I)) -> Option<I> {
+        if self.ready() < number {
+            return None;
+        }
+        let mut parts = self.buffer.drain(..number);
+        let mut item = parts.next()?;
+        parts.for_each(|part| join(&mut item, part));
+        Some(item)
+    }
+}

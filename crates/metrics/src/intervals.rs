@@ -1,0 +1,83 @@
+//! Sets of numbers that come nearly in order: as intervals.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A set of numbers, kept as intervals that do not touch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Intervals {
+    /// By start, their ends.
+    all: BTreeMap<u64, u64>,
+}
+
+impl Intervals {
+    /// Adds numbers, of which none is there yet.
+    pub fn insert(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let end = self.all.remove(&range.end).unwrap_or(range.end);
+        match self.all.range_mut(..range.start).next_back() {
+            Some((_, until)) if *until == range.start => *until = end,
+            _ => {
+                self.all.insert(range.start, end);
+            }
+        }
+    }
+
+    /// The first number from `from` on that is not there.
+    pub fn next_gap(&self, from: u64) -> u64 {
+        let before = self.all.range(..=from).next_back();
+        before.map_or(from, |(_, end)| from.max(*end))
+    }
+
+    /// The numbers below the largest that are not there.
+    pub fn gaps(&self) -> Vec<u64> {
+        let (mut gaps, mut at) = (Vec::new(), 0);
+        for (start, end) in &self.all {
+            gaps.extend(at..*start);
+            at = *end;
+        }
+        gaps
+    }
+
+    /// One more than the largest, or none.
+    pub fn end(&self) -> u64 {
+        self.all.last_key_value().map_or(0, |(_, end)| *end)
+    }
+
+    /// Those below `limit`.
+    pub fn below(&self, limit: u64) -> Intervals {
+        let all = self.all.range(..limit).map(|(start, end)| (*start, limit.min(*end)));
+        Intervals { all: all.collect() }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.all.iter().map(|(start, end)| end - start).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_the_set_of_what_was_added() {
+        // System: the numbers below 200 that a rule picks, in an order far from theirs. Expectation: what a list of them says.
+        for rule in [|n: u64| !n.is_multiple_of(7), |n: u64| n / 10 % 3 == 1, |_| true, |_| false] {
+            let mut of = Intervals::default();
+            (0..200).map(|n| n * 77 % 200).filter(|n| rule(*n)).for_each(|n| of.insert(n..n + 1));
+            let all: Vec<u64> = (0..200).filter(|n| rule(*n)).collect();
+            let last = all.last().copied().unwrap_or(0);
+            assert_eq!(of.count(), all.len() as u64);
+            assert_eq!(of.end(), all.last().map_or(0, |last| last + 1));
+            assert_eq!(of.gaps(), (0..last).filter(|n| !rule(*n)).collect::<Vec<_>>());
+            for n in 0..200 {
+                let gap = (n..).find(|n| *n >= 200 || !rule(*n)).expect("beyond");
+                assert_eq!(of.next_gap(n), gap, "{n}");
+                assert_eq!(of.below(n).count(), all.iter().filter(|m| **m < n).count() as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! A circular queue's slots.
+
+use forebay_engine::Time;
+use forebay_engine::stats::LogHistogram;
+
+/// Reads beyond this are counted together.
+const MOST_READS: usize = 1024;
+
+/// A ring that producers overwrite and the trainer reads round and round.
+#[derive(Debug, Default)]
+pub(super) struct Ring {
+    slots: Vec<Slot>,
+    write: usize,
+    read: usize,
+    /// Samples that were overwritten before anyone read them.
+    pub(super) overwritten_unread: u64,
+    /// By number of reads, how many samples were overwritten after it.
+    pub(super) reuse: Vec<u64>,
+    /// Ages of samples when read.
+    pub(super) ages: LogHistogram,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    since: Time,
+    reads: u32,
+}
+
+impl Ring {
+    /// Samples inside.
+    pub(super) fn len(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
+    /// Those among them that nobody has read.
+    pub(super) fn unread(&self) -> u64 {
+        self.slots.iter().filter(|slot| slot.reads == 0).count() as u64
+    }
+
+    /// A sample comes in, in place of the oldest if there are `capacity`.
+    pub(super) fn put(&mut self, now: Time, capacity: u64) {
+        let slot = Slot { since: now, reads: 0 };
+        if (self.slots.len() as u64) < capacity {
+            self.slots.push(slot);
+            return;
+        }
+        let old = std::mem::replace(&mut self.slots[self.write], slot);
+        self.write = (self.write + 1) % self.slots.len();
+        let reads = (old.reads as usize).min(MOST_READS);
+        if self.reuse.len() <= reads {
+            self.reuse.resize(reads + 1, 0);
+        }
+        self.reuse[reads] += 1;
+        self.overwritten_unread += u64::from(old.reads == 0);
+    }
+
+    /// Reads the next `batch` slots; (unread ones among them, time those had spent inside).
+    pub(super) fn read(&mut self, now: Time, batch: u64) -> (u64, u128) {
+        let (mut fresh, mut residence_ps) = (0, 0);
+        for _ in 0..batch {
+            let slot = &mut self.slots[self.read];
+            let age = now.since(slot.since);
+            self.ages.add(age.seconds(), 1);
+            if slot.reads == 0 {
+                fresh += 1;
+                residence_ps += age.0 as u128;
+            }
+            slot.reads = slot.reads.saturating_add(1);
+            self.read = (self.read + 1) % self.slots.len();
+        }
+        (fresh, residence_ps)
+    }
+}

@@ -1,0 +1,153 @@
+//! What is recorded beside the outcome: a queue's totals over time, and the trace.
+
+use super::timeline::Segment;
+use forebay_engine::{Span, Time};
+use forebay_report::{
+    ActivityName, Bin, QueueTotals, Series, StepOutcome, Trace, TraceCounter, TraceSpan,
+};
+
+/// A queue's totals at equal distances, which double when there are too many.
+#[derive(Debug)]
+pub struct Snapshots {
+    width: Span,
+    next: Time,
+    totals: Vec<QueueTotals>,
+}
+
+impl Snapshots {
+    const MOST: usize = 512;
+    const FIRST_WIDTH: f64 = 1e-3;
+    /// Room is made for so many at once: there are thousands of queues.
+    const FIRST: usize = 64;
+
+    pub fn new(start: Time) -> Snapshots {
+        let width = Span::from_seconds(Self::FIRST_WIDTH);
+        Snapshots { width, next: start + width, totals: Vec::new() }
+    }
+
+    /// The instant of the next snapshot.
+    pub fn next(&self) -> Time {
+        self.next
+    }
+
+    pub fn take(&mut self, totals: QueueTotals) {
+        if self.totals.is_empty() {
+            self.totals.reserve(Self::FIRST);
+        }
+        self.totals.push(totals);
+        if self.totals.len() == Self::MOST {
+            let mut index = 0;
+            self.totals.retain(|_| {
+                index += 1;
+                index % 2 == 0
+            });
+            self.width = self.width + self.width;
+        }
+        self.next += self.width;
+    }
+
+    /// Adds this queue's history to `series`, the last bin ending at the run's end.
+    pub fn add_to(&self, last: QueueTotals, series: &mut Series) {
+        series.width = self.width.seconds();
+        series.bins.resize(series.bins.len().max(self.totals.len() + 1), Bin::default());
+        let mut before = QueueTotals::default();
+        for (bin, after) in series.bins.iter_mut().zip(self.totals.iter().chain([&last])) {
+            bin.level_seconds += after.level_seconds - before.level_seconds;
+            bin.enqueued += after.enqueued - before.enqueued;
+            bin.dequeued += after.dequeued - before.dequeued;
+            bin.blocked_seconds += after.blocked_seconds - before.blocked_seconds;
+            before = *after;
+        }
+    }
+}
+
+/// Puts the steps of a job that started at `start` [s] into the bins of its series.
+pub fn add_steps(steps: &[StepOutcome], start: f64, series: &mut Series) {
+    let mut before = start;
+    for step in steps {
+        let bin = ((step.end - start) / series.width) as usize;
+        let last = series.bins.len().saturating_sub(1);
+        if let Some(bin) = series.bins.get_mut(bin.min(last)) {
+            bin.steps += 1;
+            bin.step_seconds += step.end - before;
+        }
+        before = step.end;
+    }
+}
+
+/// The trace being recorded.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    trace: Trace,
+    open: Vec<Option<(Time, ActivityName)>>,
+}
+
+impl Recorder {
+    /// Spans and counter values kept at most: about 200 MB of JSON.
+    const MOST: usize = 2_000_000;
+
+    /// Adds a process, a group of tracks; its number.
+    pub fn process(&mut self, name: String) -> u32 {
+        self.trace.processes.push(name);
+        self.trace.processes.len() as u32 - 1
+    }
+
+    /// Adds a track to a process; its number.
+    pub fn track(&mut self, process: u32, name: String) -> u32 {
+        self.trace.tracks.push((process, name));
+        self.open.push(None);
+        self.trace.tracks.len() as u32 - 1
+    }
+
+    /// From `start` on, `track` does `name`; what it did before ends there.
+    pub fn begin(&mut self, track: u32, start: Time, name: impl Into<ActivityName>) {
+        self.close(track, start);
+        self.open[track as usize] = Some((start, name.into()));
+    }
+
+    /// What `track` did ends at `end`.
+    pub fn close(&mut self, track: u32, end: Time) {
+        let Some((start, name)) = self.open[track as usize].take() else { return };
+        if start >= end || !self.has_room() {
+            return;
+        }
+        let (start, duration) = (start.seconds(), end.since(start).seconds());
+        self.trace.spans.push(TraceSpan { track, name, start, duration });
+    }
+
+    /// What `track` waits for, within what it does meanwhile: a span for each cause.
+    pub fn causes(&mut self, track: u32, segments: &[Segment]) {
+        for segment in segments.iter().filter(|segment| segment.start < segment.end) {
+            if self.has_room() {
+                let (start, duration) =
+                    (segment.start.seconds(), segment.end.since(segment.start).seconds());
+                let name = segment.cause.cause.name().into();
+                self.trace.spans.push(TraceSpan { track, name, start, duration });
+            }
+        }
+    }
+
+    /// `track` has `value` from `now` on.
+    pub fn count(&mut self, track: u32, now: Time, value: f64) {
+        if self.has_room() {
+            self.trace.counters.push(TraceCounter { track, time: now.seconds(), value });
+        }
+    }
+
+    fn has_room(&mut self) -> bool {
+        let room = self.trace.spans.len() + self.trace.counters.len() < Self::MOST;
+        self.trace.dropped += u64::from(!room);
+        room
+    }
+
+    /// Ends everything at `end`.
+    pub fn finish(mut self, end: Time) -> Trace {
+        (0..self.open.len() as u32).for_each(|track| self.close(track, end));
+        // A span comes before those within it.
+        let order = |a: &TraceSpan, b: &TraceSpan| {
+            a.start.total_cmp(&b.start).then(b.duration.total_cmp(&a.duration))
+        };
+        self.trace.spans.sort_by(order);
+        self.trace
+    }
+}

@@ -1,0 +1,236 @@
+//! What a job copy has done, step by step, and what its devices waited for meanwhile.
+
+use forebay_engine::Time;
+use forebay_report::{QueueTotals, Stall, StallCause, StepOutcome};
+
+use super::timeline::Segment;
+
+/// The steps of a job copy and their stalls.
+///
+/// What is added belongs to the step in progress, or, where it began before the last complete one
+/// ended, to the steps that it fell into.
+#[derive(Debug)]
+pub struct Steps {
+    complete: Vec<StepOutcome>,
+    stalls: Vec<Stall>,
+    fresh: u64,
+    /// Stalls of the step in progress by cause [device·s].
+    open_stalls: Vec<(StallCause, f64)>,
+    open_compute: f64,
+    open_fresh: u64,
+    /// Ends of complete steps.
+    ends: Vec<Time>,
+    /// End of the last complete step, or the start.
+    last_end: Time,
+    /// How much what a device does counts: more than 1 where not all devices are in use.
+    weight: f64,
+}
+
+impl Steps {
+    /// None yet, of a job copy that begins at `start`.
+    pub fn new(start: Time) -> Steps {
+        Steps {
+            complete: Vec::new(),
+            stalls: Vec::new(),
+            fresh: 0,
+            open_stalls: Vec::new(),
+            open_compute: 0.0,
+            open_fresh: 0,
+            ends: Vec::new(),
+            last_end: start,
+            weight: 1.0,
+        }
+    }
+
+    /// From now on only `share` of the devices are in use; those of before are accounted for.
+    pub fn share_among(&mut self, share: f64) {
+        self.weight = 1.0 / share;
+    }
+
+    /// Number of complete steps.
+    #[inline]
+    pub fn completed(&self) -> u64 {
+        self.complete.len() as u64
+    }
+
+    /// Fresh samples of complete steps.
+    pub fn fresh(&self) -> u64 {
+        self.fresh
+    }
+
+    /// End of the last complete step, or the start.
+    pub fn last_end(&self) -> Time {
+        self.last_end
+    }
+
+    /// A device took so many fresh samples.
+    #[inline]
+    pub fn add_fresh(&mut self, samples: u64) {
+        self.open_fresh += samples;
+    }
+
+    /// A device waited; the time is split over the steps that it fell into.
+    pub fn add_stall(&mut self, mut segment: Segment) {
+        while segment.start < self.last_end && segment.start < segment.end {
+            let (step, end) = self.step_at(segment.start);
+            let until = end.min(segment.end);
+            let seconds = self.weight * until.since(segment.start).seconds();
+            self.stalls.push(Stall { step, cause: segment.cause, seconds });
+            segment.start = until;
+        }
+        let seconds = self.weight * segment.end.since(segment.start).seconds();
+        if seconds == 0.0 {
+            return;
+        }
+        match self.open_stalls.iter_mut().find(|(cause, _)| *cause == segment.cause) {
+            Some((_, sum)) => *sum += seconds,
+            None => self.open_stalls.push((segment.cause, seconds)),
+        }
+    }
+
+    /// A device computed; the time is split likewise.
+    pub fn add_compute(&mut self, mut start: Time, end: Time) {
+        while start < self.last_end && start < end {
+            let (step, step_end) = self.step_at(start);
+            let until = step_end.min(end);
+            self.complete[step as usize].compute += self.weight * until.since(start).seconds();
+            start = until;
+        }
+        self.open_compute += self.weight * end.since(start).seconds();
+    }
+
+    /// The complete step in which `instant` lies, and its end.
+    fn step_at(&self, instant: Time) -> (u32, Time) {
+        let step = self.ends.partition_point(|end| *end <= instant);
+        (step as u32, self.ends[step])
+    }
+
+    /// All devices have done the step in progress, which trained on `samples`, after so many `events` of the run.
+    pub fn complete(&mut self, now: Time, samples: u64, queue: QueueTotals, events: u64) {
+        self.fresh += self.open_fresh;
+        let step = self.complete.len() as u32;
+        let stalls = self.open_stalls.drain(..);
+        self.stalls.extend(stalls.map(|(cause, seconds)| Stall { step, cause, seconds }));
+        self.complete.push(StepOutcome {
+            end: now.seconds(),
+            compute: std::mem::take(&mut self.open_compute),
+            samples,
+            fresh: std::mem::take(&mut self.open_fresh),
+            queue,
+            events,
+        });
+        self.ends.push(now);
+        self.last_end = now;
+    }
+
+    /// Only the first `steps` complete ones count, of a job copy that began at `start`: what came after is
+    /// lost, and so are its waits.
+    pub fn roll_back(&mut self, steps: u64, start: Time) {
+        let kept = steps as usize;
+        self.complete.truncate(kept);
+        self.ends.truncate(kept);
+        self.stalls.retain(|stall| u64::from(stall.step) < steps);
+        self.open_stalls.clear();
+        (self.open_compute, self.open_fresh) = (0.0, 0);
+        self.fresh = self.complete.iter().map(|step| step.fresh).sum();
+        self.last_end = self.ends.last().copied().unwrap_or(start);
+    }
+
+    /// So many fresh samples of those that the last complete steps took were for steps that are lost.
+    pub fn take_back(&mut self, mut samples: u64) {
+        for step in self.complete.iter_mut().rev() {
+            let part = step.fresh.min(samples);
+            step.fresh -= part;
+            samples -= part;
+            self.fresh -= part;
+        }
+    }
+
+    /// The complete steps, mean over so many devices, while the job goes on.
+    pub fn so_far(&self, devices: usize) -> Vec<StepOutcome> {
+        let of = |step: &StepOutcome| StepOutcome {
+            compute: step.compute / devices.max(1) as f64,
+            ..*step
+        };
+        self.complete.iter().map(of).collect()
+    }
+
+    /// The complete steps and their stalls in order, mean over so many devices.
+    pub fn finish(&mut self, devices: usize) -> (Vec<StepOutcome>, Vec<Stall>) {
+        let devices = devices.max(1) as f64;
+        let (mut steps, mut stalls) =
+            (std::mem::take(&mut self.complete), std::mem::take(&mut self.stalls));
+        steps.iter_mut().for_each(|step| step.compute /= devices);
+        stalls.iter_mut().for_each(|stall| stall.seconds /= devices);
+        // Devices of a pipeline report a step's waits after its end.
+        stalls.sort_by_key(|stall| (stall.step, stall.cause));
+        (steps, stalls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_report::Cause;
+
+    const S: u64 = 1_000_000_000_000;
+
+    #[test]
+    fn what_is_lost_counts_nowhere() {
+        // System: steps end at 2 s, 5 s and 6 s with waits in each; the first one is kept. Expectation: as
+        // if only that had been.
+        let mut steps = Steps::new(Time(S));
+        let cause = StallCause::own(Cause::Latency);
+        for (start, end) in [(1, 2), (2, 5), (5, 6)] {
+            steps.add_fresh(8);
+            steps.add_stall(Segment { start: Time(start * S), end: Time(end * S), cause });
+            steps.complete(Time(end * S), 8, QueueTotals::default(), 0);
+        }
+        steps.add_fresh(8);
+        steps.add_compute(Time(6 * S), Time(7 * S));
+        steps.roll_back(1, Time(S));
+        assert_eq!((steps.completed(), steps.fresh(), steps.last_end()), (1, 8, Time(2 * S)));
+        steps.complete(Time(9 * S), 8, QueueTotals::default(), 0);
+        let (complete, stalls) = steps.finish(1);
+        assert_eq!((complete[1].compute, complete[1].fresh, stalls.len()), (0.0, 0, 1));
+        let mut none = Steps::new(Time(S));
+        none.complete(Time(2 * S), 8, QueueTotals::default(), 0);
+        none.roll_back(0, Time(S));
+        assert_eq!((none.completed(), none.last_end()), (0, Time(S)));
+    }
+
+    #[test]
+    fn what_lost_steps_took_is_taken_back_from_the_last_ones() {
+        // System: steps that took 24, 8 and 8 fresh samples, of which 12 were for steps that are lost.
+        let mut steps = Steps::new(Time(0));
+        for (end, fresh) in [(1, 24), (2, 8), (3, 8)] {
+            steps.add_fresh(fresh);
+            steps.complete(Time(end * S), 8, QueueTotals::default(), 0);
+        }
+        steps.take_back(12);
+        assert_eq!(steps.fresh(), 28);
+        let fresh: Vec<u64> = steps.finish(1).0.iter().map(|step| step.fresh).collect();
+        assert_eq!(fresh, [24, 4, 0]);
+    }
+
+    #[test]
+    fn what_is_said_late_belongs_to_the_steps_it_fell_into() {
+        // System: steps end at 2 s and 5 s; one of two devices waited from 1 s to 6 s and computed
+        // from 0 s to 1 s, said at 6 s. Expectation: 1 s, 3 s and 1 s of waiting, halved.
+        let mut steps = Steps::new(Time(0));
+        steps.add_fresh(8);
+        steps.complete(Time(2 * S), 16, QueueTotals::default(), 0);
+        steps.complete(Time(5 * S), 16, QueueTotals::default(), 0);
+        assert_eq!((steps.completed(), steps.fresh(), steps.last_end()), (2, 8, Time(5 * S)));
+        let cause = StallCause::own(Cause::Transfer);
+        steps.add_stall(Segment { start: Time(S), end: Time(6 * S), cause });
+        steps.add_compute(Time(0), Time(S));
+        steps.complete(Time(7 * S), 16, QueueTotals::default(), 0);
+        let (steps, stalls) = steps.finish(2);
+        let stalls: Vec<(u32, f64)> = stalls.iter().map(|s| (s.step, s.seconds)).collect();
+        assert_eq!(stalls, [(0, 0.5), (1, 1.5), (2, 0.5)]);
+        let compute: Vec<f64> = steps.iter().map(|step| step.compute).collect();
+        assert_eq!(compute, [0.5, 0.0, 0.0]);
+        assert_eq!(steps.iter().map(|step| step.fresh).collect::<Vec<_>>(), [8, 0, 0]);
+    }
+}

@@ -1,0 +1,146 @@
+//! How many of a stage's workers work at once, where that is tuned while the job runs: tf.data's
+//! `AUTOTUNE`.
+//!
+//! Every now and then (after 10 ms, then 20 ms, and so on up to a minute) the times that the stages took
+//! so far go into a model of the pipeline, and hill climbing in it gives the parallelism from there on.
+//! Both worlds ask before a worker takes its input, and say when it begins and ends an item.
+
+mod model;
+
+use forebay_engine::{Span, Time};
+use forebay_report::Tuned;
+use forebay_scenario::{Job, Stage};
+use model::{Calls, Pipeline};
+
+/// First and longest time between two looks [s].
+const PERIODS: (f64, f64) = (0.01, 60.0);
+/// Parallelism before the first look, where there are as many cores.
+const AT_FIRST: u32 = 16;
+
+/// The tuned stages of one loader.
+#[derive(Debug, Clone)]
+pub struct Tuner {
+    pools: Vec<Pool>,
+    batch: f64,
+    cores: f64,
+    next: Time,
+    period: Span,
+}
+
+/// The workers of one stage.
+#[derive(Debug, Clone)]
+struct Pool {
+    name: String,
+    tuned: bool,
+    /// Workers that may work at once.
+    limit: u32,
+    active: u32,
+    workers: Vec<Hand>,
+    /// Workers beyond the limit.
+    resting: Vec<u32>,
+    /// Time of all items together [s], and how many there were.
+    took: f64,
+    items: f64,
+}
+
+/// A worker, as it was last seen.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hand {
+    active: bool,
+    since: Time,
+}
+
+impl Tuner {
+    /// That of a loader of `job`, if anything of it is tuned.
+    pub fn of(job: &Job) -> Option<Tuner> {
+        let stages = &job.loader.stages;
+        // As many workers as cores.
+        let cores = f64::from(stages.iter().find(|stage| stage.tuned)?.workers);
+        let pool = |stage: &Stage| Pool {
+            name: stage.name.clone(),
+            tuned: stage.tuned,
+            limit: if stage.tuned { stage.workers.min(AT_FIRST) } else { stage.workers },
+            active: 0,
+            workers: vec![Hand::default(); stage.workers as usize],
+            resting: Vec::new(),
+            took: 0.0,
+            items: 0.0,
+        };
+        Some(Tuner {
+            pools: stages.iter().map(pool).collect(),
+            batch: job.batch as f64,
+            cores,
+            next: Time::ZERO,
+            period: Span::from_seconds(PERIODS.0),
+        })
+    }
+
+    /// The job begins.
+    pub fn start(&mut self, now: Time) {
+        self.next = now + self.period;
+    }
+
+    /// Whether worker number `worker` of `stage` may look for input; otherwise it rests.
+    pub fn enter(&mut self, stage: usize, worker: u32) -> bool {
+        let pool = &mut self.pools[stage];
+        let hand = &mut pool.workers[worker as usize];
+        let others = pool.active - u32::from(hand.active);
+        let may = others < pool.limit;
+        pool.active = others + u32::from(may);
+        hand.active = may;
+        if !may {
+            pool.resting.push(worker);
+        }
+        may
+    }
+
+    /// It found input.
+    pub fn begin(&mut self, stage: usize, worker: u32, now: Time) {
+        self.pools[stage].workers[worker as usize].since = now;
+    }
+
+    /// It found none.
+    pub fn leave(&mut self, stage: usize, worker: u32) {
+        let pool = &mut self.pools[stage];
+        pool.active -= u32::from(std::mem::take(&mut pool.workers[worker as usize].active));
+    }
+
+    /// It has done with its item.
+    pub fn finish(&mut self, stage: usize, worker: u32, now: Time) {
+        let pool = &mut self.pools[stage];
+        pool.took += now.since(pool.workers[worker as usize].since).seconds();
+        pool.items += 1.0;
+    }
+
+    /// If it is time, and all stages have shown what they take: sets their limits anew.
+    pub fn tune(&mut self, now: Time) -> bool {
+        if now < self.next || self.pools.iter().any(|pool| pool.items == 0.0) {
+            return false;
+        }
+        self.period = Span(self.period.0 * 2).min(Span::from_seconds(PERIODS.1));
+        self.next = now + self.period;
+        let [reads, calls, batch] = &mut self.pools[..] else { return false };
+        let of = |pool: &Pool| Calls {
+            time: pool.took / pool.items,
+            parallelism: if pool.tuned { 1 } else { pool.limit },
+            most: if pool.tuned { pool.workers.len() as u32 } else { pool.limit },
+        };
+        let (time, items) = (batch.took, batch.items);
+        let pipeline = Pipeline { reads: of(reads), calls: of(calls), batch: time / items };
+        (reads.limit, calls.limit) = pipeline.climb(self.batch, self.cores);
+        true
+    }
+
+    /// The workers of `stage` that rest, and need not any more.
+    pub fn called(&mut self, stage: usize) -> Vec<u32> {
+        let pool = &mut self.pools[stage];
+        let free = pool.limit.saturating_sub(pool.active) as usize;
+        pool.resting.split_off(pool.resting.len().saturating_sub(free))
+    }
+
+    /// What it has come to.
+    pub fn settled(&self) -> Vec<Tuned> {
+        let tuned = self.pools.iter().filter(|pool| pool.tuned);
+        tuned.map(|pool| Tuned { stage: pool.name.clone(), workers: pool.limit }).collect()
+    }
+}

@@ -1,0 +1,347 @@
+//! Files that users name: opened without waiting for anybody, and never read beyond a limit.
+//!
+//! Every file that a command reads comes through here. What has no end, as `/dev/zero`, is refused; a
+//! pipe is read only if it is open already; and a file that is larger than its reader expects is
+//! refused with that limit, before memory is used up.
+
+mod outline;
+mod records;
+mod shown;
+
+pub use outline::check_toml;
+pub use records::Records;
+pub use shown::{cut, cut_words, printable, printable_line, shown, unsafe_to_show};
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+/// Largest file that people write: scenarios, plans, recipes, profiles, tables of measurements [B].
+pub const WRITTEN: u64 = 16 << 20;
+/// Largest table of rows to be drawn [B].
+pub const ROWS: u64 = 256 << 20;
+/// Largest file that programs write line by line: samples, runs [B].
+pub const RECORDED: u64 = 1 << 30;
+/// Largest trace, compressed or not [B].
+pub const TRACED: u64 = 16 << 30;
+
+/// Why a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// The operating system refuses.
+    #[error("cannot read the file: {}", words(.0))]
+    System(#[from] io::Error),
+    /// It is a device, a socket, or a pipe that may have no writer.
+    #[error("it is not a regular file")]
+    Special,
+    /// It is larger than what is read [B].
+    #[error("it holds more than {}", size(*.0))]
+    TooLarge(u64),
+    /// Something in it is longer or deeper than what is kept in memory.
+    #[error("it has {0}")]
+    Excess(&'static str),
+    /// A row of a table is longer than what is kept in memory.
+    #[error(
+        "a row from line {line} on has more than 1 MiB; close its quotation marks, or leave out what is so long"
+    )]
+    LongRow {
+        /// Line in which the row begins, from 1.
+        line: usize,
+    },
+    /// A TOML file has more tables or values than may be kept in memory.
+    #[error("it has more than {most} {what}")]
+    Crowded {
+        /// `"tables"` or `"values"`.
+        what: &'static str,
+        /// The limit.
+        most: usize,
+        /// Byte offset of the first one beyond the limit.
+        at: usize,
+    },
+    /// It is no text.
+    #[error("this is not text in UTF-8 from line {line}, column {column} on")]
+    NotText {
+        /// Line of the first byte that is wrong, from 1.
+        line: usize,
+        /// Column of it in characters, from 1.
+        column: usize,
+    },
+}
+
+impl InputError {
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        match self {
+            InputError::System(error) => match error.kind() {
+                ErrorKind::NotFound => "check the path; it is relative to the current directory",
+                ErrorKind::PermissionDenied => "ask for permission to read it, or copy it",
+                ErrorKind::IsADirectory => "name a file in this directory",
+                _ => "check the path",
+            }
+            .to_owned(),
+            InputError::Special => {
+                "name a file; what comes through a pipe is read as /dev/stdin".to_owned()
+            }
+            InputError::TooLarge(most) => {
+                format!("is this the right file? write at most {}", size(*most))
+            }
+            InputError::Excess(_) | InputError::LongRow { .. } => {
+                "is this the right file?".to_owned()
+            }
+            InputError::Crowded { .. } => {
+                "write fewer; jobs that are alike are one with `copies`".to_owned()
+            }
+            InputError::NotText { .. } => {
+                "save the file as UTF-8 text; is it the right file?".to_owned()
+            }
+        }
+    }
+
+    /// The error that a reader's error carries, or was made from.
+    #[must_use]
+    pub fn from_reader(error: io::Error) -> InputError {
+        match error.downcast::<InputError>() {
+            Ok(error) => error,
+            Err(error) => InputError::System(error),
+        }
+    }
+}
+
+/// The same as an error of a reader; [`InputError::from_reader`] gives it back.
+impl From<InputError> for io::Error {
+    fn from(error: InputError) -> io::Error {
+        match error {
+            InputError::System(error) => error,
+            other => io::Error::new(ErrorKind::FileTooLarge, other),
+        }
+    }
+}
+
+/// A reader that ends with an error where what it reads is longer than a limit.
+#[derive(Debug)]
+pub struct Capped<R> {
+    inner: io::Take<R>,
+    most: u64,
+}
+
+impl<R: Read> Capped<R> {
+    /// Reads at most `most` bytes of `inner`.
+    pub fn new(inner: R, most: u64) -> Capped<R> {
+        Capped { inner: inner.take(most.saturating_add(1)), most }
+    }
+
+    /// The same limit around a boxed reader, so that readers of different types have one type.
+    pub fn boxed(self) -> Capped<Box<dyn Read>>
+    where
+        R: 'static,
+    {
+        let limit = self.inner.limit();
+        let inner: Box<dyn Read> = Box::new(self.inner.into_inner());
+        Capped { inner: inner.take(limit), most: self.most }
+    }
+
+    /// All bytes.
+    ///
+    /// # Errors
+    /// If reading fails, or there are more than the limit.
+    pub fn bytes(mut self) -> Result<Vec<u8>, InputError> {
+        let mut bytes = Vec::new();
+        self.read_to_end(&mut bytes).map_err(InputError::from_reader)?;
+        Ok(bytes)
+    }
+
+    /// All bytes as text.
+    ///
+    /// # Errors
+    /// As for [`Capped::bytes`], or if they are no UTF-8.
+    pub fn text(self) -> Result<String, InputError> {
+        as_text(self.bytes()?)
+    }
+}
+
+impl<R: Read> Read for Capped<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        // The byte beyond the limit is there only to be noticed.
+        if self.inner.limit() == 0 && read > 0 {
+            return Err(InputError::TooLarge(self.most).into());
+        }
+        Ok(read)
+    }
+}
+
+/// Opens a file of at most `most` bytes. A pipe that may have no writer is not waited for, and a device
+/// never ends: only what is open already, as `/dev/stdin` and a shell's `<(…)`, may be one.
+///
+/// # Errors
+/// If the file cannot be opened, is a device or a pipe without a writer, or is larger than `most`.
+pub fn open(path: &Path, most: u64) -> Result<Capped<File>, InputError> {
+    let metadata = path.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::from(ErrorKind::IsADirectory).into());
+    }
+    if !metadata.is_file() && !is_descriptor(path) {
+        return Err(InputError::Special);
+    }
+    let file = File::open(path)?;
+    if metadata.len() > most {
+        return Err(InputError::TooLarge(most));
+    }
+    Ok(Capped::new(file, most))
+}
+
+/// The bytes of a file that holds at most `most`.
+///
+/// # Errors
+/// As for [`open`], or if reading fails.
+pub fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, InputError> {
+    open(path, most)?.bytes()
+}
+
+/// The text of a file that holds at most `most` bytes.
+///
+/// # Errors
+/// As for [`bytes`], or if it is no UTF-8.
+pub fn text(path: &Path, most: u64) -> Result<String, InputError> {
+    open(path, most)?.text()
+}
+
+/// Bytes as text.
+///
+/// # Errors
+/// With the place of the first byte that is no UTF-8.
+pub fn as_text(bytes: Vec<u8>) -> Result<String, InputError> {
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let good = String::from_utf8_lossy(good);
+        let line = good.rsplit('\n').next().unwrap_or_default();
+        let (line, column) = (good.matches('\n').count() + 1, line.chars().count() + 1);
+        InputError::NotText { line, column }
+    })
+}
+
+/// Whether a path stands for something that is open already. Any other pipe may have nobody who
+/// writes to it, and opening it would wait for that for ever.
+#[must_use]
+pub fn is_descriptor(path: &Path) -> bool {
+    ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|place| path.starts_with(place))
+}
+
+/// Paths in JSON: as text, or as their bytes where they are no UTF-8. For `#[serde(with = …)]`.
+pub mod path_as_json {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    /// Writes a path.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        match path.to_str() {
+            Some(text) => text.serialize(serializer),
+            None => path.as_os_str().as_bytes().serialize(serializer),
+        }
+    }
+
+    /// Reads a path.
+    ///
+    /// # Errors
+    /// Those of the deserializer.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Text(PathBuf),
+            Bytes(Vec<u8>),
+        }
+        Ok(match Written::deserialize(deserializer)? {
+            Written::Text(path) => path,
+            Written::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        })
+    }
+
+    /// The same for paths that need not be there.
+    pub mod optional {
+        use super::{Deserialize, Deserializer, PathBuf, Serialize, Serializer};
+
+        /// Writes a path.
+        ///
+        /// # Errors
+        /// Those of the serializer.
+        pub fn serialize<S: Serializer>(
+            path: &Option<PathBuf>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            #[derive(Serialize)]
+            struct Written<'a>(#[serde(with = "super")] &'a PathBuf);
+            path.as_ref().map(Written).serialize(serializer)
+        }
+
+        /// Reads a path.
+        ///
+        /// # Errors
+        /// Those of the deserializer.
+        pub fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<PathBuf>, D::Error> {
+            #[derive(Deserialize)]
+            struct Written(#[serde(with = "super")] PathBuf);
+            Ok(Option::<Written>::deserialize(deserializer)?.map(|written| written.0))
+        }
+    }
+}
+
+/// A limit in words: `16 MiB`.
+fn size(bytes: u64) -> String {
+    let scales = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let whole =
+        scales.iter().find(|(shift, _)| bytes >= 1 << shift && bytes.is_multiple_of(1 << shift));
+    whole.map_or(format!("{bytes} B"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
+}
+
+/// The same as part of a sentence: its first letter is small.
+pub fn reason(error: &io::Error) -> String {
+    let words = words(error);
+    words.chars().take(1).flat_map(char::to_lowercase).chain(words.chars().skip(1)).collect()
+}
+
+/// An error of the operating system in words, without its number.
+pub fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_longer_than_the_limit_is_refused_with_the_limit() {
+        assert_eq!(Capped::new(&b"1234"[..], 4).bytes().unwrap(), b"1234");
+        let error = Capped::new(io::repeat(b'x'), 1 << 20).bytes().unwrap_err();
+        assert_eq!(error.to_string(), "it holds more than 1 MiB");
+        let error = Capped::new(&b"12345"[..], 4).text().unwrap_err();
+        assert_eq!(error.to_string(), "it holds more than 4 B");
+    }
+
+    #[test]
+    fn devices_directories_and_large_files_are_refused_before_they_are_read() {
+        let say = |path: &Path, most| text(path, most).unwrap_err().to_string();
+        assert_eq!(say(Path::new("/dev/zero"), 10), "it is not a regular file");
+        assert!(say(Path::new("/"), 10).contains("directory"));
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("sparse");
+        File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(say(&path, WRITTEN), "it holds more than 16 MiB");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_told_by_their_place() {
+        let error = Capped::new(&b"a = 1\nb = \xc3\xa9\xff"[..], 100).text().unwrap_err();
+        let InputError::NotText { line, column } = error else { panic!("{error}") };
+        assert_eq!((line, column), (2, 6));
+    }
+}

@@ -1,0 +1,190 @@
+//! Time to accuracy: how much training the target takes is assumed, how long that takes was observed.
+
+use super::figures::{AccuracyReport, Figure};
+use super::measured::Measured;
+use super::sample::{Nature, Ratio, Sample, Stretch, over_replications};
+use super::sync::mean_staleness;
+use super::window::{Window, first_epoch, ratio};
+use super::{JobOutcome, World};
+use forebay_engine::stats::mean;
+use forebay_model::law::EpochsLaw;
+use forebay_scenario::{Accuracy, CountedBatch, Job, Scenario};
+
+/// How long a job trains, by replication and copy, until it has reached its target; `None` where none is
+/// said, or no step was done.
+pub(super) fn accuracy(
+    scenario: &Scenario,
+    job: &Job,
+    world: World,
+    all: &[Vec<(&JobOutcome, Measured)>],
+) -> Option<AccuracyReport> {
+    let accuracy = job.accuracy.as_ref()?;
+    let copies: Vec<Vec<&JobOutcome>> =
+        all.iter().map(|copies| copies.iter().map(|(copy, _)| *copy).collect()).collect();
+    let dataset = scenario.datasets[job.dataset].samples;
+    let staleness = mean_staleness(&copies);
+    let epochs = accuracy.epochs(job) * (1.0 + accuracy.staleness * staleness);
+    let way = Way { accuracy, needed: epochs * dataset as f64 };
+    let behind = |(copy, measured): &(&JobOutcome, Measured)| {
+        let (from, epoch) = (measured.steps.start, first_epoch(copy, dataset));
+        let from = if epoch < copy.steps.len() { from.max(epoch) } else { from };
+        if from < copy.steps.len() { from } else { 0 }
+    };
+    let stretches: Vec<Vec<Stretch>> = all
+        .iter()
+        .map(|copies| {
+            copies.iter().map(|of| (of.0, behind(of)..of.1.steps.end.max(behind(of)))).collect()
+        })
+        .collect();
+    let sample = Sample::new(&stretches, Nature { chance: false, round: 0 });
+    let figure = |of: fn(&Course) -> f64| {
+        let each = |copies: &Vec<(&JobOutcome, Measured)>| {
+            let course = copies.iter().filter_map(|copy| way.course(copy.0, behind(copy)));
+            mean(&course.map(|course| of(&course)).collect::<Vec<f64>>())
+        };
+        over_replications(&all.iter().filter_map(each).collect::<Vec<f64>>())
+    };
+    let rate = sample.ratio(Ratio::Rate, |w| Some((way.useful(w), w.elapsed)));
+    let (ahead, observed) = (figure(|course| course.ahead), figure(|course| course.observed));
+    let worth = sample.figure(|w| ratio(way.useful(w), w.samples));
+    let time = as_wide(figure(|course| course.time), ahead.mean?, &rate);
+    let efficiency = accuracy.law.least() / epochs;
+    Some(AccuracyReport {
+        epochs,
+        batch: accuracy.batch_of(job),
+        fresh_samples: way.needed,
+        samples: figure(|course| course.samples),
+        useful_samples_per_second: rate,
+        statistical_efficiency: scaled(worth, efficiency),
+        time,
+        observed: observed.mean?.min(1.0),
+        assumed: assumed(accuracy, job, staleness),
+        measured: measured(world, observed.mean?),
+    })
+}
+
+/// What lies before a job.
+struct Way<'a> {
+    accuracy: &'a Accuracy,
+    /// Fresh samples, or what is worth as much.
+    needed: f64,
+}
+
+/// How a copy gets there.
+struct Course {
+    /// From its arrival to the target [s].
+    time: f64,
+    /// Part of it that lies beyond the run [s].
+    ahead: f64,
+    /// Samples trained on until then.
+    samples: f64,
+    /// Share of the way that the run went; above 1 where it went further.
+    observed: f64,
+}
+
+impl Way<'_> {
+    fn useful(&self, window: &Window) -> f64 {
+        self.accuracy.useful(window.samples, window.fresh)
+    }
+
+    /// The course of a copy that goes on as from step `behind` on; none without a step, or where nothing
+    /// is learnt.
+    fn course(&self, copy: &JobOutcome, behind: usize) -> Option<Course> {
+        let all = Window::new(copy, 0..copy.steps.len())?;
+        let before = copy.staging.iter().map(|node| node.seconds).fold(0.0, f64::max);
+        let done = self.useful(&all);
+        let observed = ratio(done, self.needed)?;
+        if done >= self.needed {
+            let (time, samples) = self.reached(copy);
+            return Some(Course { time: before + time, ahead: 0.0, samples, observed });
+        }
+        let steady = Window::new(copy, behind..copy.steps.len())?;
+        let left = self.needed - done;
+        let ahead = left * ratio(steady.elapsed, self.useful(&steady))?;
+        let samples = all.samples + left * ratio(steady.samples, self.useful(&steady))?;
+        Some(Course { time: before + all.elapsed + ahead, ahead, samples, observed })
+    }
+
+    /// When a copy that went further had what it needed, since its start [s], and the samples until then.
+    fn reached(&self, copy: &JobOutcome) -> (f64, f64) {
+        let (mut start, mut done, mut samples) = (copy.start, 0.0, 0.0);
+        for step in &copy.steps {
+            let here = self.accuracy.useful(step.samples as f64, step.fresh as f64);
+            if done + here >= self.needed {
+                let part = ratio(self.needed - done, here).unwrap_or(0.0);
+                let time = start + part * (step.end - start) - copy.start;
+                return (time, samples + part * step.samples as f64);
+            }
+            (start, done, samples) = (step.end, done + here, samples + step.samples as f64);
+        }
+        (start - copy.start, samples)
+    }
+}
+
+/// A time of which `ahead` follows from a rate: where it has no interval of its own, as uncertain as that.
+fn as_wide(time: Figure, ahead: f64, rate: &Figure) -> Figure {
+    let (Some(mean), None) = (time.mean, time.ci95) else { return time };
+    let spread = |[low, high]: [f64; 2]| ratio((high - low) / 2.0, rate.mean.unwrap_or(0.0));
+    let half = rate.ci95.and_then(spread).map(|relative| relative * ahead);
+    Figure { ci95: half.map(|half| [mean - half, mean + half]), ..time }
+}
+
+fn scaled(figure: Figure, factor: f64) -> Figure {
+    Figure {
+        mean: figure.mean.map(|mean| mean * factor),
+        ci95: figure.ci95.map(|ends| ends.map(|end| end * factor)),
+        ..Figure::default()
+    }
+}
+
+/// In words, what the scenario says of accuracy.
+fn assumed(accuracy: &Accuracy, job: &Job, staleness: f64) -> String {
+    let number = super::format::number;
+    let mut text = match &accuracy.law {
+        EpochsLaw::Fixed(epochs) => format!("{} epochs whatever the batch", number(*epochs)),
+        EpochsLaw::Critical { least, critical_batch } => format!(
+            "{} epochs × (1 + {} ÷ {}) by a critical batch",
+            number(*least),
+            accuracy.batch_of(job),
+            number(*critical_batch)
+        ),
+        EpochsLaw::Table(_) => {
+            format!("epochs at a batch of {} out of a table", accuracy.batch_of(job))
+        }
+    };
+    if accuracy.batch == CountedBatch::ModelCopy {
+        text += ", of one model copy's batch";
+    }
+    let averaging = accuracy.averaging_factor(job);
+    if averaging != 1.0 {
+        text += &format!(", × {} for {} models that are averaged", number(averaging), job.models());
+    }
+    if accuracy.factor != 1.0 {
+        text += &format!(", × {} for what else costs some", number(accuracy.factor));
+    }
+    if job.is_uneven() && accuracy.staleness > 0.0 {
+        let (each, mean) = (number(accuracy.staleness), number(staleness));
+        text += &format!(", × (1 + {each} × {mean}) for updates that were not seen");
+    } else if job.is_uneven() {
+        text += ", stale updates as good as others";
+    }
+    if job.repeats() {
+        text += &format!(", repeated samples worth {} of fresh ones", number(accuracy.usefulness));
+    }
+    text
+}
+
+/// In words, where its times are from.
+fn measured(world: World, observed: f64) -> String {
+    let how = match world {
+        World::Simulated => "simulated",
+        World::Live => "measured",
+    };
+    if observed >= 1.0 {
+        return format!("time, {how} up to the target");
+    }
+    let share = super::format::share(observed);
+    format!(
+        "time, {how} for {share} of the way, the rest at the rate behind warm-up and first epoch"
+    )
+}

@@ -1,0 +1,310 @@
+//! What to change first.
+
+use super::figures::{Bottleneck, JobReport, ResourceReport};
+use super::format::share;
+use super::{Cause, StallCause};
+use forebay_scenario::{BatchInterval, Job, Operation, Scenario};
+
+/// Where learners of a GPU average their models, or add their gradients up.
+const GPU_MEMORY: &str = "node.gpu.memory";
+
+/// Stalls below this share are not worth a change.
+const NEGLIGIBLE: f64 = 0.05;
+
+/// Utilisation from which a shared resource counts as full.
+const FULL: f64 = 0.9;
+
+/// The bottleneck of the job that loses most time of its trainers; `None` where no job has a step.
+pub(super) fn bottleneck(
+    scenario: &Scenario,
+    jobs: &[JobReport],
+    resources: &[ResourceReport],
+) -> Option<Bottleneck> {
+    let lost = |(described, job): &(&Job, &JobReport)| {
+        job.figures.stall.total.mean.unwrap_or(0.0) * f64::from(described.copies) * ranks(described)
+    };
+    let trained = scenario.jobs.iter().zip(jobs).filter(|(_, job)| !job.figures.is_empty());
+    // Of equals the first.
+    let worst = trained.rev().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
+    let (described, job) = worst;
+    let total = job.figures.stall.total.mean?;
+    let largest = job.figures.stall.largest(ranks(described)).filter(|_| total >= NEGLIGIBLE);
+    let Some((of, part)) = largest else {
+        return Some(by_compute(described, job));
+    };
+    let context = Context { scenario, described, job, resources };
+    let resource = context.carrier(of);
+    let advice = context.advice(of, &resource);
+    let found = format!(
+        "{} of the {}' time in `{}` goes into {}{}",
+        share(part),
+        job.trainers(),
+        job.name,
+        context.words(of),
+        context.followers(of),
+    );
+    Some(Bottleneck {
+        job: job.name.clone(),
+        cause: of.to_string(),
+        resource,
+        share: part,
+        text: format!("{found}: {advice}{}.", context.interval_hint(of)),
+        finding: found + ".",
+    })
+}
+
+/// What is idle of a GPU that a learner more would not gain by.
+const NEARLY_FULL: f64 = 0.1;
+
+/// The model copies of a job copy, which start each step together.
+fn ranks(job: &Job) -> f64 {
+    f64::from(job.models())
+}
+
+fn by_compute(described: &Job, job: &JobReport) -> Bottleneck {
+    let part = job.figures.accelerator_utilisation.mean.unwrap_or(0.0);
+    let trainers = job.trainers();
+    let resource = compute_resource(job);
+    let faster = if resource == "node.cores" { "cores" } else { "of them" };
+    let found = format!("The {trainers} of `{}` compute {} of the time", job.name, share(part));
+    Bottleneck {
+        job: job.name.clone(),
+        cause: Cause::Compute.name().to_owned(),
+        resource: resource.to_owned(),
+        share: part,
+        text: format!(
+            "{found}: only faster or more {faster} would speed it up{}.",
+            idle_part(described, job)
+        ),
+        finding: found + ".",
+    }
+}
+
+/// What more learners would find, where GPUs that compute are not full.
+fn idle_part(described: &Job, job: &JobReport) -> String {
+    let learners = job.learners.as_ref().filter(|_| described.is_open_to_learners());
+    let idle = learners.and_then(|of| Some((of.per_gpu, 1.0 - of.occupancy.mean?)));
+    let hint = |(number, idle)| {
+        format!(", or more learners (now {number}): {} of each GPU is idle", share(idle))
+    };
+    idle.filter(|(_, idle)| *idle > NEARLY_FULL).map(hint).unwrap_or_default()
+}
+
+/// What carries the computing of a job's steps.
+fn compute_resource(job: &JobReport) -> &'static str {
+    if job.trainers() == "trainers" { "node.cores" } else { "accelerators" }
+}
+
+/// What the choice depends on.
+struct Context<'a> {
+    scenario: &'a Scenario,
+    described: &'a Job,
+    job: &'a JobReport,
+    resources: &'a [ResourceReport],
+}
+
+impl Context<'_> {
+    fn storage(&self) -> &str {
+        &self.scenario.storage[self.described.reads_from()].name
+    }
+
+    /// What carries a cause.
+    fn carrier(&self, of: StallCause) -> String {
+        let storage = self.storage();
+        match of.cause {
+            _ if of.peer => "slowest rank".to_owned(),
+            Cause::Open => format!("{storage}.operations"),
+            Cause::Latency => self.own().unwrap_or_else(|| format!("{storage}.latency")),
+            Cause::Transfer => self.own().unwrap_or_else(|| self.busiest_link()),
+            Cause::Decode => format!("{}.workers", self.job.name),
+            Cause::CpuWait => self.busiest_of_cores(),
+            Cause::Launch => "node.cores".to_owned(),
+            Cause::Order => format!("{}.order", self.job.name),
+            Cause::Restart => format!("{}.loader", self.job.name),
+            Cause::Copy | Cause::Swap => "node.pcie".to_owned(),
+            Cause::Bubble => format!("{}.pipeline", self.job.name),
+            Cause::Communication => self.carrier_of_models().to_owned(),
+            Cause::Checkpoint => format!("{}.bandwidth", self.checkpoints_to()),
+            Cause::Fault => "faults".to_owned(),
+            Cause::Compute => compute_resource(self.job).to_owned(),
+        }
+    }
+
+    /// Where model copies agree: over the network, or in GPUs' memory, if that is busier.
+    fn carrier_of_models(&self) -> &'static str {
+        if !self.described.uses_gpu_memory() {
+            return "network";
+        }
+        let between =
+            |name: &str| ["node.intra", "node.nic", "rack."].iter().any(|of| name.starts_with(of));
+        let network = self.resources.iter().map(|of| of.name.as_str()).filter(|name| between(name));
+        let busiest = network.map(|name| self.use_of(name)).fold(0.0, f64::max);
+        let inside = self.described.ranks() < 2 || self.use_of(GPU_MEMORY) > busiest;
+        if inside { GPU_MEMORY } else { "network" }
+    }
+
+    /// The storage that checkpoints are written to.
+    fn checkpoints_to(&self) -> &str {
+        let job = self.scenario.jobs.iter().find(|job| job.name == self.job.name);
+        let storage = job.and_then(|job| job.checkpoint.as_ref()).map(|of| of.storage);
+        storage.map_or_else(|| self.storage(), |index| &self.scenario.storage[index].name)
+    }
+
+    /// What of the storage serves requests in a way of its own: an arm, or what was measured.
+    fn own(&self) -> Option<String> {
+        let names = ["arm", "measured"].map(|part| format!("{}.{part}", self.storage()));
+        let there = |name: &String| self.resources.iter().any(|resource| resource.name == *name);
+        names.into_iter().find(there)
+    }
+
+    /// The busier of the storage's bandwidth and the NICs if it is full, else the cap of a stream.
+    fn busiest_link(&self) -> String {
+        let storage = self.storage();
+        let (bandwidth, nic) = (format!("{storage}.bandwidth"), "node.nic".to_owned());
+        let busier = if self.use_of(&nic) > self.use_of(&bandwidth) { nic } else { bandwidth };
+        if self.use_of(&busier) >= FULL { busier } else { format!("{storage}.per_stream") }
+    }
+
+    /// What threads that want cores wait for: cores, or the busier of what goes with them.
+    fn busiest_of_cores(&self) -> String {
+        let job = &self.job.name;
+        let others =
+            [format!("{job}.gil"), format!("{job}.cpu-quota"), "node.memory-bandwidth".to_owned()];
+        others.into_iter().fold("node.cores".to_owned(), |busiest, other| {
+            if self.use_of(&other) > self.use_of(&busiest) { other } else { busiest }
+        })
+    }
+
+    /// Utilisation of the busiest of the resource `name`; 0 if there is none.
+    fn use_of(&self, name: &str) -> f64 {
+        let resource = self.resources.iter().find(|resource| resource.name == name);
+        resource.and_then(|resource| resource.utilisation_max.mean).unwrap_or(0.0)
+    }
+
+    /// The wait in words.
+    fn words(&self, of: StallCause) -> String {
+        let storage = self.storage();
+        let words = match of.cause {
+            Cause::Open => format!("opening files on `{storage}`"),
+            Cause::Latency if self.delays() => {
+                format!("request latency of `{storage}` and delays of the loader")
+            }
+            Cause::Latency => format!("request latency of `{storage}`"),
+            Cause::Transfer => format!("transfers from `{storage}`"),
+            Cause::Decode => "decoding".to_owned(),
+            Cause::CpuWait => "waiting for cores".to_owned(),
+            Cause::Order => "samples held back behind a slower one".to_owned(),
+            Cause::Restart => "restarting the loader".to_owned(),
+            Cause::Copy => "copies to the device".to_owned(),
+            Cause::Launch => "the trainer's own work on cores".to_owned(),
+            Cause::Communication => "communication that training does not hide".to_owned(),
+            Cause::Bubble => "pipeline bubbles".to_owned(),
+            Cause::Swap => "swapping over PCIe".to_owned(),
+            Cause::Checkpoint => "writing checkpoints".to_owned(),
+            Cause::Fault => "faults and recovery from them".to_owned(),
+            Cause::Compute => "computing".to_owned(),
+        };
+        if of.peer {
+            format!("waiting for a slower rank, which is held up by {words}")
+        } else {
+            words
+        }
+    }
+
+    /// What follows from a wait, in words: ranks that were not late wait while the late compute.
+    fn followers(&self, of: StallCause) -> String {
+        let computing = StallCause::peer(Cause::Compute);
+        let part = self.job.figures.stall.share(computing);
+        if of == computing || of.cause == Cause::Communication || part < NEGLIGIBLE {
+            return String::new();
+        }
+        format!(", and {} into waiting for model copies that it makes late", share(part))
+    }
+
+    /// What to change, to be read after a colon.
+    fn advice(&self, of: StallCause, resource: &str) -> String {
+        match of.cause {
+            Cause::Open => "pack samples into shards, or raise the storage's operation rate".into(),
+            Cause::Latency | Cause::Transfer if resource.ends_with(".arm") => {
+                "larger requests, shards that fewer workers read, or a disk without an arm help"
+                    .into()
+            }
+            Cause::Transfer if resource.ends_with(".measured") => {
+                "requests of another size or number, as the table says, or fewer bytes help".into()
+            }
+            Cause::Latency => format!("more loader workers (now {}) hide it", self.workers()),
+            Cause::Transfer if resource.ends_with(".per_stream") => {
+                format!("more loader workers (now {}) or a faster stream help", self.workers())
+            }
+            Cause::Transfer | Cause::Checkpoint => {
+                format!("raise the capacity of `{resource}` or move fewer bytes")
+            }
+            Cause::Decode => format!(
+                "more loader workers (now {}; each uses one core at most) or cheaper decoding help",
+                self.workers()
+            ),
+            Cause::CpuWait if resource.ends_with(".gil") => {
+                "processes as workers, or less work under the interpreter's lock, help".into()
+            }
+            Cause::CpuWait if resource.ends_with(".cpu-quota") => "a larger quota helps".into(),
+            Cause::CpuWait if resource == "node.memory-bandwidth" => {
+                "fewer bytes moved for each sample, or faster memory, help".into()
+            }
+            Cause::CpuWait => "more cores per node or cheaper decoding help".into(),
+            Cause::Order => "unordered delivery or more workers help".into(),
+            Cause::Restart => "keep workers alive between epochs".into(),
+            Cause::Launch => "faster cores, larger batches or fewer launches a step help".into(),
+            Cause::Copy => "a faster host link or smaller decoded samples help".into(),
+            Cause::Communication if resource == GPU_MEMORY && self.described.sums_gradients() => {
+                "more `gpu_memory_bandwidth` or fewer learners, whose gradients are added up there, help".into()
+            }
+            Cause::Communication if resource == GPU_MEMORY => {
+                "a longer `period` or more `gpu_memory_bandwidth` helps".into()
+            }
+            Cause::Communication if self.described.averaging().is_some() => {
+                "a longer `period` or a faster network helps".into()
+            }
+            Cause::Communication => "a faster network or fewer bytes per step help".into(),
+            Cause::Bubble if self.described.parallelism.is_some() => {
+                "more micro-batches, or fewer or more even stages, help".into()
+            }
+            Cause::Bubble => "balance the stages or let them overlap".into(),
+            Cause::Swap => {
+                "a smaller batch or model, more device memory or a faster host link helps".into()
+            }
+            Cause::Fault => {
+                "fewer failures help, or checkpoints that are written more often or faster".into()
+            }
+            Cause::Compute => "balance the ranks, or even out their step times".into(),
+        }
+    }
+
+    /// Whether the loader has delays of its own.
+    fn delays(&self) -> bool {
+        let stages = self.described.loader.stages.iter();
+        let mut work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
+        self.described.loader.generator.is_some()
+            || work.any(|operation| matches!(operation, Operation::Delay(_)))
+    }
+
+    /// Workers of the loader, all stages together, per node.
+    fn workers(&self) -> u64 {
+        self.described.loader.stages.iter().map(|stage| u64::from(stage.workers)).sum()
+    }
+
+    /// The batch interval that would end starvation, where the input is what is late.
+    fn interval_hint(&self, of: StallCause) -> String {
+        let input = [Cause::Open, Cause::Latency, Cause::Transfer, Cause::Decode, Cause::CpuWait]
+            .contains(&of.cause);
+        let BatchInterval::Every(now) = self.described.batch_interval else {
+            return String::new();
+        };
+        let slower = self.job.figures.accelerator_utilisation.mean.map_or(1.0, |busy| 1.0 / busy);
+        let wanted = (now * slower - 1e-9).ceil();
+        if input && wanted > now && wanted.is_finite() {
+            format!(", or a batch interval of {wanted} (now {now})")
+        } else {
+            String::new()
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Epochs of a run: how many there are, and how long they take in words.
+
+use super::JobOutcome;
+use super::figures::{JobFigures, JobReport};
+use super::format::seconds;
+
+/// Epochs that some copy trained on, in whole or in part; readers ahead of it may be in the next.
+pub(super) fn trained<'o>(copies: impl Iterator<Item = &'o JobOutcome>, samples: u64) -> usize {
+    let fresh = |copy: &JobOutcome| copy.steps.iter().map(|step| step.fresh).sum::<u64>();
+    let most = copies.map(fresh).max().unwrap_or(0);
+    usize::try_from(most.div_ceil(samples.max(1)).max(1)).unwrap_or(usize::MAX)
+}
+
+/// How long an epoch takes.
+pub(super) fn line(job: &JobReport) -> Option<String> {
+    let time = |figures: &JobFigures| figures.epoch_time.mean.map(seconds);
+    let (name, mean) = (&job.name, time(&job.figures)?);
+    let first = job.first_epoch.as_ref().and_then(time);
+    let later = job.later_epochs.as_ref().and_then(time);
+    Some(match (first, later) {
+        (Some(first), Some(later)) => {
+            format!("An epoch of `{name}` takes {mean}: {first} the first, {later} those after it.")
+        }
+        _ => format!("An epoch of `{name}` takes {mean} at this rate."),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StepOutcome;
+
+    #[test]
+    fn an_epoch_that_is_only_read_ahead_is_none_of_the_run() {
+        let copy = |fresh: &[u64]| {
+            let step = |fresh: &u64| StepOutcome { fresh: *fresh, ..StepOutcome::default() };
+            JobOutcome { steps: fresh.iter().map(step).collect(), ..JobOutcome::default() }
+        };
+        let of = |copies: &[JobOutcome]| trained(copies.iter(), 100);
+        assert_eq!(of(&[copy(&[50, 50, 50, 50, 50, 50])]), 3);
+        assert_eq!(of(&[copy(&[50, 50]), copy(&[50, 50, 1])]), 2);
+        // Incomplete batches are left out at the ends of epochs.
+        assert_eq!(of(&[copy(&[90, 90, 90])]), 3);
+        assert_eq!(of(&[copy(&[])]), 1);
+    }
+}

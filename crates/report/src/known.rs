@@ -1,0 +1,194 @@
+//! Whether a run was long enough, and when one of unwritten length is.
+
+use super::figures::LengthReport;
+use super::format::{number, share};
+use super::measured::{Measured, Rule, flows};
+use super::sample::{Nature, Ratio, Sample};
+use super::warnings::nature;
+use super::{Figure, JobOutcome};
+use forebay_engine::stats::mean;
+use forebay_scenario::{FailureTimes, Job, QueueKind, Run, Scenario, Stop};
+
+/// What decides, while a run of unwritten length goes on, whether its answer is known.
+#[derive(Debug, Clone)]
+pub struct Known {
+    precision: f64,
+    most: u64,
+    jobs: Vec<KnownJob>,
+}
+
+/// What the answer for one job depends on.
+#[derive(Debug, Clone)]
+struct KnownJob {
+    run: Run,
+    /// Samples of an epoch.
+    dataset: u64,
+    /// Whether reads and takes of its queue need not balance: see [`Rule::loose`].
+    loose: bool,
+    /// What its steps are like.
+    nature: Nature,
+}
+
+impl Known {
+    /// That of a scenario; `None` where the length of its run is written.
+    #[must_use]
+    pub fn of(scenario: &Scenario) -> Option<Known> {
+        let Stop::Known { precision, most } = scenario.run.stop else { return None };
+        let job = |job: &Job| KnownJob {
+            run: run_of(scenario, job),
+            dataset: scenario.samples_of_epoch(job),
+            loose: is_loose(job),
+            nature: nature(scenario, job),
+        };
+        let jobs = scenario.jobs.iter().map(job).collect();
+        Some(Known { precision, most, jobs })
+    }
+
+    /// Events after which the run ends at the latest.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Factor by which the run must grow until a job's throughput is known: 1 where buffers are in balance and its 95 %
+    /// interval is narrow enough, `None` where that cannot be told yet. Where nodes keep what they read, the first epoch
+    /// does not count.
+    #[must_use]
+    pub fn times_as_long(&self, job: usize, copies: &[JobOutcome]) -> Option<f64> {
+        let &KnownJob { ref run, dataset, loose, nature } = &self.jobs[job];
+        let rule = Rule { run, dataset, loose };
+        let measured: Vec<(&JobOutcome, Measured)> =
+            copies.iter().map(|copy| (copy, Measured::of(copy, rule, f64::INFINITY))).collect();
+        let warm = |(_, measured): &(_, Measured)| {
+            !measured.cold && measured.steps.len() >= super::warnings::FEWEST_STEPS
+        };
+        if !measured.iter().all(warm) || !is_balanced(&[&measured], self.precision, loose) {
+            return None;
+        }
+        let stretches = measured.iter().map(|(copy, of)| (*copy, of.steps.clone())).collect();
+        let rate =
+            Sample::new(&[stretches], nature).ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed)));
+        // Half-widths fall with the root of a run's length.
+        Some((half_width(&rate)? / self.precision).powi(2).max(1.0))
+    }
+}
+
+/// A precision as people say it: `0.5 %`.
+fn percent(precision: f64) -> String {
+    format!("{} %", number(100.0 * precision))
+}
+
+/// Failures from which on what they cost is an average.
+const FEWEST_FAILURES: u64 = 10;
+
+fn fails_at_random(job: &Job) -> bool {
+    job.failures.as_ref().is_some_and(|of| matches!(of.when, FailureTimes::Random { .. }))
+}
+
+/// Failures of a job, all copies and replications together.
+fn failures(copies: &[Vec<(&JobOutcome, Measured)>]) -> u64 {
+    let of =
+        |(copy, _): &(&JobOutcome, Measured)| copy.recovery.as_ref().map_or(0, |of| of.failures);
+    copies.iter().flatten().map(of).sum()
+}
+
+/// How a job is measured: it may have a length of its own.
+pub(super) fn run_of(scenario: &Scenario, job: &Job) -> Run {
+    Run { stop: scenario.stop_of(job), ..scenario.run.clone() }
+}
+
+/// Whether reads into a job's queue and takes out of it need not balance.
+pub(super) fn is_loose(job: &Job) -> bool {
+    job.queue == QueueKind::Circular || job.failures.is_some()
+}
+
+/// Half-width of a figure's interval, relative to its mean.
+fn half_width(figure: &Figure) -> Option<f64> {
+    let Figure { mean: Some(mean), ci95: Some([low, high]), .. } = figure else { return None };
+    Some((high - low) / 2.0 / mean)
+}
+
+/// Whether a figure's interval is no wider than asked for.
+fn is_narrow(figure: &Figure, precision: f64) -> bool {
+    half_width(figure).is_some_and(|half| half <= precision)
+}
+
+/// Whether what goes into the buffers of all copies equals what comes out.
+fn is_balanced(copies: &[&[(&JobOutcome, Measured)]], precision: f64, loose: bool) -> bool {
+    let each = copies.iter().flat_map(|copies| copies.iter());
+    let (read, taken) = each.fold((0.0, 0.0), |(read, taken), (copy, measured)| {
+        let (more_read, more_taken) = flows(copy, measured.steps.clone());
+        (read + more_read, taken + more_taken)
+    });
+    loose || (read - taken).abs() <= precision * taken
+}
+
+/// A job that waits for input for less than this share of the time hardly waits for it.
+const LITTLE_INPUT: f64 = 0.005;
+
+/// Whether the measured steps of a job's copies, by replication, are enough.
+pub(super) fn length(
+    copies: &[Vec<(&JobOutcome, Measured)>],
+    (job, stop): (&Job, Stop),
+    behind: &Sample,
+) -> LengthReport {
+    let all = || copies.iter().flatten();
+    if all().next().is_none() || behind.is_empty() {
+        return LengthReport::default();
+    }
+    let no_interval = behind.lacks_batches().then(|| {
+        "fewer than ten stretches of its steps are independent of each other: run longer, or write `run.replications = 5`"
+            .to_owned()
+    });
+    let drained: Vec<f64> = all().filter_map(|(_, measured)| measured.drained).collect();
+    // Within less than two turns loaders fill and drain by themselves: what lasts cannot be told from that.
+    let turned = all().all(|(copy, measured)| {
+        let ((read, before), (_, taken)) =
+            (flows(copy, 0..measured.steps.start), flows(copy, measured.steps.clone()));
+        taken >= 2.0 * (read - before)
+    });
+    let figure = behind.ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed)));
+    let found = figure.mean.unwrap_or(0.0);
+    if let Some(part) = mean(&drained).filter(|_| 2 * drained.len() > all().count()) {
+        let lasting = found * (1.0 - part);
+        let why = format!(
+            "its buffers drained, and {} of what it trained on had been read before the measured steps",
+            share(part)
+        );
+        let long_run_samples_per_second = turned.then_some(lasting);
+        return LengthReport {
+            drained: true,
+            enough: false,
+            why: Some(why),
+            long_run_samples_per_second,
+            no_interval,
+        };
+    }
+    let missing = match stop {
+        _ if all().any(|(_, measured)| measured.cold) => {
+            let waits = behind.ratio(Ratio::Waiting, |w| Some((w.waited_for_input(), w.elapsed)));
+            let little = waits.mean.is_some_and(|waits| waits < LITTLE_INPUT);
+            let help = if little { "; so far it hardly waits for input" } else { "" };
+            Some(format!(
+                "no copy has read its data set once, and later epochs will find some of it in caches{help}"
+            ))
+        }
+        Stop::Known { .. } if fails_at_random(job) && failures(copies) < FEWEST_FAILURES => {
+            Some(format!(
+                "its nodes failed {} times, and fewer than {FEWEST_FAILURES} failures make no average: write a longer \
+             `run.duration`, or a larger `run.most`",
+                failures(copies)
+            ))
+        }
+        Stop::Known { precision, .. } if !is_narrow(&figure, precision) => Some(format!(
+            "its throughput is not known to {} yet when `run.most` events were over: raise `run.most`, or be content \
+                 with a larger `run.precision`",
+            percent(precision)
+        )),
+        _ if all().any(|(_, measured)| !measured.level) => {
+            Some("its step times had not settled half-way through".to_owned())
+        }
+        _ => None,
+    };
+    LengthReport { enough: missing.is_none(), why: missing, no_interval, ..LengthReport::default() }
+}

@@ -1,0 +1,52 @@
+//! What a run showed, simulated or live: plain numbers, and their forms for people and programs.
+
+mod accuracy;
+mod bottleneck;
+mod cause;
+mod device_memory;
+mod energy;
+mod epochs;
+mod figures;
+#[cfg(test)]
+mod fixture;
+pub mod format;
+pub mod json;
+mod known;
+mod learners;
+mod lines;
+mod locality;
+mod measured;
+pub mod metric;
+mod outcome;
+mod page;
+mod parallel;
+mod prediction;
+mod queue;
+mod rare;
+mod recovery;
+mod sample;
+mod staging;
+mod summary;
+#[cfg(test)]
+mod summary_tests;
+mod sync;
+pub mod text;
+pub mod trace;
+mod unfinished;
+mod verdict;
+mod warnings;
+mod window;
+
+pub use cause::{Cause, StallCause};
+pub use device_memory::DeviceMemoryReport;
+pub use figures::*;
+pub use json::schema;
+pub use known::Known;
+pub use learners::{LearnersOutcome, LearnersReport, LearnersTried, Occupancy};
+pub use outcome::*;
+pub use parallel::ParallelReport;
+pub use prediction::{Predicted, predict};
+pub use summary::summarise;
+pub use unfinished::Unfinished;
+pub use verdict::{Limit, LongRun, Verdict};
+pub use warnings::of_scenario as remarks;

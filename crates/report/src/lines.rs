@@ -1,0 +1,180 @@
+//! What the text says of a job in a line each: its queue, staging, recovery, caches and so on.
+
+use super::Tuned;
+use super::figures::{
+    AccuracyReport, EnergyReport, Figure, JobReport, QueueReport, RecoveryReport, StagingReport,
+    StalledSteps, SyncReport, TierShares,
+};
+use super::format::{Quantity, count, number, prefixed, rate, seconds, share};
+use super::text::{shown, with_error};
+use forebay_scenario::printable_line;
+
+/// How rarely steps are held up, where that was seen rarely.
+pub(super) fn rarely(job: &JobReport) -> Option<String> {
+    let StalledSteps { events, steps, at_most } = job.stalled_steps?;
+    let seen = match events {
+        0 => format!("No step of `{}` was held up in {steps}", job.name),
+        1 => format!("One of {steps} steps of `{}` was held up", job.name),
+        _ => format!("Steps of `{}` were held up {events} times in {steps}", job.name),
+    };
+    Some(format!("{seen}: in the long run at most one in {} is.", number((1.0 / at_most).floor())))
+}
+
+/// How long a job's nodes took to copy its data set.
+pub(super) fn staging_line(job: &str, staging: Option<&StagingReport>) -> Option<String> {
+    let staging = staging?;
+    Some(format!(
+        "Staging of `{job}`: {} copied to `{}` in {}, before the first step.",
+        shown(staging.bytes.mean, |bytes| prefixed(bytes, "B")),
+        staging.to,
+        with_error(&staging.seconds, Quantity::Seconds)
+    ))
+}
+
+/// How long a job trains until its target, and what that rests on.
+pub(super) fn accuracy_line(job: &str, accuracy: Option<&AccuracyReport>) -> Option<String> {
+    let accuracy = accuracy?;
+    Some(format!(
+        "Time to accuracy of `{job}`: {} for {} epochs, {} samples, each worth {} of one in the smallest of \
+         batches. Assumed: {}. Observed: {}.",
+        with_error(&accuracy.time, Quantity::Seconds),
+        number(accuracy.epochs),
+        shown(accuracy.samples.mean, count),
+        shown(accuracy.statistical_efficiency.mean, share),
+        accuracy.assumed,
+        accuracy.measured
+    ))
+}
+
+/// What a step is where model copies do not agree after each, and how old what they learn from is.
+pub(super) fn sync_line(job: &str, sync: Option<&SyncReport>) -> Option<String> {
+    let sync = sync.filter(|of| of.steps_per_exchange > 1 || of.staleness.is_some())?;
+    let mut line = format!("Synchronisation of `{job}`: {}", sync.text);
+    if let Some(staleness) = sync.staleness.as_ref().filter(|of| of.max > 0) {
+        let mean = shown(staleness.mean.mean, number);
+        line += &format!("; an update misses {mean} of the others', {} at most", staleness.max);
+    }
+    Some(line + ".")
+}
+
+/// What failures and checkpoints of a job cost.
+pub(super) fn recovery_line(job: &str, recovery: Option<&RecoveryReport>) -> Option<String> {
+    let of = recovery?;
+    let mut line = format!(
+        "Recovery of `{job}`: {} failures, {} of work lost and {} down; {} checkpoints",
+        shown(of.failures.mean, number),
+        shown(of.lost.mean, seconds),
+        shown(of.down.mean, seconds),
+        shown(of.checkpoints.mean, number),
+    );
+    if let Some(time) = of.checkpoint_time.mean {
+        let bytes = shown(of.checkpoint_bytes.mean, |bytes| prefixed(bytes, "B"));
+        line += &format!(" of {bytes}, each written in {}", seconds(time));
+    }
+    if let Some(best) = of.best_interval {
+        line += &format!("; Daly's estimate of the best interval is {}", seconds(best));
+    }
+    Some(line + ".")
+}
+
+/// What a run took out of the wall.
+pub(super) fn energy_line(of: &EnergyReport) -> String {
+    let all = of.total.mean.unwrap_or(0.0);
+    let joules = |figure: Figure| shown(figure.mean, |joules| prefixed(joules, "J"));
+    let part = |figure: Figure| {
+        shown(figure.mean, |joules| share(if all > 0.0 { joules / all } else { 0.0 }))
+    };
+    format!(
+        "Energy: {} at {} on average, {} of it idle, {} by GPUs at work, {} by cores; {} a step, {} a sample.",
+        joules(of.total),
+        shown(of.power.mean, |watts| prefixed(watts, "W")),
+        part(of.idle),
+        part(of.gpus),
+        part(of.cores),
+        joules(of.per_step),
+        joules(of.per_sample),
+    )
+}
+
+/// Where a job's requests found their bytes, epoch by epoch.
+pub(super) fn tier_line(job: &str, tiers: &[TierShares]) -> Option<String> {
+    let (first, later) = tiers.split_first()?;
+    let say = |shares: &TierShares| {
+        let own = format!("{} on the node's own tier", share(shares.hit));
+        let peers = format!("{} on other nodes'", share(shares.peer));
+        let peers = if shares.peer > 0.0 { format!(", {peers}") } else { String::new() };
+        format!("{own}{peers}, {} on the storage", share(shares.miss))
+    };
+    let first = format!("Requests of `{job}` found {}", say(first));
+    Some(match later {
+        [] => format!("{first}."),
+        [.., last] => {
+            format!("{first} in the first epoch; {} in epoch {}.", say(last), tiers.len())
+        }
+    })
+}
+
+/// Share of a job's requests that missed a cache, in the first and the last epoch.
+pub(super) fn cache_line(cache: &str, misses: &[f64]) -> Option<String> {
+    let (first, later) = misses.split_first()?;
+    let first = format!("{cache}: {} of the requests missed", share(*first));
+    Some(match later {
+        [] => format!("{first}."),
+        [.., last] => {
+            format!("{first} in the first epoch, {} in epoch {}.", share(*last), misses.len())
+        }
+    })
+}
+
+/// What parallelism came to, where it is tuned.
+pub(super) fn tuned_line(job: &str, tuned: &[Tuned]) -> Option<String> {
+    let each = tuned.iter().map(|of| format!("{} of `{}`", of.workers, printable_line(&of.stage)));
+    let each: Vec<String> = each.collect();
+    (!each.is_empty()).then(|| format!("Workers of `{job}` as tuned: {}.", each.join(", ")))
+}
+
+/// What is in the queue of a job, and what goes in and out.
+pub(super) fn queue_line(name: &str, queue: &QueueReport) -> String {
+    let samples = |value| rate(value, "samples");
+    let mut line = format!(
+        "Queue of `{name}`: {} of {} samples on average, empty {} of the time, {} in, {} out",
+        shown(queue.occupancy.mean, number),
+        queue.capacity,
+        shown(queue.time_empty.mean, share),
+        shown(queue.enqueue_rate.mean, samples),
+        shown(queue.dequeue_rate.mean, samples),
+    );
+    line += &unhindered(queue).unwrap_or_default();
+    if let Some(dry) = queue.exhausted_copies.mean {
+        line += ", full at the start and ";
+        line += &match queue.time_to_exhaustion.mean {
+            Some(time) => format!("dry after {} in {} of the copies", seconds(time), share(dry)),
+            None => "never dry".to_owned(),
+        };
+    }
+    if let Some(age) = queue.age {
+        line += &format!(
+            ", samples read {} times at an age of {}",
+            shown(queue.reuse.as_ref().and_then(|reuse| reuse.mean), number),
+            shown(age.mean, seconds)
+        );
+    }
+    line + "."
+}
+
+/// What workers and trainers would do if the other side never held them up.
+fn unhindered(queue: &QueueReport) -> Option<String> {
+    let samples = |value| rate(value, "samples");
+    let into = queue.unblocked_enqueue_rate.mean?;
+    let out = queue.unstalled_dequeue_rate.mean?;
+    let then = match queue.net_enqueue_rate.mean? {
+        net if net < -1e-3 * out => format!("the queue would drain by {}", samples(-net)),
+        net if net > 1e-3 * out => format!("the queue would fill by {}", samples(net)),
+        _ => "the queue would keep its level".to_owned(),
+    };
+    Some(format!(
+        "; if neither waited for the other, workers would put in {} and trainers take out {}: {then}",
+        samples(into),
+        samples(out)
+    ))
+}

@@ -1,0 +1,17 @@
+//! How much of what a job reads lies on the nodes that read it.
+
+use super::JobOutcome;
+use super::figures::Figure;
+use super::sample::over_replications;
+use super::window::ratio;
+use forebay_engine::stats::mean;
+
+/// Share of the bytes that nodes found on their own storage, by replication and copy; `None` where every node
+/// has all, or nothing was read.
+pub(super) fn local_share(copies: &[Vec<&JobOutcome>]) -> Option<Figure> {
+    let share = |copy: &&JobOutcome| ratio(copy.local.own, copy.local.own + copy.local.peers);
+    let each =
+        |copies: &Vec<&JobOutcome>| mean(&copies.iter().filter_map(share).collect::<Vec<_>>());
+    let shares: Vec<f64> = copies.iter().filter_map(each).collect();
+    (!shares.is_empty()).then(|| over_replications(&shares))
+}

@@ -1,0 +1,249 @@
+//! Metrics of a job: its speed, its stalls, and what it came to.
+
+use super::Better::{Higher, Lower, Neither};
+use super::{LARGEST_STALL, Metric, Unit, Value, number, reciprocal};
+use crate::{AccuracyReport, Cause, Figure, JobReport, LearnersReport, RecoveryReport, StallCause};
+
+/// How fast it trains: columns of sweeps.
+pub(super) fn training() -> Vec<Metric> {
+    vec![
+        Metric::column("step_time", Unit::Seconds, Lower, |_, job| job.figures.step_time)
+            .at("jobs.step_time")
+            .called("Step time")
+            .means("Time from the end of one step to the end of the next."),
+        Metric::column("samples_per_second", Unit::SamplesPerSecond, Higher, |_, job| {
+            job.figures.samples_per_second
+        })
+        .at("jobs.samples_per_second")
+        .called("Samples per second")
+        .means("Samples that one copy of the job trains on, all its ranks together."),
+        Metric::column("samples_per_second_max", Unit::SamplesPerSecond, Higher, |_, job| {
+            number(job.samples_per_second_max)
+        })
+        .at("jobs.samples_per_second_max")
+        .called("Samples per second max")
+        .means("Samples per second of the fastest single step."),
+        Metric::column("fresh_samples_per_second", Unit::SamplesPerSecond, Higher, |_, job| {
+            job.figures.fresh_samples_per_second
+        })
+        .at("jobs.fresh_samples_per_second")
+        .called("Fresh samples per second")
+        .means("Samples per second that this epoch had not trained on before: fewer where batches are repeated."),
+        Metric::column("steps_per_second", Unit::StepsPerSecond, Higher, |_, job| {
+            reciprocal(&job.figures.step_time)
+        })
+        .called("Steps per second")
+        .means("One over the step time."),
+        Metric::column("epoch_time", Unit::Seconds, Lower, |_, job| job.figures.epoch_time)
+            .at("jobs.epoch_time")
+            .called("Epoch time")
+            .means("Time for one pass over the data set at the rate of fresh samples."),
+        Metric::column("epochs_per_second", Unit::EpochsPerSecond, Higher, |_, job| {
+            reciprocal(&job.figures.epoch_time)
+        })
+        .called("Epochs per second")
+        .means("One over the epoch time."),
+        Metric::column("accelerator_utilisation", Unit::Share, Higher, |_, job| {
+            job.figures.accelerator_utilisation
+        })
+        .at("jobs.accelerator_utilisation")
+        .called("Accelerator utilisation")
+        .means("Time that accelerators compute over elapsed time, as MLPerf Storage defines it."),
+        Metric::column("stall", Unit::Share, Lower, |_, job| job.figures.stall.total)
+            .at("jobs.stall.total")
+            .called("Stall, share of time")
+            .means("Share of time that accelerators wait, all causes together."),
+    ]
+}
+
+/// One for each cause of stalls: columns of sweeps.
+pub(super) fn stalls() -> Vec<Metric> {
+    let own = Cause::ALL.into_iter().filter(|cause| *cause != Cause::Compute).map(StallCause::own);
+    let all = own.chain(Cause::ALL.into_iter().map(StallCause::peer));
+    let metric = |of: StallCause| {
+        let why = of.cause.meaning();
+        let meaning = match of.peer {
+            false => format!(
+                "Share of time that accelerators wait for their own input or results: {why}."
+            ),
+            true => format!(
+                "Share of time that accelerators wait for another rank, which is held up: {why}."
+            ),
+        };
+        Metric::new(format!("stall_{of}"), Unit::Share, Lower, Value::Stall(of))
+            .at(format!("jobs.stall.{of}"))
+            .called(format!("Stall by {of}, share of time"))
+            .means(meaning)
+    };
+    all.map(metric).collect()
+}
+
+/// Text: a column of sweeps after all figures.
+pub(super) fn texts() -> Vec<Metric> {
+    vec![
+        Metric::new(LARGEST_STALL, Unit::Text, Neither, Value::Text(largest_stall))
+            .called("Largest stall")
+            .means("The cause of stalls that takes most time; empty where nothing waits."),
+        Metric::new("job", Unit::Text, Neither, Value::Text(|job| Some(job.name.clone())))
+            .at("jobs.name")
+            .called("Job")
+            .means("Name of the job that the row is about."),
+    ]
+}
+
+/// What it came to: columns of sweeps.
+pub(super) fn results() -> Vec<Metric> {
+    vec![
+        Metric::column("cache_miss_share", Unit::Share, Lower, |_, job| last_misses(job))
+            .called("Cache miss share")
+            .means(
+                "Share of the requests of the last epoch that missed the page cache or, where there is none, the nodes' tiers.",
+            ),
+        Metric::column("local_share", Unit::Share, Higher, |_, job| {
+            job.local_share.unwrap_or_default()
+        })
+        .at("jobs.local_share")
+        .called("Bytes read on the own node")
+        .means("Share of the bytes that nodes find on their own storage, where each has a part of the data set."),
+        Metric::column("time_to_accuracy", Unit::Seconds, Lower, |_, job| {
+            accuracy(job, |of| of.time)
+        })
+        .at("jobs.time_to_accuracy.time")
+        .called("Time to accuracy")
+        .means("From the job's arrival until its target; the interval is that of the speed alone."),
+        Metric::column("epochs_to_accuracy", Unit::Epochs, Lower, |_, job| {
+            accuracy(job, |of| number(Some(of.epochs)))
+        })
+        .at("jobs.time_to_accuracy.epochs")
+        .called("Epochs to accuracy")
+        .means("Epochs of fresh samples until the target: assumed by the scenario."),
+        Metric::column("staleness", Unit::Count, Lower, |_, job| staleness(job))
+            .at("jobs.sync.staleness.mean")
+            .called("Staleness")
+            .means(
+                "Updates of other ranks that a parameter server took between the parameters that an update was computed \
+                 from and the update.",
+            ),
+        Metric::column("statistical_efficiency", Unit::Share, Higher, |_, job| {
+            accuracy(job, |of| of.statistical_efficiency)
+        })
+        .at("jobs.time_to_accuracy.statistical_efficiency")
+        .called("Statistical efficiency")
+        .means("What a sample trained on is worth of a fresh one in the smallest batches."),
+        Metric::column("learners", Unit::Count, Neither, |_, job| {
+            learners(job, |of| number(Some(f64::from(of.per_gpu))))
+        })
+        .at("jobs.learners.per_gpu")
+        .called("Learners")
+        .means("Learners on each GPU at the end, of the first copy."),
+        Metric::column("learners_gain", Unit::Ratio, Higher, |_, job| {
+            learners(job, |of| number(of.gain))
+        })
+        .at("jobs.learners.gain")
+        .called("Learners gain")
+        .means("Samples per second against those of one learner on each GPU that never waits."),
+        Metric::column("gpu_occupancy", Unit::Share, Higher, |_, job| {
+            learners(job, |of| of.occupancy)
+        })
+        .at("jobs.learners.occupancy")
+        .called("Part of a GPU in use")
+        .means("Part of a GPU that kernels fill, averaged from the first kernel to the last."),
+    ]
+}
+
+/// Figures that only JSON has.
+pub(super) fn only_json() -> Vec<Metric> {
+    let count = Unit::Count;
+    vec![
+        Metric::json("jobs.steps", Unit::Steps, Neither, |_, job| job.figures.steps)
+            .called("Steps")
+            .means("Steps that the figures are about, without the warm-up."),
+        Metric::json("jobs.staging.seconds", Unit::Seconds, Lower, |_, job| {
+            job.staging.as_ref().map(|of| of.seconds).unwrap_or_default()
+        })
+        .called("Staging time")
+        .means("From the job's start until the last of its nodes has the data set."),
+        Metric::json("jobs.staging.bytes", Unit::Bytes, Lower, |_, job| {
+            job.staging.as_ref().map(|of| of.bytes).unwrap_or_default()
+        })
+        .called("Bytes staged")
+        .means("Bytes that are copied to all nodes of a copy of the job before its first step."),
+        Metric::json("jobs.time_to_accuracy.samples", Unit::Samples, Lower, |_, job| {
+            accuracy(job, |of| of.samples)
+        })
+        .called("Samples to accuracy")
+        .means("Samples trained on until the target, repeated ones counted."),
+        Metric::json(
+            "jobs.time_to_accuracy.useful_samples_per_second",
+            Unit::SamplesPerSecond,
+            Higher,
+            |_, job| accuracy(job, |of| of.useful_samples_per_second),
+        )
+        .called("Useful samples per second")
+        .means("Samples per second, each counted as what it is worth of a fresh one."),
+        Metric::json("jobs.recovery.failures", count, Lower, |_, job| {
+            recovery(job, |of| of.failures)
+        })
+        .called("Failures")
+        .means("How often a node of a copy fails, over the whole run."),
+        Metric::json("jobs.recovery.lost", Unit::Seconds, Lower, |_, job| {
+            recovery(job, |of| of.lost)
+        })
+        .called("Lost work")
+        .means("Time whose work is lost by failures; with `down` it is the stall by `fault`."),
+        Metric::json("jobs.recovery.down", Unit::Seconds, Lower, |_, job| {
+            recovery(job, |of| of.down)
+        })
+        .called("Down time")
+        .means("Time from failures until the job trains again."),
+        Metric::json("jobs.recovery.checkpoints", count, Neither, |_, job| {
+            recovery(job, |of| of.checkpoints)
+        })
+        .called("Checkpoints")
+        .means("Checkpoints that a copy writes, over the whole run."),
+        Metric::json("jobs.recovery.checkpoint_time", Unit::Seconds, Lower, |_, job| {
+            recovery(job, |of| of.checkpoint_time)
+        })
+        .called("Checkpoint time")
+        .means("From the end of a step until its checkpoint is written."),
+        Metric::json("jobs.recovery.checkpoint_bytes", Unit::Bytes, Lower, |_, job| {
+            recovery(job, |of| of.checkpoint_bytes)
+        })
+        .called("Checkpoint size")
+        .means("Bytes of a checkpoint."),
+    ]
+}
+
+/// The cause of stalls with the largest share, if any.
+fn largest_stall(job: &JobReport) -> Option<String> {
+    let shares = job.figures.stall.causes.iter().filter_map(|(of, share)| Some((of, share.mean?)));
+    let largest = shares.filter(|(_, share)| *share > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
+    largest.map(|(cause, _)| cause.to_string())
+}
+
+/// Share of requests that missed the page cache in the last epoch, or the nodes' tiers where there is none.
+fn last_misses(job: &JobReport) -> Figure {
+    let tiers = job.tiers.last().map(|shares| shares.miss);
+    number(job.cache_miss_share.last().copied().or(tiers))
+}
+
+/// A figure on the way to the target, where there is one.
+fn accuracy(job: &JobReport, of: impl Fn(&AccuracyReport) -> Figure) -> Figure {
+    job.time_to_accuracy.as_ref().map(of).unwrap_or_default()
+}
+
+/// A figure of learners, where their kernels are described.
+fn learners(job: &JobReport, of: impl Fn(&LearnersReport) -> Figure) -> Figure {
+    job.learners.as_ref().map(of).unwrap_or_default()
+}
+
+/// A figure of failures and checkpoints, where they are simulated.
+fn recovery(job: &JobReport, of: impl Fn(&RecoveryReport) -> Figure) -> Figure {
+    job.recovery.as_ref().map(of).unwrap_or_default()
+}
+
+/// Updates that an update missed, where servers have the parameters.
+fn staleness(job: &JobReport) -> Figure {
+    let found = job.sync.as_ref().and_then(|sync| sync.staleness.as_ref());
+    found.map(|of| of.mean).unwrap_or_default()
+}

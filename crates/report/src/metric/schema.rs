@@ -1,0 +1,128 @@
+//! JSON Schema of reports, with the meanings and units of the table.
+
+use super::{Metric, all};
+
+use serde_json::{Value as Json, json};
+
+/// JSON Schema of a report: every metric of the table is described by its row. Keywords of our own say its unit (`x-unit`) and
+/// which way is better (`x-better`).
+#[must_use]
+pub fn report_schema() -> Json {
+    let mut schema = crate::schema();
+    for metric in all().iter().filter(|metric| !metric.json.is_empty()) {
+        if let Some(place) = place(&schema, &metric.json)
+            && let Some(node) = schema.pointer_mut(&place)
+        {
+            describe(node, metric);
+        }
+    }
+    schema
+}
+
+/// Puts what the row says of a metric at its place.
+fn describe(node: &mut Json, metric: &Metric) {
+    let Some(node) = node.as_object_mut() else { return };
+    node.insert("description".to_owned(), json!(metric.meaning));
+    node.insert("x-unit".to_owned(), json!(metric.unit.symbol()));
+    node.insert("x-better".to_owned(), json!(metric.better.word()));
+}
+
+/// The JSON pointer of a dotted place of reports in their schema; `None` if the schema has no such place. References, lists and
+/// values that may be null are passed through.
+fn place(schema: &Json, dotted: &str) -> Option<String> {
+    // A cause of stalls may have a dot in its name.
+    let (parents, last) = match dotted.split_once(".stall.") {
+        Some((before, cause)) => (format!("{before}.stall"), cause),
+        None => dotted.rsplit_once('.').map_or((String::new(), dotted), |(a, b)| (a.to_owned(), b)),
+    };
+    let mut at = String::new();
+    for key in parents.split('.').filter(|key| !key.is_empty()).chain([last]) {
+        at = format!("{}/properties/{key}", table(schema, &at)?);
+    }
+    schema.pointer(&at).map(|_| at)
+}
+
+/// The pointer of the table that the node at pointer `at` is, or refers to.
+fn table(schema: &Json, at: &str) -> Option<String> {
+    let node = schema.pointer(at)?;
+    if node.get("properties").is_some() {
+        return Some(at.to_owned());
+    }
+    if let Some(to) = node["$ref"].as_str() {
+        return table(schema, to.strip_prefix('#')?);
+    }
+    if node.get("items").is_some() {
+        return table(schema, &format!("{at}/items"));
+    }
+    let forms = node["anyOf"].as_array()?;
+    (0..forms.len()).find_map(|form| table(schema, &format!("{at}/anyOf/{form}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Places of all figures of a report: what refers to the type of figures.
+    fn figures(schema: &Json, at: &Json, path: &str, found: &mut BTreeSet<String>) {
+        if let Some(to) = at["$ref"].as_str() {
+            if to.ends_with("/Figure") {
+                found.insert(path.to_owned());
+                return;
+            }
+            return figures(schema, schema.pointer(&to[1..]).expect("a definition"), path, found);
+        }
+        for form in at["anyOf"].as_array().into_iter().flatten().chain(at.get("items")) {
+            figures(schema, form, path, found);
+        }
+        for (key, member) in at["properties"].as_object().into_iter().flatten() {
+            let dot = if path.is_empty() { "" } else { "." };
+            figures(schema, member, &format!("{path}{dot}{key}"), found);
+        }
+    }
+
+    #[test]
+    fn every_figure_of_a_report_has_a_row_and_every_row_a_place() {
+        // System: the schema of reports from their types, and the table. Expectation: neither has what the other lacks.
+        let schema = crate::schema();
+        let mut found = BTreeSet::new();
+        figures(&schema, &schema, "", &mut found);
+        // `first_epoch` and `later_epochs` repeat the job's figures.
+        found.retain(|path| !path.contains("first_epoch.") && !path.contains("later_epochs."));
+        assert!(found.len() > 60, "{found:?}");
+        for path in &found {
+            assert!(all().iter().any(|of| of.json == *path), "the table has no row for {path}");
+        }
+        for metric in all().iter().filter(|of| !of.json.is_empty()) {
+            assert!(place(&schema, &metric.json).is_some(), "a report has no {}", metric.json);
+        }
+    }
+
+    #[test]
+    fn the_schema_has_meaning_unit_and_direction_of_a_metric() {
+        let schema = report_schema();
+        let at = place(&schema, "jobs.stall.peer.cpu-wait").expect("a place");
+        let node = schema.pointer(&at).expect("a node");
+        assert_eq!(
+            (node["x-unit"].as_str(), node["x-better"].as_str()),
+            (Some("0 to 1"), Some("lower"))
+        );
+        assert!(node["description"].as_str().is_some_and(|text| text.contains("another rank")));
+        let at = place(&schema, "jobs.queue.occupancy").expect("a place");
+        assert_eq!(schema.pointer(&at).expect("a node")["x-unit"], "samples");
+    }
+
+    #[test]
+    fn what_types_say_of_a_unit_is_what_the_table_says() {
+        // System: the units in brackets in the comments of a report's members, and those of the table. Expectation: they agree.
+        let schema = crate::schema();
+        for metric in all().iter().filter(|of| !of.json.is_empty()) {
+            let at = place(&schema, &metric.json).expect("a place");
+            let text = schema.pointer(&at).and_then(|of| of["description"].as_str()).unwrap_or("");
+            let said = text.split('[').nth(1).and_then(|rest| rest.split(']').next());
+            if let Some(said) = said {
+                assert_eq!(said, metric.unit.symbol(), "{}: {text}", metric.json);
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Metrics of a whole run: energy, memory, resources.
+
+use super::Better::{Lower, Neither};
+use super::{Metric, Unit, Value, number};
+use crate::{EnergyReport, Figure, Report};
+
+/// Columns of sweeps, after those of a job.
+pub(super) fn columns() -> Vec<Metric> {
+    vec![
+        Metric::column("energy_per_sample", Unit::Joules, Lower, |report, _| {
+            energy(report, |of| of.per_sample)
+        })
+        .at("energy.per_sample")
+        .called("Energy per sample [J]")
+        .means("Energy of all nodes for each sample that was trained on."),
+        Metric::column("device_memory", Unit::Bytes, Lower, |_, job| {
+            number(job.device_memory.map(|held| held.total))
+        })
+        .at("jobs.device_memory.total")
+        .called("Device memory")
+        .means("What the GPU that holds most of the model has in its memory."),
+        Metric::column("makespan", Unit::Seconds, Lower, |report, _| report.makespan)
+            .at("makespan")
+            .called("Makespan")
+            .means("Time of the last step of all jobs."),
+    ]
+}
+
+/// Figures that only JSON has.
+pub(super) fn only_json() -> Vec<Metric> {
+    vec![
+        Metric::json("energy.total", Unit::Joules, Lower, |report, _| energy(report, |of| of.total))
+            .called("Energy")
+            .means("Energy that all nodes take in the whole run, warm-up included."),
+        Metric::json("energy.idle", Unit::Joules, Lower, |report, _| energy(report, |of| of.idle))
+            .called("Idle energy")
+            .means("Energy that nodes take by being on."),
+        Metric::json("energy.gpus", Unit::Joules, Neither, |report, _| energy(report, |of| of.gpus))
+            .called("Energy of GPUs")
+            .means("Energy that GPUs take beyond idle, by computing."),
+        Metric::json("energy.cores", Unit::Joules, Neither, |report, _| energy(report, |of| of.cores))
+            .called("Energy of cores")
+            .means("Energy that busy cores take beyond idle."),
+        Metric::json("energy.power", Unit::Watts, Lower, |report, _| energy(report, |of| of.power))
+            .called("Power")
+            .means("Power of all nodes, averaged over the run."),
+        Metric::json("energy.per_step", Unit::Joules, Lower, |report, _| energy(report, |of| of.per_step))
+            .called("Energy per step")
+            .means("Energy for each step of a job copy; with several copies or jobs their steps are all counted."),
+        Metric::new("", Unit::Share, Neither, Value::Resource(|of| of.utilisation))
+            .at("resources.utilisation")
+            .called("Utilisation")
+            .means("Share of the capacity in use over the whole run, averaged over all resources of the name."),
+        Metric::new("", Unit::Share, Neither, Value::Resource(|of| of.utilisation_max))
+            .at("resources.utilisation_max")
+            .called("Utilisation of the busiest")
+            .means("Share of the capacity in use of the busiest resource of the name."),
+        Metric::new("", Unit::Count, Neither, Value::Resource(|of| of.mean_flows))
+            .at("resources.mean_flows")
+            .called("Flows")
+            .means("Transfers or requests that use one such resource at a time, on average."),
+    ]
+}
+
+/// A figure of energy, where it is known what nodes draw.
+fn energy(report: &Report, of: impl Fn(&EnergyReport) -> Figure) -> Figure {
+    report.energy.as_ref().map(of).unwrap_or_default()
+}

@@ -1,0 +1,141 @@
+//! How models are spread over GPUs, and what these send.
+
+use super::JobOutcome;
+use super::format::{bytes, share};
+use forebay_scenario::Job;
+use serde::Serialize;
+
+/// How each model copy of a job is spread over GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct ParallelReport {
+    /// Model copies, which are trained data parallel.
+    pub data: u32,
+    /// Stages of each.
+    pub pipeline: u32,
+    /// GPUs that split each layer.
+    pub tensor: u32,
+    /// GPUs that split each sequence.
+    pub context: u32,
+    /// Model copies that hold all experts together.
+    pub expert: u32,
+    /// GPUs of a model copy.
+    pub gpus: u32,
+    /// What model copies shard: ZeRO's stage, 0 for none.
+    pub zero: u32,
+    /// In which order a stage works on micro-batches.
+    pub schedule: &'static str,
+    /// Chunks of the model that each stage has.
+    pub chunks: u32,
+    /// Micro-batches of a batch.
+    pub micro_batches: u32,
+    /// Share of time that equal stages would wait for each other if nothing else held them up: (p − 1) ÷ (m + p − 1) of
+    /// p stages with "gpipe" and "1f1b".
+    pub bubble: f64,
+    /// Bytes that a GPU sends in a step, mean over all [B]: activations to neighbours and their gradients.
+    pub activation_bytes: Option<f64>,
+    /// Results of split layers.
+    pub sum_bytes: Option<f64>,
+    /// How the time of those is found: "flow", transfer by transfer, or "analytic", as on an idle network; `None` where
+    /// no layer is split.
+    pub sum_fidelity: Option<&'static str>,
+    /// Keys and values of split sequences, and their gradients.
+    pub key_value_bytes: Option<f64>,
+    /// Tokens that go to experts and come back, and their gradients.
+    pub token_bytes: Option<f64>,
+    /// Gradients, and parameters that are sharded.
+    pub gradient_bytes: Option<f64>,
+    /// What does not fit on it, to its node's memory and back.
+    pub swap_bytes: Option<f64>,
+}
+
+/// That of `job`, where its steps are followed piece by piece.
+pub(super) fn parallel(job: &Job, copies: &[Vec<&JobOutcome>]) -> Option<ParallelReport> {
+    let of = job.parallelism.as_ref()?;
+    let (data, pipeline, tensor) = (job.ranks(), job.shares().len() as u32, of.tensor_ranks());
+    let gpus = pipeline * of.ranks();
+    let all = || copies.iter().flatten();
+    let steps = all().map(|copy| copy.steps.len() as f64).sum::<f64>();
+    let mean = |pick: fn(&super::ParallelOutcome) -> f64| {
+        let sum: f64 = all().filter_map(|copy| copy.parallel.as_ref()).map(pick).sum();
+        (steps > 0.0).then(|| sum / steps / (f64::from(data) * f64::from(gpus)))
+    };
+    Some(ParallelReport {
+        data,
+        pipeline,
+        tensor,
+        context: of.context_ranks(),
+        expert: of.expert_ranks(),
+        gpus,
+        zero: of.zero,
+        schedule: of.schedule.name(),
+        chunks: of.schedule.chunks(),
+        micro_batches: of.micro_batches,
+        bubble: of.bubble(),
+        activation_bytes: mean(|books| books.activations),
+        sum_bytes: mean(|books| books.sums),
+        sum_fidelity: of
+            .tensor
+            .as_ref()
+            .filter(|of| of.ranks > 1)
+            .map(|of| of.method.fidelity.name()),
+        key_value_bytes: mean(|books| books.keys_values),
+        token_bytes: mean(|books| books.tokens)
+            .map(|bytes| bytes / of.expert.as_ref().map_or(1.0, |expert| expert.load.excess())),
+        gradient_bytes: mean(|books| books.gradients),
+        swap_bytes: mean(|books| books.swapped),
+    })
+}
+
+/// It in a sentence or two.
+pub(super) fn line(job: &str, of: &ParallelReport) -> String {
+    let stages = match of.pipeline {
+        1 => None,
+        stages => {
+            let chunks = match of.chunks {
+                1 => String::new(),
+                chunks => format!(", {chunks} chunks each"),
+            };
+            let (schedule, micro) = (of.schedule, of.micro_batches);
+            Some(format!("{stages} stages{chunks} ({schedule}, {micro} micro-batches)"))
+        }
+    };
+    let ranks = (of.tensor > 1).then(|| format!("{} ranks that split layers", of.tensor));
+    let parts = (of.context > 1).then(|| format!("{} ranks that split sequences", of.context));
+    let each: Vec<String> = stages.into_iter().chain(parts).chain(ranks).collect();
+    let each = if each.is_empty() { String::new() } else { format!(": {}", each.join(" of ")) };
+    let gpus = if of.gpus == 1 {
+        "is on 1 GPU".to_owned()
+    } else {
+        format!("is spread over {} GPUs", of.gpus)
+    };
+    let zero = if of.zero > 0 && of.data > 1 {
+        format!("; {} of them shard by ZeRO's stage {}", of.data, of.zero)
+    } else {
+        String::new()
+    };
+    let experts = match of.expert {
+        1 => String::new(),
+        copies => format!("; {copies} copies hold all experts together"),
+    };
+    let bubble = if of.pipeline > 1 {
+        format!(" With equal stages alone, bubbles would be {}.", share(of.bubble))
+    } else {
+        String::new()
+    };
+    let sent = [
+        ("of activations", of.activation_bytes),
+        ("of sums in layers", of.sum_bytes),
+        ("of keys and values", of.key_value_bytes),
+        ("of tokens to and from experts", of.token_bytes),
+        ("of gradients and parameters", of.gradient_bytes),
+        ("to and from its node's memory", of.swap_bytes),
+    ];
+    let sent =
+        sent.iter().filter_map(|(what, size)| Some((what, size.filter(|size| *size > 0.0)?)));
+    let sent: Vec<String> = sent.map(|(what, size)| format!("{} {what}", bytes(size))).collect();
+    let sent = match sent.is_empty() {
+        true => String::new(),
+        false => format!(" A GPU sends {} in a step.", sent.join(", ")),
+    };
+    format!("Each model copy of `{job}` {gpus}{each}{zero}{experts}.{bubble}{sent}")
+}

@@ -1,0 +1,121 @@
+//! Where one run will lie: figures of runs that each have parameters of their own.
+
+use super::figures::{Figure, JobReport, Report};
+use super::{Outcome, summarise};
+use forebay_engine::stats::mean;
+use forebay_scenario::Scenario;
+
+/// One of the runs that a prediction is made of.
+pub struct Predicted {
+    /// What was simulated.
+    pub scenario: Scenario,
+    /// What it showed.
+    pub outcome: Outcome,
+    /// How much longer its steps take than simulated, by what differs between equal runs.
+    pub slowdown: f64,
+}
+
+/// The report over `runs` of `scenario`, whose figures say where 90 % of single runs lie.
+///
+/// A run that is slower by a factor takes that much longer for a step; the time it loses is time
+/// that accelerators wait.
+pub fn predict(scenario: &Scenario, runs: &[Predicted], wall_time: f64) -> Report {
+    let outcomes: Vec<Outcome> = runs.iter().map(|run| run.outcome.clone()).collect();
+    let mut report = summarise(scenario, &outcomes, wall_time);
+    let single: Vec<(Report, f64)> = runs
+        .iter()
+        .map(|run| {
+            (summarise(&run.scenario, std::slice::from_ref(&run.outcome), 0.0), run.slowdown)
+        })
+        .collect();
+    for (index, job) in report.jobs.iter_mut().enumerate() {
+        let over = |of: fn(&JobReport) -> Option<f64>, noisy: fn(f64, f64) -> f64| {
+            let one = |(report, slowdown): &(Report, f64)| {
+                Some(noisy(of(report.jobs.get(index)?)?, *slowdown))
+            };
+            interval(single.iter().filter_map(one).collect())
+        };
+        let set = |figure: &mut Figure, interval| figure.prediction90 = interval;
+        let rate = over(|job| job.figures.samples_per_second.mean, |rate, slow| rate / slow);
+        let fresh = over(|job| job.figures.fresh_samples_per_second.mean, |rate, slow| rate / slow);
+        let step = over(|job| job.figures.step_time.mean, |time, slow| time * slow);
+        let stall = over(
+            |job| job.figures.stall.total.mean,
+            |share, slow| (1.0 - (1.0 - share) / slow).max(0.0),
+        );
+        set(&mut job.figures.samples_per_second, rate);
+        set(&mut job.figures.fresh_samples_per_second, fresh);
+        set(&mut job.figures.step_time, step);
+        set(&mut job.figures.stall.total, stall);
+    }
+    // Each run had capacities of its own.
+    for resource in &mut report.resources {
+        let of = runs.iter().flat_map(|run| &run.outcome.resources);
+        let all: Vec<f64> = of.filter(|r| r.name == resource.name).map(|r| r.capacity).collect();
+        resource.capacity = mean(&all).unwrap_or(resource.capacity);
+    }
+    if runs.len() < FEWEST {
+        report.warnings.push(format!(
+            "With {} runs an interval holds less than 90 % of them: ask for {FEWEST} or more.",
+            runs.len()
+        ));
+    }
+    report
+}
+
+/// Fewest runs of which two hold 90 % between them.
+const FEWEST: usize = 19;
+
+/// Between which values one more run lies with 90 %, given equal ones before it: from order statistic
+/// number 0.05 (n + 1) to 0.95 (n + 1) (Wilks, 1941). Of fewer than 19 values the least and the
+/// greatest, which hold less.
+fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
+    values.sort_unstable_by(f64::total_cmp);
+    let n = values.len().max(1) as f64;
+    let at = |share: f64| {
+        let place = (share * (n + 1.0)).clamp(1.0, n) - 1.0;
+        let (below, above) =
+            (values.get(place.floor() as usize)?, values.get(place.ceil() as usize)?);
+        Some(below + (above - below) * place.fract())
+    };
+    Some([at(0.05)?, at(0.95)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn order_statistics_hold_one_more_value_as_often_as_they_say() {
+        let values: Vec<f64> = (1..=19).rev().map(f64::from).collect();
+        assert_eq!(interval(values), Some([1.0, 19.0]));
+        let values: Vec<f64> = (1..=39).map(f64::from).collect();
+        assert_eq!(interval(values), Some([2.0, 38.0]));
+        assert_eq!(interval(vec![3.0]), Some([3.0, 3.0]));
+        assert_eq!(interval(vec![]), None);
+    }
+
+    #[test]
+    fn slower_runs_widen_every_interval() {
+        // System: equal runs with steps of 0.05 s of which 0.02 s are computed, one of them 10 %
+        // slower. Expectation: the intervals reach from the others to it.
+        let scenario = fixture::scenario();
+        let outcome = fixture::outcome([0.05, 0.05]);
+        let run =
+            |slowdown| Predicted { scenario: scenario.clone(), outcome: outcome.clone(), slowdown };
+        let runs: Vec<_> = [1.0, 1.0, 1.1, 1.0].map(run).into();
+        let report = predict(&scenario, &runs, 0.0);
+        let figures = &report.jobs[0].figures;
+        let near = |figure: &Figure, expected: [f64; 2]| {
+            let found = figure.prediction90.expect("an interval");
+            assert!((found[0] / expected[0] - 1.0).abs() < 1e-9, "{found:?} {expected:?}");
+            assert!((found[1] / expected[1] - 1.0).abs() < 1e-9, "{found:?} {expected:?}");
+        };
+        near(&figures.step_time, [0.05, 0.055]);
+        near(&figures.stall.total, [0.6, 1.0 - 0.4 / 1.1]);
+        let rate = figures.samples_per_second.mean.expect("a rate");
+        near(&figures.samples_per_second, [rate / 1.1, rate]);
+        assert_eq!(figures.accelerator_utilisation.prediction90, None);
+    }
+}

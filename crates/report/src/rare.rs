@@ -1,0 +1,146 @@
+//! Rare stalls: intervals that allow for stalls that a short run did not see.
+
+use super::sample::{Ratio, Stretch};
+use super::window::durations;
+use forebay_engine::stats::{quantile, rare_sum_interval};
+
+/// Waits beyond the usual one below this share of a step's mean time are no event.
+const NEGLIGIBLE: f64 = 0.02;
+
+/// Steps of which at most one may be held up, for that to be rare.
+const FEW: usize = 8;
+
+/// Events from which the usual intervals hold.
+const MANY: usize = 30;
+
+/// Rare stalls. Consecutive steps that waited longer than the median step count as one event.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Rare {
+    /// How often that was seen.
+    pub(super) events: usize,
+    /// Among so many steps.
+    pub(super) steps: usize,
+    /// Limits of the 95 % interval of their waits together, relative to the elapsed time, less what was seen: from at most 0
+    /// to more.
+    change: [f64; 2],
+    /// The same as factors of what was seen; `None` where nothing was.
+    factors: Option<[f64; 2]>,
+}
+
+impl Rare {
+    /// Those of some stretches; `None` where there are many, or no step.
+    pub(super) fn of(stretches: &[Vec<Stretch>]) -> Option<Rare> {
+        let waits: Vec<Vec<(f64, f64)>> = stretches.iter().flatten().map(waits).collect();
+        let mut all: Vec<f64> = waits.iter().flatten().map(|(wait, _)| *wait).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        let usual = quantile(&all, 0.5)?;
+        let elapsed: f64 = waits.iter().flatten().map(|(_, duration)| duration).sum();
+        if elapsed <= 0.0 {
+            return None;
+        }
+        let mean = elapsed / all.len() as f64;
+        let beyond = |wait: f64| (wait - usual).max(0.0);
+        let late = |wait: f64| beyond(wait) > NEGLIGIBLE * mean;
+        let number = all.iter().filter(|wait| late(**wait)).count();
+        let mut events: Vec<f64> = Vec::new();
+        for copy in &waits {
+            let neighbours = copy.chunk_by(|a, b| late(a.0) == late(b.0));
+            let held_up = neighbours.filter(|steps| late(steps[0].0));
+            events.extend(
+                held_up.map(|steps| steps.iter().map(|(wait, _)| beyond(*wait)).sum::<f64>()),
+            );
+        }
+        // Of an event that was never seen nobody knows how long it takes: as long as a step.
+        let largest = events.iter().copied().reduce(f64::max).unwrap_or(mean);
+        let seen: f64 = events.iter().sum();
+        let limits = rare_sum_interval(&events, largest);
+        (events.len() < MANY && number * FEW <= all.len()).then(|| Rare {
+            events: events.len(),
+            steps: all.len(),
+            change: limits.map(|limit| (limit - seen) / elapsed),
+            factors: (seen > 0.0).then(|| limits.map(|limit| limit / seen)),
+        })
+    }
+
+    /// Most of the steps that may be events, as a share: Poisson's 97.5 % limit.
+    pub(super) fn most(&self) -> f64 {
+        let [_, most] = rare_sum_interval(&vec![1.0; self.events], 1.0);
+        (most / self.steps as f64).min(1.0)
+    }
+
+    /// The interval of a ratio with this mean, at least as wide as `found`.
+    pub(super) fn widened(
+        &self,
+        kind: Ratio,
+        mean: f64,
+        found: Option<[f64; 2]>,
+    ) -> Option<[f64; 2]> {
+        let [less, more] = self.change;
+        let own = match kind {
+            Ratio::Time => Some([mean * (1.0 + less), mean * (1.0 + more)]),
+            Ratio::Rate | Ratio::Busy => Some([mean / (1.0 + more), mean / (1.0 + less)]),
+            Ratio::Waiting => Some([less, more].map(|change| (mean + change) / (1.0 + change))),
+            // What was never seen has no share of what was.
+            Ratio::Share if mean == 0.0 => return None,
+            Ratio::Share => {
+                self.factors.map(|factors| factors.map(|factor| (mean * factor).min(1.0)))
+            }
+            Ratio::Amount => None,
+        };
+        let Some([low, high]) = own else { return found };
+        let [found_low, found_high] = found.unwrap_or([low, high]);
+        let (low, high) = (low.min(found_low).max(0.0), high.max(found_high));
+        Some([low, if kind.is_share() { high.min(1.0) } else { high }])
+    }
+}
+
+/// Of each step what was waited, and how long it took [s].
+fn waits((copy, steps): &Stretch) -> Vec<(f64, f64)> {
+    let all = durations(copy);
+    let of = |i: usize| Some(((all.get(i)? - copy.steps.get(i)?.compute).max(0.0), *all.get(i)?));
+    steps.clone().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::copy;
+    use super::super::sample::{Nature, Sample};
+    use super::*;
+
+    /// A copy of 400 steps that compute for 20 ms and wait for nothing but in these steps, for 10 ms.
+    fn held_up(steps: &[usize]) -> crate::JobOutcome {
+        let mut copy = copy(400, 0.02);
+        let mut end = 1.0;
+        for (i, step) in copy.steps.iter_mut().enumerate() {
+            end += if steps.contains(&i) { 0.03 } else { 0.02 };
+            step.end = end;
+        }
+        copy
+    }
+
+    #[test]
+    fn no_stall_seen_leaves_room_for_some() {
+        // System: 400 steps without a wait. Expectation: with one in forty runs wrong up to 3.69 steps of 400 may be held up.
+        let copy = held_up(&[]);
+        let rare = Rare::of(&[vec![(&copy, 0..400)]]).expect("rare");
+        assert_eq!((rare.events, rare.steps), (0, 400));
+        assert!((rare.most() - 3.689 / 400.0).abs() < 1e-5, "{}", rare.most());
+        let sample = Sample::new(&[vec![(&copy, 0..400)]], Nature { chance: true, round: 0 });
+        let [low, high] = sample.figures(1000).step_time.ci95.expect("an interval");
+        assert!((low - 0.02).abs() < 1e-9 && high > 0.0201, "{low} {high}");
+        let certain = Sample::new(&[vec![(&copy, 0..400)]], Nature { chance: false, round: 0 })
+            .figures(1000)
+            .step_time
+            .ci95;
+        let [low, high] = certain.expect("an interval");
+        assert!(high - low < 1e-9, "{low} {high}");
+    }
+
+    #[test]
+    fn neighbours_are_one_event_and_many_are_not_rare() {
+        let copy = held_up(&[50, 51, 52, 300]);
+        assert_eq!(Rare::of(&[vec![(&copy, 0..400)]]).map(|rare| rare.events), Some(2));
+        let often: Vec<usize> = (0..400).step_by(9).collect();
+        assert_eq!(Rare::of(&[vec![(&held_up(&often), 0..400)]]), None);
+    }
+}

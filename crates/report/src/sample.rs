@@ -1,0 +1,306 @@
+//! Figures out of the windows of copies and replications.
+
+use super::figures::{Figure, JobFigures, StallReport};
+use super::rare::Rare;
+use super::window::{Window, ratio, share};
+use super::{Cause, JobOutcome, StallCause};
+use forebay_engine::stats::{
+    FEWEST_BATCHES, MOST_BATCHES, independent_values, mean, quantile, ratio_half_width, t_interval,
+};
+use std::ops::Range;
+
+/// Causes that reports always show.
+const USUAL: [Cause; 8] = [
+    Cause::Open,
+    Cause::Latency,
+    Cause::Transfer,
+    Cause::Decode,
+    Cause::CpuWait,
+    Cause::Order,
+    Cause::Copy,
+    Cause::Bubble,
+];
+
+/// The same stretch of all copies of a job in all replications.
+pub(super) struct Sample {
+    /// By replication and copy; copies without a step are missing.
+    pub(super) windows: Vec<Vec<Window>>,
+    /// Within a single replication by batch and copy; empty where there are several, or too few independent batches.
+    batches: Vec<Vec<Window>>,
+    /// Rare stalls: steps that waited longer than most.
+    rare: Option<Rare>,
+    /// Durations of all steps [s], ascending.
+    durations: Vec<f64>,
+}
+
+/// A copy and the stretch of its steps to look at.
+pub(super) type Stretch<'a> = (&'a JobOutcome, Range<usize>);
+
+/// What steps of a job are like, apart from how long they take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Nature {
+    /// Whether a step may be held up by chance.
+    pub(super) chance: bool,
+    /// Samples that the workers of a loader make in one round, where each makes whole batches; 0 where they do not.
+    pub(super) round: u64,
+}
+
+/// What a ratio of sums over steps is, which decides where its interval may lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ratio {
+    /// Elapsed time for each of something.
+    Time,
+    /// Something for each second of elapsed time.
+    Rate,
+    /// Share of the elapsed time in which accelerators compute.
+    Busy,
+    /// Share of the elapsed time in which they wait.
+    Waiting,
+    /// Another share, from 0 to 1.
+    Share,
+    /// Any other amount that is not below 0.
+    Amount,
+}
+
+impl Sample {
+    /// Gathers stretches, given by replication and copy.
+    pub(super) fn new(stretches: &[Vec<Stretch>], nature: Nature) -> Sample {
+        let whole = |copies: &Vec<Stretch>| {
+            copies.iter().filter_map(|(copy, steps)| Window::new(copy, steps.clone())).collect()
+        };
+        let mut durations: Vec<f64> = Vec::new();
+        for (copy, steps) in stretches.iter().flatten() {
+            let all = super::window::durations(copy);
+            durations.extend(all.get(steps.clone()).unwrap_or_default());
+        }
+        durations.sort_unstable_by(f64::total_cmp);
+        let batches = match stretches {
+            [single] => batches(single, nature.round),
+            _ => Vec::new(),
+        };
+        let rare = Rare::of(stretches).filter(|_| nature.chance);
+        Sample { windows: stretches.iter().map(whole).collect(), batches, rare, durations }
+    }
+
+    /// Whether there is no step at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.durations.is_empty()
+    }
+
+    /// Whether a single replication is too short, or its steps depend on each other for too long, for an interval.
+    pub(super) fn lacks_batches(&self) -> bool {
+        self.windows.len() == 1 && self.batches.is_empty() && !self.is_empty()
+    }
+
+    /// Rare stalls, if stalls are rare.
+    pub(super) fn rare(&self) -> Option<&Rare> {
+        self.rare.as_ref()
+    }
+
+    /// The figure that `of` gives for each copy.
+    pub(super) fn figure(&self, of: impl Fn(&Window) -> Option<f64>) -> Figure {
+        let figure = over_replications(&over_copies(&self.windows, &of));
+        let (Some(mean), [_]) = (figure.mean, self.windows.as_slice()) else {
+            return figure;
+        };
+        // A ratio's mean over batches is not quite the ratio of the sums: keep its width only.
+        let interval = t_interval(&over_copies(&self.batches, &of));
+        let around = |[low, high]: [f64; 2]| [mean - (high - low) / 2.0, mean + (high - low) / 2.0];
+        Figure { ci95: interval.map(around), ..figure }
+    }
+
+    /// The ratio of two sums that `of` gives for each copy.
+    pub(super) fn ratio(&self, kind: Ratio, of: impl Fn(&Window) -> Option<(f64, f64)>) -> Figure {
+        let divided = |(a, b)| if kind.is_share() { share(a, b) } else { ratio(a, b) };
+        let value = |w: &Window| of(w).and_then(divided);
+        let values = over_copies(&self.windows, &value);
+        let Some(mean) = mean(&values) else { return Figure::default() };
+        let relative = match self.windows.as_slice() {
+            [_] => self.relative_by_batches(kind, &of),
+            _ => t_interval(&values).map(|[low, high]| relative_to(mean, (high - low) / 2.0)),
+        };
+        let found = relative.and_then(|half| kind.around(mean, half));
+        let ci95 = match (found, &self.rare) {
+            (found, Some(rare)) => rare.widened(kind, mean, found),
+            (found, None) => found,
+        };
+        Figure { mean: Some(mean), ci95, ..Figure::default() }
+    }
+
+    /// Half-width of a ratio's interval by batches, relative to the ratio; of rates that of the time for each.
+    fn relative_by_batches(
+        &self,
+        kind: Ratio,
+        of: &impl Fn(&Window) -> Option<(f64, f64)>,
+    ) -> Option<f64> {
+        let sum = |copies: &Vec<Window>| {
+            let each = copies.iter().filter_map(of);
+            let (a, b) = each.fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+            if kind == Ratio::Rate { (b, a) } else { (a, b) }
+        };
+        let pairs: Vec<(f64, f64)> = self.batches.iter().map(sum).collect();
+        let (a, b) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
+        Some(relative_to(a / b, ratio_half_width(&pairs)?))
+    }
+
+    /// The core figures of a job whose data set has so many samples.
+    pub(super) fn figures(&self, dataset: u64) -> JobFigures {
+        let step_time = self.ratio(Ratio::Time, |w| Some((w.elapsed, w.steps)));
+        let steps = self.figure(|w| Some(w.steps));
+        JobFigures {
+            samples_per_second: self.ratio(Ratio::Rate, |w| Some((w.samples, w.elapsed))),
+            fresh_samples_per_second: self.ratio(Ratio::Rate, |w| Some((w.fresh, w.elapsed))),
+            step_time: with_quantiles(step_time, &self.durations),
+            // A batch has a part of the steps: its spread says nothing of their number.
+            steps: if self.batches.is_empty() { steps } else { Figure { ci95: None, ..steps } },
+            epoch_time: self.ratio(Ratio::Time, |w| Some((dataset as f64 * w.elapsed, w.fresh))),
+            accelerator_utilisation: self.ratio(Ratio::Busy, |w| Some((w.compute, w.elapsed))),
+            stall: self.stall(),
+        }
+    }
+
+    fn stall(&self) -> StallReport {
+        let total = |w: &Window| -> f64 { w.stalls.iter().map(|(_, seconds)| seconds).sum() };
+        let own = Cause::ALL.map(StallCause::own).into_iter();
+        let all = own.chain(Cause::ALL.map(StallCause::peer));
+        let occurs =
+            |of: StallCause| self.windows.iter().flatten().any(|window| window.stalled(of) > 0.0);
+        let shown = all.filter(|&of| (!of.peer && USUAL.contains(&of.cause)) || occurs(of));
+        StallReport {
+            total: self.ratio(Ratio::Waiting, |w| Some((total(w), w.elapsed))),
+            causes: shown
+                .map(|of| (of, self.ratio(Ratio::Share, |w| Some((w.stalled(of), w.elapsed)))))
+                .collect(),
+        }
+    }
+}
+
+impl Ratio {
+    /// Whether it lies from 0 to 1.
+    pub(super) fn is_share(self) -> bool {
+        match self {
+            Ratio::Busy | Ratio::Waiting | Ratio::Share => true,
+            Ratio::Time | Ratio::Rate | Ratio::Amount => false,
+        }
+    }
+
+    /// The interval around `mean` of a half-width relative to it; `None` where that says nothing.
+    fn around(self, mean: f64, half: f64) -> Option<[f64; 2]> {
+        let linear = [mean * (1.0 - half), mean * (1.0 + half)];
+        let found = match self {
+            // Reciprocals of a time's interval.
+            Ratio::Rate => {
+                [mean / (1.0 + half), if half < 1.0 { mean / (1.0 - half) } else { f64::INFINITY }]
+            }
+            // By the logarithm where it would reach below 0.
+            Ratio::Time if half >= 1.0 => [mean * (-half).exp(), linear[1]],
+            Ratio::Busy | Ratio::Waiting | Ratio::Share => linear.map(|end| end.clamp(0.0, 1.0)),
+            Ratio::Time | Ratio::Amount => linear.map(|end| end.max(0.0)),
+        };
+        found.iter().all(|end| end.is_finite()).then_some(found)
+    }
+}
+
+/// A half-width relative to a mean; of nothing 0, which varies by nothing.
+fn relative_to(mean: f64, half: f64) -> f64 {
+    if mean > 0.0 { half / mean } else { 0.0 }
+}
+
+/// By replication or batch, the mean over copies of what `of` gives.
+fn over_copies(groups: &[Vec<Window>], of: &impl Fn(&Window) -> Option<f64>) -> Vec<f64> {
+    let each = |copies: &Vec<Window>| mean(&copies.iter().filter_map(of).collect::<Vec<f64>>());
+    groups.iter().filter_map(each).collect()
+}
+
+/// The stretches of one replication, cut into batches that say as much as ten independent ones at least; what does not fill
+/// a batch is left out at the beginning.
+///
+/// Workers that make whole batches deliver them in turn: a late one is followed by those that were finished meanwhile, so that
+/// what one part of a round lasts too long the next one lasts too short. Parts of rounds would vary by more than the run's mean
+/// does, so batches are of whole rounds of `round` samples where these are enough.
+fn batches(copies: &[Stretch], round: u64) -> Vec<Vec<Window>> {
+    let durations = mean_durations(copies);
+    let least = durations.len() / durations.len().clamp(1, MOST_BATCHES);
+    let taken = copies.iter().flat_map(|(copy, steps)| &copy.steps[steps.clone()]);
+    let round = round.div_ceil(taken.map(|step| step.fresh).max().unwrap_or(0).max(1)).max(1);
+    let round = usize::try_from(round).unwrap_or(usize::MAX);
+    let enough = |unit: usize| {
+        let length = least.div_ceil(unit).checked_mul(unit).filter(|of| *of <= durations.len())?;
+        let count = (durations.len() / length.max(1)).min(MOST_BATCHES);
+        let each = durations[durations.len() - count * length..].chunks_exact(length.max(1));
+        let means: Vec<f64> = each.filter_map(mean).collect();
+        (independent_values(&means) >= FEWEST_BATCHES as f64).then_some((unit, count))
+    };
+    let Some((unit, count)) = [round, 1].into_iter().find_map(enough) else { return Vec::new() };
+    let part = |i: usize, (copy, steps): &Stretch| {
+        let length = steps.len() / count / unit * unit;
+        let start = steps.end - (count - i) * length;
+        Window::new(copy, start..start + length)
+    };
+    let batch = |i| copies.iter().filter_map(|stretch| part(i, stretch)).collect();
+    (0..count).map(batch).collect()
+}
+
+/// Durations of steps, mean over copies, as far as all have them [s].
+fn mean_durations(copies: &[Stretch]) -> Vec<f64> {
+    let each: Vec<Vec<f64>> = copies
+        .iter()
+        .filter(|(_, steps)| !steps.is_empty())
+        .map(|(copy, steps)| super::window::durations(copy)[steps.clone()].to_vec())
+        .collect();
+    let shortest = each.iter().map(Vec::len).min().unwrap_or(0);
+    let at = |i: usize| {
+        let from_end = each.iter().map(|durations| durations[durations.len() - shortest + i]);
+        from_end.sum::<f64>() / each.len() as f64
+    };
+    (0..shortest).map(at).collect()
+}
+
+/// Mean and interval of one value per replication.
+pub(super) fn over_replications(values: &[f64]) -> Figure {
+    Figure { mean: mean(values), ci95: t_interval(values), ..Figure::default() }
+}
+
+/// A figure and the quantiles of its single observations, in ascending order.
+pub(super) fn with_quantiles(figure: Figure, sorted: &[f64]) -> Figure {
+    let at = |q| quantile(sorted, q);
+    Figure { p50: at(0.5), p95: at(0.95), p99: at(0.99), ..figure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::copy;
+    use super::*;
+    use forebay_engine::stats::sd;
+    use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+    use rand_distr::StandardNormal;
+
+    #[test]
+    fn batches_of_workers_that_deliver_in_turn_are_whole_rounds() {
+        // System: four workers whose batches come together, once in about 0.4 s. Expectation: the interval is that of the
+        // rounds, which are independent, though steps within a round differ.
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+        let mut job = copy(160, 0.1);
+        let (mut end, mut rounds) = (1.0, Vec::new());
+        for round in job.steps.chunks_mut(4) {
+            let time = 0.4 + 0.04 * random.sample::<f64, _>(StandardNormal);
+            rounds.push(time);
+            for (i, step) in round.iter_mut().enumerate() {
+                end += if i == 0 { time - 0.06 } else { 0.02 };
+                step.end = end;
+            }
+        }
+        let half = |round: u64| {
+            let sample = Sample::new(&[vec![(&job, 0..160)]], Nature { chance: false, round });
+            let [low, high] = sample.figures(1000).step_time.ci95.expect("an interval");
+            (high - low) / 2.0
+        };
+        let expected = 2.0 * sd(&rounds).expect("many") / 4.0 / 40.0_f64.sqrt();
+        // Four batches of ten samples.
+        let found = half(40);
+        assert!((0.5..1.7).contains(&(found / expected)), "{found} and not {expected}");
+        assert!(half(0) > 2.0 * expected, "{} and {expected}", half(0));
+        // Rounds that are too long to be ten are not waited for.
+        assert_eq!(half(10 * 155), half(0));
+    }
+}

@@ -1,0 +1,231 @@
+//! The report of a scenario's replications.
+
+use super::accuracy::accuracy;
+use super::bottleneck::bottleneck;
+use super::device_memory::device_memory;
+use super::energy::energy;
+use super::epochs;
+use super::figures::{JobReport, Report, ResourceReport, Spread, StalledSteps};
+use super::known::{is_loose, length, run_of};
+use super::learners::learners;
+use super::locality::local_share;
+use super::measured::{Measured, Rule};
+use super::parallel::parallel;
+use super::queue::{queue, series};
+use super::recovery::recovery;
+use super::sample::{Sample, Stretch, over_replications};
+use super::staging::{staging, tier_shares};
+use super::sync::sync;
+use super::warnings::{nature, warnings};
+use super::window::{durations, first_epoch, ratio};
+use super::{CacheRequests, JobOutcome, Outcome, ResourceOutcome, World};
+use forebay_engine::stats::mean;
+use forebay_scenario::{Scenario, Stop};
+
+/// Summarises the replications of a scenario, given in their order, which took `wall_time` [s] to
+/// run. Reductions go in order of index: the same outcomes give the same bytes.
+pub fn summarise(scenario: &Scenario, outcomes: &[Outcome], wall_time: f64) -> Report {
+    let jobs: Vec<JobReport> =
+        (0..scenario.jobs.len()).map(|job| job_report(scenario, outcomes, job)).collect();
+    let resources = resources(outcomes);
+    let mut warnings = warnings(scenario, outcomes);
+    warnings.extend(jobs.iter().filter_map(no_interval));
+    Report {
+        scenario: scenario.name.clone(),
+        world: world(outcomes),
+        seed: scenario.run.seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        replications: outcomes.len(),
+        bottleneck: bottleneck(scenario, &jobs, &resources),
+        verdict: None,
+        jobs,
+        resources,
+        makespan: over_replications(&outcomes.iter().map(|o| o.makespan).collect::<Vec<_>>()),
+        energy: energy(outcomes),
+        events: outcomes.iter().map(|outcome| outcome.events).sum(),
+        flows: outcomes.iter().map(|outcome| outcome.flows).sum(),
+        wall_time,
+        notes: outcomes.first().map_or(Vec::new(), |outcome| outcome.notes.clone()),
+        warnings,
+        assumed: scenario.assumed.0.clone(),
+    }
+}
+
+/// Why the figures of a job have no interval, if they have none.
+fn no_interval(job: &JobReport) -> Option<String> {
+    let why = job.length.no_interval.as_ref()?;
+    Some(format!("The figures of `{}` have no interval, because {why}.", job.name))
+}
+
+fn world(outcomes: &[Outcome]) -> World {
+    outcomes.first().map_or(World::Simulated, |outcome| outcome.world)
+}
+
+fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobReport {
+    let described = &scenario.jobs[job];
+    let dataset = scenario.samples_of_epoch(described);
+    let copies: Vec<Vec<&JobOutcome>> = outcomes.iter().map(|o| copies_of(o, job)).collect();
+    let nature = nature(scenario, described);
+    let measured = measured(scenario, outcomes, job);
+    let stretches = |of: &dyn Fn(&JobOutcome, &Measured) -> (usize, usize)| {
+        let mut all: Vec<Vec<Stretch>> = Vec::new();
+        for copies in &measured {
+            let each = copies.iter().map(|(copy, measured)| (*copy, of(copy, measured)));
+            all.push(each.map(|(copy, (from, to))| (copy, from.min(to)..to)).collect());
+        }
+        Sample::new(&all, nature)
+    };
+    let behind = stretches(&|_, measured| (measured.steps.start, measured.steps.end));
+    let epoch = |copy: &JobOutcome| first_epoch(copy, dataset);
+    let goes_on = |copy: &JobOutcome| epoch(copy) < copy.steps.len();
+    let first = stretches(&|copy, _| (0, if goes_on(copy) { epoch(copy) } else { 0 }));
+    let later =
+        stretches(&|copy, measured| (epoch(copy).max(measured.steps.start), measured.steps.end));
+    let warm_ups: Vec<f64> =
+        measured.iter().flatten().map(|(_, measured)| measured.steps.start as f64).collect();
+    let start = copies.first().and_then(|copies| copies.first());
+    let weakest = scenario.cluster.weakest(scenario.nodes_of(job));
+    let figures = behind.figures(dataset);
+    let trained = epochs::trained(copies.iter().flatten().copied(), dataset);
+    // Samples that fill up the last batches of ranks are no further epoch.
+    let epochs = match scenario.stop_of(described) {
+        Stop::Epochs(most) => trained.min(most.ceil() as usize),
+        Stop::Steps(_) | Stop::Duration(_) | Stop::Known { .. } => trained,
+    };
+    JobReport {
+        name: described.name.clone(),
+        copies: described.copies,
+        device: described.device.name(),
+        learners: learners(
+            (described, &scenario.datasets[described.dataset]),
+            &weakest,
+            &figures,
+            &copies,
+        ),
+        figures,
+        samples_per_second_max: fastest_step(&measured),
+        stalled_steps: stalled_steps(&behind),
+        length: length(&measured, (described, scenario.stop_of(described)), &behind),
+        step_time_spread: spread(&behind),
+        warm_up_steps: mean(&warm_ups).unwrap_or(0.0),
+        first_epoch: (!first.is_empty()).then(|| first.figures(dataset)),
+        later_epochs: (!later.is_empty()).then(|| later.figures(dataset)),
+        cache_miss_share: miss_shares(copies.iter().flatten().map(|copy| &copy.cache[..]), epochs),
+        tuned: start.map_or(Vec::new(), |copy| copy.tuned.clone()),
+        decoded_miss_share: miss_shares(
+            copies.iter().flatten().map(|copy| &copy.decoded[..]),
+            epochs,
+        ),
+        tiers: tier_shares(copies.iter().flatten().map(|copy| &copy.tiers[..]), epochs),
+        local_share: local_share(&copies),
+        staging: staging(&scenario.storage[described.reads_from()].name, &copies),
+        device_memory: device_memory(described, &weakest.node),
+        parallel: parallel(described, &copies),
+        time_to_accuracy: accuracy(scenario, described, world(outcomes), &measured),
+        sync: sync(described, &copies),
+        recovery: recovery(described, &copies),
+        queue: queue(&copies, &behind, described),
+        series: start
+            .map(|copy| series(copy, end(copy, scenario.stop_of(described))))
+            .unwrap_or_default(),
+    }
+}
+
+/// By epoch, of so many, share of misses among the requests of several copies.
+fn miss_shares<'o>(copies: impl Iterator<Item = &'o [CacheRequests]>, epochs: usize) -> Vec<f64> {
+    let mut sums: Vec<CacheRequests> = Vec::new();
+    for requests in copies {
+        sums.resize(sums.len().max(requests.len()), CacheRequests::default());
+        for (sum, requests) in sums.iter_mut().zip(requests) {
+            sum.hits += requests.hits;
+            sum.misses += requests.misses;
+        }
+    }
+    let share = |sum: &CacheRequests| ratio(sum.misses as f64, (sum.hits + sum.misses) as f64);
+    sums.iter().take(epochs).map(|sum| share(sum).unwrap_or(0.0)).collect()
+}
+
+/// The copies of a job in one replication.
+fn copies_of(outcome: &Outcome, job: usize) -> Vec<&JobOutcome> {
+    outcome.jobs.iter().filter(|copy| copy.job == job).collect()
+}
+
+/// The copies of a job by replication, each with the steps that its figures are about.
+pub(super) fn measured<'o>(
+    scenario: &Scenario,
+    outcomes: &'o [Outcome],
+    job: usize,
+) -> Vec<Vec<(&'o JobOutcome, Measured)>> {
+    let described = &scenario.jobs[job];
+    let run = run_of(scenario, described);
+    let rule = Rule {
+        run: &run,
+        dataset: scenario.samples_of_epoch(described),
+        loose: is_loose(described),
+    };
+    let of = |outcome: &'o Outcome| {
+        let until = outcome.first_end(&scenario.run);
+        let copies = copies_of(outcome, job).into_iter();
+        copies.map(|copy| (copy, Measured::of(copy, rule, until))).collect()
+    };
+    outcomes.iter().map(of).collect()
+}
+
+/// Highest rate over a single step that is measured [samples/s].
+fn fastest_step(copies: &[Vec<(&JobOutcome, Measured)>]) -> Option<f64> {
+    let rates = copies.iter().flatten().flat_map(|(copy, measured)| {
+        let each = durations(copy).into_iter().zip(&copy.steps);
+        let inside = each.take(measured.steps.end).skip(measured.steps.start);
+        inside.filter_map(|(seconds, step)| ratio(step.samples as f64, seconds)).collect::<Vec<_>>()
+    });
+    rates.reduce(f64::max)
+}
+
+/// How many steps were held up, where most were not.
+fn stalled_steps(behind: &Sample) -> Option<StalledSteps> {
+    let rare = behind.rare()?;
+    Some(StalledSteps { events: rare.events, steps: rare.steps, at_most: rare.most() })
+}
+
+/// Least and greatest mean step time of a copy, each over its replications.
+fn spread(sample: &Sample) -> Option<Spread> {
+    let copies = sample.windows.iter().map(Vec::len).min()?;
+    let step_time = |copy: usize| {
+        let each = sample.windows.iter().filter_map(|copies| copies.get(copy));
+        mean(&each.filter_map(|w| ratio(w.elapsed, w.steps)).collect::<Vec<_>>())
+    };
+    let times: Vec<f64> = (0..copies).filter_map(step_time).collect();
+    let min = times.iter().copied().reduce(f64::min)?;
+    Some(Spread { min, max: times.iter().copied().fold(min, f64::max) })
+}
+
+/// When a copy's recording ended [s].
+fn end(copy: &JobOutcome, stop: Stop) -> f64 {
+    match stop {
+        Stop::Duration(end) => end,
+        Stop::Steps(_) | Stop::Epochs(_) | Stop::Known { .. } => {
+            copy.steps.last().map_or(copy.start, |step| step.end)
+        }
+    }
+}
+
+/// Resources by place in the first replication's list.
+fn resources(outcomes: &[Outcome]) -> Vec<ResourceReport> {
+    let first = outcomes.first().map_or(&[][..], |outcome| &outcome.resources);
+    let report = |resource: &ResourceOutcome| {
+        let figure = |of: fn(&ResourceOutcome) -> f64| {
+            let all = outcomes.iter().flat_map(|outcome| &outcome.resources);
+            over_replications(&all.filter(|r| r.name == resource.name).map(of).collect::<Vec<_>>())
+        };
+        ResourceReport {
+            name: resource.name.clone(),
+            count: resource.count,
+            capacity: resource.capacity,
+            unit: resource.unit.to_owned(),
+            utilisation: figure(|r| r.utilisation),
+            utilisation_max: figure(|r| r.utilisation_max),
+            mean_flows: figure(|r| r.mean_flows),
+        }
+    };
+    first.iter().map(report).collect()
+}

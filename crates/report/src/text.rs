@@ -1,0 +1,359 @@
+//! The report for people in a terminal: the answer first, then what it rests on.
+
+use super::device_memory;
+use super::epochs;
+use super::figures::{Figure, JobReport, Report, ResourceReport};
+use super::format::{Quantity, count, number, rate, seconds, share};
+use super::learners;
+use super::lines::{
+    accuracy_line, cache_line, energy_line, queue_line, rarely, recovery_line, staging_line,
+    sync_line, tier_line, tuned_line,
+};
+use super::page::{Page, Style, cells, table};
+use super::parallel;
+use super::{Cause, World};
+use comfy_table::Table;
+use forebay_scenario::printable_line;
+
+/// Stalls below this share have no line of their own.
+const SMALL: f64 = 0.0005;
+
+/// The report as lines of at most `width` columns (40 at least), with ANSI colours if `colour`.
+pub fn render(report: &Report, width: usize, colour: bool) -> String {
+    let mut page = Page::new(width.max(40), colour);
+    page.paragraph(&answer(report), "", Style::Bold);
+    for line in report.jobs.iter().filter_map(too_short) {
+        page.paragraph(&line, "", Style::Bold);
+    }
+    for line in report.bottleneck.iter().flat_map(|of| of.text.lines()) {
+        page.paragraph(line, "", Style::Plain);
+    }
+    page.blank();
+    page.table(jobs_table(&report.jobs));
+    page.paragraph(&jobs_legend(&report.jobs), "  ", Style::Dim);
+    for job in &report.jobs {
+        if let Some(line) = prediction(job) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+    }
+    for job in &report.jobs {
+        stalls(&mut page, job);
+        if let Some(line) = rarely(job) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(line) = epochs::line(job) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        page.paragraph(&queue_line(&job.name, &job.queue), "  ", Style::Plain);
+        if let Some(line) = staging_line(&job.name, job.staging.as_ref()) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(line) = tier_line(&job.name, &job.tiers) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(local) = job.local_share {
+            let local = shown(local.mean, share);
+            let line = format!("Nodes of `{}` had {local} of the bytes that they read.", job.name);
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(held) = &job.device_memory {
+            page.paragraph(
+                &device_memory::line(&printable_line(&job.name), held),
+                "  ",
+                Style::Plain,
+            );
+        }
+        if let Some(of) = &job.learners {
+            page.paragraph(&learners::line(&printable_line(&job.name), of), "  ", Style::Plain);
+        }
+        if let Some(of) = &job.parallel {
+            page.paragraph(&parallel::line(&printable_line(&job.name), of), "  ", Style::Plain);
+        }
+        if let Some(line) = accuracy_line(&job.name, job.time_to_accuracy.as_ref()) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(line) = sync_line(&job.name, job.sync.as_ref()) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(line) = recovery_line(&job.name, job.recovery.as_ref()) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        let caches = [
+            cache_line(&format!("Page cache of `{}`", job.name), &job.cache_miss_share),
+            cache_line(&format!("Decoded samples of `{}`", job.name), &job.decoded_miss_share),
+        ];
+        for line in caches.into_iter().flatten() {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+        if let Some(line) = tuned_line(&job.name, &job.tuned) {
+            page.paragraph(&line, "  ", Style::Plain);
+        }
+    }
+    if let Some(energy) = &report.energy {
+        page.blank();
+        page.paragraph(&energy_line(energy), "", Style::Plain);
+    }
+    if !report.resources.is_empty() {
+        page.blank();
+        page.table(resources_table(&report.resources));
+        page.paragraph(&resources_legend(&report.jobs), "  ", Style::Dim);
+    }
+    for note in &report.notes {
+        page.blank();
+        page.paragraph(note, "  ", Style::Dim);
+    }
+    for warning in &report.warnings {
+        page.blank();
+        page.paragraph(&format!("Warning: {warning}"), "  ", Style::Warning);
+    }
+    page.blank();
+    page.paragraph(&provenance(report), "  ", Style::Dim);
+    page.text
+}
+
+/// One sentence: what the reader asked.
+fn answer(report: &Report) -> String {
+    let worst = report.bottleneck.as_ref();
+    let named = worst.and_then(|worst| report.jobs.iter().find(|job| job.name == worst.job));
+    let Some(job) = named else {
+        return format!("{}: no step was completed.", report.scenario);
+    };
+    let figures = &job.figures;
+    let at_work = shown(figures.accelerator_utilisation.mean, share);
+    let step = written(job, &figures.step_time, Quantity::Seconds);
+    let trainers = job.trainers();
+    let others = match report.jobs.len() {
+        1 => "",
+        _ => ", the job that loses most,",
+    };
+    let state = match standing(job) {
+        Standing::Busy => format!("keeps its {trainers} busy: they compute {at_work} of the time"),
+        Standing::Starving => format!("starves: its {trainers} compute {at_work} of the time"),
+        Standing::Waiting => {
+            format!(
+                "has input in time, and its {trainers} still compute only {at_work} of the time"
+            )
+        }
+    };
+    format!("{}: `{}`{others} {state}. A step takes {step}.", report.scenario, job.name)
+}
+
+/// Share of the time from which trainers that compute are fast enough.
+const BUSY: f64 = 0.95;
+
+/// Whether a job's trainers have what they need.
+enum Standing {
+    Busy,
+    /// Most of what they wait for is input.
+    Starving,
+    /// Most is something else.
+    Waiting,
+}
+
+fn standing(job: &JobReport) -> Standing {
+    let figures = &job.figures;
+    if figures.accelerator_utilisation.mean.is_some_and(|share| share >= BUSY) {
+        return Standing::Busy;
+    }
+    // Ranks wait for one that computes whatever made it late.
+    let causes = figures.stall.causes.iter().filter(|(cause, _)| cause.cause != Cause::Compute);
+    let (mut input, mut other) = (0.0, 0.0);
+    for (cause, figure) in causes {
+        let sum = if cause.cause.is_input() { &mut input } else { &mut other };
+        *sum += figure.mean.unwrap_or(0.0);
+    }
+    if input >= other { Standing::Starving } else { Standing::Waiting }
+}
+
+/// A figure with its interval; a run that says nothing of a longer one has none.
+fn written(job: &JobReport, figure: &Figure, quantity: Quantity) -> String {
+    match job.length.why {
+        None => with_error(figure, quantity),
+        Some(_) => shown(figure.mean, |mean| quantity.write(mean)),
+    }
+}
+
+/// That the run says nothing of a longer one, and why.
+fn too_short(job: &JobReport) -> Option<String> {
+    let why = job.length.why.as_ref()?;
+    let slower =
+        |lasting: &f64| job.figures.samples_per_second.mean.is_none_or(|found| *lasting < found);
+    let long = job.length.long_run_samples_per_second.filter(slower).map(|lasting| {
+        let found = shown(job.figures.samples_per_second.mean, |value| rate(value, "samples"));
+        format!(
+            " Its storage and loader keep up {} in the long run, not {found}.",
+            rate(lasting, "samples")
+        )
+    });
+    Some(format!("The run is too short for `{}`: {why}.{}", job.name, long.unwrap_or_default()))
+}
+
+fn provenance(report: &Report) -> String {
+    let replications = if report.replications == 1 { "replication" } else { "replications" };
+    let (what, events) = match report.world {
+        World::Simulated => ("simulated", format!("{} events", count(report.events as f64))),
+        World::Live => ("live on this machine", "done".to_owned()),
+    };
+    format!(
+        "{} {what} until the last step (makespan), {} {replications}, seed {}, {events} in {} (forebay {}).",
+        shown(report.makespan.mean, seconds),
+        report.replications,
+        report.seed,
+        seconds(report.wall_time),
+        report.version
+    )
+}
+
+fn jobs_table(jobs: &[JobReport]) -> Table {
+    let each = if several(jobs) { "samples/s each" } else { "samples/s" };
+    let mut heads = vec!["job", "copies", "step time", "p99", each];
+    heads.extend(several(jobs).then_some("all copies"));
+    heads.extend(repeats(jobs).then_some("new/s each"));
+    heads.push("computing");
+    let mut table = table(&heads);
+    for job in jobs {
+        let figures = &job.figures;
+        let samples = figures.samples_per_second;
+        let all = samples.mean.map(|each| each * f64::from(job.copies));
+        let new = figures.fresh_samples_per_second.mean;
+        let mut row = vec![
+            printable_line(&job.name),
+            job.copies.to_string(),
+            written(job, &figures.step_time, Quantity::Seconds),
+            shown(figures.step_time.p99, seconds),
+            written(job, &samples, Quantity::Count),
+        ];
+        row.extend(several(jobs).then(|| shown(all, count)));
+        row.extend(repeats(jobs).then(|| shown(new, count)));
+        row.push(written(job, &figures.accelerator_utilisation, Quantity::Share));
+        table.add_row(cells(&row));
+    }
+    table
+}
+
+/// Whether some job has several copies, whose rates add up.
+fn several(jobs: &[JobReport]) -> bool {
+    jobs.iter().any(|job| job.copies > 1)
+}
+
+/// Whether some job trains on samples more than once in an epoch.
+fn repeats(jobs: &[JobReport]) -> bool {
+    jobs.iter().any(|job| {
+        let rates =
+            job.figures.fresh_samples_per_second.mean.zip(job.figures.samples_per_second.mean);
+        rates.is_some_and(|(new, all)| new < 0.9995 * all)
+    })
+}
+
+/// What the columns of the table of jobs are.
+fn jobs_legend(jobs: &[JobReport]) -> String {
+    let mut text = "p99: 99 % of the steps take less".to_owned();
+    let rare = |job: &JobReport| {
+        let step = &job.figures.step_time;
+        step.p99.zip(step.mean).is_some_and(|(p99, mean)| p99 < 0.999 * mean)
+    };
+    if jobs.iter().any(rare) {
+        text += "; where that is below the mean, the others take much longer";
+    }
+    if several(jobs) {
+        text += "; each: of one copy of the job, all its ranks together";
+    }
+    if repeats(jobs) {
+        text += "; new/s: samples that this epoch had not trained on";
+    }
+    text + "; computing: share of the time of a GPU, or of what trains."
+}
+
+/// What those of the table of resources are, and what is not in them.
+fn resources_legend(jobs: &[JobReport]) -> String {
+    let mut text = "used: share of the capacity over the whole run, mean of all that are alike, and of the most used; in \
+                    use by: transfers or requests at one of them at a time, on average."
+        .to_owned();
+    let is_analytic = |job: &&JobReport| {
+        let gradients = job.sync.as_ref().and_then(|sync| sync.fidelity);
+        let sums = job.parallel.as_ref().and_then(|parallel| parallel.sum_fidelity);
+        [gradients, sums].contains(&Some("analytic"))
+    };
+    let names: Vec<String> =
+        jobs.iter().filter(is_analytic).map(|job| format!("`{}`", job.name)).collect();
+    if !names.is_empty() {
+        text += &format!(
+            " Collectives with `fidelity = \"analytic\"` ({}) take their time and are not counted here.",
+            names.join(", ")
+        );
+    }
+    text
+}
+
+fn resources_table(resources: &[ResourceReport]) -> Table {
+    let heads = ["resource", "count", "capacity", "used", "most used", "in use by"];
+    let mut table = table(&heads);
+    for resource in resources {
+        table.add_row(cells(&[
+            printable_line(&resource.name),
+            resource.count.to_string(),
+            capacity(resource),
+            with_error(&resource.utilisation, Quantity::Share),
+            shown(resource.utilisation_max.mean, share),
+            shown(resource.mean_flows.mean, number),
+        ]));
+    }
+    table
+}
+
+fn capacity(resource: &ResourceReport) -> String {
+    match resource.unit.split_once("/s") {
+        Some(("B", "")) => rate(resource.capacity, "B"),
+        Some(("1", "")) => format!("{} /s", count(resource.capacity)),
+        _ => format!("{} {}", number(resource.capacity), printable_line(&resource.unit)),
+    }
+}
+
+/// Where single runs of a job lie, where that was asked for.
+fn prediction(job: &JobReport) -> Option<String> {
+    let figures = &job.figures;
+    let range = |figure: &Figure, write: fn(f64) -> String| {
+        let [low, high] = figure.prediction90?;
+        Some(format!("{} [{}, {}]", shown(figure.mean, write), write(low), write(high)))
+    };
+    Some(format!(
+        "`{}` in one run: {} samples/s, step time {}, stall {} (90 % of runs).",
+        job.name,
+        range(&figures.samples_per_second, count)?,
+        range(&figures.step_time, seconds)?,
+        range(&figures.stall.total, share)?
+    ))
+}
+
+/// A bar for each cause of a job's stalls that is worth one.
+fn stalls(page: &mut Page, job: &JobReport) {
+    let total = job.figures.stall.total.mean.unwrap_or(0.0);
+    page.blank();
+    page.paragraph(
+        &format!("`{}` stalls {} of the time", job.name, share(total)),
+        "  ",
+        Style::Bold,
+    );
+    let room = page.width.saturating_sub(2 + 18 + 9).min(50);
+    for (cause, figure) in &job.figures.stall.causes {
+        let part = figure.mean.unwrap_or(0.0);
+        if part >= SMALL {
+            let bar = "█".repeat(((part * room as f64).round() as usize).clamp(1, room));
+            page.line(&format!("  {:<18}{:>7}  ", cause.to_string(), share(part)), Style::Plain);
+            page.more(&bar, Style::Bar);
+        }
+    }
+}
+
+pub(super) fn shown(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
+    value.map_or("-".to_owned(), write)
+}
+
+/// A mean and the half-width of its interval.
+pub(super) fn with_error(figure: &Figure, quantity: Quantity) -> String {
+    let half = figure.ci95.map(|[low, high]| (high - low) / 2.0);
+    match (figure.mean, half) {
+        (Some(mean), Some(half)) => quantity.with_half(mean, half),
+        (mean, _) => shown(mean, |mean| quantity.write(mean)),
+    }
+}

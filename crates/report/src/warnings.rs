@@ -1,0 +1,199 @@
+//! What the reader should know before trusting the figures.
+
+use super::measured::Measured;
+use super::sample::Nature;
+use super::summary::measured;
+use super::{JobOutcome, Outcome, World};
+use forebay_scenario::{
+    Arrivals, Background, BackgroundLoad, Distribution, FailureTimes, Job, Operation, SampleSizes,
+    Scenario, ServerPlace, Servers, Storage, StorageKind, Unit,
+};
+
+/// Fewest steps behind the warm-up from which figures are worth something.
+pub(super) const FEWEST_STEPS: usize = 20;
+
+/// Remarks on a scenario that need no run of it, one sentence each.
+#[must_use]
+pub fn of_scenario(scenario: &Scenario) -> Vec<String> {
+    let mut found = scenario.remarks.clone();
+    if in_lockstep(scenario) {
+        found.push(
+            "Nothing in this scenario varies, so workers may run in lockstep, which real ones \
+             never do: give the latency or the decoding a distribution."
+                .to_owned(),
+        );
+    }
+    found
+}
+
+/// One sentence for each doubt.
+pub(super) fn warnings(scenario: &Scenario, outcomes: &[Outcome]) -> Vec<String> {
+    let live = outcomes.iter().any(|outcome| outcome.world == World::Live);
+    // What settings do to a model says nothing of a machine.
+    let mut found = if live { Vec::new() } else { of_scenario(scenario) };
+    for (place, distribution) in distributions(scenario) {
+        if has_infinite_mean(distribution) {
+            found.push(format!(
+                "The {place} has an infinite mean (Pareto with a shape of 1 or less): averages \
+                 depend on the length of the run."
+            ));
+        }
+    }
+    if scenario.cluster.node.pcie.is_finite() && !scenario.jobs.iter().any(uses_pcie) {
+        found.push(
+            "`cluster.node.pcie` has no effect, because no loader copies to the device and no \
+             gradients go through the host: write stages of which one has the work \"copy\", or \
+             leave it out."
+                .to_owned(),
+        );
+    }
+    for (index, job) in scenario.jobs.iter().enumerate() {
+        let copies: Vec<_> = measured(scenario, outcomes, index).into_iter().flatten().collect();
+        found.extend(length_warning(job, &copies));
+        found.extend(exchange_warning(job, &copies));
+    }
+    found
+}
+
+/// What is wrong with the number of steps of a job, if anything: the worst only.
+fn length_warning(job: &Job, copies: &[(&JobOutcome, Measured)]) -> Option<String> {
+    let name = &job.name;
+    match copies.iter().map(|(_, measured)| measured.steps.len()).min() {
+        None | Some(0) => Some(format!(
+            "No step of `{name}` is left behind the warm-up: run longer, or leave out less."
+        )),
+        Some(steps) if steps < FEWEST_STEPS => Some(format!(
+            "Only {steps} steps of `{name}` are left behind the warm-up: its figures are rough."
+        )),
+        Some(_) => None,
+    }
+}
+
+/// That what is behind the warm-up is too short to hold an exchange between model copies, if it is.
+fn exchange_warning(job: &Job, copies: &[(&JobOutcome, Measured)]) -> Option<String> {
+    let left = |(_, measured): &(_, Measured)| measured.steps.len() as u64;
+    let (steps, interval) = (copies.iter().map(left).min()?, job.interval());
+    (steps < interval).then(|| {
+        format!(
+            "Model copies of `{}` exchange something every {interval} steps, and {steps} are left behind the \
+             warm-up: its figures may leave that out.",
+            job.name
+        )
+    })
+}
+
+/// Whether samples or gradients of a job move over PCIe.
+fn uses_pcie(job: &Job) -> bool {
+    let staged = job.sync.as_ref().is_some_and(|sync| sync.transport.through_host);
+    let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
+    let served = job.servers().is_some_and(|servers| staged || beside(servers));
+    job.copies_to_devices() || served || staged && job.ranks() > 1 || job.swapped() > 0.0
+}
+
+/// Whether several workers all do the same at the same time.
+fn in_lockstep(scenario: &Scenario) -> bool {
+    let workers: u64 = scenario
+        .jobs
+        .iter()
+        .flat_map(|job| job.loader.stages.iter().map(move |stage| (job, stage)))
+        .filter(|(_, stage)| !stage.per_sample.is_empty() || !stage.per_item.is_empty())
+        .map(|(job, stage)| {
+            u64::from(job.copies) * u64::from(job.loaders()) * u64::from(stage.workers)
+        })
+        .sum();
+    let fails = |job: &Job| {
+        let times = job.failures.as_ref().map(|failures| &failures.when);
+        matches!(times, Some(FailureTimes::Random { .. }))
+    };
+    let comes = |job: &Job| job.copies > 1 && job.arrivals == Arrivals::Poisson;
+    let poisson = |load: &Background| matches!(load.load, BackgroundLoad::Requests { .. });
+    let table = |sizes: &SampleSizes| match sizes {
+        SampleSizes::Drawn(_) => false,
+        SampleSizes::Table { table, .. } => table.iter().any(|size| Some(size) != table.first()),
+    };
+    workers > 1
+        && distributions(scenario).iter().all(|(_, distribution)| is_constant(distribution))
+        && !scenario.background.iter().any(poisson)
+        && !scenario.jobs.iter().any(|job| fails(job) || comes(job))
+        && !scenario.datasets.iter().any(|dataset| table(&dataset.sizes))
+}
+
+/// What steps of a job are like.
+pub(super) fn nature(scenario: &Scenario, job: &Job) -> Nature {
+    let stages = job.loader.stages.iter();
+    let whole = stages.filter(|stage| stage.unit == Unit::Batch);
+    let workers = whole.map(|stage| u64::from(stage.workers)).max().unwrap_or(0);
+    Nature { chance: varies(scenario, job), round: workers * job.batch }
+}
+
+/// Whether a step of a job may be held up by chance: its loader works, and something in the scenario is drawn.
+fn varies(scenario: &Scenario, job: &Job) -> bool {
+    let works = |stage: &forebay_scenario::Stage| {
+        !stage.per_sample.is_empty() || !stage.per_item.is_empty()
+    };
+    let drawn = |(_, distribution): &(String, &Distribution)| !is_constant(distribution);
+    let sizes =
+        scenario.datasets.iter().any(|dataset| matches!(dataset.sizes, SampleSizes::Table { .. }));
+    job.loader.stages.iter().any(works) && (sizes || distributions(scenario).iter().any(drawn))
+}
+
+/// Every distribution of a scenario and what it describes.
+fn distributions(scenario: &Scenario) -> Vec<(String, &Distribution)> {
+    let mut all = Vec::new();
+    for dataset in &scenario.datasets {
+        if let SampleSizes::Drawn(sizes) = &dataset.sizes {
+            all.push((format!("sample size of `{}`", dataset.name), sizes));
+        }
+    }
+    for storage in &scenario.storage {
+        all.extend(latency(storage).map(|by| (format!("latency of `{}`", storage.name), by)));
+    }
+    for job in &scenario.jobs {
+        all.extend(job.step.jitter.iter().map(|by| (format!("jitter of `{}`", job.name), by)));
+        let launch = job.launch.iter();
+        all.extend(launch.map(|of| (format!("launches of `{}`", job.name), &of.work)));
+        let stages = job.loader.stages.iter();
+        let work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
+        all.extend(work.filter_map(|operation| match operation {
+            Operation::Compute(by) => Some((format!("computing of `{}`'s loader", job.name), by)),
+            Operation::Delay(by) => Some((format!("delay of `{}`'s loader", job.name), by)),
+            Operation::Read
+            | Operation::Decode(_)
+            | Operation::Copy
+            | Operation::CopyStored
+            | Operation::Memcpy(_)
+            | Operation::Kernel(_) => None,
+        }));
+    }
+    for load in &scenario.background {
+        if let BackgroundLoad::Requests { size, .. } = &load.load {
+            all.push((format!("request size of `{}`", load.name), size));
+        }
+    }
+    all
+}
+
+fn latency(storage: &Storage) -> Option<&Distribution> {
+    match &storage.kind {
+        StorageKind::Memory { .. } | StorageKind::Measured { .. } => None,
+        StorageKind::LocalDisk { latency, .. } | StorageKind::FileServer { latency, .. } => {
+            Some(latency)
+        }
+    }
+}
+
+fn is_constant(distribution: &Distribution) -> bool {
+    match *distribution {
+        Distribution::Constant(_) => true,
+        Distribution::Exponential { mean } => mean == 0.0,
+        Distribution::Lognormal { sigma, .. } => sigma == 0.0,
+        Distribution::Normal { sd, .. } => sd == 0.0,
+        Distribution::Uniform { low, high } => low == high,
+        Distribution::Empirical(ref values) => values.windows(2).all(|pair| pair[0] == pair[1]),
+        Distribution::Gamma { .. } | Distribution::Pareto { .. } => false,
+    }
+}
+
+fn has_infinite_mean(distribution: &Distribution) -> bool {
+    matches!(*distribution, Distribution::Pareto { shape, .. } if shape <= 1.0)
+}

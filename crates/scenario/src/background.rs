@@ -1,0 +1,103 @@
+//! How `[[background]]` is written.
+
+use super::check::Check;
+use super::distribution::settings::Varying;
+use super::document::NodeId;
+use super::field::Field;
+use super::number::{Count, Positive};
+use super::{Background, BackgroundLoad, Storage, StorageKind};
+use forebay_model::units::{Bandwidth, Rate, Size};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A load on a storage that is not one of the jobs: `streams` or `requests`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BackgroundSettings {
+    /// Name, for reports.
+    #[schemars(required)]
+    pub(super) name: Field<String>,
+    /// Name of the storage that it uses.
+    #[schemars(required)]
+    storage: Field<String>,
+    /// Endless transfers, each as fast as sharing allows.
+    streams: Field<StreamSettings>,
+    /// Requests that arrive as a Poisson process.
+    requests: Field<RequestSettings>,
+}
+
+/// Endless transfers.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct StreamSettings {
+    /// How many.
+    #[schemars(required)]
+    streams: Field<Count<1, 1_000_000>>,
+    /// Fastest that one may go (default: infinite).
+    cap: Field<Positive<Bandwidth>>,
+}
+
+/// Requests that arrive as a Poisson process.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RequestSettings {
+    /// Arrival rate.
+    #[schemars(required)]
+    rate: Field<Positive<Rate>>,
+    /// Size of one.
+    #[schemars(required)]
+    size: Field<Varying<Size>>,
+}
+
+impl BackgroundSettings {
+    /// The checked load of the table at node `at`.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        names: &[&str],
+        storage: &[Option<Storage>],
+    ) -> Option<Background> {
+        let name = check.required(at, &self.name, "name", "write `name = \"backup\"`");
+        check.required(at, &self.storage, "storage", "name a storage");
+        let index = check.reference(&self.storage, "storage", names);
+        let of = index.and_then(|index| storage.get(index)).and_then(Option::as_ref);
+        if let Some(storage) = of.filter(|of| {
+            !matches!(of.kind, StorageKind::FileServer { targets: None, limit: None, .. })
+        }) {
+            let what = match storage.kind {
+                StorageKind::FileServer { .. } | StorageKind::Measured { remote: true, .. } => {
+                    format!("no load from elsewhere is simulated on {:?}", storage.name)
+                }
+                _ => format!("{:?} is in each node, where no load from elsewhere is", storage.name),
+            };
+            let remedy = "name a file server, or write the load as another `[[job]]`";
+            check.wrong(self.storage.at.unwrap_or(at), what, remedy);
+        }
+        let choices = [("streams", self.streams.at), ("requests", self.requests.at)];
+        let remedy = "write `streams = { streams = 4 }` or `requests = { rate = \"100 /s\", \
+                      size = \"1 MiB\" }`";
+        let load = match check.one_of(at, &choices, remedy)? {
+            0 => self.streams.given().and_then(|(at, streams)| streams.resolve(check, at)),
+            _ => self.requests.given().and_then(|(at, requests)| requests.resolve(check, at)),
+        };
+        Some(Background { name: name?.clone(), storage: index?, load: load? })
+    }
+}
+
+impl StreamSettings {
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<BackgroundLoad> {
+        let streams = check.required(at, &self.streams, "streams", "write `streams = 4`")?;
+        let cap = self.cap.get().map_or(f64::INFINITY, |cap| cap.0);
+        Some(BackgroundLoad::Streams { streams: streams.small(), cap })
+    }
+}
+
+impl RequestSettings {
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<BackgroundLoad> {
+        let rate = check.required(at, &self.rate, "rate", "write `rate = \"100 /s\"`");
+        check.required(at, &self.size, "size", "write `size = \"1 MiB\"`");
+        let size = self.size.given().and_then(|(at, size)| size.resolve(check, at));
+        Some(BackgroundLoad::Requests { rate: rate?.0, size: size? })
+    }
+}

@@ -1,0 +1,475 @@
+//! The machines.
+
+mod gpu;
+mod groups;
+mod intra;
+mod page_cache;
+mod power;
+mod smt;
+
+use super::check::Check;
+use super::document::NodeId;
+use super::field::{Field, List, Named};
+use super::number::{Amount, Cores, Count, Factor, Positive};
+use crate::profile::Profile;
+use forebay_model::catalogue::Gpu;
+use forebay_model::units::{Bandwidth, Size, Time};
+use gpu::GpuName;
+use groups::GroupSettings;
+use intra::IntraSettings;
+use page_cache::PageCacheWritten;
+use power::PowerSettings;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use smt::SmtSettings;
+
+pub use groups::Group;
+pub use intra::{Intra, IntraKind, NicsAt, Tree};
+pub use page_cache::PageCache;
+pub use power::Power;
+pub use smt::Smt;
+
+/// Most threads of all cores whose speed depends on how many there are.
+const MOST_THREADS: u64 = 100_000_000;
+
+/// Nodes on one switch, or in racks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cluster {
+    /// Number of nodes, of all kinds.
+    pub nodes: u32,
+    /// Whether all job copies are on the same nodes, from the first on; if not, each has its own.
+    pub share_nodes: bool,
+    /// What the first ones are made of: all but those of groups.
+    pub node: Node,
+    /// Nodes of other kinds, which come after those.
+    pub groups: Vec<Group>,
+    /// Bandwidth of each NIC of these in each direction [B/s]; infinite where not given.
+    pub nic: f64,
+    /// NIC bandwidth of a network for storage alone [B/s]; `None`: storage and collectives share a node's
+    /// first NIC.
+    pub storage_nic: Option<f64>,
+    /// Racks of nodes; `None`: one switch for all.
+    pub racks: Option<Racks>,
+    /// One-way network latency [s], paid twice by every request to a storage that is not on the
+    /// node.
+    pub latency: f64,
+}
+
+impl Cluster {
+    /// Bandwidth by which data from storage come in to a node [B/s]; may be infinite.
+    #[must_use]
+    pub fn data_nic(&self) -> f64 {
+        self.storage_nic.unwrap_or(self.nic)
+    }
+}
+
+/// Nodes on switches of their own, which a spine connects.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Racks {
+    /// Nodes of each; the last one may have fewer.
+    pub nodes: u32,
+    /// Bandwidth from a rack to the spine in each direction [B/s].
+    pub uplink: f64,
+}
+
+/// What a node is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// CPU cores that threads can be on at once.
+    pub cores: u32,
+    /// Core-seconds per second that all threads get together: less than `cores` where a quota leaves part of a core.
+    pub usable_cores: f64,
+    /// Speed of a core while n of them are busy, against one that is busy alone: entry n − 1, the
+    /// last entry with more; empty where they do not slow each other.
+    pub core_speed: Vec<f64>,
+    /// Hardware threads of a core; `None`: one.
+    pub smt: Option<Smt>,
+    /// How threads get cores.
+    pub scheduling: Scheduling,
+    /// Accelerators.
+    pub gpus: u32,
+    /// Speed of an accelerator against the one that step times were given for.
+    pub gpu_speed: f64,
+    /// Which one that is, where it is said.
+    pub gpu: Option<&'static Gpu>,
+    /// Memory of each [B]; infinite where not given.
+    pub gpu_memory: f64,
+    /// What its kernels move to and from that memory together [B/s]; infinite where not given.
+    pub gpu_memory_bandwidth: f64,
+    /// Main memory [B]; infinite where not given.
+    pub memory: f64,
+    /// Bytes that cores at work for loaders and copies to devices move to and from memory, together
+    /// [B/s]; infinite where not given.
+    pub memory_bandwidth: f64,
+    /// Host-to-device bandwidth of each GPU [B/s]; infinite where not given.
+    pub pcie: f64,
+    /// Link between the GPUs of a node.
+    pub intra: Intra,
+    /// NICs that collectives use; its GPUs are dealt out to them.
+    pub nics: u32,
+    /// What the node keeps of the files that it reads; `None`: nothing.
+    pub page_cache: Option<PageCache>,
+    /// What it draws, if that is said.
+    pub power: Option<Power>,
+}
+
+/// How threads get cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduling {
+    /// All runnable threads share the cores evenly, none faster than one core (an operating
+    /// system's scheduler).
+    Shared,
+    /// Each piece of work holds one core from start to end; others queue in order of arrival.
+    Fifo,
+}
+
+/// The machines.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClusterSettings {
+    /// Number of nodes like `node`.
+    #[schemars(required)]
+    nodes: Field<Count<1, 1_000_000>>,
+    /// Put all job copies on the same nodes, from the first on (default: false, each has its own).
+    share_nodes: Field<bool>,
+    /// What each is made of (default: as the profile says).
+    node: Field<NodeSettings>,
+    /// Further nodes, by names of their kinds: `[cluster.group.old]` with `nodes = 2` and what of `node` differs
+    /// (default: none).
+    group: Field<Named<GroupSettings>>,
+    /// What connects them (default: infinitely fast).
+    network: Field<NetworkSettings>,
+}
+
+/// What a node is made of.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NodeSettings {
+    /// CPU cores, of which the last may be part of one, as under a quota: 1.5 (default: those of the
+    /// profile's machine). Threads run on whole cores, and use no more than that of them in all.
+    cores: Field<Cores>,
+    /// Speed of a core while 1, 2, 3 … of them are busy, against one that is busy alone; the last
+    /// holds for more (default: as the profile says, or 1).
+    core_speed: Field<List<Factor>>,
+    /// Hardware threads of a core (default: one).
+    smt: Field<SmtSettings>,
+    /// How threads get cores (default: "shared").
+    scheduling: Field<Scheduling>,
+    /// Accelerators (default: 1).
+    gpus: Field<Count<1, 10_000>>,
+    /// Speed of an accelerator against the one that step times are given for (default: 1).
+    gpu_speed: Field<Factor>,
+    /// Which GPU of the catalogue it is: "v100-sxm2" (default: not said; its step times are).
+    gpu: Field<GpuName>,
+    /// Memory of each, which what trains there must fit into (default: that of `gpu`, or infinite).
+    gpu_memory: Field<Positive<Size>>,
+    /// Bandwidth of that memory, by which learners average their models, or add their gradients up (default: that of
+    /// `gpu`, or infinite).
+    gpu_memory_bandwidth: Field<Positive<Bandwidth>>,
+    /// Main memory (default: infinite).
+    memory: Field<Positive<Size>>,
+    /// Bytes that cores at work for loaders, by their jobs' `memory_traffic`, and copies to devices move
+    /// to and from memory, together (default: infinite).
+    memory_bandwidth: Field<Positive<Bandwidth>>,
+    /// Host-to-device bandwidth of each GPU (default: as the profile says, or infinite).
+    pcie: Field<Positive<Bandwidth>>,
+    /// Link between the GPUs of a node (default: infinitely fast).
+    intra: Field<IntraSettings>,
+    /// NICs that collectives use, each of `cluster.network.nic`; GPUs are dealt out to them, and NCCL's rings and trees
+    /// have a channel for each (default: 1).
+    nics: Field<Count<1, 1_000>>,
+    /// What the node keeps of the files that it reads, or "none": they are more than its memory, read past it, or were
+    /// measured cold (default: where `memory` is written, all that workers, buffers and data in memory leave of it,
+    /// otherwise "none").
+    page_cache: Field<PageCacheWritten>,
+    /// What it draws: `{ idle = "300 W", gpu = "250 W", core = "8 W" }` (default: not said).
+    power: Field<PowerSettings>,
+}
+
+/// What connects the nodes with each other and with the storage.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NetworkSettings {
+    /// Bandwidth of a node's NIC in each direction (default: infinite).
+    nic: Field<Positive<Bandwidth>>,
+    /// NIC bandwidth of a network for storage alone (default: storage shares the first NIC).
+    storage_nic: Field<Positive<Bandwidth>>,
+    /// Racks of nodes, each with an uplink: `{ nodes = 8, uplink = "400 Gbit/s" }` (default: one switch).
+    racks: Field<RackSettings>,
+    /// One-way latency (default: 0 s).
+    latency: Field<Amount<Time>>,
+}
+
+/// Nodes on switches of their own.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RackSettings {
+    /// Nodes of each rack.
+    #[schemars(required)]
+    nodes: Field<Count<1, 1_000_000>>,
+    /// Bandwidth from a rack to the spine, in each direction.
+    #[schemars(required)]
+    uplink: Field<Positive<Bandwidth>>,
+}
+
+impl RackSettings {
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Racks> {
+        let nodes = check.required(at, &self.nodes, "nodes", "write `nodes = 8`");
+        let uplink = check.required(at, &self.uplink, "uplink", "write `uplink = \"400 Gbit/s\"`");
+        Some(Racks { nodes: nodes?.small(), uplink: uplink?.0 })
+    }
+}
+
+impl ClusterSettings {
+    /// The checked cluster of the table at node `at`.
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Cluster> {
+        let nodes = check.required(at, &self.nodes, "nodes", "write `nodes = 16`");
+        let remedy = "write `[cluster.node]` with `cores = 20` and `gpus = 4`";
+        // A profile may know all that must be known of a node.
+        let needed = check.profile.is_none() && !check.lenient;
+        if needed {
+            check.required(at, &self.node, "node", remedy);
+        }
+        let none = NodeSettings::default();
+        let base = self.node.get().unwrap_or(&none);
+        let node: Option<Node> = match self.node.given() {
+            Some((at, node)) => node.resolve(check, at),
+            None if needed || self.node.is_written() => None,
+            None => base.resolve(check, at),
+        };
+        let network = self.network.get();
+        let nic = network.map_or(f64::INFINITY, |network| or_infinite(&network.nic));
+        let groups = groups::resolve(&self.group, check, base, nic);
+        let (node, groups) = (node?, groups?);
+        self.check_threads(check, nodes, &node, &groups);
+        let of_groups = groups.iter().map(|group| group.nodes).sum::<u32>();
+        Some(Cluster {
+            nodes: nodes?.small() + of_groups,
+            share_nodes: self.share_nodes(),
+            node,
+            groups,
+            nic,
+            storage_nic: network.and_then(|network| network.storage_nic.get()).map(|nic| nic.0),
+            racks: match network.and_then(|network| network.racks.given()) {
+                Some((at, racks)) => Some(racks.resolve(check, at)?),
+                None => None,
+            },
+            latency: network.map_or(0.0, |network| or_zero(&network.latency)),
+        })
+    }
+
+    /// What cores get done is kept for each number of threads on each node.
+    fn check_threads(
+        &self,
+        check: Check<'_>,
+        nodes: Option<&Count<1, 1_000_000>>,
+        node: &Node,
+        groups: &[Group],
+    ) {
+        let (Some(at), Some(nodes)) = (self.nodes.at, nodes) else { return };
+        let of_groups = groups.iter().map(|group| (u64::from(group.nodes), &group.node));
+        let all = of_groups.chain([(nodes.0, node)]).filter(|(_, node)| node.most_threads() > 1);
+        let all = all.map(|(nodes, node)| nodes.saturating_mul(node.most_threads().into()));
+        let all = all.fold(0, u64::saturating_add);
+        if all > MOST_THREADS {
+            let what = format!("the cores of all nodes run {all} threads, which slow each other");
+            let remedy = format!("write fewer nodes or cores: at most {MOST_THREADS} threads");
+            check.wrong(at, what, remedy);
+        }
+    }
+
+    /// Whether job copies share nodes.
+    pub(super) fn share_nodes(&self) -> bool {
+        self.share_nodes.get().copied().unwrap_or(false)
+    }
+
+    /// Where a page cache is written, if one is.
+    pub(super) fn page_cache(&self) -> Option<NodeId> {
+        let first = self.node.get().and_then(|node| node.page_cache.at);
+        first.or_else(|| self.groups().find_map(GroupSettings::page_cache))
+    }
+
+    /// The number of all nodes, and where that of the first ones is written.
+    pub(super) fn nodes(&self) -> Option<(NodeId, u64)> {
+        let of_groups = self.groups().map(GroupSettings::nodes).fold(0, u64::saturating_add);
+        self.nodes.given().map(|(at, nodes)| (at, nodes.0.saturating_add(of_groups)))
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &GroupSettings> {
+        let groups = self.group.get().map_or(&[][..], |groups| &groups.0);
+        groups.iter().filter_map(|(_, group)| group.get())
+    }
+}
+
+impl NodeSettings {
+    /// These keys, and those of `base` where they are not written.
+    fn over(&self, base: &NodeSettings) -> NodeSettings {
+        NodeSettings {
+            cores: self.cores.or(&base.cores),
+            core_speed: self.core_speed.or(&base.core_speed),
+            smt: self.smt.or(&base.smt),
+            scheduling: self.scheduling.or(&base.scheduling),
+            gpus: self.gpus.or(&base.gpus),
+            gpu_speed: self.gpu_speed.or(&base.gpu_speed),
+            gpu: self.gpu.or(&base.gpu),
+            // Another GPU has its own.
+            gpu_memory: match self.gpu.is_written() {
+                true => self.gpu_memory.clone(),
+                false => self.gpu_memory.or(&base.gpu_memory),
+            },
+            gpu_memory_bandwidth: match self.gpu.is_written() {
+                true => self.gpu_memory_bandwidth.clone(),
+                false => self.gpu_memory_bandwidth.or(&base.gpu_memory_bandwidth),
+            },
+            memory: self.memory.or(&base.memory),
+            memory_bandwidth: self.memory_bandwidth.or(&base.memory_bandwidth),
+            pcie: self.pcie.or(&base.pcie),
+            intra: both(&self.intra, &base.intra, IntraSettings::over),
+            nics: self.nics.or(&base.nics),
+            page_cache: both(&self.page_cache, &base.page_cache, PageCacheWritten::over),
+            power: both(&self.power, &base.power, PowerSettings::over),
+        }
+    }
+
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Node> {
+        let usable_cores = self.cores(check, at)?;
+        let scheduling = self.scheduling.get().copied().unwrap_or(Scheduling::Shared);
+        if scheduling == Scheduling::Fifo && usable_cores.fract() != 0.0 {
+            let what =
+                format!("cores in \"fifo\" order are taken whole, and there are {usable_cores}");
+            let remedy = "write a whole number of `cores`, or `scheduling = \"shared\"`";
+            check.wrong(self.cores.at.unwrap_or(at), what, remedy);
+        }
+        Some(Node {
+            cores: usable_cores.ceil() as u32,
+            usable_cores,
+            core_speed: self.core_speed(check, usable_cores.ceil() as u32, scheduling),
+            smt: match self.smt.given() {
+                Some((at, smt)) => Some(smt.resolve(check, at, scheduling)?),
+                None => None,
+            },
+            scheduling,
+            gpus: self.gpus.get().map_or(1, |gpus| gpus.small()),
+            gpu_speed: self.gpu_speed.get().map_or(1.0, |speed| speed.0),
+            gpu: self.gpu.get().map(|name| name.0),
+            gpu_memory: self.gpu_memory(),
+            gpu_memory_bandwidth: self.gpu_memory_bandwidth(),
+            memory: or_infinite(&self.memory),
+            memory_bandwidth: or_infinite(&self.memory_bandwidth),
+            pcie: self.pcie(check),
+            nics: self.nics.get().map_or(1, |nics| nics.small()),
+            intra: match self.intra.given() {
+                Some((at, intra)) => intra.resolve(check, at)?,
+                None => IntraSettings::default().resolve(check, at)?,
+            },
+            page_cache: page_cache::resolve(&self.page_cache, check, at, &self.memory)?,
+            power: match self.power.given() {
+                Some((at, power)) => Some(power.resolve(check, at)?),
+                None => None,
+            },
+        })
+    }
+}
+
+/// What is written in both places, by `over`; what is written in one, as it is.
+fn both<T: Clone>(own: &Field<T>, base: &Field<T>, over: fn(&T, &T) -> T) -> Field<T> {
+    match (own.given(), base.get()) {
+        (Some((at, own)), Some(base)) => Field { at: Some(at), value: Some(over(own, base)) },
+        _ => own.or(base),
+    }
+}
+
+impl NodeSettings {
+    fn pcie(&self, check: Check<'_>) -> f64 {
+        let measured = || check.profile.and_then(Profile::copy_bandwidth).unwrap_or(f64::INFINITY);
+        self.pcie.get().map_or_else(measured, |bandwidth| bandwidth.0)
+    }
+
+    fn gpu_memory(&self) -> f64 {
+        let of_gpu = self.gpu.get().map_or(f64::INFINITY, |name| name.0.memory);
+        self.gpu_memory.get().map_or(of_gpu, |memory| memory.0)
+    }
+
+    fn gpu_memory_bandwidth(&self) -> f64 {
+        let of_gpu = self.gpu.get().map_or(f64::INFINITY, |name| name.0.memory_bandwidth);
+        self.gpu_memory_bandwidth.get().map_or(of_gpu, |bandwidth| bandwidth.0)
+    }
+
+    /// Cores, or parts of them, that threads may use in all.
+    fn cores(&self, check: Check<'_>, at: NodeId) -> Option<f64> {
+        if self.cores.is_written() {
+            return Some(self.cores.get()?.0);
+        }
+        let measured = check.profile.map_or(0.0, |profile| profile.host.cores);
+        if measured > 0.0 {
+            return Some(measured.min(Cores::MOST));
+        }
+        check.unsaid(at, "cores", "cores = 20", "host.cores")?;
+        Some(1.0)
+    }
+
+    fn core_speed(&self, check: Check<'_>, cores: u32, scheduling: Scheduling) -> Vec<f64> {
+        if let Some((at, list)) = self.core_speed.given() {
+            if scheduling == Scheduling::Fifo {
+                let what = "cores in \"fifo\" order keep their speed from start to end of a piece";
+                check.wrong(at, what, "remove `core_speed`, or write `scheduling = \"shared\"`");
+            }
+            if list.0.is_empty() {
+                check.wrong(at, "the list is empty", "write `core_speed = [1.0, 0.95]`");
+            }
+            let given = list.0.iter().filter_map(Field::given);
+            for (at, speed) in given.clone().filter(|(_, speed)| speed.0 > 1.0) {
+                let what = format!("a core is no faster for others being busy: {}", speed.0);
+                check.wrong(at, what, "write speeds of at most 1");
+            }
+            return given.map(|(_, speed)| speed.0).collect();
+        }
+        match check.profile {
+            Some(profile) if !self.core_speed.is_written() && scheduling == Scheduling::Shared => {
+                measured_speed(profile, cores, !self.cores.is_written())
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Speed of a core while 1, 2, … are busy, straight lines between the numbers that were measured, and
+/// no more in all than the `usable` cores; `whole`: for each number of them. Empty where that is 1
+/// throughout.
+fn measured_speed(profile: &Profile, cores: u32, whole: bool) -> Vec<f64> {
+    let parameters = profile.cores.iter().flat_map(|fit| &fit.parameters);
+    let known = parameters.filter_map(|(name, speed)| {
+        let busy: u32 = name.strip_prefix("speed_")?.parse().ok()?;
+        Some((f64::from(busy), speed.value))
+    });
+    let mut known: Vec<(f64, f64)> =
+        known.filter(|(_, speed)| *speed > 0.0).map(|(n, speed)| (n, speed.min(1.0))).collect();
+    if !known.iter().any(|(busy, _)| *busy == 1.0) {
+        known.push((1.0, 1.0));
+    }
+    known.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Beyond the last number that was measured nothing changes.
+    let last = known.last().map_or(1, |(busy, _)| *busy as u32).max(1);
+    let entries = if whole { cores } else { last.min(cores) };
+    let speeds: Vec<f64> = (1..=entries).map(|busy| between(&known, busy.into())).collect();
+    if speeds.iter().all(|speed| *speed == 1.0) { Vec::new() } else { speeds }
+}
+
+/// The value at `x` on straight lines between points in ascending order; level beyond the last.
+fn between(points: &[(f64, f64)], x: f64) -> f64 {
+    let above = points.partition_point(|(at, _)| *at < x);
+    match (above.checked_sub(1).and_then(|below| points.get(below)), points.get(above)) {
+        (Some((a, from)), Some((b, to))) => from + (to - from) * (x - a) / (b - a),
+        (_, Some((_, value))) | (Some((_, value)), None) => *value,
+        (None, None) => 1.0,
+    }
+}
+
+fn or_infinite<D>(field: &Field<Positive<D>>) -> f64 {
+    field.get().map_or(f64::INFINITY, |given| given.0)
+}
+
+fn or_zero<D>(field: &Field<Amount<D>>) -> f64 {
+    field.get().map_or(0.0, |given| given.0)
+}

@@ -1,0 +1,188 @@
+//! What a node keeps of the files that it reads, and how that is written.
+
+use super::or_infinite;
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::Positive;
+use crate::profile::Profile;
+use crate::reader::{FORM, Form};
+use forebay_model::law::CachePolicy;
+use forebay_model::units::{Bandwidth, Size};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// What a node keeps of the files that its jobs read, in units of files or, of shards, of requests.
+///
+/// All jobs of a node share it, whatever storage they read. It is empty at the start. Reads past it
+/// (`access = "direct"`), from memory and of object stores leave it alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PageCache {
+    /// Bytes that it holds, if the node's memory leaves as much: see
+    /// [`crate::Scenario::page_cache`].
+    pub capacity: f64,
+    /// What leaves it for something new; `None`: as page caches behave with the data's layout, at
+    /// random for files, least recently used for shards.
+    pub policy: Option<CachePolicy>,
+    /// Rate at which all readers of a node together read what it holds [B/s]; may be infinite.
+    pub bandwidth: f64,
+    /// Whether it is there by default: Linux keeps what it reads in memory that nobody else uses.
+    pub assumed: bool,
+}
+
+/// A page cache, or that there is none.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum PageCacheWritten {
+    /// Nothing that is read stays in memory: what is read is more than it, is read past it, or was measured cold.
+    None,
+    /// This.
+    Some(PageCacheSettings),
+}
+
+/// What a node keeps of the files that its jobs read.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageCacheSettings {
+    /// Bytes that it holds, of what workers and buffers leave of the node's memory (default: as the
+    /// profile says, or the node's memory).
+    capacity: Field<Positive<Size>>,
+    /// What leaves it for something new (default: as the profile says, or "random" for files of one
+    /// sample and "lru" for shards).
+    policy: Field<CachePolicy>,
+    /// Rate at which all readers of a node together read what it holds (default: infinite).
+    bandwidth: Field<Positive<Bandwidth>>,
+}
+
+impl PageCacheWritten {
+    pub(super) fn over(&self, base: &Self) -> Self {
+        match (self, base) {
+            (Self::Some(own), Self::Some(base)) => Self::Some(own.over(base)),
+            _ => self.clone(),
+        }
+    }
+}
+
+/// The checked page cache of the node at `at` with so much memory.
+pub(super) fn resolve(
+    written: &Field<PageCacheWritten>,
+    check: Check<'_>,
+    at: NodeId,
+    memory: &Field<Positive<Size>>,
+) -> Option<Option<PageCache>> {
+    match written.given() {
+        Some((_, PageCacheWritten::None)) => Some(None),
+        Some((at, PageCacheWritten::Some(cache))) => cache.resolve(check, at, memory).map(Some),
+        None if written.is_written() => None,
+        None => Some(assumed(check, at, memory)),
+    }
+}
+
+/// The page cache of a node of which none is written: Linux has one in all memory that nobody else uses.
+fn assumed(check: Check<'_>, at: NodeId, memory: &Field<Positive<Size>>) -> Option<PageCache> {
+    // The machine of a live run has its own.
+    if check.lenient || memory.get().is_none() {
+        let why = "how much `memory` a node has is not written";
+        check.assume(at, "page_cache", "none", why);
+        return None;
+    }
+    let value = "the memory that workers, buffers and data in memory leave";
+    check.assume(at, "page_cache", value, "Linux keeps files that it reads in free memory");
+    let cache = PageCacheSettings::default().resolve(check, at, memory)?;
+    Some(PageCache { assumed: true, ..cache })
+}
+
+impl PageCacheSettings {
+    fn over(&self, base: &PageCacheSettings) -> PageCacheSettings {
+        PageCacheSettings {
+            capacity: self.capacity.or(&base.capacity),
+            policy: self.policy.or(&base.policy),
+            bandwidth: self.bandwidth.or(&base.bandwidth),
+        }
+    }
+
+    fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        memory: &Field<Positive<Size>>,
+    ) -> Option<PageCache> {
+        let measured = check.profile.and_then(Profile::page_cache);
+        let capacity = match (self.capacity.is_written(), measured, memory.get()) {
+            (false, Some((_, bytes)), _) => Some(bytes),
+            (false, None, Some(memory)) => Some(memory.0),
+            _ => {
+                let remedy = "write `capacity = \"200 GiB\"`, or the node's `memory`";
+                check.required(at, &self.capacity, "capacity", remedy).map(|given| given.0)
+            }
+        };
+        if let (Some((at, capacity)), Some(memory)) = (self.capacity.given(), memory.get())
+            && capacity.0 > memory.0
+        {
+            let what = "the page cache is larger than the node's memory";
+            check.wrong(at, what, "write at most `cluster.node.memory`");
+        }
+        Some(PageCache {
+            capacity: capacity?,
+            policy: self.policy.get().copied().or(measured.map(|(policy, _)| policy)),
+            bandwidth: or_infinite(&self.bandwidth),
+            assumed: false,
+        })
+    }
+}
+
+/// The word for no page cache.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Word {
+    None,
+}
+
+impl<'de> Deserialize<'de> for PageCacheWritten {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const KEYS: &[&str] = &["capacity", "policy", "bandwidth"];
+        struct EitherForm;
+
+        impl<'de> Visitor<'de> for EitherForm {
+            type Value = PageCacheWritten;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"none\" or a table with the keys capacity, policy, bandwidth")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut seq: A,
+            ) -> Result<PageCacheWritten, A::Error> {
+                let form = seq.next_element::<u64>()?;
+                let missing = || A::Error::invalid_length(1, &self);
+                if form == Some(Form::Text as u64) {
+                    let word = seq.next_element::<Word>()?.ok_or_else(missing)?;
+                    return Ok(match word {
+                        Word::None => PageCacheWritten::None,
+                    });
+                }
+                seq.next_element()?.map(PageCacheWritten::Some).ok_or_else(missing)
+            }
+        }
+
+        deserializer.deserialize_struct(FORM, KEYS, EitherForm)
+    }
+}
+
+impl JsonSchema for PageCacheWritten {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "PageCacheWritten".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let table = generator.subschema_for::<PageCacheSettings>();
+        json_schema!({ "anyOf": [{ "const": "none" }, table] })
+    }
+}

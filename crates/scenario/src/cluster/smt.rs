@@ -1,0 +1,93 @@
+//! Simultaneous multithreading, and what the cores of a node get done with so many threads.
+
+use super::{Node, Scheduling};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::{Count, Factor};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Simultaneous multithreading: a core that runs several threads at once gets more done, but not
+/// several times as much.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Smt {
+    /// Hardware threads of a core; at least 2.
+    pub threads_per_core: u32,
+    /// What a core gets done with all of them at work, against one.
+    pub gain: f64,
+}
+
+impl Smt {
+    /// What `cores` get done in all with so many threads, against one thread on each: threads beyond
+    /// the cores add alike, until each core has all that it can run.
+    #[must_use]
+    pub fn factor(&self, cores: u32, threads: u32) -> f64 {
+        let most = f64::from(cores) * f64::from(self.threads_per_core - 1);
+        let beyond = f64::from(threads.saturating_sub(cores)).min(most);
+        1.0 + (self.gain - 1.0) * beyond / most
+    }
+}
+
+impl Node {
+    /// What all cores get done with so many threads, against one core with one thread [cores].
+    #[must_use]
+    pub fn core_capacity(&self, threads: u32) -> f64 {
+        let busy = threads.clamp(1, self.cores.max(1));
+        let speed = self.core_speed.get(busy as usize - 1).or(self.core_speed.last());
+        let factor = self.smt.map_or(1.0, |smt| smt.factor(self.cores, threads));
+        // A quota may leave part of a core, and threads share what it leaves.
+        let part = self.usable_cores < f64::from(self.cores);
+        let most = if part { self.usable_cores } else { f64::INFINITY };
+        (f64::from(busy) * speed.copied().unwrap_or(1.0) * factor).min(most)
+    }
+
+    /// Threads beyond which more of them change nothing about what all cores get done.
+    #[must_use]
+    pub fn most_threads(&self) -> u32 {
+        let slowed = self.core_speed.iter().any(|speed| *speed != 1.0)
+            || self.usable_cores < f64::from(self.cores);
+        match self.smt {
+            Some(smt) => self.cores.saturating_mul(smt.threads_per_core),
+            None if slowed => self.cores,
+            None => 1,
+        }
+    }
+}
+
+/// Hardware threads of a core.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SmtSettings {
+    /// How many (default: 2).
+    threads_per_core: Field<Count<2, 16>>,
+    /// What a core gets done with all of them at work, against one: at least 1.
+    #[schemars(required)]
+    r#yield: Field<Factor>,
+}
+
+impl SmtSettings {
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        scheduling: Scheduling,
+    ) -> Option<Smt> {
+        if scheduling == Scheduling::Fifo {
+            let what = "cores in \"fifo\" order run one piece of work at a time";
+            check.wrong(at, what, "remove `smt`, or write `scheduling = \"shared\"`");
+        }
+        let remedy = "write `yield = 1.25`: what a core gets done with all its threads";
+        let threads_per_core = self.threads_per_core.get().map_or(2, |threads| threads.small());
+        let gain = check.required(at, &self.r#yield, "yield", remedy)?.0;
+        if !(1.0..=f64::from(threads_per_core)).contains(&gain) {
+            let what = format!(
+                "{threads_per_core} threads of a core do not get {gain} times as much done"
+            );
+            let remedy = format!("write a number from 1 to {threads_per_core}");
+            check.wrong(self.r#yield.at.unwrap_or(at), what, remedy);
+            return None;
+        }
+        Some(Smt { threads_per_core, gain })
+    }
+}

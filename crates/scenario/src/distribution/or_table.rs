@@ -1,0 +1,62 @@
+//! Settings that are a time where that is all, and otherwise a table.
+
+use super::settings::Varying;
+use crate::reader::{FORM, Form};
+use forebay_model::units::Time;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A table that may be written as one time.
+pub(crate) trait Table: JsonSchema {
+    /// Its keys.
+    const KEYS: &'static [&'static str];
+    /// What it says.
+    const WHAT: &'static str;
+}
+
+/// A time, or a table of which that is a part.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum TimeOr<T> {
+    Time(Varying<Time>),
+    Table(T),
+}
+
+impl<'de, T: Table + Deserialize<'de>> Deserialize<'de> for TimeOr<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EitherForm<T>(PhantomData<T>);
+
+        impl<'de, T: Table + Deserialize<'de>> Visitor<'de> for EitherForm<T> {
+            type Value = TimeOr<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a time or a table with the keys {}", T::KEYS.join(", "))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TimeOr<T>, A::Error> {
+                let form = seq.next_element::<u64>()?;
+                let missing = || A::Error::invalid_length(1, &self);
+                if form == Some(Form::Keys as u64) {
+                    return seq.next_element()?.map(TimeOr::Table).ok_or_else(missing);
+                }
+                seq.next_element()?.map(TimeOr::Time).ok_or_else(missing)
+            }
+        }
+
+        deserializer.deserialize_struct(FORM, T::KEYS, EitherForm(PhantomData))
+    }
+}
+
+impl<T: Table> JsonSchema for TimeOr<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("TimeOr{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let time = generator.subschema_for::<Varying<Time>>();
+        let table = generator.subschema_for::<T>();
+        json_schema!({ "description": T::WHAT, "anyOf": [time, table] })
+    }
+}

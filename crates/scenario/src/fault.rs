@@ -1,0 +1,207 @@
+//! How `[[fault]]` is written: what is slower than it should be, for a while.
+
+mod effect;
+
+use super::check::Check;
+use super::document::NodeId;
+use super::field::{Field, List};
+use super::number::{Amount, Count, Share};
+use super::tiers::Parts;
+use super::{Cluster, Storage, StorageKind};
+use forebay_model::units::Time;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Least share of its speed that something keeps which serves one after the other: who asks it is served at
+/// the speed that it has then.
+const LEAST: f64 = 1e-3;
+
+/// Something that is slower than it should be, for a while. Of several at a time each counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// What is slower.
+    pub what: Faulty,
+    /// Which nodes' (of `uplink` and `downlink`, which racks'); empty: all.
+    pub nodes: Vec<u32>,
+    /// Share of its speed that is left: 0 to 1.
+    pub factor: f64,
+    /// From when on [s].
+    pub from: f64,
+    /// Until when [s]; infinite where it stays so.
+    pub until: f64,
+}
+
+/// What may be slower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Faulty {
+    /// A storage, by index: its bandwidth, its targets, and its operations.
+    Storage(usize),
+    /// Links of nodes or racks.
+    Link(FaultyLink),
+    /// The nodes' cores: others have taken the rest of them.
+    Cores,
+    /// The nodes' GPUs: steps that begin meanwhile take longer by the factor.
+    Gpus,
+}
+
+/// Which links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultyLink {
+    /// The NICs of nodes, both ways, and those for storage where there are such.
+    Nic,
+    /// Between the GPUs of a node.
+    Intra,
+    /// From the host to devices and back.
+    Pcie,
+    /// From and to racks.
+    Uplink,
+}
+
+impl FaultyLink {
+    /// Resources of this kind, as reports name them.
+    #[must_use]
+    pub fn resources(self) -> &'static [&'static str] {
+        match self {
+            Self::Nic => &["node.nic", "node.nic.out", "node.storage-nic", "node.storage-nic.out"],
+            Self::Intra => &[
+                "node.intra",
+                "node.intra.in",
+                "node.intra.up",
+                "node.intra.down",
+                "node.intra.root",
+            ],
+            Self::Pcie => &["node.pcie", "node.pcie.in", "node.pcie.out"],
+            Self::Uplink => &["rack.uplink", "rack.downlink"],
+        }
+    }
+}
+
+/// Which part of a node is slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum NodePart {
+    /// Its cores, of which others take the rest.
+    Cores,
+    /// Its GPUs.
+    Gpus,
+}
+
+/// Something that is slower than it should be, for a while: `storage`, `link` or `node`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FaultSettings {
+    /// Name of the storage that is slow: its bandwidth and its operations.
+    storage: Field<String>,
+    /// Links that are slow or down: "nic", "intra", "pcie" or "uplink".
+    link: Field<FaultyLink>,
+    /// What is slow of nodes: "gpus", or "cores", of which others take the rest.
+    node: Field<NodePart>,
+    /// Which nodes, counted from 0 in the order of the jobs; of "uplink", which racks (default: all).
+    nodes: Field<List<Count<0, 999_999>>>,
+    /// Share of its speed that is left, from 0 to 1.
+    #[schemars(required)]
+    factor: Field<Share>,
+    /// From when on (default: 0 s).
+    from: Field<Amount<Time>>,
+    /// Until when (default: to the end of the run).
+    until: Field<Amount<Time>>,
+}
+
+impl FaultSettings {
+    /// The checked fault of the table at node `at`.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        names: &[&str],
+        parts: Parts<'_>,
+    ) -> Option<Fault> {
+        let factor = check.required(at, &self.factor, "factor", "write `factor = 0.1`");
+        let choices =
+            [("storage", self.storage.at), ("link", self.link.at), ("node", self.node.at)];
+        let remedy = "write `storage = \"nas\"`, `link = \"nic\"` or `node = \"gpus\"`";
+        let what = match check.one_of(at, &choices, remedy)? {
+            0 => self.of_storage(check, names, parts.storage)?,
+            1 => Faulty::Link(*self.link.get()?),
+            _ => match self.node.get()? {
+                NodePart::Cores => Faulty::Cores,
+                NodePart::Gpus => Faulty::Gpus,
+            },
+        };
+        let (factor, from) = (factor?.0, self.from.get().map_or(0.0, |from| from.0));
+        let until = self.until.get().map_or(f64::INFINITY, |until| until.0);
+        self.check_factor(check, what, factor);
+        let nodes = self.places(check, parts.cluster, what);
+        self.check_possible(check, at, what, nodes.as_deref().unwrap_or_default(), parts);
+        self.check_effect(check, what, parts);
+        if until <= from {
+            let at = check.blame(&[self.until.at, self.from.at], at);
+            let what = format!("it ends at {until} s, and begins at {from} s");
+            check.wrong(at, what, "write an `until` after `from`");
+        }
+        Some(Fault { what, nodes: nodes?, factor, from, until })
+    }
+
+    fn of_storage(
+        &self,
+        check: Check<'_>,
+        names: &[&str],
+        storage: &[Option<Storage>],
+    ) -> Option<Faulty> {
+        let index = check.reference(&self.storage, "storage", names)?;
+        let kind = storage.get(index).and_then(Option::as_ref).map(|of| &of.kind);
+        let slows = !matches!(
+            kind,
+            Some(StorageKind::Measured { .. } | StorageKind::LocalDisk { seek: Some(_), .. })
+        );
+        if !slows {
+            let what = "how fast a measured storage is, or a disk with an arm, is not changed";
+            let remedy = "name another storage, or write its bandwidth";
+            check.wrong(self.storage.at?, what, remedy);
+        }
+        Some(Faulty::Storage(index))
+    }
+
+    /// Links may be down, and what serves one after the other may not.
+    fn check_factor(&self, check: Check<'_>, what: Faulty, factor: f64) {
+        let (Some(at), false) = (self.factor.at, matches!(what, Faulty::Link(_))) else {
+            return self.check_end(check, factor);
+        };
+        if factor < LEAST {
+            let remedy = format!("write at least {LEAST}, or the `link` that is down");
+            check.wrong(at, format!("{factor} of its speed is as good as none"), remedy);
+        }
+    }
+
+    /// What is down for ever lets nothing end.
+    fn check_end(&self, check: Check<'_>, factor: f64) {
+        if let (Some(at), true, false) = (self.factor.at, factor < LEAST, self.until.is_written()) {
+            check.wrong(at, "what is down for ever lets no job end", "write `until = \"2 min\"`");
+        }
+    }
+
+    fn places(
+        &self,
+        check: Check<'_>,
+        cluster: Option<&Cluster>,
+        what: Faulty,
+    ) -> Option<Vec<u32>> {
+        let Some((at, list)) = self.nodes.given() else { return Some(Vec::new()) };
+        let number = cluster.map_or(u32::MAX, |cluster| match (what, cluster.racks) {
+            (Faulty::Link(FaultyLink::Uplink), Some(racks)) => cluster.nodes.div_ceil(racks.nodes),
+            _ => cluster.nodes,
+        });
+        if list.0.is_empty() {
+            check.wrong(at, "the list is empty", "write `nodes = [0]`, or leave it out for all");
+            return None;
+        }
+        let places: Option<Vec<u32>> = list.0.iter().map(|n| n.get().map(|n| n.small())).collect();
+        let places = places?;
+        if let Some(beyond) = places.iter().find(|place| **place >= number) {
+            let what = format!("there is no {beyond}: they are counted from 0 to {}", number - 1);
+            check.wrong(at, what, "write others, or a larger cluster");
+        }
+        Some(places)
+    }
+}

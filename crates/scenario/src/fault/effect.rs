@@ -1,0 +1,114 @@
+//! What a fault cannot slow, and what it slows without effect.
+
+use super::{FaultSettings, Faulty, FaultyLink};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::storage::Bandwidth;
+use crate::tiers::Parts;
+use crate::{Cluster, Device, Fidelity, Job, Storage, StorageKind};
+
+impl FaultyLink {
+    /// Whether any link of this kind, on any kind of node, has a bandwidth.
+    fn is_limited(self, cluster: &Cluster) -> bool {
+        let least = |kind: &Cluster| match self {
+            Self::Nic => kind.nic.min(kind.data_nic()),
+            Self::Intra => kind.node.intra.least(),
+            Self::Pcie => kind.node.pcie,
+            Self::Uplink => kind.racks.map_or(f64::INFINITY, |racks| racks.uplink),
+        };
+        cluster.kinds(0..cluster.nodes).iter().any(|kind| least(kind).is_finite())
+    }
+}
+
+impl FaultSettings {
+    /// What cannot be slowed, or not on single nodes.
+    pub(super) fn check_possible(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        what: Faulty,
+        nodes: &[u32],
+        parts: Parts<'_>,
+    ) {
+        let fifo = parts.cluster.and_then(|cluster| match nodes {
+            [] => cluster.fifo(check, 0..cluster.nodes),
+            nodes => nodes.iter().find_map(|node| cluster.fifo(check, *node..node + 1)),
+        });
+        match what {
+            Faulty::Storage(index) if is_shared(index, parts) && self.nodes.is_written() => {
+                let what = "all nodes share this storage";
+                check.wrong(self.nodes.at.unwrap_or(at), what, "leave out `nodes`");
+            }
+            Faulty::Cores if fifo.is_some() => {
+                let what = "cores in \"fifo\" order are not slowed";
+                check.wrong(self.node.at.unwrap_or(at), what, "write `scheduling = \"shared\"`");
+            }
+            _ => {}
+        }
+    }
+
+    /// What is not limited, or not used.
+    pub(super) fn check_effect(&self, check: Check<'_>, what: Faulty, parts: Parts<'_>) {
+        let jobs = || parts.jobs.iter().flatten();
+        let unlimited = |index| {
+            let storage = parts.storage.get(index).and_then(Option::as_ref);
+            storage.is_some_and(is_unlimited)
+        };
+        match what {
+            Faulty::Storage(index) if unlimited(index) => {
+                let why = "all requests together have no limit, of bandwidth or `operations`";
+                check.no_effect(&self.storage, why);
+            }
+            Faulty::Link(link) if parts.cluster.is_some_and(|on| !link.is_limited(on)) => {
+                check.no_effect(&self.link, "how fast these links are is not limited");
+            }
+            Faulty::Link(link) => self.remark_analytic(check, link, jobs()),
+            Faulty::Gpus if jobs().all(|job| job.device != Device::Accelerator) => {
+                check.no_effect(&self.node, "all jobs train on cores");
+            }
+            _ => {}
+        }
+    }
+
+    /// Gradients that take as long as on an idle network.
+    fn remark_analytic<'j>(
+        &self,
+        check: Check<'_>,
+        link: FaultyLink,
+        jobs: impl Iterator<Item = &'j Job>,
+    ) {
+        let path = self.link.at.map(|at| check.document.path(at)).unwrap_or_default();
+        for job in jobs.filter(|job| job.ranks() > 1) {
+            let sync = job.sync.as_ref().filter(|sync| sync.fidelity == Fidelity::Analytic);
+            if sync.is_some_and(|sync| link != FaultyLink::Pcie || sync.transport.through_host) {
+                check.remark(format!(
+                    "`{path}` has no effect on the gradients of `{}`: with `fidelity = \"analytic\"` they take \
+                     as long as without faults.",
+                    job.name
+                ));
+            }
+        }
+    }
+}
+
+/// Whether all nodes share storage number `index`.
+fn is_shared(index: usize, parts: Parts<'_>) -> bool {
+    let kind = parts.storage.get(index).and_then(Option::as_ref).map(|of| &of.kind);
+    matches!(kind, Some(StorageKind::FileServer { .. }))
+}
+
+/// Whether nothing of a storage is shared out, so that nothing of it can be scarce.
+fn is_unlimited(storage: &Storage) -> bool {
+    let endless = |bandwidth: &Bandwidth| *bandwidth == Bandwidth::Fixed(f64::INFINITY);
+    let reads = match &storage.kind {
+        StorageKind::Memory { bandwidth } => endless(bandwidth),
+        StorageKind::LocalDisk { bandwidth, operations, .. } => {
+            endless(bandwidth) && operations.is_infinite()
+        }
+        StorageKind::FileServer { bandwidth, operations, targets, .. } => {
+            endless(bandwidth) && operations.is_infinite() && targets.is_none()
+        }
+        StorageKind::Measured { .. } => false,
+    };
+    reads && storage.tier.is_none_or(|tier| tier.write.is_none())
+}

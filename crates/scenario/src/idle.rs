@@ -1,0 +1,145 @@
+//! Keys of the machines that have no effect with the jobs that are there, page caches that are said to be none, and those
+//! that are left out because they would not fit into this program's memory.
+
+use super::check::Check;
+use super::document::NodeId;
+use super::limits::{MOST_ASSUMED_UNITS, page_units};
+use super::settings::{ScenarioSettings, entries};
+use super::tiers::Parts;
+use super::{Cluster, Device, Job, Scenario};
+
+impl ScenarioSettings {
+    /// Remarks on links that nothing crosses.
+    pub(super) fn remark_links(&self, check: Check<'_>, parts: Parts<'_>) {
+        if check.lenient || parts.jobs.len() < entries(&self.job).len() {
+            return;
+        }
+        let jobs = || parts.jobs.iter().flatten();
+        let remote = parts.storage.iter().flatten().any(|storage| storage.kind.is_remote());
+        let across = jobs().any(|job| job.nodes > 1 || job.servers().is_some());
+        if !remote && !across {
+            for key in ["nic", "storage_nic", "racks", "latency"] {
+                let why = "every job copy is on one node, and no storage is behind the network";
+                no_effect(check, check.find(&["cluster", "network", key]), why);
+            }
+        }
+        let tree = parts.cluster.is_some_and(|cluster| {
+            let tree = cluster.node.intra.tree;
+            tree.uplink.is_finite() || tree.root.is_finite()
+        });
+        let several = |job: &Job| u64::from(job.copies_per_node) * job.gpus_per_copy() > 1;
+        if !tree && !across && !jobs().any(several) {
+            let why = "no job uses several GPUs of a node";
+            no_effect(check, check.find(&["cluster", "node", "intra"]), why);
+        }
+    }
+
+    /// Leaves page caches out that are there by default and would tell too many files and requests apart.
+    pub(super) fn bound_page_caches(&self, check: Check<'_>, parts: Parts<'_>) -> Option<Cluster> {
+        let mut cluster = parts.cluster?.clone();
+        let units = page_units(parts, cluster.share_nodes);
+        let groups = cluster.groups.iter_mut().map(|group| &mut group.node);
+        for node in [&mut cluster.node].into_iter().chain(groups) {
+            if units > MOST_ASSUMED_UNITS && node.page_cache.as_ref().is_some_and(|of| of.assumed) {
+                node.page_cache = None;
+                let why = format!(
+                    "nodes would tell {units} files and requests apart; write `page_cache = {{}}` to have that"
+                );
+                if let Some(at) = check.find(&["cluster", "node"]) {
+                    check.assume(at, "page_cache", "none", &why);
+                }
+            }
+        }
+        Some(cluster)
+    }
+}
+
+/// Adds a remark that the key at a node has no effect.
+fn no_effect(check: Check<'_>, at: Option<NodeId>, why: &str) {
+    if let Some(at) = at {
+        let path = check.document.path(at);
+        check.remark(format!("`{path}` has no effect: {why}."));
+    }
+}
+
+impl Scenario {
+    /// Jobs that leave GPUs of their nodes without a model.
+    pub(super) fn idle_gpus(&self) -> Vec<String> {
+        if self.cluster.share_nodes {
+            return Vec::new();
+        }
+        let mut first = 0_u32;
+        let mut all = Vec::new();
+        for job in &self.jobs {
+            let of_node =
+                |node: u32| u64::from(self.cluster.node_at(first.saturating_add(node)).gpus);
+            let (used, there) = (0..job.nodes).fold((0, 0), |(used, there), node| {
+                (used + job.gpus_on(node), there + of_node(node))
+            });
+            first = first.saturating_add(job.copies.saturating_mul(job.nodes));
+            if job.device == Device::Accelerator && used < there {
+                all.push(format!(
+                    "Job `{}` trains on {used} of the {there} GPUs of its nodes: the others are idle. \
+                     `job.{}.parallel.data.copies_per_node = \"gpus\"` trains as many model copies as there is room for.",
+                    job.name, job.name
+                ));
+            }
+        }
+        all
+    }
+
+    /// A remark on the first node whose jobs need more GPUs together than it has. Jobs that begin when others end are left out.
+    pub(super) fn crowded_gpus(&self) -> Vec<String> {
+        if !self.cluster.share_nodes {
+            return Vec::new();
+        }
+        let trains = |job: &&Job| job.device == Device::Accelerator && job.after.is_empty();
+        let jobs: Vec<&Job> = self.jobs.iter().filter(trains).collect();
+        let used = |node: u32| {
+            let here = jobs.iter().filter(|job| node < job.nodes);
+            here.map(|job| job.gpus_on(node).saturating_mul(job.copies.into())).sum::<u64>()
+        };
+        let most = jobs.iter().map(|job| job.nodes).max().unwrap_or(0);
+        let mut crowded = (0..most).map(|node| (used(node), self.cluster.node_at(node).gpus));
+        let first = crowded.find(|(used, there)| *used > u64::from(*there));
+        let told = first.map(|(used, there)| {
+            format!(
+                "Jobs train on {used} GPUs of a node together, which has {there}: each is simulated as if it had GPUs of its \
+                 own. Write `cluster.node.gpus = {used}`, or fewer `copies`; models share a GPU as learners of one job \
+                 (`parallel.data.learners`)."
+            )
+        });
+        told.into_iter().collect()
+    }
+
+    /// Data sets that fit into the memory of nodes that keep nothing of what they read.
+    pub(super) fn uncached(&self) -> Vec<String> {
+        let node = &self.cluster.node;
+        let one = |job: &Job| {
+            let (dataset, storage) = (&self.datasets[job.dataset], &self.storage[job.reads_from()]);
+            let own = storage.cache.is_some();
+            let reads = storage.passes_page_cache() && node.page_cache.is_none() && !own;
+            let bytes = job.resident(dataset);
+            let fits = node.memory.is_finite() && job.memory(dataset) + bytes <= node.memory;
+            (reads && fits).then(|| {
+                format!(
+                    "Every epoch reads all of `{}` from `{}`, though its {} would fit into a node's memory: there is no \
+                     page cache.",
+                    dataset.name,
+                    storage.name,
+                    forebay_model::units::Quantity::<forebay_model::units::Size>::new(to_three_digits(bytes))
+                        .map_or_else(|| format!("{bytes:.0} B"), |size| size.to_string())
+                )
+            })
+        };
+        let mut all: Vec<String> = self.jobs.iter().filter_map(one).collect();
+        all.dedup();
+        all
+    }
+}
+
+/// A number of bytes, rounded to three digits, so that it is written `141 GB` and not `140928370 kB`.
+fn to_three_digits(bytes: f64) -> f64 {
+    let unit = 10_f64.powf((bytes.max(1.0).log10().floor() - 2.0).max(0.0));
+    (bytes / unit).round() * unit
+}

@@ -1,0 +1,259 @@
+//! How `job.accuracy` is written: how much training it takes to reach a target.
+
+use super::rules::Rules;
+use super::{BatchInterval, Job, QueueKind, Resume};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::{Field, List};
+use crate::number::{Count, Factor, Share};
+use forebay_model::law::{EpochsLaw, useful_samples};
+use schemars::JsonSchema;
+
+/// Most rows of a table.
+const MOST: usize = 1000;
+
+/// How much training it takes to reach a target: assumed, where the time that it takes is simulated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accuracy {
+    /// Epochs of fresh samples by batch.
+    pub law: EpochsLaw,
+    /// Which batch that is.
+    pub batch: CountedBatch,
+    /// Epochs are so many times as many.
+    pub factor: f64,
+    /// Share by which epochs grow with each model more that is averaged.
+    pub per_learner: f64,
+    /// The same with each step more from one averaging to the next.
+    pub per_step: f64,
+    /// What a sample that was trained on before, in the same reading, is worth of a fresh one: 0 to 1.
+    pub usefulness: f64,
+    /// Share by which each update that a model copy had not seen when it made its own adds to the epochs.
+    pub staleness: f64,
+}
+
+/// Which batch decides how many epochs are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CountedBatch {
+    /// That of all model copies of an update together, whose gradients are averaged; where each updates by
+    /// itself, those of as many updates on about the same parameters.
+    Global,
+    /// That of one model copy, where each goes its own way and models are averaged: Crossbow (Koliousis et
+    /// al., VLDB 2019) finds that the number of copies then matters little.
+    ModelCopy,
+}
+
+impl Accuracy {
+    /// Epochs that `job` needs.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
+    pub fn epochs(&self, job: &Job) -> f64 {
+        let averaging = self.averaging_factor(job);
+        self.factor * averaging * self.law.epochs(self.batch_of(job) as f64)
+    }
+
+    /// How many times as many epochs are needed because models are averaged.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "periods are at most 1e6")]
+    pub fn averaging_factor(&self, job: &Job) -> f64 {
+        let Some(averaging) = job.averaging() else { return 1.0 };
+        let (others, steps) = (f64::from(job.models() - 1), (averaging.period - 1) as f64);
+        (1.0 + self.per_learner * others) * (1.0 + self.per_step * steps)
+    }
+
+    /// Fresh samples that are worth as much as `samples` trained on, `fresh` of them fresh.
+    #[must_use]
+    pub fn useful(&self, samples: f64, fresh: f64) -> f64 {
+        useful_samples(samples, fresh, self.usefulness)
+    }
+
+    /// The batch of `job` that counts [samples].
+    #[must_use]
+    pub fn batch_of(&self, job: &Job) -> u64 {
+        match self.batch {
+            CountedBatch::Global => {
+                let batch = job.batch.saturating_mul(job.accumulation);
+                batch.saturating_mul(u64::from(job.models()))
+            }
+            CountedBatch::ModelCopy => job.batch,
+        }
+    }
+}
+
+impl Job {
+    /// Whether it trains on samples that it has trained on, in the same reading or in an epoch that begins
+    /// again after a failure.
+    #[must_use]
+    pub fn repeats(&self) -> bool {
+        let alike = self.loader.generator.is_some_and(|generator| generator.distinct < 1.0);
+        let again = self.batch_interval != BatchInterval::Every(1.0);
+        let replays = self.failures.as_ref().is_some_and(|of| of.resume == Resume::Epoch);
+        alike || again || replays || self.queue == QueueKind::Circular
+    }
+}
+
+/// How much training it takes to reach a target: one of `epochs`, `least_epochs` and `table`.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AccuracySettings {
+    /// Epochs, whatever the batch.
+    epochs: Field<Factor>,
+    /// Epochs with the smallest of batches; with `critical_batch`.
+    least_epochs: Field<Factor>,
+    /// Batch [samples] that needs twice as many epochs: they are `least_epochs` · (1 + batch ÷
+    /// `critical_batch`).
+    critical_batch: Field<Factor>,
+    /// Epochs by batch, as they were found: `{ batches = [64, 512], epochs = [30, 41] }`.
+    table: Field<TableSettings>,
+    /// Which batch counts: "global", of all models of a step, or "model-copy", where models are averaged instead of
+    /// gradients (default: "model-copy" with `sync.model-averaging`, otherwise "global").
+    batch: Field<CountedBatch>,
+    /// Epochs are so many times as many, for what else costs some (default: 1).
+    factor: Field<Factor>,
+    /// Share by which epochs grow with each model more that `sync.model-averaging` averages (default: 0).
+    per_learner: Field<Share>,
+    /// The same with each step more of its `period` (default: 0).
+    per_step: Field<Share>,
+    /// What each update of others that a model copy had not seen, when it made its own, adds to the epochs:
+    /// they are 1 + `staleness` · mean staleness times as many (default: 0, where model copies update by
+    /// themselves; W. Dai et al., *Toward Understanding the Impact of Staleness in Distributed Machine
+    /// Learning*, ICLR 2019, measure how many more steps it takes).
+    staleness: Field<Factor>,
+    /// What a sample of a repeated batch is worth of a fresh one, from 0 to 1; needed where batches are
+    /// repeated, or epochs begin again after failures.
+    usefulness: Field<Share>,
+}
+
+/// Epochs by batch; linear between.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TableSettings {
+    /// Batches [samples], ascending.
+    #[schemars(required)]
+    batches: Field<List<Count<1, 1_000_000_000>>>,
+    /// Epochs with each.
+    #[schemars(required)]
+    epochs: Field<List<Factor>>,
+}
+
+impl AccuracySettings {
+    /// The checked law of the table at node `at`.
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, averages: bool) -> Option<Accuracy> {
+        let choices = [
+            ("epochs", self.epochs.at),
+            ("least_epochs", self.least_epochs.at),
+            ("table", self.table.at),
+        ];
+        let remedy = "write `epochs = 90`, or `least_epochs = 20` and `critical_batch = 1000`, or \
+                      `table = { batches = [64, 512], epochs = [30, 41] }`";
+        let chosen = check.one_of(at, &choices, remedy)?;
+        if chosen != 1 {
+            let why = "it belongs to `least_epochs`, and the epochs are said otherwise";
+            check.no_effect(&self.critical_batch, why);
+        }
+        let law = match chosen {
+            0 => EpochsLaw::Fixed(self.epochs.get()?.0),
+            1 => self.critical(check, at)?,
+            _ => {
+                let (at, table) = self.table.given()?;
+                EpochsLaw::Table(table.resolve(check, at)?)
+            }
+        };
+        if !averages {
+            let why = "models are not averaged";
+            check.no_effect(&self.per_learner, why);
+            check.no_effect(&self.per_step, why);
+        }
+        let usual = if averages { CountedBatch::ModelCopy } else { CountedBatch::Global };
+        Some(Accuracy {
+            law,
+            batch: self.batch.get().copied().unwrap_or(usual),
+            per_learner: self.per_learner.get().map_or(0.0, |share| share.0),
+            per_step: self.per_step.get().map_or(0.0, |share| share.0),
+            factor: self.factor.get().map_or(1.0, |factor| factor.0),
+            usefulness: self.usefulness.get().map_or(1.0, |share| share.0),
+            staleness: self.staleness.get().map_or(0.0, |factor| factor.0),
+        })
+    }
+
+    /// Whether it is written what staleness costs.
+    pub(super) fn says_staleness(&self) -> bool {
+        self.staleness.is_written()
+    }
+
+    fn critical(&self, check: Check<'_>, at: NodeId) -> Option<EpochsLaw> {
+        let remedy = "write `critical_batch = 1000`: the batch that needs twice as many epochs";
+        let critical_batch = check.required(at, &self.critical_batch, "critical_batch", remedy)?.0;
+        Some(EpochsLaw::Critical { least: self.least_epochs.get()?.0, critical_batch })
+    }
+}
+
+impl TableSettings {
+    #[expect(clippy::cast_precision_loss, reason = "at most 1e9")]
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Vec<(f64, f64)>> {
+        check.required(at, &self.batches, "batches", "write `batches = [64, 512]`");
+        check.required(at, &self.epochs, "epochs", "write `epochs = [30, 41]`");
+        let ((batches_at, batches), (_, epochs)) = (self.batches.given()?, self.epochs.given()?);
+        let (some, others) = (batches.0.len(), epochs.0.len());
+        if some != others || some == 0 || some > MOST {
+            let what = format!("there are {some} batches and {others} numbers of epochs");
+            let remedy = format!("write 1 to {MOST} batches, and the epochs with each of them");
+            check.wrong(at, what, remedy);
+            return None;
+        }
+        let rows = batches.0.iter().zip(&epochs.0);
+        let rows: Option<Vec<(f64, f64)>> =
+            rows.map(|(batch, epochs)| Some((batch.get()?.0 as f64, epochs.get()?.0))).collect();
+        let rows = rows?;
+        if let Some(pair) = rows.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+            let what = format!("{} does not come after {}", pair[1].0, pair[0].0);
+            check.wrong(batches_at, what, "write batches that become larger");
+            return None;
+        }
+        Some(rows)
+    }
+}
+
+impl Rules<'_> {
+    /// What is assumed of accuracy covers how the job trains.
+    pub(super) fn check_accuracy(&self, job: &Job) {
+        let (Some((at, settings)), Some(accuracy)) =
+            (self.settings.accuracy.given(), &job.accuracy)
+        else {
+            return;
+        };
+        if job.repeats() && !settings.usefulness.is_written() {
+            let what = "the key `usefulness` is missing, and the job trains on samples repeatedly";
+            let remedy = "write `usefulness = 0.5`: what a repeated sample is worth of a fresh one";
+            self.check.wrong(at, what, remedy);
+        }
+        let by_number = accuracy.batch == CountedBatch::Global || accuracy.per_learner > 0.0;
+        if job.learners.tuning.is_some() && by_number {
+            let what = "how many epochs are needed depends on how many learners a policy finds";
+            let remedy =
+                "write `batch = \"model-copy\"` without `per_learner`, or a number of learners";
+            self.check.wrong(at, what, remedy);
+        }
+        if !job.is_uneven() {
+            self.check.no_effect(&settings.staleness, "all model copies update together");
+        }
+        self.check_range(accuracy, accuracy.batch_of(job));
+    }
+
+    /// The batch lies within the table.
+    #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
+    fn check_range(&self, accuracy: &Accuracy, batch: u64) {
+        let EpochsLaw::Table(rows) = &accuracy.law else { return };
+        let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return };
+        if (first.0..=last.0).contains(&(batch as f64)) {
+            return;
+        }
+        let table = self.settings.accuracy.get().and_then(|settings| settings.table.at);
+        let at = self.check.blame(&[self.settings.batch_at(), table], self.at);
+        let what = format!(
+            "how many epochs a batch of {batch} needs is not said: the table is from {} to {}",
+            first.0, last.0
+        );
+        self.check.wrong(at, what, "write a batch within the table, or a row for this one");
+    }
+}

@@ -1,0 +1,89 @@
+//! Copies of a job on nodes of other kinds: what is found once, from the nodes of the first, holds for all.
+
+use super::Job;
+use super::copies::CopiesSettings;
+use super::rules::Rules;
+use super::settings::Around;
+use crate::Cluster;
+use crate::sync::Sync;
+use std::ops::Range;
+
+const REMEDY: &str = "write a job for each kind of node";
+
+impl Rules<'_> {
+    /// Nothing that is found from the nodes of the first copy would be other on those of others.
+    pub(super) fn check_alike(&self, job: &Job, cluster: &Cluster) {
+        self.check_cores(job, cluster);
+        let nodes = self.nodes(job);
+        if nodes.len() <= job.nodes as usize || cluster.alike(nodes).len() < 2 {
+            return;
+        }
+        self.check_numbers(job);
+        if let Some(sync) = &job.sync {
+            self.check_latencies(job, cluster, sync);
+            self.check_cycles(job, cluster, sync);
+        }
+    }
+
+    /// Calls by cores.
+    fn check_cores(&self, job: &Job, cluster: &Cluster) {
+        let alike = cluster.alike(self.nodes(job)).into_iter();
+        let mut cores = alike.map(|alike| cluster.node_at(alike.start).cores);
+        let first = cores.next();
+        if job.loader.stages.iter().any(|stage| stage.tuned)
+            && let Some(other) = cores.find(|other| Some(*other) != first)
+        {
+            let at = self.check.blame(&[self.settings.loader.at], self.at);
+            let what = format!(
+                "\"auto\" makes at most as many calls as a node has cores, and nodes of this job have {} and {other}",
+                first.unwrap_or(0)
+            );
+            self.check.wrong(at, what, "write the number of calls, or a job for each kind of node");
+        }
+    }
+
+    /// Model copies by GPUs.
+    fn check_numbers(&self, job: &Job) {
+        let Some((at, CopiesSettings::Gpus)) = self.settings.copies_at() else { return };
+        let copies = |first_node| self.settings.copies(Around { first_node, ..self.around });
+        if self.differs(job, |nodes| copies(nodes.start)) {
+            let what = "copies of this job are on nodes with other numbers of GPUs";
+            self.check.wrong(at, what, REMEDY);
+        }
+    }
+
+    /// Latencies of transfers inside nodes, where they are the nodes'.
+    fn check_latencies(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
+        let of = |nodes| cluster.weakest(nodes).node.intra.latency;
+        let own = of(self.nodes_of_copy(job, self.around.first_node));
+        let used = job.copies_per_node > 1 && sync.measured.is_none();
+        if used && sync.transport.latency_inside == own && self.differs(job, of) {
+            let at = self.check.blame(&[self.settings.sync_at()], self.at);
+            let what = "copies of this job are on nodes with other latencies inside";
+            self.check.wrong(at, what, REMEDY);
+        }
+    }
+
+    /// Cycles of fusion, as shares of a step.
+    fn check_cycles(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
+        let fused = sync.buffer > 0;
+        if fused && self.differs(job, |nodes| cluster.slowest(nodes, job.peak)) {
+            let at = self.check.blame(&[self.settings.sync_at()], self.at);
+            let what = "copies of this job have other steps, and so other cycles of `fusion`";
+            self.check.wrong(at, what, REMEDY);
+        }
+    }
+
+    /// Whether what `of` finds of the nodes of some copy is not what it finds of the first's.
+    fn differs<T: PartialEq>(&self, job: &Job, of: impl Fn(Range<u32>) -> T) -> bool {
+        let starts = self.nodes(job).step_by(job.nodes as usize);
+        let mut found = starts.map(|start| of(self.nodes_of_copy(job, start)));
+        let first = found.next();
+        found.any(|other| Some(other) != first)
+    }
+
+    /// Those of the copy that begins at node `start`.
+    fn nodes_of_copy(&self, job: &Job, start: u32) -> Range<u32> {
+        start..start.saturating_add(job.nodes)
+    }
+}

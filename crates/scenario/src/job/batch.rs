@@ -1,0 +1,64 @@
+//! How large a step's batch is: of each model copy, or of all together.
+
+use super::settings::{Around, JobSettings};
+use crate::check::Check;
+use crate::document::NodeId;
+
+impl JobSettings {
+    /// Samples of each model copy and step; `None` where that is wrong.
+    pub(super) fn checked_batch(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        around: Around<'_>,
+    ) -> Option<u64> {
+        let choices = [("batch", self.batch.at), ("global_batch", self.global_batch.at)];
+        let remedy =
+            "write `batch = 64`, of each model copy, or `global_batch = 256`, of all together";
+        if check.one_of(at, &choices, remedy)? == 0 {
+            return Some(self.batch.get()?.0);
+        }
+        let (at, all) = self.global_batch.given()?;
+        let Some(learners) = self.number_of_learners() else {
+            let what = "how many models share it changes with the learners that a policy tries";
+            check.wrong(at, what, "write `batch`, of each learner, or a number of `learners`");
+            return None;
+        };
+        let models = u64::from(self.ranks(around)) * u64::from(learners);
+        if !all.0.is_multiple_of(models) {
+            let each = if learners > 1 { "learners" } else { "model copies" };
+            let what =
+                format!("{} samples are not the same number for each of {models} {each}", all.0);
+            check.wrong(at, what, format!("write {}", nearest(all.0, models)));
+            return None;
+        }
+        Some(all.0 / models)
+    }
+
+    /// Where the batch is written, if it is.
+    pub(super) fn batch_at(&self) -> Option<NodeId> {
+        self.global_batch.at.or(self.batch.at)
+    }
+}
+
+/// In words, the multiples of `ranks` next to `all`.
+fn nearest(all: u64, ranks: u64) -> String {
+    let (below, above) = (all / ranks * ranks, all.div_ceil(ranks) * ranks);
+    match below {
+        0 => format!("{above}, or fewer nodes or model copies"),
+        _ if all - below <= above - all => format!("{below} or {above}"),
+        _ => format!("{above} or {below}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_comes_first() {
+        assert_eq!(nearest(256, 24), "264 or 240");
+        assert_eq!(nearest(250, 24), "240 or 264");
+        assert_eq!(nearest(5, 24), "24, or fewer nodes or model copies");
+    }
+}

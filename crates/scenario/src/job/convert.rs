@@ -1,0 +1,90 @@
+//! How `job.stage.convert` is written: a data set that is made from another one on its way to the nodes.
+
+use super::rules::Rules;
+use super::settings::Around;
+use super::{Job, Share};
+use crate::check::Check;
+use crate::distribution::settings::Varying;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::{Dataset, Distribution};
+use forebay_model::units::Time;
+use schemars::JsonSchema;
+
+/// How a job's data set is made from another one while it is staged.
+///
+/// A stream reads a file of that one, computes for each of its samples on the node's cores, and writes
+/// what these samples are in the job's own data set to the tier: one after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Convert {
+    /// Index of the other data set into [`crate::Scenario::datasets`].
+    pub from: usize,
+    /// Time of a core for each sample [core-s].
+    pub compute: Distribution,
+}
+
+/// How a job's data set is made from another one.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConvertSettings {
+    /// Name of the data set that is on the storage, with as many samples as the job's own.
+    #[schemars(required)]
+    from: Field<String>,
+    /// Time of a core for each sample: decoding, encoding (default: 0 s).
+    compute: Field<Varying<Time>>,
+}
+
+impl ConvertSettings {
+    /// The checked conversion of the table at node `at`.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        around: Around<'_>,
+    ) -> Option<Convert> {
+        check.required(at, &self.from, "from", "name the data set that is on the storage");
+        let from = check.reference(&self.from, "dataset", around.dataset_names)?;
+        let compute = match self.compute.given() {
+            Some((at, compute)) => compute.resolve(check, at)?,
+            None => Distribution::Constant(0.0),
+        };
+        Some(Convert { from, compute })
+    }
+}
+
+impl Rules<'_> {
+    /// What is made from another data set has its samples, and is made on cores that others share.
+    /// The data set that is on the storage.
+    pub(super) fn check_convert<'d>(&'d self, job: &Job, dataset: &'d Dataset) -> &'d Dataset {
+        let staging = job.staging.as_ref();
+        let Some((staging, convert)) = staging.and_then(|s| Some((s, s.convert.as_ref()?))) else {
+            return dataset;
+        };
+        let at = self.settings.stage.at.unwrap_or(self.at);
+        let Some(from) = self.around.datasets.get(convert.from).and_then(Option::as_ref) else {
+            return dataset;
+        };
+        if convert.from == job.dataset {
+            let what = format!("{:?} is not made from itself", dataset.name);
+            let remedy = "name the data set that is on the storage, or remove `convert`";
+            self.check.wrong(at, what, remedy);
+        }
+        if from.samples != dataset.samples {
+            let what = format!(
+                "{:?} has {} samples, and {:?}, which is made from it, {}",
+                from.name, from.samples, dataset.name, dataset.samples
+            );
+            self.check.wrong(at, what, "write as many samples for both");
+        }
+        if staging.share == Share::Part && job.nodes > 1 {
+            let what =
+                "nodes that convert parts of a data set would not have those of its new files";
+            self.check.wrong(at, what, "write `share = \"all\"`, or remove `convert`");
+        }
+        if self.fifo(job).is_some() {
+            let what = "conversion shares the cores, which are in \"fifo\" order";
+            self.check.wrong(at, what, "write `scheduling = \"shared\"`, or remove `convert`");
+        }
+        from
+    }
+}

@@ -1,0 +1,265 @@
+//! How many model copies each node of a job has: as many on all, or a list.
+
+use super::Job;
+use super::rules::Rules;
+use super::settings::{Around, JobSettings};
+use crate::field::Field;
+use crate::number::Count;
+use crate::{Cluster, Device};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{
+    Deserialize, Deserializer, Error, IntoDeserializer, SeqAccess, Unexpected, Visitor,
+};
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+/// Model copies of a node.
+type Copies = Count<1, 10_000>;
+
+/// Model copies of nodes, as they are written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum CopiesSettings {
+    /// On each.
+    All(Copies),
+    /// On one after the other.
+    Each(Vec<Field<Copies>>),
+    /// As many as it has GPUs.
+    Gpus,
+}
+
+impl CopiesSettings {
+    /// Most on any node; and those on one node after the other, none where all have as many. `gpus` are those
+    /// of the nodes, over the stages of a model.
+    fn resolve(&self, gpus: impl FnOnce() -> Vec<u32>) -> (u32, Vec<u32>) {
+        let each = match self {
+            Self::All(copies) => return (copies.small(), Vec::new()),
+            Self::Each(list) => list.iter().filter_map(Field::get).map(|of| of.small()).collect(),
+            Self::Gpus => gpus(),
+        };
+        let alike = each.windows(2).all(|pair| pair[0] == pair[1]);
+        let most = each.iter().copied().max().unwrap_or(1);
+        (most, if alike { Vec::new() } else { each })
+    }
+
+    /// Nodes that a list has numbers for.
+    fn nodes(&self) -> Option<usize> {
+        match self {
+            Self::All(_) | Self::Gpus => None,
+            Self::Each(list) => Some(list.len()),
+        }
+    }
+}
+
+/// Model copies of `nodes` with `most` each, or as many as a list says.
+fn in_all(nodes: u32, most: u32, each: &[u32]) -> u32 {
+    match each {
+        [] => nodes.saturating_mul(most),
+        each => each.iter().fold(0, |sum: u32, copies| sum.saturating_add(*copies)),
+    }
+}
+
+impl JobSettings {
+    /// Most model copies on any node; and those on one node after the other, none where all have as many.
+    pub(super) fn copies(&self, around: Around<'_>) -> (u32, Vec<u32>) {
+        let span = self.nodes_per_copy();
+        if span > 1 {
+            // Each begins where the one before it ends.
+            let nodes = 0..self.nodes.get().map_or(1, |nodes| nodes.small());
+            return (1, nodes.map(|node| u32::from(node.is_multiple_of(span))).collect());
+        }
+        let Some((_, copies)) = self.copies_at() else { return (1, Vec::new()) };
+        let stages = self.stages().saturating_mul(self.ranks_of_stage());
+        let gpus = |node| around.cluster.map_or(1, |cluster| cluster.node_at(node).gpus);
+        let models = |node| (gpus(node) / stages).clamp(1, 10_000);
+        copies.resolve(|| self.nodes_of(around).map(models).collect())
+    }
+
+    /// Model copies of a job copy.
+    pub(super) fn ranks(&self, around: Around<'_>) -> u32 {
+        let (most, each) = self.copies(around);
+        in_all(self.nodes.get().map_or(1, |nodes| nodes.small()), most, &each)
+    }
+}
+
+impl Job {
+    /// Model copies on node number `node` of a job copy.
+    #[must_use]
+    pub fn copies_on(&self, node: u32) -> u32 {
+        self.copies_each.get(node as usize).copied().unwrap_or(self.copies_per_node)
+    }
+
+    /// Model copies on each node of a job copy, one after the other.
+    pub fn copies_by_node(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.nodes).map(|node| self.copies_on(node))
+    }
+
+    /// Ranks that send messages on each node of a job copy: model copies, or all GPUs where these are spread over several.
+    pub fn ranks_by_node(&self) -> impl Iterator<Item = u32> + '_ {
+        let on = |node| match &self.parallelism {
+            Some(_) => self.gpus_on(node) as u32,
+            None => self.copies_on(node),
+        };
+        (0..self.nodes).map(on)
+    }
+
+    /// Ranks that add up the gradients of each part of the model: one of each model copy, or all in it that split its
+    /// sequences.
+    #[must_use]
+    pub fn gradient_ranks(&self) -> u32 {
+        let context = self.parallelism.as_ref().map_or(1, |of| of.context_ranks());
+        self.ranks().saturating_mul(context)
+    }
+
+    /// Model copies of a job copy, which add their gradients up.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        in_all(self.nodes, self.copies_per_node, &self.copies_each)
+    }
+}
+
+impl Rules<'_> {
+    /// The nodes of all copies of `job`.
+    pub(super) fn nodes(&self, job: &Job) -> Range<u32> {
+        let cluster = self.around.cluster;
+        let shared = cluster.is_some_and(|cluster| cluster.share_nodes);
+        let copies = if shared { 1 } else { job.copies };
+        let first = self.around.first_node;
+        first..first.saturating_add(copies.saturating_mul(job.nodes))
+    }
+
+    /// A list has a number for each node, and shares the data out evenly.
+    pub(super) fn check_copies(&self, job: &Job) {
+        let Some((at, copies)) = self.settings.copies_at() else { return };
+        if let Some(nodes) = copies.nodes().filter(|nodes| *nodes != job.nodes as usize) {
+            let what =
+                format!("there are numbers for {nodes} nodes, and the job has {}", job.nodes);
+            self.check.wrong(at, what, "write one number for each of its `nodes`");
+        } else if !job.copies_each.is_empty() && !job.loader_per_copy {
+            let what = "nodes with more model copies would need a larger share of the data";
+            self.check.wrong(at, what, "write `parallel.data.loaders = \"per-rank\"` beside");
+        }
+    }
+
+    /// Each model copy, or each of its stages, has a GPU.
+    pub(super) fn check_gpus(&self, job: &Job, cluster: &Cluster) {
+        if job.device != Device::Accelerator {
+            if job.kernel().is_some() {
+                let at = self.check.blame(&[self.settings.loader.at], self.at);
+                let what = "the loader decodes on a GPU, and this job trains on cores";
+                self.check.wrong(at, what, "leave out `loader.dali.gpu`, or `device.cpu`");
+            }
+            return;
+        }
+        let each = job.gpus_per_copy();
+        let nodes = self.nodes(job);
+        for alike in cluster.alike(nodes.clone()) {
+            let gpus = cluster.node_at(alike.start).gpus;
+            let place = |node: u32| (node - nodes.start) % job.nodes;
+            let most = match alike.len() < job.nodes as usize && !job.copies_each.is_empty() {
+                true => alike.map(|node| job.copies_on(place(node))).max().unwrap_or(0),
+                false => job.copies_per_node,
+            };
+            // Where a model copy is on several nodes, these have it alone.
+            let most = if job.nodes_per_copy() > 1 { 1 } else { u64::from(most) };
+            if most * each > u64::from(gpus) {
+                return self.too_few_gpus(most, job, gpus);
+            }
+        }
+    }
+
+    /// GPUs by whose peak step times are found have one.
+    pub(super) fn check_peaks(&self, job: &Job, cluster: &Cluster) {
+        let Some(precision) = job.peak else { return };
+        let gpus = cluster.kinds(self.nodes(job)).into_iter().filter_map(|kind| kind.node.gpu);
+        for gpu in gpus.filter(|gpu| gpu.peak(precision).is_none()) {
+            let at = self.check.blame(&[self.settings.model_at()], self.at);
+            let what = format!("`{}` has no {}", gpu.name, precision.name());
+            self.check.wrong(at, what, "write another `model.precision`, or `model.step`");
+        }
+    }
+
+    fn too_few_gpus(&self, copies: u64, job: &Job, gpus: u32) {
+        let parallel = self.settings.parallel.get();
+        let pipeline = parallel.and_then(|parallel| parallel.pipeline.at);
+        let pipeline = pipeline.or(parallel.and_then(|parallel| parallel.tensor.at));
+        let data = self.settings.copies_at().map(|(at, _)| at);
+        let of_node = self.check.find(&["cluster", "node", "gpus"]);
+        let at = self.check.blame(&[data, pipeline, of_node], self.at);
+        let what = format!(
+            "{copies} model copies of {} need {} GPUs, and a node has {gpus}",
+            pieces(job),
+            copies * job.gpus_per_copy()
+        );
+        let fewer = "write fewer copies or stages, or more `cluster.node.gpus`";
+        let apart = "write fewer `ranks`, copies or stages, `stages_per_node`, `ranks_per_node`, or more `cluster.node.gpus`";
+        self.check.wrong(at, what, if job.parallelism.is_some() { apart } else { fewer });
+    }
+}
+
+/// What a model copy has on a node, in words.
+fn pieces(job: &Job) -> String {
+    let ranks = u64::from(job.ranks_of_stage()).min(job.gpus_per_copy());
+    let stages = job.gpus_per_copy() / ranks.max(1);
+    let of = if ranks > 1 { format!(" of {ranks} ranks") } else { String::new() };
+    format!("{stages} stages{of}")
+}
+
+impl<'de> Deserialize<'de> for CopiesSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = CopiesSettings;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number from 1 to 10000, an array of them, or \"gpus\"")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<CopiesSettings, E> {
+                match text {
+                    "gpus" => Ok(CopiesSettings::Gpus),
+                    _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+                }
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<CopiesSettings, E> {
+                Copies::deserialize(value.into_deserializer()).map(CopiesSettings::All)
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<CopiesSettings, E> {
+                Copies::deserialize(value.into_deserializer()).map(CopiesSettings::All)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<CopiesSettings, A::Error> {
+                let mut list = Vec::new();
+                while let Some(copies) = seq.next_element()? {
+                    list.push(copies);
+                }
+                if list.is_empty() {
+                    let what = "the list is empty\nwrite `copies_per_node = [4, 4, 2]`";
+                    return Err(A::Error::custom(what));
+                }
+                Ok(CopiesSettings::Each(list))
+            }
+        }
+
+        deserializer.deserialize_any(OneOrMore)
+    }
+}
+
+impl JsonSchema for CopiesSettings {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "CopiesPerNode".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Copies>();
+        let list = json_schema!({ "type": "array", "items": one, "minItems": 1 });
+        json_schema!({ "anyOf": [one, list, { "const": "gpus" }] })
+    }
+}

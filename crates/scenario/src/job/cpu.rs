@@ -1,0 +1,148 @@
+//! How a job's threads use cores, beside how long: quota, inner threads, memory traffic.
+
+use super::Job;
+use super::rules::Rules;
+use super::settings::JobSettings;
+use crate::Node;
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::{Count, Factor, Share};
+use schemars::JsonSchema;
+
+/// Least quota: what a control group can be held to, 1 ms in each 100 ms.
+const LEAST_QUOTA: f64 = 0.01;
+/// Most times as slow as alone that a core may be which waits for memory.
+const SLOWEST: f64 = 1e6;
+
+/// How the threads of a job use cores, beside how long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CpuUse {
+    /// Cores that each copy may use on each node, as a control group's quota is [cores]; infinite
+    /// where not given. The group's periods are not simulated, only their mean.
+    pub quota: f64,
+    /// Threads that share a worker's computing for one sample, if not one does it all.
+    pub inner: Option<InnerThreads>,
+    /// Bytes that a core at work for the loader moves to and from memory [B/core-s].
+    pub traffic: f64,
+}
+
+impl Default for CpuUse {
+    fn default() -> CpuUse {
+        CpuUse { quota: f64::INFINITY, inner: None, traffic: 0.0 }
+    }
+}
+
+/// Threads of an operation, as OpenMP's or OpenCV's are: each on at most one core.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct InnerThreads {
+    /// How many.
+    pub threads: u32,
+    /// Speed of each against one that works alone: above 0, at most 1.
+    pub efficiency: f64,
+}
+
+/// Threads of an operation, as OpenMP's or OpenCV's are.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InnerSettings {
+    /// Threads that share the computing for one sample.
+    #[schemars(required)]
+    threads: Field<Count<1, 1000>>,
+    /// Speed of each against one that works alone, above 0 and at most 1 (default: 1).
+    efficiency: Field<Share>,
+}
+
+impl JobSettings {
+    /// How its threads use cores.
+    pub(super) fn cpu(&self, check: Check<'_>) -> CpuUse {
+        if let Some((at, quota)) = self.cpu_quota.given()
+            && quota.0 < LEAST_QUOTA
+        {
+            let what = format!("{} cores are less than a control group can be held to", quota.0);
+            check.wrong(at, what, format!("write at least {LEAST_QUOTA}"));
+        }
+        let inner = self.inner_threads.given();
+        CpuUse {
+            quota: self.cpu_quota.get().map_or(f64::INFINITY, |quota: &Factor| quota.0),
+            inner: inner.and_then(|(at, inner)| inner.resolve(check, at)),
+            traffic: self.memory_traffic.get().map_or(0.0, |traffic| traffic.0),
+        }
+    }
+}
+
+impl InnerSettings {
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<InnerThreads> {
+        let threads = check.required(at, &self.threads, "threads", "write `threads = 4`");
+        let efficiency = self.efficiency.get().map_or(1.0, |share| share.0);
+        if let Some((at, Share(share))) = self.efficiency.given()
+            && *share < 1e-3
+        {
+            let what = format!("threads of an efficiency of {share} get nothing done");
+            check.wrong(at, what, "write a number from 0.001 to 1");
+            return None;
+        }
+        Some(InnerThreads { threads: threads?.small(), efficiency })
+    }
+}
+
+impl Rules<'_> {
+    /// What makes threads share more than cores needs cores that are shared.
+    pub(super) fn check_cpu(&self, job: &Job) {
+        let settings = self.settings;
+        if job.cpu.quota.is_finite() {
+            let what = "a quota of cores in \"fifo\" order is not simulated";
+            self.check_shared(job, settings.cpu_quota.at, what);
+        }
+        if job.cpu.inner.is_some() {
+            let what = "inner threads on cores in \"fifo\" order would queue one by one";
+            self.check_shared(job, settings.inner_threads.at, what);
+        }
+        if job.cpu.traffic > 0.0 {
+            let what = "what memory slows does not hold cores in \"fifo\" order";
+            self.check_shared(job, settings.memory_traffic.at, what);
+        }
+        if job.loader.stages.iter().any(|stage| stage.lock > 0.0) {
+            let what =
+                "threads that share an interpreter's lock do not hold cores in \"fifo\" order";
+            self.check_shared(job, None, what);
+        }
+    }
+
+    /// A core that waits for nothing but memory gets something done.
+    pub(super) fn check_traffic(&self, job: &Job, node: &Node) {
+        let slowdown = job.cpu.traffic / node.memory_bandwidth;
+        if slowdown > SLOWEST {
+            let bandwidth = self.check.find(&["cluster", "node", "memory_bandwidth"]);
+            let at = self.check.blame(&[self.settings.memory_traffic.at, bandwidth], self.at);
+            let what = format!("memory lets a core at work go {slowdown:.0e} times as slowly");
+            let remedy = format!(
+                "write a traffic of at most {SLOWEST:.0e} times `cluster.node.memory_bandwidth`"
+            );
+            self.check.wrong(at, what, remedy);
+        }
+    }
+
+    /// What has no effect.
+    pub(super) fn remark_cpu(&self, job: &Job, node: &Node) {
+        if job.cpu.traffic > 0.0 && node.memory_bandwidth.is_infinite() {
+            self.check.remark(format!(
+                "`job.{}.memory_traffic` has no effect: `cluster.node.memory_bandwidth` is not \
+                 written.",
+                job.name
+            ));
+        }
+        if job.loader.requests.is_some() && job.copies_to_devices() && node.pcie.is_infinite() {
+            self.check.remark(format!(
+                "`job.{}.loader.pytorch.to_device` has no effect: `cluster.node.pcie` is not written.",
+                job.name
+            ));
+        }
+        if job.cpu.quota >= node.usable_cores && job.cpu.quota.is_finite() {
+            self.check.remark(format!(
+                "`job.{}.cpu_quota` has no effect: a node has {} cores.",
+                job.name, node.usable_cores
+            ));
+        }
+    }
+}

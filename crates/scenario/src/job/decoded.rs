@@ -1,0 +1,73 @@
+//! How `job.decoded_cache` is written: samples that a job keeps in memory as they are after decoding.
+
+use super::rules::Rules;
+use super::{Job, QueueKind};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::Positive;
+use crate::{Dataset, Layout, Operation};
+use forebay_model::law::CachePolicy;
+use forebay_model::units::Size;
+use schemars::JsonSchema;
+
+/// What each node of a job keeps of its samples after decoding, in memory.
+///
+/// All loaders of a job copy on a node share it. It is empty at the start. A sample that is there is
+/// not read, and the first computation behind its reading is left out; one that is missing comes into
+/// it once it has been read, at the size that samples have after decoding.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DecodedCache {
+    /// Bytes that it holds on each node [B].
+    pub capacity: f64,
+    /// What leaves it for something new.
+    pub policy: CachePolicy,
+}
+
+/// What each node of a job keeps of its samples after decoding, in memory.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DecodedSettings {
+    /// Bytes that it holds on each node; a sample takes the data set's `decoded_size`.
+    #[schemars(required)]
+    capacity: Field<Positive<Size>>,
+    /// What leaves it for something new (default: "minio", nothing).
+    policy: Field<CachePolicy>,
+}
+
+impl DecodedSettings {
+    /// The checked cache of the table at node `at`.
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<DecodedCache> {
+        let remedy = "write `capacity = \"100 GB\"`";
+        let capacity = check.required(at, &self.capacity, "capacity", remedy)?.0;
+        let policy = self.policy.get().copied().unwrap_or(CachePolicy::Minio);
+        Some(DecodedCache { capacity, policy })
+    }
+}
+
+impl Rules<'_> {
+    /// Samples are kept one by one, by the workers that both read and decode them.
+    pub(super) fn check_decoded(&self, job: &Job, dataset: &Dataset) {
+        let (Some(at), true) = (self.settings.decoded_cache.at, self.loader.is_some()) else {
+            return;
+        };
+        if dataset.layout != Layout::FilePerSample {
+            let what = "samples in shards are read whether they were decoded before or not";
+            let remedy = "write `layout.file-per-sample = {}`, or remove `decoded_cache`";
+            self.check.wrong(at, what, remedy);
+        }
+        if job.queue == QueueKind::Circular {
+            let what = "a circular queue takes samples as fast as they are made, and decoded ones are \
+                        there in no time";
+            self.check.wrong(at, what, "write `queue = \"bounded\"`, or remove `decoded_cache`");
+        }
+        let first = job.loader.stages.first().map_or(&[][..], |stage| &stage.per_sample);
+        let mut behind = first.iter().skip_while(|operation| **operation != Operation::Read);
+        let decodes = |of: &Operation| matches!(of, Operation::Decode(_) | Operation::Compute(_));
+        if !behind.any(decodes) {
+            let what = "the workers that read samples do not decode them";
+            let remedy = "write a loader whose first stage does both, or remove `decoded_cache`";
+            self.check.wrong(at, what, remedy);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a job's model takes of its GPUs' memory, and whether it fits.
+
+use super::model::ModelSettings;
+use super::rules::Rules;
+use super::{Device, Job, Parallelism, Pipeline, Schedule};
+use crate::Node;
+use crate::check::Check;
+use crate::field::Field;
+use crate::number::{Amount, Positive};
+use forebay_model::catalogue::Precision;
+use forebay_model::device_memory::{Footprint, Optimizer, Portion, Spread, Training, portions};
+use forebay_model::units::Size;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// What a GPU holds for training.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MemorySettings {
+    /// Bytes of all parameters in 32 bits (default: those of the catalogue's model).
+    parameters: Field<Positive<Size>>,
+    /// Bytes of activations that a sample's forward pass leaves for backward (default: those of the
+    /// catalogue's model).
+    activations: Field<Amount<Size>>,
+    /// Bytes that libraries and the device's context take beside (default: 0 B).
+    workspace: Field<Amount<Size>>,
+}
+
+impl Job {
+    /// What the GPU that holds most of it holds, where that is known.
+    #[must_use]
+    pub fn footprint(&self) -> Option<Footprint> {
+        let fuller = |a: &&Footprint, b: &&Footprint| a.total().total_cmp(&b.total());
+        self.footprints.iter().max_by(fuller).copied()
+    }
+}
+
+impl ModelSettings {
+    /// What the GPU of each stage holds; nothing where that is not known.
+    pub(super) fn footprints(
+        &self,
+        check: Check<'_>,
+        device: Device,
+        batch: u64,
+        ((pipeline, parallelism), spread): ((Option<&Pipeline>, Option<&Parallelism>), Spread),
+    ) -> Vec<Footprint> {
+        if device != Device::Accelerator {
+            self.remark_memory(check, "the steps run on cores");
+            return Vec::new();
+        }
+        let shares = pipeline.map_or(&[1.0][..], |pipeline| &pipeline.shares);
+        let overlap = pipeline.is_some_and(|pipeline| pipeline.overlap);
+        let schedule = parallelism.map_or(Schedule::Gpipe, |of| of.schedule);
+        let Some(mut chunks) = self.portions(check, &schedule.chunk_shares(shares)) else {
+            return Vec::new();
+        };
+        if let Some(expert) = parallelism.and_then(|of| of.expert.as_ref()) {
+            for (part, share) in chunks.iter_mut().zip(&expert.parameters) {
+                part.experts = share * part.parameters;
+            }
+        }
+        let portions = of_stages(&chunks, shares.len());
+        let none = MemorySettings::default();
+        let memory = self.memory.get().unwrap_or(&none);
+        let training = Training {
+            precision: self.precision(),
+            optimizer: self.optimizer.get().copied().unwrap_or(Optimizer::Momentum),
+            batch,
+            workspace: memory.workspace.get().map_or(0.0, |size| size.0),
+        };
+        let stages = portions.len() as u32;
+        let batches = |stage: u32| match parallelism {
+            Some(of) => of.in_progress(stage, stages),
+            None if overlap => f64::from(stages - stage),
+            None => 1.0,
+        };
+        let of = |(i, part): (u32, &Portion)| training.footprint(part, batches(i), &spread);
+        (0..).zip(&portions).map(of).collect()
+    }
+
+    /// The parts of the model that these shares of it are.
+    fn portions(&self, check: Check<'_>, shares: &[f64]) -> Option<Vec<Portion>> {
+        let known = self.known();
+        let Some((at, memory)) = self.memory.given() else {
+            if known.is_none() && !self.memory.is_written() {
+                self.remark_memory(check, "what the model takes of a GPU's memory is not known");
+            }
+            return known.map(|model| portions(&model, shares));
+        };
+        if known.is_none() {
+            check.required(at, &memory.parameters, "parameters", "write `parameters = \"102 MB\"`");
+            let remedy = "write `activations = \"89 MB\"`, of a sample";
+            check.required(at, &memory.activations, "activations", remedy);
+        }
+        let parameters = memory.parameters.get().map(|size| size.0 / 4.0);
+        let elements = memory.activations.get().map(|size| size.0 / self.precision().bytes());
+        let of_catalogue = known.map(|model| portions(&model, shares));
+        let mut all = of_catalogue.unwrap_or_else(|| vec![Portion::default(); shares.len()]);
+        for (part, share) in all.iter_mut().zip(shares) {
+            part.parameters = parameters.map_or(part.parameters, |all| all * share);
+            if let Some(all) = elements {
+                let before = part.activations.max(1.0);
+                part.activations = all * share;
+                part.whole *= part.activations / before;
+                part.expert_activations *= part.activations / before;
+                part.expert_whole *= part.activations / before;
+            }
+        }
+        Some(all)
+    }
+
+    fn remark_memory(&self, check: Check<'_>, why: &str) {
+        check.no_effect(&self.optimizer, why);
+        check.no_effect(&self.memory, why);
+        if !self.efficiency.is_written() && self.known().is_none() {
+            check.no_effect(&self.precision, why);
+        }
+    }
+}
+
+/// What `stages` have of chunks that they are dealt in turn.
+fn of_stages(chunks: &[Portion], stages: usize) -> Vec<Portion> {
+    let (first, rest) = chunks.split_at(stages);
+    let mut all = first.to_vec();
+    for (stage, chunk) in (0..stages).cycle().zip(rest) {
+        all[stage].add(chunk);
+    }
+    all
+}
+
+/// A footprint in words.
+fn gib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 30)
+}
+
+impl Rules<'_> {
+    /// What does not fit is kept in the nodes' memory, where that is written.
+    pub(super) fn keep_outside(&self, job: &mut Job) {
+        let Some(cluster) = self.around.cluster else { return };
+        let node = cluster.weakest(self.nodes(job)).node;
+        self.swap(job, &node);
+    }
+
+    /// What each GPU of the job holds fits into its memory.
+    pub(super) fn check_device_memory(&self, job: &Job, node: &Node) {
+        let capacity = node.gpu_memory;
+        let Some(full) = job.footprint() else { return self.remark_gpu(job) };
+        let swapped = job.parallelism.as_ref().is_some_and(|of| !of.swap.is_empty());
+        if full.total() <= capacity || (swapped && full.workspace < capacity) {
+            return;
+        }
+        let memory = self.check.find(&["cluster", "node", "gpu_memory"]);
+        let gpu = self.check.find(&["cluster", "node", "gpu"]);
+        let at = self.check.blame(&[self.settings.batch_at(), memory, gpu], self.at);
+        let written = self.settings.model.get();
+        let precision = written.map_or_else(Precision::default, ModelSettings::precision);
+        let what = format!(
+            "`{}` takes {:.1} GiB of a GPU's memory in {}, {:.1} GiB of them activations, and a GPU has {:.1} GiB",
+            job.name,
+            gib(full.total()),
+            precision.name(),
+            gib(full.activations),
+            gib(capacity)
+        );
+        let fewer = match largest_number(job, capacity) {
+            0 => String::new(),
+            learners => format!("at most {learners} `parallel.data.learners`, "),
+        };
+        let smaller = match largest_batch(job, capacity) {
+            0 => String::new(),
+            batch => format!("a batch of at most {batch}, "),
+        };
+        let single = precision.bytes() > 2.0;
+        let half = if single { "`model.precision = \"fp16\"`, " } else { "" };
+        let remedy = format!(
+            "write {fewer}{smaller}{half}more stages or `micro_batches` in `parallel.pipeline`, ranks in \
+             `parallel.tensor` or `parallel.expert`, `parallel.zero.stage`, `model.out_of_core = true`, or more \
+             `cluster.node.gpu_memory`"
+        );
+        self.check.wrong(at, what, remedy);
+    }
+
+    /// Memory of GPUs beside a model of which nothing is known.
+    fn remark_gpu(&self, job: &Job) {
+        if let Some(at) = self.check.find(&["cluster", "node", "gpu_memory"]) {
+            let key = self.check.document.path(at);
+            self.check.remark(format!(
+                "`{key}` has no effect on `{}`: what its model takes is not known; write `model.memory`.",
+                job.name
+            ));
+        }
+    }
+}
+
+/// Most learners whose footprint is no more than `capacity`; 0 where not even one's is, or there is but one.
+fn largest_number(job: &Job, capacity: f64) -> u32 {
+    let (Some(all), most) = (job.footprint(), f64::from(job.learners.most)) else { return 0 };
+    let one = Footprint {
+        parameters: all.parameters / most,
+        gradients: all.gradients / most,
+        optimizer: all.optimizer / most,
+        activations: all.activations / most,
+        averaging: 0.0,
+        workspace: all.workspace,
+    };
+    if job.learners.most == 1 { 0 } else { one.most_learners(all.averaging > 0.0, capacity) }
+}
+
+/// Largest batch whose footprint is no more than `capacity` on any stage; 0 where none is.
+#[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
+fn largest_batch(job: &Job, capacity: f64) -> u64 {
+    let of = |held: &Footprint| {
+        let left = capacity - (held.total() - held.activations);
+        let sample = held.activations / job.batch.max(1) as f64;
+        if left < 0.0 { 0.0 } else { (left / sample).floor() }
+    };
+    let least = job.footprints.iter().map(of).fold(f64::INFINITY, f64::min);
+    if least < job.batch as f64 { least as u64 } else { 0 }
+}

@@ -1,0 +1,66 @@
+//! Step times by arithmetic: what a model's products take at a share of the GPU's peak.
+
+use super::model::ModelSettings;
+use super::{Device, StepTime};
+use crate::check::Check;
+use crate::document::NodeId;
+use forebay_model::catalogue::Gpu;
+
+/// Least share of a GPU's peak that a step reaches.
+const LEAST: f64 = 1e-6;
+
+impl ModelSettings {
+    /// Where the share of the peak is written, if that says the time of a step.
+    pub(super) fn efficiency(&self, check: Check<'_>, table: NodeId) -> Option<(NodeId, f64)> {
+        let (at, share) = self.efficiency.given()?;
+        let both = [("step", self.step.at), ("efficiency", self.efficiency.at)];
+        let chosen = check.one_of(table, &both, "write `step` or `efficiency`");
+        (chosen == Some(1)).then_some((at, share.0))
+    }
+
+    /// The time of a step that reaches the share `of` of the peak of `gpu`.
+    pub(super) fn by_arithmetic(
+        &self,
+        check: Check<'_>,
+        (at, of): (NodeId, f64),
+        gpu: Option<&Gpu>,
+        device: Device,
+    ) -> Option<StepTime> {
+        let wrong = |what: &str, remedy: &str| check.wrong(at, what, remedy);
+        if device != Device::Accelerator {
+            wrong("the steps run on cores, whose peak is not known", "write `step = \"3 ms\"`");
+            return None;
+        }
+        if of < LEAST {
+            wrong("nothing of the peak is reached", "write at least 1e-6, such as 0.4");
+            return None;
+        }
+        let Some(model) = self.known() else {
+            let remedy = "write `catalogue = \"resnet50\"`, or `step = \"3 ms\"`";
+            wrong("what a step computes is not known", remedy);
+            return None;
+        };
+        let Some(gpu) = gpu else {
+            // An unknown GPU was refused where it is named: no second error about it here.
+            if check.find(&["cluster", "node", "gpu"]).is_some() {
+                return None;
+            }
+            let remedy = "write `cluster.node.gpu = \"v100-sxm2\"`, or `step = \"3 ms\"`";
+            wrong("which GPU computes is not known", remedy);
+            return None;
+        };
+        let precision = self.precision();
+        if !self.precision.is_written() {
+            let source = "frameworks compute in single precision unless told";
+            check.assume(at, "precision", precision.name(), source);
+        }
+        let Some(peak) = gpu.peak(precision) else {
+            let what = format!("`{}` has no {}", gpu.name, precision.name());
+            wrong(&what, "write another `precision`, such as \"fp32\" or \"fp16\"");
+            return None;
+        };
+        let flops = model.flops() + model.backward_flops();
+        let per_sample = flops as f64 / (peak * of);
+        Some(StepTime { fixed: 0.0, per_sample, floor: 0.0, jitter: None })
+    }
+}

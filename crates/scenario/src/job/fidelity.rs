@@ -1,0 +1,99 @@
+//! How collectives are followed, where it is not written: transfer by transfer while that is affordable.
+
+use super::gradients;
+use super::parallel::rules::{
+    context_transfers, dispatch_transfers, gradient_transfers, sum_transfers, sums_are_alone,
+};
+use super::rules::Rules;
+use crate::{Cluster, Fidelity, Job, Method, Sync, Tensor};
+
+/// Most transfers in a step of all copies of a job that are followed one by one unless that is written: half a second.
+const AFFORDABLE: f64 = 1e6;
+
+impl Rules<'_> {
+    /// Chooses where `fidelity` is "auto", and says so where that is not each transfer.
+    pub(super) fn choose_fidelity(&self, job: &mut Job) {
+        let Some(cluster) = self.around.cluster else { return };
+        if job.parallelism.is_some() && !job.can_be_laid_out() {
+            return;
+        }
+        let cluster = cluster.weakest(self.nodes(job));
+        let copies = f64::from(job.copies);
+        let sync = job.sync.as_ref().map_or(0.0, |sync| copies * of_gradients(job, &cluster, sync));
+        if let Some(of) = &mut job.sync
+            && choose((&mut of.fidelity, &mut of.chosen_by), sync)
+        {
+            self.tell(&job.name, "sync", "collectives of gradients", sync);
+        }
+        let transfers = of_parts(job, &cluster);
+        let Some(of) = &mut job.parallelism else { return };
+        let methods = [
+            of.tensor.as_mut().map(|of| &mut of.method),
+            of.context.as_mut().map(|of| &mut of.method),
+            of.expert.as_mut().map(|of| &mut of.method),
+        ];
+        let named = [
+            ("parallel.tensor", "sums in layers"),
+            ("parallel.context", "exchanges of keys and values"),
+            ("parallel.expert", "all-to-alls of tokens"),
+        ];
+        for ((method, (table, what)), transfers) in methods.into_iter().zip(named).zip(transfers) {
+            let transfers = copies * transfers;
+            if let Some(Method { fidelity, chosen_by, .. }) = method
+                && choose((fidelity, chosen_by), transfers)
+            {
+                self.tell(&job.name, table, what, transfers);
+            }
+        }
+    }
+
+    fn tell(&self, job: &str, table: &str, what: &str, transfers: f64) {
+        self.check.remark(format!(
+            "The {what} of `{job}` take as long as on an idle network, because a step has {transfers:.1e} transfers: \
+             `fidelity = \"flow\"` of its `{table}` follows each."
+        ));
+    }
+}
+
+/// Chooses, if that is to be done; whether it is the time on an idle network.
+fn choose((fidelity, by): (&mut Fidelity, &mut Option<f64>), transfers: f64) -> bool {
+    if *fidelity != Fidelity::Auto {
+        return false;
+    }
+    let analytic = transfers > AFFORDABLE;
+    *fidelity = if analytic { Fidelity::Analytic } else { Fidelity::Flow };
+    *by = Some(transfers);
+    analytic
+}
+
+/// Transfers of a step of the ranks that split layers, split sequences and share experts.
+fn of_parts(job: &Job, cluster: &Cluster) -> [f64; 3] {
+    let Some(of) = &job.parallelism else { return [0.0; 3] };
+    let sums = of.tensor.as_ref().filter(|of| of.ranks > 1);
+    let keys = of.context.as_ref().filter(|of| of.ranks > 1);
+    let tokens = of.expert.as_ref().filter(|of| of.ranks > 1);
+    [
+        sums.map_or(0.0, |of| of_sums(job, cluster, of)),
+        keys.map_or(0.0, |of| context_transfers(job, cluster, of).unwrap_or(0.0)),
+        tokens.map_or(0.0, |of| dispatch_transfers(job, cluster, of).unwrap_or(0.0)),
+    ]
+}
+
+/// Transfers of a step's gradients; none where the collective cannot be, which is refused.
+fn of_gradients(job: &Job, cluster: &Cluster, sync: &Sync) -> f64 {
+    if job.gradient_ranks() < 2 || sync.servers.is_some() {
+        return 0.0;
+    }
+    if job.parallelism.is_some() {
+        return gradient_transfers(job, cluster, sync).unwrap_or(0.0);
+    }
+    gradients::transfers(sync, &job.fabric(cluster)).unwrap_or(0.0) / job.interval() as f64
+}
+
+/// Those of sums in layers that are followed.
+fn of_sums(job: &Job, cluster: &Cluster, tensor: &Tensor) -> f64 {
+    if sums_are_alone(job, cluster, tensor) {
+        return 0.0;
+    }
+    sum_transfers(job, cluster, tensor).unwrap_or(0.0)
+}

@@ -1,0 +1,68 @@
+//! A GPU that a live run really trains on; a simulation takes its step times from the profile.
+
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::Count;
+use forebay_model::catalogue::Precision;
+use schemars::JsonSchema;
+
+/// How a live run trains on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RealGpu {
+    /// Number of the first model copy's GPU; the others have the next ones.
+    pub number: u32,
+    /// How it computes.
+    pub precision: Precision,
+    /// Whether a step is recorded once and repeated as a whole, as a CUDA graph.
+    pub graph: bool,
+    /// Steps that a device has been given beside the one that it computes.
+    pub ahead: u32,
+}
+
+impl RealGpu {
+    /// Name in a profile's table of steps: that of the probe's trials on the first GPU.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let graph = if self.graph { "-graph" } else { "" };
+        format!("cuda-{}-{}{graph}", self.number, self.precision.name())
+    }
+}
+
+/// A GPU that a live run trains on.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GpuSettings {
+    /// Number of the first model copy's GPU (default: 0).
+    number: Field<Count<0, 255>>,
+    /// Record a step once and repeat it as a whole, as a CUDA graph (default: true).
+    graph: Field<bool>,
+    /// Steps that a device is given beside the one that it computes, so that it does not wait to be told:
+    /// 0 tells it when the one before has ended (default: 1).
+    ahead: Field<Count<0, 64>>,
+}
+
+impl GpuSettings {
+    /// The checked table at node `at`, of a model that computes in `precision`.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        precision: Precision,
+    ) -> Option<RealGpu> {
+        if precision == Precision::Fp16 {
+            let what = "a GPU is trained on in fp32, tf32 or bf16";
+            check.wrong(at, what, "write `precision = \"bf16\"`, or `device = \"accelerator\"`");
+            return None;
+        }
+        if !check.lenient {
+            check.no_effect(&self.ahead, "only live runs give devices steps ahead");
+        }
+        Some(RealGpu {
+            number: self.number.get().map_or(0, |number| number.small()),
+            precision,
+            graph: self.graph.get().copied().unwrap_or(true),
+            ahead: self.ahead.get().map_or(1, |ahead| ahead.small()),
+        })
+    }
+}

@@ -1,0 +1,236 @@
+//! Gradients and the ranks that add them up.
+
+use super::model::ModelSettings;
+use super::rules::Rules;
+use super::{CountedBatch, Job};
+use crate::sync::Gradient;
+use crate::{Cluster, Fidelity, IntraKind, Part, Servers, Sync};
+use forebay_collective::{Fabric, Generation, Invalid};
+use forebay_model::law::TransportLaw;
+
+/// Most messages of a step that is followed transfer by transfer.
+const MOST_MESSAGES: f64 = 2e8;
+/// Most parts of buckets at servers, each of which keeps count of each model copy.
+const MOST_PARTS: f64 = 1e7;
+
+impl Job {
+    /// The servers that its model copies exchange with, if they do.
+    #[must_use]
+    pub fn servers(&self) -> Option<&Servers> {
+        self.sync.as_ref()?.servers.as_ref()
+    }
+
+    /// Steps from one exchange between its model copies to the next.
+    #[must_use]
+    pub fn interval(&self) -> u64 {
+        let others = self.ranks() > 1 || self.sums_gradients();
+        let sync = self.sync.as_ref().filter(|sync| others || sync.servers.is_some());
+        sync.map_or(1, |sync| sync.interval)
+    }
+
+    /// Whether its model copies are at different steps at times: they exchange every few, or with servers.
+    #[must_use]
+    pub fn is_loose(&self) -> bool {
+        self.interval() > 1 || self.servers().is_some()
+    }
+
+    /// Whether some of its model copies may have done more steps than others when it ends.
+    #[must_use]
+    pub fn is_uneven(&self) -> bool {
+        self.servers().is_some_and(|servers| !servers.is_synchronous())
+    }
+
+    /// The ranks of a job copy as libraries see them, on a cluster of equal nodes.
+    #[must_use]
+    pub fn fabric(&self, cluster: &Cluster) -> Fabric {
+        Fabric {
+            ranks: self.ranks(),
+            ranks_per_node: self.copies_per_node,
+            unequal: self.copies_each.clone(),
+            intra: cluster.node.intra.least(),
+            inter: cluster.nic * f64::from(cluster.node.nics),
+            nvlink: matches!(cluster.node.intra.kind, IntraKind::Switch | IntraKind::Ring),
+            in_switch: false,
+            generation: Generation::Volta,
+            channels: if self.nodes > 1 { self.copies_per_node.min(cluster.node.nics) } else { 1 },
+        }
+    }
+}
+
+impl ModelSettings {
+    /// Its gradients in 32 bits, where its layers are known: there after the backward pass of their layer, which takes
+    /// a share of the step by its arithmetic, as does the forward pass up to there.
+    pub(super) fn gradients(&self) -> Vec<Gradient> {
+        let Some(model) = self.known() else { return Vec::new() };
+        let total = (model.flops() + model.backward_flops()) as f64;
+        let (mut done, mut ahead) = (model.flops(), model.flops());
+        let gradients = model.layers.iter().rev().map(|layer| {
+            done += layer.backward_flops();
+            ahead -= layer.flops;
+            // What has no arithmetic of its own scales and shifts.
+            let tensors = if layer.flops == 0 { 2 } else { 1 };
+            let (bytes, ready) = (4.0 * layer.parameters as f64, done as f64 / total);
+            Gradient { bytes, tensors, ready, needed: ahead as f64 / total }
+        });
+        gradients.filter(|gradient| gradient.bytes > 0.0).collect()
+    }
+}
+
+/// What to write in place of a collective that cannot be.
+pub(super) fn remedy(error: &Invalid) -> &'static str {
+    match error {
+        Invalid::Bytes(_) => "write fewer bytes, or a smaller `ratio` of `compression`",
+        _ => "write `algorithm = \"ring\"`, or other nodes and copies",
+    }
+}
+
+/// Transfers of all that a step sends among the ranks of `fabric`.
+pub(super) fn transfers(sync: &Sync, fabric: &Fabric) -> Result<f64, Invalid> {
+    if sync.measured.is_some() {
+        return Ok(f64::from(fabric.ranks));
+    }
+    let mut sum = 0.0;
+    for (operation, way, bytes) in sync.sent() {
+        sum += way.collective(operation, bytes, fabric).most_transfers()?;
+    }
+    Ok(sum)
+}
+
+impl Rules<'_> {
+    /// Links that are slower than what was measured hold it up.
+    fn remark_links(&self, job: &Job, cluster: &Cluster, (sync, law): (&Sync, &TransportLaw)) {
+        if sync.fidelity == Fidelity::Analytic {
+            return;
+        }
+        let share = 2.0 * (1.0 - 1.0 / f64::from(job.ranks()));
+        let sizes = sync.buckets.iter().map(|bucket| bucket.bytes).chain([sync.most_together()]);
+        let ranges = sizes.map(|bytes| law.range(bytes as f64));
+        // What takes no time for its bytes does not use links.
+        let times = ranges.map(|range| range.beta + range.gamma).filter(|time| *time > 0.0);
+        let rate = times.map(|time| share / time).fold(0.0, f64::max);
+        let links = self.on_ring(job, cluster, sync);
+        for (key, _, _) in links.into_iter().filter(|(_, link, flows)| *link < rate * flows) {
+            self.check.remark(format!(
+                "`{key}` is slower than what the profile measured of `{}`'s collectives: they take longer.",
+                job.name
+            ));
+        }
+    }
+
+    /// Links that a ring through all ranks uses, by key: what each carries [B/s], and how many of the ring's flows
+    /// are on it.
+    fn on_ring(&self, job: &Job, cluster: &Cluster, sync: &Sync) -> [(&'static str, f64, f64); 6] {
+        let (intra, ranks) = (cluster.node.intra, job.copies_per_node);
+        let one = |used: bool| if used { 1.0 } else { 0.0 };
+        let across = job.nodes > 1;
+        // The ring goes through each node, or around one of them.
+        let flows = |places: u32| match places {
+            1 => 0.0,
+            _ => f64::from(places) - one(across),
+        };
+        let (inside, above) = (flows(ranks), flows(ranks.div_ceil(intra.tree.switch)));
+        let inside = if intra.kind == IntraKind::Shared { inside } else { inside.min(1.0) };
+        let uplink = cluster.racks.map_or(f64::INFINITY, |racks| racks.uplink);
+        [
+            ("cluster.network.nic", cluster.nic, one(across)),
+            ("cluster.network.racks.uplink", uplink, one(self.leaves_rack(job, cluster))),
+            ("cluster.node.pcie", cluster.node.pcie, one(across && sync.transport.through_host)),
+            ("cluster.node.intra", intra.bandwidth, inside),
+            ("cluster.node.intra.uplink", intra.tree.uplink, above.min(1.0)),
+            ("cluster.node.intra.root", intra.tree.root, above),
+        ]
+    }
+
+    /// Whether some copy of `job` has nodes in several racks.
+    fn leaves_rack(&self, job: &Job, cluster: &Cluster) -> bool {
+        let Some(racks) = cluster.racks else { return false };
+        let mut first = self.nodes(job).step_by(job.nodes as usize);
+        first.any(|first| first / racks.nodes != first.saturating_add(job.nodes - 1) / racks.nodes)
+    }
+
+    /// What model copies and servers send each other can be followed.
+    fn check_servers(&self, job: &Job, servers: &Servers) {
+        let used = |part: &&Part| part.push.max(part.pull) > 0;
+        let parts = servers.parts.iter().flatten().filter(used).count();
+        let all = parts.max(servers.number() as usize) as f64 * f64::from(job.ranks());
+        if all > MOST_PARTS {
+            let at = self.check.blame(&[self.settings.sync_at()], self.at);
+            let what =
+                format!("{} model copies exchange {parts} parts of buckets each", job.ranks());
+            self.check.wrong(at, what, "write larger `buckets`, or fewer `servers`");
+        }
+        if let (Some(accuracy), true) = (self.settings.accuracy.get(), job.is_uneven())
+            && !accuracy.says_staleness()
+        {
+            self.check.remark(format!(
+                "`accuracy` of `{}` takes stale updates for as good as others: write `staleness = 0.02`, by what \
+                 each update that a model copy has not seen adds to the epochs.",
+                job.name
+            ));
+        }
+    }
+
+    /// What a step time is the time of matters where batches are cut.
+    pub(super) fn remark_step_of(&self, job: &Job) {
+        let cut = job.parallelism.as_ref().is_some_and(|of| of.micro_batches > 1);
+        if let Some(model) = self.settings.model.get().filter(|_| !cut) {
+            let why = "no batch is cut into micro-batches";
+            self.check.no_effect(&model.step_of, why);
+        }
+    }
+
+    /// Steps that are added up are where they make a difference.
+    pub(super) fn remark_accumulation(&self, job: &Job) {
+        let counts = job.accuracy.as_ref().is_some_and(|of| of.batch == CountedBatch::Global);
+        if job.interval() == 1 && !counts {
+            let why = "model copies do not exchange anything, and no accuracy counts batches";
+            self.check.no_effect(&self.settings.accumulation, why);
+        }
+    }
+
+    /// Gradients can be added up as is written.
+    pub(super) fn check_sync(&self, job: &Job, cluster: &Cluster) {
+        let Some(sync) = &job.sync else { return };
+        let at = self.check.blame(&[self.settings.sync_at()], self.at);
+        if job.pipeline.is_some() && job.parallelism.is_none() && sync.averaging.is_none() {
+            let what = "gradients of a model that is split over stages are simulated where its micro-batches are \
+                        followed";
+            let remedy = "write `schedule = \"1f1b\"` and `micro_batches = 8` in `parallel.pipeline`, or \
+                          leave out `sync`, or `parallel.pipeline`";
+            self.check.wrong(at, what, remedy);
+        }
+        if job.averaging().is_some() && job.ranks() < 2 {
+            return;
+        }
+        if let Some(servers) = &sync.servers {
+            return self.check_servers(job, servers);
+        }
+        if job.gradient_ranks() < 2 && job.sums_gradients() {
+            return self.remark_sums(job);
+        }
+        if job.gradient_ranks() < 2 {
+            let what = format!("`{}` has one model copy", job.name);
+            self.check.remark(format!(
+                "`sync` has no effect: {what}, whose gradients stay where they are."
+            ));
+            return;
+        }
+        if job.parallelism.is_some() {
+            return;
+        }
+        if let Some(law) = &sync.measured {
+            return self.remark_links(job, cluster, (sync, law));
+        }
+        let fabric = job.fabric(cluster);
+        let messages = match transfers(sync, &fabric) {
+            Ok(messages) => messages,
+            Err(error) => return self.check.wrong(at, error.to_string(), remedy(&error)),
+        };
+        let followed = sync.fidelity == Fidelity::Flow;
+        if followed && messages > MOST_MESSAGES {
+            let what =
+                format!("a step takes {messages:.1e} transfers among {} ranks", fabric.ranks);
+            self.check.wrong(at, what, "write `fidelity = \"analytic\"`, larger buckets or chunks");
+        }
+    }
+}

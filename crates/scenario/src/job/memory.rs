@@ -1,0 +1,95 @@
+//! What jobs take of their nodes' memory, and what that leaves for the page cache.
+
+use super::Job;
+use super::rules::Rules;
+use crate::{Dataset, Node, Scenario, StorageKind, Unit};
+
+impl Job {
+    /// Bytes that the workers and the full buffers of its loaders take of each node's memory, with what
+    /// it keeps of decoded samples and for its GPUs [B]; of a buffer that grows what it begins with.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
+    pub fn memory(&self, dataset: &Dataset) -> f64 {
+        let decoded = dataset.decoded_size.unwrap_or_else(|| dataset.mean_size());
+        let stages = &self.loader.stages;
+        // Batches made on request are never more than those asked for, at whatever stage they are.
+        let counted = if self.loader.requests.is_some() { stages.len() - 1 } else { 0 };
+        let buffered: f64 = stages[counted..].iter().fold(0.0, |sum, stage| match stage.unit {
+            // How far it grows is not known.
+            _ if stage.grows => sum + self.batch as f64,
+            Unit::Sample => sum + stage.buffer as f64,
+            Unit::Batch => sum + stage.buffer as f64 * self.batch as f64,
+        });
+        let workers: u64 = stages.iter().map(|stage| u64::from(stage.workers)).sum();
+        let each = buffered * decoded + workers as f64 * self.worker_memory;
+        let kept = self.decoded_cache.map_or(0.0, |cache| cache.capacity);
+        each * f64::from(self.loaders_per_node()) + kept + self.swapped()
+    }
+}
+
+impl Scenario {
+    /// Bytes that the page cache of a `node` with `job` holds: what is written, or what the node's
+    /// memory leaves of that beside workers, buffers, and what is kept in memory as storage [B].
+    #[must_use]
+    pub fn page_cache(&self, job: &Job, node: &Node) -> Option<f64> {
+        let capacity = node.page_cache.as_ref()?.capacity;
+        let taken = if self.cluster.share_nodes {
+            self.jobs.iter().fold(0.0, |sum, job| sum + self.taken(job) * f64::from(job.copies))
+        } else {
+            self.taken(job)
+        };
+        Some(capacity.min((node.memory - taken - self.caches_in_memory()).max(0.0)))
+    }
+
+    /// What a copy of `job` takes of each node's memory [B].
+    fn taken(&self, job: &Job) -> f64 {
+        let dataset = &self.datasets[job.dataset];
+        let kept = if self.is_memory(job.reads_from()) { job.resident(dataset) } else { 0.0 };
+        job.memory(dataset) + kept
+    }
+
+    /// What caches on tiers in memory hold [B].
+    fn caches_in_memory(&self) -> f64 {
+        let caches = self.storage.iter().filter_map(|storage| storage.cache);
+        let there = caches.filter(|cache| self.is_memory(cache.on));
+        there.fold(0.0, |sum, cache| sum + cache.capacity)
+    }
+
+    fn is_memory(&self, storage: usize) -> bool {
+        matches!(self.storage[storage].kind, StorageKind::Memory { .. })
+    }
+}
+
+impl Rules<'_> {
+    /// What a node keeps in memory for this job must fit.
+    pub(super) fn check_memory(&self, job: &Job, dataset: &Dataset, node: &Node) {
+        let of = |index: usize| self.around.storage.get(index).and_then(Option::as_ref);
+        let is_memory = |index: usize| {
+            of(index).is_some_and(|storage| matches!(storage.kind, StorageKind::Memory { .. }))
+        };
+        let cache = of(job.reads_from()).and_then(|storage| storage.cache);
+        let cached = cache.filter(|cache| is_memory(cache.on)).map_or(0.0, |cache| cache.capacity);
+        let resident = if is_memory(job.reads_from()) { job.resident(dataset) } else { cached };
+        let needed = job.memory(dataset) + resident;
+        if needed > node.memory {
+            let memory = self.check.find(&["cluster", "node", "memory"]);
+            let samples = self.check.find(&["dataset", &dataset.name, "samples"]);
+            let too_large = if resident > node.memory { samples } else { self.buffer_at() };
+            let at = [self.settings.worker_memory.at, too_large, memory, samples];
+            let at = self.check.blame(&at, self.at);
+            let gib = |bytes: f64| bytes / f64::from(1 << 30);
+            let what = format!(
+                "the data set in memory and the buffers need {:.1} GiB, and a node has {:.1} GiB",
+                gib(needed),
+                gib(node.memory)
+            );
+            self.check.wrong(at, what, "write a smaller buffer or data set, or more memory");
+        }
+        if self.settings.worker_memory.is_written() && node.memory.is_infinite() {
+            self.check.remark(format!(
+                "`worker_memory` of `{}` has no effect: how much memory a node has is not written.",
+                job.name
+            ));
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! How `[job.model]` is written.
+
+use super::device_memory::MemorySettings;
+use super::gpu::GpuSettings;
+use super::occupancy::OccupancySettings;
+use super::{Catalogue, Device, Launch, RealGpu, StepOf, StepTime, launch};
+use crate::check::Check;
+use crate::distribution::jitter::{Jitter, factor};
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::names::choose;
+use crate::number::{Amount, Count, Share};
+use crate::profile::Fit;
+use crate::reading::step_law;
+use crate::sync::Gradient;
+use forebay_model::catalogue::{self, Gpu, Precision};
+use forebay_model::device_memory::Optimizer;
+use forebay_model::law::StepLaw;
+use forebay_model::units::Time;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Visitor;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// What is trained, and on what.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModelSettings {
+    /// Time of one step of one model copy: forward, backward and update (default: as the profile
+    /// says of this model on this device).
+    pub(super) step: Field<StepSettings>,
+    /// What that is the time of, where `parallel.pipeline` cuts batches into micro-batches: "batch", all samples of a
+    /// model copy's step on one device, however they are cut, or "micro-batch", by its samples (default: "batch").
+    pub(super) step_of: Field<StepOf>,
+    /// In place of `step`: share of the peak of `cluster.node.gpu` that a step of the catalogue's model
+    /// reaches, forward and backward, by its FLOPs and precision.
+    pub(super) efficiency: Field<Share>,
+    /// Floats that products are computed in, and activations and gradients kept: "fp32", "tf32", or mixed
+    /// with 32 bits, "fp16" or "bf16" (default: "fp32").
+    pub(super) precision: Field<Precision>,
+    /// Part of a GPU that a learner's kernels fill while they run: `0.4`, by its batch: `{ half = "24 samples" }`,
+    /// or sort by sort: `{ kernels = [{ share = 0.3, occupancy = 0.2 }, …] }` (default: the whole; with several
+    /// learners, as the profile says, or what `step` has beside its fixed part).
+    pub(super) occupancy: Field<OccupancySettings>,
+    /// What updates parameters: "sgd", "momentum" or "adam", which keep more and more in the GPU's memory
+    /// (default: "momentum").
+    pub(super) optimizer: Field<Optimizer>,
+    /// What a GPU holds for it: `{ parameters = "102 MB", activations = "89 MB", workspace = "1 GB" }`
+    /// (default: as the catalogue says).
+    pub(super) memory: Field<MemorySettings>,
+    /// Keep what does not fit into the GPU's memory in the node's, and fetch it over `cluster.node.pcie` for each
+    /// use (default: false, and it is refused).
+    pub(super) out_of_core: Field<bool>,
+    /// Factor drawn anew for each step and model copy, with mean 1: the slowest sets the pace of all that
+    /// train together (default: as the profile says
+    /// where it says the step time, otherwise none).
+    jitter: Field<Jitter>,
+    /// The model, of those that can be trained here, or that are known layer by layer (default: none, and
+    /// its step takes the time that is written).
+    catalogue: Field<ModelName>,
+    /// Tokens of each sample, of a model of the catalogue that works on sequences (default: as many as it was trained with
+    /// at first).
+    sequence: Field<Count<1, 10_000_000>>,
+    /// What the steps run on: "accelerator", an accelerator that a live run really has, `{ gpu = { number = 0 } }`,
+    /// or the node's cores: `{ cpu = { threads = 1 } }` (default: "accelerator").
+    pub(super) device: Field<DeviceSettings>,
+    /// Core-seconds that a thread of the trainer needs for each step, while the accelerator computes:
+    /// launching kernels, the interpreter (default: none).
+    pub(super) launch: launch::Written,
+}
+
+/// What training steps run on.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DeviceSettings {
+    /// A GPU of the node for each model copy.
+    Accelerator,
+    /// The same, of which live runs know how to train on it.
+    Gpu(GpuSettings),
+    /// The node's cores, shared with the loader.
+    Cpu(CpuSettings),
+}
+
+/// The node's cores, shared with the loader.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CpuSettings {
+    /// Threads of each model copy (default: 1).
+    threads: Field<Count<1, 10_000>>,
+}
+
+/// Time of a step: `fixed + batch · per_sample`, at least `floor`.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepSettings {
+    fixed: Field<Amount<Time>>,
+    per_sample: Field<Amount<Time>>,
+    floor: Field<Amount<Time>>,
+}
+
+/// A model of the catalogue, or one that can be trained here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ModelName {
+    trainable: Option<Catalogue>,
+    known: Option<&'static str>,
+}
+
+impl ModelName {
+    /// All names.
+    fn all() -> BTreeSet<&'static str> {
+        Catalogue::ALL.into_iter().map(Catalogue::name).chain(catalogue::MODELS).collect()
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for ModelName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+
+        impl Visitor<'_> for Name {
+            type Value = ModelName;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a model, such as \"resnet50\"")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ModelName, E> {
+                let trainable = Catalogue::ALL.into_iter().find(|model| model.name() == text);
+                let known = catalogue::MODELS.into_iter().find(|name| *name == text);
+                if trainable.is_none() && known.is_none() {
+                    let names: Vec<&str> = ModelName::all().into_iter().collect();
+                    let remedy = choose(text, &names);
+                    return Err(E::custom(format!("unknown model {text:?}\n{remedy}")));
+                }
+                Ok(ModelName { trainable, known })
+            }
+        }
+
+        deserializer.deserialize_str(Name)
+    }
+}
+
+impl JsonSchema for ModelName {
+    fn schema_name() -> Cow<'static, str> {
+        "ModelName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = Self::all().into_iter().collect();
+        json_schema!({ "type": "string", "enum": names })
+    }
+}
+
+/// A checked model.
+pub(crate) struct ResolvedModel {
+    pub(super) step: StepTime,
+    pub(super) device: Device,
+    pub(super) gpu: Option<RealGpu>,
+    pub(super) launch: Option<Launch>,
+    pub(super) catalogue: Option<Catalogue>,
+    /// Its gradients in the order in which backward makes them; none of a model that is not known.
+    pub(super) gradients: Vec<Gradient>,
+    /// Whether the step time is the profile's.
+    pub(super) measured: bool,
+    /// In which floats GPUs compute, if the step time is found from their peak.
+    pub(super) peak: Option<Precision>,
+}
+
+impl ModelSettings {
+    /// The checked model of the table at node `at`.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        gpu: Option<&Gpu>,
+    ) -> Option<ResolvedModel> {
+        let device = match self.device.get() {
+            None | Some(DeviceSettings::Accelerator | DeviceSettings::Gpu(_)) => {
+                Device::Accelerator
+            }
+            Some(DeviceSettings::Cpu(cpu)) => {
+                Device::Cpu { threads: cpu.threads.get().map_or(1, |threads| threads.small()) }
+            }
+        };
+        let catalogue = self.catalogue.get().and_then(|model| model.trainable);
+        self.check_sequence(check);
+        let jitter = match self.jitter.given() {
+            Some((at, jitter)) => Some(jitter.resolve(check, at)?),
+            None => None,
+        };
+        let gpu_used = self.real_gpu(check, at, catalogue);
+        let launch = launch::resolve(&self.launch, check, device);
+        let efficiency = self.efficiency(check, at);
+        let measured = !self.step.is_written() && !self.efficiency.is_written();
+        let step = match self.step.given() {
+            _ if efficiency.is_some() => self.by_arithmetic(check, efficiency?, gpu, device)?,
+            Some((at, step)) => step.resolve(check, at)?,
+            None if measured => self.measured(check, at, catalogue, on(device, gpu_used))?,
+            None => return None,
+        };
+        let jitter = jitter.or(step.jitter.clone());
+        let step = StepTime { jitter, ..step };
+        let gradients = self.gradients();
+        let peak = efficiency.map(|_| self.precision());
+        let gpu = gpu_used;
+        Some(ResolvedModel { step, device, gpu, launch, catalogue, gradients, measured, peak })
+    }
+
+    /// The GPU that a live run trains on, if one is written.
+    fn real_gpu(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        catalogue: Option<Catalogue>,
+    ) -> Option<RealGpu> {
+        let Some(DeviceSettings::Gpu(settings)) = self.device.get() else { return None };
+        if catalogue.is_none() && (!self.catalogue.is_written() || self.catalogue.get().is_some()) {
+            let what = "a GPU is to train, but no model is named that is there to be trained";
+            check.wrong(
+                at,
+                what,
+                "write `catalogue = \"resnet50\"`, or `device = \"accelerator\"`",
+            );
+            return None;
+        }
+        settings.resolve(check, self.device.at.unwrap_or(at), self.precision())
+    }
+
+    /// The catalogue's model, where it is one of that.
+    pub(super) fn known(&self) -> Option<catalogue::Model> {
+        let name = self.catalogue.get()?.known?;
+        match (self.sequence.get(), catalogue::longest_sequence(name)) {
+            // A longer one is refused.
+            (Some(tokens), Some(longest)) => {
+                catalogue::model_of_length(name, u64::from(tokens.small()).min(longest))
+            }
+            _ => catalogue::model(name),
+        }
+    }
+
+    /// The model works on sequences as long as is written.
+    fn check_sequence(&self, check: Check<'_>) {
+        let Some((at, tokens)) = self.sequence.given() else { return };
+        let name = self.catalogue.get().and_then(|model| model.known);
+        let Some(longest) = name.and_then(catalogue::longest_sequence) else {
+            return check.no_effect(&self.sequence, "only transformers of the catalogue have it");
+        };
+        if u64::from(tokens.small()) > longest {
+            let what = format!("{:?} works on up to {longest} tokens", name.unwrap_or_default());
+            check.wrong(at, what, format!("write `sequence = {longest}`, or less"));
+        }
+    }
+
+    /// Bytes of the hidden values of a sample, of a transformer of the catalogue.
+    pub(super) fn hidden_bytes(&self) -> Option<f64> {
+        let model = self.known()?;
+        let elements =
+            model.layers.iter().map(|layer| layer.reduced).max().filter(|all| *all > 0)?;
+        Some(self.precision().bytes() * elements as f64)
+    }
+
+    /// Bytes of the keys and values of a sample in one attention, of a transformer of the catalogue.
+    pub(super) fn keys_values_bytes(&self) -> Option<f64> {
+        let model = self.known()?;
+        let elements = model.layers.iter().map(|layer| layer.keys_values).max();
+        Some(self.precision().bytes() * elements.filter(|all| *all > 0)? as f64)
+    }
+
+    /// A mixture of the catalogue, and the bytes of a sample that its tokens have in one dispatch.
+    pub(super) fn mixture(&self) -> Option<(catalogue::Mixture, f64)> {
+        let mixture = self.known()?.mixture()?;
+        let bytes = self.precision().bytes() * mixture.dispatched as f64;
+        Some((mixture, bytes))
+    }
+
+    /// Share of a step's time that is forward: by FLOPs, or a third.
+    pub(super) fn forward(&self) -> f64 {
+        let of = |model: catalogue::Model| {
+            let (forward, backward) = (model.flops() as f64, model.backward_flops() as f64);
+            (forward > 0.0).then(|| forward / (forward + backward))
+        };
+        self.known().and_then(of).unwrap_or(1.0 / 3.0)
+    }
+
+    /// Whether `step` is the time of a whole batch or of one micro-batch.
+    pub(super) fn step_of(&self) -> StepOf {
+        self.step_of.get().copied().unwrap_or_default()
+    }
+
+    /// In which floats it computes.
+    pub(super) fn precision(&self) -> Precision {
+        self.precision.get().copied().unwrap_or_default()
+    }
+
+    /// The step time that the profile knows.
+    fn measured(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        catalogue: Option<Catalogue>,
+        device: String,
+    ) -> Option<StepTime> {
+        let Some(model) = catalogue else {
+            if !self.catalogue.is_written() || self.catalogue.get().is_some() {
+                let remedy = "write `step = \"3 ms\"`, or a `catalogue` model that a profile has, or one with \
+                              `efficiency = 0.4` on a `cluster.node.gpu`";
+                check.required(at, &self.step, "step", remedy);
+            }
+            return None;
+        };
+        let fit = step_fit(check, model, &device);
+        if let Some(law) = fit.and_then(step_law) {
+            let cv = fit.and_then(|fit| fit.value("jitter"));
+            let StepLaw { floor, fixed, per_sample } = law;
+            if floor + fixed + per_sample == 0.0 {
+                let model = model.name();
+                let what = format!(
+                    "the profile's step of {model} on {device} takes no time, by its parameters or \
+                     by one of its draws"
+                );
+                check.wrong(at, what, "calibrate its steps again, or write `step = \"3 ms\"`");
+                return None;
+            }
+            return Some(StepTime { fixed, per_sample, floor, jitter: cv.and_then(factor) });
+        }
+        let part = format!("step.{}.{device}", model.name());
+        let by_peak = self.known().filter(|_| device == Device::Accelerator.name());
+        let example = match by_peak {
+            Some(_) => "step = \"3 ms\"`, `efficiency = 0.4` on a `cluster.node.gpu",
+            None => "step = \"3 ms\"",
+        };
+        check.unsaid(at, "step", example, &part)?;
+        Some(StepTime { fixed: 0.0, per_sample: 0.0, floor: 0.0, jitter: None })
+    }
+}
+
+/// What the profile knows of a model on a device.
+pub(super) fn step_fit<'c>(check: Check<'c>, model: Catalogue, device: &str) -> Option<&'c Fit> {
+    check.profile?.step.get(model.name())?.get(device)
+}
+
+/// Name of what the steps run on in a profile's table of steps.
+pub(super) fn on(device: Device, gpu: Option<RealGpu>) -> String {
+    gpu.map_or_else(|| device.name(), |gpu| gpu.name())
+}
+
+impl StepSettings {
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StepTime> {
+        let or_zero = |time: &Field<Amount<Time>>| time.get().map_or(0.0, |time| time.0);
+        let (fixed, per_sample) = (or_zero(&self.fixed), or_zero(&self.per_sample));
+        let floor = or_zero(&self.floor);
+        if fixed == 0.0 && per_sample == 0.0 && floor == 0.0 {
+            let wrong = |time: &Field<Amount<Time>>| time.is_written() && time.get().is_none();
+            if !wrong(&self.fixed) && !wrong(&self.per_sample) && !wrong(&self.floor) {
+                let remedy = "write `step = \"3 ms\"` or `step = { fixed = \"2 ms\", per_sample = \
+                              \"15 us\" }`";
+                check.wrong(at, "a step takes no time", remedy);
+            }
+            return None;
+        }
+        Some(StepTime { fixed, per_sample, floor, jitter: None })
+    }
+}
+
+impl JsonSchema for StepSettings {
+    fn schema_name() -> Cow<'static, str> {
+        "StepTime".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let time = generator.subschema_for::<Amount<Time>>();
+        json_schema!({
+            "anyOf": [time, {
+                "type": "object",
+                "properties": { "fixed": time, "per_sample": time, "floor": time },
+                "additionalProperties": false,
+                "minProperties": 1,
+            }],
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! How `model.occupancy` is written: what a learner's kernels fill of a GPU.
+
+use super::model::{ResolvedModel, on};
+use super::{Catalogue, StepTime};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::{Field, List};
+use crate::number::{Factor, Positive};
+use crate::profile::Fit;
+use forebay_model::law::OccupancyLaw;
+use forebay_model::units::Samples;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// Most sorts of kernels.
+const MOST: usize = 1000;
+
+/// Kernels of one sort, which run one after the other in a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kernels {
+    /// Share of the time of a step that has its GPU to itself; all sum to 1.
+    pub share: f64,
+    /// Part of the GPU that they fill, above 0 and at most 1.
+    pub occupancy: f64,
+}
+
+/// What a learner's kernels fill of a GPU.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum OccupancySettings {
+    /// The same part in any batch.
+    Constant(Factor),
+    /// Half of it with so many samples, more with more.
+    Half(Positive<Samples>),
+    /// As a profiler tells sorts of kernels apart.
+    Kernels(List<KernelsSettings>),
+}
+
+/// Kernels of one sort.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KernelsSettings {
+    /// Share of a step's time; all sum to 1.
+    #[schemars(required)]
+    share: Field<Factor>,
+    /// Part of the GPU that they fill: what the multiprocessors hold of the warps that they could.
+    #[schemars(required)]
+    occupancy: Field<Factor>,
+}
+
+impl OccupancySettings {
+    /// The checked sorts of kernels of a step with this batch.
+    #[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, batch: u64) -> Option<Vec<Kernels>> {
+        let law = match self {
+            Self::Constant(part) => OccupancyLaw::Constant(whole(check, at, part.0)?),
+            Self::Half(half) => OccupancyLaw::Saturating { half: half.0 },
+            Self::Kernels(list) => return list_of(check, check.inside(at), list),
+        };
+        Some(vec![Kernels { share: 1.0, occupancy: law.of(batch as f64) }])
+    }
+}
+
+/// At most a whole GPU.
+fn whole(check: Check<'_>, at: NodeId, part: f64) -> Option<f64> {
+    if part > 1.0 {
+        let what = format!("{part} is more than a whole GPU");
+        check.wrong(at, what, "write a number above 0, and at most 1");
+    }
+    (part <= 1.0).then_some(part)
+}
+
+fn list_of(check: Check<'_>, at: NodeId, list: &List<KernelsSettings>) -> Option<Vec<Kernels>> {
+    if list.0.is_empty() || list.0.len() > MOST {
+        let what = format!("there are {} sorts of kernels", list.0.len());
+        let remedy = format!("write 1 to {MOST}: `[{{ share = 1, occupancy = 0.4 }}]`");
+        check.wrong(at, what, remedy);
+        return None;
+    }
+    let kernels: Option<Vec<Kernels>> = list.0.iter().map(|one| one_of(check, one)).collect();
+    let kernels = kernels?;
+    let sum: f64 = kernels.iter().map(|kernels| kernels.share).sum();
+    if (sum - 1.0).abs() > 1e-6 {
+        let what = format!("the shares sum to {sum}, not to 1");
+        check.wrong(at, what, "write shares that sum to 1");
+        return None;
+    }
+    Some(kernels.iter().map(|of| Kernels { share: of.share / sum, ..*of }).collect())
+}
+
+fn one_of(check: Check<'_>, one: &Field<KernelsSettings>) -> Option<Kernels> {
+    let (at, settings) = one.given()?;
+    let share = check.required(at, &settings.share, "share", "write `share = 0.3`");
+    check.required(at, &settings.occupancy, "occupancy", "write `occupancy = 0.4`");
+    let (at, occupancy) = settings.occupancy.given()?;
+    Some(Kernels { share: share?.0, occupancy: whole(check, at, occupancy.0)? })
+}
+
+/// As the profile says of learners of this model on this GPU, or as the parts of its step do; `None` where neither does.
+#[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
+pub(super) fn unsaid(check: Check<'_>, model: &ResolvedModel, batch: u64) -> Option<Vec<Kernels>> {
+    let of_model = |model: Catalogue| check.profile?.learners.get(model.name());
+    let fits = model.catalogue.and_then(of_model);
+    let fit = fits.and_then(|fits| fits.get(&on(model.device, model.gpu)));
+    // What trials could not tell is no measurement.
+    let told = |fit: &&Fit| fit.parameters.values().all(|of| of.unidentified.is_none());
+    let occupancy = fit.filter(told).and_then(Fit::occupancy).map(|law| law.of(batch as f64));
+    let sane = |occupancy: &f64| (1e-9..=1.0).contains(occupancy);
+    match occupancy.filter(sane) {
+        Some(occupancy) => Some(vec![Kernels { share: 1.0, occupancy }]),
+        None => by_step(&model.step, batch),
+    }
+}
+
+/// What a step leaves idle in its fixed part, others can fill; `None` where it has no such parts.
+#[expect(clippy::cast_precision_loss, reason = "batches are far below 2^53")]
+fn by_step(step: &StepTime, batch: u64) -> Option<Vec<Kernels>> {
+    let half = step.fixed / step.per_sample;
+    let law = OccupancyLaw::Saturating { half };
+    let parts = step.fixed > 0.0 && step.per_sample > 0.0 && half.is_finite();
+    parts.then(|| vec![Kernels { share: 1.0, occupancy: law.of(batch as f64) }])
+}
+
+impl JsonSchema for OccupancySettings {
+    fn schema_name() -> Cow<'static, str> {
+        "Occupancy".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let part = json_schema!({
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "maximum": 1,
+            "description": "The same part of a GPU in any batch.",
+        });
+        let half = generator.subschema_for::<Positive<Samples>>();
+        let kernels = json_schema!({
+            "type": "array",
+            "items": generator.subschema_for::<KernelsSettings>(),
+            "description": "Kernels as a profiler tells them apart, sort by sort.",
+        });
+        json_schema!({
+            "anyOf": [part, {
+                "type": "object",
+                "properties": { "constant": part, "half": half, "kernels": kernels },
+                "additionalProperties": false,
+                "minProperties": 1,
+                "maxProperties": 1,
+            }],
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! How long a loader takes for a sample, before anything is simulated: for rules that refuse what
+//! would take for ever.
+
+use super::Job;
+use crate::storage::Bandwidth;
+use crate::{Cluster, Dataset, Distribution, Operation, Storage, StorageKind, Targets};
+use forebay_model::law::Throughput;
+
+/// What a sample goes through on its way to the trainer.
+pub(super) struct Way<'a> {
+    pub(super) job: &'a Job,
+    pub(super) dataset: &'a Dataset,
+    pub(super) storage: &'a Storage,
+    pub(super) cluster: &'a Cluster,
+}
+
+impl Way<'_> {
+    /// Mean time of the bytes of a sample at the slowest [s].
+    pub(super) fn transfer(&self) -> f64 {
+        let (bandwidth, per_stream, nic) = match &self.storage.kind {
+            StorageKind::Memory { bandwidth } => (bandwidth, f64::INFINITY, f64::INFINITY),
+            StorageKind::Measured { table, remote } => {
+                let nic = if *remote { self.cluster.data_nic() } else { f64::INFINITY };
+                (&Bandwidth::Fixed(f64::INFINITY), self.alone(table), nic)
+            }
+            StorageKind::LocalDisk { bandwidth, per_stream, .. } => {
+                (bandwidth, *per_stream, f64::INFINITY)
+            }
+            StorageKind::FileServer { bandwidth, per_stream, targets, .. } => {
+                let serving = |of: &Targets| f64::from(of.serving(self.dataset.mean_request()));
+                let targets = targets.as_ref().map(|of| of.bandwidth * serving(of));
+                (
+                    bandwidth,
+                    per_stream.min(targets.unwrap_or(f64::INFINITY)),
+                    self.cluster.data_nic(),
+                )
+            }
+        };
+        let slowest = match bandwidth {
+            Bandwidth::Fixed(bandwidth) => *bandwidth,
+            Bandwidth::ByTransfers(table) => table.iter().copied().fold(f64::INFINITY, f64::min),
+        };
+        self.dataset.mean_read() / slowest.min(per_stream).min(nic)
+    }
+
+    /// How fast the slower is of a mean request that is alone and one among all of the loader's [B/s].
+    fn alone(&self, table: &Throughput) -> f64 {
+        let readers = self.job.loader.stages.first().map_or(1, |stage| stage.workers.max(1));
+        let (size, readers) = (self.dataset.mean_request(), f64::from(readers));
+        table.of(size, 1.0).min(table.of(size, readers) / readers)
+    }
+
+    /// Mean time of a sample in all stages, if nothing is in its way [s].
+    pub(super) fn total(&self) -> f64 {
+        let stages = self.job.loader.stages.iter();
+        let work = stages.flat_map(|stage| stage.per_sample.iter().chain(&stage.per_item));
+        work.map(|operation| match operation {
+            Operation::Read => self.least_read() + self.dataset.unpacking(),
+            Operation::Compute(work) | Operation::Delay(work) => mean(work),
+            Operation::Decode(law) => {
+                let pixels = self.dataset.image.map_or(0.0, |image| image.pixels());
+                law.core_seconds(self.dataset.mean_size(), pixels)
+            }
+            Operation::Kernel(kernel) => kernel.per_sample / self.cluster.node.gpu_speed,
+            Operation::CopyStored => self.dataset.mean_size() / self.cluster.node.pcie,
+            Operation::Memcpy(per_byte) => per_byte * self.decoded(),
+            Operation::Copy => self.decoded() / self.cluster.node.pcie,
+        })
+        .sum()
+    }
+
+    /// Mean bytes of a decoded sample.
+    fn decoded(&self) -> f64 {
+        self.dataset.decoded_size.unwrap_or_else(|| self.dataset.mean_size())
+    }
+
+    /// Mean time to read a sample at its fastest: out of the page cache, where there is one [s].
+    fn least_read(&self) -> f64 {
+        let read = self.requests() + self.transfer();
+        match &self.cluster.node.page_cache {
+            Some(cache) if self.storage.passes_page_cache() => {
+                read.min(self.dataset.mean_read() / cache.bandwidth)
+            }
+            _ => read,
+        }
+    }
+
+    /// Mean time of a sample's opens and latencies [s].
+    fn requests(&self) -> f64 {
+        let (operations, latency) = match &self.storage.kind {
+            StorageKind::Memory { .. } | StorageKind::Measured { .. } => return 0.0,
+            StorageKind::LocalDisk { operations, latency, seek, .. } => {
+                (operations, mean(latency) + seek.unwrap_or(0.0))
+            }
+            StorageKind::FileServer { operations, latency, .. } => {
+                (operations, mean(latency) + 2.0 * self.cluster.latency)
+            }
+        };
+        let dataset = self.dataset;
+        dataset.opens_per_sample() / operations + latency * dataset.latencies_per_sample()
+    }
+}
+
+/// A mean that is zero only of what is always zero: truncation lifts that of a normal distribution
+/// to 0.79 standard deviations at least.
+fn mean(distribution: &Distribution) -> f64 {
+    match distribution {
+        Distribution::Normal { mean, sd } => mean.max(0.79 * sd),
+        other => other.mean(),
+    }
+}

@@ -1,0 +1,206 @@
+//! How `[job.parallel]` is written: over how many GPUs a model is copied and split.
+//!
+//! - `tensor`: ranks that split each layer, `context`: ranks that split each sequence, `expert`: model copies that hold
+//!   experts together; `method`: the collectives of all these; `zero`: ranks that shard what they would all have,
+//! - `parallelism`: what all of that comes to where a step is followed piece by piece, `schedule`: in which order stages
+//!   work on micro-batches, `placement`: which GPU has which piece, `buckets`: the gradients of a stage, `swap`: what does
+//!   not fit on a GPU; `state`: who writes what of a checkpoint; `rules`: what must hold.
+
+mod buckets;
+mod context;
+mod expert;
+mod method;
+mod parallelism;
+mod placement;
+pub(super) mod rules;
+mod schedule;
+pub(super) mod state;
+mod swap;
+mod tensor;
+mod zero;
+
+use super::Pipeline;
+use super::copies::CopiesSettings;
+use super::learners::LearnersSettings;
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::{Field, List};
+use crate::number::{Amount, Count, Factor, Share};
+use context::ContextSettings;
+use expert::ExpertSettings;
+use forebay_model::units::Size;
+use schedule::ScheduleName;
+use schemars::JsonSchema;
+use tensor::TensorSettings;
+use zero::ZeroSettings;
+
+pub use buckets::StageBucket;
+pub use context::{Context, KeyExchange};
+pub use expert::{Expert, Load};
+pub use method::Method;
+pub use parallelism::{Parallelism, StepOf};
+pub use placement::Members;
+pub use schedule::Schedule;
+pub use swap::Swap;
+pub use tensor::Tensor;
+
+/// Share of backward that gradients of weights take in a linear layer: one of two products of equal size.
+const LINEAR: f64 = 0.5;
+
+/// How the model is spread over GPUs.
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ParallelSettings {
+    /// Data parallel: copies of the model (default: one on each node).
+    pub(super) data: Field<DataSettings>,
+    /// Pipeline parallel: the model split over GPUs (default: not split).
+    pub(super) pipeline: Field<PipelineSettings>,
+    /// Tensor parallel: each layer split over GPUs (default: not split).
+    pub(super) tensor: Field<TensorSettings>,
+    /// Context parallel: each sequence split over GPUs (default: not split).
+    pub(super) context: Field<ContextSettings>,
+    /// Expert parallel: the experts of a mixture spread over model copies (default: each copy holds all experts).
+    pub(super) expert: Field<ExpertSettings>,
+    /// Data parallel ranks shard states that they would all have, as ZeRO does (default: not so).
+    pub(super) zero: Field<ZeroSettings>,
+}
+
+/// Copies of the model.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DataSettings {
+    /// Model copies on each node, or on one after the other: `[4, 4, 2]`, or as many as each has "gpus"
+    /// (default: 1).
+    pub(super) copies_per_node: Field<CopiesSettings>,
+    /// Learners on each GPU, each with a model, batches and steps of its own, which share it by
+    /// `model.occupancy`: a number, or as a policy finds it: `{ auto = {} }` (default: 1).
+    pub(super) learners: Field<LearnersSettings>,
+    /// Who has a loader and a queue: "per-node", for all its model copies, or "per-rank": each model
+    /// copy has its own, with as many workers each (default: "per-node").
+    pub(super) loaders: Field<Loaders>,
+}
+
+/// Who has a loader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Loaders {
+    /// Each node.
+    PerNode,
+    /// Each model copy.
+    PerRank,
+}
+
+/// The model split over consecutive stages, each on a GPU of its own: `stages` or `shares`.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PipelineSettings {
+    /// Number of equal stages.
+    stages: Field<Count<1, 10_000>>,
+    /// Share of the step time of each stage; they sum to 1.
+    shares: Field<List<Factor>>,
+    /// Whether stages work on different batches at once (default: true).
+    overlap: Field<bool>,
+    /// What a stage hands to the next one for each batch, over `cluster.node.intra` or, between nodes, NICs
+    /// (default: 0 B; with a `schedule` and a transformer of the catalogue, its hidden values).
+    activations: Field<Amount<Size>>,
+    /// Follow forward and backward of each micro-batch: "gpipe", all of forward first; "1f1b", one backward after each
+    /// forward as soon as there is one; "interleaved-1f1b", the same with several `chunks` on each stage; or
+    /// "zb-h1", 1F1B whose gradients of weights are deferred into bubbles (default: a batch is one piece in each stage).
+    schedule: Field<ScheduleName>,
+    /// Of a `schedule`: micro-batches that each batch is cut into.
+    micro_batches: Field<Count<1, 100_000>>,
+    /// Of "interleaved-1f1b": chunks of each stage, Megatron-LM's virtual stages: stage i of p has the model's chunks
+    /// i, i + p, …; `micro_batches` are a multiple of p.
+    chunks: Field<Count<2, 100>>,
+    /// Of "zb-h1": share of backward that gradients of weights take: one of two equal products in linear layers,
+    /// 24 h ÷ (48 h + 8 s) in a transformer's blocks (Qi et al. 2024, table 1) (default: 0.5).
+    weight_gradients: Field<Share>,
+    /// Of a `schedule`: stages on each node (default: all of a model copy are on one).
+    stages_per_node: Field<Count<1, 10_000>>,
+}
+
+impl PipelineSettings {
+    /// How many stages.
+    pub(super) fn number(&self) -> u32 {
+        let shares = self.shares.get().map(|list| list.0.len() as u32);
+        self.stages.get().map(|stages| stages.small()).or(shares).unwrap_or(1).max(1)
+    }
+
+    /// The checked split of the table at node `at`.
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Pipeline> {
+        self.remark(check, at);
+        let choices = [("stages", self.stages.at), ("shares", self.shares.at)];
+        let remedy = "write `stages = 4` or `shares = [0.5, 0.5]`";
+        let overlap = !self.schedule.is_written() && self.overlap.get().copied().unwrap_or(true);
+        let activations = self.activations.get().map_or(0.0, |size| size.0);
+        if check.one_of(at, &choices, remedy)? == 0 {
+            let stages = self.stages.get()?.small();
+            let shares = vec![1.0 / f64::from(stages); stages as usize];
+            return Some(Pipeline { shares, overlap, activations });
+        }
+        let (at, list) = self.shares.given()?;
+        let shares: Vec<f64> =
+            list.0.iter().map(|share| Some(share.get()?.0)).collect::<Option<_>>()?;
+        let sum: f64 = shares.iter().sum();
+        if (sum - 1.0).abs() > 1e-6 {
+            check.wrong(
+                at,
+                format!("the shares sum to {sum}, not to 1"),
+                "write shares that sum to 1",
+            );
+            return None;
+        }
+        let shares = shares.iter().map(|share| share / sum).collect();
+        Some(Pipeline { shares, overlap, activations })
+    }
+
+    /// What is written beside something that makes it idle, and what a schedule needs.
+    fn remark(&self, check: Check<'_>, at: NodeId) {
+        if self.schedule.is_written() {
+            let remedy = "write `micro_batches = 8`";
+            check.required(at, &self.micro_batches, "micro_batches", remedy);
+            check.no_effect(&self.overlap, "`schedule` says what stages work on at once");
+            self.remark_schedule(check, at);
+        } else {
+            let why = "no `schedule` is written, which follows micro-batches";
+            check.no_effect(&self.micro_batches, why);
+            check.no_effect(&self.stages_per_node, why);
+            check.no_effect(&self.chunks, why);
+            check.no_effect(&self.weight_gradients, why);
+        }
+    }
+
+    /// What the schedule needs, and what only others do.
+    fn remark_schedule(&self, check: Check<'_>, at: NodeId) {
+        let written = self.schedule.get().copied();
+        if written == Some(ScheduleName::Interleaved) {
+            check.required(at, &self.chunks, "chunks", "write `chunks = 2`");
+        } else {
+            check.no_effect(&self.chunks, "only stages of \"interleaved-1f1b\" have several");
+        }
+        if written != Some(ScheduleName::ZeroBubble) {
+            let why = "only \"zb-h1\" has a pass of its own for them";
+            check.no_effect(&self.weight_gradients, why);
+        }
+    }
+
+    /// The schedule with its settings, where one is written.
+    fn schedule(&self) -> Option<Schedule> {
+        Some(match self.schedule.get()? {
+            ScheduleName::Gpipe => Schedule::Gpipe,
+            ScheduleName::OneForwardOneBackward => Schedule::OneForwardOneBackward,
+            ScheduleName::Interleaved => Schedule::Interleaved {
+                chunks: self.chunks.get().map_or(1, |chunks| chunks.small()),
+            },
+            ScheduleName::ZeroBubble => Schedule::ZeroBubble {
+                weights: self.weight_gradients.get().map_or(LINEAR, |share| share.0),
+            },
+        })
+    }
+
+    /// Stages on each node.
+    fn on_node(&self) -> u32 {
+        let each = self.stages_per_node.get().filter(|_| self.schedule.is_written());
+        each.map_or(self.number(), |each| each.small())
+    }
+}

@@ -1,0 +1,68 @@
+//! The gradients of a stage, and of its chunks.
+
+use super::parallelism::Parallelism;
+use crate::sync::{Bucket, Sync};
+
+/// Gradients of a stage's chunk that are reduced together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StageBucket {
+    /// Share of the chunk's last backward pass, or pass for gradients of weights, after which they are there.
+    pub at: f64,
+    /// How many on each of its GPUs [B].
+    pub bytes: u64,
+    /// Tensors among them.
+    pub tensors: u32,
+    /// Time of a GPU to compress them then [s].
+    pub compress: f64,
+    /// Share of the model's step for which a framework's cycle keeps them beyond the end of backward.
+    pub late: f64,
+    /// Whether they are experts', of which only some model copies have the same.
+    pub experts: bool,
+}
+
+impl Parallelism {
+    /// The model's gradients that chunk number `chunk` has, of chunks with these shares of the time in the model's order:
+    /// backward goes through the last chunk first, and each has gradients as it has parameters.
+    #[must_use]
+    pub fn buckets(&self, sync: &Sync, shares: &[f64], chunk: usize) -> Vec<StageBucket> {
+        let after = |all: &[f64]| all[chunk + 1..].iter().sum::<f64>();
+        let (begin, first) = (after(shares), after(&self.weights));
+        let last = first + self.weights[chunk];
+        let total: f64 = sync.buckets.iter().map(|bucket| bucket.bytes as f64).sum();
+        let mut end = 0.0;
+        let share = self.expert.as_ref().map_or(0.0, |expert| expert.parameters[chunk]);
+        let part = |bucket: &Bucket| {
+            let from = f64::max(end, first);
+            end += bucket.bytes as f64 / total;
+            let bytes = (end.min(last) - from).max(0.0) * total / f64::from(self.tensor_ranks());
+            let at = (self.share_of_backward(bucket.ready) - begin)
+                / shares[chunk].max(f64::MIN_POSITIVE);
+            let at = if at > 1.0 - 1e-9 { 1.0 } else { at.max(0.0) };
+            let late = (bucket.ready - 1.0).max(0.0);
+            let parts = [(1.0 - share, 1, false), (share, self.expert_ranks(), true)];
+            parts.map(|(share, ranks, experts)| {
+                let tensors = (share * f64::from(bucket.tensors)).round() as u32;
+                let bytes = share * bytes / f64::from(ranks);
+                let compress = bucket.compress * bytes / (bucket.bytes as f64).max(1.0);
+                StageBucket { at, bytes: bytes.round() as u64, tensors, compress, late, experts }
+            })
+        };
+        let all: Vec<StageBucket> = sync.buckets.iter().flat_map(part).collect();
+        all.into_iter().filter(|bucket| bucket.bytes > 0).collect()
+    }
+
+    /// Time of a GPU of stage number `stage` to decompress what has come of a step [s]: that of the model's gradients of
+    /// which it has a part, of `experts` only where others have the same.
+    #[must_use]
+    pub fn decompress(&self, sync: &Sync, stage: usize, experts: bool) -> f64 {
+        let share = self.experts_of(stage);
+        let of_experts = if experts { share / f64::from(self.expert_ranks()) } else { 0.0 };
+        let weight = self.weight(stage) * (1.0 - share + of_experts);
+        sync.decompress * weight / f64::from(self.tensor_ranks())
+    }
+
+    /// Share of backward after a share of the step.
+    fn share_of_backward(&self, ready: f64) -> f64 {
+        ((ready - self.forward) / (1.0 - self.forward)).clamp(0.0, 1.0)
+    }
+}

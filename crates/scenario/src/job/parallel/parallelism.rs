@@ -1,0 +1,267 @@
+//! A step that is followed piece by piece.
+
+use super::context::Context;
+use super::expert::Expert;
+use super::schedule::Schedule;
+use super::swap::Swap;
+use super::tensor::Tensor;
+use super::{ParallelSettings, PipelineSettings};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::job::model::ModelSettings;
+use crate::job::settings::JobSettings;
+use crate::job::{Job, Pipeline};
+use forebay_model::device_memory::{Spread, portions};
+use forebay_model::law::StepLaw;
+use schemars::JsonSchema;
+
+/// What a step time is the time of, where a batch is cut into micro-batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepOf {
+    /// The whole batch of a model copy: each of m micro-batches takes an m-th of it.
+    #[default]
+    Batch,
+    /// One micro-batch, as a function of its samples.
+    MicroBatch,
+}
+
+impl StepOf {
+    /// Time of one of `micro_batches` micro-batches of `batch` samples [s].
+    #[must_use]
+    pub fn micro_batch(self, law: &StepLaw, batch: f64, micro_batches: f64) -> f64 {
+        match self {
+            Self::Batch => law.seconds(batch) / micro_batches,
+            Self::MicroBatch => law.seconds(batch / micro_batches),
+        }
+    }
+}
+
+/// How a step of a model copy is spread over GPUs, where it is followed piece by piece.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parallelism {
+    /// Order of micro-batches.
+    pub schedule: Schedule,
+    /// Micro-batches of each batch.
+    pub micro_batches: u32,
+    /// What the job's step time is the time of.
+    pub step_of: StepOf,
+    /// Share of a step's time that is forward.
+    pub forward: f64,
+    /// Bytes that a stage hands to the next one for each batch, and back as gradients [B].
+    pub activations: f64,
+    /// GPUs of a model copy on each node, one stage's after the other's.
+    pub gpus_per_node: u32,
+    /// Ranks that split each layer, if any.
+    pub tensor: Option<Tensor>,
+    /// Ranks that split each sequence, if any.
+    pub context: Option<Context>,
+    /// Model copies that hold experts together, if any.
+    pub expert: Option<Expert>,
+    /// What data parallel ranks shard: ZeRO's stage, 0 for none.
+    pub zero: u32,
+    /// Share of the parameters that each chunk of the model has, in the model's order.
+    pub weights: Vec<f64>,
+    /// By stage, what does not fit on a GPU and is kept in the host's memory; empty where all fits.
+    pub swap: Vec<Swap>,
+}
+
+impl Parallelism {
+    /// Ranks that split each layer.
+    #[must_use]
+    pub fn tensor_ranks(&self) -> u32 {
+        self.tensor.as_ref().map_or(1, |tensor| tensor.ranks)
+    }
+
+    /// Ranks that split each sequence.
+    #[must_use]
+    pub fn context_ranks(&self) -> u32 {
+        self.context.as_ref().map_or(1, |context| context.ranks)
+    }
+
+    /// Model copies that hold all experts together.
+    #[must_use]
+    pub fn expert_ranks(&self) -> u32 {
+        self.expert.as_ref().map_or(1, |expert| expert.ranks)
+    }
+
+    /// GPUs of a stage of a model copy.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.tensor_ranks().saturating_mul(self.context_ranks())
+    }
+
+    /// Share of the batch whose activations stage number `stage` has at once.
+    pub(crate) fn in_progress(&self, stage: u32, stages: u32) -> f64 {
+        let most = self.schedule.in_progress(stage, stages, self.micro_batches);
+        f64::from(most) / f64::from(self.micro_batches) / f64::from(self.schedule.chunks())
+    }
+
+    /// Share of the parameters that stage number `stage` has, in all its chunks.
+    pub(crate) fn weight(&self, stage: usize) -> f64 {
+        self.weights.iter().skip(stage).step_by(self.stages()).sum()
+    }
+
+    /// Share of its stage's parameters that chunk number `chunk` of stage number `stage` has.
+    #[must_use]
+    pub fn weight_of_chunk(&self, stage: usize, chunk: usize) -> f64 {
+        let all = self.weight(stage);
+        if all > 0.0 {
+            self.weights[chunk * self.stages() + stage] / all
+        } else {
+            1.0 / f64::from(self.schedule.chunks())
+        }
+    }
+
+    /// Share of the parameters of stage number `stage` that is experts'.
+    #[must_use]
+    pub fn experts_of(&self, stage: usize) -> f64 {
+        let Some(expert) = &self.expert else { return 0.0 };
+        let shares = expert.parameters.iter().skip(stage).step_by(self.stages());
+        let of = |(chunk, share)| self.weight_of_chunk(stage, chunk) * share;
+        shares.enumerate().map(of).sum()
+    }
+
+    /// Stages of a model copy.
+    pub(crate) fn stages(&self) -> usize {
+        self.weights.len() / self.schedule.chunks() as usize
+    }
+
+    /// Over how many GPUs each stage is spread, of so many model copies.
+    pub(crate) fn spread(&self, ranks: u32) -> Spread {
+        Spread {
+            tensor: self.tensor_ranks(),
+            context: self.context_ranks(),
+            experts: self.expert_ranks(),
+            busiest: self.expert.as_ref().map_or(1.0, |expert| expert.most_in_all()),
+            ranks: ranks.max(1).saturating_mul(self.context_ranks()),
+            zero: self.zero,
+        }
+    }
+
+    /// Share of time that equal stages wait for each other where nothing else holds them up.
+    #[must_use]
+    pub fn bubble(&self) -> f64 {
+        self.schedule.bubble(self.stages() as u32, self.micro_batches, self.forward)
+    }
+}
+
+impl Job {
+    /// Whether more than one GPU has a model copy, or a GPU less than all of it.
+    #[must_use]
+    pub fn is_split(&self) -> bool {
+        self.pipeline.is_some() || self.parallelism.is_some()
+    }
+
+    /// Time of a step of one model copy over its whole batch on one device, before jitter [s].
+    #[must_use]
+    pub fn step_seconds(&self) -> f64 {
+        let (of, micro) = self
+            .parallelism
+            .as_ref()
+            .map_or((StepOf::Batch, 1.0), |of| (of.step_of, f64::from(of.micro_batches)));
+        of.micro_batch(&self.step.law(), self.batch as f64, micro) * micro
+    }
+
+    /// Share of a step's time that each stage takes.
+    #[must_use]
+    pub fn shares(&self) -> &[f64] {
+        self.pipeline.as_ref().map_or(&[1.0], |pipeline| &pipeline.shares)
+    }
+}
+
+impl JobSettings {
+    /// How a step is spread over GPUs, where that is followed.
+    pub(crate) fn parallelism(
+        &self,
+        check: Check<'_>,
+        pipeline: Option<&Pipeline>,
+        batch: u64,
+    ) -> Option<Parallelism> {
+        let none = ParallelSettings::default();
+        let parallel = self.parallel.get().unwrap_or(&none);
+        let model = self.model.get();
+        let out_of_core = model.is_some_and(|model| model.out_of_core.get() == Some(&true));
+        let scheduled = parallel.pipeline.given().filter(|(_, of)| of.schedule.is_written());
+        let others =
+            [parallel.tensor.at, parallel.context.at, parallel.expert.at, parallel.zero.at];
+        if scheduled.is_none() && others.iter().all(Option::is_none) && !out_of_core {
+            return None;
+        }
+        if let (None, Some((at, _))) = (scheduled, parallel.pipeline.given()) {
+            refuse_unscheduled(check, at);
+        }
+        let settings = scheduled.map(|(_, settings)| settings);
+        let schedule = settings.and_then(PipelineSettings::schedule).unwrap_or(Schedule::Gpipe);
+        let stages = pipeline.map_or(&[1.0][..], |pipeline| &pipeline.shares);
+        let (shares, batch) = (schedule.chunk_shares(stages), batch as f64);
+        let tensor = match parallel.tensor.given() {
+            Some((at, tensor)) => Some(tensor.resolve(check, at, model, (&shares, batch))?),
+            None => None,
+        };
+        let context = match parallel.context.given() {
+            Some((at, context)) => Some(context.resolve(check, at, model, (&shares, batch))?),
+            None => None,
+        };
+        let expert = match parallel.expert.given() {
+            Some((at, expert)) => Some(expert.resolve(check, at, model, (&shares, batch))?),
+            None => None,
+        };
+        let hidden = model.and_then(ModelSettings::hidden_bytes).unwrap_or(0.0) * batch;
+        let written = settings.and_then(|of| of.activations.get());
+        Some(Parallelism {
+            schedule,
+            micro_batches: settings.and_then(|of| of.micro_batches.get()).map_or(1, |m| m.small()),
+            step_of: model.map_or(StepOf::default(), ModelSettings::step_of),
+            forward: model.map_or(1.0 / 3.0, ModelSettings::forward),
+            activations: written.map_or(hidden, |size| size.0),
+            gpus_per_node: self.gpus_per_node(),
+            tensor,
+            context,
+            expert,
+            zero: parallel.zero.get().and_then(|zero| zero.stage.get()).map_or(0, |s| s.small()),
+            weights: weights(model, &shares),
+            swap: Vec::new(),
+        })
+    }
+
+    /// Nodes that a model copy is on.
+    pub(crate) fn nodes_per_copy(&self) -> u32 {
+        self.stages().saturating_mul(self.ranks_of_stage()).div_ceil(self.gpus_per_node())
+    }
+
+    /// GPUs of a model copy on each node: of whole stages, or of those that split one.
+    fn gpus_per_node(&self) -> u32 {
+        let parallel = self.parallel.get();
+        let ranks = parallel.and_then(|parallel| parallel.tensor.get()?.ranks_per_node.get());
+        let pipeline = parallel.and_then(|parallel| parallel.pipeline.get());
+        let stages = pipeline.map_or(1, PipelineSettings::on_node);
+        ranks.map_or(stages.saturating_mul(self.ranks_of_stage()), |ranks| ranks.small()).max(1)
+    }
+
+    /// GPUs of a stage of a model copy: those that split its layers, and sequences.
+    pub(crate) fn ranks_of_stage(&self) -> u32 {
+        let tensor = self.parallel.get().and_then(|parallel| parallel.tensor.get());
+        let tensor = tensor.and_then(|tensor| tensor.ranks.get()).map_or(1, |ranks| ranks.small());
+        tensor.saturating_mul(self.context_ranks())
+    }
+
+    /// Ranks that split each sequence.
+    pub(crate) fn context_ranks(&self) -> u32 {
+        let context = self.parallel.get().and_then(|parallel| parallel.context.get());
+        context.and_then(|context| context.ranks.get()).map_or(1, |ranks| ranks.small())
+    }
+}
+
+fn refuse_unscheduled(check: Check<'_>, at: NodeId) {
+    let what = "stages whose micro-batches are not followed are not simulated beside `tensor`, `context`, `expert`, \
+                `zero` and `out_of_core`";
+    check.wrong(at, what, "write `schedule = \"1f1b\"` and `micro_batches = 8`");
+}
+
+/// Share of the parameters that each chunk of the model has: that of the time where they are not known.
+fn weights(model: Option<&ModelSettings>, shares: &[f64]) -> Vec<f64> {
+    let Some(model) = model.and_then(ModelSettings::known) else { return shares.to_vec() };
+    let all = (model.parameters() as f64).max(1.0);
+    portions(&model, shares).iter().map(|part| part.parameters / all).collect()
+}

@@ -1,0 +1,418 @@
+//! What must hold for a model that is spread over GPUs.
+
+use super::context::Context;
+use super::expert::Expert;
+use super::placement::MOST_GPUS;
+use super::swap::Swap;
+use super::tensor::Tensor;
+use crate::document::NodeId;
+use crate::job::Job;
+use crate::job::gradients::remedy;
+use crate::job::rules::Rules;
+use crate::{Cluster, Fidelity, NicsAt, Node, Parallelism, Schedule, Sync};
+use forebay_collective::{Invalid, Operation};
+
+/// Most messages of a step that is followed transfer by transfer, and most pieces of one.
+const MOST_MESSAGES: f64 = 2e8;
+const MOST_PIECES: f64 = 1e7;
+
+impl Rules<'_> {
+    /// A step that is followed piece by piece can be.
+    pub(crate) fn check_parallelism(&self, job: &Job, cluster: &Cluster) {
+        let Some(of) = &job.parallelism else { return };
+        let (micro, batch) = (u64::from(of.micro_batches), job.batch);
+        if !batch.is_multiple_of(micro) {
+            let what = format!("a batch of {batch} is not {micro} equal micro-batches");
+            self.wrong_at(
+                "pipeline",
+                what,
+                "write a `batch` that is a multiple of `micro_batches`",
+            );
+        }
+        self.check_tensor_nodes(of);
+        let span = job.nodes_per_copy();
+        if span > 1 && !job.nodes.is_multiple_of(span) {
+            let what = format!("model copies on {span} nodes each do not fill {} nodes", job.nodes);
+            self.wrong_at("pipeline", what, "write `nodes` that are a multiple of that");
+        }
+        if let (Some((at, _)), true) = (self.settings.copies_at(), span > 1) {
+            let what = "a model copy that is on several nodes has them for itself";
+            let remedy = "leave out `copies_per_node`, or `stages_per_node` and `ranks_per_node`";
+            self.check.wrong(at, what, remedy);
+        }
+        self.check_kernels(job);
+        self.check_zero(job);
+        let pieces = self.check_chunks(of, job.shares().len()) && self.check_pieces(job);
+        if !pieces || !self.check_groups(job, cluster) {
+            return;
+        }
+        if let Some(sync) = &job.sync
+            && !self.check_way(sync)
+            && job.gradient_ranks() > 1
+        {
+            self.check_stage_sync(job, cluster, sync);
+        }
+        self.check_tensor(job, cluster);
+        self.check_context(job, cluster);
+        self.check_expert(job, cluster);
+    }
+
+    /// Whether the schedule can have so many stages and micro-batches. Interleaved 1F1B takes as many micro-batches through a
+    /// chunk at a time as there are stages, as Megatron-LM does.
+    fn check_chunks(&self, of: &Parallelism, stages: usize) -> bool {
+        let micro = of.micro_batches as usize;
+        let (what, remedy) = match of.schedule {
+            Schedule::Gpipe | Schedule::OneForwardOneBackward | Schedule::ZeroBubble { .. } => {
+                return true;
+            }
+            Schedule::Interleaved { .. } if stages < 2 => (
+                "one stage has nothing to interleave its chunks with".to_owned(),
+                "write at least 2 `stages`, or `schedule = \"1f1b\"`",
+            ),
+            Schedule::Interleaved { .. } if !micro.is_multiple_of(stages) => (
+                format!(
+                    "\"interleaved-1f1b\" takes {stages} micro-batches at a time through each chunk of {stages} \
+                     stages, and {micro} are not a multiple of that"
+                ),
+                "write `micro_batches` that are a multiple of the stages",
+            ),
+            Schedule::Interleaved { .. } => return true,
+        };
+        self.wrong_at("pipeline", what, remedy);
+        false
+    }
+
+    /// Something is wrong with a table of `parallel`.
+    fn wrong_at(&self, table: &str, what: String, remedy: &str) {
+        self.check.wrong(self.table(table), what, remedy);
+    }
+
+    fn table(&self, table: &str) -> NodeId {
+        let parallel = self.settings.parallel.get();
+        let at = parallel.and_then(|parallel| match table {
+            "pipeline" => parallel.pipeline.at,
+            "tensor" => parallel.tensor.at,
+            "context" => parallel.context.at,
+            "expert" => parallel.expert.at,
+            _ => parallel.zero.at,
+        });
+        let model = self.settings.model_at();
+        self.check.blame(&[at, model], self.at)
+    }
+
+    /// GPUs that several use at once are not followed beside.
+    fn check_kernels(&self, job: &Job) {
+        let unlike = [
+            (!job.kernels.is_empty(), "`model.occupancy`", "leave out `model.occupancy`"),
+            (job.kernel().is_some(), "decoding on GPUs", "leave out `loader.dali.gpu`"),
+        ];
+        for (_, what, remedy) in unlike.iter().filter(|(is, ..)| *is) {
+            let what = format!("{what} is not simulated where a model is spread over GPUs");
+            self.wrong_at("pipeline", what, remedy);
+        }
+    }
+
+    fn check_zero(&self, job: &Job) {
+        if job.parallelism.as_ref().is_none_or(|of| of.zero == 0) {
+            return;
+        }
+        if job.gradient_ranks() < 2 {
+            self.check.remark(format!(
+                "`parallel.zero` has no effect: `{}` has one model copy, which has no one to share with.",
+                job.name
+            ));
+        } else if job.sync.is_none() {
+            let what = "how ranks that shard states exchange them is not written".to_owned();
+            self.wrong_at("zero", what, "write `sync.allreduce = {}`");
+        }
+    }
+
+    /// Only gradients that each step adds up are simulated; true if others are written.
+    fn check_way(&self, sync: &Sync) -> bool {
+        let at = self.check.blame(&[self.settings.sync_at()], self.at);
+        let unlike = [
+            (sync.servers.is_some(), "an exchange with servers", "write `[job.sync.allreduce]`"),
+            (
+                sync.interval > 1 && sync.servers.is_none(),
+                "an exchange after several steps",
+                "leave out `accumulation` and `period`, or write `micro_batches`",
+            ),
+        ];
+        for (_, what, remedy) in unlike.iter().filter(|(is, ..)| *is) {
+            let what = format!("{what} is not simulated where a model is spread over GPUs");
+            self.check.wrong(at, what, remedy);
+        }
+        // An average of models is refused with learners.
+        sync.averaging.is_some() || unlike.iter().any(|(is, ..)| *is)
+    }
+
+    /// Gradients of stages can be reduced as is written.
+    fn check_stage_sync(&self, job: &Job, cluster: &Cluster, sync: &Sync) {
+        let at = self.check.blame(&[self.settings.sync_at()], self.at);
+        let sharded = job.parallelism.as_ref().is_some_and(|of| of.zero > 0);
+        if sync.root.is_some() {
+            let what =
+                "a root has all parameters, which a model that is spread over GPUs has nowhere";
+            self.check.wrong(at, what, "write `sync.allreduce`");
+        }
+        if sharded && sync.measured.is_some() {
+            let what =
+                "the profile measured allreduces, and ranks that shard gradients scatter them";
+            self.check.wrong(at, what, "leave out `transport.….profile`, or `parallel.zero`");
+        }
+        if sharded && sync.sparse {
+            let what = "sparse gradients cannot be added up, and ranks that shard gradients do";
+            self.check.wrong(
+                at,
+                what,
+                "write `compression.quantised`, or leave out `parallel.zero`",
+            );
+        }
+        match gradient_transfers(job, cluster, sync) {
+            Ok(messages) => self.check_messages(messages, sync.fidelity, at),
+            Err(error) => self.check.wrong(at, error.to_string(), remedy(&error)),
+        }
+    }
+
+    /// Ranks that split layers fill the nodes that they are on.
+    fn check_tensor_nodes(&self, of: &Parallelism) {
+        let parallel = self.settings.parallel.get();
+        let tensor = parallel.and_then(|parallel| parallel.tensor.get());
+        let Some((at, each)) = tensor.and_then(|tensor| tensor.ranks_per_node.given()) else {
+            return;
+        };
+        let (ranks, each) = (of.tensor_ranks(), each.small());
+        let stages = parallel.and_then(|parallel| parallel.pipeline.get());
+        if !ranks.is_multiple_of(each) {
+            let what = format!("{ranks} ranks are not on nodes of {each} each");
+            self.check.wrong(at, what, "write a `ranks_per_node` that divides `ranks`");
+        } else if stages.is_some_and(|stages| stages.stages_per_node.is_written()) {
+            let what = "the ranks on a node say how many stages it has";
+            self.check.wrong(at, what, "leave out `stages_per_node`, or `ranks_per_node`");
+        }
+    }
+
+    fn check_tensor(&self, job: &Job, cluster: &Cluster) {
+        let tensor = job.parallelism.as_ref().and_then(|of| of.tensor.as_ref());
+        let Some(tensor) = tensor.filter(|tensor| tensor.ranks > 1) else { return };
+        let at = self.table("tensor");
+        match sum_transfers(job, cluster, tensor) {
+            // On links of their own one collective is followed for all.
+            Ok(_) if sums_are_alone(job, cluster, tensor) => {}
+            Ok(messages) => self.check_messages(messages, tensor.method.fidelity, at),
+            Err(error) => self.check.wrong(at, error.to_string(), remedy(&error)),
+        }
+    }
+
+    /// Keys and values can be exchanged as is written.
+    fn check_context(&self, job: &Job, cluster: &Cluster) {
+        let context = job.parallelism.as_ref().and_then(|of| of.context.as_ref());
+        let Some(context) = context.filter(|context| context.ranks > 1) else { return };
+        let at = self.table("context");
+        match context_transfers(job, cluster, context) {
+            Ok(messages) => self.check_messages(messages, context.method.fidelity, at),
+            Err(error) => self.check.wrong(at, error.to_string(), remedy(&error)),
+        }
+    }
+
+    /// Whether model copies are in groups that hold all experts together, each on nodes like the others.
+    fn check_groups(&self, job: &Job, cluster: &Cluster) -> bool {
+        let (copies, ranks) = (job.ranks(), job.expert_ranks());
+        if ranks == 1 {
+            return true;
+        }
+        if !copies.is_multiple_of(ranks) {
+            let what = format!("{copies} model copies cannot be divided into groups of {ranks}");
+            let remedy =
+                "write `data.copies_per_node` or `nodes` that make them a multiple of `ranks`";
+            self.wrong_at("expert", what, remedy);
+            return false;
+        }
+        let nodes = job.nodes_of_gpus();
+        let fabric = |members| job.fabric_of(members, &nodes, cluster);
+        let (first, alike) = (fabric(job.expert_group(0, 0, 0)), job.expert_data_group(0, 0, 0));
+        let (alike, mut groups) = (fabric(alike), (0..copies).step_by(ranks as usize));
+        let same = groups.all(|copy| fabric(job.expert_group(0, copy, 0)) == first)
+            && (0..ranks).all(|copy| fabric(job.expert_data_group(0, copy, 0)) == alike);
+        if !same {
+            let what = format!("groups of {ranks} model copies are not all on as many nodes");
+            let remedy =
+                "write a `data.copies_per_node` that is a multiple or a divisor of `ranks`";
+            self.wrong_at("expert", what, remedy);
+        }
+        same
+    }
+
+    /// Tokens can be dispatched as is written.
+    fn check_expert(&self, job: &Job, cluster: &Cluster) {
+        let expert = job.parallelism.as_ref().and_then(|of| of.expert.as_ref());
+        let Some(expert) = expert.filter(|expert| expert.ranks > 1) else { return };
+        let at = self.table("expert");
+        match dispatch_transfers(job, cluster, expert) {
+            Ok(messages) => self.check_messages(messages, expert.method.fidelity, at),
+            Err(error) => self.check.wrong(at, error.to_string(), remedy(&error)),
+        }
+    }
+
+    fn check_messages(&self, messages: f64, fidelity: Fidelity, at: NodeId) {
+        if fidelity == Fidelity::Flow && messages > MOST_MESSAGES {
+            let what = format!("a step takes {messages:.1e} transfers");
+            self.check.wrong(at, what, "write `fidelity = \"analytic\"`");
+        }
+    }
+
+    /// Whether its GPUs and the pieces of its steps can be kept apart.
+    fn check_pieces(&self, job: &Job) -> bool {
+        let Some(of) = &job.parallelism else { return true };
+        let stages = job.shares().len() as f64;
+        let gpus = f64::from(job.ranks()) * stages * f64::from(of.ranks());
+        if gpus > MOST_GPUS {
+            let what = format!("the model copies have {gpus:.1e} GPUs");
+            self.wrong_at("pipeline", what, "write fewer copies, stages or ranks");
+        }
+        let sums = of.tensor.as_ref().map_or(0.0, |tensor| {
+            tensor.reductions.iter().map(|sums| f64::from(*sums)).sum::<f64>()
+        });
+        let buckets = job.sync.as_ref().map_or(0.0, |sync| sync.buckets.len() as f64);
+        let exchanges = operations(of.zero, of.micro_batches);
+        let exchanges: f64 = exchanges.iter().map(|(_, number)| f64::from(*number)).sum();
+        let chunks = stages * f64::from(of.schedule.chunks());
+        let layers = of.expert.as_ref().map_or(0.0, layers);
+        let passes = f64::from(of.micro_batches) * (chunks + 2.0 * sums + 4.0 * layers);
+        // Buckets are cut in two where some of their gradients are experts'.
+        let halves = if of.expert.is_some() { 2.0 } else { 1.0 };
+        let pieces = passes + chunks * buckets * halves * exchanges;
+        let pieces = pieces * f64::from(job.programs_of_stage());
+        if pieces > MOST_PIECES {
+            let what = format!("a step has {pieces:.1e} pieces");
+            self.wrong_at("pipeline", what, "write fewer `micro_batches`, stages or buckets");
+        }
+        pieces <= MOST_PIECES && gpus <= MOST_GPUS
+    }
+
+    /// What is beyond the memory of GPUs goes to that of their nodes, where that is written.
+    pub(crate) fn swap(&self, job: &mut Job, node: &Node) {
+        let model = self.settings.model.get();
+        let Some((at, true)) = model.and_then(|model| model.out_of_core.given()) else { return };
+        let capacity = node.gpu_memory;
+        let beyond = job.footprint().is_some_and(|full| full.total() > capacity);
+        if !beyond {
+            let why = if job.footprints.is_empty() {
+                "what the model takes of a GPU's memory is not known"
+            } else {
+                "all of it fits into the GPU's memory"
+            };
+            let key = self.check.document.path(at);
+            return self.check.remark(format!("`{key}` has no effect: {why}."));
+        }
+        if node.pcie.is_infinite() {
+            let what = "how fast bytes come and go is not known";
+            self.check.wrong(at, what, "write `cluster.node.pcie = \"12 GB/s\"`");
+        }
+        let swap: Vec<Swap> =
+            job.footprints.iter().map(|held| Swap::beyond(held, capacity)).collect();
+        if let Some(parallelism) = &mut job.parallelism {
+            parallelism.swap = swap;
+        }
+    }
+}
+
+/// Transfers of a step's gradients of a model that is spread over GPUs.
+pub(crate) fn gradient_transfers(
+    job: &Job,
+    cluster: &Cluster,
+    sync: &Sync,
+) -> Result<f64, Invalid> {
+    let Some(of) = &job.parallelism else { return Ok(0.0) };
+    let (nodes, mut sum) = (job.nodes_of_gpus(), 0.0);
+    let shares = of.schedule.chunk_shares(job.shares());
+    for chunk in 0..shares.len() {
+        let stage = (chunk % job.shares().len()) as u32;
+        let members = [job.data_group(stage, 0), job.expert_data_group(stage, 0, 0)];
+        let fabrics = members.map(|members| job.fabric_of(members, &nodes, cluster));
+        for bucket in of.buckets(sync, &shares, chunk) {
+            let (fabric, groups) =
+                if bucket.experts { (&fabrics[1], of.expert_ranks()) } else { (&fabrics[0], 1) };
+            if fabric.ranks < 2 {
+                continue;
+            }
+            for (operation, number) in operations(of.zero, of.micro_batches) {
+                let each =
+                    sync.reduction.collective(operation, bucket.bytes, fabric).most_transfers()?;
+                sum += each * f64::from(number) * f64::from(of.tensor_ranks() * groups);
+            }
+        }
+    }
+    Ok(sum)
+}
+
+/// Those of the sums in its layers.
+pub(crate) fn sum_transfers(job: &Job, cluster: &Cluster, tensor: &Tensor) -> Result<f64, Invalid> {
+    let Some(of) = &job.parallelism else { return Ok(0.0) };
+    let fabric = job.fabric_of(job.tensor_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
+    let bytes = (tensor.bytes / f64::from(of.micro_batches)).round() as u64;
+    let each = tensor
+        .method
+        .reduction
+        .collective(Operation::Allreduce, bytes, &fabric)
+        .most_transfers()?;
+    let sums = tensor.reductions.iter().map(|sums| f64::from(*sums)).sum::<f64>();
+    Ok(each * 2.0 * sums * f64::from(of.micro_batches) * f64::from(job.gradient_ranks()))
+}
+
+/// Those of keys and values, and of their gradients.
+pub(crate) fn context_transfers(
+    job: &Job,
+    cluster: &Cluster,
+    context: &Context,
+) -> Result<f64, Invalid> {
+    let Some(of) = &job.parallelism else { return Ok(0.0) };
+    let fabric = job.fabric_of(job.context_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
+    let bytes = context.bytes_of_each(of);
+    let mut each = 0.0;
+    for operation in [Operation::Allgather, Operation::Allgather, Operation::ReduceScatter] {
+        each += context.method.reduction.collective(operation, bytes, &fabric).most_transfers()?;
+    }
+    let attentions: f64 = context.attentions.iter().map(|number| f64::from(*number)).sum();
+    let groups = f64::from(job.ranks()) * f64::from(of.tensor_ranks());
+    Ok(each * attentions * f64::from(of.micro_batches) * groups)
+}
+
+/// Those of tokens on their way to experts and back.
+pub(crate) fn dispatch_transfers(
+    job: &Job,
+    cluster: &Cluster,
+    expert: &Expert,
+) -> Result<f64, Invalid> {
+    let Some(of) = &job.parallelism else { return Ok(0.0) };
+    let fabric = job.fabric_of(job.expert_group(0, 0, 0), &job.nodes_of_gpus(), cluster);
+    let bytes = expert.bytes_of_each(of);
+    let each =
+        expert.method.reduction.collective(Operation::AllToAll, bytes, &fabric).most_transfers()?;
+    let groups = f64::from(job.ranks() / expert.ranks) * f64::from(of.ranks());
+    Ok(each * 4.0 * layers(expert) * f64::from(of.micro_batches) * groups)
+}
+
+/// All layers of experts.
+fn layers(expert: &Expert) -> f64 {
+    expert.layers.iter().map(|number| f64::from(*number)).sum()
+}
+
+/// Whether the ranks that split a layer have the links of their node for themselves: then following one sum gives the
+/// time of all.
+pub(crate) fn sums_are_alone(job: &Job, cluster: &Cluster, of: &Tensor) -> bool {
+    let fills = (0..job.nodes).all(|node| job.gpus_on(node) == u64::from(of.ranks));
+    let apart = cluster.node.intra.tree.nics == NicsAt::Apart;
+    fills && apart && !cluster.share_nodes
+}
+
+/// The collectives of a step for a bucket of gradients at ZeRO's stage `zero`, and how often each is done.
+fn operations(zero: u32, micro_batches: u32) -> Vec<(Operation, u32)> {
+    use Operation::{Allgather, Allreduce, ReduceScatter};
+    match zero {
+        0 => vec![(Allreduce, 1)],
+        1 => vec![(ReduceScatter, 1), (Allgather, 1)],
+        2 => vec![(ReduceScatter, micro_batches), (Allgather, 1)],
+        _ => vec![(ReduceScatter, micro_batches), (Allgather, micro_batches.saturating_mul(2))],
+    }
+}

@@ -1,0 +1,184 @@
+//! In which order the stages of a pipeline work on micro-batches: what each schedule leaves in progress and idle.
+
+use schemars::JsonSchema;
+
+/// How a schedule is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+pub(crate) enum ScheduleName {
+    /// Forward of all micro-batches, then backward of all.
+    #[serde(rename = "gpipe")]
+    Gpipe,
+    /// One backward after each forward, as soon as there is one.
+    #[serde(rename = "1f1b")]
+    OneForwardOneBackward,
+    /// The same with several chunks of the model on each stage.
+    #[serde(rename = "interleaved-1f1b")]
+    Interleaved,
+    /// 1F1B whose gradients of weights fill bubbles.
+    #[serde(rename = "zb-h1")]
+    ZeroBubble,
+}
+
+/// In which order a stage works on the micro-batches of a batch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Schedule {
+    /// Forward of all, then backward of all (Huang et al., *GPipe*, 2019).
+    Gpipe,
+    /// Stage i of p begins with forward of p − i, then one backward and one forward in turn (Narayanan et al.,
+    /// *PipeDream*, 2019; with a flush at the end of each batch, 2021, section 2.2).
+    OneForwardOneBackward,
+    /// Stage i of p has the model's chunks i, i + p, i + 2p, … and takes each p micro-batches through its chunks, one
+    /// after the other. It begins with 2 (p − i − 1) + (v − 1) p forward passes on one of its v chunks each, then 1F1B
+    /// (Narayanan et al., *Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM*, 2021,
+    /// section 2.2).
+    Interleaved {
+        /// Chunks of each stage.
+        chunks: u32,
+    },
+    /// 1F1B whose backward is a pass for gradients of inputs, which the stage before waits for, and one for gradients of
+    /// weights, which on stage i follows i micro-batches later: it fills bubbles, and no stage has more than p
+    /// micro-batches in progress (Qi, Wan, Huang, Lin, *Zero Bubble Pipeline Parallelism*, ICLR 2024, section 2.1, figure
+    /// 3).
+    ZeroBubble {
+        /// Share of backward that is gradients of weights.
+        weights: f64,
+    },
+}
+
+impl Schedule {
+    /// Its name in scenarios.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gpipe => "gpipe",
+            Self::OneForwardOneBackward => "1f1b",
+            Self::Interleaved { .. } => "interleaved-1f1b",
+            Self::ZeroBubble { .. } => "zb-h1",
+        }
+    }
+
+    /// Chunks of the model on each stage.
+    #[must_use]
+    pub fn chunks(self) -> u32 {
+        match self {
+            Self::Interleaved { chunks } => chunks,
+            Self::Gpipe | Self::OneForwardOneBackward | Self::ZeroBubble { .. } => 1,
+        }
+    }
+
+    /// Share of backward that is a pass of its own for gradients of weights.
+    #[must_use]
+    pub fn weight_gradients(self) -> f64 {
+        match self {
+            Self::ZeroBubble { weights } => weights,
+            Self::Gpipe | Self::OneForwardOneBackward | Self::Interleaved { .. } => 0.0,
+        }
+    }
+
+    /// Shares of the step of all chunks in the model's order, of stages with these shares: chunk c of stage i of p is
+    /// number c p + i.
+    #[must_use]
+    pub fn chunk_shares(self, stages: &[f64]) -> Vec<f64> {
+        let chunks = self.chunks();
+        let each = stages.iter().map(|share| share / f64::from(chunks));
+        each.collect::<Vec<_>>().repeat(chunks as usize)
+    }
+
+    /// Forward passes of `all` micro-batches whose activations stage number `stage` of `stages` has at once, at most:
+    /// each is one of a micro-batch on a chunk.
+    ///
+    /// Of interleaved chunks the first stage has 1 + (p − 1) ÷ (p v) of what all its chunks take (Korthikanti et al.,
+    /// *Reducing Activation Recomputation in Large Transformer Models*, 2022, section 4.2.3). Where gradients of
+    /// weights are deferred, what they need counts as much as what gradients of inputs need, of which it is a part (Qi et
+    /// al., table 1).
+    #[must_use]
+    pub fn in_progress(self, stage: u32, stages: u32, all: u32) -> u32 {
+        match self {
+            Self::Gpipe => all,
+            Self::OneForwardOneBackward => all.min(stages - stage),
+            Self::Interleaved { chunks } => {
+                let ahead = 2 * (stages - 1 - stage) + (chunks - 1) * stages;
+                all.saturating_mul(chunks).min(ahead + 1)
+            }
+            Self::ZeroBubble { .. } => all.min(stages),
+        }
+    }
+
+    /// Share of time that each of `stages` equal stages waits for others where nothing else holds it up, with `all`
+    /// micro-batches of whose time the share `forward` is forward.
+    ///
+    /// (p − 1) ÷ (m + p − 1) (Huang et al., section 2.3), with v chunks (p − 1) ÷ (v m + p − 1) (Narayanan et al.,
+    /// 2021, who divide by v m). With T for a micro-batch's passes F, B and W on a stage, bubbles of ZB-H1 are
+    /// (p − 1) (TF + TB − TW) where W is the shortest pass and m ≥ p (Qi et al., table 2); a shorter pass or fewer
+    /// micro-batches leave less for W to fill.
+    #[must_use]
+    pub fn bubble(self, stages: u32, all: u32, forward: f64) -> f64 {
+        let (before, m) = (f64::from(stages) - 1.0, f64::from(all));
+        match self {
+            Self::Gpipe | Self::OneForwardOneBackward => before / (m + before),
+            Self::Interleaved { chunks } => before / (f64::from(chunks) * m + before),
+            Self::ZeroBubble { weights } => {
+                let backward = 1.0 - forward;
+                let (inputs, weights) = (backward * (1.0 - weights), backward * weights);
+                let filled = f64::from(stages.min(all)) - 1.0;
+                let idle = before * (forward + inputs) - filled * weights.min(forward).min(inputs);
+                idle / (m + idle)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERLEAVED: Schedule = Schedule::Interleaved { chunks: 2 };
+    const ZERO_BUBBLE: Schedule = Schedule::ZeroBubble { weights: 0.5 };
+
+    #[test]
+    fn stages_hold_what_their_schedule_leaves_in_progress() {
+        let of = |schedule: Schedule, all| {
+            (0..4).map(|stage| schedule.in_progress(stage, 4, all)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Schedule::Gpipe, 8), [8; 4]);
+        assert_eq!(of(Schedule::OneForwardOneBackward, 8), [4, 3, 2, 1]);
+        assert_eq!(of(Schedule::OneForwardOneBackward, 2), [2, 2, 2, 1]);
+        assert_eq!(of(INTERLEAVED, 8), [11, 9, 7, 5]);
+        assert_eq!(of(INTERLEAVED, 4), [8, 8, 7, 5]);
+        assert_eq!(of(ZERO_BUBBLE, 8), [4; 4]);
+        assert_eq!(of(ZERO_BUBBLE, 3), [3; 4]);
+    }
+
+    #[test]
+    fn interleaved_stages_hold_the_published_factor() {
+        // Korthikanti et al., section 4.2.3: the first stage has 1 + (p − 1) ÷ (p v) of p micro-batches on all its chunks.
+        for (p, v) in [(2_u32, 2_u32), (4, 2), (8, 3), (8, 4)] {
+            let found = Schedule::Interleaved { chunks: v }.in_progress(0, p, 4 * p);
+            let (p, v) = (f64::from(p), f64::from(v));
+            let expected = 1.0 + (p - 1.0) / (p * v);
+            assert!((f64::from(found) / (p * v) - expected).abs() < 1e-12, "{p} {v}: {found}");
+        }
+    }
+
+    #[test]
+    fn bubbles_take_the_published_shares() {
+        let near = |found: f64, expected: f64| {
+            assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
+        };
+        near(Schedule::Gpipe.bubble(4, 12, 0.3), 3.0 / 15.0);
+        near(Schedule::OneForwardOneBackward.bubble(4, 12, 0.3), 3.0 / 15.0);
+        near(INTERLEAVED.bubble(4, 12, 0.3), 3.0 / 27.0);
+        // Equal passes: a third of the bubbles of 1F1B.
+        near(ZERO_BUBBLE.bubble(4, 12, 1.0 / 3.0), 3.0 / (3.0 * 12.0 + 3.0));
+        // Forward 0.3, gradients of inputs 0.42, of weights 0.28.
+        let uneven = Schedule::ZeroBubble { weights: 0.4 };
+        let idle = 3.0 * (0.3 + 0.42 - 0.28);
+        near(uneven.bubble(4, 12, 0.3), idle / (12.0 + idle));
+    }
+
+    #[test]
+    fn chunks_are_dealt_to_stages_in_turn() {
+        assert_eq!(INTERLEAVED.chunk_shares(&[0.75, 0.25]), [0.375, 0.125, 0.375, 0.125]);
+        assert_eq!(ZERO_BUBBLE.chunk_shares(&[0.75, 0.25]), [0.75, 0.25]);
+    }
+}

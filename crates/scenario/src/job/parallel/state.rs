@@ -1,0 +1,92 @@
+//! Which node writes what of a checkpoint.
+
+use crate::{Checkpoint, Job, Parallelism, Writers};
+use forebay_model::device_memory::{Footprint, Spread, State};
+
+impl Job {
+    /// Bytes of a checkpoint that each node of a job copy writes, from the first on [B]; they sum to its bytes.
+    ///
+    /// All model copies have the same state: the first one writes it, or each writes an equal part. Experts are written by the
+    /// first copies that hold all of them together, each its part. Where a copy is spread over GPUs,
+    /// nodes write of what their GPUs hold: of a stage its part of the state, of tensors that ranks split an equal part each. What model copies shard (Rajbhandari et al., *ZeRO*, 2020) each has alone, and
+    /// writes in any case. Where the model is not known, stages have parts as of the parameters or the time, and all of
+    /// the state is sharded, if any is.
+    #[must_use]
+    pub fn parts_of(&self, checkpoint: &Checkpoint) -> Vec<f64> {
+        let mut parts = vec![0.0; self.nodes as usize];
+        match (&self.parallelism, checkpoint.writers) {
+            (Some(of), _) => self.add_parts(of, checkpoint, &mut parts),
+            (None, Writers::First) => parts[0] = checkpoint.bytes,
+            (None, Writers::Each) => parts.fill(checkpoint.bytes / f64::from(self.nodes)),
+        }
+        parts
+    }
+
+    /// Whether it matters which model copies write a checkpoint: they are on several nodes, and have something alike.
+    pub(crate) fn has_copies_of_state(&self) -> bool {
+        let several = self.ranks() > self.expert_ranks();
+        let alike = |state: &State| state.whole > 0.0 || (several && state.experts > 0.0);
+        let alike = |of: &Parallelism| self.states(of).iter().any(alike);
+        self.nodes > self.nodes_per_copy() && self.parallelism.as_ref().is_none_or(alike)
+    }
+
+    fn add_parts(&self, of: &Parallelism, checkpoint: &Checkpoint, parts: &mut [f64]) {
+        let (states, ranks) = (self.states(of), self.ranks());
+        let all: f64 = states.iter().map(|state| state.whole + state.experts + state.sharded).sum();
+        let nodes = self.nodes_of_gpus();
+        let equal = 1.0 / f64::from(ranks);
+        for model in 0..ranks {
+            let of_first = |copies: u32| match checkpoint.writers {
+                Writers::First if model < copies => 1.0 / f64::from(copies),
+                Writers::First => 0.0,
+                Writers::Each => equal,
+            };
+            let (own, experts) = (of_first(1), of_first(self.expert_ranks()));
+            for (stage, state) in (0..).zip(&states) {
+                let gpus = self.stage_group(model, stage);
+                let bytes = own * state.whole + experts * state.experts + equal * state.sharded;
+                let share = bytes / all / f64::from(gpus.ranks);
+                for gpu in gpus.first..gpus.first + gpus.ranks {
+                    parts[nodes[gpu as usize] as usize] += checkpoint.bytes * share;
+                }
+            }
+        }
+    }
+
+    /// By stage, its state: in bytes, or as shares.
+    fn states(&self, of: &Parallelism) -> Vec<State> {
+        let states = of.states(&self.footprints, self.ranks());
+        if states.iter().any(|state| *state != State::default()) {
+            return states;
+        }
+        let share = |stage: usize| {
+            let (weight, experts) = (of.weight(stage), of.experts_of(stage));
+            if of.zero > 0 {
+                return State { sharded: weight, ..State::default() };
+            }
+            State { whole: weight * (1.0 - experts), experts: weight * experts, sharded: 0.0 }
+        };
+        (0..of.stages()).map(share).collect()
+    }
+}
+
+impl Parallelism {
+    /// By stage, its state on so many model copies, of which GPUs of each stage hold this.
+    fn states(&self, held: &[Footprint], ranks: u32) -> Vec<State> {
+        let spread = self.spread(ranks);
+        (0..).zip(held).map(|(stage, held)| spread.state(held, self.experts_of(stage))).collect()
+    }
+}
+
+/// Bytes of the state of a model of which GPUs hold this; 0 where that is not known [B].
+pub(crate) fn state_bytes(
+    held: &[Footprint],
+    parallelism: Option<&Parallelism>,
+    ranks: u32,
+) -> f64 {
+    let states = match parallelism {
+        Some(of) => of.states(held, ranks),
+        None => held.iter().map(|held| Spread::NONE.state(held, 0.0)).collect(),
+    };
+    states.iter().map(State::bytes).sum()
+}

@@ -1,0 +1,106 @@
+//! Layers split over GPUs: how `[job.parallel.tensor]` is written.
+
+use super::method::Method;
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::job::model::ModelSettings;
+use crate::number::{Amount, Count};
+use crate::sync::{AlgorithmName, Fidelity};
+use forebay_model::device_memory::portions;
+use forebay_model::units::Size;
+use schemars::JsonSchema;
+
+/// Ranks that split each layer (Shoeybi et al., *Megatron-LM*, 2019, section 3): each does its part of the
+/// arithmetic, and twice in each block, forward and again backward, all add their results up and wait for that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tensor {
+    /// How many.
+    pub ranks: u32,
+    /// How often they add results up in forward, and again in backward, for each chunk of the model in its order.
+    pub reductions: Vec<u32>,
+    /// Bytes of each sum, for a whole batch [B].
+    pub bytes: f64,
+    /// How they add up.
+    pub method: Method,
+}
+
+/// Each layer split over GPUs.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TensorSettings {
+    /// GPUs that split each layer.
+    #[schemars(required)]
+    pub(super) ranks: Field<Count<1, 10_000>>,
+    /// Those of a stage that are on each node; the others are on the nodes after it (default: all of them).
+    pub(super) ranks_per_node: Field<Count<1, 10_000>>,
+    /// Sums of results in forward, as many again in backward (default: two in each block of a transformer of the
+    /// catalogue).
+    allreduces: Field<Count<0, 100_000>>,
+    /// Bytes of each for a sample (default: the hidden values of a transformer of the catalogue).
+    activations: Field<Amount<Size>>,
+    /// How: "ring", "halving-doubling", … or "auto" (default: "auto", as NCCL chooses).
+    algorithm: Field<AlgorithmName>,
+    /// Whether each transfer shares links with everything else: "flow", or a collective takes its time on an idle
+    /// network: "analytic", or the first of these up to a million transfers in a step: "auto" (default: "auto").
+    fidelity: Field<Fidelity>,
+}
+
+impl TensorSettings {
+    /// The checked settings of the table at node `at`, of a model in chunks of these shares.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        model: Option<&ModelSettings>,
+        (shares, batch): (&[f64], f64),
+    ) -> Option<Tensor> {
+        let ranks = check.required(at, &self.ranks, "ranks", "write `ranks = 8`")?.small();
+        let known = model.and_then(ModelSettings::hidden_bytes);
+        if known.is_none() && ranks > 1 {
+            let remedy = "write `allreduces = 96`: two for each block of a transformer";
+            check.required(at, &self.allreduces, "allreduces", remedy);
+            let remedy = "write `activations = \"50 MB\"`, of a sample";
+            check.required(at, &self.activations, "activations", remedy);
+        }
+        let reductions = match self.allreduces.get() {
+            Some(all) => spread(all.small(), shares),
+            None => {
+                let of = model.and_then(ModelSettings::known);
+                let parts = of.map(|model| portions(&model, shares)).unwrap_or_default();
+                parts.iter().map(|part| part.reductions).collect()
+            }
+        };
+        let bytes = self.activations.get().map(|size| size.0).or(known).unwrap_or(0.0);
+        Some(Tensor {
+            ranks,
+            reductions,
+            bytes: bytes * batch,
+            method: Method::written(&self.algorithm, &self.fidelity),
+        })
+    }
+}
+
+/// So many in all, over chunks by their shares.
+pub(super) fn spread(all: u32, shares: &[f64]) -> Vec<u32> {
+    let upto = |end: f64| (end * f64::from(all)).round() as u32;
+    let mut end = 0.0;
+    let of = |share: &f64| {
+        let before = upto(end);
+        end += share;
+        upto(end).saturating_sub(before)
+    };
+    shares.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_spread_by_shares_and_none_is_lost() {
+        assert_eq!(spread(8, &[0.25; 4]), [2, 2, 2, 2]);
+        assert_eq!(spread(7, &[0.5, 0.3, 0.2]).iter().sum::<u32>(), 7);
+        assert_eq!(spread(3, &[1.0]), [3]);
+    }
+}

@@ -1,0 +1,94 @@
+//! On which of a job's nodes the files of its data set lie, where not every node has all of them.
+
+use super::rules::Rules;
+use super::settings::{Around, JobSettings};
+use super::{Job, Share, Split};
+use crate::Dataset;
+use forebay_model::random::Replicas;
+
+impl Job {
+    /// Who has what of the data set, where not every node has all.
+    #[must_use]
+    pub fn parts(&self) -> Option<Replicas> {
+        let (nodes, each) = (u64::from(self.nodes), u64::from(self.replicas?));
+        (each < nodes).then_some(Replicas { nodes, each })
+    }
+
+    /// Whether each node has only a part of what its loaders read.
+    #[must_use]
+    pub fn reads_parts(&self) -> bool {
+        self.parts().is_some()
+    }
+
+    /// Bytes of the data set that each node has, of those that hold most [B].
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "sizes are estimates")]
+    pub(crate) fn resident(&self, dataset: &Dataset) -> f64 {
+        let all = dataset.samples as f64 * dataset.mean_size();
+        let files = dataset.files().max(1);
+        let of = self.parts().unwrap_or(Replicas::EVERYWHERE);
+        // Of the files behind the last whole round the node has most that the first ones all reach.
+        let most = files / of.nodes * of.each + (files % of.nodes).min(of.each);
+        all * (most as f64 / files as f64)
+    }
+}
+
+impl JobSettings {
+    /// Nodes that have each file, where not all have all: as written, or one where each node copies its part.
+    pub(super) fn replicas(&self, around: Around<'_>) -> Option<u32> {
+        let stage = self.stage.get();
+        let shared = stage.and_then(|stage| stage.to.get()).is_some_and(|to| {
+            let of = around.storage_names.iter().position(|name| name == to);
+            let storage = of.and_then(|index| around.storage.get(index)?.as_ref());
+            storage.is_some_and(|storage| storage.kind.is_remote())
+        });
+        let part = stage.is_some_and(|stage| stage.share.get() == Some(&Share::Part)) && !shared;
+        self.replicas.get().map(|replicas| replicas.small()).or(part.then_some(1))
+    }
+}
+
+impl Rules<'_> {
+    /// What lies on some nodes only is on their own storage, on as many as there are; and what is read where
+    /// it lies is shared out evenly.
+    pub(super) fn check_replicas(&self, job: &Job) {
+        if let Some((at, replicas)) = self.settings.replicas.given() {
+            let storage = self.around.storage.get(job.reads_from()).and_then(Option::as_ref);
+            let all = job.staging.as_ref().is_some_and(|of| of.share == Share::All && !of.shared);
+            if let Some(storage) = storage.filter(|storage| storage.kind.is_remote()) {
+                let what =
+                    format!("{:?} is not in the nodes, and all of them share it", storage.name);
+                self.check.wrong(at, what, "name a `local-disk`, or remove `replicas`");
+            } else if all {
+                let what = "each node copies all of the data set";
+                self.check.wrong(
+                    at,
+                    what,
+                    "write `share = \"part\"` in `stage`, or remove `replicas`",
+                );
+            } else if replicas.small() > job.nodes {
+                let what =
+                    format!("a file cannot be on {} of {} nodes", replicas.small(), job.nodes);
+                self.check.wrong(at, what, format!("write a number from 1 to {}", job.nodes));
+            } else if replicas.small() == job.nodes && !self.check.lenient {
+                let path = self.check.document.path(at);
+                self.check.remark(format!("`{path}` has no effect: every node has every file."));
+            }
+        }
+        self.check_local(job);
+    }
+
+    fn check_local(&self, job: &Job) {
+        let Some(at) = self.settings.sampler.at.filter(|_| job.split == Split::Local) else {
+            return;
+        };
+        if !job.reads_parts() {
+            let what = "every node has every file, so that all reads are alike";
+            let remedy = "write on how many nodes each lies, `replicas = 1`, or another `sampler`";
+            self.check.wrong(at, what, remedy);
+        } else if !job.copies_each.is_empty() {
+            let what = "nodes with more model copies read more than lies on them";
+            let remedy = "write as many `copies_per_node` on all nodes, or `sampler = \"strided\"`";
+            self.check.wrong(at, what, remedy);
+        }
+    }
+}

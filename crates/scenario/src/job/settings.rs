@@ -1,0 +1,413 @@
+//! How `[[job]]` is written.
+
+use super::accuracy::AccuracySettings;
+use super::copies::CopiesSettings;
+use super::cpu::InnerSettings;
+use super::decoded::DecodedSettings;
+use super::interval::IntervalSettings;
+use super::learners::LearnersSettings;
+use super::model::{ModelSettings, ResolvedModel};
+use super::parallel::state::state_bytes;
+use super::parallel::{Loaders, ParallelSettings, PipelineSettings};
+use super::prefill::Prefill;
+use super::recovery::{CheckpointSettings, FailureSettings, Of};
+use super::rules::Rules;
+use super::staging::{Staging, StagingSettings};
+use super::workflow::Arrivals;
+use super::{
+    BatchInterval, Checkpoint, Device, Job, Parallelism, Pipeline, QueueKind, Split, StepTime,
+};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::{Field, List};
+use crate::loader::settings::{LoaderSettings, OnNode, ResolvedLoader};
+use crate::number::{Amount, Count, Factor, Positive};
+use crate::reading::time;
+use crate::run::MOST_STEPS;
+use crate::sync::{Framework, Latencies, OfModel, Sync, SyncSettings};
+use crate::{Cluster, Dataset, Storage};
+use forebay_model::catalogue::Precision;
+use forebay_model::device_memory::{Footprint, Spread};
+use forebay_model::units::{Bandwidth, Size, Time};
+use schemars::JsonSchema;
+use std::ops::Range;
+
+/// In place of a model that is wrong.
+const NO_MODEL: ResolvedModel = ResolvedModel {
+    step: StepTime { fixed: 0.0, per_sample: 0.0, floor: 0.0, jitter: None },
+    device: Device::Accelerator,
+    gpu: None,
+    launch: None,
+    catalogue: None,
+    gradients: Vec::new(),
+    measured: false,
+    peak: None,
+};
+
+/// A training job; `copies` of it run independently, each on nodes of its own.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct JobSettings {
+    /// Name, for reports and for `--set job.NAME.batch=64`.
+    #[schemars(required)]
+    pub(crate) name: Field<String>,
+    /// Independent copies of this job (default: 1).
+    pub(crate) copies: Field<Count<1, 1_000_000>>,
+    /// Nodes of each copy (default: 1).
+    pub(crate) nodes: Field<Count<1, 1_000_000>>,
+    /// Names of the jobs that must have ended before it begins (default: none).
+    pub(super) after: Field<List<String>>,
+    /// When the first copy starts; after others, so long after they have ended (default: 0 s).
+    pub(super) start: Field<Amount<Time>>,
+    /// Time from one copy's start to the next's (default: 0 s).
+    pub(super) stagger: Field<Amount<Time>>,
+    /// Whether copies come "regular", or as a "poisson" process of which `stagger` is the mean (default:
+    /// "regular").
+    pub(super) arrivals: Field<Arrivals>,
+    /// Steps after which each copy ends (default: as `[run]` says).
+    pub(super) steps: Field<Count<1, MOST_STEPS>>,
+    /// Passes over its data set after which each copy ends; may be a fraction (default: as `[run]` says).
+    pub(super) epochs: Field<Factor>,
+    /// Name of the data set.
+    #[schemars(required)]
+    dataset: Field<String>,
+    /// Name of the storage that the data set is on.
+    #[schemars(required)]
+    storage: Field<String>,
+    /// How nodes, or ranks with loaders of their own, split each epoch (default: "strided").
+    pub(super) sampler: Field<Split>,
+    /// Nodes that each file of the data set lies on, where it is on their own storage: the others read it from
+    /// those, over both NICs (default: all have all).
+    pub(super) replicas: Field<Count<1, 1_000_000>>,
+    /// Copy the data set to the nodes first: `{ to = "nvme", streams = 8 }` (default: read where it
+    /// is).
+    pub(super) stage: Field<StagingSettings>,
+    /// Keep samples in memory as they are after decoding: `{ capacity = "100 GB" }` (default: none).
+    pub(super) decoded_cache: Field<DecodedSettings>,
+    /// Samples per model copy and step; or `global_batch`.
+    pub(super) batch: Field<Count<1, 1_000_000_000>>,
+    /// Samples per step of all model copies of a job copy together, as many of each.
+    pub(super) global_batch: Field<Count<1, 1_000_000_000>>,
+    /// How often a model copy takes a fresh batch: every so many steps, which may be a fraction of
+    /// at least 1, or adaptive (default: 1).
+    pub(super) batch_interval: Field<IntervalSettings>,
+    /// What the last buffer does when it is full (default: "bounded").
+    pub(super) queue: Field<QueueKind>,
+    /// Samples in the last buffer at the start: "full" or a number (default: none).
+    pub(super) prefill: Field<Prefill>,
+    /// What fills the queue.
+    #[schemars(required)]
+    pub(super) loader: Field<LoaderSettings>,
+    /// What is trained.
+    #[schemars(required)]
+    pub(super) model: Field<ModelSettings>,
+    /// How the model is spread over the GPUs of a node (default: one copy on each node).
+    pub(super) parallel: Field<ParallelSettings>,
+    /// How model copies agree after each step (default: in no time).
+    pub(super) sync: Field<SyncSettings>,
+    /// Steps of a model copy whose gradients are added up before an update: what it sends comes after the last
+    /// of them (default: 1).
+    pub(super) accumulation: Field<Count<1, 1_000_000>>,
+    /// Memory that each worker of its loaders takes: with full buffers, what the node's page cache
+    /// does not have (default: 0 B).
+    pub(super) worker_memory: Field<Amount<Size>>,
+    /// Core-seconds of a loader's worker to hand an item on to the next stage or the queue (default:
+    /// as the profile says, or 0 s).
+    pub(super) hand_off: Field<Amount<Time>>,
+    /// Cores that each copy may use on each node, as a control group's quota; may be a fraction
+    /// (default: all).
+    pub(super) cpu_quota: Field<Factor>,
+    /// Threads that share a worker's computing for one sample, as OpenMP's or OpenCV's do (default:
+    /// none).
+    pub(super) inner_threads: Field<InnerSettings>,
+    /// Bytes that a core at work for the loader moves to and from memory, in the time of its work
+    /// (default: none).
+    pub(super) memory_traffic: Field<Positive<Bandwidth>>,
+    /// How much training it takes to reach a target: for the time to accuracy (default: not said).
+    pub(super) accuracy: Field<AccuracySettings>,
+    /// What it writes from time to time, to begin there again after a failure (default: nothing).
+    pub(super) checkpoint: Field<CheckpointSettings>,
+    /// How its nodes fail (default: they do not).
+    pub(super) failures: Field<FailureSettings>,
+}
+
+/// What jobs refer to; `None` where it is wrong.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'a> {
+    pub(crate) cluster: Option<&'a Cluster>,
+    /// The node that the first copy of the job at hand begins on.
+    pub(crate) first_node: u32,
+    pub(crate) storage_names: &'a [&'a str],
+    pub(crate) storage: &'a [Option<Storage>],
+    pub(crate) dataset_names: &'a [&'a str],
+    pub(crate) datasets: &'a [Option<Dataset>],
+    pub(crate) job_names: &'a [Option<&'a str>],
+    /// By storage, whether a profile is asked about it.
+    pub(crate) measured: &'a [bool],
+}
+
+impl JobSettings {
+    /// Name of its data set, if that is read from the storage of a name.
+    pub(crate) fn reads_on(&self, storage: &str) -> Option<&str> {
+        let staged = self.stage.get().and_then(|stage| stage.to.get());
+        let from = staged.or(self.storage.get())?;
+        self.dataset.get().filter(|_| from == storage).map(String::as_str)
+    }
+
+    /// Where it is written what is trained, if it is.
+    pub(super) fn model_at(&self) -> Option<NodeId> {
+        self.model.at
+    }
+
+    /// Where it is written how model copies agree, if it is.
+    pub(super) fn sync_at(&self) -> Option<NodeId> {
+        self.sync.at
+    }
+
+    /// Where the copying of its data set to the nodes is written, if it is.
+    pub(crate) fn stage_at(&self) -> Option<NodeId> {
+        self.stage.at
+    }
+
+    /// The checked job of the table at node `at`.
+    pub(crate) fn resolve(&self, check: Check<'_>, at: NodeId, around: Around<'_>) -> Option<Job> {
+        check.required(at, &self.name, "name", "write `name = \"lenet\"`");
+        check.required(at, &self.dataset, "dataset", "name a data set");
+        check.required(at, &self.storage, "storage", "name the storage that the data set is on");
+        check.required(at, &self.loader, "loader", "write `[job.loader.tf-queue]`");
+        check.required(at, &self.model, "model", "write `[job.model]` with `step = \"3 ms\"`");
+        let batch = self.checked_batch(check, at, around);
+        // Without a batch other problems are still worth finding.
+        let some = batch.unwrap_or(1);
+        let dataset = check.reference(&self.dataset, "dataset", around.dataset_names);
+        let storage = check.reference(&self.storage, "storage", around.storage_names);
+        let of = dataset.and_then(|dataset| around.datasets.get(dataset)?.as_ref());
+        let loader = self.loader(check, around, some, of);
+        let gpu = around.cluster.and_then(|cluster| cluster.node.gpu);
+        let model = self.model.given().and_then(|(at, model)| model.resolve(check, at, gpu));
+        let rules = Rules { settings: self, check, at, around, loader: loader.as_ref() };
+        let measured = model.as_ref().is_some_and(|model| model.measured);
+        let model = model.unwrap_or_else(|| {
+            // Of a wrong step time the gradients are known all the same.
+            let settings = self.model.get();
+            let gradients = settings.map_or_else(Vec::new, |model| model.gradients());
+            ResolvedModel { gradients, ..NO_MODEL }
+        });
+        let pipeline = self.pipeline(check);
+        let parallelism = self.parallelism(check, pipeline.as_ref(), some);
+        let ranks = self.ranks(around);
+        let spread = parallelism.as_ref().map_or(Spread::NONE, |of| of.spread(ranks));
+        let split = (pipeline.as_ref(), parallelism.as_ref());
+        let footprints = self.footprints(check, some, &model, (split, spread));
+        let state = state_bytes(&footprints, parallelism.as_ref(), ranks);
+        let sync = self.sync(check, around, some, &model);
+        let memory = self.gpu_memory(around);
+        let learners = self.learners(footprints.first().copied(), sync.as_ref(), memory);
+        let averages = sync.as_ref().is_some_and(|sync| sync.averaging.is_some());
+        let (copies_per_node, copies_each) = self.copies(around);
+        // What is wrong has been recorded; with something in its place the rest can be checked.
+        let mut job = Job {
+            name: self.name.get().cloned().unwrap_or_default(),
+            copies: self.copies.get().map_or(1, |copies| copies.small()),
+            nodes: self.nodes.get().map_or(1, |nodes| nodes.small()),
+            after: self.predecessors(check, around),
+            start: self.start.get().map_or(0.0, |start| start.0),
+            stagger: self.stagger.get().map_or(0.0, |stagger| stagger.0),
+            arrivals: self.arrivals.get().copied().unwrap_or(Arrivals::Regular),
+            stop: self.stop(),
+            dataset: dataset.unwrap_or(usize::MAX),
+            storage: storage.unwrap_or(usize::MAX),
+            split: self.sampler.get().copied().unwrap_or(Split::Strided),
+            replicas: self.replicas(around),
+            staging: self.staging(check, around),
+            decoded_cache: self.decoded_cache.given().and_then(|(at, c)| c.resolve(check, at)),
+            batch: batch?,
+            batch_interval: self.interval(check),
+            loader: rules.graph(),
+            queue: self.queue.get().copied().unwrap_or(QueueKind::Bounded),
+            prefill: rules.prefill(batch?),
+            copies_per_node,
+            copies_each,
+            loader_per_copy: self.loaders() == Some(Loaders::PerRank) || self.nodes_per_copy() > 1,
+            pipeline,
+            parallelism,
+            checkpoint: self.checkpoint(check, around, (storage, sync.as_ref()), state),
+            sync,
+            accumulation: self.accumulation(),
+            footprints: footprints
+                .iter()
+                .map(|of| of.of_learners(learners.most, averages))
+                .collect(),
+            kernels: self.kernels(check, &model, batch?, learners),
+            learners,
+            failures: self.failures.given().and_then(|(at, f)| f.resolve(check, at)),
+            step: model.step,
+            peak: model.peak,
+            device: model.device,
+            gpu: model.gpu,
+            launch: model.launch,
+            catalogue: model.catalogue,
+            worker_memory: self.worker_memory.get().map_or(0.0, |memory| memory.0),
+            hand_off: self.hand_off(check),
+            cpu: self.cpu(check),
+            accuracy: self.accuracy.given().and_then(|(at, a)| a.resolve(check, at, averages)),
+        };
+        self.check_stop(check, at);
+        rules.keep_outside(&mut job);
+        rules.choose_fidelity(&mut job);
+        rules.check_copies(&job);
+        rules.check_learners(&job);
+        rules.check(&job);
+        rules.check_device(&job);
+        rules.check_launch(&job);
+        rules.check_cpu(&job);
+        if !check.lenient {
+            rules.remark(&job, measured);
+            rules.remark_accumulation(&job);
+            rules.remark_step_of(&job);
+            rules.remark_writers(&job);
+            self.remark_arrivals(check, &job);
+        }
+        Some(job)
+    }
+
+    fn loader(
+        &self,
+        check: Check<'_>,
+        around: Around<'_>,
+        batch: u64,
+        dataset: Option<&Dataset>,
+    ) -> Option<ResolvedLoader> {
+        let (at, loader) = self.loader.given()?;
+        let devices = match self.loaders() {
+            Some(Loaders::PerRank) => 1,
+            _ => self.copies(around).0,
+        };
+        let cores = around.cluster.map_or(1, |cluster| cluster.node_at(around.first_node).cores);
+        loader.resolve(check, at, batch, OnNode { cores, devices }, dataset)
+    }
+
+    fn staging(&self, check: Check<'_>, around: Around<'_>) -> Option<Staging> {
+        let (at, stage) = self.stage.given()?;
+        stage.resolve(check, at, around)
+    }
+
+    fn sync(
+        &self,
+        check: Check<'_>,
+        around: Around<'_>,
+        batch: u64,
+        model: &ResolvedModel,
+    ) -> Option<Sync> {
+        let (at, sync) = self.sync.given()?;
+        let cluster = around.cluster?.weakest(self.nodes_of(around));
+        let latencies = Latencies { inside: cluster.node.intra.latency, across: cluster.latency };
+        let all = around.cluster?;
+        let step = model.step.seconds(batch as f64)
+            * all.step_factor(self.nodes_of(around), model.device, model.peak);
+        let precision = self.model.get().map_or(Precision::Fp32, ModelSettings::precision);
+        let gradients = model.gradients.clone();
+        let ranks = self.ranks(around);
+        let (nic, cores, accumulation) = (all.nic, all.node.cores, self.accumulation());
+        let framework =
+            self.loader.get().map_or_else(Framework::default, LoaderSettings::framework);
+        let of = OfModel {
+            gradients,
+            precision,
+            step,
+            latencies,
+            ranks,
+            accumulation,
+            framework,
+            nic,
+            cores,
+        };
+        sync.resolve(check, at, &of)
+    }
+
+    /// Steps of a model copy whose gradients are added up before an update.
+    fn accumulation(&self) -> u64 {
+        self.accumulation.get().map_or(1, |steps| steps.0)
+    }
+
+    fn footprints(
+        &self,
+        check: Check<'_>,
+        batch: u64,
+        model: &ResolvedModel,
+        spread: ((Option<&Pipeline>, Option<&Parallelism>), Spread),
+    ) -> Vec<Footprint> {
+        let Some(settings) = self.model.get() else { return Vec::new() };
+        settings.footprints(check, model.device, batch, spread)
+    }
+
+    fn checkpoint(
+        &self,
+        check: Check<'_>,
+        around: Around<'_>,
+        (storage, sync): (Option<usize>, Option<&Sync>),
+        state: f64,
+    ) -> Option<Checkpoint> {
+        let (at, checkpoint) = self.checkpoint.given()?;
+        let servers = sync.and_then(|sync| sync.servers.as_ref());
+        checkpoint.resolve(check, at, around, Of { storage, servers, state })
+    }
+
+    /// The nodes of the first copy.
+    pub(super) fn nodes_of(&self, around: Around<'_>) -> Range<u32> {
+        let nodes = self.nodes.get().map_or(1, |nodes| nodes.small());
+        around.first_node..around.first_node.saturating_add(nodes)
+    }
+
+    fn hand_off(&self, check: Check<'_>) -> f64 {
+        let queue = check.profile.and_then(|profile| profile.queue.as_ref());
+        let measured = || queue.and_then(|fit| fit.value("per_item")).map_or(0.0, time);
+        self.hand_off.get().map_or_else(measured, |given| given.0)
+    }
+
+    /// The model copies of nodes and where they are written.
+    pub(super) fn copies_at(&self) -> Option<(NodeId, &CopiesSettings)> {
+        self.parallel.get()?.data.get()?.copies_per_node.given()
+    }
+
+    /// The learners of GPUs and where they are written.
+    pub(super) fn learners_at(&self) -> Option<(NodeId, &LearnersSettings)> {
+        self.parallel.get()?.data.get()?.learners.given()
+    }
+
+    /// What is trained, as it is written.
+    pub(super) fn model_settings(&self) -> Option<&ModelSettings> {
+        self.model.get()
+    }
+
+    /// Where it is written how often a fresh batch is taken, if it is.
+    pub(super) fn interval_at(&self) -> Option<NodeId> {
+        self.batch_interval.at
+    }
+
+    /// Memory of the smallest GPU of the first copy's nodes [B].
+    fn gpu_memory(&self, around: Around<'_>) -> f64 {
+        let nodes = self.nodes_of(around);
+        around.cluster.map_or(f64::INFINITY, |cluster| cluster.weakest(nodes).node.gpu_memory)
+    }
+
+    /// GPUs that a model copy is split over.
+    pub(super) fn stages(&self) -> u32 {
+        let pipeline = self.parallel.get().and_then(|parallel| parallel.pipeline.get());
+        pipeline.map_or(1, PipelineSettings::number)
+    }
+
+    fn loaders(&self) -> Option<Loaders> {
+        self.parallel.get()?.data.get()?.loaders.get().copied()
+    }
+
+    fn pipeline(&self, check: Check<'_>) -> Option<Pipeline> {
+        let (at, pipeline) = self.parallel.get()?.pipeline.given()?;
+        pipeline.resolve(check, at)
+    }
+
+    fn interval(&self, check: Check<'_>) -> BatchInterval {
+        let interval = self.batch_interval.given().and_then(|(at, i)| i.resolve(check, at));
+        interval.unwrap_or(BatchInterval::Every(1.0))
+    }
+}

@@ -1,0 +1,28 @@
+//! What must hold for a job's sampler.
+
+use super::rules::Rules;
+use super::{Job, Split};
+use crate::{Dataset, Layout};
+
+impl Rules<'_> {
+    /// Shards are split where there are some, and parts are not empty.
+    pub(super) fn check_split(&self, job: &Job, dataset: &Dataset) {
+        let Some(at) = self.settings.sampler.at else { return };
+        let files = matches!(dataset.layout, Layout::Shards { .. } | Layout::RowGroups(_));
+        if job.split == Split::Shards && !files {
+            let what = format!("the samples of {:?} are in no shards", dataset.name);
+            let remedy = "write `sampler = \"contiguous\"`, or `layout.shards` in the data set";
+            self.check.wrong(at, what, remedy);
+        }
+        let (parts, ranks) = (dataset.places(), u64::from(job.loaders()));
+        if job.split != Split::Strided && parts < ranks {
+            let what = if files { "files" } else { "samples" };
+            let what = format!("{ranks} loaders cannot each own one of {parts} {what}");
+            self.check.wrong(at, what, "write fewer nodes or ranks, or `sampler = \"strided\"`");
+        }
+        if ranks == 1 && !self.check.lenient {
+            self.check
+                .remark(format!("`job.{}.sampler` has no effect: one loader reads all.", job.name));
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What the stages of a job's loader come to, with its batch.
+
+use super::Job;
+use crate::{Dataset, Kernel, Layout, Operation, Stage, Unit};
+use std::collections::BTreeSet;
+
+impl Job {
+    /// Loaders on each node; where nodes differ, the most on any.
+    #[must_use]
+    pub fn loaders_per_node(&self) -> u32 {
+        if self.loader_per_copy { self.copies_per_node } else { 1 }
+    }
+
+    /// Loaders of a copy of the job.
+    #[must_use]
+    pub fn loaders(&self) -> u32 {
+        if self.loader_per_copy { self.ranks() } else { self.nodes }
+    }
+
+    /// Which loader of node number `node` of a copy of the job loader number `rank` is.
+    #[must_use]
+    pub fn loader_on_node(&self, rank: u32, node: u32) -> u32 {
+        if self.copies_each.is_empty() {
+            return rank % self.loaders_per_node();
+        }
+        rank - (0..node).map(|node| self.loaders_on(node)).sum::<u32>()
+    }
+
+    /// Loaders on node number `node` of a copy of the job.
+    #[must_use]
+    pub fn loaders_on(&self, node: u32) -> u32 {
+        if self.loader_per_copy { self.copies_on(node) } else { 1 }
+    }
+
+    /// Model copies that a loader feeds.
+    #[must_use]
+    pub fn copies_per_loader(&self) -> u32 {
+        self.copies_per_node / self.loaders_per_node()
+    }
+
+    /// Samples of which each worker of a loader on request makes batches in an epoch of `dataset`, where each
+    /// has files of its own; otherwise one entry, for all together.
+    #[must_use]
+    pub fn samples_of_epoch(&self, dataset: &Dataset) -> Vec<u64> {
+        let loaders = u64::from(self.loaders());
+        let drop_last = self.loader.requests.is_none_or(|requests| requests.drop_last);
+        let used = |samples| if drop_last { samples - samples % self.batch } else { samples };
+        let iterable = self.loader.requests.is_some_and(|requests| requests.iterable);
+        let Some(first) = self.loader.stages.first().filter(|_| iterable) else {
+            // PyTorch's `DistributedSampler` pads: all ranks have as many.
+            return vec![used(dataset.samples.div_ceil(loaders))];
+        };
+        let (files, workers) = (dataset.places() / loaders, u64::from(first.workers));
+        let of_file = match dataset.layout {
+            Layout::FilePerSample | Layout::OneFile { .. } => 1,
+            Layout::Shards { samples_per_shard, .. } => samples_per_shard.min(dataset.samples),
+            Layout::RowGroups(groups) => groups.samples_per_file().min(dataset.samples),
+        };
+        let own = |worker| files / workers + u64::from(worker < files % workers);
+        // The last file may be smaller.
+        let lacking = (files * of_file).saturating_sub(dataset.samples / loaders);
+        let last = files.saturating_sub(1) % workers;
+        let samples = |worker| {
+            let lacking = if worker == last { lacking } else { 0 };
+            (own(worker) * of_file).saturating_sub(lacking)
+        };
+        (0..workers).map(|worker| used(samples(worker))).collect()
+    }
+
+    /// Batches of an epoch of a loader on request.
+    #[must_use]
+    pub fn batches_of_epoch(&self, dataset: &Dataset) -> u64 {
+        self.samples_of_epoch(dataset).iter().map(|samples| samples.div_ceil(self.batch)).sum()
+    }
+
+    /// Sizes below `batch` that batches of a loader on request can have [samples].
+    #[must_use]
+    pub fn smaller_batches(&self, dataset: &Dataset) -> Vec<u64> {
+        let shares = self.samples_of_epoch(dataset);
+        let rests = shares.iter().map(|samples| samples % self.batch).filter(|rest| *rest > 0);
+        rests.collect::<BTreeSet<u64>>().into_iter().collect()
+    }
+
+    /// Samples of an item of `stage`.
+    #[must_use]
+    pub fn samples_of(&self, stage: &Stage) -> u64 {
+        match stage.unit {
+            Unit::Sample => 1,
+            Unit::Batch => self.batch,
+        }
+    }
+
+    /// Items of the stage before that stage number `index` takes for one of its own.
+    #[must_use]
+    pub fn items_taken(&self, index: usize) -> u64 {
+        let stages = &self.loader.stages;
+        let before = index.checked_sub(1).map(|before| stages[before].unit);
+        let gathers = before == Some(Unit::Sample) && stages[index].unit == Unit::Batch;
+        if gathers { self.batch } else { 1 }
+    }
+
+    /// Whether stage number `index` makes items of several of the ones that were read: then all are full.
+    #[must_use]
+    pub fn gathers(&self, index: usize) -> bool {
+        (1..=index).any(|index| self.items_taken(index) > 1)
+    }
+
+    /// Items that stage number `index` makes of `samples` samples, of which the last may be smaller.
+    #[must_use]
+    pub fn items_of(&self, index: usize, samples: u64) -> u64 {
+        let of_item = self.samples_of(&self.loader.stages[index]);
+        if self.gathers(index) { samples / of_item } else { samples.div_ceil(of_item) }
+    }
+
+    /// Samples that fit into the last buffer.
+    #[must_use]
+    pub fn queue_capacity(&self) -> u64 {
+        self.loader.stages.last().map_or(0, |last| last.buffer * self.samples_of(last))
+    }
+
+    /// Samples that stay in the last buffer while more may come.
+    #[must_use]
+    pub fn kept_in_queue(&self) -> u64 {
+        let last = self.loader.stages.last();
+        last.map_or(0, |last| last.kept.saturating_mul(self.samples_of(last)))
+    }
+
+    /// Whether anything is copied to the devices.
+    #[must_use]
+    pub fn copies_to_devices(&self) -> bool {
+        let stages = self.loader.stages.iter();
+        let requests = self.loader.requests.as_ref();
+        requests.is_some_and(|requests| requests.to_device)
+            || stages.flat_map(|s| s.per_sample.iter().chain(&s.per_item)).any(Operation::copies)
+    }
+
+    /// What the loader does on the GPUs, if it does anything there.
+    #[must_use]
+    pub fn kernel(&self) -> Option<Kernel> {
+        let mut work = self.loader.stages.iter().flat_map(|stage| &stage.per_item);
+        work.find_map(|operation| match operation {
+            Operation::Kernel(kernel) => Some(*kernel),
+            _ => None,
+        })
+    }
+}

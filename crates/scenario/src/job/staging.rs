@@ -1,0 +1,186 @@
+//! How `job.stage` is written: the copying of a data set to the nodes before the first step.
+
+use super::convert::{Convert, ConvertSettings};
+use super::pace::Way;
+use super::rules::{MOST_WAYS, Rules};
+use super::{Job, settings::Around};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::Count;
+use crate::{Cluster, Dataset};
+use schemars::JsonSchema;
+
+/// Longest that the copying to one node may take [s].
+const LONGEST_COPY: f64 = 1e6;
+/// Most streams of all nodes of the copies of a job.
+const MOST_STREAMS: u64 = 1_000_000;
+/// Most files that the copies of a job copy in all.
+const MOST_FILES: u64 = 1_000_000_000;
+
+/// How a job brings its data set to its nodes before it starts.
+///
+/// Each node copies files in the order in which they are stored, some at a time. A file is one
+/// operation and one request of its storage, whatever its size; its bytes pass the storage and the
+/// node's tier at once, at the rate of the slower of the two. To a storage that all nodes share, each
+/// node brings a part of the files, once for all: a file is read as a whole, and then written with one
+/// operation and one request there, over the node's NIC. The first step's time begins when the last
+/// node is done. A page cache keeps nothing of that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Staging {
+    /// Index of the tier into [`crate::Scenario::storage`].
+    pub to: usize,
+    /// Whether all nodes share that.
+    pub shared: bool,
+    /// Files that a node copies at a time.
+    pub streams: u32,
+    /// What each node copies.
+    pub share: Share,
+    /// How the data set is made from another one on the way, if it is.
+    pub convert: Option<Convert>,
+}
+
+/// What each node of a job has of its data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Share {
+    /// All of it.
+    All,
+    /// One of as many equal parts as the job has nodes: of `n`, node `i` has every `n`-th file from
+    /// number `i` on; with `job.replicas`, those of so many nodes up to itself. It reads the others from the
+    /// nodes that have them, over both NICs.
+    Part,
+}
+
+/// How a job brings its data set to its nodes before it starts.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StagingSettings {
+    /// Name of the storage that the data set is copied to, and read from: a `local-disk` or `memory` in
+    /// each node, or one that they share.
+    #[schemars(required)]
+    pub(super) to: Field<String>,
+    /// Files that a node copies at a time (default: 1).
+    streams: Field<Count<1, 10_000>>,
+    /// What each node copies: "all", or its "part" of it, and reads the rest from the nodes that have
+    /// it (default: "all").
+    pub(super) share: Field<Share>,
+    /// Make the data set from another one on the way: `{ from = "jpegs", compute = "5 ms" }` (default:
+    /// copy it as it is).
+    convert: Field<ConvertSettings>,
+}
+
+impl StagingSettings {
+    /// The checked staging of the table at node `at`.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        around: Around<'_>,
+    ) -> Option<Staging> {
+        let remedy = "name a `local-disk` or a `memory`, or a storage that nodes share";
+        check.required(at, &self.to, "to", remedy);
+        let to = check.reference(&self.to, "storage", around.storage_names)?;
+        let shared = around.storage.get(to)?.as_ref()?.kind.is_remote();
+        if let (Some(at), true) = (self.share.at, shared) {
+            let path = check.document.path(at);
+            check.remark(format!("`{path}` has no effect: all nodes share the storage."));
+        }
+        Some(Staging {
+            to,
+            shared,
+            streams: self.streams.get().map_or(1, |streams| streams.small()),
+            share: self.share.get().copied().unwrap_or(Share::All),
+            convert: match self.convert.given() {
+                Some((at, convert)) => Some(convert.resolve(check, at, around)?),
+                None => None,
+            },
+        })
+    }
+}
+
+impl Job {
+    /// The storage that its loaders read from: the index into [`crate::Scenario::storage`].
+    #[must_use]
+    pub fn reads_from(&self) -> usize {
+        self.staging.as_ref().map_or(self.storage, |staging| staging.to)
+    }
+}
+
+impl Rules<'_> {
+    /// The ways between nodes that read from each other can be kept apart.
+    pub(super) fn check_peers(&self, job: &Job) {
+        let storage = self.around.storage.get(job.reads_from()).and_then(Option::as_ref);
+        let Some(storage) = storage else { return };
+        let asks = storage.cache.is_some_and(|cache| cache.peers);
+        if job.nodes == 1 || !(asks || job.reads_parts()) {
+            return;
+        }
+        let loaders = u64::from(job.copies).saturating_mul(u64::from(job.loaders()));
+        let ways = loaders.saturating_mul(u64::from(job.nodes));
+        if ways > MOST_WAYS {
+            let of_storage = self.check.find(&["storage", &storage.name]);
+            let at = [self.settings.stage.at, of_storage, self.settings.nodes.at];
+            let what = format!("{loaders} loaders have {ways} ways to each other's nodes");
+            let remedy = format!("write fewer nodes, or no peers: at most {MOST_WAYS} ways");
+            self.check.wrong(self.check.blame(&at, self.at), what, remedy);
+        }
+    }
+
+    /// A copy to where the data set is already, or one without end.
+    pub(super) fn check_staging(&self, job: &Job, dataset: &Dataset, cluster: &Cluster) {
+        let Some(staging) = &job.staging else { return };
+        let made = dataset;
+        let dataset = self.check_convert(job, dataset);
+        let at = self.settings.stage.at.unwrap_or(self.at);
+        // Files of another data set may become this one's where they are.
+        if staging.to == job.storage && !(staging.shared && staging.convert.is_some()) {
+            let what = "the data set is there already";
+            self.check.wrong(at, what, "name another storage in the nodes, or remove `stage`");
+        }
+        if staging.share == Share::Part && job.nodes == 1 {
+            self.check.remark(format!(
+                "`share = \"part\"` of `{}` has no effect: the part of its one node is all.",
+                job.name
+            ));
+        }
+        let Some(storage) = self.around.storage.get(job.storage).and_then(Option::as_ref) else {
+            return;
+        };
+        let nodes = if staging.shared { f64::from(job.nodes) } else { 1.0 };
+        let samples = job.resident(dataset) / dataset.mean_size() / nodes;
+        let to = self.around.storage.get(staging.to).and_then(Option::as_ref);
+        let written = to
+            .filter(|_| staging.shared)
+            .map_or(0.0, |storage| Way { job, dataset: made, storage, cluster }.transfer());
+        let each = Way { job, dataset, storage, cluster }.transfer() + written;
+        let compute = staging.convert.as_ref().map_or(0.0, |convert| convert.compute.mean());
+        let threads = staging.streams.min(cluster.node.cores);
+        let seconds = samples * (each / f64::from(staging.streams) + compute / f64::from(threads));
+        if seconds > LONGEST_COPY {
+            let what = format!("copying the data set to a node takes {seconds:.0} s");
+            let remedy =
+                "write more `streams`, more bandwidth or a smaller data set: at most 1e6 s";
+            self.check.wrong(at, what, remedy);
+        }
+        let nodes = u64::from(job.nodes).saturating_mul(u64::from(job.copies));
+        let streams = nodes.saturating_mul(u64::from(staging.streams));
+        if streams > MOST_STREAMS {
+            let what = format!("{streams} streams would copy at a time");
+            let remedy = format!("write fewer `streams` or nodes: at most {MOST_STREAMS} in all");
+            self.check.wrong(at, what, remedy);
+        }
+        let times = match job.parts() {
+            Some(parts) => u64::from(job.copies).saturating_mul(parts.each),
+            None if staging.shared => u64::from(job.copies),
+            None => nodes,
+        };
+        let written = if staging.shared { made.files() } else { 0 };
+        let files = dataset.files().max(written).saturating_mul(times);
+        if files > MOST_FILES {
+            let what = format!("{files} files would have to be copied one by one");
+            let remedy = format!("write shards, or fewer samples or nodes: at most {MOST_FILES}");
+            self.check.wrong(at, what, remedy);
+        }
+    }
+}

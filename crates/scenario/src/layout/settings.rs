@@ -1,0 +1,222 @@
+//! How `layout` of a data set is written.
+
+use super::{Framing, Layout, Ranges, RowGroups};
+use crate::check::Check;
+use crate::document::{NodeId, ROOT};
+use crate::field::Field;
+use crate::number::{Amount, Count, Factor, Positive};
+use crate::{Dataset, Distribution};
+use forebay_model::units::{Size, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Size of a request where none is written [B].
+const REQUEST: f64 = 1_048_576.0;
+/// Most requests for a mean sample: each takes time of ours.
+const MOST_REQUESTS: f64 = 1e6;
+/// Length and two checksums of a record in TensorFlow's files [B].
+const TFRECORD: Framing = Framing { header: 16, block: 0 };
+/// A block of tar, and thus a header [B].
+const TAR: u32 = 512;
+/// Page of a B-tree where none is written [B].
+const PAGE: u64 = 4096;
+
+/// How samples are packed into files.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LayoutSettings {
+    /// Each sample is a file.
+    FilePerSample(RangeSettings),
+    /// Samples lie one behind the other in shards.
+    Shards(ShardSettings),
+    /// TensorFlow's record files: shards, and 16 B around each sample.
+    Tfrecord(ShardSettings),
+    /// Tar files: shards, and a header and padding to 512 B around each member of a sample.
+    Webdataset(WebdatasetSettings),
+    /// One array of samples of one size, each read by itself.
+    Raw(RangeSettings),
+    /// A B-tree in one file that is mapped into memory, each sample read in whole pages.
+    Lmdb(LmdbSettings),
+    /// Files of row groups, each read and decompressed as a whole.
+    Parquet(ParquetSettings),
+}
+
+/// Samples that are read by themselves.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RangeSettings {
+    /// Size of one request: a larger sample is fetched in several (default: each sample is one).
+    request: Field<Positive<Size>>,
+    /// Requests of a reader that are in progress at once (default: 1, one after the other).
+    readahead: Field<Count<1, 10_000>>,
+}
+
+/// Samples lie one behind the other in shards.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ShardSettings {
+    /// Samples in a shard.
+    #[schemars(required)]
+    samples: Field<Count<1, 1_000_000_000_000>>,
+    /// Size of one request (default: "1 MiB").
+    request: Field<Positive<Size>>,
+}
+
+/// Tar files.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WebdatasetSettings {
+    /// Samples in a shard.
+    #[schemars(required)]
+    samples: Field<Count<1, 1_000_000_000_000>>,
+    /// Size of one request (default: "1 MiB").
+    request: Field<Positive<Size>>,
+    /// Members of a sample; those beside the first, such as labels, are of one block (default: 1).
+    members: Field<Count<1, 1000>>,
+}
+
+/// A B-tree in one file.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LmdbSettings {
+    /// Size of a page, which is that of the system's memory (default: "4 KiB").
+    page: Field<Positive<Size>>,
+}
+
+/// Files of row groups.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ParquetSettings {
+    /// Samples in a row group.
+    #[schemars(required)]
+    row_group: Field<Count<1, 1_000_000_000_000>>,
+    /// Row groups in a file (default: 1).
+    row_groups: Field<Count<1, 1_000_000>>,
+    /// Column chunks that are read of a row group, each a request (default: 1).
+    columns: Field<Count<1, 100_000>>,
+    /// Share of a row group's bytes that these are (default: 1).
+    read: Field<Factor>,
+    /// Work to decompress a byte that was read, before the row group's first sample (default: 0 s).
+    decompress: Field<Amount<Time>>,
+}
+
+impl LayoutSettings {
+    /// The checked layout of the table at node `at`.
+    pub(crate) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Layout> {
+        let inside = check.inside(at);
+        match self {
+            Self::FilePerSample(_) => Some(Layout::FilePerSample),
+            Self::Shards(of) => shards(check, inside, &of.samples, &of.request, Framing::NONE),
+            Self::Tfrecord(of) => shards(check, inside, &of.samples, &of.request, TFRECORD),
+            Self::Webdataset(of) => {
+                let members = of.members.get().map_or(1, |members| members.small());
+                let record = Framing { header: TAR + (members - 1) * 2 * TAR, block: TAR };
+                shards(check, inside, &of.samples, &of.request, record)
+            }
+            Self::Raw(_) => Some(Layout::OneFile { record: Framing::NONE, opened: true }),
+            Self::Lmdb(of) => of.resolve(check),
+            Self::Parquet(of) => of.resolve(check, inside),
+        }
+    }
+
+    /// How samples, of these sizes, are fetched that are read by themselves, if not in one request.
+    pub(crate) fn ranges(&self, check: Check<'_>, sizes: Option<&Distribution>) -> Option<Ranges> {
+        let (Self::FilePerSample(of) | Self::Raw(of)) = self else { return None };
+        let useless = |at: Option<NodeId>, why: &str| {
+            if let Some(at) = at.filter(|_| !check.lenient) {
+                let path = check.document.path(at);
+                check.remark(format!("`{path}` has no effect: {why}."));
+            }
+        };
+        let Some(request) = of.request.get().map(|request| request.0) else {
+            useless(of.readahead.at, "each sample is one request, unless `request` is written");
+            return None;
+        };
+        if matches!(sizes, Some(Distribution::Constant(size)) if *size <= request) {
+            useless(of.request.at, "no sample is larger");
+        }
+        let readahead = of.readahead.get().map_or(1, |number| number.small());
+        Some(Ranges { request, readahead })
+    }
+
+    /// What is asked for has bytes, and a sample of the checked `dataset`, whose sizes are written at
+    /// `size`, comes in no more requests than can be simulated.
+    pub(crate) fn check(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        size: Option<NodeId>,
+        dataset: &Dataset,
+    ) {
+        let (requests, request) = (dataset.requests_per_sample(), dataset.mean_request());
+        let (key, written) = self.request_key();
+        let at = check.blame(&[written, size], at);
+        if requests > MOST_REQUESTS && requests.is_finite() {
+            let what = format!("a mean sample takes {requests:.2e} requests");
+            check.wrong(at, what, format!("write {key}: at most 1e6 requests for a sample"));
+        } else if request < 1.0 {
+            let what = "a mean request is for less than a byte";
+            check.wrong(at, what, format!("write {key}: at least 1 B for a request"));
+        }
+    }
+
+    /// What says how much is asked for at once, in words and where it is written.
+    fn request_key(&self) -> (&'static str, Option<NodeId>) {
+        const REQUEST: &str = "a larger `request`";
+        match self {
+            Self::FilePerSample(of) | Self::Raw(of) => (REQUEST, of.request.at),
+            Self::Shards(of) | Self::Tfrecord(of) => (REQUEST, of.request.at),
+            Self::Webdataset(of) => (REQUEST, of.request.at),
+            Self::Lmdb(of) => ("larger samples", of.page.at),
+            Self::Parquet(of) => ("fewer `columns` or a larger `row_group`", of.columns.at),
+        }
+    }
+
+    /// Whether all samples must be of one size.
+    pub(crate) fn needs_one_size(&self) -> bool {
+        matches!(self, Self::Raw(_))
+    }
+}
+
+fn shards(
+    check: Check<'_>,
+    at: NodeId,
+    samples: &Field<Count<1, 1_000_000_000_000>>,
+    request: &Field<Positive<Size>>,
+    record: Framing,
+) -> Option<Layout> {
+    let samples = check.required(at, samples, "samples", "write `samples = 1000`")?;
+    let request = request.get().map_or(REQUEST, |request| request.0);
+    Some(Layout::Shards { samples_per_shard: samples.0, request, record })
+}
+
+impl LmdbSettings {
+    fn resolve(&self, check: Check<'_>) -> Option<Layout> {
+        let page = self.page.get().map_or(PAGE, |page| page.whole());
+        let Ok(block) = u32::try_from(page) else {
+            let at = self.page.at.unwrap_or(ROOT);
+            check.wrong(at, "pages are not that large", "write \"4 KiB\" or \"64 KiB\"");
+            return None;
+        };
+        Some(Layout::OneFile { record: Framing { header: 0, block }, opened: false })
+    }
+}
+
+impl ParquetSettings {
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Layout> {
+        let remedy = "write `row_group = 1000`";
+        let samples = check.required(at, &self.row_group, "row_group", remedy)?;
+        let read = self.read.get().map_or(1.0, |read| read.0);
+        if let Some((at, _)) = self.read.given().filter(|_| read > 1.0) {
+            let what = format!("{read} of a row group is more than all of it");
+            check.wrong(at, what, "write a share of at most 1");
+        }
+        Some(Layout::RowGroups(RowGroups {
+            samples: samples.0,
+            per_file: self.row_groups.get().map_or(1, |number| number.small()),
+            columns: self.columns.get().map_or(1, |number| number.small()),
+            read: read.min(1.0),
+            decompress: self.decompress.get().map_or(0.0, |time| time.0),
+        }))
+    }
+}

@@ -1,0 +1,107 @@
+//! NVIDIA's DALI: readers, threads that decode on the host, and a stage that decodes on the GPU.
+
+use super::decode::{self, DecodeSettings};
+use super::settings::ResolvedLoader;
+use super::{Kernel, Operation, Order, Stage, StageGraph, Unit};
+use crate::Dataset;
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::{Amount, Count, Factor};
+use forebay_model::units::Time;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// NVIDIA's DALI, pipelined and asynchronous as it is by default: readers, threads that work on samples
+/// on the host, and a stage for whole batches on the GPU, which shares it with training.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Dali {
+    /// `num_threads`: threads of the host's stage, on each node.
+    #[schemars(required)]
+    threads: Field<Count<1, 100_000>>,
+    /// Readers on each node (default: 1).
+    readers: Field<Count<1, 100_000>>,
+    /// `prefetch_queue_depth`: batches ahead, behind the host's stage and behind the GPU's (default: 2).
+    prefetch_queue_depth: Field<Count<1, 1_000_000>>,
+    /// Core-seconds of the host for a sample: a time, or by its bytes and pixels (default: as the profile
+    /// says if the samples are images and the GPU decodes none of it, otherwise 0 s).
+    decode: Field<DecodeSettings>,
+    /// What the GPU does for a sample (default: nothing; decoded samples are copied to it).
+    gpu: Field<OnGpu>,
+}
+
+/// Work on the GPU.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OnGpu {
+    /// GPU-seconds of a sample, on a GPU of speed 1; samples are copied to the GPU as stored.
+    #[schemars(required)]
+    decode: Field<Amount<Time>>,
+    /// Part of the GPU that the stage can use at once (default: 1).
+    occupancy: Field<Factor>,
+}
+
+impl Dali {
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        batch: u64,
+        dataset: Option<&Dataset>,
+    ) -> Option<ResolvedLoader> {
+        let threads = check.required(at, &self.threads, "threads", "write `threads = 4`");
+        let kernel = match self.gpu.given() {
+            Some((at, gpu)) => Some(gpu.resolve(check, at)?),
+            None => None,
+        };
+        let decode = match kernel {
+            Some(_) if !self.decode.is_written() => None,
+            _ => decode::of_sample(&self.decode, check, at, dataset)?,
+        };
+        let depth = self.prefetch_queue_depth.get().map_or(2, |depth| depth.0);
+        let of_samples = |name: &str, workers: u32, work: Vec<Operation>, batches: u64| Stage {
+            name: name.to_owned(),
+            workers,
+            per_sample: work,
+            order: Order::InOrder,
+            buffer: batch.saturating_mul(batches),
+            ..Stage::default()
+        };
+        let readers = self.readers.get().map_or(1, |readers| readers.small());
+        let read = of_samples("reader", readers, vec![Operation::Read], 1);
+        let host = of_samples("host", threads?.small(), decode.into_iter().collect(), depth);
+        let on_gpu = match kernel {
+            Some(kernel) => vec![Operation::CopyStored, Operation::Kernel(kernel)],
+            None => vec![Operation::Copy],
+        };
+        let gpu = Stage {
+            name: "gpu".to_owned(),
+            unit: Unit::Batch,
+            per_item: on_gpu,
+            buffer: depth,
+            ..Stage::default()
+        };
+        let graph = StageGraph::of(vec![read, host, gpu]);
+        Some(ResolvedLoader {
+            graph,
+            last_buffer: self.prefetch_queue_depth.at.or(self.threads.at),
+        })
+    }
+}
+
+impl OnGpu {
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Kernel> {
+        let remedy = "write `decode = \"200 us\"`";
+        let per_sample = check.required(at, &self.decode, "decode", remedy)?.0;
+        let occupancy = self.occupancy.get().map_or(1.0, |part| part.0);
+        if let (Some(at), true) = (self.occupancy.at, occupancy > 1.0) {
+            check.wrong(
+                at,
+                "no kernel uses more than a whole GPU",
+                "write `occupancy = 1`, or less",
+            );
+        }
+        Some(Kernel { per_sample, occupancy })
+    }
+}

@@ -1,0 +1,29 @@
+//! Batches that are there: synthetic data.
+
+use super::settings::ResolvedLoader;
+use super::{Order, Stage, StageGraph, Unit};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Batches that are there whenever they are wanted: synthetic data, to see what training alone does.
+/// Nothing is read.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InMemory {}
+
+impl InMemory {
+    pub(super) fn resolve() -> ResolvedLoader {
+        let stage = Stage {
+            name: "memory".to_owned(),
+            workers: 1,
+            unit: Unit::Batch,
+            per_sample: Vec::new(),
+            per_item: Vec::new(),
+            order: Order::Any,
+            buffer: 1,
+            ..Stage::default()
+        };
+        let graph = StageGraph::of(vec![stage]);
+        ResolvedLoader { graph, last_buffer: None }
+    }
+}

@@ -1,0 +1,72 @@
+//! How `pin_memory` is written, and the stages behind PyTorch's workers: pinning, copies to devices.
+
+use super::{Operation, Order, Stage, Unit};
+use crate::check::Check;
+use crate::distribution::or_table::{Table, TimeOr};
+use crate::distribution::settings::Varying;
+use crate::field::Field;
+use crate::number::{Positive, Share};
+use forebay_model::units::{Bandwidth, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// What the one pinning thread does with each batch.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PinSettings {
+    /// Core-seconds for a batch, beside its bytes (default: 0 s).
+    work: Field<Varying<Time>>,
+    /// Rate at which it copies a batch, decoded (default: infinite).
+    bandwidth: Field<Positive<Bandwidth>>,
+    /// Share of its computing in which it holds the interpreter's lock of the trainer, with `launch`
+    /// and workers that are threads (default: 0).
+    gil: Field<Share>,
+}
+
+impl Table for PinSettings {
+    const KEYS: &'static [&'static str] = &["work", "bandwidth", "gil"];
+    const WHAT: &'static str = "what the pinning thread does with a batch: core-seconds, or by its \
+                                bytes";
+}
+
+/// A stage of whole batches behind workers that are asked for them: nobody waits for room there.
+fn stage(name: &str, per_item: Vec<Operation>, ahead: u64, lock: f64) -> Stage {
+    Stage {
+        name: name.to_owned(),
+        workers: 1,
+        unit: Unit::Batch,
+        per_sample: Vec::new(),
+        per_item,
+        order: Order::Any,
+        buffer: ahead.max(1),
+        lock,
+        ..Stage::default()
+    }
+}
+
+/// The pinning thread, if there is one.
+pub(super) fn pinning(
+    written: &Field<TimeOr<PinSettings>>,
+    check: Check<'_>,
+    ahead: u64,
+) -> Option<Option<Stage>> {
+    let Some((at, settings)) = written.given() else { return Some(None) };
+    let pin = match settings {
+        TimeOr::Time(work) => {
+            let work = Operation::Compute(work.resolve(check, at)?);
+            stage("pin", vec![work], ahead, 0.0)
+        }
+        TimeOr::Table(table) => {
+            let work = super::settings::optional(&table.work, check, Operation::Compute)?;
+            let bytes = table.bandwidth.get().map(|rate| Operation::Memcpy(1.0 / rate.0));
+            let lock = table.gil.get().map_or(0.0, |share| share.0);
+            stage("pin", work.into_iter().chain(bytes).collect(), ahead, lock)
+        }
+    };
+    Some(Some(pin))
+}
+
+/// Copies of pinned batches to the devices, beside the steps: as many at once as there are devices.
+pub(super) fn copying(devices: u32, ahead: u64) -> Stage {
+    Stage { workers: devices, ..stage("copy", vec![Operation::Copy], ahead, 0.0) }
+}

@@ -1,0 +1,164 @@
+//! PyTorch's `DataLoader` over a map-style data set.
+
+use super::decode::{self, DecodeSettings};
+use super::pin::{PinSettings, copying, pinning};
+use super::settings::{ResolvedLoader, optional};
+use super::workers::Workers;
+use super::{Dealt, NextEpoch, Operation, Order, Replaced, Requests, Stage, StageGraph, Unit};
+use crate::Dataset;
+use crate::check::Check;
+use crate::distribution::or_table::TimeOr;
+use crate::distribution::settings::Varying;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::{Amount, Count, Positive, Share};
+use forebay_model::units::{Bandwidth, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// PyTorch's `DataLoader` over a map-style data set: processes that each make whole batches, asked in
+/// turn; one loader for all model copies of a node.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pytorch {
+    /// `num_workers`: processes on each node; 0: the trainer itself reads and decodes, between its
+    /// steps.
+    #[schemars(required)]
+    workers: Field<Count<0, 100_000>>,
+    /// `prefetch_factor`: batches asked for ahead, for each worker (default: 2).
+    prefetch_factor: Field<Count<1, 100_000>>,
+    /// `in_order`: hand out batches in the order of the sampler; otherwise as they are finished
+    /// (default: true).
+    in_order: Field<bool>,
+    /// `persistent_workers`: workers live on from epoch to epoch (default: false).
+    persistent_workers: Field<bool>,
+    /// `IterableDataset`, its files dealt out to the workers: each reads its own, makes whole batches of
+    /// them, and is left out when it has no more (default: false: map style, any worker makes any batch).
+    iterable: Field<bool>,
+    /// `drop_last`: leave samples out that fill no batch at the end of an epoch, or of a worker with files of
+    /// its own; otherwise they are a smaller batch (default: false).
+    drop_last: Field<bool>,
+    /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
+    /// says if the samples are images, otherwise 0 s).
+    decode: Field<DecodeSettings>,
+    /// Time in which a worker does nothing for a sample: a remote service, a sleep (default: 0 s).
+    delay: Field<Varying<Time>>,
+    /// Core-seconds of a worker to collate a batch and hand it over (default: 0 s).
+    collate: Field<Varying<Time>>,
+    /// `pin_memory`: core-seconds of the pinning thread for a batch, or by its bytes (default: no such
+    /// thread).
+    pin_memory: Field<TimeOr<PinSettings>>,
+    /// Copy each batch to its device, over the PCIe link: beside the steps if it is pinned, otherwise
+    /// in the trainer's way (default: false).
+    to_device: Field<bool>,
+    /// What workers are (default: "process").
+    worker_kind: Field<WorkerKind>,
+    /// Share of a thread's computing in which it holds the interpreter's lock (default: 0).
+    gil: Field<Share>,
+    /// Rate at which a process hands a batch over, decoded, as work of its core: pickling, shared
+    /// memory (default: infinite).
+    ipc: Field<Positive<Bandwidth>>,
+    /// Time to start a worker, one after the other, at the beginning of each epoch, or of the first
+    /// one if they are persistent (default: 0 s).
+    start: Field<Amount<Time>>,
+}
+
+/// What workers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum WorkerKind {
+    /// Processes, each with an interpreter of its own.
+    Process,
+    /// Threads of the trainer's process.
+    Thread,
+}
+
+impl Pytorch {
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        devices: u32,
+        dataset: Option<&Dataset>,
+    ) -> Option<ResolvedLoader> {
+        let workers = check.required(at, &self.workers, "workers", "write `workers = 4`");
+        let prefetch = self.prefetch_factor.get().map_or(2, |factor| factor.0);
+        let decode = decode::of_sample(&self.decode, check, at, dataset)?;
+        let delay = optional(&self.delay, check, Operation::Delay)?;
+        let collate = optional(&self.collate, check, Operation::Compute)?;
+        let workers = workers?.small();
+        let ahead = u64::from(workers) * prefetch;
+        let pin = pinning(&self.pin_memory, check, ahead)?;
+        let pool = self.pool(check, workers);
+        let load = Stage {
+            name: "worker".to_owned(),
+            workers: workers.max(1),
+            unit: Unit::Batch,
+            per_sample: [Operation::Read].into_iter().chain(decode).chain(delay).collect(),
+            per_item: collate.into_iter().chain(pool.hand_over()).collect(),
+            order: Order::Any,
+            buffer: ahead.max(1),
+            lock: pool.lock(check),
+            ..Stage::default()
+        };
+        let to_device = self.to_device.get().copied().unwrap_or(false);
+        let copy = (to_device && pin.is_some()).then(|| copying(devices, ahead));
+        let requests = Requests {
+            ahead,
+            replaced: if workers == 0 { Replaced::WhenWanted } else { Replaced::WhenTaken },
+            dealt: Dealt::InTurn,
+            in_order: self.in_order.get().copied().unwrap_or(true),
+            next_epoch: NextEpoch::WhenWanted,
+            start: if workers == 0 { 0.0 } else { self.start.get().map_or(0.0, |time| time.0) },
+            persistent: self.persistent_workers.get().copied().unwrap_or(false),
+            iterable: self.iterable.get().copied().unwrap_or(false),
+            drop_last: self.drop_last.get().copied().unwrap_or(false),
+            to_device: to_device && pin.is_none(),
+        };
+        let stages = [load].into_iter().chain(pin).chain(copy).collect();
+        let last_buffer = self.prefetch_factor.at.or(self.workers.at);
+        Some(ResolvedLoader {
+            graph: StageGraph { requests: Some(requests), ..StageGraph::of(stages) },
+            last_buffer,
+        })
+    }
+
+    /// What its workers are; without any, what depends on that has no effect.
+    fn pool(&self, check: Check<'_>, workers: u32) -> Workers<'_> {
+        match workers {
+            0 => self.remark_alone(check),
+            1 => self.remark_one(check),
+            _ => {}
+        }
+        let kind = self.worker_kind.get().copied().unwrap_or(WorkerKind::Process);
+        // The trainer hands nothing over to itself.
+        let (none, threads) = (workers == 0, workers == 0 || kind == WorkerKind::Thread);
+        Workers { none, threads, gil: &self.gil, ipc: &self.ipc }
+    }
+
+    /// One worker makes all batches, and in order.
+    fn remark_one(&self, check: Check<'_>) {
+        let told = [(&self.in_order, false), (&self.iterable, true)];
+        for (field, unlike) in told {
+            if field.get() == Some(&unlike) {
+                check.no_effect(field, "one worker makes all batches, one after the other");
+            }
+        }
+    }
+
+    /// Without workers nothing is asked for ahead, and nothing is started.
+    fn remark_alone(&self, check: Check<'_>) {
+        let written = [
+            self.prefetch_factor.at,
+            self.in_order.at,
+            self.persistent_workers.at,
+            self.start.at,
+            self.worker_kind.at,
+            self.iterable.at,
+        ];
+        for at in written.into_iter().flatten() {
+            let path = check.document.path(at);
+            check.remark(format!("`{path}` has no effect: there are no workers."));
+        }
+    }
+}

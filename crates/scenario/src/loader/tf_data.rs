@@ -1,0 +1,120 @@
+//! TensorFlow's `tf.data`: reads in parallel, a shuffle buffer, a parallel map, batches, a prefetch.
+
+use super::decode::{self, DecodeSettings};
+use super::settings::{ResolvedLoader, optional};
+use super::stages::MOST_ITEMS;
+use super::tunable::Tunable;
+use super::{Operation, Order, Stage, StageGraph, Unit};
+use crate::Dataset;
+use crate::check::Check;
+use crate::distribution::settings::Varying;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::Positive;
+use forebay_model::units::{Samples, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Most batches of a prefetch that finds its size by itself.
+const LARGEST_PREFETCH: u64 = 1 << 20;
+
+/// TensorFlow's `tf.data`: `interleave` of files, `shuffle`, `map`, `batch` and `prefetch`, of a data set that
+/// is repeated for ever. `"auto"` is `AUTOTUNE`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TfData {
+    /// `num_parallel_calls` of `interleave`: files read at once on each node; with "auto" at most one for
+    /// each core (default: 1).
+    parallel_reads: Field<Tunable<100_000>>,
+    /// `num_parallel_calls` of `map`: samples decoded at once on each node; likewise.
+    #[schemars(required)]
+    parallel_calls: Field<Tunable<100_000>>,
+    /// `buffer_size` of `shuffle`, between the two: it is full before the first sample leaves it, and as
+    /// long as more may come (default: no shuffling).
+    shuffle: Field<Positive<Samples>>,
+    /// `deterministic`: samples stay in the order of files (default: true).
+    deterministic: Field<bool>,
+    /// `buffer_size` of `prefetch`: batches made ahead, by a thread of its own; with "auto" 1 at first, and
+    /// twice as many whenever it had been full and then ran empty (default: 1).
+    prefetch: Field<Tunable<1_000_000>>,
+    /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
+    /// says if the samples are images, otherwise 0 s).
+    decode: Field<DecodeSettings>,
+    /// Time in which a call does nothing for a sample: a remote service, a sleep (default: 0 s).
+    delay: Field<Varying<Time>>,
+    /// Core-seconds to put a batch together (default: 0 s).
+    collate: Field<Varying<Time>>,
+}
+
+impl TfData {
+    /// The checked stages of the table at node `at`, on nodes of so many cores.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        batch: u64,
+        cores: u32,
+        dataset: Option<&Dataset>,
+    ) -> Option<ResolvedLoader> {
+        let remedy = "write `parallel_calls = 8`";
+        let calls = check.required(at, &self.parallel_calls, "parallel_calls", remedy);
+        let decode = decode::of_sample(&self.decode, check, at, dataset)?;
+        let delay = optional(&self.delay, check, Operation::Delay)?;
+        let collate = optional(&self.collate, check, Operation::Compute)?;
+        let pool = |name: &str, calls: Tunable<100_000>, work: Vec<Operation>| Stage {
+            name: name.to_owned(),
+            workers: match calls {
+                Tunable::Number(calls) => calls as u32,
+                Tunable::Auto => cores,
+            },
+            per_sample: work,
+            order: self.order(),
+            tuned: calls == Tunable::Auto,
+            ..Stage::default()
+        };
+        let reads = self.parallel_reads.get().copied().unwrap_or(Tunable::Number(1));
+        let interleave = pool("interleave", reads, vec![Operation::Read]);
+        // Who takes a sample out of the shuffle buffer fills it up first.
+        let kept = self.shuffled(check, at, dataset);
+        let interleave = Stage { kept, buffer: u64::from(interleave.workers) + kept, ..interleave };
+        let map = pool("map", *calls?, decode.into_iter().chain(delay).collect());
+        // As many finished as in flight, and a batch at least, since it is taken as a whole.
+        let map = Stage { buffer: u64::from(map.workers).max(batch), ..map };
+        let size = self.prefetch.get().copied().unwrap_or(Tunable::Number(1));
+        let prefetch = Stage {
+            name: "prefetch".to_owned(),
+            unit: Unit::Batch,
+            per_item: collate.into_iter().collect(),
+            buffer: match size {
+                Tunable::Number(batches) => batches,
+                Tunable::Auto => LARGEST_PREFETCH,
+            },
+            grows: size == Tunable::Auto,
+            ..Stage::default()
+        };
+        let graph = StageGraph::of(vec![interleave, map, prefetch]);
+        Some(ResolvedLoader { graph, last_buffer: self.prefetch.at })
+    }
+
+    fn order(&self) -> Order {
+        let deterministic = self.deterministic.get().copied().unwrap_or(true);
+        if deterministic { Order::InOrder } else { Order::Any }
+    }
+
+    /// Samples that stay in the shuffle buffer, which holds the data set at most.
+    fn shuffled(&self, check: Check<'_>, at: NodeId, dataset: Option<&Dataset>) -> u64 {
+        let size = self.shuffle.get().map_or(1, |size| size.whole());
+        let most = dataset.map_or(u64::MAX, |dataset| dataset.samples);
+        if let (Some(at), true) = (self.shuffle.at, size > most) {
+            let path = check.document.path(at);
+            check.remark(format!("`{path}` holds all of the data set: {most} samples."));
+        }
+        let held = size.min(most);
+        if held > MOST_ITEMS {
+            let what = format!("a shuffle buffer of {held} samples cannot be simulated");
+            let at = self.shuffle.at.unwrap_or(at);
+            check.wrong(at, what, format!("write at most {MOST_ITEMS} samples"));
+        }
+        held.saturating_sub(1)
+    }
+}

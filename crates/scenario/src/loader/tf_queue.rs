@@ -1,0 +1,112 @@
+//! TensorFlow 1's queues: threads that each read, decode and enqueue one sample after the other, or a chain
+//! of such queues.
+
+use super::decode::{self, DecodeSettings};
+use super::{Operation, Order, Stage, Unit};
+use crate::Dataset;
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::{Amount, Count, Positive};
+use forebay_model::units::Samples;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Threads that each read, decode and enqueue one sample after the other; or, with a queue of `examples`
+/// before, take stored samples out of that.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TfQueue {
+    /// Enqueue threads on each node.
+    #[schemars(required)]
+    threads: Field<Count<1, 1_000_000>>,
+    /// Samples that fit into the queue; at least one batch.
+    #[schemars(required)]
+    pub(super) capacity: Field<Positive<Samples>>,
+    /// `min_after_dequeue` of a shuffle queue: samples that stay in it while more may come (default: none).
+    min_after_dequeue: Field<Amount<Samples>>,
+    /// A queue before this one, of samples as stored, with readers that fill it (default: none).
+    examples: Field<Examples>,
+    /// Core-seconds to decode a sample: a time, or by its bytes and pixels (default: as the profile
+    /// says if the samples are images, otherwise 0 s).
+    decode: Field<DecodeSettings>,
+}
+
+/// A queue of stored samples, and the threads that read them.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Examples {
+    /// Threads that read on each node.
+    #[schemars(required)]
+    readers: Field<Count<1, 1_000_000>>,
+    /// Samples that fit into it.
+    #[schemars(required)]
+    capacity: Field<Positive<Samples>>,
+    /// Samples that stay in it while more may come (default: none).
+    min_after_dequeue: Field<Amount<Samples>>,
+}
+
+impl TfQueue {
+    /// The stages that this loader is.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        dataset: Option<&Dataset>,
+    ) -> Option<Vec<Stage>> {
+        let threads = check.required(at, &self.threads, "threads", "write `threads = 8`");
+        let remedy = "write `capacity = \"2000 samples\"`";
+        let capacity = check.required(at, &self.capacity, "capacity", remedy);
+        let decode = decode::of_sample(&self.decode, check, at, dataset)?;
+        let examples = match self.examples.given() {
+            Some((at, examples)) => Some(examples.resolve(check, at)?),
+            None => None,
+        };
+        let read = examples.is_none().then_some(Operation::Read);
+        let enqueue = Stage {
+            name: "enqueue".to_owned(),
+            workers: threads?.small(),
+            unit: Unit::Sample,
+            per_sample: read.into_iter().chain(decode).collect(),
+            per_item: Vec::new(),
+            order: Order::Any,
+            buffer: capacity?.whole(),
+            kept: kept(&self.min_after_dequeue),
+            ..Stage::default()
+        };
+        Some(examples.into_iter().chain([enqueue]).collect())
+    }
+}
+
+impl Examples {
+    fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<Stage> {
+        let readers = check.required(at, &self.readers, "readers", "write `readers = 4`");
+        let remedy = "write `capacity = \"2000 samples\"`";
+        let capacity = check.required(at, &self.capacity, "capacity", remedy)?.whole();
+        let kept = kept(&self.min_after_dequeue);
+        if kept >= capacity {
+            let what = format!(
+                "of the {capacity} samples that fit in, {kept} stay, and none can be taken"
+            );
+            let remedy = "write a `capacity` above `min_after_dequeue`";
+            check.wrong(self.min_after_dequeue.at.unwrap_or(at), what, remedy);
+            return None;
+        }
+        Some(Stage {
+            name: "read".to_owned(),
+            workers: readers?.small(),
+            unit: Unit::Sample,
+            per_sample: vec![Operation::Read],
+            per_item: Vec::new(),
+            order: Order::Any,
+            buffer: capacity,
+            kept,
+            ..Stage::default()
+        })
+    }
+}
+
+/// Samples that stay in a queue.
+fn kept(min_after_dequeue: &Field<Amount<Samples>>) -> u64 {
+    min_after_dequeue.get().map_or(0, |samples| samples.whole())
+}

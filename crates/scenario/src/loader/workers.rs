@@ -1,0 +1,43 @@
+//! What a loader's workers are, and what that costs: threads share the interpreter's lock, processes
+//! hand batches over through memory.
+
+use super::Operation;
+use crate::check::Check;
+use crate::field::Field;
+use crate::number::{Positive, Share};
+use forebay_model::units::Bandwidth;
+
+/// Workers, with the keys that depend on what they are.
+pub(super) struct Workers<'s> {
+    /// Whether there are none, and the trainer does their work.
+    pub(super) none: bool,
+    /// Whether they are threads of the trainer's process.
+    pub(super) threads: bool,
+    /// Share of their computing in which they hold the lock.
+    pub(super) gil: &'s Field<Share>,
+    /// Rate at which processes hand batches over.
+    pub(super) ipc: &'s Field<Positive<Bandwidth>>,
+}
+
+impl Workers<'_> {
+    /// Share of their computing in which they hold their loader's lock; what costs nothing or has no
+    /// effect is remarked.
+    pub(super) fn lock(&self, check: Check<'_>) -> f64 {
+        if self.none {
+            check.no_effect(self.ipc, "there are no workers");
+        } else if self.threads {
+            check.no_effect(self.ipc, "threads share the trainer's memory");
+        }
+        if self.threads {
+            return self.gil.get().map_or(0.0, |share| share.0);
+        }
+        check.no_effect(self.gil, "processes have an interpreter each");
+        0.0
+    }
+
+    /// What it costs them to hand a batch over, if anything.
+    pub(super) fn hand_over(&self) -> Option<Operation> {
+        let rate = self.ipc.get().filter(|_| !self.threads)?;
+        Some(Operation::Memcpy(1.0 / rate.0))
+    }
+}

@@ -1,0 +1,59 @@
+//! Throughput of reads as it was measured, by size and number of readers: what no law had to fit.
+
+use super::Profile;
+use super::check::Log;
+use super::write::{key, list};
+use serde::{Deserialize, Serialize};
+
+/// Most sizes, and most numbers of readers.
+const MOST: usize = 1000;
+/// What closed loops of readers reached together: each reads one request after the other.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ThroughputTable {
+    /// Sizes of requests, ascending [B].
+    pub sizes: Vec<f64>,
+    /// Numbers of readers, ascending.
+    pub readers: Vec<f64>,
+    /// Throughputs of all readers together [B/s]: a row for each size, in it one for each number.
+    pub rates: Vec<Vec<f64>>,
+}
+
+impl Profile {
+    /// The throughput of reads by `access` and layout (`file-per-sample`, `records`); that of the access
+    /// alone where layouts were not measured apart.
+    #[must_use]
+    pub fn throughput_of(&self, access: &str, layout: &str) -> Option<&ThroughputTable> {
+        super::named(&self.throughput, access, layout).map(|(_, table)| table)
+    }
+}
+
+impl ThroughputTable {
+    /// Sizes, numbers of readers and throughputs that a table can have [B, 1, B/s].
+    pub const MEASURABLE: std::ops::RangeInclusive<f64> = 1e-3..=1e18;
+
+    pub(super) fn check(&self, path: &str, log: &mut Log) {
+        let remedy = format!("give 1 to {MOST} numbers above 0, each larger than the one before");
+        for (name, values) in [("sizes", &self.sizes), ("readers", &self.readers)] {
+            let ascend = values.windows(2).all(|pair| pair[0] < pair[1]);
+            let measured = values.iter().all(|value| Self::MEASURABLE.contains(value));
+            if !(1..=MOST).contains(&values.len()) || !ascend || !measured {
+                log.add(&format!("{path}.{name}"), "is no list of what was varied", &remedy);
+            }
+        }
+        let (rows, columns) = (self.sizes.len(), self.readers.len());
+        let whole = self.rates.len() == rows && self.rates.iter().all(|row| row.len() == columns);
+        if !whole || !self.rates.iter().flatten().all(|rate| Self::MEASURABLE.contains(rate)) {
+            let remedy = format!("give {rows} rows of {columns} throughputs above 0 [B/s]");
+            log.add(&format!("{path}.rates"), "is no throughput for each size and number", remedy);
+        }
+    }
+
+    pub(super) fn write(&self, text: &mut String, name: &str) {
+        *text += &format!("\n[throughput.{}]\n", key(name));
+        *text += &format!("sizes = {}\nreaders = {}\n", list(&self.sizes), list(&self.readers));
+        *text += "rates = [\n";
+        self.rates.iter().for_each(|row| *text += &format!("  {},\n", list(row)));
+        *text += "]\n";
+    }
+}

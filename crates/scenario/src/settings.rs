@@ -1,0 +1,280 @@
+//! A scenario file as it is written, and how it becomes a [`Scenario`].
+
+use super::assumed::{Assumptions, assumptions};
+use super::background::BackgroundSettings;
+use super::check::Check;
+use super::cluster::ClusterSettings;
+use super::dataset::{self, DatasetSettings};
+use super::document::{Document, ROOT};
+use super::fault::FaultSettings;
+use super::field::{Field, List, Named};
+use super::file::ScenarioFile;
+use super::job::settings::{Around, JobSettings};
+use super::job::workflow::endless;
+use super::problem::{Log, Problem, Problems, Source};
+use super::reader::Reader;
+use super::reading::Reading;
+use super::run::RunSettings;
+use super::storage::settings::{self as storage, StorageSettings};
+use super::sweep::AxisSettings;
+use super::tiers::Parts;
+use super::value::Override;
+use super::{Background, Dataset, Fault, Job, Layout, Run, Scenario, Storage};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A scenario: training jobs on a cluster, and the question of how fast they train.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "forebay scenario")]
+pub(super) struct ScenarioSettings {
+    /// Name, for reports and figures.
+    #[schemars(required)]
+    pub(super) name: Field<String>,
+    /// File with what was measured of a machine, looked up beside the scenario: defaults for what
+    /// the scenario does not say (default: none).
+    pub(super) profile: Field<String>,
+    /// How long to run, how often, from which seed.
+    #[schemars(required)]
+    pub(super) run: Field<RunSettings>,
+    /// The machines.
+    #[schemars(required)]
+    pub(super) cluster: Field<ClusterSettings>,
+    /// Where data sets are kept, by name.
+    #[schemars(required)]
+    pub(super) storage: Field<Named<StorageSettings>>,
+    /// What is read, by name.
+    #[schemars(required)]
+    pub(super) dataset: Field<Named<DatasetSettings>>,
+    /// Who trains.
+    #[schemars(required)]
+    pub(super) job: Field<List<JobSettings>>,
+    /// Who else uses the storage (default: nobody).
+    pub(super) background: Field<List<BackgroundSettings>>,
+    /// What is slower than it should be, for a while (default: nothing).
+    pub(super) fault: Field<List<FaultSettings>>,
+    /// Values that `forebay sweep` gives to keys: `"job.batch" = [32, 64]`. Only `sweep` reads it (default: none).
+    pub(super) sweep: Field<Named<AxisSettings>>,
+}
+
+/// JSON Schema of a scenario file, from the types that read it.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(ScenarioSettings).to_value()
+}
+
+/// Reads the settings of a document; what is wrong is recorded and missing from them.
+pub(super) fn read(document: &Document, log: &Log) -> Option<ScenarioSettings> {
+    ScenarioSettings::deserialize(Reader::new(document, ROOT, log)).ok()
+}
+
+impl ScenarioFile {
+    /// The scenario that the file describes, with these changes.
+    ///
+    /// # Errors
+    /// With everything that is wrong or contradictory in the file, in the changes, and in the files
+    /// of values that they name.
+    pub fn resolve(&self, overrides: &[Override]) -> Result<Scenario, Problems> {
+        self.resolve_as(overrides, Reading::default())
+    }
+
+    /// The same, read as `reading` says.
+    ///
+    /// # Errors
+    /// As [`ScenarioFile::resolve`].
+    pub fn resolve_as(
+        &self,
+        overrides: &[Override],
+        reading: Reading<'_>,
+    ) -> Result<Scenario, Problems> {
+        let document = self.changed(overrides);
+        let log = Log::default();
+        let named = match reading.profile {
+            Some(_) => None,
+            None => self.named_profile(&document, &log),
+        };
+        let unread = named.as_ref().is_some_and(Option::is_none);
+        let named = named.flatten();
+        self.check_overrides(&document, overrides, &log);
+        let check = Check {
+            document: &document,
+            log: &log,
+            directory: &self.directory,
+            values: &self.values,
+            profile: reading.profile.or(named.as_deref()),
+            // What an unreadable profile would have said is not missing.
+            lenient: reading.live || unread,
+        };
+        let scenario = read(&document, &log).and_then(|settings| settings.resolve(check));
+        let source = Source { file: &self.name, text: &self.text, document: &document, overrides };
+        let remarks = log.take_remarks();
+        // Of what is refused nobody asks.
+        let assumed = match log.is_empty() {
+            true => assumptions(&document, log.take_assumed()),
+            false => Assumptions::default(),
+        };
+        let scenario = scenario.map(|scenario| Scenario { remarks, assumed, ..scenario });
+        match (log.into_problems(&source), scenario) {
+            (Some(problems), _) => Err(problems),
+            (None, Some(mut scenario)) => {
+                if !reading.live {
+                    let remarks = [
+                        scenario.idle_gpus(),
+                        scenario.crowded_gpus(),
+                        scenario.small_page_caches(),
+                        scenario.uncached(),
+                    ];
+                    scenario.remarks.extend(remarks.concat());
+                }
+                Ok(scenario)
+            }
+            (None, None) => {
+                let what = "it is wrong in a way that has no message";
+                Err(Problem::new(&self.name, what, "report this as a bug of forebay").into())
+            }
+        }
+    }
+}
+
+/// The names of what is written in a table of names.
+fn names<T>(settings: &Named<T>) -> Vec<&str> {
+    settings.0.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+/// The parts of a list that are right, or `None` where one is wrong.
+fn all<T>(parts: Vec<Option<T>>) -> Option<Vec<T>> {
+    parts.into_iter().collect()
+}
+
+impl ScenarioSettings {
+    fn resolve(&self, check: Check<'_>) -> Option<Scenario> {
+        self.check_missing(check);
+        self.check_amount(check)?;
+        let run = match self.run.at {
+            None => Some(Run::default()),
+            Some(_) => self.run.given().and_then(|(at, run)| run.resolve(check, at)),
+        };
+        let cluster = self.cluster.given().and_then(|(at, cluster)| cluster.resolve(check, at));
+        let (no_storage, no_dataset) = (Named::default(), Named::default());
+        let storage_settings = self.storage.get().unwrap_or(&no_storage);
+        let dataset_settings = self.dataset.get().unwrap_or(&no_dataset);
+        let datasets = dataset::resolve(check, dataset_settings);
+        let storage_names = names(storage_settings);
+        let dataset_names = names(dataset_settings);
+        let layout = |storage: &str| self.layout_on(storage, &dataset_names, &datasets);
+        let storage = storage::resolve(check, storage_settings, layout);
+        let job_names: Vec<_> = entries(&self.job)
+            .iter()
+            .map(|job| job.get()?.name.get().map(String::as_str))
+            .collect();
+        let around = Around {
+            cluster: cluster.as_ref(),
+            first_node: 0,
+            storage_names: &storage_names,
+            storage: &storage,
+            dataset_names: &dataset_names,
+            datasets: &datasets,
+            job_names: &job_names,
+            measured: &storage::asks_profile(storage_settings),
+        };
+        let jobs: Vec<_> = entries(&self.job)
+            .iter()
+            .zip(self.first_nodes())
+            .map(|(field, first_node)| {
+                let (at, job) = field.given()?;
+                job.resolve(check, at, Around { first_node, ..around })
+            })
+            .collect();
+        let background = self.background(check, &storage_names, &storage);
+        self.check_order(check, run.as_ref(), &jobs);
+        self.check_nodes(check);
+        self.check_names(check);
+        self.check_size(check, run.as_ref(), &jobs, &datasets);
+        let on = cluster.as_ref();
+        let parts = Parts { cluster: on, storage: &storage, datasets: &datasets, jobs: &jobs };
+        let faults = self.faults(check, &storage_names, parts);
+        self.check_tiers(check, parts);
+        self.check_caches(check, parts);
+        self.remark_links(check, parts);
+        let bounded = self.bound_page_caches(check, parts);
+        Some(Scenario {
+            name: self.name.get()?.clone(),
+            run: run?,
+            cluster: bounded?,
+            storage: all(storage)?,
+            datasets: all(datasets)?,
+            jobs: all(jobs)?,
+            background: all(background)?,
+            faults: all(faults)?,
+            remarks: Vec::new(),
+            assumed: Assumptions::default(),
+        })
+    }
+
+    /// Name of the layout of what jobs have on the storage of a name: records where any are.
+    fn layout_on(
+        &self,
+        storage: &str,
+        names: &[&str],
+        datasets: &[Option<Dataset>],
+    ) -> &'static str {
+        let jobs = entries(&self.job).iter().filter_map(|field| field.get()?.reads_on(storage));
+        let there = jobs.filter_map(|dataset| {
+            let index = names.iter().position(|name| *name == dataset)?;
+            datasets.get(index)?.as_ref()
+        });
+        let layouts = there.map(|dataset| dataset.layout.name());
+        layouts.max().unwrap_or(Layout::FilePerSample.name())
+    }
+
+    fn background(
+        &self,
+        check: Check<'_>,
+        names: &[&str],
+        storage: &[Option<Storage>],
+    ) -> Vec<Option<Background>> {
+        let resolve = |field: &Field<BackgroundSettings>| {
+            let (at, load) = field.given()?;
+            load.resolve(check, at, names, storage)
+        };
+        entries(&self.background).iter().map(resolve).collect()
+    }
+
+    fn faults(&self, check: Check<'_>, names: &[&str], parts: Parts<'_>) -> Vec<Option<Fault>> {
+        let resolve = |field: &Field<FaultSettings>| {
+            let (at, fault) = field.given()?;
+            fault.resolve(check, at, names, parts)
+        };
+        entries(&self.fault).iter().map(resolve).collect()
+    }
+
+    /// Jobs that wait for others begin some time.
+    fn check_order(&self, check: Check<'_>, run: Option<&Run>, jobs: &[Option<Job>]) {
+        let Some(index) = endless(run, jobs) else { return };
+        let settings = entries(&self.job).get(index).and_then(Field::get);
+        let at = settings.and_then(JobSettings::after_at).or(self.job.at).unwrap_or(ROOT);
+        let what = "it never begins: what it waits for does not end, or waits for it";
+        let remedy = "name jobs that end by `steps` or `epochs`, and do not come after it";
+        check.wrong(at, what, remedy);
+    }
+
+    fn check_missing(&self, check: Check<'_>) {
+        check.required(ROOT, &self.name, "name", "write `name = \"my-scenario\"` first");
+        check.required(ROOT, &self.cluster, "cluster", "write `[cluster]` with `nodes = 16`");
+        let remedy = "write `[storage.NAME.file-server]` with `bandwidth = \"2 GB/s\"`";
+        check.required(ROOT, &self.storage, "storage", remedy);
+        let remedy = "write `[dataset.NAME]` with `samples` and `sample_size`";
+        check.required(ROOT, &self.dataset, "dataset", remedy);
+        check.required(ROOT, &self.job, "job", "write `[[job]]`");
+        if let Some((at, jobs)) = self.job.given()
+            && jobs.0.is_empty()
+        {
+            check.wrong(at, "there is no job", "write `[[job]]`");
+        }
+    }
+}
+
+/// The elements of an array, if it is there.
+pub(super) fn entries<T>(field: &Field<List<T>>) -> &[Field<T>] {
+    field.get().map_or(&[], |list| &list.0)
+}

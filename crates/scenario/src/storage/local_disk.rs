@@ -1,0 +1,205 @@
+//! A disk in each node.
+
+use super::settings::{BandwidthSettings, CpuSettings};
+use super::tier::Tier;
+use super::{Access, Bandwidth, ReadCpu, StorageKind, Written};
+use crate::Distribution;
+use crate::check::Check;
+use crate::distribution::settings::Varying;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::Positive;
+use crate::reading::read_law;
+use forebay_model::law::ReadLaw;
+use forebay_model::units::{Bandwidth as BytesPerSecond, Rate, Size, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A disk in each node.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LocalDisk {
+    /// Bandwidth of a node's disk, by number of concurrent transfers where it is a list (default:
+    /// as the profile says).
+    bandwidth: Field<BandwidthSettings>,
+    /// Fastest that one transfer may go (default: as the profile says, or infinite).
+    per_stream: Field<Positive<BytesPerSecond>>,
+    /// Time from request to first byte (default: as the profile says, or 0 s).
+    latency: Field<Varying<Time>>,
+    /// Operations per second of a node's disk (default: as the profile says, or infinite).
+    operations: Field<Positive<Rate>>,
+    /// How files are read: past the page cache, cold, or warm (default: "cold").
+    access: Field<Access>,
+    /// What a request costs the node's cores, as part of its time (default: as the profile says, or
+    /// nothing).
+    cpu: Field<CpuSettings>,
+    /// Time to move a hard disk's arm to a request that does not begin where the one before ended; the
+    /// arm serves one request at a time (default: there is no arm).
+    seek: Field<Positive<Time>>,
+    /// Bytes that it holds on each node, for what is copied to it (default: none).
+    capacity: Field<Positive<Size>>,
+    /// Bandwidth of a node's writes, which share the disk with its reads (default: as that of
+    /// reads).
+    write_bandwidth: Field<Positive<BytesPerSecond>>,
+}
+
+impl LocalDisk {
+    pub(super) fn tier(&self) -> Tier {
+        Tier::new(&self.capacity, &self.write_bandwidth)
+    }
+
+    pub(super) fn written(&self) -> Written {
+        Written {
+            bandwidth: self.bandwidth.is_written(),
+            per_stream: self.per_stream.is_written(),
+            latency: self.latency.is_written(),
+            operations: self.operations.is_written(),
+        }
+    }
+
+    /// The checked disk of the table at node `at`, with data in such a layout.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        layout: &str,
+    ) -> Option<StorageKind> {
+        let access = self.access.get().copied().unwrap_or(Access::Cold);
+        let fit = check.profile.and_then(|profile| profile.read_fit(access.name(), layout));
+        let law = fit.as_ref().and_then(|(_, fit)| read_law(fit));
+        self.remark(check, at);
+        let latency = match self.latency.given() {
+            Some((at, latency)) => latency.resolve(check, at)?,
+            None => {
+                let mean = law.map_or(0.0, |law| self.first_byte(law));
+                let spread = fit.and_then(|(_, fit)| fit.value("latency_spread")).unwrap_or(0.0);
+                spread_out(mean, spread)
+            }
+        };
+        let or_infinite = |of: fn(ReadLaw) -> f64| law.map_or(f64::INFINITY, of);
+        let measured = law.map(|law| ReadCpu { fixed: law.cpu_fixed, per_byte: law.cpu_per_byte });
+        Some(StorageKind::LocalDisk {
+            bandwidth: self.bandwidth(check, at, access, law)?,
+            per_stream: self
+                .per_stream
+                .get()
+                .map_or_else(|| or_infinite(|law| law.per_stream), |given| given.0),
+            latency,
+            operations: self
+                .operations
+                .get()
+                .map_or_else(|| or_infinite(|law| law.operations), |given| given.0),
+            access,
+            cpu: self.cpu.get().map(CpuSettings::resolve).or(measured).unwrap_or_default(),
+            seek: self.seek(check, access),
+        })
+    }
+
+    /// The arm, which files in memory do not move, and which makes transfers wait for each other.
+    fn seek(&self, check: Check<'_>, access: Access) -> Option<f64> {
+        let (at, seek) = self.seek.given()?;
+        if access == Access::Warm {
+            let what = "files that are all in the page cache move no arm";
+            check.wrong(at, what, "write `access = \"cold\"` or \"direct\", or no `seek`");
+        }
+        if let (Some(by), false) = (self.bandwidth.get(), check.lenient)
+            && let Bandwidth::ByTransfers(table) = by.resolve()
+            && table.len() > 1
+        {
+            let path = check.document.path(at);
+            check.remark(format!(
+                "`{path}` leaves only the first of the bandwidths any effect: an arm serves one \
+                 request at a time."
+            ));
+        }
+        Some(seek.0)
+    }
+
+    fn bandwidth(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        access: Access,
+        law: Option<ReadLaw>,
+    ) -> Option<Bandwidth> {
+        if self.bandwidth.is_written() {
+            return Some(self.bandwidth.get()?.resolve());
+        }
+        if let Some(law) = law {
+            return Some(together(law));
+        }
+        let part = format!("read.{}", access.name());
+        check.unsaid(at, "bandwidth", "bandwidth = \"2 GB/s\"", &part)?;
+        Some(Bandwidth::Fixed(f64::INFINITY))
+    }
+
+    /// Time to the first byte behind the station of operations, where both are the profile's: what was
+    /// measured is the time of both.
+    fn first_byte(&self, law: ReadLaw) -> f64 {
+        let served = if self.operations.is_written() { 0.0 } else { 1.0 / law.operations };
+        (law.latency - served).max(0.0)
+    }
+
+    /// Whether anything is left for a profile to say.
+    pub(super) fn asks_profile(&self) -> bool {
+        let written = [
+            self.bandwidth.is_written(),
+            self.per_stream.is_written(),
+            self.latency.is_written(),
+            self.operations.is_written(),
+            self.cpu.is_written(),
+        ];
+        written.contains(&false)
+    }
+
+    fn remark(&self, check: Check<'_>, at: NodeId) {
+        let decides = check.profile.is_some() && self.asks_profile();
+        if self.access.is_written() && !decides && !check.lenient {
+            let path = check.document.path(at);
+            check.remark(format!(
+                "`{path}.access` has no effect here: how fast files are read is written, and \
+                 no profile is asked for it."
+            ));
+        }
+    }
+}
+
+/// What transfers reach together. A law's bandwidth is what many requests reach on the average: one that
+/// is alone is as fast as a stream, where that was told.
+fn together(law: ReadLaw) -> Bandwidth {
+    if law.per_stream > law.bandwidth && law.per_stream.is_finite() {
+        Bandwidth::ByTransfers(Box::new([law.per_stream, law.bandwidth]))
+    } else {
+        Bandwidth::Fixed(law.bandwidth)
+    }
+}
+
+/// Lognormal with this mean [s] and standard deviation of the logarithm.
+fn spread_out(mean: f64, sigma: f64) -> Distribution {
+    if mean > 0.0 && (1e-3..=3.0).contains(&sigma) {
+        Distribution::Lognormal { mu: mean.ln() - sigma * sigma / 2.0, sigma }
+    } else {
+        Distribution::Constant(mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_of_unknown_speed_does_not_lift_the_limit_of_all() {
+        let law = |per_stream| ReadLaw {
+            latency: 0.0,
+            per_stream,
+            bandwidth: 1e8,
+            operations: f64::INFINITY,
+            cpu_fixed: 0.0,
+            cpu_per_byte: 0.0,
+        };
+        let by_transfers = Bandwidth::ByTransfers(Box::new([2e8, 1e8]));
+        assert_eq!(together(law(2e8)), by_transfers);
+        assert_eq!(together(law(5e7)), Bandwidth::Fixed(1e8));
+        assert_eq!(together(law(f64::INFINITY)), Bandwidth::Fixed(1e8));
+    }
+}

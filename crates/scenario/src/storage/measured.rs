@@ -1,0 +1,167 @@
+//! A storage as it was measured: throughput by size and number of requests.
+
+mod file;
+
+use super::{Access, StorageKind};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::{Field, List};
+use crate::number::{Count, Positive};
+use forebay_model::law::Throughput;
+use forebay_model::units::{Bandwidth, Size};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Most sizes, and most numbers of requests, that a table has.
+const MOST: usize = 1000;
+
+/// What was measured: `sizes`, `requests` and `throughput`, a `file` of them, or what the `profile` has. Between entries the
+/// logarithm of the throughput is linear in those of size and number.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Measured {
+    /// Whether all nodes share it, behind their NICs (default: false, each has its own).
+    remote: Field<bool>,
+    /// Sizes of requests, ascending.
+    sizes: Field<List<Positive<Size>>>,
+    /// Numbers of requests in progress at once, ascending.
+    requests: Field<List<Count<1, 1_000_000>>>,
+    /// Throughput of all together: a row for each size, in it one for each number.
+    throughput: Field<List<List<Positive<Bandwidth>>>>,
+    /// File with a size, a number of requests and a throughput on each line, looked up beside the
+    /// scenario: numbers in SI units (`65536,4,2e8`) or quantities (`64 KiB,4,200 MB/s`).
+    file: Field<String>,
+    /// Reads by this kind of access as the scenario's profile has measured them, in files as the data on
+    /// this storage is. How uncertain they are is not known: each run of `--uncertainty` takes them as
+    /// they are.
+    profile: Field<Access>,
+}
+
+/// Sizes [B], numbers, and throughputs by size and number [B/s].
+struct Table {
+    sizes: Vec<f64>,
+    numbers: Vec<f64>,
+    rates: Vec<f64>,
+}
+
+impl Measured {
+    /// The checked storage of the table at node `at`, with data in this layout.
+    pub(super) fn resolve(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        layout: &str,
+    ) -> Option<StorageKind> {
+        let choices = [
+            ("throughput", self.throughput.at),
+            ("file", self.file.at),
+            ("profile", self.profile.at),
+        ];
+        let remedy = "write `file = \"table.csv\"`, `profile = \"direct\"`, or `sizes`, `requests` and \
+                      `throughput`";
+        let table = match check.one_of(at, &choices, remedy)? {
+            0 => self.inline(check, at)?,
+            1 => self.read_file(check)?,
+            _ => self.of_profile(check, layout)?,
+        };
+        let Table { sizes, numbers, rates } = table;
+        let table = Arc::new(Throughput::new(&sizes, &numbers, &rates));
+        Some(StorageKind::Measured { table, remote: self.remote.get().copied().unwrap_or(false) })
+    }
+
+    /// The numbers are said elsewhere, and not here.
+    fn said_elsewhere(&self, check: Check<'_>, what: &str) {
+        for at in [self.sizes.at, self.requests.at].into_iter().flatten() {
+            check.wrong(at, what, "keep one of them");
+        }
+    }
+
+    fn of_profile(&self, check: Check<'_>, layout: &str) -> Option<Table> {
+        self.said_elsewhere(check, "the profile says that");
+        let (at, access) = self.profile.given()?;
+        let Some(profile) = check.profile else {
+            let remedy =
+                "write `profile = \"machine.toml\"` first, as `forebay calibrate` wrote it";
+            check.wrong(at, "the scenario names no profile", remedy);
+            return None;
+        };
+        let Some(found) = profile.throughput_of(access.name(), layout) else {
+            let what = format!("the profile has no throughput of {} reads", access.name());
+            let remedy = "write an access that `profile show` lists, or fit its samples again: \
+                          `profile fit`";
+            check.wrong(at, what, remedy);
+            return None;
+        };
+        let (sizes, numbers) = (found.sizes.clone(), found.readers.clone());
+        Some(Table { sizes, numbers, rates: found.rates.concat() })
+    }
+
+    fn read_file(&self, check: Check<'_>) -> Option<Table> {
+        self.said_elsewhere(check, "the file says that");
+        let (at, name) = self.file.given()?;
+        file::read(check, at, name)
+    }
+
+    fn inline(&self, check: Check<'_>, at: NodeId) -> Option<Table> {
+        let remedy = "write `sizes = [\"4 KiB\", \"1 MiB\"]`";
+        check.required(at, &self.sizes, "sizes", remedy);
+        check.required(at, &self.requests, "requests", "write `requests = [1, 4, 16]`");
+        let (sizes_at, sizes) = self.sizes.given()?;
+        let (requests_at, requests) = self.requests.given()?;
+        let sizes: Vec<f64> = values(sizes, |size| size.0)?;
+        #[expect(clippy::cast_precision_loss, reason = "at most a million")]
+        let numbers: Vec<f64> = values(requests, |number| number.0 as f64)?;
+        let ascend = ascending(check, sizes_at, &sizes) & ascending(check, requests_at, &numbers);
+        let (_, rows) = self.throughput.given()?;
+        let rates = self.rates(check, rows, sizes.len(), numbers.len())?;
+        ascend.then_some(Table { sizes, numbers, rates })
+    }
+
+    /// The throughputs row by row, where there are as many as there must be.
+    fn rates(
+        &self,
+        check: Check<'_>,
+        rows: &List<List<Positive<Bandwidth>>>,
+        sizes: usize,
+        numbers: usize,
+    ) -> Option<Vec<f64>> {
+        let at = self.throughput.at?;
+        if rows.0.len() != sizes {
+            let what = format!("there are {} rows for {sizes} sizes", rows.0.len());
+            check.wrong(at, what, "write a row for each of `sizes`");
+            return None;
+        }
+        let mut rates = Vec::new();
+        for row in &rows.0 {
+            let (at, row) = row.given()?;
+            if row.0.len() != numbers {
+                let what = format!("there are {} throughputs for {numbers} numbers", row.0.len());
+                check.wrong(at, what, "write one for each of `requests`");
+                return None;
+            }
+            rates.extend(values(row, |rate| rate.0)?);
+        }
+        Some(rates)
+    }
+}
+
+/// The elements of a list, if all are right.
+fn values<T>(list: &List<T>, of: impl Fn(&T) -> f64) -> Option<Vec<f64>> {
+    list.0.iter().map(|element| element.get().map(&of)).collect()
+}
+
+/// Whether there are some values, not too many, each larger than the one before.
+fn ascending(check: Check<'_>, at: NodeId, values: &[f64]) -> bool {
+    let what = if values.is_empty() {
+        "the list is empty".to_owned()
+    } else if values.len() > MOST {
+        format!("there are {} of them, more than {MOST}", values.len())
+    } else if let Some(pair) = values.windows(2).find(|pair| pair[0] >= pair[1]) {
+        format!("{} does not come after {}", pair[1], pair[0])
+    } else {
+        return true;
+    };
+    check.wrong(at, what, format!("write 1 to {MOST} of them, each larger than the one before"));
+    false
+}

@@ -1,0 +1,38 @@
+//! The node's main memory.
+
+use super::settings::BandwidthSettings;
+use super::tier::Tier;
+use super::{Bandwidth, StorageKind, Written};
+use crate::field::Field;
+use crate::number::Positive;
+use forebay_model::units::{self, Size};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The node's main memory: nothing but bytes, each node by itself.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Memory {
+    /// Bandwidth of a node's memory (default: infinite).
+    bandwidth: Field<BandwidthSettings>,
+    /// Bytes that it holds on each node, for what is copied to it (default: the node's memory).
+    capacity: Field<Positive<Size>>,
+    /// Bandwidth of a node's writes, which share the memory with its reads (default: as that of
+    /// reads).
+    write_bandwidth: Field<Positive<units::Bandwidth>>,
+}
+
+impl Memory {
+    pub(super) fn tier(&self) -> Tier {
+        Tier::new(&self.capacity, &self.write_bandwidth)
+    }
+
+    pub(super) fn written(&self) -> Written {
+        Written { bandwidth: self.bandwidth.is_written(), ..Written::default() }
+    }
+
+    pub(super) fn resolve(&self) -> StorageKind {
+        let given = self.bandwidth.get().map(BandwidthSettings::resolve);
+        StorageKind::Memory { bandwidth: given.unwrap_or(Bandwidth::Fixed(f64::INFINITY)) }
+    }
+}

@@ -1,0 +1,110 @@
+//! An object store: connections of limited speed, and a limit of requests.
+
+use super::tier::{CacheSettings, Tier};
+use super::{Bandwidth, ReadCpu, RequestLimit, StorageKind, Written};
+use crate::Distribution;
+use crate::check::Check;
+use crate::distribution::settings::Varying;
+use crate::field::Field;
+use crate::number::{Count, Positive};
+use forebay_model::units::{self, Rate, Size, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Longest waits after the first refusal and after any, where none are written [s]: those of Amazon's
+/// SDKs.
+const FIRST: f64 = 0.1;
+const MOST: f64 = 20.0;
+/// Least of the longest wait [s].
+const SHORTEST: f64 = 1e-3;
+
+/// An object store, as S3 or Azure Blob: each request has a connection of its own, and requests beyond
+/// a rate are refused and come again.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ObjectStore {
+    /// Fastest that one connection may go (default: infinite).
+    per_connection: Field<Positive<units::Bandwidth>>,
+    /// Time from request to first byte (default: 0 s).
+    latency: Field<Varying<Time>>,
+    /// Bandwidth of all together (default: infinite).
+    bandwidth: Field<Positive<units::Bandwidth>>,
+    /// Requests per second that are served (default: all).
+    requests: Field<Positive<Rate>>,
+    /// Requests that may come at once (default: those of a second).
+    burst: Field<Count<1, 1_000_000_000>>,
+    /// How refused requests come again (default: as `first` and `most` are by default).
+    retry: Field<Retry>,
+    /// Bytes that it holds, for what jobs stage to it (default: as many as they are).
+    capacity: Field<Positive<Size>>,
+    /// Bandwidth of all writes together, which share it with reads (default: as that of reads).
+    write_bandwidth: Field<Positive<units::Bandwidth>>,
+    /// What each node keeps of it on a tier of its own (default: nothing).
+    pub(super) cache: Field<CacheSettings>,
+}
+
+/// Exponential back-off with full jitter.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Retry {
+    /// Longest wait after the first refusal, doubled after each (default: 100 ms).
+    first: Field<Positive<Time>>,
+    /// Longest wait after any (default: 20 s).
+    most: Field<Positive<Time>>,
+}
+
+impl ObjectStore {
+    pub(super) fn tier(&self) -> Tier {
+        Tier::new(&self.capacity, &self.write_bandwidth)
+    }
+
+    pub(super) fn written(&self) -> Written {
+        Written {
+            bandwidth: self.bandwidth.is_written(),
+            per_stream: self.per_connection.is_written(),
+            latency: self.latency.is_written(),
+            operations: self.requests.is_written(),
+        }
+    }
+
+    pub(super) fn resolve(&self, check: Check<'_>) -> Option<StorageKind> {
+        let latency = match self.latency.given() {
+            Some((at, latency)) => latency.resolve(check, at)?,
+            None => Distribution::Constant(0.0),
+        };
+        let or_infinite = |field: &Field<Positive<_>>| field.get().map_or(f64::INFINITY, |g| g.0);
+        Some(StorageKind::FileServer {
+            bandwidth: Bandwidth::Fixed(or_infinite(&self.bandwidth)),
+            per_stream: or_infinite(&self.per_connection),
+            latency,
+            operations: f64::INFINITY,
+            cpu: ReadCpu::default(),
+            targets: None,
+            limit: self.limit(check),
+            objects: true,
+        })
+    }
+
+    fn limit(&self, check: Check<'_>) -> Option<RequestLimit> {
+        let Some(rate) = self.requests.get() else {
+            for at in [self.burst.at, self.retry.at].into_iter().flatten() {
+                let path = check.document.path(at);
+                check.remark(format!("`{path}` has no effect: `requests` are not limited."));
+            }
+            return None;
+        };
+        let most = self.retry.get().and_then(|retry| retry.most.given());
+        if let Some((at, _)) = most.filter(|(_, most)| most.0 < SHORTEST) {
+            let what = "a refused request that never waits for longer comes again without end";
+            check.wrong(at, what, "write at least \"1 ms\"");
+        }
+        let retry = |of: fn(&Retry) -> &Field<Positive<Time>>| Some(of(self.retry.get()?).get()?.0);
+        let first = retry(|retry| &retry.first).unwrap_or(FIRST);
+        Some(RequestLimit {
+            rate: rate.0,
+            burst: self.burst.get().map_or(rate.0.max(1.0), |burst| burst.0 as f64),
+            first,
+            most: retry(|retry| &retry.most).unwrap_or(MOST).max(first),
+        })
+    }
+}

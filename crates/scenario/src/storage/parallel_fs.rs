@@ -1,0 +1,172 @@
+//! A parallel file system: files striped over targets, and a server of metadata.
+
+use super::tier::{CacheSettings, Tier};
+use super::{Bandwidth, ReadCpu, StorageKind, StripeOffset, Targets, Written};
+use crate::Distribution;
+use crate::check::Check;
+use crate::distribution::settings::Varying;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::{Count, Positive};
+use forebay_model::units::{self, Rate, Size, Time};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Stripe size where none is written [B]: Lustre's.
+const STRIPE: f64 = 1_048_576.0;
+
+/// A parallel file system, as Lustre, BeeGFS or GPFS: files striped over targets, and a server of
+/// metadata.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ParallelFs {
+    /// Storage targets.
+    #[schemars(required)]
+    targets: Field<Count<1, 10_000>>,
+    /// Bandwidth of each target.
+    #[schemars(required)]
+    target_bandwidth: Field<Positive<units::Bandwidth>>,
+    /// Targets that a file is on, at most (default: 1).
+    stripe_count: Field<Count<1, 10_000>>,
+    /// Bytes on one target before the next (default: 1 MiB).
+    stripe_size: Field<Positive<Size>>,
+    /// Target that every file begins on, counted from 0, or "round-robin": each where the one before ended, as
+    /// Lustre places them (default: "round-robin").
+    stripe_offset: Field<StripeOffsetSettings>,
+    /// Bandwidth of all together (default: infinite).
+    bandwidth: Field<Positive<units::Bandwidth>>,
+    /// Fastest that one transfer may go (default: infinite).
+    per_stream: Field<Positive<units::Bandwidth>>,
+    /// Time from request to first byte (default: 0 s).
+    latency: Field<Varying<Time>>,
+    /// Opens per second of the metadata server (default: infinite).
+    operations: Field<Positive<Rate>>,
+    /// Bytes that it holds, for what jobs stage to it (default: as many as they are).
+    capacity: Field<Positive<Size>>,
+    /// Bandwidth of all writes together, which share it with reads (default: as that of reads).
+    write_bandwidth: Field<Positive<units::Bandwidth>>,
+    /// What each node keeps of it on a tier of its own (default: nothing).
+    pub(super) cache: Field<CacheSettings>,
+}
+
+impl ParallelFs {
+    pub(super) fn tier(&self) -> Tier {
+        Tier::new(&self.capacity, &self.write_bandwidth)
+    }
+
+    pub(super) fn written(&self) -> Written {
+        Written {
+            bandwidth: true,
+            per_stream: self.per_stream.is_written(),
+            latency: self.latency.is_written(),
+            operations: self.operations.is_written(),
+        }
+    }
+
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StorageKind> {
+        let number = check.required(at, &self.targets, "targets", "write `targets = 16`");
+        let remedy = "write `target_bandwidth = \"1 GB/s\"`";
+        let bandwidth = check.required(at, &self.target_bandwidth, "target_bandwidth", remedy);
+        let latency = match self.latency.given() {
+            Some((at, latency)) => latency.resolve(check, at)?,
+            None => Distribution::Constant(0.0),
+        };
+        let stripe_count = self.stripe_count.get().map_or(1, |count| count.small());
+        let number = number?.small();
+        if stripe_count > number {
+            let at = self.stripe_count.at.unwrap_or(at);
+            let what = format!("a file cannot be on {stripe_count} of {number} targets");
+            check.wrong(at, what, format!("write at most {number}"));
+        }
+        self.check_offset(check, at, number);
+        let or_infinite = |field: &Field<Positive<_>>| field.get().map_or(f64::INFINITY, |g| g.0);
+        Some(StorageKind::FileServer {
+            bandwidth: Bandwidth::Fixed(or_infinite(&self.bandwidth)),
+            per_stream: or_infinite(&self.per_stream),
+            latency,
+            operations: self.operations.get().map_or(f64::INFINITY, |given| given.0),
+            cpu: ReadCpu::default(),
+            targets: Some(Targets {
+                number,
+                bandwidth: bandwidth?.0,
+                stripe_count: stripe_count.min(number),
+                stripe_size: self.stripe_size.get().map_or(STRIPE, |size| size.0),
+                stripe_offset: self.offset(),
+            }),
+            limit: None,
+            objects: false,
+        })
+    }
+
+    fn offset(&self) -> StripeOffset {
+        match self.stripe_offset.get() {
+            Some(StripeOffsetSettings::Target(target)) => StripeOffset::Target(target.small()),
+            Some(StripeOffsetSettings::RoundRobin) | None => StripeOffset::RoundRobin,
+        }
+    }
+
+    /// Files begin on a target that there is.
+    fn check_offset(&self, check: Check<'_>, at: NodeId, number: u32) {
+        if let StripeOffset::Target(target) = self.offset()
+            && target >= number
+        {
+            let at = self.stripe_offset.at.unwrap_or(at);
+            let what = format!("files cannot begin on target {target} of {number}");
+            check.wrong(at, what, format!("write 0 to {}, or \"round-robin\"", number - 1));
+        }
+    }
+}
+
+/// A target's number, or `"round-robin"`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum StripeOffsetSettings {
+    RoundRobin,
+    Target(Count<0, 9_999>),
+}
+
+impl<'de> Deserialize<'de> for StripeOffsetSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TargetOrWord;
+
+        impl Visitor<'_> for TargetOrWord {
+            type Value = StripeOffsetSettings;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"round-robin\" or the number of a target")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                match text {
+                    "round-robin" => Ok(StripeOffsetSettings::RoundRobin),
+                    _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+                }
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+                Count::check(value).map(StripeOffsetSettings::Target)
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+                Count::check(value).map(StripeOffsetSettings::Target)
+            }
+        }
+
+        deserializer.deserialize_any(TargetOrWord)
+    }
+}
+
+impl JsonSchema for StripeOffsetSettings {
+    fn schema_name() -> Cow<'static, str> {
+        "StripeOffset".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let target = generator.subschema_for::<Count<0, 9_999>>();
+        json_schema!({
+            "description": "the target that files begin on, or \"round-robin\"",
+            "anyOf": [target, { "const": "round-robin" }],
+        })
+    }
+}

@@ -1,0 +1,199 @@
+//! What all kinds of storage share in how they are written.
+
+use super::tier::{self, CacheSettings, Tier};
+use super::{
+    Bandwidth, ReadCpu, Storage, StorageKind, Written, file_server, local_disk, measured, memory,
+    object_store, parallel_fs,
+};
+use crate::check::Check;
+use crate::field::{Field, List, Named};
+use crate::number::{Amount, Positive};
+use forebay_model::units;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// The kinds of storage, each a table of that name: `[storage.NAME.file-server]`.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum StorageSettings {
+    /// The node's main memory.
+    Memory(memory::Memory),
+    /// A disk in each node.
+    LocalDisk(local_disk::LocalDisk),
+    /// One server that all nodes share, behind their NICs.
+    FileServer(file_server::FileServer),
+    /// A parallel file system: files striped over targets.
+    ParallelFs(parallel_fs::ParallelFs),
+    /// An object store: connections of limited speed, and a limit of requests.
+    ObjectStore(object_store::ObjectStore),
+    /// What was measured, by size and number of requests.
+    Measured(measured::Measured),
+}
+
+/// The checked storage of a scenario; those that are wrong have been recorded. `layout` names that of
+/// the data on the storage of a name.
+pub(crate) fn resolve(
+    check: Check<'_>,
+    settings: &Named<StorageSettings>,
+    layout: impl Fn(&str) -> &'static str,
+) -> Vec<Option<Storage>> {
+    let one = |(name, field): &(String, Field<StorageSettings>)| {
+        let (at, settings) = field.given()?;
+        let at = check.inside(at);
+        let kind: StorageKind = match settings {
+            StorageSettings::Memory(kind) => kind.resolve(),
+            StorageSettings::LocalDisk(kind) => kind.resolve(check, at, layout(name))?,
+            StorageSettings::FileServer(kind) => kind.resolve(check, at)?,
+            StorageSettings::ParallelFs(kind) => kind.resolve(check, at)?,
+            StorageSettings::ObjectStore(kind) => kind.resolve(check)?,
+            StorageSettings::Measured(kind) => kind.resolve(check, at, layout(name))?,
+        };
+        let written = match settings {
+            StorageSettings::Memory(kind) => kind.written(),
+            StorageSettings::LocalDisk(kind) => kind.written(),
+            StorageSettings::FileServer(kind) => kind.written(),
+            StorageSettings::ParallelFs(kind) => kind.written(),
+            StorageSettings::ObjectStore(kind) => kind.written(),
+            StorageSettings::Measured(_) => Written::default(),
+        };
+        Some(Storage { name: name.clone(), kind, written, tier: settings.tier(), cache: None })
+    };
+    let mut all: Vec<Option<Storage>> = settings.0.iter().map(one).collect();
+    let caches = tier::caches(check, settings, &all);
+    for (storage, cache) in all.iter_mut().zip(caches) {
+        storage.iter_mut().for_each(|storage| storage.cache = cache);
+    }
+    all
+}
+
+impl StorageSettings {
+    /// What it is as a tier, where it can be one.
+    fn tier(&self) -> Option<Tier> {
+        match self {
+            Self::Memory(memory) => Some(memory.tier()),
+            Self::LocalDisk(disk) => Some(disk.tier()),
+            Self::FileServer(server) => Some(server.tier()),
+            Self::ParallelFs(server) => Some(server.tier()),
+            Self::ObjectStore(store) => Some(store.tier()),
+            Self::Measured(_) => None,
+        }
+    }
+
+    /// What nodes keep of it, where that can be written.
+    pub(super) fn cache(&self) -> Option<&Field<CacheSettings>> {
+        match self {
+            Self::Memory(_) | Self::LocalDisk(_) | Self::Measured(_) => None,
+            Self::FileServer(server) => Some(&server.cache),
+            Self::ParallelFs(server) => Some(&server.cache),
+            Self::ObjectStore(store) => Some(&store.cache),
+        }
+    }
+}
+
+/// By storage, whether a profile is asked about it.
+pub(crate) fn asks_profile(settings: &Named<StorageSettings>) -> Vec<bool> {
+    let one = |(_, field): &(String, Field<StorageSettings>)| match field.get() {
+        Some(StorageSettings::LocalDisk(disk)) => disk.asks_profile(),
+        _ => false,
+    };
+    settings.0.iter().map(one).collect()
+}
+
+/// Time of a node's core that a request costs, as part of its time.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CpuSettings {
+    /// For each request (default: 0 s).
+    fixed: Field<Amount<units::Time>>,
+    /// For each byte (default: 0 s).
+    per_byte: Field<Amount<units::Time>>,
+}
+
+impl CpuSettings {
+    pub(super) fn resolve(&self) -> ReadCpu {
+        let or_zero = |field: &Field<Amount<_>>| field.get().map_or(0.0, |given| given.0);
+        ReadCpu { fixed: or_zero(&self.fixed), per_byte: or_zero(&self.per_byte) }
+    }
+}
+
+/// `"2 GB/s"`, or a list by number of concurrent transfers: `["1 GB/s", "1.8 GB/s"]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum BandwidthSettings {
+    Fixed(Positive<units::Bandwidth>),
+    ByTransfers(List<Positive<units::Bandwidth>>),
+}
+
+impl BandwidthSettings {
+    /// The bandwidth; what is wrong in a list has been recorded.
+    pub(super) fn resolve(&self) -> Bandwidth {
+        match self {
+            Self::Fixed(bandwidth) => Bandwidth::Fixed(bandwidth.0),
+            Self::ByTransfers(list) => {
+                let table = list.0.iter().filter_map(|field| Some(field.get()?.0));
+                Bandwidth::ByTransfers(table.collect())
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for BandwidthSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrList;
+
+        impl<'de> Visitor<'de> for OneOrList {
+            type Value = BandwidthSettings;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a bandwidth with its unit, like \"10 Gbit/s\", or a list of them,")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<BandwidthSettings, E> {
+                let text = serde::de::value::StrDeserializer::new(text);
+                Positive::deserialize(text).map(BandwidthSettings::Fixed)
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<BandwidthSettings, E> {
+                let number = serde::de::value::I64Deserializer::new(value);
+                Positive::deserialize(number).map(BandwidthSettings::Fixed)
+            }
+
+            fn visit_f64<E: Error>(self, value: f64) -> Result<BandwidthSettings, E> {
+                let number = serde::de::value::F64Deserializer::new(value);
+                Positive::deserialize(number).map(BandwidthSettings::Fixed)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut seq: A,
+            ) -> Result<BandwidthSettings, A::Error> {
+                let mut table = Vec::new();
+                while let Some(bandwidth) = seq.next_element()? {
+                    table.push(bandwidth);
+                }
+                if table.is_empty() {
+                    let message = "the list is empty\nwrite the bandwidth of 1, 2, 3 … transfers";
+                    return Err(A::Error::custom(message));
+                }
+                Ok(BandwidthSettings::ByTransfers(List(table)))
+            }
+        }
+
+        deserializer.deserialize_any(OneOrList)
+    }
+}
+
+impl JsonSchema for BandwidthSettings {
+    fn schema_name() -> Cow<'static, str> {
+        "BandwidthByTransfers".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Positive<units::Bandwidth>>();
+        json_schema!({
+            "description": "aggregate bandwidth, or a list of it by number of concurrent transfers",
+            "anyOf": [one, { "type": "array", "minItems": 1, "items": one }],
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! How a collective is done, as it is written.
+
+use super::Reduction;
+use super::named::{AlgorithmName, LibraryName, Name};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::Positive;
+use forebay_collective::{Algorithm, Operation};
+use forebay_model::units::Size;
+
+/// What is written of how an operation is done.
+#[derive(Clone, Copy)]
+pub(super) struct Chosen<'s> {
+    pub(super) operation: Operation,
+    pub(super) algorithm: &'s Field<AlgorithmName>,
+    pub(super) inner: &'s Field<AlgorithmName>,
+    pub(super) outer: &'s Field<AlgorithmName>,
+    pub(super) library: &'s Field<LibraryName>,
+    pub(super) chunk: &'s Field<Positive<Size>>,
+    /// What a level does that is not written.
+    pub(super) level: Algorithm,
+    /// How it is done where nothing of that is written, and whose choice that is.
+    pub(super) auto: (Reduction, &'static str),
+}
+
+impl Chosen<'_> {
+    /// Whether anything is written of it.
+    pub(super) fn is_written(&self) -> bool {
+        let named = [self.algorithm, self.inner, self.outer].into_iter().any(Field::is_written);
+        named || self.library.is_written() || self.chunk.is_written()
+    }
+
+    fn named(&self) -> Option<Algorithm> {
+        self.algorithm.get().and_then(|name| name.0)
+    }
+
+    /// Whether a chunk makes a difference to what is written.
+    fn is_pipelined(&self) -> bool {
+        let of = |algorithm: Algorithm| {
+            algorithm == Algorithm::Hierarchical || algorithm.is_pipelined(self.operation)
+        };
+        self.named().is_some_and(of)
+    }
+
+    /// How the ranks inside nodes or across them do it.
+    fn level(&self, check: Check<'_>, name: &Field<AlgorithmName>) -> Option<Algorithm> {
+        let Some((at, name)) = name.given() else {
+            return (!name.is_written()).then_some(self.level);
+        };
+        let algorithm = name.0.filter(|algorithm| *algorithm != Algorithm::Hierarchical);
+        if algorithm.is_none() {
+            let what = "a level has an algorithm of its own";
+            check.wrong(at, what, "write \"ring\" or \"halving-doubling\"");
+        }
+        algorithm
+    }
+
+    /// What carries it says how it is done.
+    fn assumed(&self, check: Check<'_>, at: NodeId) -> Reduction {
+        let (reduction, source) = self.auto;
+        if !self.library.is_written() {
+            match reduction {
+                Reduction::Auto(library) => {
+                    check.assume(at, "algorithm", "auto", source);
+                    check.assume(at, "library", library.name(), source);
+                }
+                Reduction::By { algorithm, .. } => {
+                    check.assume(at, "algorithm", algorithm.name(), source);
+                }
+            }
+        }
+        reduction
+    }
+
+    pub(super) fn reduction(&self, check: Check<'_>, at: NodeId) -> Option<Reduction> {
+        let chunk = self.chunk.get().map(|size| (size.0.round() as u64).max(1));
+        match self.algorithm.given() {
+            None if self.algorithm.is_written() => None,
+            None | Some((_, Name(None))) => Some(
+                self.library
+                    .get()
+                    .map_or_else(|| self.assumed(check, at), |library| Reduction::Auto(library.0)),
+            ),
+            Some((at, Name(Some(algorithm)))) => {
+                let algorithm = *algorithm;
+                if !algorithm.offers(self.operation) {
+                    let (name, what) = (algorithm.name(), self.operation.name());
+                    let remedy = "write \"ring\", \"halving-doubling\" or \"auto\"";
+                    check.wrong(at, format!("`{name}` does no {what}"), remedy);
+                    return None;
+                }
+                let inner = self.level(check, self.inner)?;
+                let outer = self.level(check, self.outer)?;
+                Some(Reduction::By { algorithm, levels: (inner, outer), chunk })
+            }
+        }
+    }
+}
+
+/// Says what is written beside something that makes it idle, of operations that share it.
+pub(super) fn remark(check: Check<'_>, all: &[Chosen<'_>]) {
+    let Some(first) = all.first() else { return };
+    if all.iter().all(|one| one.named().is_none()) {
+        check.no_effect(first.chunk, "the library says how long pieces are");
+    } else if !all.iter().any(Chosen::is_pipelined) {
+        check.no_effect(first.chunk, "the algorithm does not go on with part of a buffer");
+    }
+    if all.iter().all(|one| one.named().is_some()) {
+        check.no_effect(first.library, "the algorithm is written");
+    }
+    if all.iter().all(|one| one.named() != Some(Algorithm::Hierarchical)) {
+        check.no_effect(first.inner, "the algorithm is not \"hierarchical\"");
+        check.no_effect(first.outer, "the algorithm is not \"hierarchical\"");
+    }
+}

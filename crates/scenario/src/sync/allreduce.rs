@@ -1,0 +1,256 @@
+//! How `[job.sync.allreduce]` is written.
+
+use super::algorithm::{self, Chosen};
+use super::bucketing::{BucketSize, Bucketing};
+use super::compression::{self, Coding, CompressionSettings};
+use super::elastic_averaging::MOST_STEPS;
+use super::gradients::{self, Gradient, OfModel, fused};
+use super::measured::{self, Wanted};
+use super::named::{AlgorithmName, LibraryName};
+use super::sent::{MOST_TENSORS, Precision, Sent};
+use super::transport::{self, TransportSettings};
+use super::{Bucket, Fidelity, Sync};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::{Amount, Count, Positive, Share};
+use forebay_collective::{Algorithm, Operation};
+use forebay_model::law::TransportLaw;
+use forebay_model::units::{Size, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Gradients are added up among all model copies of a job copy; those of learners on their GPU first.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AllreduceSettings {
+    /// Bytes of all gradients (default: those of the catalogue's model).
+    gradients: Field<Positive<Size>>,
+    /// Tensors that they are in, of equal size (default: not said, and buckets are cut anywhere).
+    tensors: Field<Count<1, MOST_TENSORS>>,
+    /// In which floats the catalogue's gradients are reduced: "fp32" or "fp16" (default: in those of
+    /// `model.precision`).
+    precision: Field<Precision>,
+    /// Share of a step that backward takes, of gradients that are given (default: 2/3).
+    backward: Field<Share>,
+    /// Reduce gradients when so many bytes are there, while backward goes on, or "all" together (default: "25 MiB", and
+    /// the first at 1 MiB, as PyTorch does, with `loader.pytorch`, otherwise "all").
+    buckets: Field<BucketSize>,
+    /// Reduce every so often what is there, as Horovod does (default: not so).
+    fusion: Field<FusionSettings>,
+    /// Reduce while backward goes on (default: true).
+    overlap: Field<bool>,
+    /// Average parameters every so many updates, and send nothing between: local SGD (S. U. Stich, *Local SGD
+    /// Converges Fast and Communicates Little*, ICLR 2019) (default: 1).
+    period: Field<Count<1, MOST_STEPS>>,
+    /// Make gradients smaller before they are sent (default: not so).
+    compression: Field<CompressionSettings>,
+    /// How: "ring", "binomial-tree", "recursive-doubling", "halving-doubling", "double-binary-tree",
+    /// "hierarchical", "flat", "in-switch", or "auto" (default: "ring" with a `transport` of Gloo, gRPC or TCP, otherwise
+    /// "auto").
+    algorithm: Field<AlgorithmName>,
+    /// Of "hierarchical": how inside nodes (default: "ring").
+    inner: Field<AlgorithmName>,
+    /// Of "hierarchical": how across nodes (default: "ring").
+    outer: Field<AlgorithmName>,
+    /// Whose choice "auto" is (default: "open-mpi" with a `transport` of MPI, otherwise "nccl").
+    library: Field<LibraryName>,
+    /// Longest piece that goes through a tree on its own (default: whole buckets).
+    chunk: Field<Positive<Size>>,
+    /// What carries them (default: nothing but the links).
+    transport: Field<TransportSettings>,
+    /// Whether each transfer shares links with everything else: "flow", or a collective takes its time on an idle
+    /// network: "analytic", or the first of these up to a million transfers in a step: "auto" (default: "auto").
+    fidelity: Field<Fidelity>,
+}
+
+/// Horovod's `HOROVOD_FUSION_THRESHOLD` and `HOROVOD_CYCLE_TIME` since version 0.21 [B, s]; 64 MiB and 5 ms before.
+const FUSION_BUFFER: u64 = 128 << 20;
+const FUSION_CYCLE: f64 = 1e-3;
+
+/// Horovod's tensor fusion.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FusionSettings {
+    /// Most that is reduced together (default: 128 MiB).
+    buffer: Field<Positive<Size>>,
+    /// Time from one look to the next (default: 1 ms).
+    cycle: Field<Amount<Time>>,
+}
+
+impl AllreduceSettings {
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
+        self.remark(check, of);
+        let gradients = self.sent().gradients(check, at, of)?;
+        let transport = transport::resolve(&self.transport, check, of.latencies)?;
+        let coding = compression::resolve(&self.compression, check)?;
+        let mut buckets = self.buckets(check, at, &gradients, of);
+        if let Some(coding) = &coding {
+            self.refuse_sparse(check, at, coding);
+            coding.compress(&mut buckets);
+            coding.gather(&mut buckets, of.ranks);
+        }
+        let measured = self.measured(check, &buckets, of.ranks)?;
+        let sparse = coding.is_some_and(|coding| coding.sparse);
+        let decompress = coding.map_or(0.0, |coding| coding.decompress(&buckets));
+        Some(Sync {
+            buffer: self.buffer(),
+            reduction: self.chosen(sparse).reduction(check, at)?,
+            measured,
+            fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Auto),
+            interval: of.interval(check, at, self.period())?,
+            sparse,
+            decompress,
+            ..Sync::each_step(buckets, transport)
+        })
+    }
+
+    pub(super) fn names_ways(&self) -> bool {
+        let carried = self.transport.is_written() || self.fidelity.is_written();
+        carried || self.fusion.is_written() || self.chosen(false).is_written()
+    }
+
+    /// Updates from one exchange to the next.
+    fn period(&self) -> u64 {
+        self.period.get().map_or(1, |period| period.0)
+    }
+
+    fn refuse_sparse(&self, check: Check<'_>, at: NodeId, coding: &Coding) {
+        let profile = self.transport.get().and_then(TransportSettings::profile);
+        if let (true, Some(profile)) = (coding.sparse, profile) {
+            let what = "the profile has allreduces, and sparse gradients are gathered";
+            let remedy =
+                "write `compression.quantised`, or what a transfer costs instead of `profile`";
+            check.wrong(profile.at.unwrap_or(at), what, remedy);
+        }
+    }
+
+    fn sent(&self) -> Sent<'_> {
+        let Self { gradients, tensors, precision, backward, .. } = self;
+        Sent { key: "gradients", bytes: gradients, tensors, precision, backward }
+    }
+
+    /// What the profile says of allreduces, if it is asked; `None` if that is wrong.
+    fn measured(
+        &self,
+        check: Check<'_>,
+        buckets: &[Bucket],
+        ranks: u32,
+    ) -> Option<Option<TransportLaw>> {
+        let transport = self.transport.get().and_then(TransportSettings::profile);
+        let Some(transport) = transport.filter(|_| ranks > 1) else { return Some(None) };
+        let least = buckets.iter().map(|bucket| bucket.bytes).min()?;
+        let bytes = [least, gradients::most_together(buckets, self.buffer())];
+        let wanted = Wanted { transport, collective: "allreduce", ranks, bytes };
+        measured::law(check, wanted).map(Some)
+    }
+
+    /// What is written beside something that makes it idle.
+    fn remark(&self, check: Check<'_>, of: &OfModel) {
+        self.sent().remark(check, of);
+        if self.period() > 1 {
+            check.no_effect(&self.overlap, "parameters are averaged when the step is over");
+        }
+        let Some(measured) = self.transport.get().filter(|kind| kind.profile().is_some()) else {
+            let sparse = matches!(self.compression.get(), Some(CompressionSettings::Sparse(_)));
+            return algorithm::remark(check, &[self.chosen(sparse)]);
+        };
+        let why = "the profile says how long a collective takes";
+        measured.remark(check);
+        for name in [&self.algorithm, &self.inner, &self.outer] {
+            check.no_effect(name, why);
+        }
+        check.no_effect(&self.library, why);
+        check.no_effect(&self.chunk, why);
+    }
+
+    fn chosen(&self, sparse: bool) -> Chosen<'_> {
+        let Self { algorithm, inner, outer, library, chunk, .. } = self;
+        let level = Algorithm::Ring;
+        let operation = if sparse { Operation::Allgather } else { Operation::Allreduce };
+        let auto = transport::auto(&self.transport);
+        Chosen { operation, algorithm, inner, outer, library, chunk, level, auto }
+    }
+
+    /// What is reduced together at most [B].
+    fn buffer(&self) -> u64 {
+        let Some(fusion) = self.fusion.get() else { return 0 };
+        fusion.buffer.get().map_or(FUSION_BUFFER, |size| size.0.round() as u64)
+    }
+
+    /// What depends on buckets, of which there is one.
+    fn remark_one(&self, check: Check<'_>, buckets: &[Bucket]) {
+        let [one] = buckets else { return };
+        let measured = self.transport.get().is_some_and(|of| of.profile().is_some());
+        let costs = self.transport.get().is_some_and(TransportSettings::counts_tensors);
+        if !measured && !costs {
+            check.no_effect(&self.tensors, "all gradients are reduced together");
+        }
+        if one.ready >= 1.0 && self.period() == 1 && self.overlap.get() == Some(&true) {
+            check.no_effect(&self.overlap, "all gradients are reduced together, after backward");
+        }
+    }
+
+    /// The buckets that `buckets` says, or the framework.
+    fn bucketed(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        gradients: &[Gradient],
+        of: &OfModel,
+    ) -> Vec<Bucket> {
+        let written = self.buckets.get().copied();
+        let (bucketing, [value, source]) = Bucketing::new(written, of.framework, self.period() > 1);
+        if !self.buckets.is_written() {
+            check.assume(at, "buckets", value, source);
+        }
+        let divisible = self.sent().divisible(of);
+        let bytes = gradients.iter().map(|gradient| gradient.bytes).sum::<f64>();
+        if let (Some(at), true) =
+            (self.buckets.at, divisible.is_some() && bucketing.too_many(bytes))
+        {
+            let what = format!("{bytes:.1e} B would be in more than {MOST_TENSORS} buckets");
+            check.wrong(at, what, "write larger `buckets`: \"25 MiB\"");
+            return Vec::new();
+        }
+        let buckets = bucketing.buckets(gradients, divisible);
+        if let (Some(BucketSize::Bytes(_)), [_]) = (written, &buckets[..]) {
+            let why = match gradients {
+                [_] if divisible.is_none() => "all gradients are one tensor, which is not cut",
+                _ => "all gradients fit into one",
+            };
+            check.no_effect(&self.buckets, why);
+        }
+        buckets
+    }
+
+    fn buckets(
+        &self,
+        check: Check<'_>,
+        at: NodeId,
+        gradients: &[Gradient],
+        of: &OfModel,
+    ) -> Vec<Bucket> {
+        if let (Some(at), true) = (self.buckets.at, self.fusion.is_written()) {
+            check.wrong(
+                at,
+                "gradients are reduced either by buckets or by fusion",
+                "remove one of them",
+            );
+        }
+        let mut buckets = match self.fusion.get() {
+            Some(fusion) => {
+                let cycle = fusion.cycle.get().map_or(FUSION_CYCLE, |time| time.0);
+                let share = if of.step > 0.0 { cycle / of.step } else { 0.0 };
+                fused(gradients, self.buffer() as f64, share)
+            }
+            None => self.bucketed(check, at, gradients, of),
+        };
+        self.remark_one(check, &buckets);
+        // What a step made of all parameters is there at its end.
+        if self.overlap.get() == Some(&false) || self.period() > 1 {
+            buckets.iter_mut().for_each(|bucket| bucket.ready = bucket.ready.max(1.0));
+        }
+        buckets
+    }
+}

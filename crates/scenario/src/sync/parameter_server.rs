@@ -1,0 +1,101 @@
+//! How `[job.sync.parameter-server]` is written.
+
+use super::Sync;
+use super::compression::{self, CompressionSettings};
+use super::gradients::{Bucket, Gradient, OfModel, filled};
+use super::sent::{MOST_TENSORS, Precision, Sent};
+use super::servers::{Consistency, Number, ServerSettings, Written};
+use super::transport::{self, TransportSettings};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::{Count, Positive, Share};
+use forebay_model::units::Size;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Servers have the parameters: each model copy pushes its gradients there, and pulls parameters before its next
+/// step.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ParameterServerSettings {
+    /// Bytes of all parameters; gradients are as many (default: those of the catalogue's model).
+    parameters: Field<Positive<Size>>,
+    /// Tensors that they are in, of equal size (default: 1).
+    tensors: Field<Count<1, MOST_TENSORS>>,
+    /// In which floats the catalogue's parameters and gradients are sent: "fp32" or "fp16" (default: in
+    /// those of `model.precision`).
+    precision: Field<Precision>,
+    /// Share of a step that backward takes, of parameters that are given (default: 2/3).
+    backward: Field<Share>,
+    /// Push gradients when so many bytes are there, while backward goes on (default: all together).
+    buckets: Field<Positive<Size>>,
+    /// Push while backward goes on (default: true).
+    overlap: Field<bool>,
+    /// Make gradients smaller before they are pushed (default: not so).
+    compression: Field<CompressionSettings>,
+    /// Whether model copies wait for each other: "synchronous", "asynchronous", or `{ stale = 3 }`: at most 3
+    /// steps ahead of the slowest (default: "synchronous").
+    consistency: Field<Consistency>,
+    /// How many servers; each has a part of the parameters (default: 1).
+    servers: Field<Number>,
+    /// What each is (default: a node of its own, like the others).
+    server: Field<ServerSettings>,
+    /// What carries them (default: nothing but the links).
+    transport: Field<TransportSettings>,
+}
+
+impl ParameterServerSettings {
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
+        self.remark(check, of);
+        let gradients = self.sent().gradients(check, at, of)?;
+        transport::refuse_profile(&self.transport, check);
+        transport::remark_servers(&self.transport, check);
+        let transport = transport::resolve(&self.transport, check, of.latencies)?;
+        let coding = compression::resolve(&self.compression, check);
+        let pulled = self.buckets(&gradients);
+        let mut buckets = pulled.clone();
+        if let Some(coding) = coding? {
+            coding.compress(&mut buckets);
+        }
+        let servers = Written {
+            number: &self.servers,
+            server: &self.server,
+            consistency: &self.consistency,
+            slack: Some(0),
+            costly: !transport.cpu.is_none(),
+        };
+        let servers = servers.resolve(check, at, of, &buckets, &pulled)?;
+        Some(Sync {
+            servers: Some(servers),
+            interval: of.accumulation,
+            ..Sync::each_step(buckets, transport)
+        })
+    }
+
+    fn sent(&self) -> Sent<'_> {
+        let Self { parameters, tensors, precision, backward, .. } = self;
+        Sent { key: "parameters", bytes: parameters, tensors, precision, backward }
+    }
+
+    fn remark(&self, check: Check<'_>, of: &OfModel) {
+        self.sent().remark(check, of);
+        if let Some(compression) = self.compression.get() {
+            compression.remark_servers(check);
+        }
+        let given = self.parameters.is_written() || of.gradients.is_empty();
+        let whole = self.overlap.get() == Some(&false) || !self.buckets.is_written();
+        if given && whole {
+            check.no_effect(&self.backward, "nothing is sent while it goes on");
+        }
+    }
+
+    fn buckets(&self, gradients: &[Gradient]) -> Vec<Bucket> {
+        let least = self.buckets.get().map_or(f64::INFINITY, |size| size.0);
+        let mut buckets = filled(gradients, least, least);
+        if self.overlap.get() == Some(&false) {
+            buckets.iter_mut().for_each(|bucket| bucket.ready = 1.0);
+        }
+        buckets
+    }
+}

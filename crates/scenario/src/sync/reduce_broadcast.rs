@@ -1,0 +1,170 @@
+//! How `[job.sync.reduce-broadcast]` is written.
+
+use super::algorithm::{self, Chosen};
+use super::gradients::{Gradient, OfModel, Parameters, filled};
+use super::named::{AlgorithmName, LibraryName};
+use super::sent::{MOST_TENSORS, Precision, Sent};
+use super::transport::{self, TransportSettings};
+use super::{Bucket, Fidelity, Root, Sync};
+use crate::check::Check;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::{Amount, Count, Positive, Share};
+use forebay_collective::{Algorithm, Operation};
+use forebay_model::units::{Size, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The first model copy of a job copy is the root: before each step its parameters are broadcast, after
+/// it gradients are reduced to it, and it updates them (Caffe; OSU-Caffe and S-Caffe: Awan et al. 2017).
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReduceBroadcastSettings {
+    /// Bytes of all parameters; gradients are as many (default: those of the catalogue's model).
+    parameters: Field<Positive<Size>>,
+    /// Tensors that they are in, of equal size (default: 1).
+    tensors: Field<Count<1, MOST_TENSORS>>,
+    /// In which floats the catalogue's parameters and gradients are sent: "fp32" or "fp16" (default: in
+    /// those of `model.precision`).
+    precision: Field<Precision>,
+    /// Share of a step that backward takes, of parameters that are given (default: 2/3).
+    backward: Field<Share>,
+    /// "packed": all parameters, and all gradients, in one buffer; "per-layer": one for each layer of the
+    /// catalogue's model, or each tensor (default: "packed").
+    buffers: Field<Buffers>,
+    /// Broadcast while forward goes on, each layer of which waits for its own parameters, and reduce
+    /// while backward does, as S-Caffe (default: true; what is packed cannot be).
+    overlap: Field<bool>,
+    /// Time of the update at the root, while the others wait (default: 0 s, it is in the step's).
+    update: Field<Amount<Time>>,
+    /// How parameters are sent: "flat", "binomial-tree", "scatter-allgather", "ring" (a chain), "halving-doubling",
+    /// "double-binary-tree", "hierarchical", "in-switch", or "auto" (default: "auto").
+    broadcast: Field<AlgorithmName>,
+    /// How gradients are added up: by one of the same (default: "auto").
+    reduce: Field<AlgorithmName>,
+    /// Of "hierarchical": how inside nodes (default: "binomial-tree").
+    inner: Field<AlgorithmName>,
+    /// Of "hierarchical": how across nodes (default: "binomial-tree").
+    outer: Field<AlgorithmName>,
+    /// Whose choice "auto" is (default: "open-mpi" with a `transport` of MPI,
+    /// otherwise "nccl").
+    library: Field<LibraryName>,
+    /// Longest piece that goes through a tree or chain on its own (default: whole buffers).
+    chunk: Field<Positive<Size>>,
+    /// What carries them (default: nothing but the links).
+    transport: Field<TransportSettings>,
+    /// Whether each transfer shares links with everything else: "flow", or a collective takes its time on an idle
+    /// network: "analytic", or the first of these up to a million transfers in a step: "auto" (default: "auto").
+    fidelity: Field<Fidelity>,
+}
+
+/// What is sent together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Buffers {
+    /// All.
+    Packed,
+    /// Each layer.
+    PerLayer,
+}
+
+impl ReduceBroadcastSettings {
+    pub(super) fn names_ways(&self) -> bool {
+        let carried = self.transport.is_written() || self.fidelity.is_written();
+        carried || self.both().iter().any(Chosen::is_written)
+    }
+
+    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId, of: &OfModel) -> Option<Sync> {
+        self.remark(check, of);
+        let gradients = self.sent().gradients(check, at, of)?;
+        transport::refuse_profile(&self.transport, check);
+        self.refuse_accumulation(check, at, of);
+        let transport = transport::resolve(&self.transport, check, of.latencies)?;
+        let reduction = self.chosen(Operation::Reduce, &self.reduce).reduction(check, at);
+        let broadcast = self.chosen(Operation::Broadcast, &self.broadcast).reduction(check, at)?;
+        let update = self.update.get().map_or(0.0, |time| time.0);
+        let parameters = self.parameters(&gradients);
+        Some(Sync {
+            reduction: reduction?,
+            fidelity: self.fidelity.get().copied().unwrap_or(Fidelity::Auto),
+            root: Some(Root { parameters, broadcast, update }),
+            ..Sync::each_step(self.buckets(&gradients), transport)
+        })
+    }
+
+    fn refuse_accumulation(&self, check: Check<'_>, at: NodeId, of: &OfModel) {
+        if of.accumulation > 1 {
+            let what = "a root that gets gradients of several steps at once is not simulated";
+            check.wrong(at, what, "remove `accumulation`, or write `[job.sync.allreduce]`");
+        }
+    }
+
+    fn sent(&self) -> Sent<'_> {
+        let Self { parameters, tensors, precision, backward, .. } = self;
+        Sent { key: "parameters", bytes: parameters, tensors, precision, backward }
+    }
+
+    fn chosen<'s>(
+        &'s self,
+        operation: Operation,
+        algorithm: &'s Field<AlgorithmName>,
+    ) -> Chosen<'s> {
+        let Self { inner, outer, library, chunk, .. } = self;
+        let level = Algorithm::BinomialTree;
+        let auto = transport::library(&self.transport);
+        Chosen { operation, algorithm, inner, outer, library, chunk, level, auto }
+    }
+
+    fn both(&self) -> [Chosen<'_>; 2] {
+        let both = [(Operation::Broadcast, &self.broadcast), (Operation::Reduce, &self.reduce)];
+        both.map(|(operation, name)| self.chosen(operation, name))
+    }
+
+    /// What is written beside something that makes it idle.
+    fn remark(&self, check: Check<'_>, of: &OfModel) {
+        self.sent().remark(check, of);
+        algorithm::remark(check, &self.both());
+        if !self.is_per_layer() {
+            check.no_effect(&self.overlap, "what is packed goes as a whole");
+        }
+        if !self.overlaps() && (self.parameters.is_written() || of.gradients.is_empty()) {
+            check.no_effect(&self.backward, "nothing is sent while it goes on");
+        }
+    }
+
+    fn is_per_layer(&self) -> bool {
+        self.buffers.get() == Some(&Buffers::PerLayer)
+    }
+
+    fn overlaps(&self) -> bool {
+        self.is_per_layer() && self.overlap.get() != Some(&false)
+    }
+
+    fn buckets(&self, gradients: &[Gradient]) -> Vec<Bucket> {
+        let least = if self.is_per_layer() { 0.0 } else { f64::INFINITY };
+        let mut buckets = filled(gradients, least, least);
+        if !self.overlaps() {
+            buckets.iter_mut().for_each(|bucket| bucket.ready = 1.0);
+        }
+        buckets
+    }
+
+    /// In the order of forward, which is that of backward from the end.
+    fn parameters(&self, gradients: &[Gradient]) -> Vec<Parameters> {
+        if !self.is_per_layer() {
+            return gradients
+                .iter()
+                .copied()
+                .reduce(|a, b| a.joined(&b))
+                .iter()
+                .map(Gradient::parameters)
+                .collect();
+        }
+        let needed = |of: &Parameters| if self.overlaps() { of.needed } else { 0.0 };
+        let of = |gradient: &Gradient| {
+            let parameters = gradient.parameters();
+            Parameters { needed: needed(&parameters), ..parameters }
+        };
+        gradients.iter().rev().map(of).collect()
+    }
+}

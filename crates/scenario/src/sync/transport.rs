@@ -1,0 +1,231 @@
+//! What carries collectives: how it differs from the wires.
+
+use super::Reduction;
+use super::cpu::{CpuSettings, MessageCpu};
+use crate::check::Check;
+use crate::field::Field;
+use crate::number::{Amount, Positive, Share};
+use forebay_collective::{Algorithm, Library};
+use forebay_model::units::{Bandwidth, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Least share of links that becomes payload.
+const LEAST_EFFICIENCY: f64 = 1e-6;
+
+/// What a transfer costs beside its bytes on the links.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Transport {
+    /// Latency of a transfer inside a node [s].
+    pub latency_inside: f64,
+    /// The same between nodes [s].
+    pub latency: f64,
+    /// Most that one transfer inside a node gets [B/s]; may be infinite.
+    pub per_stream_inside: f64,
+    /// The same between nodes [B/s].
+    pub per_stream: f64,
+    /// Share of the links between nodes that becomes payload.
+    pub efficiency: f64,
+    /// Time for each tensor of a bucket before it is reduced: negotiation, copies into the buffer [s].
+    pub per_tensor: f64,
+    /// Rate at which a receiver adds to its own [B/s]; may be infinite.
+    pub sum: f64,
+    /// What a message costs cores.
+    pub cpu: MessageCpu,
+    /// Whether bytes go through the nodes' memory: over PCIe, both at the sender and at the receiver.
+    pub through_host: bool,
+}
+
+/// What carries collectives.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum TransportSettings {
+    /// NCCL: from GPU to GPU.
+    Nccl(Field<Costs>),
+    /// MPI that knows GPU buffers: from GPU to GPU.
+    MpiCudaAware(Field<Costs>),
+    /// MPI on host buffers: over PCIe to memory and back.
+    Mpi(Field<Costs>),
+    /// Gloo: over PCIe to memory and back.
+    Gloo(Field<Costs>),
+    /// gRPC: over PCIe to memory and back.
+    Grpc(Field<Costs>),
+    /// Sockets: over PCIe to memory and back.
+    Tcp(Field<Costs>),
+}
+
+/// What a transfer costs beside its bytes on the links.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Costs {
+    /// Latency of a transfer inside a node (default: `cluster.node.intra.latency`).
+    latency_inside: Field<Amount<Time>>,
+    /// Latency of a transfer between nodes (default: `cluster.network.latency`).
+    latency: Field<Amount<Time>>,
+    /// Most that one transfer inside a node gets, whatever the links have (default: infinite).
+    per_stream_inside: Field<Positive<Bandwidth>>,
+    /// The same between nodes (default: infinite).
+    per_stream: Field<Positive<Bandwidth>>,
+    /// Share of the links between nodes that becomes payload (default: 1).
+    efficiency: Field<Share>,
+    /// Time for each tensor of a bucket before that is reduced: negotiation, copies (default: 0 s).
+    per_tensor: Field<Amount<Time>>,
+    /// Rate at which a receiver adds to its own (default: infinite).
+    sum: Field<Positive<Bandwidth>>,
+    /// Time of the node's cores for each message, which data loading wants too (default: none).
+    cpu: Field<CpuSettings>,
+    /// Take what an allreduce of the job's ranks takes from the scenario's profile, which measured it of the
+    /// transport of this name. It loads links as a ring of that bus bandwidth (default: not so).
+    profile: Field<String>,
+}
+
+/// Latencies of the cluster [s].
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Latencies {
+    pub(crate) inside: f64,
+    pub(crate) across: f64,
+}
+
+impl Transport {
+    /// Nothing but the links, with these latencies inside nodes and across [s].
+    #[must_use]
+    pub fn of_links(latency_inside: f64, latency: f64) -> Transport {
+        Transport {
+            latency_inside,
+            latency,
+            per_stream_inside: f64::INFINITY,
+            per_stream: f64::INFINITY,
+            efficiency: 1.0,
+            per_tensor: 0.0,
+            sum: f64::INFINITY,
+            cpu: MessageCpu::default(),
+            through_host: false,
+        }
+    }
+}
+
+impl TransportSettings {
+    fn parts(&self) -> (&Field<Costs>, bool) {
+        match self {
+            Self::Nccl(costs) | Self::MpiCudaAware(costs) => (costs, false),
+            Self::Mpi(costs) | Self::Gloo(costs) | Self::Grpc(costs) | Self::Tcp(costs) => {
+                (costs, true)
+            }
+        }
+    }
+
+    /// Whether each tensor costs something by itself.
+    pub(super) fn counts_tensors(&self) -> bool {
+        self.parts().0.get().is_some_and(|costs| costs.per_tensor.is_written())
+    }
+
+    /// The name that the profile has for it, if it is to say what a collective takes.
+    pub(super) fn profile(&self) -> Option<&Field<String>> {
+        let profile = &self.parts().0.get()?.profile;
+        profile.is_written().then_some(profile)
+    }
+
+    /// What is written beside the profile's times, which have it in them.
+    pub(super) fn remark(&self, check: Check<'_>) {
+        let Some(costs) = self.parts().0.get() else { return };
+        let why = "the profile says how long a collective takes";
+        for time in [&costs.latency, &costs.latency_inside] {
+            check.no_effect(time, why);
+        }
+        for rate in [&costs.per_stream, &costs.per_stream_inside, &costs.sum] {
+            check.no_effect(rate, why);
+        }
+        check.no_effect(&costs.efficiency, why);
+        check.no_effect(&costs.cpu, why);
+    }
+}
+
+/// How a collective is done that nothing is written of, by what carries it, and the source of that.
+pub(super) fn auto(settings: &Field<TransportSettings>) -> (Reduction, &'static str) {
+    let ring = Reduction::By {
+        algorithm: Algorithm::Ring,
+        levels: (Algorithm::Ring, Algorithm::Ring),
+        chunk: None,
+    };
+    match settings.get() {
+        None => (Reduction::Auto(Library::Nccl), "no `transport` names a library: NCCL 2.20"),
+        Some(TransportSettings::Nccl(_)) => {
+            (Reduction::Auto(Library::Nccl), "NCCL 2.20: ncclTopoGetAlgoTime, src/graph/tuning.cc")
+        }
+        Some(TransportSettings::Mpi(_) | TransportSettings::MpiCudaAware(_)) => {
+            (Reduction::Auto(Library::OpenMpi), "Open MPI: fixed decisions of coll_tuned")
+        }
+        Some(TransportSettings::Gloo(_)) => {
+            (ring, "Gloo: AllreduceOptions without an algorithm takes its ring")
+        }
+        Some(TransportSettings::Grpc(_)) => {
+            (ring, "TensorFlow: CommunicationImplementation.RING is what goes over gRPC")
+        }
+        Some(TransportSettings::Tcp(_)) => {
+            (Reduction::Auto(Library::Nccl), "sockets name no library: NCCL 2.20")
+        }
+    }
+}
+
+/// The library whose choice it is how a root's collectives are done, by what carries them, and the source of that.
+pub(super) fn library(settings: &Field<TransportSettings>) -> (Reduction, &'static str) {
+    match auto(settings) {
+        (Reduction::By { .. }, _) => (Reduction::Auto(Library::Nccl), "NCCL 2.20"),
+        by_library => by_library,
+    }
+}
+
+/// Refuses times of whole collectives where each transfer counts.
+pub(super) fn refuse_profile(settings: &Field<TransportSettings>, check: Check<'_>) {
+    let profile = settings.get().and_then(TransportSettings::profile);
+    if let Some(at) = profile.and_then(|profile| profile.at) {
+        let what = "what a root or servers send and get is not taken from profiles";
+        let remedy =
+            "write what a transfer costs: `latency`, `per_stream`; or `[job.sync.allreduce]`";
+        check.wrong(at, what, remedy);
+    }
+}
+
+/// Says what is written of receivers where servers are the only ones.
+pub(super) fn remark_servers(settings: &Field<TransportSettings>, check: Check<'_>) {
+    if let Some(costs) = settings.get().and_then(|settings| settings.parts().0.get()) {
+        let why = "servers add what is pushed to them at the rate of their `update`";
+        check.no_effect(&costs.sum, why);
+    }
+}
+
+/// The checked transport of `settings`.
+pub(super) fn resolve(
+    settings: &Field<TransportSettings>,
+    check: Check<'_>,
+    of: Latencies,
+) -> Option<Transport> {
+    let none = Costs::default();
+    let (costs, through_host) = match settings.given() {
+        Some((_, settings)) => {
+            let (costs, through_host) = settings.parts();
+            (costs.get()?, through_host)
+        }
+        None if settings.is_written() => return None,
+        None => (&none, false),
+    };
+    let seconds = |time: &Field<Amount<Time>>, or: f64| time.get().map_or(or, |time| time.0);
+    let rate = |rate: &Field<Positive<Bandwidth>>| rate.get().map_or(f64::INFINITY, |rate| rate.0);
+    let efficiency = costs.efficiency.get().map_or(1.0, |share| share.0);
+    if let (Some((at, _)), true) = (costs.efficiency.given(), efficiency < LEAST_EFFICIENCY) {
+        check.wrong(at, "nothing of the links becomes payload", "write at least 1e-6, such as 0.8");
+        return None;
+    }
+    let cpu = costs.cpu.get().filter(|_| !costs.profile.is_written());
+    Some(Transport {
+        latency_inside: seconds(&costs.latency_inside, of.inside),
+        latency: seconds(&costs.latency, of.across),
+        per_stream_inside: rate(&costs.per_stream_inside),
+        per_stream: rate(&costs.per_stream),
+        efficiency,
+        per_tensor: seconds(&costs.per_tensor, 0.0),
+        sum: rate(&costs.sum),
+        cpu: cpu.map_or(MessageCpu::default(), CpuSettings::resolve),
+        through_host,
+    })
+}

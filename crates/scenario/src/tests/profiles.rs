@@ -1,0 +1,287 @@
+//! Scenarios that take defaults from a profile, and what they cannot take.
+
+use super::*;
+use forebay_model::law::DecodeLaw;
+use std::path::Path;
+
+const SCENARIO: &str = r#"name = "x"
+profile = "p.toml"
+[run]
+steps = 10
+[cluster]
+nodes = 1
+node = {}
+[storage.s.local-disk]
+access = "warm"
+[dataset.d]
+samples = 1000
+sample_size = "50 kB"
+image = { width = 500, height = 375 }
+[[job]]
+name = "j"
+dataset = "d"
+storage = "s"
+batch = 8
+[job.loader.tf-queue]
+threads = 2
+capacity = "64 samples"
+[job.model]
+catalogue = "lenet5"
+device.cpu = { threads = 1 }
+"#;
+
+fn example() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../calibrate/profiles/example.toml");
+    std::fs::read_to_string(path).expect("a shipped profile")
+}
+
+/// The scenario with some text replaced, beside this profile.
+fn resolve(changes: &[(&str, &str)], profile: &str) -> Result<Scenario, Problems> {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("p.toml"), profile).expect("written");
+    let mut text = SCENARIO.to_owned();
+    for (from, to) in changes {
+        assert_eq!(text.matches(from).count(), 1, "{from}");
+        text = text.replace(from, to);
+    }
+    let path = directory.path().join("a.toml").display().to_string();
+    ScenarioFile::parse(&path, text)?.resolve(&[])
+}
+
+fn right(changes: &[(&str, &str)], profile: &str) -> Scenario {
+    resolve(changes, profile).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+#[test]
+fn what_is_not_said_is_the_profile_s() {
+    let scenario = right(&[], &example());
+    assert_eq!(scenario.cluster.node.cores, 2);
+    assert_eq!(scenario.cluster.node.core_speed, [1.0, 0.95]);
+    let StorageKind::LocalDisk { latency, per_stream, access, cpu, .. } = &scenario.storage[0].kind
+    else {
+        panic!("a disk");
+    };
+    assert_eq!((latency, *per_stream), (&Distribution::Constant(5e-6), 4e9));
+    assert_eq!((*access, *cpu), (Access::Warm, ReadCpu { fixed: 5e-6, per_byte: 2.4e-10 }));
+    let job = &scenario.jobs[0];
+    let law = DecodeLaw { fixed: 1e-4, per_byte: 1e-8, per_pixel: 5e-9 };
+    assert_eq!(job.loader.stages[0].per_sample, [Operation::Read, Operation::Decode(law)]);
+    assert_eq!((job.step.fixed, job.step.per_sample, job.hand_off), (1e-4, 1e-4, 1e-6));
+    assert!(job.step.jitter.is_some());
+    assert_eq!((job.device, job.catalogue), (Device::Cpu { threads: 1 }, Some(Catalogue::Lenet5)));
+    assert_eq!(scenario.remarks, [""; 0]);
+}
+
+#[test]
+fn what_is_said_is_not_the_profile_s() {
+    let changes = [
+        ("node = {}", "node = { cores = 8, core_speed = [1.0] }"),
+        ("access = \"warm\"", "access = \"warm\"\nlatency = \"1 ms\"\ncpu = { fixed = \"1 us\" }"),
+        ("threads = 2\n", "threads = 2\ndecode = \"1 ms\"\n"),
+        ("catalogue = ", "step = { fixed = \"1 ms\", floor = \"2 ms\" }\ncatalogue = "),
+        ("batch = 8", "batch = 8\nhand_off = \"0 s\""),
+    ];
+    let scenario = right(&changes, &example());
+    assert_eq!(scenario.cluster.node.cores, 8);
+    assert_eq!(scenario.cluster.node.core_speed, [1.0]);
+    let StorageKind::LocalDisk { latency, per_stream, cpu, .. } = &scenario.storage[0].kind else {
+        panic!("a disk");
+    };
+    assert_eq!((latency, *per_stream), (&Distribution::Constant(1e-3), 4e9));
+    assert_eq!(*cpu, ReadCpu { fixed: 1e-6, per_byte: 0.0 });
+    let job = &scenario.jobs[0];
+    let decode = Operation::Compute(Distribution::Constant(1e-3));
+    assert_eq!(job.loader.stages[0].per_sample[1], decode);
+    assert_eq!((job.step.fixed, job.step.floor, job.hand_off), (1e-3, 2e-3, 0.0));
+    assert_eq!(job.step.jitter, None, "what is measured of a step is not what was written of it");
+}
+
+#[test]
+fn part_of_a_core_is_a_slower_one() {
+    // System: a share of 1.5 cores, or of a quarter. Expectation: no more than that in all.
+    let with = |cores: &str| {
+        let profile = example().replace("cores = 2.0", &format!("cores = {cores}"));
+        right(&[], &profile).cluster.node
+    };
+    let node = with("1.5");
+    assert_eq!((node.cores, node.usable_cores), (2, 1.5));
+    assert_eq!([1, 2, 3].map(|threads| node.core_capacity(threads)), [1.0, 1.5, 1.5]);
+    let node = with("0.25");
+    assert_eq!((node.cores, node.core_capacity(1)), (1, 0.25));
+    // Between numbers that were measured, straight lines; beyond, level.
+    let without_draws = example().replace("draws = [[0.95], [0.94], [0.96]]\n", "");
+    let profile = without_draws.replace(
+        "speed_2 = { value = 0.95, unit = \"1\", ci95 = [0.94, 0.96] }",
+        "speed_2 = { value = 0.9, unit = \"1\" }\nspeed_4 = { value = 0.7, unit = \"1\" }",
+    );
+    let node = right(&[("node = {}", "node = { cores = 16 }")], &profile).cluster.node;
+    assert_eq!(
+        node.core_speed.iter().map(|s| (s * 1e6).round() / 1e6).collect::<Vec<_>>(),
+        [1.0, 0.9, 0.8, 0.7]
+    );
+}
+
+/// The one problem there is, rendered.
+fn wrong(changes: &[(&str, &str)], profile: &str) -> String {
+    let problems = resolve(changes, profile).expect_err("wrong");
+    assert_eq!(problems.iter().count(), 1, "{problems}");
+    problems.to_string()
+}
+
+#[test]
+fn what_neither_says_has_two_remedies() {
+    let none = ("profile = \"p.toml\"\n", "");
+    let problems = resolve(&[none], "").expect_err("wrong").to_string();
+    for expected in [
+        "the key `cores` is missing",
+        "write `cores = 20`, or name a profile that has host.cores",
+        "write `bandwidth = \"2 GB/s\"`, or name a profile that has read.warm",
+        "write `decode = \"2 ms\"`, or name a profile that has decode.jpeg",
+        "write `step = \"3 ms\"`, or name a profile that has step.lenet5.cpu-1",
+    ] {
+        assert!(problems.contains(expected), "{expected}\n{problems}");
+    }
+    let cold = wrong(&[("\"warm\"", "\"cold\"")], &example());
+    assert!(cold.contains("`bandwidth` is missing, and the profile has no read.cold"), "{cold}");
+    let threads = wrong(&[("{ threads = 1 }", "{ threads = 3 }")], &example());
+    assert!(threads.contains("the profile has no step.lenet5.cpu-3"), "{threads}");
+    let plain = wrong(&[("catalogue = \"lenet5\"\n", "")], &example());
+    assert!(plain.contains("or a `catalogue` model"), "{plain}");
+}
+
+#[test]
+fn a_profile_that_cannot_be_used_is_shown_where_it_is_named() {
+    for (changes, profile, expected) in [
+        (&[("\"p.toml\"", "\"q.toml\"")][..], "", "q.toml"),
+        (&[], "host = 3", "p.toml"),
+        (&[], "[provenance", "p.toml"),
+        (&[("\"p.toml\"", "7")], "", "the number 7"),
+    ] {
+        let shown = wrong(changes, profile);
+        assert!(shown.contains(expected) && shown.contains("a.toml:2:11\n"), "{shown}");
+        assert!(shown.contains("= help: ") && shown.contains("^"), "{shown}");
+    }
+}
+
+#[test]
+fn a_profile_is_read_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let profile = directory.path().join("p.toml");
+    std::fs::write(&profile, example()).expect("written");
+    let path = directory.path().join("a.toml").display().to_string();
+    let file = ScenarioFile::parse(&path, SCENARIO.to_owned()).expect("TOML");
+    assert!(file.resolve(&[]).is_ok());
+    std::fs::remove_file(profile).expect("removed");
+    assert!(file.resolve(&[]).is_ok() && file.clone().profile(&[]).is_ok_and(|p| p.is_some()));
+}
+
+#[test]
+fn the_live_world_needs_no_parameters() {
+    let file = ScenarioFile::parse("a.toml", SCENARIO.replace("profile = \"p.toml\"\n", ""));
+    let file = file.expect("TOML");
+    assert!(file.resolve(&[]).is_err());
+    let reading = Reading { live: true, ..Reading::default() };
+    let scenario = file.resolve_as(&[], reading).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(scenario.jobs[0].step.seconds(8.0), 0.0);
+    assert_eq!(file.profile(&[]), Ok(None));
+}
+
+#[test]
+fn contradictions_on_cores_are_named() {
+    let fifo = ("node = {}", "node = { scheduling = \"fifo\" }");
+    assert!(wrong(&[fifo], &example()).contains("write `scheduling = \"shared\"`"));
+    let pipeline = ("batch = 8", "batch = 8\nparallel.pipeline.stages = 2");
+    assert!(wrong(&[pipeline], &example()).contains("over accelerators, not over cores"));
+    let speed = ("node = {}", "node = { core_speed = [1.0, 1.2] }");
+    assert!(wrong(&[speed], &example()).contains("at most 1"));
+    let empty = ("node = {}", "node = { core_speed = [] }");
+    assert!(wrong(&[empty], &example()).contains("the list is empty"));
+    let name = ("\"lenet5\"", "\"lenet\"");
+    assert!(wrong(&[name], &example()).contains("did you mean `lenet5`?"));
+    let stages = "[[job.loader.stages]]\nname = \"a\"\nworkers = 1\nbuffer = 64\n\
+                  per_sample = [\"read\"";
+    let queue = "[job.loader.tf-queue]\nthreads = 2\ncapacity = \"64 samples\"\n";
+    let plain = format!("{stages}, \"decode\"]\n");
+    let opaque = ("image = { width = 500, height = 375 }\n", "");
+    assert!(wrong(&[(queue, &plain), opaque], &example()).contains("are no images"));
+    right(&[(queue, &plain)], &example());
+    let item = format!("{stages}]\nper_item = [\"decode\"]\n");
+    assert!(wrong(&[(queue, &item)], &example()).contains("write it in `per_sample`"));
+    let law = format!("{stages}, {{ decode = {{ fixed = 3 }} }}]\n");
+    assert!(wrong(&[(queue, &law)], &example()).contains("has no unit"));
+    let kind = format!("{stages}, {{ decode = {{ fixd = \"3 ms\" }} }}]\n");
+    assert!(wrong(&[(queue, &kind)], &example()).contains("unknown kind `fixd`"));
+}
+
+#[test]
+fn what_has_no_effect_or_is_beyond_the_measurements_is_remarked() {
+    let remark = |changes: &[(&str, &str)], expected: &str| {
+        let remarks = right(changes, &example()).remarks;
+        assert!(remarks.iter().any(|remark| remark.contains(expected)), "{remarks:?}");
+        assert_eq!(remarks.len(), 1, "{remarks:?}");
+    };
+    remark(&[("batch = 8", "batch = 512"), ("64 s", "512 s")], "`job.j.batch` is 512");
+    remark(
+        &[("threads = 2\n", "threads = 5\n")],
+        "workers of \"enqueue\"` is 5, and the profile's decode.jpeg was measured from 1 to 4",
+    );
+    remark(&[("500, height", "5000, height")], "`dataset.d.image` is 1875000");
+    remark(&[("node = {}", "node = { gpu_speed = 2 }")], "`cluster.node.gpu_speed` has no effect");
+    let law = "threads = 2\ndecode = { per_pixel = \"1 ns\" }\n";
+    remark(
+        &[("threads = 2\n", law), ("image = { width = 500, height = 375 }\n", "")],
+        "the samples of `d` are no images",
+    );
+    let all = "access = \"warm\"\nbandwidth = \"1 GB/s\"\nper_stream = \"1 GB/s\"\n\
+               latency = \"0 s\"\noperations = \"1000 /s\"\ncpu = {}";
+    remark(&[("access = \"warm\"", all)], "`storage.s.local-disk.access` has no effect");
+    let stages = "[[job.loader.stages]]\nname = \"a\"\nworkers = 1\nbuffer = 64\n\
+                  per_sample = [\"read\"]\n";
+    let queue = "[job.loader.tf-queue]\nthreads = 2\ncapacity = \"64 samples\"\n";
+    remark(&[(queue, stages)], "its loader does not decode");
+}
+
+#[test]
+fn nonsense_in_a_profile_is_harmless() {
+    // System: laws with negative, huge and infinite parameters, as draws near zero may be.
+    // Expectation: what can be simulated.
+    for value in ["-1.0", "nan", "inf", "1e300"] {
+        let mut profile = String::new();
+        for line in example().lines().filter(|line| !line.starts_with("draws")) {
+            let number = line.split("value = ").nth(1).and_then(|rest| rest.split(',').next());
+            profile += &match number {
+                Some(number) => line.replacen(number, value, 1),
+                None => line.to_owned(),
+            };
+            profile.push('\n');
+        }
+        if let Ok(scenario) = resolve(&[], &profile) {
+            let job = &scenario.jobs[0];
+            let times = [job.step.fixed, job.step.per_sample, job.hand_off];
+            assert!(times.iter().all(|time| (0.0..=1e7).contains(time)), "{value}: {times:?}");
+        }
+    }
+}
+
+#[test]
+fn a_step_of_no_time_is_the_profile_s_fault() {
+    let mut profile: crate::profile::Profile = toml::from_str(&example()).expect("a profile");
+    let fit = profile.step.get_mut("lenet5").and_then(|devices| devices.get_mut("cpu-1"));
+    let parameters = &mut fit.expect("a shipped step").parameters;
+    parameters.values_mut().for_each(|parameter| parameter.value = 0.0);
+    let reading = Reading { profile: Some(&profile), ..Reading::default() };
+    let text = SCENARIO.replace("profile = \"p.toml\"\n", "");
+    let file = ScenarioFile::parse("a.toml", text).expect("a scenario");
+    let problems = file.resolve_as(&[], reading).expect_err("no time").to_string();
+    assert!(problems.contains("step of lenet5 on cpu-1 takes no time"), "{problems}");
+    assert!(!problems.contains("shorter run"), "{problems}");
+}
+
+#[test]
+fn what_is_written_is_told_from_what_the_profile_says() {
+    let written = right(&[("[dataset.d]", "latency = \"1 ms\"\n[dataset.d]")], &example());
+    assert_eq!(written.storage[0].written, Written { latency: true, ..Written::default() });
+    let server = [("local-disk", "file-server"), ("access = \"warm\"", "bandwidth = \"1 GB/s\"")];
+    let written = right(&server, &example()).storage[0].written;
+    assert_eq!(written, Written { bandwidth: true, ..Written::default() });
+}

@@ -1,0 +1,132 @@
+//! Fetches from memory what the next events will need while the present one is handled: the state of
+//! hundreds of jobs fits in no cache near the core. Changes nothing that is simulated.
+
+use super::env::Env;
+use forebay_engine::prefetch;
+
+use super::event::{Customer, Event};
+use super::index::{IdVec, StageId, StationId, WorkerId};
+use super::loader::LoaderRun;
+use super::loaders::Loaders;
+use super::stages::StageRun;
+use super::worker::Cores;
+
+/// From so many workers on their state is far from the core.
+const MANY: usize = 4096;
+
+/// The worker that an event is about.
+fn worker_of(event: Option<Event>) -> Option<WorkerId> {
+    match event? {
+        Event::Computed(w)
+        | Event::Opened(Customer::Worker(w))
+        | Event::Waited(Customer::Worker(w)) => Some(w),
+        _ => None,
+    }
+}
+
+impl Loaders {
+    /// From now on what comes next is fetched from memory ahead, if there are so many workers that it pays.
+    pub(super) fn look_ahead(&mut self) {
+        self.is_far = self.workers.len() >= MANY;
+        if self.is_far {
+            self.readers = readers(&self.loaders, &self.stages);
+        }
+    }
+
+    /// For the next events of the calendar: first who they are about, then what that one uses, then what
+    /// this uses.
+    pub(super) fn fetch_for_events(&self, env: &Env) {
+        if let Some(w) = worker_of(env.calendar.ahead(3)) {
+            self.fetch_worker(w);
+        }
+        if let Some(w) = worker_of(env.calendar.ahead(2)) {
+            self.fetch_beside(w);
+            self.loaders[self.workers[w].loader].prefetch();
+        }
+        if let Some(w) = worker_of(env.calendar.ahead(1)) {
+            let loader = &self.loaders[self.workers[w].loader];
+            self.fetch_station(env, w);
+            if let Some(group) = loader.mount.group {
+                env.network.prefetch(group);
+            }
+            let turn = loader.started * loader.nodes as u64 + loader.rank as u64;
+            env.storages.sizes[loader.source.dataset].prefetch(loader.job.number() as u64, turn);
+        }
+        if let Some(w) = worker_of(env.calendar.ahead(0))
+            && let Some(group) = self.loaders[self.workers[w].loader].mount.group
+        {
+            env.network.prefetch_flows(group);
+        }
+    }
+
+    /// The same for the completion that comes after the next one.
+    pub(super) fn fetch_for_flows(&self, env: &Env) {
+        let Some((group, customer)) = env.network.foresee() else { return };
+        if let Customer::Worker(w) = customer {
+            self.fetch_worker(w);
+        }
+        let Some(reader) = self.readers.get(group.index()) else { return };
+        let Some(reader) = reader else { return };
+        prefetch(&self.stages[reader.stage]);
+        if let Some(station) = reader.station {
+            prefetch(&env.stations[station]);
+        }
+    }
+
+    #[inline]
+    fn fetch_worker(&self, w: WorkerId) {
+        prefetch(&self.workers[w]);
+        prefetch(&self.workers[w].request);
+    }
+
+    /// What a worker that was fetched uses.
+    #[inline]
+    fn fetch_beside(&self, w: WorkerId) {
+        let worker = &self.workers[w];
+        prefetch(&self.stages[worker.stage]);
+        worker.timeline.prefetch();
+    }
+
+    /// The station of a worker whose stage was fetched.
+    #[inline]
+    fn fetch_station(&self, env: &Env, w: WorkerId) {
+        if let Cores::Fifo(station) = self.stages[self.workers[w].stage].cores {
+            prefetch(&env.stations[station]);
+        }
+    }
+}
+
+/// The stage that reads through a group of flows, and the station of its cores, if it has one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reader {
+    stage: StageId,
+    station: Option<StationId>,
+}
+
+/// By group, who reads through it.
+fn readers(loaders: &IdVec<LoaderRun>, stages: &IdVec<StageRun>) -> Vec<Option<Reader>> {
+    let mut readers = Vec::new();
+    for loader in loaders {
+        let Some(group) = loader.mount.group else { continue };
+        let stage = loader.stages.start;
+        let station = match stages[stage].cores {
+            Cores::Fifo(station) => Some(station),
+            Cores::Shared(_) => None,
+        };
+        if readers.len() <= group.index() {
+            readers.resize(group.index() + 1, None);
+        }
+        readers[group.index()] = Some(Reader { stage, station });
+    }
+    readers
+}
+
+impl LoaderRun {
+    /// What every sample needs of it.
+    #[inline]
+    fn prefetch(&self) {
+        prefetch(self);
+        prefetch(&self.source);
+        self.queue.prefetch();
+    }
+}

@@ -1,0 +1,112 @@
+//! Loads on a storage that are not ours.
+
+use forebay_engine::fluid::GroupId;
+use forebay_model::random::{Purpose, Sampler};
+
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
+use super::index::{IdVec, LoadId, RequestId, Slab};
+use super::read::{Mount, RequestLatency};
+use super::worker::Waiting;
+
+/// Requests that arrive at one storage as a Poisson process.
+#[derive(Debug)]
+pub(super) struct Load {
+    pub(super) gap: Sampler,
+    pub(super) size: Sampler,
+    pub(super) mount: Mount,
+    pub(super) arrived: u64,
+}
+
+/// A background request in progress.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Request {
+    load: LoadId,
+    ordinal: u64,
+}
+
+/// Endless transfers, started with the run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Endless {
+    pub(super) group: GroupId,
+    pub(super) streams: u32,
+}
+
+/// The owner of loads that are not ours.
+#[derive(Debug, Default)]
+pub(super) struct Background {
+    pub(super) loads: IdVec<Load>,
+    requests: Slab<Request>,
+}
+
+impl Background {
+    /// Plans the first request of each load.
+    pub(super) fn begin(&self, env: &mut Env) {
+        for load in self.loads.ids() {
+            let gap = self.gap(env, load, 0);
+            env.after(gap, Event::Arrived(load));
+        }
+    }
+
+    /// Time until request number `ordinal` of a load arrives after the one before.
+    fn gap(&self, env: &Env, load: LoadId, ordinal: u64) -> Delay {
+        let mut generator = env.streams.at(Purpose::Arrival, u64::from(load.number()), ordinal, 0);
+        Delay::once(self.loads[load].gap.draw(&mut generator))
+    }
+
+    /// A request arrives, and the next one is planned.
+    pub(super) fn arrived(&mut self, env: &mut Env, load: LoadId) {
+        let ordinal = self.loads[load].arrived;
+        self.loads[load].arrived += 1;
+        env.after(self.gap(env, load, ordinal + 1), Event::Arrived(load));
+        let request = Request { load, ordinal };
+        let r = self.requests.add(request);
+        match self.loads[load].mount.station {
+            None => self.request_latency(env, r),
+            Some(station) => {
+                let station = &mut env.stations[station];
+                let visit = Waiting { customer: Customer::Request(r), delay: station.service };
+                if station.queue.arrive(env.now, visit) {
+                    env.after(visit.delay, Event::Opened(visit.customer));
+                }
+            }
+        }
+    }
+
+    pub(super) fn request_opened(&mut self, env: &mut Env, r: RequestId) {
+        let load = self.requests[r].load;
+        if let Some(station) = self.loads[load].mount.station {
+            env.served(station);
+        }
+        self.request_latency(env, r);
+    }
+
+    fn request_latency(&mut self, env: &mut Env, r: RequestId) {
+        let Request { load, ordinal } = self.requests[r];
+        let delay = match &self.loads[load].mount.latency {
+            RequestLatency::None => return self.request_bytes(env, r),
+            RequestLatency::Constant(delay) => *delay,
+            RequestLatency::Drawn(sampler, round_trip) => {
+                let purpose = Purpose::RequestLatency;
+                let mut generator = env.streams.at(purpose, u64::from(load.number()), ordinal, 0);
+                Delay::once(sampler.draw(&mut generator) + round_trip)
+            }
+        };
+        env.after(delay, Event::Waited(Customer::Request(r)));
+    }
+
+    pub(super) fn request_bytes(&mut self, env: &mut Env, r: RequestId) {
+        let Request { load, ordinal } = self.requests[r];
+        let Some(group) = self.loads[load].mount.group else {
+            return self.end_request(r);
+        };
+        let mut generator =
+            env.streams.at(Purpose::RequestSize, u64::from(load.number()), ordinal, 0);
+        let bytes = self.loads[load].size.draw(&mut generator);
+        env.network.start(env.now, group, bytes, Customer::Request(r));
+    }
+
+    pub(super) fn end_request(&mut self, r: RequestId) {
+        self.requests.remove(r);
+    }
+}

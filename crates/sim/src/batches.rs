@@ -1,0 +1,116 @@
+//! Batches from a loader's queue to the devices that want them.
+
+use forebay_metrics::Segment;
+
+use super::device::State;
+use super::env::Env;
+use super::index::{DeviceId, Ids, LoaderId, WorkerId};
+use super::jobs::Jobs;
+
+impl Jobs {
+    /// Device `d` takes a batch, or waits for one.
+    pub(super) fn want_batch(&mut self, env: &mut Env, d: DeviceId) {
+        let l = self.devices[d].loader;
+        if self.loaders.has_batch_for(env, l) {
+            self.take_batch(env, d);
+            self.loaders.unblock_last(env, l);
+            return;
+        }
+        let device = &mut self.devices[d];
+        device.state = State::Starving;
+        device.since = env.now;
+        self.loaders.begin_wait(env, l, d);
+        self.trace_device(env, d, "starving");
+    }
+
+    pub(super) fn take_batch(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &self.devices[d];
+        let (l, job) = (device.loader, &mut self.jobs[device.job]);
+        let loader = &mut self.loaders[l];
+        let missing = job.plan.batch - loader.queue.batch();
+        let taken = loader.queue.take(env.now);
+        let new = match &job.recovery {
+            Some(recovery) => {
+                recovery.fresh(l - job.parts.loaders.start, loader.queue.dequeued(), taken)
+            }
+            None => taken,
+        };
+        let fresh = loader.polling.as_mut().map_or(new, |polling| polling.fresh(new));
+        let device = &mut self.devices[d];
+        if loader.followed
+            && let Some(lineage) = &mut loader.lineage
+        {
+            lineage.take(device.model, device.next, taken);
+        }
+        match &mut job.servers {
+            Some(servers) => servers.add_fresh(device.model, device.next, fresh),
+            None => job.add_fresh(device.next, fresh),
+        }
+        device.input.missing = missing;
+        if job.recovery.is_some() && job.takes_ahead() {
+            let saved = job.saved_steps(device.model);
+            device.input.ahead.retain(|(step, ..)| *step >= saved);
+            device.input.ahead.push((device.next, taken, fresh));
+        }
+        self.hold_input(d);
+        self.loaders.trace_level(env, l);
+        if self.loaders[l].requests.is_some() {
+            self.loaders.replace_request(env, l);
+        }
+        match self.loaders[l].load {
+            None => self.begin_on_batch(env, d),
+            Some(_) => self.use_batch(env, d),
+        }
+    }
+
+    /// Worker `w` has put in what devices waited for: those that can be served now take their batches.
+    pub(super) fn serve(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
+        while let Some(d) = self.loaders.next_served(l) {
+            self.end_starving(env, d, w, None);
+            self.take_batch(env, d);
+        }
+        self.loaders.unblock_last(env, l);
+        self.loaders.hand_out(env, l, w);
+    }
+
+    /// Device `d`, which slept, looks and finds its batch.
+    pub(super) fn awake(&mut self, env: &mut Env, d: DeviceId) {
+        let l = self.devices[d].loader;
+        let Some(found) = self.loaders.find_promised(l, d) else { return };
+        self.end_starving(env, d, WorkerId::new(found.worker), Some(found.slept(env.now)));
+        self.take_batch(env, d);
+        self.loaders.unblock_last(env, l);
+    }
+
+    /// Worker `w` has put in what device `d` starved for, which then `slept` perhaps.
+    pub(super) fn end_starving(
+        &mut self,
+        env: &mut Env,
+        d: DeviceId,
+        w: WorkerId,
+        slept: Option<Segment>,
+    ) {
+        let device = &mut self.devices[d];
+        let loader = &mut self.loaders[device.loader];
+        loader.queue.end_wait(env.now);
+        let (since, step, j) = (device.since, device.next, device.job);
+        let mut segments = std::mem::take(&mut self.segments);
+        segments.clear();
+        segments.extend(slept);
+        let came = slept.map_or(env.now, |slept| slept.start);
+        self.loaders.causes(w, since, came, &mut segments);
+        segments.iter().rev().for_each(|segment| self.jobs[j].steps.add_stall(*segment));
+        self.trace_causes(env, d, &segments);
+        if self.jobs[j].parts.devices.len() > 1 {
+            let chain = Ids::new(d, d + self.jobs[j].plan.stage_times.len() as u32);
+            let oldest = chain.iter().map(|d| self.devices[d].since).min().unwrap_or(env.now);
+            let (waits, period) = (&mut self.devices[d].input.waits, self.jobs[j].plan.period);
+            // Those of the exchange before may still be asked for.
+            let known = |of: u64| of / period + 1 >= step / period;
+            let loose = self.jobs[j].is_loose();
+            waits.retain(|(of, wait)| wait.end > oldest || loose && known(*of));
+            waits.extend(segments.iter().rev().map(|segment| (step, *segment)));
+        }
+        self.segments = segments;
+    }
+}

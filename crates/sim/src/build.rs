@@ -1,0 +1,240 @@
+//! From a scenario to a world at the start of its run.
+//!
+//! A `Builder` adds component by component in the scenario's order, so that the places of all of them
+//! follow from the scenario alone:
+//!
+//! - `job`: job copies and their devices; `loader`: the loader of each of their nodes; `work`: what
+//!   its workers do,
+//! - `cores`: how threads get a node's cores; `node`: NIC, ways to and between GPUs; `mount`: storage
+//!   as a node sees it; `medium`: what a storage's kind says,
+//! - `cache`: a node's page cache; `tiers`: its caches on its own storage; `staging`: what
+//!   is copied there before,
+//! - `recovery`: what it has against failures; `fault`: what faults slow,
+//! - `sync`: what model copies do with their gradients; `ports`: the links between them; `parallel`: what the GPUs of
+//!   a model copy do; `own_links`: ranks whose links nothing else uses,
+//! - `background`: loads that are not ours.
+
+mod background;
+mod cache;
+mod cores;
+mod fault;
+mod job;
+mod loader;
+mod medium;
+mod mount;
+mod node;
+mod own_links;
+mod parallel;
+mod pieces;
+mod ports;
+mod recovery;
+mod staging;
+mod sync;
+mod tiers;
+mod work;
+
+use std::collections::BTreeMap;
+
+use forebay_engine::Time;
+use forebay_engine::fluid::{Demand, GroupId, LinkId, Use};
+use forebay_metrics::Recorder;
+use forebay_model::random::Streams;
+use forebay_scenario::{Dataset, Node, Scenario};
+
+use super::background::{Background, Endless};
+use super::cached::Units;
+use super::communication::Communicators;
+use super::device::Device;
+use super::env::Env;
+use super::event::{Customer, Delay, Lanes};
+use super::fault::Faults;
+use super::index::{HoldersId, IdVec, StationId, WorkId};
+use super::job_run::JobRun;
+use super::jobs::Jobs;
+use super::loaders::Loaders;
+use super::ranges::Fetch;
+use super::resource::{Member, Resource, Resources};
+use super::sizes::Sizes;
+use super::staging::Stagings;
+use super::station::Service;
+use super::watch::Watch;
+use super::workflow::Waiting;
+use super::world::{Options, World};
+use mount::Backend;
+use node::OnNode;
+
+/// A world being built.
+struct Builder<'s> {
+    scenario: &'s Scenario,
+    env: Env,
+    lanes: Lanes,
+    /// What all nodes share of each storage, once it was asked for.
+    shared: Vec<Option<Backend>>,
+    resources: Vec<Resource>,
+    /// By stage of the job at hand, the first of its operations.
+    first_operations: Vec<WorkId>,
+    /// The node being built.
+    node: u32,
+    /// What job copies share on a node, where they do.
+    on_nodes: BTreeMap<u32, OnNode>,
+    /// Links between GPUs and between racks.
+    links: BTreeMap<sync::Place, LinkId>,
+    /// How each data set is cut into units of a page cache, and how many there are in all.
+    units: (Vec<Units>, u32),
+    /// The same for caches of whole files.
+    files: (Vec<Units>, u32),
+    /// By data set, bytes of a request on average: a table of sizes is long.
+    requests: Vec<f64>,
+    /// Lists of which node keeps what, by storage and first of the nodes.
+    lists: BTreeMap<(usize, u32), HoldersId>,
+    replication: u32,
+    /// By device, its node.
+    device_nodes: IdVec<Device, u32>,
+    parts: Parts,
+}
+
+/// The components, as they are added job copy by job copy.
+#[derive(Default)]
+struct Parts {
+    jobs: IdVec<JobRun>,
+    stagings: Stagings,
+    loaders: Loaders,
+    devices: IdVec<Device>,
+    communicators: Communicators,
+    background: Background,
+    waiting: Vec<Waiting>,
+}
+
+/// The world of one replication before anything has happened; what comes first is planned.
+pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options<'_>) -> World<'a> {
+    let mut builder = Builder::new(scenario, replication, options.trace);
+    builder.jobs();
+    let endless = builder.backgrounds();
+    if !options.every_transfer {
+        builder.own_links();
+    }
+    let mut world = builder.world();
+    let env = &mut world.env;
+    for load in endless {
+        let Endless { group, streams } = load;
+        env.network.start_many(Time::ZERO, group, f64::INFINITY, streams, Customer::Endless);
+    }
+    world.background.begin(env);
+    world.faults.begin(env);
+    world.jobs.begin(env);
+    world
+}
+
+impl<'s> Builder<'s> {
+    fn new(scenario: &'s Scenario, replication: u32, trace: bool) -> Self {
+        let mut env = Env::new(Streams::new(scenario.run.seed, replication));
+        env.recorder = trace.then(Recorder::default);
+        Builder {
+            scenario,
+            env,
+            lanes: Lanes::default(),
+            shared: vec![None; scenario.storage.len()],
+            resources: Vec::new(),
+            first_operations: Vec::new(),
+            node: 0,
+            on_nodes: BTreeMap::new(),
+            links: BTreeMap::new(),
+            units: cache::units(&scenario.datasets, Units::new),
+            files: cache::units(&scenario.datasets, Units::whole),
+            requests: scenario.datasets.iter().map(Dataset::mean_request).collect(),
+            lists: BTreeMap::new(),
+            replication,
+            device_nodes: IdVec::default(),
+            parts: Parts::default(),
+        }
+    }
+
+    /// Adds all job copies, each on nodes of its own unless they share them.
+    fn jobs(&mut self) {
+        let mut node = 0;
+        for (index, job) in self.scenario.jobs.iter().enumerate() {
+            self.operations(job);
+            for copy in 0..job.copies {
+                self.job_copy(index, copy, node);
+                node += if self.scenario.cluster.share_nodes { 0 } else { job.nodes };
+            }
+        }
+    }
+
+    /// All of it.
+    fn world<'a>(self) -> World<'a> {
+        let faults = self.faults();
+        let Builder { scenario, mut env, resources, parts, units, files, device_nodes, .. } = self;
+        let datasets = scenario.datasets.iter().zip(0..);
+        let mut loaders = parts.loaders;
+        loaders.devices = parts.devices.len();
+        if scenario.datasets.iter().any(|dataset| dataset.ranges.is_some()) {
+            loaders.fetches.of = loaders.workers.iter().map(|_| Fetch::default()).collect();
+        }
+        loaders.look_ahead();
+        env.storages.sizes = datasets.map(|(dataset, id)| Sizes::new(dataset, id)).collect();
+        (env.storages.units, env.storages.files) = (units.0, files.0);
+        let jobs = Jobs {
+            unfinished: parts.jobs.len(),
+            jobs: parts.jobs,
+            devices: parts.devices,
+            loaders,
+            communicators: parts.communicators,
+            waiting: parts.waiting,
+            ..Jobs::default()
+        };
+        World {
+            env,
+            jobs,
+            stagings: parts.stagings,
+            background: parts.background,
+            faults: Faults(faults.into_iter().collect()),
+            resources: Resources { all: resources, device_nodes },
+            watch: Watch::new(&Options::default(), Time::NEVER, None),
+        }
+    }
+
+    /// What the node being built is made of.
+    fn here(&self) -> &'s Node {
+        self.scenario.cluster.node_at(self.node)
+    }
+
+    /// A delay that will be used many times.
+    fn recurring(&mut self, seconds: f64) -> Delay {
+        self.lanes.recurring(&mut self.env.calendar, seconds)
+    }
+
+    /// One more station.
+    fn station(&mut self, service: Service) -> StationId {
+        self.env.stations.push(service)
+    }
+
+    /// Flows over the links of `route`, each of at most `cap`.
+    fn group(&mut self, route: &[LinkId], cap: f64) -> GroupId {
+        self.way(route.iter().map(|link| Use { link: *link, per_unit: 1.0 }).collect(), cap)
+    }
+
+    /// The same, over links that flows use by more or less than their bytes.
+    fn way(&mut self, route: Vec<Use>, cap: f64) -> GroupId {
+        self.env.network.group(Demand { route: route.into(), weight: 1.0, cap })
+    }
+
+    /// `member` is one of the like things that reports call `name`.
+    fn resource(&mut self, name: &str, unit: &'static str, capacity: f64, member: Member) {
+        let known = self.resources.iter().position(|r| r.name == name);
+        let index = known.unwrap_or_else(|| {
+            let (name, members, nodes) = (name.to_owned(), Vec::new(), Vec::new());
+            self.resources.push(Resource { name, unit, capacity, members, nodes });
+            self.resources.len() - 1
+        });
+        let resource = &mut self.resources[index];
+        resource.members.push((member, capacity / resource.capacity));
+        resource.nodes.push(self.node);
+    }
+
+    /// A track of `process` on the timeline, where one is recorded.
+    fn track(&mut self, process: Option<u32>, name: impl FnOnce() -> String) -> Option<u32> {
+        let process = process?;
+        self.env.recorder.as_mut().map(|recorder| recorder.track(process, name()))
+    }
+}

@@ -1,0 +1,45 @@
+//! Loads on a storage that are not ours.
+
+use crate::background::{Endless, Load};
+use forebay_engine::fluid::LinkId;
+use forebay_model::random::Sampler;
+use forebay_scenario::{BackgroundLoad, Distribution};
+
+use super::Builder;
+use super::medium::Medium;
+use super::mount::Client;
+
+impl Builder<'_> {
+    /// Adds the background loads that arrive; gives those that are there from the start to the end.
+    pub(super) fn backgrounds(&mut self) -> Vec<Endless> {
+        let mut endless = Vec::new();
+        for background in &self.scenario.background {
+            let storage = background.storage;
+            match &background.load {
+                BackgroundLoad::Streams { streams, cap } => {
+                    endless.extend(self.streams(storage, *streams, *cap));
+                }
+                BackgroundLoad::Requests { rate, size } => {
+                    let load = Load {
+                        gap: Sampler::new(&Distribution::Exponential { mean: 1.0 / rate }),
+                        size: Sampler::new(size),
+                        mount: self.mount(storage, Client::Background, None).0,
+                        arrived: 0,
+                    };
+                    self.parts.background.loads.push(load);
+                }
+            }
+        }
+        endless
+    }
+
+    /// Endless transfers of at most `cap` each [B/s]; `None` where nothing limits anyone.
+    fn streams(&mut self, storage: usize, streams: u32, cap: f64) -> Option<Endless> {
+        let cap = cap.min(Medium::of(&self.scenario.storage[storage].kind).per_stream);
+        let (mount, ..) = self.mount(storage, Client::Background, None);
+        mount.group?;
+        let link = self.shared[storage].as_ref().and_then(|backend| backend.link);
+        let route: Vec<LinkId> = link.into_iter().collect();
+        Some(Endless { group: self.group(&route, cap), streams })
+    }
+}

@@ -1,0 +1,62 @@
+//! Page caches: one for each node whose jobs read through it.
+
+use crate::cached::{CacheUse, PageCache, Units};
+use crate::index::PageCacheId;
+use crate::resource::Member;
+use forebay_engine::fluid::Capacity;
+use forebay_model::cache::Cache;
+use forebay_model::law::CachePolicy;
+use forebay_model::random::{Purpose, Streams};
+use forebay_scenario::{Dataset, Job, Layout};
+
+use super::Builder;
+
+/// How data sets that lie one behind the other are cut into units, each by `cut`; and how many there
+/// are.
+pub(super) fn units(
+    datasets: &[Dataset],
+    cut: fn(&Dataset, u64) -> (Units, u64),
+) -> (Vec<Units>, u32) {
+    let mut all = 0;
+    let units = datasets.iter().map(|dataset| {
+        let (units, number) = cut(dataset, all);
+        all = u64::saturating_add(all, number);
+        units
+    });
+    (units.collect(), u32::try_from(all).unwrap_or(u32::MAX))
+}
+
+impl Builder<'_> {
+    /// How the loader of `job` on the node being built uses the page cache there.
+    pub(super) fn cached(&mut self, job: &Job) -> Option<Box<CacheUse>> {
+        self.here().page_cache.as_ref()?;
+        if !self.scenario.storage[job.reads_from()].passes_page_cache() {
+            return None;
+        }
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.cache);
+        let cache = known.or_else(|| self.page_cache(job))?;
+        self.on_nodes.entry(self.node).or_default().cache = Some(cache);
+        let units = self.units.0[job.dataset];
+        Some(Box::new(CacheUse { cache, units, requests: Vec::new() }))
+    }
+
+    /// One more page cache, which `job` is the first to use.
+    fn page_cache(&mut self, job: &Job) -> Option<PageCacheId> {
+        let described = self.here().page_cache.as_ref()?;
+        let capacity = self.scenario.page_cache(job, self.here())?;
+        let number = self.env.storages.caches.next_id().number();
+        let policy = described.policy.unwrap_or(match self.scenario.datasets[job.dataset].layout {
+            Layout::FilePerSample | Layout::OneFile { .. } => CachePolicy::Random,
+            Layout::Shards { .. } | Layout::RowGroups(_) => CachePolicy::Lru,
+        });
+        let streams = Streams::new(self.scenario.run.seed, self.replication);
+        let generator = streams.at(Purpose::Eviction, number.into(), 0, 0);
+        let way = described.bandwidth.is_finite().then(|| {
+            let link = self.env.network.link(Capacity::Fixed(described.bandwidth));
+            self.resource("node.page-cache", "B/s", described.bandwidth, Member::Link(link));
+            self.group(&[link], f64::INFINITY)
+        });
+        let kept = Cache::new(policy, capacity, self.units.1, generator);
+        Some(self.env.storages.caches.push(PageCache { kept, way }))
+    }
+}

@@ -1,0 +1,275 @@
+//! A node's cores, and what threads that use them share beside: a quota, an interpreter's lock, the
+//! bandwidth of memory.
+
+use std::collections::BTreeMap;
+
+use crate::communication::{IdleCores, Overhead};
+use crate::event::Delay;
+use crate::index::JobId;
+use crate::resource::Member;
+use crate::station::Service;
+use crate::station::Station;
+use crate::worker::Cores;
+use forebay_engine::fluid::{Capacity, Demand, GroupId, LinkId, Use};
+use forebay_scenario::{
+    Device as Processor, Faulty, Job, Node, Scheduling, ServerPlace, Servers, Stage,
+};
+
+use super::Builder;
+use super::medium::Coupled;
+
+/// What the threads of one loader and of its trainers get a node's cores through.
+pub(super) struct OnCores {
+    /// Where nothing else is shared.
+    plain: Cores,
+    /// The cores themselves, where threads share them.
+    link: Option<LinkId>,
+    quota: Option<LinkId>,
+    lock: Option<LinkId>,
+    memory: Option<LinkId>,
+}
+
+impl Builder<'_> {
+    /// What a loader of job copy number `copy` on the node being built gets cores through; `coupled`:
+    /// bytes on their way use them too.
+    pub(super) fn on_cores(&mut self, job: &Job, copy: JobId, coupled: bool) -> OnCores {
+        let (plain, link) = self.cores(threads_of(job), coupled || shares_more(job));
+        let memory = (job.cpu.traffic > 0.0).then(|| self.memory()).flatten();
+        let quota = job.cpu.quota.is_finite().then(|| self.quota(job, copy));
+        let locks = job.loader.stages.iter().any(|stage| stage.lock > 0.0)
+            || job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0);
+        let lock = locks.then(|| {
+            let link = self.env.network.link(Capacity::Fixed(1.0));
+            self.resource(&format!("{}.gil", job.name), "thread", 1.0, Member::Link(link));
+            link
+        });
+        OnCores { plain, link, quota, lock, memory }
+    }
+
+    /// The cores of one more node, for so many threads, and the link that they are where threads
+    /// share them. As long as each thread can have a core of its own, sharing and slots are the same,
+    /// and slots are had without solving for rates; not so where busy cores slow each other, or more
+    /// than cores is shared.
+    pub(super) fn cores(&mut self, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
+        if let Some(known) = self.on_nodes.entry(self.node).or_default().cores {
+            return known;
+        }
+        // Others may come.
+        let threads = if self.scenario.cluster.share_nodes { u32::MAX } else { threads };
+        let made = self.new_cores(threads, shared);
+        self.on_nodes.entry(self.node).or_default().cores = Some(made);
+        made
+    }
+
+    fn new_cores(&mut self, threads: u32, shared: bool) -> (Cores, Option<LinkId>) {
+        let node = self.here();
+        let taken = self.scenario.faults.iter().any(|fault| fault.what == Faulty::Cores);
+        let slowed = taken || node.core_speed.iter().any(|speed| *speed != 1.0);
+        if node.scheduling == Scheduling::Fifo || threads <= node.cores && !slowed && !shared {
+            return (self.core_slots(node), None);
+        }
+        let link = self.core_link(node, threads);
+        (Cores::Shared(self.group(&[link], 1.0)), Some(link))
+    }
+
+    /// Cores that are taken one by one.
+    fn core_slots(&mut self, node: &Node) -> Cores {
+        self.slots("node.cores", node.cores)
+    }
+
+    /// So many cores by the name of a resource, which are taken likewise.
+    fn slots(&mut self, name: &str, cores: u32) -> Cores {
+        // Each visit brings its own service time.
+        let service = Delay::once(0.0);
+        let station = self.station(Service { queue: Station::new(cores), service });
+        self.resource(name, "cores", f64::from(cores), Member::Station(station));
+        Cores::Fifo(station)
+    }
+
+    /// Cores that so many threads share.
+    fn core_link(&mut self, node: &Node, threads: u32) -> LinkId {
+        let by_threads = (1..=node.most_threads()).map(|threads| node.core_capacity(threads));
+        let capacity = match node.most_threads() {
+            1 => node.usable_cores,
+            _ => by_threads.fold(0.0, f64::max),
+        };
+        let link = self.env.network.link(shared_cores(node, threads));
+        self.resource("node.cores", "cores", capacity, Member::Link(link));
+        link
+    }
+
+    /// The quota of a job copy on the node being built.
+    fn quota(&mut self, job: &Job, copy: JobId) -> LinkId {
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.quotas.get(&copy));
+        if let Some(known) = known {
+            return *known;
+        }
+        let link = self.env.network.link(Capacity::Fixed(job.cpu.quota));
+        let name = format!("{}.cpu-quota", job.name);
+        self.resource(&name, "cores", job.cpu.quota, Member::Link(link));
+        self.on_nodes.entry(self.node).or_default().quotas.insert(copy, link);
+        link
+    }
+
+    /// What messages of a job copy on nodes from `first` on cost its cores, which loaders use too; none if nothing.
+    pub(super) fn overhead(&mut self, job: &Job, copy: JobId, first: u32) -> Option<Overhead> {
+        let cost = job.sync.as_ref().map(|sync| sync.transport.cpu)?;
+        let update = job.servers().map_or(0.0, |servers| 1.0 / servers.update);
+        if cost.is_none() && update == 0.0 {
+            return None;
+        }
+        let (mut cores, mut idle) = (Vec::new(), BTreeMap::new());
+        for (node, ranks) in (first..).zip(job.ranks_by_node()) {
+            self.node = node;
+            let own = (!cost.is_none()).then(|| self.message_cores(job, copy));
+            cores.extend(std::iter::repeat_n(own, ranks as usize));
+            idle.extend(own.map(|own| (own, idle_cores(self.here(), job))));
+        }
+        if let Some(servers) = job.servers() {
+            cores.extend(self.server_cores(job, servers, (copy, first)));
+        }
+        Some(Overhead { cost, update, servers: job.ranks(), cores, idle })
+    }
+
+    /// The cores of the servers of a job copy on nodes from `first` on.
+    fn server_cores(
+        &mut self,
+        job: &Job,
+        servers: &Servers,
+        (copy, first): (JobId, u32),
+    ) -> Vec<Option<Cores>> {
+        let mut of = |number: u32| match servers.place {
+            ServerPlace::Own { cores, .. } => {
+                self.node = first;
+                self.slots("server.cores", cores)
+            }
+            ServerPlace::WithWorkers => {
+                self.node = first + number % job.nodes;
+                self.message_cores(job, copy)
+            }
+        };
+        (0..servers.number()).map(|number| Some(of(number))).collect()
+    }
+
+    /// How messages of a job copy get cores of the node being built.
+    fn message_cores(&mut self, job: &Job, copy: JobId) -> Cores {
+        let (plain, link) = self.cores(u32::MAX, true);
+        let Some(link) = link else { return plain };
+        let quota = job.cpu.quota.is_finite().then(|| self.quota(job, copy));
+        let route: Vec<LinkId> = [link].into_iter().chain(quota).collect();
+        Cores::Shared(self.group(&route, 1.0))
+    }
+
+    /// The memory of the node being built, where its bandwidth is limited.
+    pub(super) fn memory(&mut self) -> Option<LinkId> {
+        let bandwidth = self.here().memory_bandwidth;
+        if bandwidth.is_infinite() {
+            return None;
+        }
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.memory);
+        if known.is_some() {
+            return known;
+        }
+        let link = self.own_link("node.memory-bandwidth", bandwidth);
+        self.on_nodes.entry(self.node).or_default().memory = Some(link);
+        Some(link)
+    }
+}
+
+impl OnCores {
+    /// How the workers of `stage` of `job` get cores.
+    pub(super) fn of_stage(&self, builder: &mut Builder, job: &Job, stage: &Stage) -> Cores {
+        self.with(builder, stage.lock, job.cpu.traffic)
+    }
+
+    /// How the trainers of `job` get them.
+    pub(super) fn of_trainers(&self, builder: &mut Builder, job: &Job) -> Cores {
+        self.with(builder, job.launch.as_ref().map_or(0.0, |launch| launch.lock), 0.0)
+    }
+
+    /// How threads get cores that hold the lock for this share of their time, and move so many bytes
+    /// in a second of it. While they wait for that, cores still count them as theirs.
+    fn with(&self, builder: &mut Builder, lock: f64, traffic: f64) -> Cores {
+        let Some(link) = self.link else { return self.plain };
+        let uses =
+            [(Some(link), 1.0), (self.quota, 1.0), (self.lock, lock), (self.memory, traffic)];
+        let used = |(link, per_unit): (Option<LinkId>, f64)| Some(Use { link: link?, per_unit });
+        let route = uses.into_iter().filter_map(used).collect();
+        Cores::Shared(builder.env.network.group(Demand { route, weight: 1.0, cap: 1.0 }))
+    }
+
+    /// The way of bytes over `route` that use cores too, where their threads count as others do:
+    /// alike by the share of a core.
+    pub(super) fn coupled(
+        &self,
+        builder: &mut Builder,
+        route: Vec<Use>,
+        coupled: Coupled,
+    ) -> Option<GroupId> {
+        let Coupled { cpu, alone } = coupled;
+        let cores = [Some(self.link?), self.quota].into_iter().flatten();
+        let cores = cores.map(|link| Use { link, per_unit: cpu });
+        let route = route.into_iter().chain(cores).collect();
+        Some(builder.env.network.group(Demand { route, weight: 1.0 / cpu, cap: 1.0 / alone }))
+    }
+}
+
+/// The cores of a node on which nothing else is at work than messages of `job`.
+fn idle_cores(node: &Node, job: &Job) -> IdleCores {
+    match node.scheduling {
+        Scheduling::Fifo => IdleCores::Slots(node.cores),
+        Scheduling::Shared => {
+            IdleCores::Shared { cores: shared_cores(node, u32::MAX), quota: job.cpu.quota }
+        }
+    }
+}
+
+/// The cores of a node that so many threads share.
+fn shared_cores(node: &Node, threads: u32) -> Capacity {
+    match node.most_threads() {
+        1 => Capacity::Fixed(node.usable_cores),
+        most => {
+            let threads = 1..=most.min(threads.max(1));
+            Capacity::ByFlows(threads.map(|threads| node.core_capacity(threads)).collect())
+        }
+    }
+}
+
+/// Whether threads of a job share more than cores, so that slots will not do.
+fn shares_more(job: &Job) -> bool {
+    job.cpu.quota.is_finite()
+        || messages_use_cores(job)
+        || job.cpu.inner.is_some()
+        || job.cpu.traffic > 0.0
+        || job.launch.as_ref().is_some_and(|launch| launch.lock > 0.0)
+        || job.loader.stages.iter().any(|stage| stage.lock > 0.0)
+}
+
+/// Speed of each of so many threads that have the cores to themselves.
+pub(super) fn speed_alone(node: &Node, threads: u32) -> f64 {
+    (node.core_capacity(threads) / f64::from(threads)).min(1.0)
+}
+
+/// Whether what carries the gradients of a job works on cores.
+fn messages_use_cores(job: &Job) -> bool {
+    let beside =
+        |servers: &Servers| servers.place == ServerPlace::WithWorkers && servers.update.is_finite();
+    job.sync.as_ref().is_some_and(|sync| !sync.transport.cpu.is_none())
+        || job.servers().is_some_and(beside)
+}
+
+/// Threads of a job's loaders and trainers on one node; any number where messages are at work too.
+fn threads_of(job: &Job) -> u32 {
+    if messages_use_cores(job) {
+        return u32::MAX;
+    }
+    let workers = job.loader.stages.iter().fold(0, |sum, stage| stage.workers.saturating_add(sum));
+    let workers = workers.saturating_mul(job.loaders_per_node());
+    let workers = workers.saturating_mul(job.cpu.inner.map_or(1, |inner| inner.threads));
+    let threads = match job.device {
+        Processor::Accelerator => job.launch.as_ref().map_or(0, |launch| launch.threads),
+        Processor::Cpu { threads } => threads,
+    };
+    let trainers = job.copies_per_node.saturating_mul(job.learners.most);
+    workers.saturating_add(threads.saturating_mul(trainers))
+}

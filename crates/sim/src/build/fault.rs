@@ -1,0 +1,81 @@
+//! What faults slow, found among the resources.
+
+use crate::fault::FaultRun;
+use crate::index::DeviceId;
+use crate::resource::{Member, Resource};
+use forebay_engine::Time;
+use forebay_scenario::{Device as Processor, Fault, Faulty};
+
+use super::Builder;
+
+impl Builder<'_> {
+    /// All faults, none of which has begun.
+    pub(super) fn faults(&self) -> Vec<FaultRun> {
+        self.scenario.faults.iter().map(|fault| self.fault(fault)).collect()
+    }
+
+    fn fault(&self, fault: &Fault) -> FaultRun {
+        let mut run = FaultRun {
+            from: Time::from_seconds(fault.from),
+            until: Time::from_seconds(fault.until),
+            factor: fault.factor,
+            links: Vec::new(),
+            stations: Vec::new(),
+            devices: Vec::new(),
+            loaders: Vec::new(),
+            active: false,
+        };
+        for resource in self.resources.iter().filter(|resource| self.slows(fault.what, resource)) {
+            for ((member, _), node) in resource.members.iter().zip(&resource.nodes) {
+                if fault.nodes.is_empty() || fault.nodes.contains(node) {
+                    self.add(&mut run, *member);
+                }
+            }
+        }
+        if fault.what == Faulty::Gpus {
+            run.devices = self.gpus_of(&fault.nodes);
+            let loader = |device: &DeviceId| self.parts.devices[*device].loader;
+            run.loaders = run.devices.iter().map(loader).collect();
+            run.loaders.dedup();
+        }
+        run
+    }
+
+    fn add(&self, run: &mut FaultRun, member: Member) {
+        match member {
+            Member::Link(link) => run.links.push((link, self.env.network.capacity(link).clone())),
+            Member::Station(station) => {
+                run.stations.push((station, self.env.stations[station].service));
+            }
+            // A limit of requests, what was measured and an arm are as they are.
+            Member::Limiter(_) | Member::Table(_) | Member::Arm(_) => {}
+        }
+    }
+
+    fn slows(&self, what: Faulty, resource: &Resource) -> bool {
+        let name = resource.name.as_str();
+        match what {
+            Faulty::Storage(index) => {
+                let parts = ["bandwidth", "operations", "target", "write_bandwidth"];
+                let own = name.strip_prefix(self.scenario.storage[index].name.as_str());
+                own.and_then(|part| part.strip_prefix('.')).is_some_and(|p| parts.contains(&p))
+            }
+            Faulty::Link(link) => link.resources().contains(&name),
+            Faulty::Cores => name == "node.cores",
+            // What runs there takes longer: a link that carries less would not slow kernels that leave room.
+            Faulty::Gpus => false,
+        }
+    }
+
+    /// Accelerators on these nodes, or all.
+    fn gpus_of(&self, nodes: &[u32]) -> Vec<DeviceId> {
+        let devices =
+            self.parts.devices.iter().zip(self.parts.devices.ids()).zip(&self.device_nodes);
+        let slowed = devices.filter(|((device, _), node)| {
+            let job = &self.scenario.jobs[self.parts.jobs[device.job].job];
+            let accelerator = job.device == Processor::Accelerator;
+            accelerator && (nodes.is_empty() || nodes.contains(node))
+        });
+        slowed.map(|((_, number), _)| number).collect()
+    }
+}

@@ -1,0 +1,247 @@
+//! Job copies and their devices.
+
+use crate::barrier::Barrier;
+use crate::core_steps::CpuThreads;
+use crate::device::Device;
+use crate::event::Delay;
+use crate::index::{JobId, LoaderId};
+use crate::job_run::{JobRun, OpenSteps, Parts, Plan};
+use crate::launch::LaunchRun;
+use crate::learners::LearnersRun;
+use crate::program::{Exchange, Programs, Replica, replica};
+use crate::workflow::Waiting;
+use forebay_engine::Time;
+use forebay_metrics::{Steps, Timeline};
+use forebay_model::random::{Purpose, Sampler, Streams};
+use forebay_scenario::{Arrivals, Device as Processor, Distribution, Goal, Job, Launch};
+
+use super::Builder;
+use super::cores::speed_alone;
+use super::parallel::Stages;
+
+/// A job copy being built.
+pub(super) struct JobCopy<'s> {
+    pub(super) job: &'s Job,
+    /// Its place among all job copies.
+    pub(super) number: JobId,
+    pub(super) start: Time,
+    pub(super) goal: Goal,
+    /// Whether reports show its series: the first copy's.
+    pub(super) recorded: bool,
+}
+
+impl Builder<'_> {
+    /// Adds copy number `copy` of job `index`, on nodes from `node` on.
+    pub(super) fn job_copy(&mut self, index: usize, copy: u32, node: u32) {
+        let job = &self.scenario.jobs[index];
+        let of = JobCopy {
+            job,
+            number: self.parts.jobs.next_id(),
+            start: Time::from_seconds(job.start + self.gaps(index, copy)),
+            goal: self.scenario.goal(job),
+            recorded: copy == 0,
+        };
+        if !job.after.is_empty() {
+            let (job, after) = (of.number, job.after.clone());
+            let delay = Delay::once(of.start.seconds());
+            self.parts.waiting.push(Waiting { job, after, delay });
+        }
+        self.take_gpus(index, node);
+        self.node = node;
+        let mut run = self.job_run(&of, index, copy);
+        let staging = self.parts.stagings.stagings.next_id();
+        let (loader, device) = (self.parts.loaders.loaders.next_id(), self.parts.devices.next_id());
+        for rank in 0..job.nodes {
+            self.node = node + rank;
+            let name = format!("{}[{copy}] node {}", job.name, self.node);
+            let process = self.env.recorder.as_mut().map(|recorder| recorder.process(name));
+            self.staging(&of, rank);
+            for _ in 0..job.loaders_on(rank) {
+                let number = self.parts.loaders.loaders.next_id() - loader;
+                self.loader(&of, number, rank, process);
+                self.devices(&of, number, process);
+            }
+        }
+        let communicator = self.parts.communicators.all.next_id();
+        let mut ways_of_ranks = None;
+        if let Some((servers, ways)) = self.servers(&of, copy, node) {
+            (run.servers, ways_of_ranks) = (Some(servers), Some(ways));
+        }
+        run.recovery = self.recovery(&of, node, loader, ways_of_ranks.as_deref());
+        if let Some((sync, ways)) = self.sync(&of, copy, (node, device)) {
+            (run.sync, ways_of_ranks) = (Some(sync), Some(ways));
+        }
+        run.averaging = self.averaging(job, node);
+        run.plan.programs = match self.parallel(&of, node, device) {
+            None => replica_programs(job, &run),
+            Some(Stages { run: parallel, ways, programs }) => {
+                (run.parallel, ways_of_ranks) = (Some(Box::new(parallel)), Some(Box::new(ways)));
+                Programs::new(programs, Vec::new(), 1)
+            }
+        };
+        run.parts.communicators = self.parts.communicators.all.ids_from(communicator);
+        run.parts.stagings = self.parts.stagings.stagings.ids_from(staging);
+        run.parts.loaders = self.parts.loaders.loaders.ids_from(loader);
+        run.parts.devices = self.parts.devices.ids_from(device);
+        if self.env.recorder.is_none() && run.waits_alone() {
+            run.parts.loaders.iter().for_each(|l| self.sum_up(l));
+        }
+        self.parts.communicators.ways.push(ways_of_ranks);
+        self.parts.jobs.push(run);
+    }
+
+    /// What the workers of loader `l`, which feeds one device, did is only summed up where nobody asks for
+    /// instants: nobody answers for another, nothing is found later than it came, and each wait is said to begin.
+    fn sum_up(&mut self, l: LoaderId) {
+        let loader = &self.parts.loaders[l];
+        if loader.stages.len() > 1 || loader.polling.is_some() || !loader.tells {
+            return;
+        }
+        let workers = loader.workers;
+        let workers = &mut self.parts.loaders.workers[workers];
+        workers.iter_mut().for_each(|worker| worker.timeline = Timeline::summed());
+    }
+
+    /// Time from the start of the first copy of job `index` to that of copy number `copy` [s].
+    fn gaps(&self, index: usize, copy: u32) -> f64 {
+        let job = &self.scenario.jobs[index];
+        if job.arrivals == Arrivals::Regular || job.stagger == 0.0 {
+            return job.stagger * f64::from(copy);
+        }
+        let sampler = Sampler::new(&Distribution::Exponential { mean: job.stagger });
+        let streams = Streams::new(self.scenario.run.seed, self.replication);
+        let gap = |i: u32| {
+            sampler.draw(&mut streams.at(Purpose::JobArrival, index as u64, 0, u64::from(i)))
+        };
+        (0..copy).map(gap).sum()
+    }
+
+    /// The job copy before it has loaders and devices.
+    fn job_run(&mut self, of: &JobCopy, index: usize, copy: u32) -> JobRun {
+        let job = of.job;
+        // Nodes that differ from the first ones are so much slower: see `slowness`.
+        let node = &self.scenario.cluster.node;
+        let threads = match job.device {
+            Processor::Accelerator => None,
+            Processor::Cpu { threads } => {
+                Some(CpuThreads { number: threads, speed: speed_alone(node, threads) })
+            }
+        };
+        let speed = if threads.is_none() { node.gpu_speed } else { 1.0 };
+        let stage_times = self.stage_times(job, speed);
+        let overlap = job.pipeline.as_ref().is_some_and(|p| p.overlap);
+        let stages = if overlap { stage_times.len() as u64 } else { 1 };
+        // Who trains on has been averaged once less than the slowest, at most.
+        let window = job.averaging().map_or(stages, |of| 2 * of.period);
+        let (activations, latency) = job
+            .pipeline
+            .as_ref()
+            .map_or((0.0, None), |p| (p.activations, Some(self.here().intra.latency)));
+        let plan = Plan {
+            batch: job.batch,
+            interval: job.batch_interval,
+            step: job.step.law(),
+            stage_times,
+            jitter: job.step.jitter.as_ref().map(Sampler::new),
+            programs: Programs::default(),
+            threads,
+            launch: job.launch.as_ref().map(|launch| Box::new(launch_run(launch))),
+            activations,
+            hand_over: latency.map_or(Delay::once(0.0), |seconds| self.recurring(seconds)),
+            goal: of.goal,
+            window,
+            period: job.interval(),
+        };
+        JobRun {
+            job: index,
+            copy,
+            start: of.start,
+            parts: Parts::default(),
+            plan,
+            sync: None,
+            averaging: None,
+            learners: LearnersRun::new(job.learners),
+            servers: None,
+            parallel: None,
+            recovery: None,
+            open: OpenSteps::default(),
+            barrier: Barrier::new(
+                job.ranks().saturating_mul(job.learners.first()),
+                window.max(job.interval()) as u32,
+            ),
+            finished: false,
+            steps: steps_of(job, of.start),
+        }
+    }
+
+    /// How much longer than on the cluster's first nodes an accelerator of the node being built takes.
+    pub(super) fn slowness(&self, job: &Job) -> f64 {
+        match job.device {
+            Processor::Accelerator => self.scenario.cluster.slowness(self.here(), job.peak),
+            Processor::Cpu { .. } => 1.0,
+        }
+    }
+
+    /// Time of each pipeline stage before jitter, on devices of this speed.
+    fn stage_times(&mut self, job: &Job, speed: f64) -> Vec<Delay> {
+        let seconds = |share| job.step.seconds(job.batch as f64) * share / speed;
+        job.shares().iter().map(|share| self.recurring(seconds(*share))).collect()
+    }
+
+    /// Adds the devices of the last loader, number `rank`.
+    fn devices(&mut self, of: &JobCopy, rank: u32, process: Option<u32>) {
+        let l = self.parts.loaders.loaders.next_id() - 1;
+        let (own, learners) = (of.job.copies_per_loader(), of.job.learners.most);
+        for (copy, learner) in (0..own).flat_map(|copy| (0..learners).map(move |l| (copy, l))) {
+            let gpu = rank * own + copy;
+            // The first learners of all GPUs have the numbers, and the draws, that they have without others.
+            let model = learner * of.job.ranks() + gpu;
+            for stage in 0..of.job.shares().len() as u32 {
+                let stages = of.job.shares().len() as u32;
+                let program = model % of.job.programs_of_stage() * stages + stage;
+                let device = Device::new(of.number, l, model, stage);
+                let mut device = Device { learner, program, ..device };
+                device.track = self.track(process, || match learners {
+                    1 => format!("gpu {gpu}.{stage}"),
+                    _ => format!("gpu {gpu} learner {learner}"),
+                });
+                self.parts.devices.push(device);
+                self.device_nodes.push(self.node + of.job.node_of_stage(stage));
+            }
+        }
+    }
+}
+
+/// The programs of model copies that compute on whole batches.
+fn replica_programs(job: &Job, run: &JobRun) -> Programs {
+    let servers = run.servers.as_ref().map(|servers| &servers.pieces);
+    let pieces = run.sync.as_ref().map(|sync| &sync.pieces).or(servers);
+    let exchange = match (&run.sync, &run.servers, &run.averaging) {
+        (_, Some(_), _) => Exchange::Servers,
+        (Some(_), None, None) => Exchange::Collectives,
+        _ => Exchange::None,
+    };
+    let program = |stage: usize, pieces| {
+        let (stages, launches) = (run.plan.stage_times.len(), job.launch.is_some());
+        let sums = job.sums_gradients();
+        replica(&Replica { stage, stages, launches, exchange, sums }, pieces)
+    };
+    let stages = 0..run.plan.stage_times.len();
+    Programs::new(
+        stages.clone().map(|stage| program(stage, pieces)).collect(),
+        stages.map(|stage| program(stage, None)).collect(),
+        pieces.map_or(1, |pieces| pieces.interval()),
+    )
+}
+
+/// None yet, of a job of whose learners not all may be there.
+fn steps_of(job: &Job, start: Time) -> Steps {
+    let mut steps = Steps::new(start);
+    steps.share_among(f64::from(job.learners.first()) / f64::from(job.learners.most));
+    steps
+}
+
+fn launch_run(launch: &Launch) -> LaunchRun {
+    let Launch { work, threads, overlap, .. } = launch;
+    LaunchRun { work: Sampler::new(work), threads: *threads, overlap: *overlap }
+}

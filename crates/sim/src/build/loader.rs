@@ -1,0 +1,207 @@
+//! The loader of one node of a job copy: its storage, its stages with their workers, its queue.
+
+use std::collections::VecDeque;
+
+use crate::index::{LoaderId, StageId, WorkerId};
+use crate::lineage::Lineage;
+use crate::loader::LoaderRun;
+use crate::read::{Mount, ShardCursor, Source};
+use crate::stages::StageRun;
+use crate::worker::{Cores, Worker};
+use forebay_engine::fluid::Use;
+use forebay_metrics::{HandOver, Polling, Queue, Requests, Tuner};
+use forebay_model::random::FileOrder;
+use forebay_scenario::{Dataset, Job, Layout, Split};
+
+use super::Builder;
+use super::cores::OnCores;
+use super::job::JobCopy;
+use super::medium::{Medium, Rest};
+use super::mount::Client;
+use super::work::operations_of;
+
+/// Whether each sample is a file that one request fetches.
+fn is_plain(dataset: &Dataset) -> bool {
+    matches!(dataset.layout, Layout::FilePerSample) && dataset.ranges.is_none()
+}
+
+impl Builder<'_> {
+    /// Adds loader number `rank` of a job copy, on the copy's node number `node`; its tracks belong to `process`.
+    pub(super) fn loader(&mut self, copy: &JobCopy, rank: u32, node: u32, process: Option<u32>) {
+        let job = copy.job;
+        let dataset = &self.scenario.datasets[job.dataset];
+        let (mount, cores) = self.mount_and_cores(copy);
+        let tiers = self.tiers(job, node, &cores);
+        let (first_stage, first) =
+            (self.parts.loaders.stages.next_id(), self.parts.loaders.workers.next_id());
+        let first_worker = self.stages(copy, &cores, process);
+        let order = match job.parts().filter(|_| job.split == Split::Local) {
+            Some(of) => FileOrder::local(dataset.visits(), of, rank, job.loaders()),
+            None => FileOrder::new(dataset.visits(), job.split, rank, job.loaders()),
+        };
+        let (cached, decoded) = (self.cached(job), self.decoded(copy));
+        let polling = Polling::of(job).map(Box::new);
+        let tuner = Tuner::of(job).map(Box::new);
+        let keeps = cached.is_some() || tiers.is_some() || decoded.is_some();
+        let loader = LoaderRun {
+            job: copy.number,
+            rank,
+            nodes: job.loaders(),
+            source: Source::new(dataset, job.dataset, order),
+            keeps,
+            plain: mount.plain().filter(|_| !keeps && is_plain(dataset)),
+            rests: tuner.is_some() || polling.is_some(),
+            mount,
+            cached,
+            tiers,
+            decoded,
+            pcie: self.pcie(job, rank, node),
+            gpus: self.gpus(job),
+            slowness: self.slowness(job),
+            // What a step's precision gains says nothing of kernels that decode.
+            kernel_slowness: self.scenario.cluster.slowness(self.here(), None),
+            kernel_pace: 1.0,
+            intra: self.intra(job),
+            decoded_size: dataset.decoded_size,
+            load: loads(job, dataset),
+            trainer: cores.of_trainers(self, job),
+            queue: queue(copy),
+            requests: self.requests(copy, rank),
+            followed: job.failures.is_some(),
+            tells: u64::from(self.parts.loaders.workers.next_id() - first) <= job.batch,
+            lineage: job.failures.is_some().then(|| {
+                let recorded = self.env.recorder.is_some();
+                Box::new(Lineage::new(job.prefill, job.checkpoint.is_some(), recorded))
+            }),
+            polling,
+            tuner,
+            stages: self.parts.loaders.stages.ids_from(first_stage),
+            workers: self.parts.loaders.workers.ids_from(first),
+            first_worker,
+            quota: copy.goal.quota,
+            started: 0,
+            in_progress: 0,
+            waiters: VecDeque::new(),
+            level_track: self.track(process, || "queue".to_owned()),
+        };
+        self.parts.loaders.loaders.push(loader);
+    }
+
+    /// What loader number `rank` is asked for, with its history where a timeline is
+    /// recorded.
+    fn requests(&self, copy: &JobCopy, rank: u32) -> Option<Box<Requests>> {
+        let dataset = &self.scenario.datasets[copy.job.dataset];
+        let mut requests = Requests::of(copy.job, dataset, copy.goal.quota)?;
+        if rank == 0 && self.env.recorder.is_some() {
+            requests.record();
+        }
+        Some(Box::new(requests))
+    }
+
+    /// The storage of a job as the node being built sees it, and the node's cores.
+    fn mount_and_cores(&mut self, copy: &JobCopy) -> (Mount, OnCores) {
+        let job = copy.job;
+        let request = self.requests[job.dataset];
+        let (mount, route, rest) = self.mount(job.reads_from(), Client::Node(request), None);
+        let mount = mount.after(self.files_before(job.dataset));
+        let on = self.scenario.storage[job.reads_from()].cache.map(|cache| cache.on);
+        let tier = on.map(|on| Medium::of(&self.scenario.storage[on].kind).take_cpu(request));
+        let coupled = rest.coupled.or(tier.and_then(|tier| tier.coupled));
+        let cores = self.on_cores(job, copy.number, coupled.is_some());
+        (self.couple(mount, route, rest, &cores), cores)
+    }
+
+    /// Files of the data sets before this one, which were made first.
+    pub(super) fn files_before(&self, dataset: usize) -> u64 {
+        self.scenario.datasets[..dataset].iter().map(Dataset::files).fold(0, u64::saturating_add)
+    }
+
+    /// The same of any storage, whose bytes go on over `beyond`, for threads on `cores`.
+    pub(super) fn loader_mount(
+        &mut self,
+        index: usize,
+        request: f64,
+        beyond: Option<Use>,
+        cores: &OnCores,
+    ) -> Mount {
+        let (mount, route, rest) = self.mount(index, Client::Node(request), beyond);
+        self.couple(mount, route, rest, cores)
+    }
+
+    /// A mount whose bytes keep a core busy on their `route`, where that is so.
+    fn couple(&mut self, mount: Mount, route: Vec<Use>, rest: Rest, cores: &OnCores) -> Mount {
+        let Some(coupled) = rest.coupled else { return mount };
+        let Some(group) = cores.coupled(self, route, coupled) else { return mount };
+        Mount {
+            group: Some(group),
+            // Where the line is much slower than a core, what takes longer than alone waits for it.
+            alone: if coupled.cpu > coupled.alone / 2.0 { coupled.alone } else { 0.0 },
+            ..mount
+        }
+    }
+
+    /// Adds stages and workers of the next loader; the first worker of each stage.
+    fn stages(&mut self, copy: &JobCopy, cores: &OnCores, process: Option<u32>) -> Vec<WorkerId> {
+        let job = copy.job;
+        let (l, first) =
+            (self.parts.loaders.loaders.next_id(), self.parts.loaders.stages.next_id());
+        let mut first_worker = Vec::new();
+        for (index, stage) in job.loader.stages.iter().enumerate() {
+            first_worker.push(self.parts.loaders.workers.next_id());
+            let s = first + index as u32;
+            let cores = cores.of_stage(self, job, stage);
+            let run = self.stage(copy, index, l, first, cores);
+            self.parts.loaders.stages.push(run);
+            for i in 0..stage.workers {
+                let track = self.track(process, || format!("{} {i}", stage.name));
+                self.parts.loaders.tracks.extend(track);
+                self.parts.loaders.shards.push(ShardCursor::default());
+                self.parts.loaders.workers.push(Worker {
+                    stage: s,
+                    loader: l,
+                    ..Worker::default()
+                });
+            }
+        }
+        first_worker
+    }
+
+    fn stage(
+        &self,
+        copy: &JobCopy,
+        index: usize,
+        l: LoaderId,
+        first: StageId,
+        cores: Cores,
+    ) -> StageRun {
+        let job = copy.job;
+        let stages = &job.loader.stages;
+        let stage = &stages[index];
+        StageRun {
+            loader: l,
+            previous: (index > 0).then(|| first + index as u32 - 1),
+            next: (index + 1 < stages.len()).then_some(first + index as u32 + 1),
+            first_operation: self.first_operations[index],
+            operations: operations_of(stage, job) as u32,
+            per_sample: stage.per_sample.len() as u32,
+            cores,
+            hand_over: HandOver::new(job, index, copy.goal.quota),
+        }
+    }
+}
+
+/// Bytes of a batch that the trainers of `job` copy to their devices themselves, if they do.
+fn loads(job: &Job, dataset: &Dataset) -> Option<f64> {
+    job.loader.requests.filter(|requests| requests.to_device)?;
+    let sample = dataset.decoded_size.unwrap_or_else(|| dataset.mean_size());
+    Some(sample * job.batch as f64)
+}
+
+/// The last buffer, with its history where reports show it.
+fn queue(copy: &JobCopy) -> Queue {
+    let mut queue = Queue::of(copy.job, copy.goal.quota, copy.start);
+    if copy.recorded {
+        queue.record(copy.start);
+    }
+    queue
+}

@@ -1,0 +1,231 @@
+//! What a node has: a NIC, the ways between and to its GPUs; and what loaders share of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::buffers::Buffers;
+use crate::communication::Sums;
+use crate::gpus::{Gpu, Sort};
+use crate::index::{CacheId, JobId, PageCacheId};
+use crate::occupied::Occupied;
+use crate::resource::Member;
+use crate::worker::Cores;
+use forebay_engine::fluid::{Capacity, GroupId, LinkId};
+use forebay_scenario::{Job, Kernels};
+
+use super::Builder;
+use super::mount::Backend;
+use super::sync::Place;
+
+/// What loaders on a node share.
+#[derive(Debug, Default)]
+pub(super) struct OnNode {
+    /// How threads get its cores, and the link that these are.
+    pub(super) cores: Option<(Cores, Option<LinkId>)>,
+    pub(super) memory: Option<LinkId>,
+    /// By job copy, where its use of cores is limited.
+    pub(super) quotas: BTreeMap<JobId, LinkId>,
+    /// Which GPUs the job copies up to the one being built have.
+    gpus: Vec<Taken>,
+    /// The first one of that, and how many there are before they begin again.
+    own_gpus: (u64, u64),
+    nic: Option<LinkId>,
+    nic_out: Option<LinkId>,
+    /// Place among the world's page caches.
+    pub(super) cache: Option<PageCacheId>,
+    /// By storage, place among the caches on tiers.
+    pub(super) node_caches: BTreeMap<usize, CacheId>,
+    /// By job copy, place of its decoded samples among them.
+    pub(super) decoded: BTreeMap<JobId, CacheId>,
+    /// Disks and memory, by storage.
+    pub(super) disks: BTreeMap<usize, Backend>,
+}
+
+/// GPUs of a node that copies of a job have: so many from the first on, and on from 0 after the node's last.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    job: usize,
+    first: u64,
+    number: u64,
+}
+
+impl Taken {
+    /// From where up to where, on a node of `all`.
+    fn spans(self, all: u64) -> [(u64, u64); 2] {
+        let end = self.first + self.number;
+        [(self.first, end.min(all)), (0, end.saturating_sub(all).min(all))]
+    }
+}
+
+impl Builder<'_> {
+    /// The NIC of the node being built.
+    pub(super) fn nic(&mut self, bandwidth: f64) -> LinkId {
+        if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic) {
+            return known;
+        }
+        let link = self.own_link("node.nic", bandwidth);
+        self.on_nodes.entry(self.node).or_default().nic = Some(link);
+        link
+    }
+
+    /// What data from storage come in by to the node being built, or to it `out`, if it is limited.
+    pub(super) fn data_nic(&mut self, out: bool) -> Option<LinkId> {
+        let cluster = &self.scenario.cluster;
+        let bandwidth = cluster.data_nic_at(self.node);
+        let (own, limited) = (cluster.storage_nic.is_some(), bandwidth.is_finite());
+        limited.then(|| match (own, out) {
+            (true, false) => self.link_at(Place::of_node("node.storage-nic", self.node), bandwidth),
+            (true, true) => {
+                self.link_at(Place::of_node("node.storage-nic.out", self.node), bandwidth)
+            }
+            (false, false) => self.nic(bandwidth),
+            (false, true) => self.nic_out(bandwidth),
+        })
+    }
+
+    /// The same in the other direction.
+    pub(super) fn nic_out(&mut self, bandwidth: f64) -> LinkId {
+        if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic_out) {
+            return known;
+        }
+        let link = self.own_link("node.nic.out", bandwidth);
+        self.on_nodes.entry(self.node).or_default().nic_out = Some(link);
+        link
+    }
+
+    /// The way between the GPUs of one more node, where anything goes that way.
+    pub(super) fn intra(&mut self, job: &Job) -> Option<GroupId> {
+        let bandwidth = self.here().intra.bandwidth;
+        let whole = job.pipeline.as_ref().filter(|_| job.parallelism.is_none());
+        let used = whole.is_some_and(|pipeline| pipeline.activations > 0.0);
+        (used && bandwidth.is_finite()).then(|| {
+            let link = self.own_link("node.intra", bandwidth);
+            self.group(&[link], f64::INFINITY)
+        })
+    }
+
+    /// The way to the first GPU of each model copy of loader number `rank`, on node number `node` of its job copy,
+    /// which what comes there through the host's memory from other ranks takes too.
+    pub(super) fn pcie(&mut self, job: &Job, rank: u32, node: u32) -> Vec<GroupId> {
+        let bandwidth = self.here().pcie;
+        if !job.copies_to_devices() || bandwidth.is_infinite() {
+            return Vec::new();
+        }
+        let memory = self.memory();
+        let copies = job.copies_per_loader();
+        let first = job.loader_on_node(rank, node) * copies;
+        let mut way = |copy| {
+            let gpu = self.gpu_of(job, copy);
+            let link = self.link_at(Place::of_gpu("node.pcie", self.node, gpu), bandwidth);
+            let route: Vec<LinkId> = [link].into_iter().chain(memory).collect();
+            self.group(&route, f64::INFINITY)
+        };
+        (first..first + copies).map(&mut way).collect()
+    }
+
+    /// The first GPU of model copy number `copy` of a node's of the job copy being built, on the node being built.
+    pub(super) fn gpu_of(&self, job: &Job, copy: u32) -> u32 {
+        self.gpu_at(u64::from(copy) * job.gpus_per_copy())
+    }
+
+    /// GPU number `place` of those of the job copy being built on the node being built.
+    pub(super) fn gpu_at(&self, place: u64) -> u32 {
+        let (first, all) = self.on_nodes.get(&self.node).map_or((0, 1), |node| node.own_gpus);
+        ((first + place) % all.max(1)) as u32
+    }
+
+    /// The model copies of a copy of job `index` on nodes from `first` on, and all their stages, have GPUs of their
+    /// own: the first ones that no job has that may run at the same time. Where there are too few, they go on from
+    /// the node's first.
+    pub(super) fn take_gpus(&mut self, index: usize, first: u32) {
+        let job = &self.scenario.jobs[index];
+        let over = self.over_before(job);
+        for place in 0..job.nodes {
+            let (node, number) = (first + place, job.gpus_on(place));
+            let all = u64::from(self.scenario.cluster.node_at(node).gpus).max(number);
+            let on_node = self.on_nodes.entry(node).or_default();
+            let beside = on_node.gpus.iter().filter(|taken| !over.contains(&taken.job));
+            let first = first_free(beside.copied().collect(), number, all);
+            on_node.own_gpus = (first, all);
+            match on_node.gpus.last_mut() {
+                Some(last) if last.job == index && (last.first + last.number) % all == first => {
+                    last.number += number;
+                }
+                _ => on_node.gpus.push(Taken { job: index, first, number }),
+            }
+        }
+    }
+
+    /// The jobs that are over when `job` begins.
+    fn over_before(&self, job: &Job) -> BTreeSet<usize> {
+        let (mut found, mut next) = (BTreeSet::new(), job.after.clone());
+        while let Some(job) = next.pop() {
+            if found.insert(job) {
+                next.extend(&self.scenario.jobs[job].after);
+            }
+        }
+        found
+    }
+
+    /// The GPU of each model copy of one more loader that uses them.
+    pub(super) fn gpus(&mut self, job: &Job) -> Vec<Gpu> {
+        if job.kernel().is_none() && job.kernels.is_empty() && job.averaging().is_none() {
+            return Vec::new();
+        }
+        (0..job.copies_per_loader()).map(|_| self.one_gpu(job)).collect()
+    }
+
+    fn one_gpu(&mut self, job: &Job) -> Gpu {
+        let link = self.env.network.link(Capacity::Fixed(1.0));
+        self.resource("node.gpu", "GPUs", 1.0, Member::Link(link));
+        let whole = [Kernels { share: 1.0, occupancy: 1.0 }];
+        let kernels = if job.kernels.is_empty() { &whole[..] } else { &job.kernels[..] };
+        let mut sort = |of: &Kernels| {
+            let group = self.group(&[link], of.occupancy);
+            Sort { share: of.share, occupancy: of.occupancy, group }
+        };
+        let steps = kernels.iter().map(&mut sort).collect();
+        let of_loader = job.kernel().map_or(1.0, |kernel| kernel.occupancy);
+        Gpu {
+            steps,
+            loader: self.group(&[link], of_loader),
+            memory: self.gpu_memory(job),
+            sums: Sums::default(),
+            inputs: Buffers::default(),
+            activations: Buffers::default(),
+            occupied: Occupied::new(kernels.iter().map(|of| of.occupancy), of_loader),
+        }
+    }
+
+    /// Where learners move models or gradients in the memory of a GPU, if that is limited.
+    fn gpu_memory(&mut self, job: &Job) -> Option<GroupId> {
+        let bandwidth = self.here().gpu_memory_bandwidth;
+        let used = job.uses_gpu_memory() && bandwidth.is_finite();
+        used.then(|| {
+            let link = self.own_link("node.gpu.memory", bandwidth);
+            self.group(&[link], f64::INFINITY)
+        })
+    }
+
+    /// A link [B/s] that is one of a node's resource `name`.
+    pub(super) fn own_link(&mut self, name: &str, bandwidth: f64) -> LinkId {
+        let link = self.env.network.link(Capacity::Fixed(bandwidth));
+        self.resource(name, "B/s", bandwidth, Member::Link(link));
+        link
+    }
+}
+
+/// The first of so many GPUs in a row that are not taken, on a node of `all`; if there are none, those after as many as
+/// are taken.
+fn first_free(taken: Vec<Taken>, number: u64, all: u64) -> u64 {
+    let sum: u64 = taken.iter().map(|taken| taken.number).sum();
+    let mut spans: Vec<(u64, u64)> = taken.into_iter().flat_map(|taken| taken.spans(all)).collect();
+    spans.sort_unstable();
+    let mut free = 0;
+    for (from, until) in spans.into_iter().filter(|(from, until)| from < until) {
+        if from >= free + number {
+            break;
+        }
+        free = free.max(until);
+    }
+    if free + number <= all { free } else { sum % all }
+}

@@ -1,0 +1,66 @@
+//! Which communicators have their links for themselves.
+
+use crate::communication::CommunicatorRun;
+use crate::index::Ids;
+
+use crate::communication::{Communicators, LinkUsers, Ways};
+use crate::program::ParallelRun;
+
+use super::Builder;
+
+impl Builder<'_> {
+    /// Tells the communicators whose links nothing else uses, once all is built.
+    pub(super) fn own_links(&mut self) {
+        let mut users = LinkUsers::new(&self.env.network);
+        self.share_changing(&mut users);
+        for (job, ways) in self.parts.jobs.iter().zip(&self.parts.communicators.ways) {
+            let Some(ways) = ways else { continue };
+            if job.servers.is_some() {
+                ways.all_links().for_each(|link| users.share(link));
+            }
+            if let Some(parallel) = &job.parallel {
+                share_sends(parallel, ways, &mut users);
+            }
+            self.claim_links(job.parts.communicators, ways, &mut users);
+        }
+        self.tell_alone(&users);
+    }
+
+    /// Links that faults slow.
+    fn share_changing(&self, users: &mut LinkUsers) {
+        for fault in self.faults() {
+            fault.links.iter().for_each(|(link, _)| users.share(*link));
+        }
+    }
+
+    /// Links of the collectives of communicators.
+    fn claim_links(&self, communicators: Ids<CommunicatorRun>, ways: &Ways, users: &mut LinkUsers) {
+        for c in communicators {
+            match ways.links_among(&self.parts.communicators.all[c].members()) {
+                Some(links) => links.iter().for_each(|link| users.claim(*link, c)),
+                None => ways.all_links().for_each(|link| users.share(link)),
+            }
+        }
+    }
+
+    fn tell_alone(&mut self, users: &LinkUsers) {
+        let Communicators { all, ways, .. } = &mut self.parts.communicators;
+        for (job, ways) in self.parts.jobs.iter().zip(ways) {
+            let Some(ways) = ways else { continue };
+            for c in job.parts.communicators {
+                let communicator = &mut all[c];
+                let links = ways.links_among(&communicator.members());
+                if links.is_some_and(|links| users.is_alone(&links, c)) {
+                    communicator.has_own_links();
+                }
+            }
+        }
+    }
+}
+
+/// Links over which stages send each other activations.
+fn share_sends(parallel: &ParallelRun, ways: &Ways, users: &mut LinkUsers) {
+    for (from, to) in parallel.sends() {
+        ways.links_between(from, to).into_iter().for_each(|link| users.share(link));
+    }
+}

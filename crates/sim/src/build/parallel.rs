@@ -1,0 +1,375 @@
+//! Models that are spread over GPUs: links, groups, programs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::communication::{CommunicatorRun, Plan, Planned, Ranks, Sequence, Ways};
+use crate::index::{DeviceId, Ids, JobId};
+use crate::program::{
+    Communicator, OfStage, Op, ParallelRun, Part, StageProgram, Started, stage_program,
+};
+use forebay_collective::{Cost, Operation};
+use forebay_engine::Span;
+use forebay_engine::fluid::{GroupId, LinkId};
+use forebay_report::ParallelOutcome;
+use forebay_scenario::{Cluster, Job, Members, Method, Parallelism, StageBucket, Transport};
+
+use super::Builder;
+use super::job::JobCopy;
+use super::sync::Place;
+
+/// The model copies of a job copy, in stages.
+pub(super) struct Stages {
+    pub(super) run: ParallelRun,
+    pub(super) ways: Ways,
+    /// By model copy of those whose programs differ, and by stage.
+    pub(super) programs: Vec<Vec<Op>>,
+}
+
+/// What is found of a job copy's GPUs before its communicators are made.
+struct Laid<'j> {
+    job: &'j Job,
+    of: &'j Parallelism,
+    /// The job copy, its first device.
+    number: JobId,
+    first: DeviceId,
+    cluster: Cluster,
+    /// On which of its nodes each GPU is.
+    nodes: Vec<u32>,
+    ways: Ways,
+    /// Time of a step of a model copy [s].
+    step: f64,
+}
+
+impl Builder<'_> {
+    /// What the GPUs of a job copy on nodes from `node` on do, whose first device is number `first`.
+    pub(super) fn parallel(
+        &mut self,
+        copy: &JobCopy,
+        node: u32,
+        first: DeviceId,
+    ) -> Option<Stages> {
+        let job = copy.job;
+        let of = job.parallelism.as_ref()?;
+        let cluster = self.scenario.cluster.weakest(node..node + job.nodes);
+        let links = Transport::of_links(cluster.node.intra.latency, cluster.latency);
+        let transport = job.sync.as_ref().map_or(links, |sync| sync.transport);
+        let ways = self.ways_of_gpus(copy, transport, node);
+        let nodes = job.nodes_of_gpus();
+        let factor =
+            self.scenario.cluster.step_factor(node..node + job.nodes, job.device, job.peak);
+        let step = job.step_seconds() * factor;
+        let laid = Laid { job, of, number: copy.number, first, cluster, nodes, ways, step };
+        let programs: Vec<StageProgram> =
+            laid.experts().flat_map(|expert| laid.programs(expert)).collect();
+        let mut parts = self.gpu_parts(&laid, node);
+        self.communicators_of_copies(&laid, &programs, &mut parts);
+        self.communicators_of_parts(&laid, &programs, &mut parts);
+        let micro_batches = f64::from(of.micro_batches);
+        let run = ParallelRun {
+            stages: job.shares().len(),
+            micro_batches,
+            step_of: of.step_of,
+            speed: self.scenario.cluster.node.gpu_speed,
+            parts,
+            first,
+            ranks: job.ranks_of_stage(),
+            bytes: of.activations / micro_batches / f64::from(of.context_ranks()),
+            neighbours: neighbours(&programs[..job.shares().len()]),
+            done: 0,
+            books: ParallelOutcome::default(),
+        };
+        let programs = programs.into_iter().map(|program| program.ops).collect();
+        Some(Stages { run, ways: laid.ways, programs })
+    }
+
+    /// The communicators of a stage's GPUs with those of other model copies: with all of them, with those that hold all experts
+    /// together, and with those that hold the same experts.
+    fn communicators_of_copies(
+        &mut self,
+        laid: &Laid<'_>,
+        all: &[StageProgram],
+        parts: &mut [Part],
+    ) {
+        let (job, stages) = (laid.job, laid.job.shares().len() as u32);
+        let (copies, experts) = (job.ranks(), job.expert_ranks());
+        let tensor = 0..job.tensor_ranks();
+        for (stage, program) in (0..stages).zip(all) {
+            let device = |model: u32| (laid.first + model * stages + stage).number();
+            let same = tensor.clone().map(|rank| job.data_group(stage, rank)).collect();
+            let devices = Members::new(device(0), stages, copies);
+            let mut sets = vec![(Communicator::Data, vec![(devices, same)])];
+            if experts > 1 {
+                let together = (0..copies / experts).map(|group| {
+                    let first = group * experts;
+                    let places = 0..job.ranks_of_stage();
+                    let groups = places.map(|place| job.expert_group(stage, first, place));
+                    (Members::new(device(first), stages, experts), groups.collect())
+                });
+                let alike = (0..experts).map(|first| {
+                    let ranks = tensor.clone();
+                    let groups = ranks.map(|rank| job.expert_data_group(stage, first, rank));
+                    (
+                        Members::new(device(first), stages * experts, copies / experts),
+                        groups.collect(),
+                    )
+                });
+                sets.push((Communicator::Expert, together.collect()));
+                sets.push((Communicator::ExpertData, alike.collect()));
+            }
+            for (kind, sets) in sets {
+                self.share(laid, program, (kind, &sets), parts);
+            }
+        }
+    }
+
+    /// Adds communicators of sets of devices whose GPUs are in groups; each device is in those of its set.
+    fn share(
+        &mut self,
+        laid: &Laid<'_>,
+        program: &StageProgram,
+        (kind, sets): (Communicator, &[(Members, Vec<Members>)]),
+        parts: &mut [Part],
+    ) {
+        let groups: Vec<Members> = sets.iter().flat_map(|(_, groups)| groups.clone()).collect();
+        let devices = sets.iter().flat_map(|(devices, groups)| vec![*devices; groups.len()]);
+        let devices: Vec<Members> = devices.collect();
+        let all = self.communicators(laid, program, kind, (&groups, &devices));
+        if all.is_empty() {
+            return;
+        }
+        let mut begin = all.start;
+        for (devices, groups) in sets {
+            let end = begin + groups.len() as u32;
+            for device in devices.gpus() {
+                let part = &mut parts[(DeviceId::new(device) - laid.first) as usize];
+                part.communicators[kind as usize] = Ids::new(begin, end);
+            }
+            begin = end;
+        }
+    }
+
+    /// Adds communicators of ranks that do the same side by side, for the devices that these are on; their numbers.
+    fn communicators(
+        &mut self,
+        laid: &Laid<'_>,
+        program: &StageProgram,
+        kind: Communicator,
+        (groups, devices): (&[Members], &[Members]),
+    ) -> Ids<CommunicatorRun> {
+        let begin = self.parts.communicators.all.next_id();
+        let collectives = laid.sequence(program, kind);
+        if let Some(plan) = laid.plan(kind, &collectives, groups) {
+            for (members, devices) in groups.iter().zip(devices) {
+                let ranks = Ranks { members: *members, devices: *devices, starters: devices.ranks };
+                let collectives = Arc::clone(&collectives);
+                let sequence = Sequence { collectives, given: 0, fusion: laid.fusion(kind) };
+                let number = (laid.number, self.parts.communicators.all.next_id());
+                let run = CommunicatorRun::new(number, kind, ranks, sequence, plan.clone());
+                self.parts.communicators.all.push(run);
+            }
+        }
+        self.parts.communicators.all.ids_from(begin)
+    }
+
+    /// The parts of all model copies, on nodes from `first` on.
+    fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32) -> Vec<Part> {
+        let (job, mut parts) = (laid.job, Vec::new());
+        for model in 0..job.ranks() {
+            for stage in 0..job.shares().len() as u32 {
+                let gpus = job.stage_group(model, stage);
+                let slowness = self.slowest(laid, gpus, first);
+                let pcie = self.swap_ways(laid, gpus, first);
+                let received = vec![VecDeque::new(); 2 * laid.of.schedule.chunks() as usize];
+                parts.push(Part { gpu: gpus.first, slowness, pcie, received, ..Part::default() });
+            }
+        }
+        parts
+    }
+
+    /// How much longer than on the cluster's first nodes the slowest of these GPUs takes, on nodes from `first` on.
+    fn slowest(&mut self, laid: &Laid<'_>, gpus: Members, first: u32) -> f64 {
+        let nodes = &laid.nodes[gpus.first as usize..(gpus.first + gpus.ranks) as usize];
+        let mut slowness = 0.0_f64;
+        for node in nodes {
+            self.node = first + node;
+            slowness = slowness.max(self.slowness(laid.job));
+        }
+        slowness
+    }
+
+    /// By GPU, its ways from its node's memory and back there, where it needs them; nodes are those from `first` on.
+    fn swap_ways(
+        &mut self,
+        laid: &Laid<'_>,
+        gpus: Members,
+        first: u32,
+    ) -> Vec<[Option<GroupId>; 2]> {
+        if laid.of.swap.is_empty() {
+            return Vec::new();
+        }
+        let all = gpus.first..gpus.first + gpus.ranks;
+        all.map(|gpu| self.swap_way(laid, gpu, first)).collect()
+    }
+
+    fn swap_way(&mut self, laid: &Laid<'_>, gpu: u32, first: u32) -> [Option<GroupId>; 2] {
+        let place = laid.nodes[gpu as usize];
+        let begin = laid.nodes.partition_point(|node| *node < place) as u32;
+        self.node = first + place;
+        let (node, bandwidth) = (self.node, self.here().pcie);
+        if bandwidth.is_infinite() {
+            return [None; 2];
+        }
+        let (memory, own) = (self.memory(), self.gpu_at(u64::from(gpu - begin)));
+        ["node.pcie", "node.pcie.out"].map(|name| {
+            let link = self.link_at(Place::of_gpu(name, node, own), bandwidth);
+            let route: Vec<LinkId> = [link].into_iter().chain(memory).collect();
+            Some(self.group(&route, f64::INFINITY))
+        })
+    }
+
+    /// The communicators in which GPUs of a stage of a model copy split layers, and sequences.
+    fn communicators_of_parts(
+        &mut self,
+        laid: &Laid<'_>,
+        all: &[StageProgram],
+        parts: &mut [Part],
+    ) {
+        let (job, tensor) = (laid.job, laid.job.tensor_ranks());
+        for (part, place) in parts.iter_mut().zip(0..) {
+            let stages = job.shares().len() as u32;
+            let (model, stage) = (place / stages, place % stages);
+            let device = Members::new((laid.first + place).number(), 1, 1);
+            let layers = 0..job.ranks_of_stage() / tensor;
+            let layers = layers.map(|part| job.tensor_group(model, stage, part)).collect();
+            let sequences = (0..tensor).map(|rank| job.context_group(model, stage, rank)).collect();
+            let kinds: [(Communicator, Vec<Members>); 2] =
+                [(Communicator::Tensor, layers), (Communicator::Context, sequences)];
+            for (kind, groups) in kinds {
+                let devices = vec![device; groups.len()];
+                let program = &all[stage as usize];
+                part.communicators[kind as usize] =
+                    self.communicators(laid, program, kind, (&groups, &devices));
+            }
+        }
+    }
+}
+
+/// Which stage sends to which.
+fn neighbours(all: &[StageProgram]) -> Vec<(usize, usize)> {
+    let sent = |op: &Op| if let Op::Send(input) = op { Some(input.stage as usize) } else { None };
+    let sends = all
+        .iter()
+        .enumerate()
+        .flat_map(|(from, program)| program.ops.iter().filter_map(sent).map(move |to| (from, to)));
+    sends.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+impl Laid<'_> {
+    /// Model copies whose programs differ.
+    fn experts(&self) -> Range<u32> {
+        0..self.job.programs_of_stage()
+    }
+
+    /// By stage, the programs of model copy number `expert` of those whose programs differ.
+    fn programs(&self, expert: u32) -> Vec<StageProgram> {
+        (0..self.job.shares().len()).map(|stage| self.program(stage, expert)).collect()
+    }
+
+    fn program(&self, stage: usize, expert: u32) -> StageProgram {
+        let shares = self.job.shares();
+        let shared = self.job.gradient_ranks() > self.job.expert_ranks();
+        let sync = self.job.sync.as_ref().filter(|_| self.job.gradient_ranks() > 1);
+        let buckets = sync.map_or(Vec::new(), |sync| {
+            let chunks = self.of.schedule.chunk_shares(shares);
+            let own = (stage..chunks.len()).step_by(shares.len());
+            let reduced = |bucket: &StageBucket| shared || !bucket.experts;
+            let buckets = |chunk| self.of.buckets(sync, &chunks, chunk).into_iter();
+            own.map(|chunk| buckets(chunk).filter(reduced).collect()).collect()
+        });
+        let launches = stage == 0 && self.job.launch.is_some();
+        stage_program(&OfStage {
+            parallelism: self.of,
+            stage,
+            expert,
+            shares,
+            buckets,
+            reduction: sync.map_or(Operation::Allreduce, |sync| sync.operation()),
+            decompress: sync.map_or(0.0, |sync| self.of.decompress(sync, stage, shared)),
+            launches,
+        })
+    }
+
+    /// The collectives of a program in a communicator; where all are the same, one of them.
+    fn sequence(&self, program: &StageProgram, kind: Communicator) -> Arc<[Planned]> {
+        let all = &program.collectives[kind as usize];
+        let same = all.iter().all(|started| *started == all[0]);
+        let all = if same { &all[..all.len().min(1)] } else { all };
+        let per_tensor = match (kind, &self.job.sync) {
+            (Communicator::Data | Communicator::ExpertData, Some(sync)) => {
+                sync.transport.per_tensor
+            }
+            _ => 0.0,
+        };
+        let planned = |started: &Started| {
+            let Started { operation, bytes, tensors, late } = *started;
+            let late = Span::from_seconds(late * self.step);
+            let overhead = Span::from_seconds(per_tensor * f64::from(tensors));
+            Planned { operation, bytes, late, overhead }
+        };
+        all.iter().map(planned).collect()
+    }
+
+    /// Most bytes of collectives of a communicator that are done as one because they wait together [B].
+    fn fusion(&self, kind: Communicator) -> u64 {
+        match kind {
+            Communicator::Data | Communicator::ExpertData => {
+                self.job.sync.as_ref().map_or(0, |sync| sync.buffer)
+            }
+            Communicator::Tensor | Communicator::Context | Communicator::Expert => 0,
+        }
+    }
+
+    /// How these collectives are done by groups of ranks that do them side by side; `None` if there are none.
+    fn plan(&self, kind: Communicator, all: &[Planned], groups: &[Members]) -> Option<Plan> {
+        let (sync, of) = (self.job.sync.as_ref(), self.of);
+        let method = match kind {
+            Communicator::Data | Communicator::ExpertData => sync.map(|sync| {
+                let chosen_by = sync.chosen_by;
+                Method { reduction: sync.reduction, fidelity: sync.fidelity, chosen_by }
+            }),
+            Communicator::Tensor => of.tensor.as_ref().map(|tensor| tensor.method),
+            Communicator::Context => of.context.as_ref().map(|context| context.method),
+            Communicator::Expert => of.expert.as_ref().map(|expert| expert.method),
+        };
+        let Method { reduction, fidelity, .. } = method?;
+        let of_gradients = matches!(kind, Communicator::Data | Communicator::ExpertData);
+        let measured = sync.filter(|_| of_gradients).and_then(|sync| sync.measured.clone());
+        let fabric = self.job.fabric_of(*groups.first()?, &self.nodes, &self.cluster);
+        let (node, nic) = (&self.cluster.node, self.cluster.nic);
+        let across = fabric.nodes() > 1;
+        let cost = Cost {
+            alpha: if across { self.cluster.latency } else { node.intra.latency },
+            beta: 1.0 / if across { nic } else { node.intra.least() },
+            gamma: 0.0,
+        };
+        let mut plan = Plan {
+            reduction,
+            broadcast: reduction,
+            measured,
+            fidelity,
+            fabric,
+            inside: cost,
+            across: cost,
+            shared: cost,
+            uniform: false,
+            side_by_side: groups.to_vec(),
+            known: BTreeMap::new(),
+        };
+        for planned in all {
+            plan.reduction_of(planned.operation, planned.bytes, &self.ways);
+        }
+        (!all.is_empty()).then_some(plan)
+    }
+}

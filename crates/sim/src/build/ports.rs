@@ -1,0 +1,209 @@
+//! The links of ranks: inside their nodes, to other nodes, to other racks.
+
+use crate::communication::{Port, Ways};
+use forebay_engine::fluid::LinkId;
+use forebay_scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Sync, Transport};
+
+use super::Builder;
+use super::job::JobCopy;
+use super::sync::Place;
+
+/// Links as they are made for ranks, with what each carries [B/s].
+struct Links<'b, 's> {
+    builder: &'b mut Builder<'s>,
+    capacities: Vec<(LinkId, f64)>,
+}
+
+/// What is the same of all ranks.
+#[derive(Debug, Clone, Copy)]
+struct Rank {
+    /// GPUs that it has, the first of which sends and receives.
+    gpus: u64,
+    /// Whether what it sends to other nodes goes through its node's memory.
+    through_host: bool,
+    /// Whether that has a server's part of the parameters.
+    beside_servers: bool,
+}
+
+impl Links<'_, '_> {
+    /// The one of a place, if it is limited.
+    fn at(&mut self, name: &'static str, index: u32, of: u32, bandwidth: f64) -> Vec<LinkId> {
+        let place = Place { name, index, of };
+        let link = bandwidth.is_finite().then(|| self.builder.link_at(place, bandwidth));
+        self.capacities.extend(link.map(|link| (link, bandwidth)));
+        link.into_iter().collect()
+    }
+
+    /// Those of two names, out and in.
+    fn both(
+        &mut self,
+        names: [&'static str; 2],
+        index: u32,
+        of: u32,
+        rate: f64,
+    ) -> [Vec<LinkId>; 2] {
+        names.map(|name| self.at(name, index, of, rate))
+    }
+
+    /// Those of GPU number `gpu` of a node towards others of it.
+    fn inside(&mut self, intra: &Intra, gpu: u32, node: u32) -> [Vec<LinkId>; 2] {
+        match intra.kind {
+            IntraKind::Shared => [self.at("node.intra", 0, node, intra.bandwidth), Vec::new()],
+            _ => self.both(["node.intra", "node.intra.in"], gpu, node, intra.bandwidth),
+        }
+    }
+
+    /// Those from its switch number `switch` of a node to others, by the root.
+    fn above(&mut self, intra: &Intra, switch: u32, node: u32) -> [Vec<LinkId>; 2] {
+        let names = ["node.intra.up", "node.intra.down"];
+        let [mut up, down] = self.both(names, switch, node, intra.tree.uplink);
+        up.extend(self.at("node.intra.root", 0, node, intra.tree.root));
+        [up, down]
+    }
+
+    /// Those of GPU number `own` of a node towards other nodes; its rank number `gpu` has a part of the NICs.
+    fn outside(&mut self, host: bool, own: u32, gpu: u32, node: u32) -> [Vec<LinkId>; 2] {
+        let cluster = &self.builder.scenario.cluster;
+        let (of, nic) = (cluster.node_at(node), cluster.nic_at(node));
+        let pcie = if host { of.pcie } else { f64::INFINITY };
+        let mut outside = self.both(["node.pcie.out", "node.pcie"], own, node, pcie);
+        let wires = self.both(["node.nic.out", "node.nic"], gpu % of.nics, node, nic);
+        let tree = self.towards_nics(&of.intra, own, node);
+        let more = tree.into_iter().zip(wires);
+        outside.iter_mut().zip(more).for_each(|(links, (tree, wire))| {
+            links.extend(tree);
+            links.extend(wire);
+        });
+        outside
+    }
+
+    /// Those of a tree between GPU number `own` of a node and its NICs, and back.
+    fn towards_nics(&mut self, intra: &Intra, own: u32, node: u32) -> [Vec<LinkId>; 2] {
+        if intra.tree.nics == NicsAt::Apart {
+            return Default::default();
+        }
+        let mut ways = self.inside(intra, own, node);
+        if intra.tree.nics == NicsAt::Root {
+            let [up, mut down] = self.above(intra, own / intra.tree.switch, node);
+            // Both ways cross it.
+            down.extend(self.at("node.intra.root", 0, node, intra.tree.root));
+            ways.iter_mut().zip([up, down]).for_each(|(links, above)| links.extend(above));
+        }
+        ways
+    }
+
+    /// Those of GPU number `own` of a node to what servers have in its memory, if they do.
+    fn host(&mut self, rank: Rank, own: u32, node: u32) -> [Vec<LinkId>; 2] {
+        if !rank.beside_servers {
+            return [const { Vec::new() }; 2];
+        }
+        let pcie = self.builder.scenario.cluster.node_at(node).pcie;
+        self.both(["node.pcie.out", "node.pcie"], own, node, pcie)
+    }
+
+    /// Those of server number `number` of `job` on nodes from `first` on.
+    fn server(&mut self, (job, of): (&Job, &Servers), number: u32, first: u32) -> Port {
+        let none = Port { server: true, ..Port::default() };
+        match of.place {
+            ServerPlace::Own { nic, .. } => {
+                self.builder.node = first;
+                let names = ["server.nic.out", "server.nic"];
+                let mut new = |name: &str| self.builder.own_link(name, nic);
+                let outside = names.map(|name| nic.is_finite().then(|| new(name)));
+                let outside = outside.map(|link| link.into_iter().collect());
+                // On the switch of all racks.
+                Port { node: u32::MAX - number, rack: u32::MAX, outside, ..none }
+            }
+            ServerPlace::WithWorkers => {
+                let node = first + number % job.nodes;
+                let cluster = &self.builder.scenario.cluster;
+                let (nic, racks) = (cluster.nic_at(node), cluster.racks);
+                let nics = cluster.node_at(node).nics;
+                let rack = racks.map_or(0, |racks| node / racks.nodes);
+                let rate = racks.map_or(f64::INFINITY, |racks| racks.uplink);
+                let nic_of = number / job.nodes % nics;
+                let outside = self.both(["node.nic.out", "node.nic"], nic_of, node, nic);
+                let uplink = self.both(["rack.uplink", "rack.downlink"], 0, rack, rate);
+                Port { node, rack, outside, uplink, ..none }
+            }
+        }
+    }
+
+    /// The links of the ranks on one node, so many.
+    fn ports(&mut self, rank: Rank, node: u32, ranks: u32) -> impl Iterator<Item = Port> {
+        let cluster = &self.builder.scenario.cluster;
+        let (intra, racks) = (cluster.node_at(node).intra, cluster.racks);
+        let rack = racks.map_or(0, |racks| node / racks.nodes);
+        let rate = racks.map_or(f64::INFINITY, |racks| racks.uplink);
+        self.builder.node = node;
+        (0..ranks).map(move |gpu| {
+            let own = self.builder.gpu_at(u64::from(gpu) * rank.gpus);
+            let switch = own / intra.tree.switch;
+            let inside = self.inside(&intra, own, node);
+            let above = self.above(&intra, switch, node);
+            let outside = self.outside(rank.through_host, own, gpu, node);
+            let uplink = self.both(["rack.uplink", "rack.downlink"], 0, rack, rate);
+            let ring = intra.kind == IntraKind::Ring;
+            let host = self.host(rank, own, node);
+            let server = false;
+            Port {
+                node,
+                rack,
+                gpu,
+                ranks,
+                ring,
+                switch,
+                inside,
+                above,
+                outside,
+                uplink,
+                host,
+                server,
+            }
+        })
+    }
+}
+
+impl Builder<'_> {
+    /// The links of the ranks of `job` on nodes from `first` on.
+    pub(super) fn ways(&mut self, of: &JobCopy, sync: &Sync, first: u32) -> Ways {
+        let job = of.job;
+        let latency = [sync.transport.latency_inside, sync.transport.latency];
+        let latency = latency.map(|seconds| self.recurring(seconds));
+        let mut links = Links { builder: self, capacities: Vec::new() };
+        let beside = |servers: &Servers| servers.place == ServerPlace::WithWorkers;
+        let rank = Rank {
+            gpus: job.gpus_per_copy(),
+            through_host: sync.transport.through_host,
+            beside_servers: sync.servers.as_ref().is_some_and(beside),
+        };
+        let mut ports = Vec::with_capacity(job.ranks() as usize);
+        for (node, ranks) in (first..).zip(job.copies_by_node()) {
+            ports.extend(links.ports(rank, node, ranks));
+        }
+        if let Some(servers) = &sync.servers {
+            let server = |number| links.server((job, servers), number, first);
+            ports.extend((0..servers.number()).map(server));
+        }
+        let capacities = links.capacities;
+        let overhead = self.overhead(job, of.number, first);
+        Ways::new(ports, sync.transport, latency, capacities, overhead)
+    }
+
+    /// The links of all GPUs of a job copy on nodes from `first` on.
+    pub(super) fn ways_of_gpus(&mut self, of: &JobCopy, transport: Transport, first: u32) -> Ways {
+        let job = of.job;
+        let latency = [transport.latency_inside, transport.latency];
+        let latency = latency.map(|seconds| self.recurring(seconds));
+        let mut links = Links { builder: self, capacities: Vec::new() };
+        let nodes = (0..job.nodes).map(|node| (first + node, job.gpus_on(node) as u32));
+        let rank = Rank { gpus: 1, through_host: transport.through_host, beside_servers: false };
+        let mut ports = Vec::new();
+        for (node, ranks) in nodes {
+            ports.extend(links.ports(rank, node, ranks));
+        }
+        let capacities = links.capacities;
+        let overhead = self.overhead(job, of.number, first);
+        Ways::new(ports, transport, latency, capacities, overhead)
+    }
+}

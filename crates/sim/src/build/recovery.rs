@@ -1,0 +1,122 @@
+//! What a job copy has against failures of its nodes.
+
+use crate::checkpoint::{CheckpointRun, Writer};
+use crate::communication::Ways;
+use crate::index::LoaderId;
+use crate::recovery::{EpochRun, FailureRun, RecoveryRun, Restored};
+use forebay_scenario::{BatchInterval, Checkpoint, Failures, ServerPlace, Stop, Writers};
+
+use super::Builder;
+use super::job::JobCopy;
+use super::mount::Client;
+
+impl Builder<'_> {
+    /// Builds the checkpoints and failures of a job copy on nodes from `node` on, with loaders from `first` on; `servers` are
+    /// the links to its parameter servers, if it has some.
+    pub(super) fn recovery(
+        &mut self,
+        of: &JobCopy,
+        node: u32,
+        first: LoaderId,
+        servers: Option<&Ways>,
+    ) -> Option<Box<RecoveryRun>> {
+        let job = of.job;
+        if job.checkpoint.is_none() && job.failures.is_none() {
+            return None;
+        }
+        let checkpoint = job.checkpoint.as_ref().map(|checkpoint| {
+            let writers = match servers {
+                Some(servers) => self.writing_servers(of, checkpoint, (servers, node)),
+                None => self.writing_nodes(of, checkpoint, node),
+            };
+            let pause = self.recurring(checkpoint.pause);
+            CheckpointRun::new(checkpoint.every, writers, checkpoint.asynchronous, pause)
+        });
+        let failures = job.failures.as_ref().map(|f| self.failures(of, f));
+        let restored =
+            self.parts.loaders[self.parts.loaders.loaders.ids_from(first)].iter().map(|loader| {
+                let stages = loader.stages;
+                let stages = &self.parts.loaders.stages[stages];
+                let stages = stages.iter().map(|stage| stage.hand_over.clone()).collect();
+                Restored::new(stages, loader, job.prefill)
+            });
+        let restored = restored.collect();
+        Some(Box::new(RecoveryRun::new(checkpoint, failures, restored)))
+    }
+
+    /// Nodes that write what they have of the state.
+    fn writing_nodes(&mut self, of: &JobCopy, checkpoint: &Checkpoint, node: u32) -> Vec<Writer> {
+        let storage = checkpoint.storage;
+        let parts = (node..).zip(of.job.parts_of(checkpoint)).filter(|(_, part)| *part > 0.0);
+        parts
+            .map(|(node, part)| self.writer(storage, (node, Client::Writer), u64::from(node), part))
+            .collect()
+    }
+
+    /// Servers that write: the first, or each what it has.
+    fn writing_servers(
+        &mut self,
+        of: &JobCopy,
+        checkpoint: &Checkpoint,
+        (ways, node): (&Ways, u32),
+    ) -> Vec<Writer> {
+        let Some(of_job) = of.job.servers() else { return Vec::new() };
+        let shares = match checkpoint.writers {
+            Writers::First => vec![1.0],
+            Writers::Each => of_job.shares(),
+        };
+        let mut writers = Vec::new();
+        for (number, share) in (0..).zip(shares).filter(|(_, share)| *share > 0.0) {
+            let port = ways.port(of.job.ranks() + number);
+            let whence = match of_job.place {
+                ServerPlace::Own { .. } => (node, Client::Server(port.outside[0].first().copied())),
+                ServerPlace::WithWorkers => (port.node, Client::Writer),
+            };
+            let bytes = share * checkpoint.bytes;
+            // Files of job copies on other nodes begin on other targets.
+            let file = u64::from(node) + u64::from(number);
+            writers.push(self.writer(checkpoint.storage, whence, file, bytes));
+        }
+        writers
+    }
+
+    /// What writes so many bytes to a storage, as file number `file`, as a client on a node.
+    fn writer(
+        &mut self,
+        storage: usize,
+        (node, client): (u32, Client),
+        file: u64,
+        bytes: f64,
+    ) -> Writer {
+        self.node = node;
+        let (mount, ..) = self.mount(storage, client, None);
+        let striped = mount.striped.as_ref();
+        let way = striped.map_or(0, |striped| striped.way(file, 0, bytes));
+        Writer { bytes, way: mount.way(way) }
+    }
+
+    fn failures(&self, of: &JobCopy, failures: &Failures) -> FailureRun {
+        let dataset = &self.scenario.datasets[of.job.dataset];
+        let interval = match of.job.batch_interval {
+            BatchInterval::Every(interval) => interval,
+            BatchInterval::Adaptive { .. } => 1.0,
+        };
+        FailureRun {
+            when: failures.when.clone(),
+            restart: failures.restart,
+            resume: failures.resume,
+            number: vec![0; of.job.failing_nodes() as usize],
+            down: None,
+            in_vain: 0,
+            begun: 0,
+            epoch: EpochRun {
+                samples: dataset.samples,
+                places: dataset.places(),
+                per_place: dataset.layout.samples_per_place().min(dataset.samples),
+                goal: matches!(self.scenario.stop_of(of.job), Stop::Epochs(_)),
+                interval,
+                copies: u64::from(of.job.models_per_loader()),
+            },
+        }
+    }
+}

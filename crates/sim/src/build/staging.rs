@@ -1,0 +1,91 @@
+//! The copying of a job's data set to its nodes.
+
+use crate::index::DatasetId;
+use crate::read::Mount;
+use crate::staging::{Conversion, Files, Staging};
+use crate::worker::Cores;
+use forebay_engine::Time;
+use forebay_engine::fluid::Use;
+use forebay_model::random::Sampler;
+use forebay_scenario::{Convert, Distribution, Replicas};
+
+use super::Builder;
+use super::job::JobCopy;
+use super::medium::Medium;
+use super::mount::Client;
+
+impl Builder<'_> {
+    /// Adds the copying of a job copy's data set to the node being built, its number `rank`.
+    pub(super) fn staging(&mut self, copy: &JobCopy, rank: u32) {
+        let Some(staging) = &copy.job.staging else { return };
+        let (mut write, mut to) = (None, None);
+        if staging.shared {
+            let mount = self.mount(staging.to, Client::Writer, None).0;
+            to = Some(mount.after(self.files_before(copy.job.dataset)));
+        } else {
+            let medium = Medium::of(&self.scenario.storage[staging.to].kind);
+            write = self.disk(staging.to, &medium).write;
+        }
+        // What is converted, or brought to where all nodes have it, is there before it is written.
+        let whole = staging.convert.is_some() || staging.shared;
+        let beyond = write.filter(|_| !whole);
+        let convert = whole.then(|| self.conversion(copy, staging.convert.as_ref(), write, to));
+        let (mount, ..) = self.mount(copy.job.storage, Client::Copy, beyond);
+        let index = staging.convert.as_ref().map_or(copy.job.dataset, |convert| convert.from);
+        let mount = mount.after(self.files_before(index));
+        let dataset = &self.scenario.datasets[index];
+        let of = match staging.shared {
+            // Each brings its part to where all have it.
+            true => Replicas { nodes: u64::from(copy.job.nodes), each: 1 },
+            false => copy.job.parts().unwrap_or(Replicas::EVERYWHERE),
+        };
+        let files = Files {
+            dataset: DatasetId::new(index as u32),
+            next: 0,
+            of,
+            node: u64::from(rank),
+            end: dataset.files(),
+            samples_per_file: dataset.samples_per_file(),
+            record: dataset.layout.record(),
+            samples: dataset.samples,
+        };
+        self.parts.stagings.stagings.push(Staging {
+            job: copy.number,
+            mount,
+            convert,
+            files,
+            streams: staging.streams,
+            busy: 0,
+            began: Time::ZERO,
+            ended: None,
+            bytes: 0.0,
+        });
+    }
+
+    /// How the data set of a job copy is made on the node being built, from another one if from any, and
+    /// written to a tier over `write`, or to what all nodes share, `to`.
+    fn conversion(
+        &mut self,
+        copy: &JobCopy,
+        convert: Option<&Convert>,
+        write: Option<Use>,
+        to: Option<Mount>,
+    ) -> Box<Conversion> {
+        // Streams and workers share cores as a link, however few they are.
+        let cores = convert.and_then(|_| match self.cores(u32::MAX, true).0 {
+            Cores::Shared(group) => Some(group),
+            Cores::Fifo(_) => None,
+        });
+        let dataset = &self.scenario.datasets[copy.job.dataset];
+        let nothing = Distribution::Constant(0.0);
+        Box::new(Conversion {
+            dataset: DatasetId::new(copy.job.dataset as u32),
+            record: dataset.layout.record(),
+            samples_per_file: dataset.samples_per_file(),
+            compute: Sampler::new(convert.map_or(&nothing, |convert| &convert.compute)),
+            cores,
+            write: write.map(|of_tier| self.way(vec![of_tier], f64::INFINITY)),
+            to,
+        })
+    }
+}

@@ -1,0 +1,218 @@
+//! What model copies do with their gradients: the ways between them, and how each bucket is reduced.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::averaging::AveragingRun;
+use crate::communication::{
+    CommunicatorRun, Plan, Planned, Ranks, Sequence, ServerRun, ServerTracks, Shard, SyncRun,
+    SyncTracks, Ways,
+};
+use crate::index::DeviceId;
+use crate::program::Communicator;
+use forebay_collective::Cost;
+use forebay_engine::Span;
+use forebay_engine::fluid::LinkId;
+use forebay_scenario::{Bucket, Cluster, IntraKind, Job, Members, NicsAt, Node, Part, Sync};
+
+use super::Builder;
+use super::job::JobCopy;
+use super::pieces;
+
+/// Where a link is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) name: &'static str,
+    /// Which of that name.
+    pub(super) index: u32,
+    /// Which node or rack.
+    pub(super) of: u32,
+}
+
+impl Place {
+    /// The one of its name on a node.
+    pub(super) fn of_node(name: &'static str, node: u32) -> Place {
+        Place { name, index: 0, of: node }
+    }
+
+    /// The one of its name of a GPU of a node.
+    pub(super) fn of_gpu(name: &'static str, node: u32, gpu: u32) -> Place {
+        Place { name, index: gpu, of: node }
+    }
+}
+
+impl Builder<'_> {
+    /// What the model copies of copy number `copy` of a job, on nodes from `node` on, do with their gradients.
+    pub(super) fn sync(
+        &mut self,
+        of: &JobCopy,
+        copy: u32,
+        (node, device): (u32, DeviceId),
+    ) -> Option<(Box<SyncRun>, Box<Ways>)> {
+        let job = of.job;
+        let sync = job.sync.as_ref()?;
+        let alone = job.ranks() < 2 && !job.sums_gradients();
+        if alone || sync.servers.is_some() || job.parallelism.is_some() {
+            return None;
+        }
+        let ways = self.ways(of, sync, node);
+        let nodes = node..node + job.nodes;
+        let all = &self.scenario.cluster;
+        let cluster = all.weakest(nodes.clone());
+        let step = job.step.seconds(job.batch as f64)
+            * all.step_factor(nodes.clone(), job.device, job.peak);
+        let [inside, across, shared] = costs(job, sync, &cluster);
+        let members = Members::new(0, 1, job.ranks());
+        let plan = Plan {
+            reduction: sync.reduction,
+            broadcast: sync.root.as_ref().map_or(sync.reduction, |root| root.broadcast),
+            measured: sync.measured.clone(),
+            fidelity: sync.fidelity,
+            fabric: job.fabric(&cluster),
+            inside,
+            across,
+            shared,
+            uniform: self.scenario.cluster.kinds(nodes).len() == 1
+                && is_uniform(job, sync, &cluster),
+            side_by_side: vec![members],
+            known: BTreeMap::new(),
+        };
+        let (pieces, mut collectives) = (pieces::pieces(sync), pieces::collectives(sync, step));
+        if job.ranks() < 2 {
+            // Nothing leaves the GPU, and nobody asks a library.
+            let at_once = |of: &mut Planned| (of.late, of.overhead) = (Span::ZERO, Span::ZERO);
+            collectives.iter_mut().for_each(at_once);
+        }
+        let collectives: Arc<[Planned]> = collectives.into();
+        let sequence = Sequence { collectives, given: pieces.given(), fusion: sync.buffer };
+        let devices = self.parts.devices.next_id() - device;
+        let devices = Members::new(device.number(), 1, devices);
+        let ranks = Ranks { members, devices, starters: members.ranks };
+        let number = self.parts.communicators.all.next_id();
+        let mut communicator =
+            CommunicatorRun::new((of.number, number), Communicator::Data, ranks, sequence, plan);
+        communicator.tracks = self.sync_tracks(&format!("{}[{copy}] gradients", job.name));
+        self.parts.communicators.all.push(communicator);
+        // A root updates, everyone takes apart.
+        let update = sync.root.as_ref().map_or(sync.decompress, |root| root.update);
+        let update = Span::from_seconds(update);
+        let (root, learners) = (sync.root.is_some(), job.sums_gradients());
+        let run = SyncRun::new(pieces, number, update, (root, learners));
+        Some((Box::new(run), Box::new(ways)))
+    }
+
+    /// How the learners of a job copy on nodes from `node` on average their models, if they do.
+    pub(super) fn averaging(&self, job: &Job, node: u32) -> Option<Box<AveragingRun>> {
+        let averaging = job.averaging()?;
+        let bytes: f64 =
+            job.sync.iter().flat_map(|sync| &sync.buckets).map(|b| b.bytes as f64).sum();
+        let weakest = self.scenario.cluster.weakest(node..node + job.nodes);
+        let bandwidth = weakest.node.gpu_memory_bandwidth;
+        Some(Box::new(AveragingRun::new(averaging.period, bytes, bandwidth)))
+    }
+
+    /// What the model copies of a job copy, on nodes from `node` on, exchange with servers, if they do.
+    pub(super) fn servers(
+        &mut self,
+        of: &JobCopy,
+        copy: u32,
+        node: u32,
+    ) -> Option<(Box<ServerRun>, Box<Ways>)> {
+        let (job, sync) = (of.job, of.job.sync.as_ref()?);
+        let servers = sync.servers.as_ref()?;
+        let (ways, workers) = (self.ways(of, sync, node), job.ranks());
+        let shard = |(number, part): (u32, &Part)| {
+            // A bucket of no bytes is pushed to the first server.
+            let used = number == 0 || part.push > 0 || part.pull > 0;
+            used.then(|| Shard::new(workers + number, *part, workers))
+        };
+        let bucket = |(bucket, parts): (&Bucket, &Vec<Part>)| {
+            let before = sync.transport.per_tensor * f64::from(bucket.tensors);
+            (Span::from_seconds(before), (0..).zip(parts).filter_map(shard).collect())
+        };
+        let buckets = sync.buckets.iter().zip(&servers.parts).map(bucket).collect();
+        let slack = servers.slack.unwrap_or(u64::MAX);
+        let pieces = pieces::pieces(sync);
+        let mut run =
+            ServerRun::new(of.number, pieces, slack, [workers, servers.number()], buckets);
+        run.tracks = self.server_tracks(&format!("{}[{copy}] servers", job.name));
+        Some((Box::new(run), Box::new(ways)))
+    }
+
+    /// Tracks of what is on its way, and of how far model copies are apart, where a timeline is recorded.
+    fn server_tracks(&mut self, process: &str) -> Option<ServerTracks> {
+        let process = self.env.recorder.as_mut()?.process(process.to_owned());
+        let moving = self.track(Some(process), || "on the way [B]".to_owned())?;
+        let ahead = self.track(Some(process), || "lead [exchanges]".to_owned())?;
+        Some(ServerTracks { moving, ahead })
+    }
+
+    /// Tracks of what is done with gradients, and of those that wait for that, where a timeline is recorded.
+    fn sync_tracks(&mut self, process: &str) -> Option<SyncTracks> {
+        let process = self.env.recorder.as_mut()?.process(process.to_owned());
+        let reduction = self.track(Some(process), || "collectives".to_owned())?;
+        let waiting = self.track(Some(process), || "waiting [B]".to_owned())?;
+        Some(SyncTracks { reduction, waiting })
+    }
+
+    /// The link of a name on a node or rack, which all jobs there share.
+    pub(super) fn link_at(&mut self, place: Place, bandwidth: f64) -> LinkId {
+        self.node = place.of;
+        match place {
+            Place { name: "node.nic", index: 0, .. } => return self.nic(bandwidth),
+            Place { name: "node.nic.out", index: 0, .. } => return self.nic_out(bandwidth),
+            _ => {}
+        }
+        if let Some(known) = self.links.get(&place) {
+            return *known;
+        }
+        let link = self.own_link(place.name, bandwidth);
+        self.links.insert(place, link);
+        link
+    }
+}
+
+/// Whether each rank of a node that sends one message and gets another has a core for both.
+fn has_cores(node: &Node, job: &Job) -> bool {
+    let messages = 2 * u64::from(job.copies_per_node);
+    let alike = node.most_threads() == 1 && job.cpu.quota >= messages as f64;
+    alike && messages <= u64::from(node.cores)
+}
+
+/// Whether each rank has links of its own, but for NICs that all are shared by as many, on a `cluster` of
+/// equal nodes.
+fn is_uniform(job: &Job, sync: &Sync, cluster: &Cluster) -> bool {
+    let host = sync.transport.through_host && cluster.node.pcie.is_finite();
+    let even = job.copies_per_node.is_multiple_of(cluster.node.nics) || job.copies_per_node == 1;
+    let own_cores = sync.transport.cpu.is_none() || has_cores(&cluster.node, job);
+    let alike = job.copies_each.is_empty() && cluster.racks.is_none();
+    let one = job.copies_per_node == 1 && cluster.node.intra.tree.nics == NicsAt::Apart;
+    let apart = cluster.node.intra.kind == IntraKind::Switch || one;
+    apart && alike && own_cores && !host && even
+}
+
+/// What a transfer costs inside a node, across by itself, and across with all of its node.
+fn costs(job: &Job, sync: &Sync, cluster: &Cluster) -> [Cost; 3] {
+    let transport = &sync.transport;
+    let (gamma, cpu) = (1.0 / transport.sum, transport.cpu);
+    // Both ends pay, one after the other.
+    let cost = |latency: f64, rate: f64| Cost {
+        alpha: latency + 2.0 * cpu.per_message,
+        beta: 1.0 / rate + 2.0 * cpu.per_byte,
+        gamma,
+    };
+    let intra = &cluster.node.intra;
+    let to_nic = match intra.tree.nics {
+        NicsAt::Apart => f64::INFINITY,
+        NicsAt::Switches => intra.bandwidth,
+        NicsAt::Root => intra.least(),
+    };
+    let wire = cluster.nic.min(to_nic) * transport.efficiency;
+    let on_nic = f64::from(job.copies_per_node.div_ceil(cluster.node.nics));
+    let inside = cluster.node.intra.least().min(transport.per_stream_inside);
+    [
+        cost(transport.latency_inside, inside),
+        cost(transport.latency, wire.min(transport.per_stream)),
+        cost(transport.latency, (wire / on_nic).min(transport.per_stream)),
+    ]
+}

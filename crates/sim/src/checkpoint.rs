@@ -1,0 +1,362 @@
+//! Checkpoints: the state at the end of a step, on its way to a storage over the links that data and gradients
+//! use too.
+
+use forebay_engine::fluid::{FlowId, GroupId};
+use forebay_engine::{Span, Time};
+use forebay_metrics::Segment;
+use forebay_report::{Cause, ParallelOutcome, StallCause};
+use forebay_scenario::Every;
+use std::collections::BTreeMap;
+
+use super::device::State;
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
+use super::index::{DeviceId, JobId};
+use super::job_run::JobRun;
+use super::jobs::Jobs;
+use super::lineage::Trained;
+
+/// The state that a job copy would begin again with.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Saved {
+    /// Complete steps.
+    pub(super) steps: u64,
+    /// Steps of each model copy, where they exchange with servers and may be apart, and by how stale their updates were.
+    pub(super) own: Vec<u64>,
+    pub(super) staleness: BTreeMap<u64, u64>,
+    /// By loader, samples and batches that were trained on.
+    pub(super) taken: Vec<(u64, u64)>,
+    /// The same samples one by one, where the job may fail.
+    pub(super) trained: Vec<Trained>,
+    /// When it was the job's, and when training went on from there.
+    pub(super) begun: Time,
+    pub(super) ready: Time,
+    /// By device, samples by which the batch is smaller that it trains on again.
+    pub(super) missing: Vec<u64>,
+    /// Fresh samples that the next ones have taken already.
+    pub(super) ahead: u64,
+    /// Steps among them that did again what had been done.
+    pub(super) replayed: u64,
+    /// Batches of a loader's epoch, where it counts them, and samples of a batch.
+    pub(super) epoch: u64,
+    pub(super) batch: u64,
+    /// What its GPUs had sent, where a model is spread over several.
+    pub(super) sent: ParallelOutcome,
+}
+
+impl Saved {
+    /// Nothing, at the start.
+    pub(super) fn at(now: Time) -> Saved {
+        Saved { begun: now, ready: now, epoch: 1, batch: 1, ..Saved::default() }
+    }
+
+    /// Steps of model copy `model`.
+    pub(super) fn steps_of(&self, model: u32) -> u64 {
+        self.own.get(model as usize).copied().unwrap_or(self.steps)
+    }
+
+    /// What a device that goes on with it waited for from the `end` of its last step until `now`.
+    pub(super) fn waits(&self, end: Time, now: Time) -> [Segment; 3] {
+        let wait = |start, end, cause| Segment { start, end, cause: StallCause::own(cause) };
+        [
+            wait(end, self.begun, Cause::Fault),
+            wait(self.begun, self.ready, Cause::Checkpoint),
+            wait(self.ready, now, Cause::Fault),
+        ]
+    }
+}
+
+/// A node that writes a part of checkpoints.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Writer {
+    pub(super) bytes: f64,
+    /// Where they go, if that is limited.
+    pub(super) way: Option<GroupId>,
+}
+
+/// The checkpoints of a job copy.
+#[derive(Debug)]
+pub(super) struct CheckpointRun {
+    pub(super) every: Every,
+    pub(super) writers: Vec<Writer>,
+    pub(super) asynchronous: bool,
+    pub(super) pause: Delay,
+    /// When the next one is due, or after how many steps.
+    due: Time,
+    due_steps: u64,
+    /// What is being written, since when, and the parts of it on their way.
+    writing: Option<Saved>,
+    since: Time,
+    flows: Vec<FlowId>,
+    left: u32,
+    /// Whether the job waits for it.
+    waits: bool,
+}
+
+impl CheckpointRun {
+    pub(super) fn new(
+        every: Every,
+        writers: Vec<Writer>,
+        asynchronous: bool,
+        pause: Delay,
+    ) -> CheckpointRun {
+        CheckpointRun {
+            every,
+            writers,
+            asynchronous,
+            pause,
+            due: Time::ZERO,
+            due_steps: 0,
+            writing: None,
+            since: Time::ZERO,
+            flows: Vec::new(),
+            left: 0,
+            waits: false,
+        }
+    }
+
+    /// Whether the job waits for one.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.waits
+    }
+
+    /// The next one comes when it is due from now on, after so many steps.
+    pub(super) fn schedule(&mut self, now: Time, steps: u64) {
+        match self.every {
+            Every::Seconds(seconds) => self.due = now + Span::from_seconds(seconds),
+            Every::Steps(every) => self.due_steps = steps.saturating_add(every),
+        }
+    }
+
+    /// Whether one is due after so many steps.
+    fn is_due(&self, now: Time, steps: u64) -> bool {
+        self.writing.is_none()
+            && match self.every {
+                Every::Seconds(_) => now >= self.due,
+                Every::Steps(_) => steps >= self.due_steps,
+            }
+    }
+}
+
+impl JobRun {
+    /// Steps of model copy `model` that a checkpoint has which is begun now.
+    pub(super) fn saved_steps(&self, model: u32) -> u64 {
+        let averaged = self.averaging.as_ref().map(|averaging| averaging.averaged_steps());
+        averaged.unwrap_or_else(|| self.steps_of(model))
+    }
+
+    /// Steps of model copy `model` that are over.
+    pub(super) fn steps_of(&self, model: u32) -> u64 {
+        match &self.servers {
+            Some(servers) => servers.finished_by(model),
+            None => self.steps.completed(),
+        }
+    }
+
+    /// Whether the last complete step of all left a state that a checkpoint has: what model copies that train by
+    /// themselves agreed on, or servers have. Averages of learners come at times of their own.
+    pub(super) fn has_state(&self) -> bool {
+        let together = self.servers.as_ref().is_none_or(|servers| servers.is_synchronous());
+        let agreed = !together || self.steps.completed().is_multiple_of(self.plan.period);
+        self.averaging.is_none() && agreed
+    }
+
+    /// Whether model copies take batches for steps before others have done those that a checkpoint has.
+    pub(super) fn takes_ahead(&self) -> bool {
+        self.plan.window > 1 || self.servers.is_some()
+    }
+
+    /// Whether fresh samples count from when they are taken, not only when their step is over.
+    pub(super) fn counts_taken(&self) -> bool {
+        self.plan.period == 1 && self.averaging.is_none() && self.servers.is_none()
+    }
+}
+
+impl Jobs {
+    /// Job copy `j` has done a step: begins a checkpoint if one is due; true if it waits for that.
+    #[inline(never)]
+    pub(super) fn begins_checkpoint(&mut self, env: &mut Env, j: JobId) -> bool {
+        let job = &mut self.jobs[j];
+        let averaged = job.averaging.as_ref().map(|averaging| averaging.averaged_steps());
+        let steps = averaged.unwrap_or(job.steps.completed());
+        let Some(checkpoint) = job.recovery.as_mut().and_then(|r| r.checkpoint.as_mut()) else {
+            return false;
+        };
+        if !checkpoint.is_due(env.now, steps) {
+            return false;
+        }
+        checkpoint.since = env.now;
+        checkpoint.waits = true;
+        let pause = checkpoint.pause;
+        let saved = self.state(env.now, j, steps);
+        if let Some(checkpoint) = self.checkpoint(j) {
+            checkpoint.writing = Some(saved);
+        }
+        if pause.span.0 > 0 {
+            for d in self.jobs[j].parts.devices {
+                if matches!(self.devices[d].state, State::Idle | State::Uninformed) {
+                    self.trace_device(env, d, Cause::Checkpoint.name());
+                }
+            }
+            env.after(pause, Event::Waited(Customer::Checkpoint(j)));
+            return true;
+        }
+        self.write_checkpoint(env, j);
+        self.checkpoint(j).is_some_and(|checkpoint| checkpoint.waits)
+    }
+
+    fn checkpoint(&mut self, j: JobId) -> Option<&mut CheckpointRun> {
+        self.jobs[j].recovery.as_mut()?.checkpoint.as_mut()
+    }
+
+    /// What job copy `j` is after so many steps.
+    fn state(&mut self, now: Time, j: JobId, steps: u64) -> Saved {
+        let (taken, trained) = (self.taken(j), self.trained(j));
+        let job = &self.jobs[j];
+        let first = &self.loaders[job.parts.loaders.start];
+        let epoch = first.requests.as_ref().map_or(1, |requests| requests.epoch());
+        let replayed = job.recovery.as_ref().map_or(0, |recovery| recovery.replayed());
+        let (ahead, own, batch) = (self.ahead(j), self.own_steps(j), job.plan.batch);
+        let staleness = job.servers.as_ref().map(|servers| servers.books.staleness.clone());
+        let staleness = staleness.unwrap_or_default();
+        let devices = &self.devices[job.parts.devices];
+        let missing = devices.iter().map(|device| device.input.missing).collect();
+        let sent = self.sent(j).unwrap_or_default();
+        Saved {
+            steps,
+            own,
+            staleness,
+            taken,
+            trained,
+            begun: now,
+            ready: now,
+            missing,
+            ahead,
+            replayed,
+            epoch,
+            batch,
+            sent,
+        }
+    }
+
+    /// Steps of each model copy of job copy `j`, where they exchange with servers.
+    pub(super) fn own_steps(&self, j: JobId) -> Vec<u64> {
+        let servers = self.jobs[j].servers.iter();
+        servers.flat_map(|servers| servers.finished()).collect()
+    }
+
+    /// The state of job copy `j` is copied aside.
+    pub(super) fn checkpoint_paused(&mut self, env: &mut Env, j: JobId) {
+        let Some(checkpoint) = self.checkpoint(j) else { return };
+        if checkpoint.writing.is_none() {
+            return;
+        }
+        self.write_checkpoint(env, j);
+        if self.checkpoint(j).is_some_and(|checkpoint| !checkpoint.waits) {
+            self.end_checkpoint_wait(env, j);
+        }
+    }
+
+    /// The bytes of a checkpoint of job copy `j` set out; from now on it waits for them or not.
+    fn write_checkpoint(&mut self, env: &mut Env, j: JobId) {
+        let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
+        let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
+        let network = &mut env.network;
+        let start = |writer: &Writer| {
+            Some(network.start(env.now, writer.way?, writer.bytes, Customer::Checkpoint(j)))
+        };
+        checkpoint.flows = checkpoint.writers.iter().filter_map(start).collect();
+        checkpoint.left = checkpoint.flows.len() as u32;
+        checkpoint.waits = !checkpoint.asynchronous && checkpoint.left > 0;
+        if let Some(writing) = &mut checkpoint.writing {
+            writing.ready = env.now;
+        }
+        if checkpoint.left == 0 {
+            self.checkpoint_saved(env.now, j);
+        }
+    }
+
+    /// Part of a checkpoint of job copy `j` is written.
+    #[cold]
+    pub(super) fn checkpoint_moved(&mut self, env: &mut Env, j: JobId) {
+        let Some(checkpoint) = self.checkpoint(j) else { return };
+        if checkpoint.writing.is_none() {
+            return;
+        }
+        checkpoint.left -= 1;
+        if checkpoint.left > 0 {
+            return;
+        }
+        let waited = std::mem::take(&mut checkpoint.waits);
+        if let (Some(writing), true) = (&mut checkpoint.writing, waited) {
+            writing.ready = env.now;
+        }
+        self.checkpoint_saved(env.now, j);
+        if waited {
+            self.end_checkpoint_wait(env, j);
+        }
+    }
+
+    /// From now on job copy `j` would begin again with what was written.
+    fn checkpoint_saved(&mut self, now: Time, j: JobId) {
+        let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
+        let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
+        let Some(saved) = checkpoint.writing.take() else { return };
+        checkpoint.schedule(now, saved.steps);
+        recovery.books.checkpoints += 1;
+        recovery.books.written += checkpoint.writers.iter().map(|of| of.bytes).sum::<f64>();
+        recovery.books.writing_seconds += now.since(checkpoint.since).seconds();
+        recovery.saved = saved;
+        recovery.gets_on();
+    }
+
+    /// Job copy `j` goes on to train.
+    fn end_checkpoint_wait(&mut self, env: &mut Env, j: JobId) {
+        let job = &mut self.jobs[j];
+        let Some(recovery) = &mut job.recovery else { return };
+        let Some(checkpoint) = &recovery.checkpoint else { return };
+        let since = checkpoint.since;
+        if job.finished {
+            return;
+        }
+        if job.servers.is_some() {
+            return self.end_saving_by_servers(env, j, since);
+        }
+        for d in job.parts.devices {
+            self.end_saving(env.now, d, since);
+        }
+        self.next_step(env, j);
+    }
+
+    /// Device `d` has waited for a checkpoint that was begun at `since`; where stages overlap, from when it had
+    /// done what it was at.
+    fn end_saving(&mut self, now: Time, d: DeviceId, since: Time) {
+        let device = &self.devices[d];
+        let (j, idle, from) = (device.job, device.state == State::Idle, device.since);
+        if device.state == State::Off {
+            return;
+        }
+        let start = if self.jobs[j].plan.window == 1 { since } else { from.max(since) };
+        if self.jobs[j].plan.window > 1 {
+            if !idle {
+                return;
+            }
+            if from < since {
+                self.end_wait_in_pipeline(since, d);
+            }
+            self.devices[d].since = now;
+        }
+        let cause = StallCause::own(Cause::Checkpoint);
+        self.jobs[j].steps.add_stall(Segment { start, end: now, cause });
+    }
+
+    /// What job copy `j` is writing will not be there.
+    pub(super) fn abandon_checkpoint(&mut self, env: &mut Env, j: JobId) {
+        let Some(recovery) = self.jobs[j].recovery.as_mut() else { return };
+        let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
+        (checkpoint.writing, checkpoint.waits) = (None, false);
+        for flow in checkpoint.flows.drain(..) {
+            env.network.cancel(env.now, flow);
+        }
+    }
+}

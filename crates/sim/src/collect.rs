@@ -1,0 +1,165 @@
+//! From a world at the end of its run to the outcome.
+
+use super::env::Env;
+use forebay_engine::stats::LogHistogram;
+use forebay_metrics::add_steps;
+use forebay_report::{
+    CacheRequests, JobOutcome, LearnersOutcome, QueueOutcome, SampleCounts, Series, TierRequests,
+    TrainedSample,
+};
+
+use super::index::LoaderId;
+use super::job_run::JobRun;
+use super::jobs::Jobs;
+use super::staging::Stagings;
+
+impl Jobs {
+    /// Accounts for what all were at when the run ended.
+    pub(super) fn close(&mut self, env: &mut Env) {
+        for j in self.jobs.ids() {
+            self.communicators.settle_own_links(env, j, self.jobs[j].parts.communicators);
+        }
+        for j in self.jobs.ids() {
+            if !self.jobs[j].finished {
+                self.close_open(j);
+            }
+        }
+    }
+
+    /// What each job copy did.
+    pub(super) fn outcomes(&mut self, env: &mut Env, stagings: &Stagings) -> Vec<JobOutcome> {
+        let mut jobs = std::mem::take(&mut self.jobs);
+        jobs.iter_mut().map(|job| self.job(env, stagings, job)).collect()
+    }
+
+    fn job(&mut self, env: &mut Env, stagings: &Stagings, job: &mut JobRun) -> JobOutcome {
+        let trained = self.trained_on(env, job);
+        let (steps, stalls) = job.steps.finish(job.parts.devices.len());
+        let mut outcome = JobOutcome {
+            job: job.job,
+            copy: job.copy,
+            start: job.start.seconds(),
+            staging: stagings.outcome(job.parts.stagings),
+            steps,
+            stalls,
+            trained,
+            ..JobOutcome::default()
+        };
+        outcome.learners = self.learners(job);
+        let (mut ages, nodes) = (LogHistogram::default(), job.parts.loaders.len() as f64);
+        for l in job.parts.loaders {
+            self.loader(env, l, &mut outcome, &mut ages);
+        }
+        outcome.parallel = job
+            .parallel
+            .as_ref()
+            .map(|parallel| self.communicators.with_sent(job.parts.communicators, parallel.books));
+        if let Some(recovery) = &job.recovery {
+            recovery.count(&mut outcome.samples);
+            outcome.recovery = Some(recovery.books);
+        }
+        outcome.sync = job.servers.take().map(|servers| servers.books);
+        outcome.steps.iter_mut().for_each(|step| step.queue.empty_seconds /= nodes);
+        outcome.queue.ages = ages.iter().collect();
+        outcome.queue.exhaustions.sort_by(|a, b| a.start.total_cmp(&b.start));
+        add_steps(&outcome.steps, outcome.start, &mut outcome.series);
+        outcome
+    }
+
+    /// The very samples of the steps of a job copy that are over, where they are recorded.
+    fn trained_on(&mut self, env: &Env, job: &JobRun) -> Vec<TrainedSample> {
+        let mut all = Vec::new();
+        for loader in &mut self.loaders[job.parts.loaders] {
+            let Some(lineage) = &mut loader.lineage else { continue };
+            lineage.settle(|model| job.steps_of(model));
+            let (source, number) = (&mut loader.source, u64::from(loader.job.number()));
+            all.extend(lineage.record().into_iter().map(|place| {
+                let (epoch, sample) = source.sample(place, number, &env.streams);
+                TrainedSample { epoch, sample }
+            }));
+        }
+        all
+    }
+
+    /// What the learners of a job copy did with its GPUs, where that was looked at.
+    fn learners(&self, job: &JobRun) -> Option<LearnersOutcome> {
+        let loaders = &self.loaders[job.parts.loaders];
+        let mut gpus = loaders.iter().flat_map(|loader| &loader.gpus).peekable();
+        gpus.peek()?;
+        let mut outcome = job.learners.outcome();
+        for gpu in gpus {
+            outcome.occupancy += gpu.occupied.seconds();
+            outcome.inputs = outcome.inputs.max(gpu.inputs.made());
+            outcome.activations = outcome.activations.max(gpu.activations.made());
+        }
+        Some(outcome)
+    }
+
+    fn loader(
+        &mut self,
+        env: &mut Env,
+        l: LoaderId,
+        outcome: &mut JobOutcome,
+        ages: &mut LogHistogram,
+    ) {
+        let loader = &mut self.loaders[l];
+        let totals = loader.queue.totals(env.now);
+        let queue: &mut QueueOutcome = &mut outcome.queue;
+        loader.queue.collect(env.now, queue);
+        // Where batches are made on request, those wait who might be asked.
+        let stage = match &mut loader.requests {
+            Some(requests) => {
+                outcome.deliveries.append(&mut requests.deliveries());
+                loader.stages.start
+            }
+            None => loader.stages.end - 1,
+        };
+        queue.workers += loader.workers_of(stage).len() as u64;
+        if let Some(of_queue) = loader.queue.ages() {
+            ages.merge(of_queue);
+        }
+        if let Some(used) = &loader.cached {
+            add_requests(&mut outcome.cache, &used.requests);
+        }
+        if let (Some(tuner), true) = (&loader.tuner, outcome.tuned.is_empty()) {
+            outcome.tuned = tuner.settled();
+        }
+        if let Some(decoded) = &loader.decoded {
+            add_requests(&mut outcome.decoded, &decoded.requests);
+        }
+        if let Some(tiers) = &loader.tiers {
+            add_tiers(&mut outcome.tiers, &tiers.requests);
+            outcome.local += tiers.read;
+        }
+        let counts: &mut SampleCounts = &mut outcome.samples;
+        counts.started += loader.started;
+        counts.enqueued += totals.enqueued;
+        counts.in_progress += loader.in_progress;
+        counts.dequeued += totals.dequeued;
+        counts.overwritten += loader.queue.overwritten();
+        counts.left += loader.queue.left();
+        if let Some(snapshots) = loader.queue.snapshots() {
+            let series: &mut Series = &mut outcome.series;
+            snapshots.add_to(totals, series);
+        }
+    }
+}
+
+/// Adds requests to those of the same epoch.
+fn add_requests(sums: &mut Vec<CacheRequests>, requests: &[CacheRequests]) {
+    sums.resize(sums.len().max(requests.len()), CacheRequests::default());
+    for (sum, requests) in sums.iter_mut().zip(requests) {
+        sum.hits += requests.hits;
+        sum.misses += requests.misses;
+    }
+}
+
+/// The same of those that went to tiers.
+fn add_tiers(sums: &mut Vec<TierRequests>, requests: &[TierRequests]) {
+    sums.resize(sums.len().max(requests.len()), TierRequests::default());
+    for (sum, requests) in sums.iter_mut().zip(requests) {
+        sum.hits += requests.hits;
+        sum.peers += requests.peers;
+        sum.misses += requests.misses;
+    }
+}

@@ -1,0 +1,395 @@
+//! Ranks that have collectives with each other: one after the other, in the order in which all start them.
+
+use std::sync::Arc;
+
+use crate::env::Env;
+use crate::event::{Customer, Delay, Event};
+use crate::index::{CommunicatorId, DeviceId, JobId};
+use crate::notice::Notice;
+use crate::program::Communicator;
+use forebay_collective::{Operation, Schedule};
+use forebay_engine::{Span, Time};
+use forebay_report::{ActivityName, ParallelOutcome};
+use forebay_scenario::Members;
+
+use super::Communicators;
+use super::exchange::{Around, Exchange};
+use super::measured::Pace;
+use super::own_links::OwnLinks;
+use super::plan::{Plan, Reduction};
+use super::timeline::SyncTracks;
+
+/// A communicator and how far its ranks are in a step.
+#[derive(Debug)]
+pub(crate) struct CommunicatorRun {
+    job: JobId,
+    kind: Communicator,
+    ranks: Ranks,
+    sequence: Sequence,
+    plan: Plan,
+    progress: Progress,
+    exchange: Exchange,
+    /// What its ranks have sent at least, all together [B].
+    sent: f64,
+    /// Where nothing else uses its links: each collective takes as long as the first that was like it.
+    pub(super) own: Option<OwnLinks>,
+    /// Where a timeline is recorded.
+    pub(crate) tracks: Option<SyncTracks>,
+}
+
+/// Who takes part in a communicator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ranks {
+    /// Its ranks among the ports of the job copy.
+    pub(crate) members: Members,
+    /// The world's devices that wait for its collectives.
+    pub(crate) devices: Members,
+    /// How many start each collective: devices, or GPUs whose learners add their gradients up before.
+    pub(crate) starters: u32,
+}
+
+/// The collectives of a step.
+#[derive(Debug, Clone)]
+pub(crate) struct Sequence {
+    /// In order; the same again and again where there is one.
+    pub(crate) collectives: Arc<[Planned]>,
+    /// How many of them are started when a step begins: broadcasts of a root, which has all parameters then.
+    pub(crate) given: u32,
+    /// Most bytes of collectives that are done as one because they wait together [B].
+    pub(crate) fusion: u64,
+}
+
+/// A collective of a step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Planned {
+    pub(crate) operation: Operation,
+    pub(crate) bytes: u64,
+    /// Time after which it is looked at, from when all have started it, and what comes then, for its tensors.
+    pub(crate) late: Span,
+    pub(crate) overhead: Span,
+}
+
+impl Planned {
+    /// Bytes that each of so many ranks sends at least: 2 (n − 1) ÷ n of an allreduce's, half of that of others.
+    fn volume(&self, ranks: u32) -> f64 {
+        let part = 1.0 - 1.0 / f64::from(ranks.max(1));
+        let twice = if self.operation == Operation::Allreduce { 2.0 } else { 1.0 };
+        twice * part * self.bytes as f64
+    }
+}
+
+/// How far the collectives of a step are.
+#[derive(Debug, Default)]
+struct Progress {
+    /// By number, how many have started it; by number, when the last of them did, and on which device.
+    started: Vec<u32>,
+    last: Vec<(Time, DeviceId)>,
+    begun: u32,
+    over: u32,
+    /// Of what is at hand [B].
+    bytes: u64,
+    /// How its transfers go, where not as the transport says.
+    pace: Option<Pace>,
+    stage: Stage,
+}
+
+/// What is done with the collective at hand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    /// There is none.
+    #[default]
+    Idle,
+    Overhead,
+    Busy,
+}
+
+impl Communicator {
+    /// Where the bytes of its collectives are counted.
+    fn sent(self, books: &mut ParallelOutcome) -> &mut f64 {
+        match self {
+            Self::Data | Self::ExpertData => &mut books.gradients,
+            Self::Tensor => &mut books.sums,
+            Self::Context => &mut books.keys_values,
+            Self::Expert => &mut books.tokens,
+        }
+    }
+}
+
+impl CommunicatorRun {
+    /// Number `number` of all, of job copy `job`.
+    pub(crate) fn new(
+        (job, number): (JobId, CommunicatorId),
+        kind: Communicator,
+        ranks: Ranks,
+        sequence: Sequence,
+        plan: Plan,
+    ) -> CommunicatorRun {
+        let mut communicator = CommunicatorRun {
+            job,
+            kind,
+            ranks,
+            sequence,
+            plan,
+            progress: Progress::default(),
+            exchange: Exchange::new((job, Some(number)), ranks.members),
+            sent: 0.0,
+            own: None,
+            tracks: None,
+        };
+        communicator.restart();
+        communicator
+    }
+
+    /// The ports of its ranks.
+    pub(crate) fn members(&self) -> Members {
+        self.ranks.members
+    }
+
+    /// Nothing but these collectives uses the links of its ranks.
+    pub(crate) fn has_own_links(&mut self) {
+        self.own = Some(OwnLinks::new(self.ranks.members));
+    }
+
+    /// The job copy whose communicator it is.
+    pub(crate) fn job(&self) -> JobId {
+        self.job
+    }
+
+    /// Adds what its ranks have sent.
+    pub(super) fn add_sent(&self, books: &mut ParallelOutcome) {
+        *self.kind.sent(books) += self.sent;
+    }
+
+    /// From now on what its ranks send is counted anew.
+    pub(super) fn forget_sent(&mut self) {
+        self.sent = 0.0;
+    }
+
+    /// The devices that wait for its collectives.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = DeviceId> + use<> {
+        self.ranks.devices.gpus().map(DeviceId::new)
+    }
+
+    /// Number of collectives of this step that are over.
+    pub(crate) fn over(&self) -> u32 {
+        self.progress.over
+    }
+
+    /// Whether all of this step are.
+    pub(super) fn is_over(&self) -> bool {
+        self.progress.over as usize == self.sequence.collectives.len()
+    }
+
+    /// When the last rank started the collective after which so many are over, and on which device.
+    pub(crate) fn started_last(&self, over: u32) -> Option<(Time, DeviceId)> {
+        self.progress.last.get((over as usize).checked_sub(1)?).copied()
+    }
+
+    /// A new step begins.
+    pub(crate) fn restart(&mut self) {
+        let Sequence { given, .. } = self.sequence;
+        let Progress { mut started, mut last, .. } = std::mem::take(&mut self.progress);
+        started.clear();
+        last.clear();
+        last.resize(given as usize, (Time::ZERO, DeviceId::new(self.ranks.devices.first)));
+        started.resize(given as usize, self.ranks.starters);
+        self.progress = Progress { started, last, ..Progress::default() };
+    }
+
+    /// Nothing is at hand any more: its step begins again.
+    pub(crate) fn abort(&mut self) {
+        self.exchange.abort();
+        self.restart();
+    }
+
+    /// A rank starts collectives of these numbers on device `d`; whether one of them was started by all with that.
+    fn start(&mut self, now: Time, numbers: std::ops::Range<u32>, d: DeviceId) -> bool {
+        let Progress { started, last, .. } = &mut self.progress;
+        let before = last.len();
+        for number in numbers {
+            let number = number as usize;
+            if started.len() <= number {
+                started.resize(number + 1, 0);
+            }
+            started[number] += 1;
+            if started[number] == self.ranks.starters {
+                last.push((now, d));
+            }
+        }
+        last.len() > before
+    }
+
+    /// A new step begins, and all ranks start all of its collectives.
+    pub(crate) fn start_all(&mut self, now: Time) {
+        self.restart();
+        let last = (now, DeviceId::new(self.ranks.devices.first));
+        self.progress.last.resize(self.sequence.collectives.len(), last);
+    }
+
+    /// Collective number `number` of a step.
+    fn planned(&self, number: u32) -> Option<&Planned> {
+        let all = &self.sequence.collectives;
+        all.get(number as usize % all.len().max(1))
+    }
+
+    /// What comes before the next collective is done, if all have started it; it is at hand now, with those after it
+    /// that wait too and fit.
+    fn next(&mut self, now: Time) -> Option<Span> {
+        let Progress { begun: first, stage, .. } = self.progress;
+        let waiting = self.progress.last.len() as u32;
+        if stage != Stage::Idle || first == waiting {
+            return None;
+        }
+        let (mut overhead, mut bytes, mut begun) = (Span::ZERO, 0, first);
+        let operation = self.planned(first).map(|planned| planned.operation);
+        while begun < waiting
+            && let Some(planned) = self.planned(begun)
+        {
+            let (made, _) = self.progress.last[begun as usize];
+            let seen = (made + planned.late).max(now);
+            let alike = seen == now && operation == Some(planned.operation);
+            let joins = bytes + planned.bytes <= self.sequence.fusion && alike;
+            if bytes > 0 && !joins {
+                break;
+            }
+            let after = seen.since(now).0.saturating_add(planned.overhead.0);
+            overhead = Span(overhead.0.saturating_add(after));
+            bytes += planned.bytes;
+            begun += 1;
+        }
+        (self.progress.stage, self.progress.bytes) = (Stage::Overhead, bytes);
+        self.progress.begun = begun;
+        Some(overhead)
+    }
+
+    /// What is at hand, as one collective.
+    fn at_hand(&self) -> Option<Planned> {
+        let last = self.planned(self.progress.begun.checked_sub(1)?)?;
+        Some(Planned { bytes: self.progress.bytes, ..*last })
+    }
+
+    /// What is at hand is over.
+    fn end(&mut self) {
+        self.own.iter_mut().for_each(OwnLinks::end);
+        (self.progress.over, self.progress.stage) = (self.progress.begun, Stage::Idle);
+    }
+
+    /// Bytes of collectives that all have started and that have not begun [B].
+    pub(super) fn waiting(&self) -> u64 {
+        let waiting = self.progress.begun..self.progress.last.len() as u32;
+        waiting.filter_map(|number| self.planned(number)).map(|planned| planned.bytes).sum()
+    }
+
+    /// What is at hand, as timelines name it.
+    pub(super) fn at_work(&self) -> Option<ActivityName> {
+        match self.progress.stage {
+            Stage::Idle => None,
+            Stage::Overhead => Some("overhead".into()),
+            Stage::Busy => self.at_hand().map(|of| self.plan.name(of.operation, of.bytes).into()),
+        }
+    }
+}
+
+impl Communicators {
+    /// A rank of communicator `c` starts collectives of these numbers on device `d`; each begins when all have.
+    pub(crate) fn start(
+        &mut self,
+        env: &mut Env,
+        c: CommunicatorId,
+        numbers: std::ops::Range<u32>,
+        d: DeviceId,
+    ) {
+        if self.all[c].start(env.now, numbers, d) {
+            self.trace_gradients(env, c);
+            self.begin_next(env, c);
+        }
+    }
+
+    /// The next collective of communicator `c` begins, if all have started it.
+    pub(crate) fn begin_next(&mut self, env: &mut Env, c: CommunicatorId) {
+        let Some(overhead) = self.all[c].next(env.now) else { return };
+        self.trace_gradients(env, c);
+        self.trace_collective(env, c);
+        if overhead == Span::ZERO {
+            return self.communicator_waited(env, c);
+        }
+        let delay = Delay { span: overhead, lane: None };
+        env.after(delay, Event::Waited(Customer::Communicator(c)));
+    }
+
+    /// A delay of communicator `c` is over: the overhead before its collective, which begins, or the collective itself.
+    #[inline(never)]
+    pub(crate) fn communicator_waited(&mut self, env: &mut Env, c: CommunicatorId) {
+        let communicator = &mut self.all[c];
+        if communicator.progress.stage == Stage::Busy {
+            return self.end_collective(env, c);
+        }
+        communicator.progress.stage = Stage::Busy;
+        self.trace_collective(env, c);
+        let communicator = &mut self.all[c];
+        let at_hand = communicator.at_hand();
+        let ways = self.ways[communicator.job].as_deref_mut();
+        let (Some(planned), Some(ways)) = (at_hand, ways) else {
+            return self.end_collective(env, c);
+        };
+        match communicator.plan.reduction_of(planned.operation, planned.bytes, ways) {
+            Reduction::Analytic(delay) => {
+                env.after(delay, Event::Waited(Customer::Communicator(c)));
+            }
+            Reduction::Flow(schedule, None) if communicator.own.is_some() => {
+                self.begin_on_own_links(env, c, &schedule);
+            }
+            Reduction::Flow(schedule, pace) => {
+                communicator.progress.pace = pace;
+                self.exchange(env, c, |exchange, around| exchange.begin(around, &schedule));
+            }
+        }
+    }
+
+    /// The collective at hand of communicator `c`, whose links nothing else uses, takes its time.
+    fn begin_on_own_links(&mut self, env: &mut Env, c: CommunicatorId, schedule: &Arc<Schedule>) {
+        let communicator = &mut self.all[c];
+        let key = communicator.at_hand().map(|planned| (planned.operation, planned.bytes));
+        let ways = self.ways[communicator.job].as_deref();
+        if let (Some(key), Some(own), Some(ways)) = (key, &mut communicator.own, ways) {
+            let takes = own.begin(env.now, key, schedule, (ways, &env.network));
+            if takes.span == Span::ZERO {
+                return self.end_collective(env, c);
+            }
+            env.after(takes, Event::Waited(Customer::Communicator(c)));
+        }
+    }
+
+    /// Lets a transfer of communicator `c` go on; the collective may be over by that.
+    pub(super) fn exchange(
+        &mut self,
+        env: &mut Env,
+        c: CommunicatorId,
+        act: impl FnOnce(&mut Exchange, &mut Around<'_>),
+    ) {
+        let communicator = &mut self.all[c];
+        let Some(ways) = &mut self.ways[communicator.job] else { return };
+        let messages = &mut self.messages;
+        ways.keep(communicator.progress.pace);
+        let mut around = Around { env, messages, ways, admitted: Vec::new() };
+        act(&mut communicator.exchange, &mut around);
+        let (over, admitted) = (communicator.exchange.is_over(), around.admitted);
+        env.notices.extend(admitted.into_iter().map(Notice::CoreFree));
+        if over {
+            self.end_collective(env, c);
+        }
+    }
+
+    /// The collective at hand of communicator `c` is over: the next one begins.
+    fn end_collective(&mut self, env: &mut Env, c: CommunicatorId) {
+        let communicator = &mut self.all[c];
+        let ranks = communicator.ranks.members.ranks;
+        let volume = communicator.at_hand().map_or(0.0, |planned| planned.volume(ranks));
+        communicator.sent += volume * f64::from(ranks);
+        communicator.end();
+        let last = communicator.is_over();
+        self.trace_collective(env, c);
+        self.begin_next(env, c);
+        env.notices.push_back(Notice::CollectiveOver { communicator: c, last });
+    }
+}

@@ -1,0 +1,123 @@
+//! The owner of all communicators, of the links between ranks, and of what is on its way between these.
+
+use crate::env::Env;
+use crate::index::{CommunicatorId, IdVec, Ids, JobId, MessageId};
+use crate::job_run::JobRun;
+use crate::notice::Notice;
+use crate::worker::Cores;
+use forebay_report::ParallelOutcome;
+
+use super::communicator::CommunicatorRun;
+use super::exchange::{Around, Exchange};
+use super::message::{Messages, Stage};
+use super::own_links::LinkUses;
+use super::ways::{Way, Ways};
+
+/// The tables of all communicators.
+#[derive(Debug, Default)]
+pub(crate) struct Communicators {
+    pub(crate) all: IdVec<CommunicatorRun>,
+    /// The links between the ranks of each job copy, if these exchange anything.
+    pub(crate) ways: IdVec<JobRun, Option<Box<Ways>>>,
+    pub(super) messages: Messages,
+    /// What links did in collectives that were not followed transfer by transfer.
+    pub(crate) link_uses: LinkUses,
+}
+
+impl Communicators {
+    /// The job copy whose ranks are in a communicator.
+    pub(crate) fn job(&self, c: CommunicatorId) -> JobId {
+        self.all[c].job()
+    }
+
+    /// The job copy whose message it is.
+    pub(crate) fn job_of_message(&self, m: MessageId) -> JobId {
+        self.messages.job(m)
+    }
+
+    /// Whether a message carries a part of a bucket to or from a parameter server.
+    pub(crate) fn is_parcel(&self, m: MessageId) -> bool {
+        self.messages.communicator(m).is_none()
+    }
+
+    /// Whether the bytes of a message are there.
+    pub(super) fn has_arrived(&mut self, m: MessageId) -> bool {
+        self.messages.get(m).stage >= Stage::Receiving
+    }
+
+    /// The cores of a node that message `m` is at work on, if it is.
+    pub(crate) fn cores_of_message(&mut self, m: MessageId) -> Option<Cores> {
+        let message = *self.messages.get(m);
+        let ways = self.ways[message.job].as_ref()?;
+        ways.core_seconds(&message).map(|(cores, _)| cores).filter(|_| message.is_on_core())
+    }
+
+    /// A message of a collective has waited.
+    pub(crate) fn message_waited(&mut self, env: &mut Env, m: MessageId) {
+        if let Some(c) = self.messages.communicator(m) {
+            self.exchange(env, c, |exchange, around| exchange.waited(around, m));
+        }
+    }
+
+    /// The bytes of a message of a collective are there.
+    pub(crate) fn message_moved(&mut self, env: &mut Env, m: MessageId) {
+        if let Some(c) = self.messages.communicator(m) {
+            self.exchange(env, c, |exchange, around| exchange.moved(around, m));
+        }
+    }
+
+    /// Lets an exchange of job copy `j` that belongs to no communicator go on.
+    pub(super) fn on_exchange<R>(
+        &mut self,
+        env: &mut Env,
+        j: JobId,
+        exchange: &mut Exchange,
+        act: impl FnOnce(&mut Exchange, &mut Around<'_>) -> R,
+    ) -> Option<R> {
+        let ways = self.ways[j].as_mut()?;
+        let messages = &mut self.messages;
+        let mut around = Around { env, messages, ways, admitted: Vec::new() };
+        let done = act(exchange, &mut around);
+        let admitted = around.admitted;
+        env.notices.extend(admitted.into_iter().map(Notice::CoreFree));
+        Some(done)
+    }
+
+    /// What has arrived of such an exchange; its message is no more.
+    pub(super) fn take_arrived(&mut self, exchange: &mut Exchange) -> Option<MessageId> {
+        exchange.take_arrived(&mut self.messages)
+    }
+
+    /// The way from one rank of job copy `j` to another, at the pace of its transport; `None` if its ranks exchange nothing.
+    pub(crate) fn way(&mut self, env: &mut Env, j: JobId, from: u32, to: u32) -> Option<Way> {
+        let ways = self.ways[j].as_mut()?;
+        ways.keep(None);
+        Some(ways.way(&mut env.network, from, to))
+    }
+
+    /// Nothing of job copy `j`, whose communicators these are, is on its way any more; their steps begin again.
+    pub(crate) fn abort(&mut self, env: &mut Env, j: JobId, communicators: Ids<CommunicatorRun>) {
+        self.messages.forget(j);
+        self.settle_own_links(env, j, communicators);
+        for c in communicators {
+            self.all[c].abort();
+            self.trace_gradients(env, c);
+            self.trace_collective(env, c);
+        }
+    }
+
+    /// These books with what ranks have sent in these communicators.
+    pub(crate) fn with_sent(
+        &self,
+        of: Ids<CommunicatorRun>,
+        mut books: ParallelOutcome,
+    ) -> ParallelOutcome {
+        self.all[of].iter().for_each(|communicator| communicator.add_sent(&mut books));
+        books
+    }
+
+    /// From now on counts anew what ranks send in these communicators.
+    pub(crate) fn forget_sent(&mut self, of: Ids<CommunicatorRun>) {
+        self.all[of].iter_mut().for_each(CommunicatorRun::forget_sent);
+    }
+}

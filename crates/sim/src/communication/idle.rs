@@ -1,0 +1,133 @@
+//! How long a collective takes when nothing else is on its way: it is carried out on a network of its own.
+
+use super::communicator::CommunicatorRun;
+use std::sync::Arc;
+
+use crate::env::Env;
+use crate::event::{Customer, Event};
+use crate::index::{CommunicatorId, IdVec, Ids, JobId};
+use forebay_collective::Schedule;
+use forebay_engine::fluid::Network;
+use forebay_engine::{self, Calendar, Model, Span, Time};
+use forebay_model::random::Streams;
+use forebay_scenario::Members;
+
+use super::exchange::{Around, Exchange};
+use super::message::Messages;
+use super::own_links::Followed;
+use super::ways::Ways;
+
+struct Idle {
+    env: Env,
+    messages: Messages,
+    ways: Ways,
+    /// By communicator.
+    exchanges: IdVec<CommunicatorRun, Exchange>,
+    end: Time,
+}
+
+/// Time of collectives that groups of ranks do side by side, whose links carry nothing else [s].
+pub(crate) fn idle_seconds(ways: &Ways, schedule: &Arc<Schedule>, groups: &[Members]) -> f64 {
+    let mut env = nothing();
+    let ways = ways.alone(&mut env.network, &mut env.stations);
+    let exchanges = exchanges(groups);
+    let messages = Messages::default();
+    let mut idle = Idle { env, messages, ways, exchanges, end: Time::ZERO };
+    idle.run(schedule, Time::NEVER);
+    idle.end.seconds()
+}
+
+/// Follows a collective of `members`, whose links in `network` nothing else uses, up to `until`.
+pub(super) fn follow(
+    ways: &Ways,
+    network: &Network<Customer>,
+    members: &Members,
+    schedule: &Arc<Schedule>,
+    until: Time,
+) -> Followed {
+    let mut env = nothing();
+    let (ways, links) = ways.among(members, network, &mut env.network);
+    let all = Members::new(0, 1, members.ranks);
+    let (exchanges, messages) = (exchanges(&[all]), Messages::default());
+    let mut idle = Idle { env, messages, ways, exchanges, end: Time::ZERO };
+    idle.run(schedule, until);
+    let at = if until == Time::NEVER { idle.end } else { until };
+    let uses =
+        links.into_iter().map(|(link, own)| (link, idle.env.network.usage(at, own))).collect();
+    Followed { takes: Span(idle.end.0), uses }
+}
+
+/// Where nothing else happens, and nothing is drawn.
+fn nothing() -> Env {
+    Env::new(Streams::new(0, 0))
+}
+
+/// An exchange for each of these groups, all of one job copy.
+fn exchanges(groups: &[Members]) -> IdVec<CommunicatorRun, Exchange> {
+    let ids = Ids::new(CommunicatorId::new(0), CommunicatorId::new(groups.len() as u32));
+    let whose = ids.iter().map(|c| (JobId::default(), Some(c)));
+    whose.zip(groups).map(|(whose, members)| Exchange::new(whose, *members)).collect()
+}
+
+impl Idle {
+    /// All exchanges begin, and go on up to `until`.
+    fn run(&mut self, schedule: &Arc<Schedule>, until: Time) {
+        for c in self.exchanges.ids() {
+            let begin = |exchange: &mut Exchange, around: &mut Around<'_>| {
+                exchange.begin(around, schedule);
+            };
+            self.act(Some(c), begin);
+        }
+        forebay_engine::run(self, until);
+    }
+
+    fn act(
+        &mut self,
+        communicator: Option<CommunicatorId>,
+        act: impl FnOnce(&mut Exchange, &mut Around<'_>),
+    ) {
+        let Some(c) = communicator else { return };
+        let Idle { env, messages, ways, exchanges, end } = self;
+        let mut around = Around { env, messages, ways, admitted: Vec::new() };
+        act(&mut exchanges[c], &mut around);
+        let admitted = around.admitted;
+        *end = env.now;
+        for next in admitted {
+            env.after(next.delay, Event::Waited(next.customer));
+        }
+    }
+}
+
+impl Model for Idle {
+    type Event = Event;
+
+    fn calendar(&mut self) -> &mut Calendar<Event> {
+        &mut self.env.calendar
+    }
+
+    fn pending(&mut self) -> Option<Time> {
+        self.env.network.next()
+    }
+
+    fn advance(&mut self, now: Time) {
+        self.env.now = now;
+        while let Some(finished) = self.env.network.finish(now) {
+            if let Customer::Message(m) = finished.token {
+                let communicator = self.messages.communicator(m);
+                self.act(communicator, |exchange, around| exchange.moved(around, m));
+            }
+        }
+    }
+
+    fn handle(&mut self, now: Time, event: Event) {
+        self.env.now = now;
+        if let Event::Waited(Customer::Message(m)) = event {
+            let communicator = self.messages.communicator(m);
+            self.act(communicator, |exchange, around| exchange.waited(around, m));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.exchanges.iter().all(Exchange::is_over)
+    }
+}

@@ -1,0 +1,75 @@
+//! What messages cost the cores of the nodes that they come from and go to.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Customer, Delay};
+use crate::index::IdVec;
+use crate::station::Service;
+use crate::station::Station;
+use crate::worker::Cores;
+use forebay_engine::fluid::{Capacity, Demand, Network, Use};
+use forebay_scenario::MessageCpu;
+
+/// Core-seconds of messages, and the cores that they are paid on.
+#[derive(Debug, Clone)]
+pub(crate) struct Overhead {
+    pub(crate) cost: MessageCpu,
+    /// What a server's core does for each byte that it gets, from which rank on servers are [core-s/B].
+    pub(crate) update: f64,
+    pub(crate) servers: u32,
+    /// By rank, where messages cost any.
+    pub(crate) cores: Vec<Option<Cores>>,
+    /// What these are where nothing else is at work.
+    pub(crate) idle: BTreeMap<Cores, IdleCores>,
+}
+
+/// The cores of a node on which nothing is at work.
+#[derive(Debug, Clone)]
+pub(crate) enum IdleCores {
+    /// Taken one by one.
+    Slots(u32),
+    /// Shared, up to a quota [cores], which may be infinite.
+    Shared { cores: Capacity, quota: f64 },
+}
+
+impl Overhead {
+    /// How `rank` gets a core for a message of so many bytes that it sends, or `gets`, and for how long [core-s];
+    /// `None` where it needs none: switches have their own.
+    pub(super) fn of(&self, rank: u32, bytes: u64, gets: bool) -> Option<(Cores, f64)> {
+        let adds = gets && rank >= self.servers;
+        let update = if adds { self.update * bytes as f64 } else { 0.0 };
+        let seconds = self.cost.seconds(bytes as f64) + update;
+        let cores = self.cores.get(rank as usize).copied().flatten()?;
+        (seconds > 0.0).then_some((cores, seconds))
+    }
+
+    /// The same on nodes where nothing else is at work.
+    pub(super) fn alone(
+        &self,
+        network: &mut Network<Customer>,
+        stations: &mut IdVec<Service>,
+    ) -> Overhead {
+        let idle = self.idle.iter().map(|(cores, idle)| (*cores, idle.make(network, stations)));
+        let idle: BTreeMap<Cores, Cores> = idle.collect();
+        let cores = self.cores.iter().map(|cores| idle.get(cores.as_ref()?).copied()).collect();
+        Overhead { cores, idle: BTreeMap::new(), ..*self }
+    }
+}
+
+impl IdleCores {
+    fn make(&self, network: &mut Network<Customer>, stations: &mut IdVec<Service>) -> Cores {
+        match self {
+            IdleCores::Slots(cores) => {
+                let service = Delay::once(0.0);
+                Cores::Fifo(stations.push(Service { queue: Station::new(*cores), service }))
+            }
+            IdleCores::Shared { cores, quota } => {
+                let quota = quota.is_finite().then_some(Capacity::Fixed(*quota));
+                let links = [Some(cores.clone()), quota].into_iter().flatten();
+                let route = links.map(|cores| Use { link: network.link(cores), per_unit: 1.0 });
+                let route = route.collect();
+                Cores::Shared(network.group(Demand { route, weight: 1.0, cap: 1.0 }))
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! How gradients of some size are reduced, and parameters broadcast.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::event::Delay;
+use forebay_collective::{
+    Across, Algorithm, Collective, Cost, Fabric, Operation, Schedule, closed_form,
+};
+use forebay_model::law::TransportLaw;
+use forebay_report::format;
+use forebay_scenario::{self, Fidelity, Members};
+
+use super::idle::idle_seconds;
+use super::measured::{self, Pace};
+use super::ways::Ways;
+
+/// Most transfers that are followed one by one to find the time of a collective on an idle network.
+const MOST_FOLLOWED: f64 = 4e6;
+
+/// How gradients are reduced.
+#[derive(Debug, Clone)]
+pub(crate) enum Reduction {
+    /// Transfer by transfer, at a pace of their own where that was measured.
+    Flow(Arc<Schedule>, Option<Pace>),
+    /// In the time that it takes on an idle network.
+    Analytic(Delay),
+}
+
+/// How the collectives of a communicator are done, whatever their bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) reduction: forebay_scenario::Reduction,
+    /// How parameters are broadcast from a root, where there is one.
+    pub(crate) broadcast: forebay_scenario::Reduction,
+    /// What allreduces take, where that was measured.
+    pub(crate) measured: Option<TransportLaw>,
+    pub(crate) fidelity: Fidelity,
+    pub(crate) fabric: Fabric,
+    /// What a transfer costs inside a node, across by itself, and across beside those of its node's other ranks.
+    pub(crate) inside: Cost,
+    pub(crate) across: Cost,
+    pub(crate) shared: Cost,
+    /// Whether that is all that there is to it: no link is shared but the NICs of a node, evenly.
+    pub(crate) uniform: bool,
+    /// Communicators that do the same side by side, this one among them, whose transfers share links.
+    pub(crate) side_by_side: Vec<Members>,
+    /// By operation and bytes, what was found before.
+    pub(crate) known: BTreeMap<(Operation, u64), Reduction>,
+}
+
+impl Plan {
+    /// How `operation` is done with `bytes` over `ways`.
+    pub(crate) fn reduction_of(
+        &mut self,
+        operation: Operation,
+        bytes: u64,
+        ways: &Ways,
+    ) -> Reduction {
+        if self.fabric.ranks < 2 {
+            return Reduction::Analytic(Delay::once(0.0));
+        }
+        if let Some(known) = self.known.get(&(operation, bytes)) {
+            return known.clone();
+        }
+        let found = self.find(operation, bytes, ways);
+        self.known.insert((operation, bytes), found.clone());
+        found
+    }
+
+    fn collective(&self, operation: Operation, bytes: u64) -> Collective {
+        let broadcasts = operation == Operation::Broadcast;
+        let way = if broadcasts { &self.broadcast } else { &self.reduction };
+        way.collective(operation, bytes, &self.fabric)
+    }
+
+    /// What a timeline calls it.
+    pub(super) fn name(&self, operation: Operation, bytes: u64) -> String {
+        let algorithm = match self.measured {
+            Some(_) => "measured",
+            None => self.collective(operation, bytes).algorithm.name(),
+        };
+        format!("{} {}, {algorithm}", operation.name(), format::bytes(bytes as f64))
+    }
+
+    fn find(&self, operation: Operation, bytes: u64, ways: &Ways) -> Reduction {
+        if let Some(law) = self.measured.as_ref().filter(|_| operation == Operation::Allreduce) {
+            return measured::allreduce(law, bytes, self.fabric.ranks, self.fidelity);
+        }
+        let collective = self.collective(operation, bytes);
+        // What cannot be is refused when the scenario is read.
+        let Ok(schedule) = collective.schedule().map(Arc::new) else {
+            return Reduction::Analytic(Delay::once(0.0));
+        };
+        if self.fidelity == Fidelity::Flow {
+            return Reduction::Flow(schedule, None);
+        }
+        let seconds = match self.by_formula(&collective, &schedule) {
+            Some(seconds) => seconds,
+            None => self.followed(&collective, &schedule, ways),
+        };
+        Reduction::Analytic(Delay::once(seconds))
+    }
+
+    /// Carried out on an idle network, or by a formula that is not exact where that is too much.
+    fn followed(&self, collective: &Collective, schedule: &Arc<Schedule>, ways: &Ways) -> f64 {
+        let each = collective.most_transfers().unwrap_or(f64::INFINITY);
+        if each * self.side_by_side.len() as f64 <= MOST_FOLLOWED {
+            return idle_seconds(ways, schedule, &self.side_by_side);
+        }
+        let across = if collective.channels > 1 { &self.across } else { &self.shared };
+        closed_form(collective, &self.inside, across).unwrap_or(0.0)
+    }
+
+    /// Time by the textbook's formula, where that is exact [s].
+    fn by_formula(&self, collective: &Collective, schedule: &Schedule) -> Option<f64> {
+        if !self.uniform {
+            return None;
+        }
+        if collective.operation.has_root() {
+            return self.by_root(collective);
+        }
+        let (nodes, ranks) = (self.fabric.nodes(), self.fabric.ranks_per_node);
+        let Some(levels) = &collective.levels else {
+            if collective.channels == 1 {
+                return self.in_one_level(collective.algorithm, schedule);
+            }
+            // The formula counts a rank that sends the bytes of all channels inside its node. There is none where each rank is the
+            // last one of a channel.
+            let ring = collective.algorithm == Algorithm::Ring && collective.channels < ranks;
+            return ring.then(|| closed_form(collective, &self.inside, &self.across).ok())?;
+        };
+        let exact = self.fabric.ranks == nodes * ranks
+            && levels.across == Across::SameIndex
+            && is_in_step(levels.inner, ranks)
+            && is_in_step(levels.outer, nodes);
+        exact.then(|| closed_form(collective, &self.inside, &self.shared).ok())?
+    }
+
+    /// From or to a root over one kind of link, where sums do not overlap with pieces on their way.
+    fn by_root(&self, collective: &Collective) -> Option<f64> {
+        let cost = match (self.fabric.nodes(), self.fabric.ranks_per_node) {
+            (1, _) => &self.inside,
+            (_, 1) => &self.across,
+            _ => return None,
+        };
+        let exact = match collective.algorithm {
+            Algorithm::Flat => true,
+            // Pieces that a rank sends at once share its links, but not its cores.
+            Algorithm::BinomialTree => collective.chunk.is_none(),
+            Algorithm::Ring => cost.gamma == 0.0 || collective.chunk.is_none(),
+            _ => false,
+        };
+        exact.then(|| closed_form(collective, cost, cost).ok())?
+    }
+
+    /// Around a ring the slowest link decides; other algorithms are exact where there is one kind of link.
+    fn in_one_level(&self, algorithm: Algorithm, schedule: &Schedule) -> Option<f64> {
+        let (nodes, ranks) = (self.fabric.nodes(), self.fabric.ranks_per_node);
+        let costs = match (nodes, ranks) {
+            (1, _) => vec![&self.inside],
+            (_, 1) => vec![&self.across],
+            _ if algorithm == Algorithm::Ring => vec![&self.inside, &self.across],
+            _ => return None,
+        };
+        if !is_in_step(algorithm, self.fabric.ranks) {
+            return None;
+        }
+        let times = costs.into_iter().map(|cost| schedule.in_step(cost));
+        times.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
+    }
+}
+
+/// Whether all ranks do the same in each phase.
+fn is_in_step(algorithm: Algorithm, ranks: u32) -> bool {
+    match algorithm {
+        Algorithm::Ring => true,
+        Algorithm::HalvingDoubling | Algorithm::RecursiveDoubling => ranks.is_power_of_two(),
+        _ => false,
+    }
+}

@@ -1,0 +1,228 @@
+//! Pushes to servers and pulls from them, on the same network as the data.
+
+use crate::device::{Device, State};
+use crate::env::Env;
+use crate::event::{Customer, Delay, Event};
+use crate::index::{DeviceId, JobId, MessageId};
+use crate::jobs::Jobs;
+use forebay_engine::{Span, Time};
+use forebay_metrics::Segment;
+use forebay_report::{Cause, StallCause};
+
+use super::exchange::{Around, Exchange};
+use super::servers::Parcel;
+
+impl Jobs {
+    /// The model copies of job copy `j` pull the first parameters, if servers have them; after a failure those that are
+    /// not too far ahead.
+    pub(crate) fn pull_all(&mut self, env: &mut Env, j: JobId) {
+        let Some(servers) = &mut self.jobs[j].servers else { return };
+        let (workers, shards) = (servers.begin_all(), servers.all());
+        for worker in workers {
+            for shard in shards.clone() {
+                self.pull(env, j, worker, shard);
+            }
+        }
+    }
+
+    /// Device `d` has computed a piece of a step, and pushes the buckets that are ready then.
+    pub(crate) fn push_gradients(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
+        let device = &self.devices[d];
+        let (j, worker) = (device.job, device.model);
+        let Some(servers) = &mut self.jobs[j].servers else { return };
+        for bucket in servers.did(env.now, worker, device.next, piece) {
+            let Some(servers) = &mut self.jobs[j].servers else { return };
+            if let Some(before) = servers.queue(worker, bucket) {
+                self.push_after(env, d, before);
+            }
+        }
+    }
+
+    fn push_after(&mut self, env: &mut Env, d: DeviceId, before: Span) {
+        if before.0 == 0 {
+            return self.push_next(env, d);
+        }
+        env.after(Delay { span: before, lane: None }, Event::Waited(Customer::Push(d)));
+    }
+
+    /// Device `d` pushes the first bucket that waits for that.
+    pub(crate) fn push_next(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &self.devices[d];
+        let (j, worker) = (device.job, device.model);
+        let job = &mut self.jobs[j];
+        let Some(servers) = job.servers.as_mut().filter(|_| !job.finished) else { return };
+        let Some((bucket, next)) = servers.unqueue(worker) else { return };
+        for shard in servers.of_bucket(bucket) {
+            self.carry(env, j, Parcel { worker, shard, pulled: false, moving: true });
+        }
+        if let Some(before) = next {
+            self.push_after(env, d, before);
+        }
+    }
+
+    fn pull(&mut self, env: &mut Env, j: JobId, worker: u32, shard: u32) {
+        self.carry(env, j, Parcel { worker, shard, pulled: true, moving: true });
+    }
+
+    /// A part of a bucket is to go, behind those on its way between the same two.
+    fn carry(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
+        let Some(servers) = &mut self.jobs[j].servers else { return };
+        let server = servers.shard(parcel.shard).server;
+        if servers.lines.enter(parcel, server) {
+            self.set_out(env, j, parcel);
+            self.take_parcels(env, j);
+        }
+    }
+
+    fn set_out(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
+        let Some(servers) = &mut self.jobs[j].servers else { return };
+        let hop = servers.set_out(parcel);
+        let sent = self.on_exchange(env, j, |exchange, around| exchange.carry(around, hop));
+        let (Some(m), Some(servers)) = (sent, &mut self.jobs[j].servers) else { return };
+        servers.parcels.insert(m, parcel);
+        self.free_line(env, j, m);
+    }
+
+    /// Message `m` of job copy `j`, which exchanges with servers, gets on by `act`.
+    fn parcel_got_on(
+        &mut self,
+        env: &mut Env,
+        m: MessageId,
+        act: impl FnOnce(&mut Exchange, &mut Around<'_>),
+    ) {
+        let j = self.communicators.job_of_message(m);
+        self.on_exchange(env, j, act);
+        self.free_line(env, j, m);
+        self.take_parcels(env, j);
+    }
+
+    /// Message `m` of an exchange with servers has waited.
+    pub(crate) fn parcel_waited(&mut self, env: &mut Env, m: MessageId) {
+        self.parcel_got_on(env, m, |exchange, around| exchange.waited(around, m));
+    }
+
+    /// The bytes of message `m` of an exchange with servers are there.
+    pub(crate) fn parcel_moved(&mut self, env: &mut Env, m: MessageId) {
+        self.parcel_got_on(env, m, |exchange, around| exchange.moved(around, m));
+    }
+
+    /// If the bytes of message `m` are there now, the next ones set out.
+    fn free_line(&mut self, env: &mut Env, j: JobId, m: MessageId) {
+        let there = self.communicators.has_arrived(m);
+        let job = &mut self.jobs[j];
+        let Some(servers) = job.servers.as_mut().filter(|_| there && !job.finished) else { return };
+        if let Some(next) = servers.arrives(m) {
+            self.set_out(env, j, next);
+        }
+    }
+
+    fn on_exchange<R>(
+        &mut self,
+        env: &mut Env,
+        j: JobId,
+        act: impl FnOnce(&mut Exchange, &mut Around<'_>) -> R,
+    ) -> Option<R> {
+        let servers = self.jobs[j].servers.as_mut()?;
+        self.communicators.on_exchange(env, j, &mut servers.exchange, act)
+    }
+
+    /// What has arrived is made use of.
+    fn take_parcels(&mut self, env: &mut Env, j: JobId) {
+        while let Some(servers) = &mut self.jobs[j].servers
+            && let Some(m) = self.communicators.take_arrived(&mut servers.exchange)
+            && let Some(parcel) = servers.parcels.remove(&m)
+        {
+            self.trace_servers(env, j);
+            if self.jobs[j].finished {
+                continue;
+            }
+            if parcel.pulled {
+                self.end_pull(env, j, parcel)
+            } else {
+                self.end_push(env, j, parcel)
+            }
+        }
+        self.trace_servers(env, j);
+    }
+
+    /// A server has added what was pushed.
+    fn end_push(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
+        let Parcel { worker, shard, .. } = parcel;
+        let Some(servers) = &mut self.jobs[j].servers else { return };
+        let (released, over) = servers.add(env.now, shard, worker);
+        if over {
+            let step = servers.exchanged(worker);
+            if self.end_own_step(env, j, worker, step) {
+                return;
+            }
+        }
+        for worker in released {
+            self.pull(env, j, worker, shard);
+        }
+    }
+
+    /// A model copy has got a part of the parameters; with the last one it goes on.
+    fn end_pull(&mut self, env: &mut Env, j: JobId, parcel: Parcel) {
+        let job = &mut self.jobs[j];
+        let Some(servers) = &mut job.servers else { return };
+        let d = job.parts.devices.start + parcel.worker;
+        let all = servers.pulled(parcel.worker);
+        if all && self.devices[d].state == State::Uninformed && !job.is_held() {
+            self.end_parameter_wait(env, env.now, d);
+            self.run_program(env, d);
+        }
+    }
+
+    /// Model copy `worker` of job copy `j` has done `step`; true if the job is over by that.
+    pub(crate) fn end_own_step(&mut self, env: &mut Env, j: JobId, worker: u32, step: u64) -> bool {
+        let job = &mut self.jobs[j];
+        let samples = job.take_samples(worker, step);
+        let Some(servers) = &mut job.servers else { return false };
+        job.steps.add_fresh(servers.finish(worker, step, samples));
+        let Some(samples) = servers.whole() else { return false };
+        self.record_samples(env, j, samples);
+        if self.ends(env, j) {
+            return true;
+        }
+        let job = &self.jobs[j];
+        if job.recovery.is_some() && job.has_state() {
+            self.begins_checkpoint(env, j);
+        }
+        false
+    }
+
+    /// What the model copies of job copy `j`, which exchange with servers, waited for a checkpoint that was begun at
+    /// `since`: those that were to begin a step go on.
+    pub(crate) fn end_saving_by_servers(&mut self, env: &mut Env, j: JobId, since: Time) {
+        for d in self.jobs[j].parts.devices {
+            let Device { state, model, next, since: from, .. } = self.devices[d];
+            let job = &self.jobs[j];
+            let informed = job.servers.as_ref().is_some_and(|of| of.may_begin(model, next));
+            match state {
+                State::Idle if !job.is_beyond(next) => {}
+                State::Uninformed if informed => {}
+                _ => continue,
+            }
+            if from < since {
+                self.end_parameter_wait(env, since, d);
+            }
+            let (start, cause) = (from.max(since), StallCause::own(Cause::Checkpoint));
+            let wait = Segment { start, end: env.now, cause };
+            self.jobs[j].steps.add_stall(wait);
+            self.devices[d].since = env.now;
+            match state {
+                State::Idle => self.try_start(env, d),
+                _ => self.run_program(env, d),
+            }
+        }
+    }
+
+    /// The timeline says what is on its way, and how far model copies are apart.
+    pub(crate) fn trace_servers(&mut self, env: &mut Env, j: JobId) {
+        let Some(servers) = &self.jobs[j].servers else { return };
+        if let (Some(recorder), Some(tracks)) = (&mut env.recorder, servers.tracks) {
+            recorder.count(tracks.moving, env.now, servers.moving() as f64);
+            recorder.count(tracks.ahead, env.now, servers.lead() as f64);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A root: forward waits for the parameters that come from there, and everyone for its update.
+
+use crate::device::{Device, State};
+use crate::env::Env;
+use crate::event::{Customer, Delay, Event};
+use crate::index::{DeviceId, Ids, JobId};
+use crate::jobs::Jobs;
+use forebay_engine::{Span, Time};
+use forebay_metrics::Segment;
+use forebay_report::{Cause, StallCause};
+
+use super::sync::SyncRun;
+
+impl Jobs {
+    /// Device `d` begins to wait for parameters from servers, or to compute if it has them; true if it waits.
+    pub(crate) fn awaits_pull(&mut self, env: &mut Env, d: DeviceId) -> bool {
+        let Device { job, model, next, .. } = self.devices[d];
+        let job = &mut self.jobs[job];
+        let held = job.is_held();
+        let Some(servers) = &mut job.servers else { return false };
+        let there = !held && servers.may_begin(model, next);
+        if there {
+            servers.begin(env.now, model, next);
+        } else {
+            self.wait_for_parameters_from(env, d);
+        }
+        !there
+    }
+
+    /// Device `d` waits for parameters from `env.now` on.
+    fn wait_for_parameters_from(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        (device.state, device.since) = (State::Uninformed, env.now);
+        self.trace_device(env, d, Cause::Communication.name());
+    }
+
+    /// All gradients of job copy `j` are reduced: its root applies them, or all take them apart, once all have computed.
+    pub(super) fn begin_update(&mut self, env: &mut Env, j: JobId) {
+        let job = &mut self.jobs[j];
+        let root = job.parts.devices.start;
+        let due = |sync: &&mut Box<SyncRun>| sync.computed.is_some() && sync.updating.is_none();
+        let Some(sync) = job.sync.as_mut().filter(due) else { return };
+        if sync.update == Span::ZERO {
+            return self.end_communication(env, j);
+        }
+        sync.updating = Some(env.now);
+        let everyone = if sync.root { Ids::new(root, root + 1) } else { job.parts.devices };
+        let all = &self.devices[everyone];
+        let slowest = all.iter().map(|device| device.on_gpu.pace).fold(1.0, f64::min);
+        let delay = match slowest < 1.0 {
+            true => Delay::once(sync.update.seconds() / slowest),
+            false => Delay { span: sync.update, lane: None },
+        };
+        env.after(delay, Event::Waited(Customer::Update(j)));
+        for d in everyone {
+            self.trace_device(env, d, "compute");
+        }
+    }
+
+    /// All of job copy `j` have computed since `start`, or its root has, and the others waited for it.
+    pub(super) fn account_for_update(&mut self, now: Time, j: JobId, start: Time) {
+        let job = &mut self.jobs[j];
+        if start == now {
+            return;
+        }
+        if job.sync.as_ref().is_some_and(|sync| !sync.root) {
+            for d in job.parts.devices {
+                let device = &mut self.devices[d];
+                if device.state != State::Off {
+                    device.times.updated += now.since(start).seconds();
+                    job.steps.add_compute(start, now);
+                }
+            }
+            return;
+        }
+        self.devices[job.parts.devices.start].times.updated += now.since(start).seconds();
+        job.steps.add_compute(start, now);
+        let cause = StallCause::peer(Cause::Compute);
+        for d in job.parts.devices.iter().skip(1) {
+            if self.devices[d].state != State::Off {
+                job.steps.add_stall(Segment { start, end: now, cause });
+            }
+        }
+    }
+}

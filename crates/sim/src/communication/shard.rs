@@ -1,0 +1,114 @@
+//! What a server has of a bucket: whose pushes it holds, and who waits to pull it.
+
+use forebay_scenario::Part;
+
+/// A server's part of a bucket.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    /// The server, by its place among those who exchange.
+    pub(super) server: u32,
+    pub(super) part: Part,
+    /// By model copy, how often it has pushed.
+    pushes: Vec<u64>,
+    /// The fewest of these, and how many model copies have so few.
+    least: u64,
+    slowest: u32,
+    /// Model copies that have pushed and not pulled since.
+    waiting: Vec<u32>,
+}
+
+impl Shard {
+    /// Nobody of `workers` has pushed yet.
+    pub(crate) fn new(server: u32, part: Part, workers: u32) -> Shard {
+        let pushes = vec![0; workers as usize];
+        Shard { server, part, pushes, least: 0, slowest: workers, waiting: Vec::new() }
+    }
+
+    /// Each model copy has pushed so often, and nobody waits.
+    pub(super) fn restart(&mut self, pushes: &[u64]) {
+        self.pushes.copy_from_slice(pushes);
+        self.least = pushes.iter().copied().min().unwrap_or(0);
+        self.slowest = pushes.iter().filter(|of| **of == self.least).count() as u32;
+        self.waiting.clear();
+    }
+
+    /// All model copies want to pull: those who may.
+    pub(super) fn begin(&mut self, slack: u64) -> Vec<u32> {
+        self.waiting = (0..self.pushes.len() as u32).collect();
+        self.release(slack)
+    }
+
+    /// What `worker` pushed is added; whether the slowest have got on by that.
+    pub(super) fn add(&mut self, worker: u32) -> bool {
+        let pushes = &mut self.pushes[worker as usize];
+        *pushes += 1;
+        self.waiting.push(worker);
+        if *pushes > self.least + 1 {
+            return false;
+        }
+        self.slowest -= 1;
+        if self.slowest > 0 {
+            return false;
+        }
+        self.least += 1;
+        self.slowest = self.pushes.iter().filter(|of| **of == self.least).count() as u32;
+        true
+    }
+
+    /// Those who may pull, because they are at most `slack` exchanges ahead of the slowest, in the order in which
+    /// they pushed.
+    pub(super) fn release(&mut self, slack: u64) -> Vec<u32> {
+        let most = self.least.saturating_add(slack);
+        let (pushes, mut released) = (&self.pushes, Vec::new());
+        self.waiting.retain(|worker| {
+            let waits = pushes[*worker as usize] > most;
+            if !waits {
+                released.push(*worker);
+            }
+            waits
+        });
+        released
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who may pull after each push.
+    fn released(slack: u64, pushes: &[u32]) -> Vec<Vec<u32>> {
+        let mut shard = Shard::new(3, Part { push: 1, pull: 1 }, 3);
+        let one = |worker: &u32| {
+            shard.add(*worker);
+            shard.release(slack)
+        };
+        pushes.iter().map(one).collect()
+    }
+
+    #[test]
+    fn slack_is_how_far_one_may_be_ahead_of_the_slowest() {
+        // System: three model copies, of which 0 is fast and 2 slow. Expectation: without slack all pull when the last
+        // has pushed; with one, 0 pulls once and then waits; without a limit at once.
+        let pushes = [0, 1, 2];
+        assert_eq!(released(0, &pushes), [vec![], vec![], vec![0, 1, 2]]);
+        assert_eq!(released(u64::MAX, &pushes), [[0], [1], [2]]);
+        let ahead = released(1, &[0, 1, 0, 2]);
+        assert_eq!(ahead, [vec![0], vec![1], vec![], vec![0, 2]]);
+    }
+
+    #[test]
+    fn the_slowest_are_found_whoever_pushes() {
+        let mut shard = Shard::new(0, Part { push: 1, pull: 1 }, 4);
+        let mut pushes = [0_u64; 4];
+        let mut draw = 12_345_u32;
+        for _ in 0..2000 {
+            draw = draw.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+            let worker = (draw >> 16) % 4;
+            let before = *pushes.iter().min().expect("four");
+            pushes[worker as usize] += 1;
+            let after = *pushes.iter().min().expect("four");
+            assert_eq!(shard.add(worker), after > before);
+            assert_eq!(shard.least, after);
+        }
+    }
+}

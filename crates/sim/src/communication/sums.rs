@@ -1,0 +1,136 @@
+//! Gradients of learners that share a GPU, added up in its memory, so that one sum of each GPU goes to the others; it
+//! is compressed before, if gradients are.
+
+use std::collections::VecDeque;
+
+use crate::env::Env;
+use crate::event::{Customer, Delay, Event};
+use crate::index::DeviceId;
+use crate::jobs::Jobs;
+
+/// What the learners of a GPU have made of a step's gradients.
+#[derive(Debug, Default)]
+pub(crate) struct Sums {
+    /// By piece, learners that have done it.
+    made: Vec<u32>,
+    /// Pieces that are added up, and whether the next one is being.
+    over: u32,
+    busy: bool,
+    /// Sums to compress, the first of which is being.
+    compressing: VecDeque<u32>,
+}
+
+impl Sums {
+    /// A learner has done a piece.
+    fn add(&mut self, piece: u32) {
+        if self.made.len() <= piece as usize {
+            self.made.resize(piece as usize + 1, 0);
+        }
+        self.made[piece as usize] += 1;
+    }
+
+    /// The piece that is added up now, of `learners`, if there is one.
+    fn next(&mut self, learners: u32) -> Option<u32> {
+        let made = self.made.get(self.over as usize).is_some_and(|made| *made == learners);
+        let begins = made && !self.busy;
+        self.busy |= begins;
+        begins.then_some(self.over)
+    }
+
+    /// It is added up, of so many pieces; after the last one a new step begins.
+    fn end(&mut self, pieces: usize) -> u32 {
+        let piece = self.over;
+        (self.over, self.busy) = (piece + 1, false);
+        if self.over as usize == pieces {
+            self.restart();
+        }
+        piece
+    }
+
+    /// A new step begins, while sums of the one before may still be compressed.
+    fn restart(&mut self) {
+        (self.over, self.busy) = (0, false);
+        self.made.fill(0);
+    }
+
+    /// Nothing is made.
+    pub(crate) fn clear(&mut self) {
+        self.restart();
+        self.compressing.clear();
+    }
+}
+
+impl Jobs {
+    /// Device `d` has gradients of a piece, which go to the others of its GPU first.
+    pub(super) fn add_to_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
+        if let Some(gpu) = self.gpu_of(d) {
+            gpu.sums.add(piece);
+        }
+        self.sum_next(env, d);
+    }
+
+    /// The GPU of device `d` adds up the next piece that all its learners have done: it reads the gradients of each, and
+    /// writes their sum.
+    fn sum_next(&mut self, env: &mut Env, d: DeviceId) {
+        let j = self.devices[d].job;
+        let learners = self.jobs[j].learners.number;
+        let Some(gpu) = self.gpu_of(d) else { return };
+        let Some(piece) = gpu.sums.next(learners) else { return };
+        let memory = gpu.memory;
+        let Some(sync) = &self.jobs[j].sync else { return };
+        let bytes = sync.pieces.of_exchange(piece).bytes * f64::from(learners + 1);
+        match memory.filter(|_| bytes > 0.0) {
+            Some(group) => {
+                env.network.start(env.now, group, bytes, Customer::Sum(d));
+            }
+            None => self.summed(env, d),
+        }
+    }
+
+    /// The GPU of device `d` has the sum of a piece.
+    pub(crate) fn summed(&mut self, env: &mut Env, d: DeviceId) {
+        let j = self.devices[d].job;
+        let sync = self.jobs[j].sync.as_ref();
+        let pieces = sync.map_or(0, |sync| sync.pieces.number());
+        let Some(gpu) = self.gpu_of(d) else { return };
+        let piece = gpu.sums.end(pieces);
+        self.compress_sum(env, d, piece);
+        self.sum_next(env, d);
+    }
+
+    /// The GPU of device `d` compresses the gradients of a piece, if it does that, behind those that it compresses.
+    pub(super) fn compress_sum(&mut self, env: &mut Env, d: DeviceId, piece: u32) {
+        if self.compress_seconds(d, piece) == 0.0 {
+            return self.start_reductions(env, d, piece);
+        }
+        let Some(gpu) = self.gpu_of(d) else { return };
+        gpu.sums.compressing.push_back(piece);
+        if gpu.sums.compressing.len() == 1 {
+            self.compress_next(env, d);
+        }
+    }
+
+    fn compress_next(&mut self, env: &mut Env, d: DeviceId) {
+        let next = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.front().copied());
+        if let Some(piece) = next {
+            let delay = Delay::once(self.compress_seconds(d, piece));
+            env.after(delay, Event::Waited(Customer::Sum(d)));
+        }
+    }
+
+    /// Time to compress the sum of a piece, on the GPU of device `d` [s].
+    fn compress_seconds(&self, d: DeviceId, piece: u32) -> f64 {
+        let job = &self.jobs[self.devices[d].job];
+        let sync = job.sync.as_ref().filter(|sync| sync.learners);
+        sync.map_or(0.0, |sync| sync.pieces.of_exchange(piece).compress)
+    }
+
+    /// The GPU of device `d` has compressed the sum of a piece.
+    pub(crate) fn compressed(&mut self, env: &mut Env, d: DeviceId) {
+        let piece = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.pop_front());
+        if let Some(piece) = piece {
+            self.start_reductions(env, d, piece);
+            self.compress_next(env, d);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the nodes draw, from what was at work on them for how long.
+
+use super::env::Env;
+use forebay_engine::Time;
+use forebay_report::EnergyOutcome;
+use forebay_scenario::{Job, Power, Scenario, ServerPlace};
+
+use super::device::State;
+use super::index::DeviceId;
+use super::jobs::Jobs;
+use super::resource::Resources;
+
+impl Resources {
+    /// The energy of all nodes until now, those of servers included, which draw as the first node does; `None` where it
+    /// is not said what one of them draws.
+    pub(super) fn energy(
+        &self,
+        env: &mut Env,
+        jobs: &Jobs,
+        scenario: &Scenario,
+    ) -> Option<EnergyOutcome> {
+        let cluster = &scenario.cluster;
+        let power = |node: u32| cluster.node_at(node).power;
+        let (seconds, mut idle) = (env.now.seconds(), 0.0);
+        for alike in cluster.alike(0..cluster.nodes) {
+            idle += alike.len() as f64 * power(alike.start)?.idle * seconds;
+        }
+        let server = power(0)?;
+        idle += own_servers(scenario) * server.idle * seconds;
+        let of = |node: u32, part: fn(Power) -> f64| power(node).map_or(0.0, part);
+        let mut gpus = 0.0;
+        for d in jobs.devices.ids() {
+            let job = &scenario.jobs[jobs.jobs[jobs.devices[d].job].job];
+            let seconds = f64::from(job.ranks_of_stage()) * jobs.gpu_seconds(env.now, d);
+            gpus += of(self.device_nodes[d], |power| power.gpu) * seconds;
+        }
+        gpus += self.served_by_node(env, "node.gpu", |node| of(node, |power| power.gpu));
+        let mut cores = self.served_by_node(env, "node.cores", |node| of(node, |power| power.core));
+        cores += self.served_by_node(env, "server.cores", |_| server.core);
+        Some(EnergyOutcome { seconds, idle, gpus, cores })
+    }
+}
+
+impl Jobs {
+    /// Time that a GPU computed as device `d`, or each of those that split its layers, up to `now`; of one that several use at once, what is no flow there [s].
+    fn gpu_seconds(&self, now: Time, d: DeviceId) -> f64 {
+        let device = &self.devices[d];
+        if self.jobs[device.job].plan.threads.is_some() {
+            return 0.0;
+        }
+        if device.stage == 0 && !self.loaders[device.loader].gpus.is_empty() {
+            return device.times.updated;
+        }
+        let open =
+            if device.state == State::Busy { now.since(device.since).seconds() } else { 0.0 };
+        device.times.busy + device.times.updated + open
+    }
+}
+
+/// Nodes beside the cluster's that servers of job copies have.
+fn own_servers(scenario: &Scenario) -> f64 {
+    let of = |job: &Job| {
+        let own = job.servers().filter(|of| matches!(of.place, ServerPlace::Own { .. }));
+        own.map_or(0.0, |of| f64::from(job.copies) * f64::from(of.number()))
+    };
+    scenario.jobs.iter().map(of).sum()
+}

@@ -1,0 +1,65 @@
+//! What all owners act on.
+
+use forebay_metrics::Recorder;
+use std::collections::VecDeque;
+
+use forebay_engine::fluid::Network;
+use forebay_engine::{Calendar, Time};
+use forebay_model::random::Streams;
+
+use super::event::{Customer, Delay, Event};
+use super::index::{IdVec, StationId};
+use super::notice::Notice;
+use super::station::Service;
+use super::storages::Storages;
+
+/// The environment of a run: the instant, what is planned, what is shared, and what is drawn and recorded.
+#[derive(Debug)]
+pub(super) struct Env {
+    pub(super) now: Time,
+    pub(super) calendar: Calendar<Event>,
+    pub(super) network: Network<Customer>,
+    pub(super) stations: IdVec<Service>,
+    pub(super) storages: Storages,
+    pub(super) streams: Streams,
+    /// The timeline, where one is recorded.
+    pub(super) recorder: Option<Recorder>,
+    /// What was told and not yet heard, oldest first.
+    pub(super) notices: VecDeque<Notice>,
+    /// Transfers and other services that are over.
+    pub(super) flows: u64,
+}
+
+impl Env {
+    /// At the start of a run, with nothing in it.
+    pub(super) fn new(streams: Streams) -> Env {
+        Env {
+            now: Time::ZERO,
+            calendar: Calendar::new(),
+            network: Network::new(),
+            stations: IdVec::default(),
+            storages: Storages::default(),
+            streams,
+            recorder: None,
+            notices: VecDeque::new(),
+            flows: 0,
+        }
+    }
+
+    /// A station of operations has served a customer, and takes up the next.
+    pub(super) fn served(&mut self, station: StationId) {
+        if let Some(next) = self.stations[station].queue.leave(self.now) {
+            self.after(next.delay, Event::Opened(next.customer));
+        }
+    }
+
+    /// Plans `event` at the end of `delay`.
+    #[inline(always)]
+    pub(super) fn after(&mut self, delay: Delay, event: Event) {
+        let at = self.now + delay.span;
+        match delay.lane {
+            Some(lane) => self.calendar.schedule_in(lane, at, event),
+            None => self.calendar.schedule(at, event),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Faults: what is slower than it should be, for a while.
+
+use forebay_engine::Time;
+use forebay_engine::fluid::{Capacity, LinkId};
+
+use super::env::Env;
+use super::event::{Delay, Event};
+use super::index::{DeviceId, FaultId, IdVec, LoaderId, StationId};
+use super::notice::Notice;
+
+/// A fault, and what it slows.
+#[derive(Debug)]
+pub(super) struct FaultRun {
+    pub(super) from: Time,
+    pub(super) until: Time,
+    pub(super) factor: f64,
+    /// Links with what they carry otherwise.
+    pub(super) links: Vec<(LinkId, Capacity)>,
+    /// Stations with their service otherwise.
+    pub(super) stations: Vec<(StationId, Delay)>,
+    pub(super) devices: Vec<DeviceId>,
+    /// Loaders whose kernels run on slower GPUs.
+    pub(super) loaders: Vec<LoaderId>,
+    pub(super) active: bool,
+}
+
+/// The owner of all faults.
+#[derive(Debug, Default)]
+pub(super) struct Faults(pub(super) IdVec<FaultRun>);
+
+impl Faults {
+    /// Plans when each begins and ends.
+    pub(super) fn begin(&self, env: &mut Env) {
+        for (fault, f) in self.0.iter().zip(self.0.ids()) {
+            for at in [fault.from, fault.until].into_iter().filter(|at| *at != Time::NEVER) {
+                env.calendar.schedule(at, Event::Turned(f));
+            }
+        }
+    }
+
+    /// Whether all are over, or have begun to stay.
+    pub(super) fn have_turned(&self, now: Time) -> bool {
+        let turned =
+            |fault: &FaultRun| if fault.until == Time::NEVER { fault.from } else { fault.until };
+        self.0.iter().all(|fault| turned(fault) <= now)
+    }
+
+    /// Fault number `f` begins, or ends.
+    #[cold]
+    pub(super) fn turn(&mut self, env: &mut Env, f: FaultId) {
+        self.0[f].active ^= true;
+        let fault = &self.0[f];
+        for (link, capacity) in &fault.links {
+            let left = self.left(|other| other.links.iter().any(|(of, _)| of == link));
+            env.network.set_capacity(env.now, *link, times(capacity, left));
+        }
+        for (station, service) in &fault.stations {
+            let left = self.left(|other| other.stations.iter().any(|(of, _)| of == station));
+            env.stations[*station].service = match left < 1.0 {
+                true => Delay::once(service.span.seconds() / left),
+                false => *service,
+            };
+        }
+        for device in &fault.devices {
+            let pace = self.left(|other| other.devices.contains(device));
+            env.notices.push_back(Notice::DevicePace { device: *device, pace });
+        }
+        for loader in &fault.loaders {
+            let pace = self.left(|other| other.loaders.contains(loader));
+            env.notices.push_back(Notice::KernelPace { loader: *loader, pace });
+        }
+    }
+
+    /// What all faults that are there now leave of something that some of them slow.
+    fn left(&self, slows: impl Fn(&FaultRun) -> bool) -> f64 {
+        self.0.iter().filter(|of| of.active && slows(of)).map(|of| of.factor).product()
+    }
+}
+
+fn times(capacity: &Capacity, factor: f64) -> Capacity {
+    match capacity {
+        Capacity::Fixed(rate) => Capacity::Fixed(rate * factor),
+        Capacity::ByFlows(table) => Capacity::ByFlows(table.iter().map(|c| c * factor).collect()),
+    }
+}

@@ -1,0 +1,42 @@
+//! Kernels of loaders, on GPUs that learners use too.
+
+use forebay_engine::Time;
+use forebay_report::Cause;
+
+use super::env::Env;
+use super::event::Customer;
+use super::index::WorkerId;
+use super::loaders::Loaders;
+use super::worker::Phase;
+
+impl Loaders {
+    /// Worker `w` needs the GPU of its item for so long for each sample; true if for no time.
+    pub(super) fn begin_kernel(&mut self, env: &mut Env, w: WorkerId, per_sample: f64) -> bool {
+        let worker = &self.workers[w];
+        let loader = &self.loaders[worker.loader];
+        let gpus = &loader.gpus;
+        let each = per_sample * loader.kernel_slowness / loader.kernel_pace;
+        let seconds = each * f64::from(worker.item.samples);
+        if gpus.is_empty() || seconds <= 0.0 {
+            return true;
+        }
+        let number = (worker.item.sequence % gpus.len() as u64) as usize;
+        let l = worker.loader;
+        let gpu = &mut self.loaders[l].gpus[number];
+        gpu.occupied.begin(env.now);
+        let group = gpu.loader;
+        self.enter(env, w, Phase::OnGpu, Cause::Decode);
+        env.network.start(env.now, group, seconds, Customer::Worker(w));
+        false
+    }
+
+    /// Worker `w` is done with the GPU of its item.
+    pub(super) fn end_kernel(&mut self, now: Time, w: WorkerId) {
+        let worker = &self.workers[w];
+        let gpus = &mut self.loaders[worker.loader].gpus;
+        let number = (worker.item.sequence % gpus.len().max(1) as u64) as usize;
+        if let Some(gpu) = gpus.get_mut(number) {
+            gpu.occupied.end(now);
+        }
+    }
+}

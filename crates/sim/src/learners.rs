@@ -1,0 +1,146 @@
+//! How many learners train on each GPU, and Crossbow's policy that finds how many are worth it (Koliousis et al.,
+//! PVLDB 12(11), 2019): one more on each GPU while throughput grows by more than a threshold.
+
+use forebay_engine::Time;
+use forebay_report::{LearnersOutcome, LearnersTried};
+use forebay_scenario::{Learners, Tuning};
+
+use super::device::State;
+use super::env::Env;
+use super::index::JobId;
+use super::jobs::Jobs;
+
+/// No learner waits for others to stand still.
+const NEVER: u64 = u64::MAX;
+
+/// The learners of a job copy.
+#[derive(Debug)]
+pub(super) struct LearnersRun {
+    /// On each GPU, now and at most.
+    pub(super) number: u32,
+    most: u32,
+    /// The policy, until it is done.
+    tuning: Option<Tuning>,
+    /// Since when and which step throughput is looked at.
+    since: (Time, u64),
+    /// Throughput with one learner less [samples/s].
+    before: Option<f64>,
+    /// How many there will be, as soon as all stand still.
+    next: u32,
+    /// The first step that nobody begins before that.
+    pub(super) held_at: u64,
+    tried: Vec<LearnersTried>,
+}
+
+impl LearnersRun {
+    pub(super) fn new(learners: Learners) -> LearnersRun {
+        LearnersRun {
+            number: learners.first(),
+            most: learners.most,
+            tuning: learners.tuning,
+            since: (Time::ZERO, 0),
+            before: None,
+            next: learners.first(),
+            held_at: NEVER,
+            tried: Vec::new(),
+        }
+    }
+
+    /// Throughput is looked at from now on, `completed` steps being over.
+    pub(super) fn begin_window(&mut self, now: Time, completed: u64) {
+        self.since = (now, completed);
+    }
+
+    /// Whether it is time to look at throughput, after so many steps.
+    pub(super) fn is_due(&self, completed: u64) -> bool {
+        let window = |tuning: &Tuning| completed == self.since.1.saturating_add(tuning.window);
+        self.held_at == NEVER && self.tuning.as_ref().is_some_and(window)
+    }
+
+    /// Throughput is `rate` [samples/s]: how many learners there should be, and whether that is final.
+    fn decide(&self, rate: f64) -> (u32, bool) {
+        let threshold = self.tuning.map_or(0.0, |tuning| tuning.threshold);
+        let pays = self.before.is_none_or(|before| (rate - before) / before > threshold);
+        match pays {
+            true if self.number < self.most => (self.number + 1, false),
+            true => (self.number, true),
+            false => (self.number - 1, true),
+        }
+    }
+
+    /// What is said of them at the end.
+    pub(super) fn outcome(&self) -> LearnersOutcome {
+        LearnersOutcome {
+            per_gpu: self.number,
+            tried: self.tried.clone(),
+            ..LearnersOutcome::default()
+        }
+    }
+}
+
+impl Jobs {
+    /// The policy of job copy `j` looks at the throughput of the last steps.
+    pub(super) fn look_at_throughput(&mut self, env: &mut Env, j: JobId) {
+        let job = &mut self.jobs[j];
+        let completed = job.steps.completed();
+        let run = &mut job.learners;
+        let (since, first) = run.since;
+        let samples = (completed - first) * job.plan.batch * u64::from(job.barrier.parties());
+        let rate = samples as f64 / env.now.since(since).seconds();
+        run.tried.push(LearnersTried {
+            since: since.seconds(),
+            learners: run.number,
+            samples_per_second: rate,
+        });
+        let (next, done) = run.decide(rate);
+        (run.before, run.next) = (Some(rate), next);
+        if done {
+            run.tuning = None;
+        }
+        match &job.averaging {
+            _ if next == run.number => {}
+            Some(averaging) => run.held_at = averaging.rest_after(completed),
+            None => self.change_learners(env, j),
+        }
+    }
+
+    /// Models of job copy `j` were averaged: those that stood still for a change go on.
+    pub(super) fn resume_learners(&mut self, env: &mut Env, j: JobId) {
+        let job = &self.jobs[j];
+        let averages = job.averaging.as_ref();
+        let still = averages.is_some_and(|of| of.rests_at(job.learners.held_at));
+        if job.finished || !still {
+            return;
+        }
+        for d in self.jobs[j].parts.devices {
+            if self.devices[d].state == State::Idle {
+                self.end_gate_wait(env.now, d);
+            }
+        }
+        self.change_learners(env, j);
+        for d in self.jobs[j].parts.devices {
+            self.try_start(env, d);
+        }
+    }
+
+    /// From now on job copy `j` has as many learners as were decided on; all stand still.
+    fn change_learners(&mut self, env: &mut Env, j: JobId) {
+        let job = &mut self.jobs[j];
+        let (completed, number) = (job.steps.completed(), job.learners.next);
+        let gpus = job.barrier.parties() / job.learners.number;
+        (job.learners.number, job.learners.held_at) = (number, NEVER);
+        job.learners.begin_window(env.now, completed);
+        job.barrier.set_parties(gpus * number);
+        job.steps.share_among(f64::from(number) / f64::from(job.learners.most));
+        for d in job.parts.devices {
+            let device = &mut self.devices[d];
+            let (goes, stands) = (device.learner < number, device.state == State::Idle);
+            if goes && !stands {
+                (device.state, device.next, device.since) = (State::Idle, completed, env.now);
+            } else if !goes && stands {
+                device.state = State::Off;
+                self.trace_device(env, d, "away");
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Batches that a trainer copies to its device itself, which waits meanwhile: those that are not
+//! pinned, or not copied beside the steps.
+
+use super::device::State;
+use super::env::Env;
+use super::event::Customer;
+use super::index::DeviceId;
+use super::jobs::Jobs;
+use forebay_metrics::Segment;
+use forebay_report::{Cause, StallCause};
+
+impl Jobs {
+    /// Device `d` has its batch: copied to it first, where its trainer does that.
+    pub(super) fn use_batch(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        let loader = &self.loaders[device.loader];
+        let (Some(bytes), false) = (loader.load, loader.pcie.is_empty()) else {
+            return self.begin_on_batch(env, d);
+        };
+        let group = loader.pcie[device.model as usize % loader.pcie.len()];
+        let batch = self.jobs[device.job].plan.batch as f64;
+        let bytes = bytes * ((batch - device.input.missing as f64) / batch);
+        (device.state, device.since) = (State::Loading, env.now);
+        env.network.start(env.now, group, bytes, Customer::Load(d));
+        self.trace_device(env, d, Cause::Copy.name());
+    }
+
+    /// The batch of device `d` is there.
+    pub(super) fn loaded(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &self.devices[d];
+        if device.state != State::Loading {
+            // Its job ended meanwhile.
+            return;
+        }
+        let cause = StallCause::own(Cause::Copy);
+        let wait = Segment { start: device.since, end: env.now, cause };
+        self.jobs[device.job].steps.add_stall(wait);
+        self.begin_on_batch(env, d);
+    }
+}

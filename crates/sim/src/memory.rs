@@ -1,0 +1,163 @@
+//! How much memory a run takes, told before it is built.
+//!
+//! The figures are measured: the memory of runs that have 10^5 or 10^6 of one thing, over that number,
+//! and rounded up (`tests/robustness/memory.sh` measures again). They are there to refuse what cannot fit, not to
+//! tell how much a small run takes.
+
+use forebay_scenario::{ENDLESS, Job, Scenario, Stop, StorageKind};
+
+/// A job copy with its first node, and the loader there [B].
+const COPY: f64 = 6500.0;
+/// Bytes for each node after the first, with its loader and links: of a job that reads from memory or a local disk, and of one
+/// that reads over the network.
+const NODE: [f64; 2] = [9500.0, 36_000.0];
+/// Bytes for each worker, likewise; over the network it has transfers in progress.
+const WORKER: [f64; 2] = [950.0, 3000.0];
+/// A sample of the batch that a worker is making [B].
+const MAKING: f64 = 60.0;
+/// A model copy; one that exchanges something with others [B].
+const MODEL: [f64; 2] = [500.0, 4000.0];
+/// Bytes for each sample or batch of a buffer's capacity, with the spare room of a buffer that has just grown.
+const PLACE: f64 = 40.0;
+/// A step of a job copy, and what it waited for [B].
+const STEP: f64 = 150.0;
+/// A file or a page that caches tell apart [B].
+const UNIT: f64 = 12.0;
+/// What one request makes the system give a cache at most: a page for each of its three tables.
+const TOUCH: f64 = 3.0 * 4096.0;
+
+/// What one replication takes [B].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Memory {
+    /// While it runs, without what it shows.
+    pub world: f64,
+    /// What it shows, which grows and is kept until all are done.
+    pub outcome: f64,
+}
+
+/// About how much memory a replication of `scenario` takes.
+#[must_use]
+pub fn memory(scenario: &Scenario) -> Memory {
+    let of = |job: &Job| {
+        let (copies, nodes) = (f64::from(job.copies), f64::from(job.nodes));
+        let loaders = nodes * f64::from(job.loaders_per_node());
+        let stages = &job.loader.stages;
+        let workers: f64 = stages.iter().map(|stage| f64::from(stage.workers)).sum();
+        let from_others = usize::from(reads_from_others(scenario, job));
+        // Buffers that are written to hold anything do not grow beyond what is read.
+        let read = samples(scenario, job) / loaders;
+        let buffers: f64 = stages.iter().map(|stage| (stage.buffer as f64).min(read)).sum();
+        // Workers go on beyond the run's end, which they do not know, but not beyond an epoch's.
+        let epoch = scenario.datasets[job.dataset].samples as f64 / loaders;
+        let making = (workers * job.batch as f64).min(epoch);
+        let each = COPY
+            + (nodes - 1.0) * NODE[from_others]
+            + loaders * (workers * WORKER[from_others] + making * MAKING + buffers * PLACE)
+            + f64::from(job.models()) * MODEL[usize::from(job.sync.is_some())];
+        (copies * each, copies * steps(scenario, job).unwrap_or(0.0) * STEP)
+    };
+    let all = scenario.jobs.iter().map(of);
+    let (world, outcome) = all.fold((0.0, 0.0), |(a, b), (world, steps)| (a + world, b + steps));
+    Memory { world: world + caches(scenario), outcome }
+}
+
+/// Whether a job's data come from other machines.
+fn reads_from_others(scenario: &Scenario, job: &Job) -> bool {
+    let kind = scenario.storage.get(job.storage).map(|storage| &storage.kind);
+    !matches!(kind, Some(StorageKind::Memory { .. } | StorageKind::LocalDisk { .. }))
+}
+
+/// Steps of a job copy where their number is written; waits decide how many a `duration` has.
+fn steps(scenario: &Scenario, job: &Job) -> Option<f64> {
+    let goal = scenario.goal(job).steps;
+    match scenario.stop_of(job) {
+        Stop::Duration(_) | Stop::Known { .. } => None,
+        Stop::Steps(_) | Stop::Epochs(_) => (goal != ENDLESS).then_some(goal as f64),
+    }
+}
+
+/// Samples that the loaders of a job copy read, about: at most those for which its trainers have time, and no more than
+/// events where its length is not written.
+fn samples(scenario: &Scenario, job: &Job) -> f64 {
+    let of_step = job.batch as f64 * f64::from(job.models());
+    let fresh = scenario.goal(job).fresh;
+    match scenario.stop_of(job) {
+        Stop::Known { most, .. } => most as f64,
+        Stop::Duration(seconds) => seconds / job.step_seconds().max(1e-9) * of_step,
+        Stop::Steps(_) | Stop::Epochs(_) => {
+            let steps = steps(scenario, job).map_or(f64::INFINITY, |steps| steps * of_step);
+            steps.min(if fresh == ENDLESS { f64::INFINITY } else { fresh as f64 })
+        }
+    }
+}
+
+/// What the caches of all nodes take [B]: the system gives them memory as it is touched.
+fn caches(scenario: &Scenario) -> f64 {
+    let groups = scenario.cluster.groups.iter().map(|group| &group.node);
+    let paged = groups.chain([&scenario.cluster.node]).any(|node| node.page_cache.is_some());
+    let tiers = scenario.storage.iter().filter(|storage| storage.cache.is_some()).count();
+    let layers = f64::from(u32::from(paged)) + tiers as f64;
+    let of = |job: &Job| {
+        let own = if scenario.cluster.share_nodes { 1 } else { job.copies };
+        let nodes = f64::from(own) * f64::from(job.nodes);
+        let dataset = &scenario.datasets[job.dataset];
+        let pages = dataset.places().saturating_mul(dataset.units_per_place()) as f64;
+        let decoded = if job.decoded_cache.is_some() { dataset.samples as f64 } else { 0.0 };
+        let touched = TOUCH * f64::from(job.copies) * samples(scenario, job);
+        (nodes * UNIT * (layers * pages + decoded)).min((layers + 1.0) * touched)
+    };
+    scenario.jobs.iter().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_scenario::ScenarioFile;
+
+    fn of(run: &str, loader: &str) -> Memory {
+        let text = format!(
+            "name = \"m\"\n[run]\n{run}\n[cluster]\nnodes = 100\nnode = {{ cores = 2, memory = \"64 GB\", page_cache = {{}} }}\n\
+             [storage.s.file-server]\nbandwidth = \"1 GB/s\"\n[dataset.d]\nsamples = 1000000\nsample_size = \"10 B\"\n\
+             [[job]]\nname = \"j\"\ncopies = 100\ndataset = \"d\"\nstorage = \"s\"\nbatch = 8\n\
+             loader.tf-queue = {loader}\nmodel.step = \"10 us\"\n"
+        );
+        memory(&ScenarioFile::parse("m.toml", text).unwrap().resolve(&[]).unwrap())
+    }
+
+    const SMALL: &str = "{ threads = 1, capacity = \"16 samples\", decode = \"100 ms\" }";
+
+    #[test]
+    fn buffers_count_by_what_a_run_can_put_into_them() {
+        let endless = "{ threads = 1, capacity = \"1000000000 samples\", decode = \"100 ms\" }";
+        let [small, large] = [SMALL, endless].map(|loader| of("steps = 200", loader).world);
+        assert!(large - small <= 100.0 * 1600.0 * PLACE, "{small} {large}");
+    }
+
+    #[test]
+    fn nodes_that_read_over_the_network_count_with_their_transfers() {
+        // System: a job on 4000 nodes with 24 workers each that read drawn batches of 64 from a file server. Expectation: at
+        // least what such a run was measured to take, 430 MB, and no more than twice that.
+        let text = "name = \"m\"\n[run]\nsteps = 6\n[cluster]\nnodes = 4000\nnode = { cores = 24, gpus = 1 }\n[storage.s.file-server]\n\
+                    bandwidth = \"100 GB/s\"\n[dataset.d]\nsamples = 1281167\n\
+                    sample_size = { lognormal = { mean = \"400 kB\", cv = 0.6 } }\n[[job]]\nname = \"j\"\n\
+                    nodes = 4000\ndataset = \"d\"\nstorage = \"s\"\nbatch = 64\n\
+                    loader.tf-queue = { threads = 24, capacity = \"1536 samples\", decode = \"7 ms\" }\n\
+                    model.step = \"200 ms\"\n";
+        let file = ScenarioFile::parse("m.toml", text.to_owned()).unwrap();
+        let world = memory(&file.resolve(&[]).unwrap()).world;
+        assert!((430e6..860e6).contains(&(1.25 * world)), "{world}");
+    }
+
+    #[test]
+    fn steps_of_a_duration_are_not_guessed_from_computing_alone() {
+        assert_eq!(of("duration = \"10 s\"", SMALL).outcome, 0.0);
+        assert_eq!(of("steps = 1000", SMALL).outcome, 100.0 * 1000.0 * STEP);
+    }
+
+    #[test]
+    fn caches_count_where_nobody_says_how_long_a_run_is() {
+        // A million files that each of a hundred nodes may keep.
+        assert!(of("", SMALL).world > 1e8 * UNIT);
+        assert!(of("steps = 1", SMALL).world < 5e8);
+    }
+}

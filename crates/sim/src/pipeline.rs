@@ -1,0 +1,50 @@
+//! Activations on their way from one pipeline stage to the next.
+
+use forebay_engine::Time;
+
+use super::env::Env;
+use super::event::{Customer, Event};
+use super::index::DeviceId;
+use super::jobs::Jobs;
+
+impl Jobs {
+    /// The stage before has a batch's activations for device `d`.
+    pub(super) fn hand_over(&mut self, env: &mut Env, d: DeviceId) {
+        self.devices[d].input.sent.push_back(env.now);
+        let job = &self.jobs[self.devices[d].job];
+        if job.plan.activations > 0.0 {
+            env.after(job.plan.hand_over, Event::Waited(Customer::Activations(d)));
+        } else {
+            self.handed_over(env, d);
+        }
+    }
+
+    /// The latency is over; the bytes follow.
+    pub(super) fn hand_over_bytes(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &self.devices[d];
+        let bytes = self.jobs[device.job].plan.activations;
+        match self.loaders[device.loader].intra {
+            Some(group) => {
+                env.network.start(env.now, group, bytes, Customer::Activations(d));
+            }
+            None => self.handed_over(env, d),
+        }
+    }
+
+    /// Takes the activations for the next step of device `d`, if they have arrived, and records how long it waited; false if
+    /// they have not.
+    pub(super) fn receive_batch(&mut self, now: Time, d: DeviceId) -> bool {
+        let device = &self.devices[d];
+        let there = device.input.received > device.next;
+        if there {
+            self.end_stage_wait(now, d);
+        }
+        there
+    }
+
+    /// A batch's activations are there.
+    pub(super) fn handed_over(&mut self, env: &mut Env, d: DeviceId) {
+        self.devices[d].input.received += 1;
+        self.try_start(env, d);
+    }
+}

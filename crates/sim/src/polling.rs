@@ -1,0 +1,59 @@
+//! Loaders in which nobody is woken: who finds nothing sleeps, and looks again.
+
+use forebay_metrics::Promise;
+use forebay_report::Cause;
+
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
+use super::index::{DeviceId, LoaderId, WorkerId};
+use super::loaders::Loaders;
+use super::worker::Phase;
+
+impl Loaders {
+    /// Whether worker `w` finds enough batches in its queue, and sleeps before it looks again.
+    #[cold]
+    pub(super) fn finds_enough(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let loader = &mut self.loaders[self.workers[w].loader];
+        let Some(polling) = &loader.polling else { return false };
+        let delay = Delay { span: polling.period(), lane: None };
+        if !polling.is_enough(loader.queue.level()) || loader.started == loader.quota {
+            return false;
+        }
+        loader.queue.set_blocked(env.now, true);
+        self.enter(env, w, Phase::Asleep, Cause::Latency);
+        env.after(delay, Event::Waited(Customer::Worker(w)));
+        true
+    }
+
+    /// Worker `w` looks again.
+    pub(super) fn look_again(&mut self, env: &mut Env, w: WorkerId) {
+        let worker = &mut self.workers[w];
+        worker.phase = Phase::Ready;
+        self.loaders[worker.loader].queue.set_blocked(env.now, false);
+        self.run_worker(env, w);
+    }
+
+    /// Worker `w` has put a batch in: devices that sleep will find it.
+    #[cold]
+    pub(super) fn promise(&mut self, env: &mut Env, l: LoaderId, w: WorkerId) {
+        let loader = &mut self.loaders[l];
+        let Some(polling) = &mut loader.polling else { return };
+        let waiter = |place: usize| loader.waiters.get(place).map(|waiter| waiter.device.number());
+        while let Some(d) = polling.promise(env.now, w.number(), waiter, &loader.queue) {
+            let since = loader.waiters[polling.promised() - 1].since;
+            let look = polling.next_look(since, env.now);
+            let delay = Delay { span: look.since(env.now), lane: None };
+            env.after(delay, Event::Waited(Customer::Sleeper(DeviceId::new(d))));
+        }
+    }
+
+    /// What device `d`, which slept, finds: the batch that it was promised, for which it waits no more. `None` if nothing was,
+    /// or its job is over.
+    pub(super) fn find_promised(&mut self, l: LoaderId, d: DeviceId) -> Option<Promise> {
+        let loader = &mut self.loaders[l];
+        let found = loader.polling.as_mut()?.find(d.number())?;
+        let place = loader.waiters.iter().position(|waiter| waiter.device == d)?;
+        loader.waiters.remove(place);
+        Some(found)
+    }
+}

@@ -1,0 +1,237 @@
+//! The interpreter: each device works through its program, one op after the other.
+
+use crate::communication::CommunicatorRun;
+use crate::index::{DeviceId, Ids, JobId};
+
+use crate::device::{Device, Position, State};
+use crate::env::Env;
+use crate::event::Delay;
+use crate::jobs::Jobs;
+
+use super::op::{Communicator, Op};
+use super::spread::{ParallelRun, Part};
+
+/// How an op begins.
+enum Begun {
+    /// It takes no time, or what it waits for may be there.
+    Asked,
+    /// Its end calls [`Jobs::end_op`].
+    Busy,
+}
+
+impl Jobs {
+    pub(super) fn parallel(&mut self, d: DeviceId) -> Option<&mut ParallelRun> {
+        let job = self.devices[d].job;
+        self.jobs[job].parallel.as_deref_mut()
+    }
+
+    pub(super) fn part(&mut self, d: DeviceId) -> Option<&mut Part> {
+        self.parallel(d).map(|parallel| parallel.part(d))
+    }
+
+    /// The op that device `d` is at.
+    pub(crate) fn op_of(&self, d: DeviceId) -> Option<Op> {
+        let Device { job, program, next, op: Position { at, .. }, .. } = self.devices[d];
+        self.jobs[job].plan.programs.op(program, next, at)
+    }
+
+    /// Device `d` does one op after the other, up to one that takes time or waits.
+    pub(crate) fn run_program(&mut self, env: &mut Env, d: DeviceId) {
+        while let Some(op) = self.op_of(d) {
+            if !self.devices[d].op.waits
+                && let Begun::Busy = self.begin_op(env, d, op)
+            {
+                return;
+            }
+            if !self.is_ready(d, op) {
+                return self.begin_wait(env, d, op);
+            }
+            self.end_wait(env.now, d, op);
+            self.devices[d].op.at += 1;
+        }
+    }
+
+    /// The op of device `d` that took time is over.
+    #[inline]
+    pub(crate) fn end_op(&mut self, env: &mut Env, d: DeviceId) {
+        self.devices[d].op.at += 1;
+        self.run_program(env, d);
+    }
+
+    /// Device `d` goes on with its program if it waits there for something that is there now.
+    pub(crate) fn wake_program(&mut self, env: &mut Env, d: DeviceId) {
+        if self.devices[d].op.waits {
+            self.run_program(env, d);
+        }
+    }
+
+    #[inline]
+    fn begin_op(&mut self, env: &mut Env, d: DeviceId, op: Op) -> Begun {
+        match op {
+            Op::TakeBatch => {
+                if self.may_begin_step(env.now, d) {
+                    self.next_batch(env, d);
+                }
+                return Begun::Busy;
+            }
+            Op::ReceiveBatch if !self.receive_batch(env.now, d) => return Begun::Busy,
+            Op::SendBatch => self.hand_over(env, d + 1),
+            Op::Compute { share, compress } => {
+                let delay = self.time_of_batch(d, share, compress);
+                self.compute_for(env, d, delay, "compute");
+                return Begun::Busy;
+            }
+            Op::ComputePass { pass, share } => {
+                let delay = self.time_of_micro_batch(d, share);
+                self.compute_for(env, d, delay, pass.name());
+                return Begun::Busy;
+            }
+            Op::EndStep => {
+                self.end_step(env, d);
+                return Begun::Busy;
+            }
+            Op::Launch if !self.begin_launch(env, d) => return Begun::Busy,
+            Op::AwaitPull if self.awaits_pull(env, d) => return Begun::Busy,
+            Op::AwaitLaunch if self.awaits_launch(env, d) => return Begun::Busy,
+            Op::Offer { piece } => self.offer_gradients(env, d, piece),
+            Op::Push { piece } => {
+                self.push_gradients(env, d, piece);
+                if self.devices[d].state == State::Off {
+                    // What it pushed was there at once, and its job ended by that.
+                    return Begun::Busy;
+                }
+            }
+            Op::Send(input) => self.send_part(env, d, input),
+            Op::Start(communicator, number) => {
+                for c in self.communicators_of(d, communicator) {
+                    self.communicators.start(env, c, number..number + 1, d);
+                }
+            }
+            Op::Swap { out, into } => self.begin_swap(env, d, [into, out]),
+            Op::ReceiveBatch
+            | Op::Launch
+            | Op::AwaitPull
+            | Op::AwaitLaunch
+            | Op::Receive(_)
+            | Op::Await(..)
+            | Op::AwaitSwap => {}
+        }
+        Begun::Asked
+    }
+
+    /// Begins the wait of device `d` for what its op needs.
+    fn begin_wait(&mut self, env: &mut Env, d: DeviceId, op: Op) {
+        let device = &mut self.devices[d];
+        if device.op.waits {
+            return;
+        }
+        (device.state, device.since) = (State::Idle, env.now);
+        device.op.waits = true;
+        let name = match op {
+            Op::Receive(_) => "bubble",
+            Op::AwaitSwap => "swap",
+            _ => "communication",
+        };
+        self.trace_device(env, d, name);
+    }
+
+    /// Whether device `d` has what its op needs.
+    fn is_ready(&mut self, d: DeviceId, op: Op) -> bool {
+        match op {
+            Op::Receive(input) => {
+                self.part(d).is_none_or(|part| !part.received[input.number()].is_empty())
+            }
+            Op::AwaitSwap => self.part(d).is_none_or(|part| part.swapping == 0),
+            Op::Await(communicator, number) => self
+                .communicators_of(d, communicator)
+                .iter()
+                .all(|c| self.communicators.all[c].over() >= number),
+            Op::TakeBatch
+            | Op::ReceiveBatch
+            | Op::SendBatch
+            | Op::Launch
+            | Op::AwaitPull
+            | Op::Compute { .. }
+            | Op::ComputePass { .. }
+            | Op::Offer { .. }
+            | Op::Push { .. }
+            | Op::Send(_)
+            | Op::Start(..)
+            | Op::Swap { .. }
+            | Op::AwaitLaunch
+            | Op::EndStep => true,
+        }
+    }
+
+    /// Time of a share of a step on a whole batch, and of compressing after it.
+    fn time_of_batch(&self, d: DeviceId, share: f64, compress: f64) -> Delay {
+        let device = &self.devices[d];
+        let job = &self.jobs[device.job];
+        let mut delay = job.plan.stage_times[device.stage as usize];
+        if job.has_smaller_batch() {
+            delay = job.time_of_smaller(delay, job.missing(device.model, device.next));
+        }
+        let slowness = self.loaders[device.loader].slowness;
+        if slowness != 1.0 {
+            delay = Delay::once(delay.span.seconds() * slowness);
+        }
+        if share != 1.0 || compress != 0.0 {
+            delay = Delay::once(delay.span.seconds() * share + compress);
+        }
+        delay
+    }
+
+    /// Time of a share of a step on a micro-batch.
+    fn time_of_micro_batch(&mut self, d: DeviceId, share: f64) -> Delay {
+        let device = &self.devices[d];
+        let (model, step, j) = (device.model, device.next, device.job);
+        let job = &mut self.jobs[j];
+        let missing = job.missing(model, step);
+        let (batch, law) = (job.plan.batch - missing, job.plan.step);
+        let Some(parallel) = &mut job.parallel else { return Delay::once(0.0) };
+        let seconds = parallel.step_of.micro_batch(&law, batch as f64, parallel.micro_batches)
+            / parallel.speed;
+        Delay::once(seconds * share * parallel.part(d).slowness)
+    }
+
+    /// The communicators of its program in which device `d` is by this name: one, or one for each of its GPUs.
+    pub(super) fn communicators_of(
+        &mut self,
+        d: DeviceId,
+        name: Communicator,
+    ) -> Ids<CommunicatorRun> {
+        let job = &self.jobs[self.devices[d].job];
+        match &job.parallel {
+            None => job.parts.communicators,
+            Some(parallel) => parallel.part_of(d).communicators[name as usize],
+        }
+    }
+
+    /// Device `d`, a part of a model copy, has done its step, which is over when all parts have.
+    pub(crate) fn end_part(&mut self, env: &mut Env, d: DeviceId) {
+        let j = self.devices[d].job;
+        let Some(parallel) = &mut self.jobs[j].parallel else { return };
+        parallel.part(d).ended = env.now;
+        parallel.done += 1;
+        let all = parallel.done as usize == parallel.parts.len();
+        let device = &mut self.devices[d];
+        (device.state, device.since) = (State::Idle, env.now);
+        self.trace_device(env, d, "waiting");
+        if all {
+            self.end_parts(env, j);
+        }
+    }
+
+    fn end_parts(&mut self, env: &mut Env, j: JobId) {
+        self.account_for_ends(env.now, j);
+        for d in self.jobs[j].parts.devices {
+            self.devices[d].next += 1;
+        }
+        let Some(parallel) = &mut self.jobs[j].parallel else { return };
+        parallel.restart();
+        for c in self.jobs[j].parts.communicators {
+            self.communicators.all[c].restart();
+        }
+        self.end_of_step(env, j);
+    }
+}

@@ -1,0 +1,191 @@
+//! In which order a stage does the passes of a step: the published schedules of pipelines.
+
+use std::iter::repeat_n;
+
+use forebay_scenario::Schedule;
+
+use super::op::Pass::{self, Backward, Forward, InputGradients, WeightGradients};
+
+/// A pass of the next micro-batch on one of the stage's chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) pass: Pass,
+    pub(super) chunk: usize,
+}
+
+/// The passes of stage number `stage` of `stages` with `all` micro-batches, in order.
+pub(super) fn order(schedule: Schedule, stage: usize, stages: usize, all: usize) -> Vec<Turn> {
+    let after = stages - 1 - stage;
+    match schedule {
+        Schedule::Gpipe => alternate(all, &whole(Forward, all), &whole(Backward, all)),
+        Schedule::OneForwardOneBackward => {
+            alternate(after, &whole(Forward, all), &whole(Backward, all))
+        }
+        Schedule::Interleaved { chunks } => {
+            let chunks = chunks as usize;
+            let ahead = 2 * after + (chunks - 1) * stages;
+            let turns = |pass| interleaved(pass, chunks, stages, all);
+            alternate(ahead, &turns(Forward), &turns(Backward))
+        }
+        Schedule::ZeroBubble { .. } => {
+            let turns = alternate(after, &whole(Forward, all), &whole(InputGradients, all));
+            defer_weights(&turns, stage, all)
+        }
+    }
+}
+
+/// A pass of all micro-batches on all that the stage has of the model.
+fn whole(pass: Pass, all: usize) -> Vec<Turn> {
+    vec![Turn { pass, chunk: 0 }; all]
+}
+
+/// A pass of all micro-batches on all chunks: of as many as there are stages on one chunk after the other, backward on
+/// the last chunk first.
+fn interleaved(pass: Pass, chunks: usize, stages: usize, all: usize) -> Vec<Turn> {
+    let chunk = |turn: usize| match turn / stages % chunks {
+        chunk if pass == Forward => chunk,
+        chunk => chunks - 1 - chunk,
+    };
+    (0..all * chunks).map(|turn| Turn { pass, chunk: chunk(turn) }).collect()
+}
+
+/// So many forward passes first, then one forward and one backward in turn, then the rest of backward.
+fn alternate(ahead: usize, forward: &[Turn], backward: &[Turn]) -> Vec<Turn> {
+    let (first, rest) = forward.split_at(ahead.min(forward.len()));
+    let (paired, last) = backward.split_at(rest.len());
+    let pairs = rest.iter().zip(paired).flat_map(|(forward, backward)| [*forward, *backward]);
+    first.iter().copied().chain(pairs).chain(last.iter().copied()).collect()
+}
+
+/// Adds gradients of weights to `turns`: after each pass for gradients of inputs but the first `late`, those of the
+/// micro-batch that is `late` passes behind, and at the end of the last ones.
+fn defer_weights(turns: &[Turn], late: usize, all: usize) -> Vec<Turn> {
+    let weights = Turn { pass: WeightGradients, chunk: 0 };
+    let (mut made, mut added) = (0, Vec::new());
+    for turn in turns {
+        added.push(*turn);
+        made += usize::from(turn.pass == InputGradients);
+        if turn.pass == InputGradients && made > late {
+            added.push(weights);
+        }
+    }
+    added.extend(repeat_n(weights, late.min(all)));
+    added
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERLEAVED: Schedule = Schedule::Interleaved { chunks: 2 };
+    const ZERO_BUBBLE: Schedule = Schedule::ZeroBubble { weights: 0.5 };
+
+    /// One letter for each turn: F, B for backward, b for gradients of inputs and W of weights, with the chunk from 1 on.
+    fn shown(schedule: Schedule, stage: usize, stages: usize, all: usize) -> String {
+        let letter = |turn: &Turn| {
+            let letter = match turn.pass {
+                Forward => 'F',
+                Backward => 'B',
+                InputGradients => 'b',
+                WeightGradients => 'W',
+            };
+            let chunk =
+                if schedule.chunks() > 1 { (turn.chunk + 1).to_string() } else { String::new() };
+            format!("{letter}{chunk}")
+        };
+        order(schedule, stage, stages, all).iter().map(letter).collect()
+    }
+
+    #[test]
+    fn gpipe_and_1f1b_are_the_published_ones() {
+        // Narayanan et al. (2021), figures 3 and 4: four stages, the first of which has three forward passes ahead.
+        let of = |stage| shown(Schedule::OneForwardOneBackward, stage, 4, 5);
+        assert_eq!(of(3), "FBFBFBFBFB");
+        assert_eq!(of(0), "FFFFBFBBBB");
+        assert_eq!(shown(Schedule::Gpipe, 2, 4, 3), "FFFBBB");
+        // Fewer micro-batches than stages.
+        assert_eq!(shown(Schedule::OneForwardOneBackward, 0, 4, 1), "FB");
+    }
+
+    #[test]
+    fn interleaved_1f1b_is_the_published_one() {
+        // Narayanan et al. (2021), figure 4, bottom: four stages of two chunks and eight micro-batches. The first stage does
+        // forward of micro-batches 1 to 4 on its first chunk, then on its second, then of 5 to 8 on the first, of which two
+        // come before the first backward's forward.
+        let of = |stage| shown(INTERLEAVED, stage, 4, 8);
+        let first = "F1F1F1F1F2F2F2F2F1F1\
+                     F1B2F1B2F2B2F2B2F2B1F2B1\
+                     B1B1B2B2B2B2B1B1B1B1";
+        assert_eq!(of(0), first);
+        let last = "F1F1F1F1\
+                    F2B2F2B2F2B2F2B2F1B1F1B1F1B1F1B1F2B2F2B2F2B2F2B2\
+                    B1B1B1B1";
+        assert_eq!(of(3), last);
+        assert!(of(1).starts_with("F1F1F1F1F2F2F2F2F1B2"));
+        assert!(of(2).starts_with("F1F1F1F1F2F2F2B2"));
+    }
+
+    #[test]
+    fn zb_h1_is_the_published_one() {
+        // Qi et al. (2024), figure 3, top: four stages and eight micro-batches.
+        let of = |stage| shown(ZERO_BUBBLE, stage, 4, 8);
+        assert_eq!(of(0), "FFFFbWFbWFbWFbWFbWbWbWbW");
+        assert_eq!(of(1), "FFFbFbWFbWFbWFbWFbWbWbWW");
+        assert_eq!(of(2), "FFbFbFbWFbWFbWFbWFbWbWWW");
+        assert_eq!(of(3), "FbFbFbFbWFbWFbWFbWFbWWWW");
+        assert_eq!(shown(ZERO_BUBBLE, 3, 4, 2), "FbFbWW");
+    }
+
+    /// Most micro-batches, or parts of one on a chunk, whose activations are held at once.
+    fn most_held(schedule: Schedule, stage: usize, stages: usize, all: usize) -> u32 {
+        let (mut held, mut most) = (0, 0);
+        for turn in order(schedule, stage, stages, all) {
+            match turn.pass {
+                Forward => held += 1,
+                Backward | WeightGradients => held -= 1,
+                InputGradients => {}
+            }
+            most = held.max(most);
+        }
+        assert_eq!(held, 0, "{schedule:?}");
+        most
+    }
+
+    #[test]
+    fn orders_hold_as_much_as_schedules_say() {
+        let schedules =
+            [Schedule::Gpipe, Schedule::OneForwardOneBackward, INTERLEAVED, ZERO_BUBBLE];
+        for schedule in schedules.into_iter().chain([Schedule::Interleaved { chunks: 3 }]) {
+            for (stages, all) in [(1, 3), (2, 1), (2, 2), (2, 8), (4, 4), (4, 12), (8, 3), (8, 16)]
+            {
+                if schedule.chunks() > 1 && (stages < 2 || all % stages > 0) {
+                    continue;
+                }
+                for stage in 0..stages {
+                    let found = most_held(schedule, stage, stages, all);
+                    let said = schedule.in_progress(stage as u32, stages as u32, all as u32);
+                    assert_eq!(found, said, "{schedule:?}, {stage} of {stages}, {all}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_chunk_has_every_pass_of_every_micro_batch() {
+        for (schedule, passes) in [
+            (Schedule::OneForwardOneBackward, &[Forward, Backward][..]),
+            (Schedule::Interleaved { chunks: 3 }, &[Forward, Backward]),
+            (ZERO_BUBBLE, &[Forward, InputGradients, WeightGradients]),
+        ] {
+            for stage in 0..4 {
+                let turns = order(schedule, stage, 4, 8);
+                let chunks = 0..schedule.chunks() as usize;
+                assert_eq!(turns.len(), 8 * passes.len() * chunks.len(), "{schedule:?}");
+                for turn in chunks.flat_map(|c| passes.iter().map(move |p| (c, *p))) {
+                    let same = turns.iter().filter(|of| (of.chunk, of.pass) == turn);
+                    assert_eq!(same.count(), 8, "{schedule:?}: {turn:?}");
+                }
+            }
+        }
+    }
+}

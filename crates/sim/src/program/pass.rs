@@ -1,0 +1,237 @@
+//! What a stage's passes take, wait for and leave.
+
+use forebay_collective::Operation;
+use forebay_scenario::{KeyExchange, Parallelism, StageBucket, Swap};
+
+use super::op::{Input, Pass};
+
+/// What the program of a stage is made of.
+pub(crate) struct OfStage<'a> {
+    pub(crate) parallelism: &'a Parallelism,
+    pub(crate) stage: usize,
+    /// The rank of its model copy among those that hold all experts together.
+    pub(crate) expert: u32,
+    /// Share of the step of each stage.
+    pub(crate) shares: &'a [f64],
+    /// Gradients of each of its chunks, where there is someone to reduce them with, and by which operation if they are not
+    /// sharded.
+    pub(crate) buckets: Vec<Vec<StageBucket>>,
+    pub(crate) reduction: Operation,
+    /// Time to decompress what has come of a step [s].
+    pub(crate) decompress: f64,
+    /// Whether its trainer also works on the node's cores.
+    pub(crate) launches: bool,
+}
+
+/// What follows some arithmetic of a pass.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    /// Ranks that split a layer add its results up.
+    Sum,
+    /// Ranks that split sequences begin to exchange keys and values, or gradients of them.
+    BeginKeys(Operation),
+    /// All that they have begun to exchange is there.
+    AwaitKeys,
+    /// Ranks exchange tokens, or their gradients, in an all-to-all: to experts, or back from them.
+    Dispatch,
+    /// A bucket of gradients is reduced.
+    Reduce(StageBucket),
+}
+
+impl OfStage<'_> {
+    pub(super) fn stages(&self) -> usize {
+        self.shares.len()
+    }
+
+    pub(super) fn micro_batches(&self) -> usize {
+        self.parallelism.micro_batches as usize
+    }
+
+    fn chunks(&self) -> usize {
+        self.parallelism.schedule.chunks() as usize
+    }
+
+    /// Number of one of its chunks in the order of the model.
+    fn place(&self, chunk: usize) -> usize {
+        chunk * self.stages() + self.stage
+    }
+
+    /// What chunk number `place` of the model needs from its neighbour, if the model has such a chunk.
+    fn input_of(&self, place: Option<usize>, back: bool) -> Option<Input> {
+        let place = place.filter(|place| *place < self.chunks() * self.stages())?;
+        let (stage, chunk) = (place % self.stages(), place / self.stages());
+        Some(Input { stage: stage as u32, chunk: chunk as u32, back })
+    }
+
+    /// What a pass on a chunk waits for: activations of the chunk before, or their gradients from the one after.
+    pub(super) fn input(&self, pass: Pass, chunk: usize) -> Option<Input> {
+        let place = self.place(chunk);
+        let (neighbour, back) = match pass {
+            Pass::Forward => (place.checked_sub(1), false),
+            Pass::Backward | Pass::InputGradients => (Some(place + 1), true),
+            Pass::WeightGradients => return None,
+        };
+        self.input_of(neighbour, back)?;
+        self.input_of(Some(place), back)
+    }
+
+    /// What a pass on a chunk sends on.
+    pub(super) fn output(&self, pass: Pass, chunk: usize) -> Option<Input> {
+        let place = self.place(chunk);
+        match pass {
+            Pass::Forward => self.input_of(Some(place + 1), false),
+            Pass::Backward | Pass::InputGradients => self.input_of(place.checked_sub(1), true),
+            Pass::WeightGradients => None,
+        }
+    }
+
+    /// Share of a micro-batch's time that a pass on one chunk takes here.
+    fn share(&self, pass: Pass) -> f64 {
+        let forward = self.parallelism.forward;
+        let weights = self.parallelism.schedule.weight_gradients();
+        let part = match pass {
+            Pass::Forward => forward,
+            Pass::Backward => 1.0 - forward,
+            Pass::InputGradients => (1.0 - forward) * (1.0 - weights),
+            Pass::WeightGradients => (1.0 - forward) * weights,
+        };
+        let share = self.shares[self.stage] / f64::from(self.parallelism.schedule.chunks());
+        part * share / f64::from(self.parallelism.ranks())
+    }
+
+    /// The gradients of a chunk.
+    pub(super) fn buckets(&self, chunk: usize) -> &[StageBucket] {
+        self.buckets.get(chunk).map_or(&[], Vec::as_slice)
+    }
+
+    /// By share of a pass, what follows the arithmetic up to there: sums of a layer's results, keys and values of ranks
+    /// that split sequences, tokens of experts, and buckets of gradients to reduce, in the `last` pass that makes some, or in
+    /// each where ranks keep only shards of them (ZeRO's stages 2 and 3).
+    pub(super) fn ends(&self, pass: Pass, chunk: usize, last: bool) -> Vec<(f64, End)> {
+        let sums = self.sums(pass, chunk);
+        let mut ends: Vec<(f64, End)> =
+            (1..=sums).map(|i| (f64::from(i) / f64::from(sums), End::Sum)).collect();
+        ends.extend(self.keys(pass, chunk));
+        ends.extend(self.dispatches(pass, chunk));
+        if pass.makes_gradients() && (last || self.parallelism.zero >= 2) {
+            ends.extend(self.buckets(chunk).iter().map(|of| (of.at, End::Reduce(*of))));
+        }
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        ends
+    }
+
+    /// When ranks that split sequences exchange keys and values in a pass: those of each attention while its block
+    /// computes, or before. Backward needs them again, and adds their gradients up.
+    fn keys(&self, pass: Pass, chunk: usize) -> Vec<(f64, End)> {
+        let context = self.parallelism.context.as_ref().filter(|context| context.ranks > 1);
+        let Some(context) = context else { return Vec::new() };
+        let gradients = match pass {
+            Pass::Forward => false,
+            Pass::Backward | Pass::InputGradients => true,
+            Pass::WeightGradients => return Vec::new(),
+        };
+        let number = context.attentions[self.place(chunk)];
+        let block = |place: u32| {
+            let (begin, end) =
+                (f64::from(place) / f64::from(number), f64::from(place + 1) / f64::from(number));
+            let gather = (begin, End::BeginKeys(Operation::Allgather));
+            let scatter = End::BeginKeys(Operation::ReduceScatter);
+            let scatter = |at| gradients.then_some((at, scatter));
+            match context.exchange {
+                KeyExchange::Overlapped => {
+                    [Some(gather), scatter(begin), Some((end, End::AwaitKeys)), None]
+                }
+                KeyExchange::Exposed => {
+                    let after = scatter(end).map(|(at, _)| (at, End::AwaitKeys));
+                    [Some(gather), Some((begin, End::AwaitKeys)), scatter(end), after]
+                }
+            }
+        };
+        (0..number).flat_map(|place| block(place).into_iter().flatten()).collect()
+    }
+
+    /// The all-to-alls of a pass: one before and one after the experts of each layer compute; none in a pass for gradients of
+    /// weights.
+    fn dispatches(&self, pass: Pass, chunk: usize) -> Vec<(f64, End)> {
+        let back = match pass {
+            Pass::Forward => false,
+            Pass::Backward | Pass::InputGradients => true,
+            Pass::WeightGradients => return Vec::new(),
+        };
+        let expert = self.parallelism.expert.as_ref().filter(|expert| expert.ranks > 1);
+        let Some(expert) = expert else { return Vec::new() };
+        let place = self.place(chunk);
+        let around = |layer| {
+            let (begin, end) = expert.experts_compute(place, (layer, back));
+            [(begin, End::Dispatch), (end, End::Dispatch)]
+        };
+        (0..expert.layers[place]).flat_map(around).collect()
+    }
+
+    /// Share of a micro-batch's time that this device takes for part of a pass.
+    pub(super) fn share_of(&self, pass: Pass, chunk: usize, (from, to): (f64, f64)) -> f64 {
+        let back = pass != Pass::Forward;
+        let time = match &self.parallelism.expert {
+            Some(expert) => expert.time_of(self.expert, (self.place(chunk), back), (from, to)),
+            None => to - from,
+        };
+        self.share(pass) * time
+    }
+
+    /// How often ranks that split layers add results up in a pass: not for gradients of weights, of which each has a part
+    /// of its own.
+    fn sums(&self, pass: Pass, chunk: usize) -> u32 {
+        let tensor = self.parallelism.tensor.as_ref().filter(|tensor| tensor.ranks > 1);
+        match pass {
+            Pass::Forward | Pass::Backward | Pass::InputGradients => {
+                tensor.map_or(0, |tensor| tensor.reductions[self.place(chunk)])
+            }
+            Pass::WeightGradients => 0,
+        }
+    }
+
+    /// Where parameters are needed that other ranks have, as shares of a pass, with their bytes.
+    pub(super) fn gathers(&self, pass: Pass, chunk: usize) -> Vec<(f64, StageBucket)> {
+        if self.parallelism.zero < 3 {
+            return Vec::new();
+        }
+        let buckets = self.buckets(chunk);
+        match pass {
+            Pass::Backward | Pass::InputGradients => {
+                let (mut begin, mut end) = (0.0, 0.0);
+                let begun = |bucket: &StageBucket| {
+                    // Parameters of experts are needed as soon as the dense ones of the same layers, the bucket before.
+                    if !bucket.experts || bucket.at > end {
+                        (begin, end) = (end, bucket.at);
+                    }
+                    (begin, *bucket)
+                };
+                buckets.iter().map(begun).collect()
+            }
+            // Forward begins where backward ends.
+            Pass::Forward => buckets.iter().rev().map(|b| (1.0 - b.at, *b)).collect(),
+            // They are products of activations and gradients.
+            Pass::WeightGradients => Vec::new(),
+        }
+    }
+
+    /// Bytes that a pass sends to the node's memory, and needs from there; the `first` pass that makes gradients adds
+    /// them to none.
+    pub(super) fn moved(&self, pass: Pass, chunk: usize, first: bool) -> (f64, f64) {
+        let of = self.parallelism;
+        let Some(swap) = of.swap.get(self.stage) else { return (0.0, 0.0) };
+        let (stage, stages) = (self.stage as u32, self.stages() as u32);
+        let held = of.schedule.in_progress(stage, stages, of.micro_batches);
+        let each = swap.activations / f64::from(held);
+        let part = of.weight_of_chunk(self.stage, chunk);
+        let Swap { gradients, parameters, .. } = *swap;
+        let (gradients, parameters) = (part * gradients, part * parameters);
+        let before = if first { 0.0 } else { gradients };
+        match pass {
+            Pass::Forward => (each, parameters),
+            Pass::Backward => (gradients, each + parameters + before),
+            Pass::InputGradients => (0.0, each + parameters),
+            Pass::WeightGradients => (gradients, each + before),
+        }
+    }
+}

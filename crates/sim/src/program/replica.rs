@@ -1,0 +1,127 @@
+//! The program of a model copy, or of a stage of one, that computes on whole batches.
+
+use crate::communication::Pieces;
+
+use super::op::{Communicator, Op};
+
+/// With whom a model copy exchanges gradients when it has made them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exchange {
+    /// With nobody, or with others between steps.
+    None,
+    /// With all model copies, in collectives.
+    Collectives,
+    /// With parameter servers.
+    Servers,
+}
+
+/// The settings that the program depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replica {
+    /// Which stage of its model copy, of how many.
+    pub(crate) stage: usize,
+    pub(crate) stages: usize,
+    pub(crate) launches: bool,
+    pub(crate) exchange: Exchange,
+    /// Whether learners of a GPU add their gradients up, so that it compresses the sum.
+    pub(crate) sums: bool,
+}
+
+/// Makes the program of a step: computation cut into `pieces`, between which gradients are exchanged, or in one piece where
+/// there are none.
+pub(crate) fn replica(of: &Replica, pieces: Option<&Pieces>) -> Vec<Op> {
+    let mut ops = vec![if of.stage == 0 { Op::TakeBatch } else { Op::ReceiveBatch }];
+    if of.launches {
+        ops.push(Op::Launch);
+    }
+    if of.exchange == Exchange::Servers {
+        ops.push(Op::AwaitPull);
+    }
+    match pieces {
+        None => ops.push(Op::Compute { share: 1.0, compress: 0.0 }),
+        Some(pieces) => {
+            for (piece, number) in pieces.all().iter().zip(0..) {
+                let compress = if of.sums { 0.0 } else { piece.compress };
+                let share = piece.share;
+                if piece.needs > 0 {
+                    ops.push(Op::Await(Communicator::Data, piece.needs));
+                }
+                ops.push(Op::Compute { share, compress });
+                match of.exchange {
+                    Exchange::None => {}
+                    Exchange::Collectives => ops.push(Op::Offer { piece: number }),
+                    Exchange::Servers => ops.push(Op::Push { piece: number }),
+                }
+            }
+        }
+    }
+    if of.launches {
+        ops.push(Op::AwaitLaunch);
+    }
+    if of.stage + 1 < of.stages {
+        ops.push(Op::SendBatch);
+    }
+    ops.push(Op::EndStep);
+    ops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::communication::Piece;
+
+    const COMPUTE: Op = Op::Compute { share: 1.0, compress: 0.0 };
+
+    fn pieces() -> Pieces {
+        let piece = |share, needs, made| Piece { share, compress: 0.0, needs, made, bytes: 0.0 };
+        Pieces::new(vec![piece(0.25, 1, 0), piece(0.75, 2, 1)], 1, 2)
+    }
+
+    const ALONE: Replica =
+        Replica { stage: 0, stages: 1, launches: false, exchange: Exchange::None, sums: false };
+
+    #[test]
+    fn a_job_that_sends_nothing_takes_a_batch_and_computes() {
+        assert_eq!(replica(&ALONE, None), [Op::TakeBatch, COMPUTE, Op::EndStep]);
+    }
+
+    #[test]
+    fn activations_of_a_whole_batch_pass_from_stage_to_stage() {
+        let of = |stage| replica(&Replica { stage, stages: 3, ..ALONE }, None);
+        assert_eq!(of(0), [Op::TakeBatch, COMPUTE, Op::SendBatch, Op::EndStep]);
+        assert_eq!(of(1), [Op::ReceiveBatch, COMPUTE, Op::SendBatch, Op::EndStep]);
+        assert_eq!(of(2), [Op::ReceiveBatch, COMPUTE, Op::EndStep]);
+    }
+
+    #[test]
+    fn pieces_wait_for_parameters_and_offer_gradients_in_order() {
+        let exchange = Exchange::Collectives;
+        let of = Replica { launches: true, exchange, ..ALONE };
+        let compute = |share| Op::Compute { share, compress: 0.0 };
+        let expected = [
+            Op::TakeBatch,
+            Op::Launch,
+            Op::Await(Communicator::Data, 1),
+            compute(0.25),
+            Op::Offer { piece: 0 },
+            Op::Await(Communicator::Data, 2),
+            compute(0.75),
+            Op::Offer { piece: 1 },
+            Op::AwaitLaunch,
+            Op::EndStep,
+        ];
+        assert_eq!(replica(&of, Some(&pieces())), expected);
+    }
+
+    #[test]
+    fn steps_with_servers_pull_at_the_start_of_every_step_and_push_in_those_that_exchange() {
+        let exchange = Exchange::Servers;
+        let of = Replica { exchange, ..ALONE };
+        let pushes = |pieces: Option<&Pieces>| {
+            let ops = replica(&of, pieces);
+            assert_eq!(ops[..2], [Op::TakeBatch, Op::AwaitPull]);
+            ops.iter().filter(|op| matches!(op, Op::Push { .. })).count()
+        };
+        assert_eq!([pushes(Some(&pieces())), pushes(None)], [2, 0]);
+    }
+}

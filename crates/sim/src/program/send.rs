@@ -1,0 +1,91 @@
+//! Activations on their way to the next stage, and their gradients on their way back.
+
+use crate::env::Env;
+use crate::event::{Customer, Event};
+use crate::index::DeviceId;
+use crate::jobs::Jobs;
+
+use super::op::Input;
+
+impl Jobs {
+    /// Device `d` has something for another stage, which goes when what it sent before in this direction is there.
+    pub(super) fn send_part(&mut self, env: &mut Env, d: DeviceId, input: Input) {
+        let Some(part) = self.part(d) else { return };
+        let waiting = &mut part.sending[usize::from(input.back)].waiting;
+        waiting.push_back((env.now, input));
+        if waiting.len() == 1 {
+            self.begin_sending(env, d, input.back);
+        }
+    }
+
+    /// The device for whom device `d` has something on its way, or has it next.
+    fn receiver(&mut self, d: DeviceId, back: bool) -> Option<DeviceId> {
+        let first = d - self.devices[d].stage;
+        let (_, input) = self.part(d)?.sending[usize::from(back)].waiting.front()?;
+        Some(first + input.stage)
+    }
+
+    /// The first that waits begins with its latency, if there is anything to send.
+    fn begin_sending(&mut self, env: &mut Env, d: DeviceId, back: bool) {
+        let Some(to) = self.receiver(d, back) else { return };
+        let j = self.devices[d].job;
+        let Some(parallel) = &self.jobs[j].parallel else { return };
+        if parallel.bytes <= 0.0 {
+            return self.arrive_part(env, d, back);
+        }
+        let (from, to) = (parallel.part_of(d).gpu, parallel.part_of(to).gpu);
+        let Some(way) = self.communicators.way(env, j, from, to) else { return };
+        let latency = way.latency;
+        if latency.span.0 == 0 {
+            return self.hand_part(env, d, back);
+        }
+        env.after(latency, Event::Waited(Customer::Handed { device: d, back }));
+    }
+
+    /// The latency is over; the bytes of each of the device's GPUs follow.
+    pub(crate) fn hand_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
+        let Some(to) = self.receiver(d, back) else { return };
+        let j = self.devices[d].job;
+        let Some(parallel) = &mut self.jobs[j].parallel else { return };
+        let (from, to) = (parallel.part(d).gpu, parallel.part(to).gpu);
+        let mut flows = 0;
+        for rank in 0..parallel.ranks {
+            let Some(way) = self.communicators.way(env, j, from + rank, to + rank) else { return };
+            parallel.books.activations += parallel.bytes;
+            if let Some(group) = way.group {
+                let token = Customer::Handed { device: d, back };
+                env.network.start(env.now, group, parallel.bytes, token);
+                flows += 1;
+            }
+        }
+        parallel.part(d).sending[usize::from(back)].flows = flows;
+        if flows == 0 {
+            self.arrive_part(env, d, back);
+        }
+    }
+
+    /// The bytes of one of the GPUs are there.
+    pub(crate) fn handed_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
+        let Some(part) = self.part(d) else { return };
+        let sending = &mut part.sending[usize::from(back)];
+        sending.flows -= 1;
+        if sending.flows == 0 {
+            self.arrive_part(env, d, back);
+        }
+    }
+
+    /// What device `d` sent is there, and the next begins.
+    fn arrive_part(&mut self, env: &mut Env, d: DeviceId, back: bool) {
+        let Some(to) = self.receiver(d, back) else { return };
+        let Some(part) = self.part(d) else { return };
+        let waiting = &mut part.sending[usize::from(back)].waiting;
+        let (sent, more) = (waiting.pop_front(), !waiting.is_empty());
+        if let (Some((sent, input)), Some(part)) = (sent, self.part(to)) {
+            part.received[input.number()].push_back(sent);
+        }
+        if more {
+            self.begin_sending(env, d, back);
+        }
+        self.wake_program(env, to);
+    }
+}

@@ -1,0 +1,208 @@
+//! The program of a stage that works through micro-batches, on one GPU or on several that split its layers.
+
+use forebay_collective::Operation;
+use forebay_scenario::{StageBucket, Swap};
+
+use super::op::Communicator::{self, Context, Data, Expert, ExpertData, Tensor};
+use super::op::{Op, Pass};
+use super::order::{Turn, order};
+use super::pass::{End, OfStage};
+
+/// A stage's step.
+#[derive(Debug, Default)]
+pub(crate) struct StageProgram {
+    pub(crate) ops: Vec<Op>,
+    /// By [`Communicator`], its collectives in order.
+    pub(crate) collectives: [Vec<Started>; Communicator::ALL.len()],
+}
+
+/// A collective of a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Started {
+    pub(crate) operation: Operation,
+    pub(crate) bytes: u64,
+    /// Tensors, each of which the framework prepares before.
+    pub(crate) tensors: u32,
+    /// Share of the model's step for which a framework's cycle keeps it after all have started it.
+    pub(crate) late: f64,
+}
+
+impl Started {
+    /// One that begins when all have started it.
+    fn at_once(operation: Operation, bytes: u64) -> Started {
+        Started { operation, bytes, tensors: 0, late: 0.0 }
+    }
+}
+
+/// The step of a stage.
+pub(crate) fn stage_program(of: &OfStage<'_>) -> StageProgram {
+    let turns = order(of.parallelism.schedule, of.stage, of.stages(), of.micro_batches());
+    let mut program = StageProgram::default();
+    if of.stage == 0 {
+        program.ops.push(Op::TakeBatch);
+    }
+    if of.launches {
+        program.ops.push(Op::Launch);
+    }
+    let all = of.micro_batches();
+    let mut made = vec![0; of.parallelism.schedule.chunks() as usize];
+    for turn in turns {
+        let made = &mut made[turn.chunk];
+        let next = *made + usize::from(turn.pass.makes_gradients());
+        program.pass(of, turn, (*made == 0, next == all));
+        *made = next;
+    }
+    program.finish(of);
+    if of.launches {
+        program.ops.push(Op::AwaitLaunch);
+    }
+    program.ops.push(Op::EndStep);
+    program
+}
+
+impl StageProgram {
+    /// A pass, which may be the `first` or the `last` that makes gradients of its chunk.
+    fn pass(&mut self, of: &OfStage<'_>, turn: Turn, (first, last): (bool, bool)) {
+        let Turn { pass, chunk } = turn;
+        self.ops.extend(of.input(pass, chunk).map(Op::Receive));
+        let (out, into) = of.moved(pass, chunk, first);
+        let moves = out > 0.0 || into > 0.0;
+        if moves {
+            self.ops.push(Op::Swap { out, into });
+        }
+        self.compute(of, turn, last);
+        if moves {
+            self.ops.push(Op::AwaitSwap);
+        }
+        self.ops.extend(of.output(pass, chunk).map(Op::Send));
+    }
+
+    /// Arithmetic up to each point at which something is needed or there.
+    fn compute(&mut self, of: &OfStage<'_>, Turn { pass, chunk }: Turn, last: bool) {
+        let (ends, gathers) = (of.ends(pass, chunk, last), of.gathers(pass, chunk));
+        let (mut at, mut ends) = (0.0, ends.into_iter().peekable());
+        let mut until = |program: &mut StageProgram, to: f64| {
+            while let Some((end, op)) = ends.next_if(|(end, _)| *end <= to) {
+                program.work(pass, of.share_of(pass, chunk, (at, end)));
+                at = end.max(at);
+                program.end(of, op);
+            }
+            program.work(pass, of.share_of(pass, chunk, (at, to)));
+            at = to.max(at);
+        };
+        // The next ones come while what is there is computed with.
+        let together = |a: &(f64, StageBucket), b: &(f64, StageBucket)| {
+            a.0 == b.0 && a.1.experts != b.1.experts
+        };
+        let groups: Vec<&[(f64, StageBucket)]> = gathers.chunk_by(together).collect();
+        let mut coming = groups.first().map_or(Vec::new(), |first| self.gather_all(first));
+        for (number, group) in groups.iter().enumerate() {
+            until(self, group[0].0);
+            self.ops.append(&mut coming);
+            coming = groups.get(number + 1).map_or(Vec::new(), |next| self.gather_all(next));
+        }
+        until(self, 1.0);
+    }
+
+    /// What follows some arithmetic.
+    fn end(&mut self, of: &OfStage<'_>, end: End) {
+        match end {
+            End::Sum => {
+                let tensor = of.parallelism.tensor.as_ref();
+                let bytes = tensor.map_or(0.0, |tensor| tensor.bytes);
+                let bytes = (bytes / f64::from(of.parallelism.micro_batches)).round() as u64;
+                self.start(Tensor, Started::at_once(Operation::Allreduce, bytes));
+                self.await_all(Tensor);
+            }
+            End::BeginKeys(operation) => {
+                let context = of.parallelism.context.as_ref();
+                let bytes = context.map_or(0, |context| context.bytes_of_each(of.parallelism));
+                self.start(Context, Started::at_once(operation, bytes));
+            }
+            End::AwaitKeys => self.await_all(Context),
+            End::Dispatch => {
+                let expert = of.parallelism.expert.as_ref();
+                let bytes = expert.map_or(0, |expert| expert.bytes_of_each(of.parallelism));
+                self.start(Expert, Started::at_once(Operation::AllToAll, bytes));
+                self.await_all(Expert);
+            }
+            End::Reduce(bucket) => {
+                let StageBucket { bytes, tensors, compress, late, .. } = bucket;
+                if compress > 0.0 {
+                    self.ops.push(Op::Compute { share: 0.0, compress });
+                }
+                let sharded = of.parallelism.zero > 0;
+                let operation = if sharded { Operation::ReduceScatter } else { of.reduction };
+                self.start(alike(&bucket), Started { operation, bytes, tensors, late });
+            }
+        }
+    }
+
+    fn start(&mut self, communicator: Communicator, started: Started) {
+        self.ops.push(Op::Start(communicator, self.started(communicator) as u32));
+        self.collectives[communicator as usize].push(started);
+    }
+
+    /// Collectives of a communicator that have been started.
+    fn started(&self, communicator: Communicator) -> usize {
+        self.collectives[communicator as usize].len()
+    }
+
+    /// Starts to gather the parameters of some buckets; the ops that wait for them.
+    fn gather_all(&mut self, buckets: &[(f64, StageBucket)]) -> Vec<Op> {
+        buckets.iter().map(|(_, bucket)| self.gather(bucket)).collect()
+    }
+
+    /// Starts to gather the parameters of a bucket; the op that waits for them.
+    fn gather(&mut self, bucket: &StageBucket) -> Op {
+        let among = alike(bucket);
+        self.start(among, Started::at_once(Operation::Allgather, bucket.bytes));
+        Op::Await(among, self.started(among) as u32)
+    }
+
+    fn work(&mut self, pass: Pass, share: f64) {
+        if share > 0.0 {
+            self.ops.push(Op::ComputePass { pass, share });
+        }
+    }
+
+    /// Gradients are reduced, and parameters updated.
+    fn finish(&mut self, of: &OfStage<'_>) {
+        self.await_gradients();
+        if of.decompress > 0.0 {
+            self.ops.push(Op::Compute { share: 0.0, compress: of.decompress });
+        }
+        if let Some(Swap { optimizer, gradients, parameters, .. }) =
+            of.parallelism.swap.get(of.stage).filter(|swap| swap.optimizer + swap.gradients > 0.0)
+        {
+            self.ops.push(Op::Swap { out: optimizer + parameters, into: optimizer + gradients });
+            self.ops.push(Op::AwaitSwap);
+        }
+        if (1..3).contains(&of.parallelism.zero) {
+            for bucket in of.buckets.iter().rev().flatten() {
+                self.gather(bucket);
+            }
+            self.await_gradients();
+        }
+    }
+
+    fn await_gradients(&mut self) {
+        self.await_all(Data);
+        self.await_all(ExpertData);
+    }
+
+    fn await_all(&mut self, communicator: Communicator) {
+        match self.started(communicator) {
+            0 => {}
+            all => self.ops.push(Op::Await(communicator, all as u32)),
+        }
+    }
+}
+
+/// Ranks that have the same gradients as those of a bucket.
+fn alike(bucket: &StageBucket) -> Communicator {
+    if bucket.experts { ExpertData } else { Data }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,388 @@
+//! Programs of stages: what they compute, start, wait for and move.
+
+use super::*;
+use crate::program::op::Input;
+use Pass::{Backward, Forward};
+use forebay_scenario::{Parallelism, Schedule, StepOf};
+
+fn compute(pass: Pass, share: f64) -> Op {
+    Op::ComputePass { pass, share }
+}
+
+fn parallelism(schedule: Schedule, micro_batches: u32, zero: u32) -> Parallelism {
+    Parallelism {
+        schedule,
+        micro_batches,
+        step_of: StepOf::Batch,
+        forward: 0.25,
+        activations: 0.0,
+        gpus_per_node: 1,
+        tensor: None,
+        context: None,
+        expert: None,
+        zero,
+        weights: vec![1.0],
+        swap: Vec::new(),
+    }
+}
+
+fn buckets() -> Vec<StageBucket> {
+    let bucket =
+        |at, bytes| StageBucket { at, bytes, tensors: 1, compress: 0.0, late: 0.0, experts: false };
+    vec![bucket(0.5, 10), bucket(1.0, 30)]
+}
+
+fn made(zero: u32, micro: u32) -> StageProgram {
+    let parallelism = parallelism(Schedule::Gpipe, micro, zero);
+    stage_program(&OfStage {
+        parallelism: &parallelism,
+        stage: 0,
+        expert: 0,
+        shares: &[1.0],
+        buckets: vec![buckets()],
+        reduction: Operation::Allreduce,
+        decompress: 0.0,
+        launches: false,
+    })
+}
+
+#[test]
+fn gradients_are_asked_for_when_they_are_there() {
+    let ops = made(0, 2).ops;
+    let expected = [
+        Op::TakeBatch,
+        compute(Forward, 0.25),
+        compute(Forward, 0.25),
+        compute(Backward, 0.75),
+        compute(Backward, 0.375),
+        Op::Start(Data, 0),
+        compute(Backward, 0.375),
+        Op::Start(Data, 1),
+        Op::Await(Data, 2),
+        Op::EndStep,
+    ];
+    assert_eq!(ops, expected);
+}
+
+#[test]
+fn shards_are_exchanged_as_often_as_their_stage_says() {
+    // Rajbhandari et al., section 7: as many bytes as an allreduce's two halves, and half as many more at stage 3.
+    let of = |zero| made(zero, 1).collectives[Data as usize].clone();
+    let bytes = |zero| of(zero).iter().map(|started| started.bytes).sum::<u64>();
+    assert_eq!([bytes(0), bytes(1), bytes(2), bytes(3)], [40, 80, 80, 120]);
+    use Operation::{Allgather, ReduceScatter};
+    let operations = |zero| -> Vec<(Operation, u64)> {
+        of(zero).iter().map(|started| (started.operation, started.bytes)).collect()
+    };
+    let scattered = [(ReduceScatter, 10), (ReduceScatter, 30)];
+    assert_eq!(operations(1), [&scattered[..], &[(Allgather, 10), (Allgather, 30)]].concat());
+    // Forward needs first what backward makes last; the next is fetched while one is used.
+    let expected = [
+        (Allgather, 30),
+        (Allgather, 10),
+        (Allgather, 10),
+        (Allgather, 30),
+        (ReduceScatter, 10),
+        (ReduceScatter, 30),
+    ];
+    assert_eq!(operations(3), expected);
+    let waits: Vec<u32> = made(3, 1)
+        .ops
+        .iter()
+        .filter_map(|op| if let Op::Await(Data, n) = op { Some(*n) } else { None })
+        .collect();
+    assert_eq!(waits, [1, 2, 3, 4, 6]);
+}
+
+#[test]
+fn sharded_gradients_are_reduced_after_each_micro_batch() {
+    // Rajbhandari et al., section 5.2: who has a shard of the gradients gets them as soon as they are made.
+    let number = |zero, operation| {
+        let all = made(zero, 3).collectives;
+        let of = all[Data as usize].iter().filter(|of| of.operation == operation);
+        let bytes: u64 = of.map(|of| of.bytes).sum();
+        bytes / 40
+    };
+    use Operation::{Allgather, ReduceScatter};
+    assert_eq!([1, 2, 3].map(|zero| number(zero, ReduceScatter)), [1, 3, 3]);
+    // Parameters are gathered once a step, or for each pass.
+    assert_eq!([1, 2, 3].map(|zero| number(zero, Allgather)), [1, 1, 6]);
+}
+
+#[test]
+fn all_of_a_step_is_computed_once() {
+    for (zero, micro) in [(0, 1), (1, 3), (3, 2)] {
+        let of = |op: &Op| if let Op::ComputePass { share, .. } = op { *share } else { 0.0 };
+        let sum: f64 = made(zero, micro).ops.iter().map(of).sum();
+        assert!((sum - f64::from(micro)).abs() < 1e-12, "{zero} {micro}: {sum}");
+    }
+}
+
+/// The program of a stage of two equal ones, with gradients on each chunk in one piece.
+fn of_two(schedule: Schedule, stage: usize, micro: u32, zero: u32) -> StageProgram {
+    let chunks = 2 * schedule.chunks() as usize;
+    let weights = vec![1.0 / chunks as f64; chunks];
+    let parallelism = Parallelism { weights, ..parallelism(schedule, micro, zero) };
+    let own = |chunk| {
+        vec![StageBucket {
+            at: 1.0,
+            bytes: 10 + chunk,
+            tensors: 1,
+            compress: 0.0,
+            late: 0.0,
+            experts: false,
+        }]
+    };
+    stage_program(&OfStage {
+        parallelism: &parallelism,
+        stage,
+        expert: 0,
+        shares: &[0.5, 0.5],
+        buckets: (0..u64::from(schedule.chunks())).map(own).collect(),
+        reduction: Operation::Allreduce,
+        decompress: 0.0,
+        launches: false,
+    })
+}
+
+#[test]
+fn chunks_send_around_the_ring_of_stages() {
+    // System: chunks 0 and 2 of the model on the first stage, 1 and 3 on the second. Expectation: the first one's
+    // first chunk has no one before it and the second one's last no one after it; between chunks 1 and 2 bytes go from
+    // the last stage to the first.
+    let schedule = Schedule::Interleaved { chunks: 2 };
+    let named = |op: &Op| match op {
+        Op::Receive(input) => Some((false, *input)),
+        Op::Send(input) => Some((true, *input)),
+        _ => None,
+    };
+    let of = |stage| -> Vec<(bool, Input)> {
+        of_two(schedule, stage, 2, 0).ops.iter().filter_map(named).collect()
+    };
+    let input = |stage, chunk, back| Input { stage, chunk, back };
+    let number = |stage, what| of(stage).iter().filter(|of| **of == what).count();
+    for (stage, what) in [
+        (0, (true, input(1, 0, false))),
+        (1, (false, input(1, 0, false))),
+        (1, (true, input(0, 1, false))),
+        (0, (false, input(0, 1, false))),
+        (0, (true, input(1, 1, false))),
+        (1, (false, input(1, 1, false))),
+        (1, (true, input(0, 1, true))),
+        (0, (true, input(1, 0, true))),
+        (1, (true, input(0, 0, true))),
+    ] {
+        assert_eq!(number(stage, what), 2, "{stage} {what:?}");
+    }
+    // Three borders between chunks, two micro-batches, there and back; each is sent and received.
+    assert_eq!(of(0).len() + of(1).len(), 3 * 2 * 2 * 2);
+}
+
+#[test]
+fn chunks_reduce_their_gradients_when_their_last_backward_made_them() {
+    // System: two micro-batches on two chunks of the first stage. Expectation: the second chunk's gradients after its
+    // second backward, while the first chunk's are still to be made.
+    let program = of_two(Schedule::Interleaved { chunks: 2 }, 0, 2, 0);
+    let bytes: Vec<u64> = program.collectives[Data as usize].iter().map(|of| of.bytes).collect();
+    assert_eq!(bytes, [11, 10]);
+    let after = |start: usize| {
+        let starts =
+            program.ops.iter().enumerate().filter(|(_, op)| matches!(op, Op::Start(Data, _)));
+        let at = starts.map(|(at, _)| at).nth(start).expect("it is started");
+        let rest = program.ops[at..].iter();
+        rest.filter(|op| matches!(op, Op::ComputePass { pass: Backward, .. })).count()
+    };
+    assert_eq!([after(0), after(1)], [2, 0]);
+}
+
+#[test]
+fn gradients_are_reduced_after_the_pass_that_makes_those_of_weights() {
+    // System: ZB-H1 on the second of two stages, where the pass for gradients of weights comes one micro-batch later.
+    // Expectation: this pass takes a part of backward's time; gradients are reduced after the last such pass, or after each
+    // one from ZeRO's stage 2 on.
+    let schedule = Schedule::ZeroBubble { weights: 0.25 };
+    let weights = compute(Pass::WeightGradients, 0.75 * 0.25 * 0.5);
+    let inputs = compute(Pass::InputGradients, 0.75 * 0.75 * 0.5);
+    let forward = compute(Forward, 0.25 * 0.5);
+    let computed = |op: &Op| matches!(op, Op::ComputePass { .. } | Op::Start(..));
+    let of = |zero| -> Vec<Op> {
+        of_two(schedule, 1, 3, zero).ops.into_iter().filter(computed).collect()
+    };
+    let turns = [forward, inputs, forward, inputs, weights, forward, inputs, weights];
+    assert_eq!(of(0), [&turns[..], &[weights, Op::Start(Data, 0)]].concat());
+    let reduced = of(2)
+        .windows(2)
+        .filter(|of| of[0] == weights && matches!(of[1], Op::Start(Data, _)))
+        .count();
+    assert_eq!(reduced, 3);
+}
+
+#[test]
+fn only_passes_that_use_parameters_gather_them() {
+    // System: ZeRO 3, two micro-batches. Expectation: a gather for each forward and for each pass for gradients of
+    // inputs or of all, on each chunk; none for gradients of weights.
+    let gathers = |schedule: Schedule| {
+        let of = of_two(schedule, 1, 2, 3).collectives;
+        of[Data as usize].iter().filter(|of| of.operation == Operation::Allgather).count()
+    };
+    assert_eq!(gathers(Schedule::OneForwardOneBackward), 4);
+    assert_eq!(gathers(Schedule::ZeroBubble { weights: 0.5 }), 4);
+    assert_eq!(gathers(Schedule::Interleaved { chunks: 2 }), 8);
+}
+
+#[test]
+fn what_does_not_fit_comes_and_goes_with_its_use() {
+    let mut parallelism = parallelism(Schedule::Gpipe, 2, 0);
+    let swap = Swap { activations: 8.0, optimizer: 5.0, gradients: 3.0, parameters: 2.0 };
+    parallelism.swap = vec![swap];
+    let of = OfStage {
+        parallelism: &parallelism,
+        stage: 0,
+        expert: 0,
+        shares: &[1.0],
+        buckets: vec![],
+        reduction: Operation::Allreduce,
+        decompress: 0.0,
+        launches: false,
+    };
+    let moves: Vec<(f64, f64)> = stage_program(&of)
+        .ops
+        .iter()
+        .filter_map(|op| match op {
+            Op::Swap { out, into } => Some((*out, *into)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(moves, [(4.0, 2.0), (4.0, 2.0), (3.0, 6.0), (3.0, 9.0), (7.0, 8.0)]);
+}
+
+#[test]
+fn all_that_does_not_fit_moves_as_often_as_it_is_used() {
+    // System: eight activations' bytes beyond the GPU for each micro-batch or part of one in progress, and two of
+    // parameters. Expectation: activations out once and in once for each pass of backward; parameters in for each pass
+    // but that for gradients of weights.
+    let moved = |schedule: Schedule| {
+        let chunks = schedule.chunks();
+        let held = schedule.in_progress(0, 2, 4);
+        let swap = Swap { activations: 8.0 * f64::from(held), parameters: 2.0, ..Swap::default() };
+        let count = 2 * chunks as usize;
+        let parallelism = Parallelism {
+            weights: vec![1.0 / count as f64; count],
+            swap: vec![swap; 2],
+            ..parallelism(schedule, 4, 0)
+        };
+        let buckets = vec![];
+        let (stage, shares, launches) = (0, &[0.5, 0.5][..], false);
+        let of = OfStage {
+            parallelism: &parallelism,
+            stage,
+            expert: 0,
+            shares,
+            buckets,
+            reduction: Operation::Allreduce,
+            decompress: 0.0,
+            launches,
+        };
+        stage_program(&of).ops.iter().fold((0.0, 0.0), |(all, back), op| match op {
+            Op::Swap { out, into } => (all + out, back + into),
+            _ => (all, back),
+        })
+    };
+    assert_eq!(moved(Schedule::OneForwardOneBackward), (32.0, 32.0 + 16.0));
+    assert_eq!(moved(Schedule::Interleaved { chunks: 2 }), (64.0, 64.0 + 16.0));
+    assert_eq!(moved(Schedule::ZeroBubble { weights: 0.5 }), (32.0, 64.0 + 16.0));
+}
+
+#[test]
+fn tokens_go_to_experts_and_come_back_around_their_arithmetic() {
+    // System: two layers whose experts compute in half of the time, which hold 30 of 40 bytes of parameters; the model copy's
+    // experts have 1.5 times the mean of tokens in the first layer, and half of it in the second. Expectation: in each pass
+    // two all-to-alls for each layer, around arithmetic as of the tokens; backward in the opposite order.
+    let expert = forebay_scenario::Expert {
+        ranks: 2,
+        layers: vec![2],
+        bytes: 80.0,
+        parameters: vec![0.75],
+        time: vec![0.5],
+        load: forebay_scenario::Load::Busiest(1.5),
+        method: forebay_scenario::Method {
+            reduction: forebay_scenario::Reduction::By {
+                algorithm: forebay_collective::Algorithm::Flat,
+                levels: (forebay_collective::Algorithm::Flat, forebay_collective::Algorithm::Flat),
+                chunk: None,
+            },
+            fidelity: forebay_scenario::Fidelity::Flow,
+            chosen_by: None,
+        },
+    };
+    let parallelism = Parallelism { expert: Some(expert), ..parallelism(Schedule::Gpipe, 1, 0) };
+    let bucket = |bytes, experts| StageBucket {
+        at: 1.0,
+        bytes,
+        tensors: 1,
+        compress: 0.0,
+        late: 0.0,
+        experts,
+    };
+    let program = stage_program(&OfStage {
+        parallelism: &parallelism,
+        stage: 0,
+        expert: 0,
+        shares: &[1.0],
+        buckets: vec![vec![bucket(10, false), bucket(15, true)]],
+        reduction: Operation::Allreduce,
+        decompress: 0.0,
+        launches: false,
+    });
+    let dispatched = |number| [Op::Start(Expert, number), Op::Await(Expert, number + 1)];
+    let mut expected = vec![Op::TakeBatch];
+    for (pass, time, shares) in
+        [(Forward, 0.25, [0.25, 0.375, 0.25, 0.125]), (Backward, 0.75, [0.125, 0.25, 0.375, 0.25])]
+    {
+        for (place, share) in (0..).zip(shares) {
+            let before = if pass == Forward { place > 0 } else { true };
+            let number = if pass == Forward { place } else { place + 5 } - 1;
+            if before {
+                expected.extend(dispatched(number as u32));
+            }
+            expected.push(compute(pass, time * share));
+        }
+        if pass == Forward {
+            expected.extend(dispatched(3));
+        }
+    }
+    expected.extend([Op::Start(Data, 0), Op::Start(ExpertData, 0)]);
+    expected.extend([Op::Await(Data, 1), Op::Await(ExpertData, 1), Op::EndStep]);
+    assert_eq!(program.ops, expected);
+    let all = &program.collectives[Expert as usize];
+    assert_eq!(all.len(), 8);
+    assert!(all.iter().all(|of| (of.operation, of.bytes) == (Operation::AllToAll, 120)));
+}
+
+#[test]
+fn parameters_of_experts_come_with_those_of_the_same_layers() {
+    // System: ZeRO stage 3 with two buckets of dense parameters and two of experts, one pair for each half of the layers.
+    // Expectation: a pass awaits both buckets of a pair before it computes that half, forward and backward.
+    let parallelism = parallelism(Schedule::Gpipe, 1, 3);
+    let bucket =
+        |at, experts| StageBucket { at, bytes: 10, tensors: 1, compress: 0.0, late: 0.0, experts };
+    let program = stage_program(&OfStage {
+        parallelism: &parallelism,
+        stage: 0,
+        expert: 0,
+        shares: &[1.0],
+        buckets: vec![vec![
+            bucket(0.5, false),
+            bucket(0.5, true),
+            bucket(1.0, false),
+            bucket(1.0, true),
+        ]],
+        reduction: Operation::Allreduce,
+        decompress: 0.0,
+        launches: false,
+    });
+    let awaits = |ops: &[Op]| ops.iter().filter(|op| matches!(op, Op::Await(..))).count();
+    let parts: Vec<usize> =
+        program.ops.split(|op| matches!(op, Op::ComputePass { .. })).map(awaits).collect();
+    assert_eq!(parts, [2, 2, 2, 2, 2], "{:?}", program.ops);
+}

@@ -1,0 +1,74 @@
+//! How far a run has come, told while it goes on.
+
+use super::env::Env;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use forebay_engine::Time;
+
+use super::job_run::JobRun;
+use super::jobs::Jobs;
+use super::watch::Watch;
+
+/// What a run tells now and then to whoever looks; one for each run in progress.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Events so far.
+    events: AtomicU64,
+    /// Simulated time [ps].
+    time: AtomicU64,
+    /// Share of its steps that the job furthest behind has done, in parts of [`WHOLE`].
+    share: AtomicU64,
+}
+
+/// All of a run.
+const WHOLE: f64 = 1e9;
+
+impl Progress {
+    /// Events so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    /// Simulated time [s].
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        Time(self.time.load(Ordering::Relaxed)).seconds()
+    }
+
+    /// Share of the run that is done, from 0 to 1: of the steps of the job furthest behind, or of its time; 0 where that is
+    /// not known.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.share.load(Ordering::Relaxed) as f64 / WHOLE
+    }
+
+    /// Another run begins.
+    pub fn reset(&self) {
+        self.tell(0, Time::ZERO, 0.0);
+    }
+
+    fn tell(&self, events: u64, time: Time, share: f64) {
+        self.events.store(events, Ordering::Relaxed);
+        self.time.store(time.0, Ordering::Relaxed);
+        self.share.store((share.clamp(0.0, 1.0) * WHOLE) as u64, Ordering::Relaxed);
+    }
+}
+
+impl Watch<'_> {
+    /// Tells how far the run has come.
+    #[cold]
+    pub(super) fn tell(&self, env: &Env, jobs: &Jobs, to: &Progress) {
+        let of_jobs = jobs.jobs.iter().filter(|job| !job.finished).map(share);
+        let of_time = env.now.0 as f64 / self.until.0.max(1) as f64;
+        let share = of_jobs.fold(1.0, f64::min).max(of_time).max(self.share());
+        to.tell(self.handled, env.now, share);
+    }
+}
+
+/// Of a job that goes on.
+fn share(job: &JobRun) -> f64 {
+    let steps = job.steps.completed() as f64 / job.plan.goal.steps.max(1) as f64;
+    let fresh = job.steps.fresh() as f64 / job.plan.goal.fresh.max(1) as f64;
+    steps.max(fresh)
+}

@@ -1,0 +1,208 @@
+//! Files and samples that are fetched in several requests, some of them ahead of the others.
+
+use forebay_report::Cause;
+use forebay_scenario::Ranges;
+
+use super::env::Env;
+use super::event::{Customer, Event};
+use super::index::{IdVec, Ids, RangeId, Slab, WorkerId};
+use super::loaders::Loaders;
+use super::read::Own;
+use super::worker::{Phase, Worker};
+
+/// What a worker fetches in ranges, and how far it is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fetch {
+    /// Bytes not yet asked for.
+    left: f64,
+    /// Requests made.
+    pub(super) number: u32,
+    /// Those of them that are not over.
+    in_progress: u32,
+    /// Those whose bytes are coming.
+    moving: u32,
+}
+
+/// A request for a range.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Range {
+    worker: WorkerId,
+    bytes: f64,
+    /// Which of its sample's.
+    number: u32,
+    /// Its way to storage targets, where it has one.
+    way: u32,
+    state: State,
+    refusals: u8,
+    /// Whether it is the last of its sample.
+    last: bool,
+    /// What of it is still to be done.
+    parts: u8,
+}
+
+/// What a request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// To be let through.
+    Refused,
+    FirstByte,
+    Bytes,
+}
+
+/// All ranges that are being fetched.
+#[derive(Debug, Default)]
+pub(super) struct Fetches {
+    /// By worker; empty where no data set is fetched so.
+    pub(super) of: IdVec<Worker, Fetch>,
+    ranges: Slab<Range>,
+}
+
+impl Fetches {
+    fn add(&mut self, range: Range) -> RangeId {
+        self.ranges.add(range)
+    }
+
+    /// The worker that range `r` is for.
+    pub(super) fn worker(&self, r: RangeId) -> WorkerId {
+        self.ranges[r].worker
+    }
+
+    /// Nothing is fetched any more for these workers.
+    pub(super) fn forget(&mut self, workers: Ids<Worker>) {
+        self.ranges.remove_if(|range| workers.contains(range.worker));
+        if !self.of.is_empty() {
+            self.of[workers].fill(Fetch::default());
+        }
+    }
+}
+
+impl Loaders {
+    /// Fetches what worker `w` asks for in ranges; true if the sample is complete.
+    pub(super) fn fetch_ranges(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let worker = &mut self.workers[w];
+        worker.parts = 1;
+        self.fetches.of[w] = Fetch { left: worker.request, ..Fetch::default() };
+        self.enter(env, w, Phase::Served, Cause::Latency);
+        self.ask_ahead(env, w) && self.part_done(env, w)
+    }
+
+    /// Keeps as many requests of worker `w` in progress as it may; true if all are over.
+    fn ask_ahead(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let source = &self.loaders[self.workers[w].loader].source;
+        let Some(Ranges { request, readahead }) = source.ranges else { return true };
+        loop {
+            let fetch = &mut self.fetches.of[w];
+            // A byte's worth of slack: differences of sizes are rounded.
+            if fetch.left < 0.5 || fetch.in_progress == readahead {
+                return fetch.in_progress == 0;
+            }
+            let bytes = request.min(fetch.left);
+            fetch.left -= bytes;
+            fetch.in_progress += 1;
+            let number = fetch.number;
+            fetch.number += 1;
+            let way = self.way_of_range(w, f64::from(number) * request, bytes);
+            let state = State::Refused;
+            let last = self.fetches.of[w].left < 0.5;
+            let range = Range { worker: w, bytes, number, way, state, refusals: 0, last, parts: 0 };
+            let r = self.fetches.add(range);
+            if self.ask_range(env, r) {
+                self.end_range(r);
+            }
+        }
+    }
+
+    /// Asks for range `r`, which may be refused; true if it is there at once.
+    fn ask_range(&mut self, env: &mut Env, r: RangeId) -> bool {
+        let Range { worker: w, number, mut refusals, .. } = self.fetches.ranges[r];
+        let mount = &self.loaders[self.workers[w].loader].mount;
+        if let Some(limiter) = mount.limiter
+            && let Some(wait) = self.refused(env, w, limiter, number, &mut refusals)
+        {
+            self.fetches.ranges[r].refusals = refusals;
+            self.note_fetch(env, w, Cause::Open);
+            env.after(wait, Event::Waited(Customer::Range(r)));
+            return false;
+        }
+        self.fetches.ranges[r].state = State::FirstByte;
+        let Some(delay) = self.first_byte_after(env, w) else { return self.move_range(env, r) };
+        self.note_fetch(env, w, Cause::Latency);
+        env.after(delay, Event::Waited(Customer::Range(r)));
+        false
+    }
+
+    /// What range `r` waited for is over.
+    pub(super) fn range_waited(&mut self, env: &mut Env, r: RangeId) {
+        let over = match self.fetches.ranges[r].state {
+            State::Refused => self.ask_range(env, r),
+            State::FirstByte | State::Bytes => self.move_range(env, r),
+        };
+        if over {
+            self.range_over(env, r);
+        }
+    }
+
+    /// The bytes of range `r` begin to come; true if they are there at once.
+    fn move_range(&mut self, env: &mut Env, r: RangeId) -> bool {
+        let Range { worker: w, bytes, number, way, last, .. } = self.fetches.ranges[r];
+        let mount = &self.loaders[self.workers[w].loader].mount;
+        let (group, own) = (mount.way(way), mount.own);
+        let range = &mut self.fetches.ranges[r];
+        range.state = State::Bytes;
+        range.parts = u8::from(group.is_some()) + u8::from(own != Own::None);
+        if range.parts == 0 {
+            return true;
+        }
+        self.fetches.of[w].moving += 1;
+        self.note_fetch(env, w, Cause::Transfer);
+        if let Some(group) = group {
+            env.network.start(env.now, group, bytes, Customer::Range(r));
+        }
+        let customer = Customer::Range(r);
+        match own {
+            Own::None => {}
+            Own::Table(table) => self.ask_table(env, table, bytes, customer),
+            Own::Arm(arm) => {
+                let spot = self.spot_of_range(w, number, last);
+                self.ask_arm(env, arm, bytes, (customer, spot));
+            }
+        }
+        false
+    }
+
+    /// A part of range `r` has been done.
+    pub(super) fn range_moved(&mut self, env: &mut Env, r: RangeId) {
+        let range = &mut self.fetches.ranges[r];
+        range.parts -= 1;
+        if range.parts == 0 {
+            let w = range.worker;
+            self.fetches.of[w].moving -= 1;
+            self.note_fetch(env, w, Cause::Latency);
+            self.range_over(env, r);
+        }
+    }
+
+    /// Range `r` is over: on to the next, or all are there.
+    fn range_over(&mut self, env: &mut Env, r: RangeId) {
+        let w = self.fetches.ranges[r].worker;
+        self.end_range(r);
+        if self.ask_ahead(env, w) {
+            self.resume(env, w);
+        }
+    }
+
+    fn end_range(&mut self, r: RangeId) {
+        let w = self.fetches.ranges[r].worker;
+        self.fetches.of[w].in_progress -= 1;
+        self.fetches.ranges.remove(r);
+    }
+
+    /// Worker `w` waits for its ranges' bytes while any come, and for `cause` otherwise.
+    fn note_fetch(&mut self, env: &mut Env, w: WorkerId, cause: Cause) {
+        let moving = self.fetches.of[w].moving;
+        match (cause, moving) {
+            (Cause::Transfer, 1) | (_, 0) => self.enter(env, w, Phase::Served, cause),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Reading: an open operation, a latency, bytes.
+
+use forebay_model::random::Purpose;
+use forebay_report::Cause;
+use forebay_scenario::Layout;
+
+mod mount;
+mod one_file;
+mod own;
+mod plain;
+mod row_groups;
+mod source;
+
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
+use super::index::{StationId, WorkerId};
+use super::loaders::Loaders;
+use super::tiers::Origin;
+use super::worker::{Phase, Waiting};
+
+pub(super) use mount::{Mount, Own, RequestLatency, Striped};
+pub(super) use plain::First;
+pub(super) use source::{ShardCursor, Source};
+
+impl Loaders {
+    /// Begins to read the worker's current sample; true if it is there already.
+    #[inline]
+    pub(super) fn begin_read(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        self.locate(env, w);
+        let loader = &self.loaders[self.workers[w].loader];
+        if let Some(first) = loader.plain {
+            return self.fetch_plain(env, w, first);
+        }
+        if loader.decoded.is_some() && self.is_decoded(env, w) {
+            return true;
+        }
+        self.fetch(env, w)
+    }
+
+    /// Asks for the next bytes of the current sample; true if none are missing.
+    #[inline(always)]
+    fn fetch(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let worker = &mut self.workers[w];
+        let loader = &self.loaders[worker.loader];
+        let (cached, tiers) = (loader.cached.as_ref(), loader.tiers.is_some());
+        let striped = loader.mount.striped.is_some();
+        let open = match loader.source.layout {
+            Layout::FilePerSample => {
+                worker.request = worker.size;
+                if cached.is_some() {
+                    let epoch = loader.source.order.epoch();
+                    if self.look_up(env, w, epoch) {
+                        return self.first_byte(env, w);
+                    }
+                }
+                if tiers {
+                    self.find_file(env, w);
+                }
+                if striped {
+                    self.stripe(w, 0);
+                }
+                true
+            }
+            Layout::OneFile { .. } => return self.fetch_place(env, w),
+            Layout::RowGroups(groups) => return self.fetch_chunk(env, w, groups),
+            Layout::Shards { request, record, .. } => {
+                let shard = &mut self.shards[w];
+                let size = record.around(worker.size);
+                // A byte's worth of slack: sums of sizes are rounded.
+                if shard.buffered + 0.5 >= size {
+                    shard.buffered = (shard.buffered - size).max(0.0);
+                    worker.item.bytes += worker.size;
+                    return true;
+                }
+                worker.request = request.min(shard.unread.max(1.0));
+                let open = !std::mem::replace(&mut shard.opened, true);
+                let number = shard.requests;
+                shard.requests += 1;
+                if let Some(used) = cached {
+                    worker.unit = used.units.of(shard.file, number);
+                    let epoch = shard.epoch;
+                    if self.look_up(env, w, epoch) {
+                        return self.first_byte(env, w);
+                    }
+                }
+                if tiers {
+                    self.find_request(env, w, number);
+                }
+                if striped {
+                    self.stripe(w, number);
+                }
+                open
+            }
+        };
+        if open && let Some(station) = self.mount_of(w).station {
+            return self.open(env, w, station);
+        }
+        self.ask_again(env, w)
+    }
+
+    /// Asks for the current request, which may be refused; true if the sample is complete.
+    #[inline]
+    pub(super) fn ask_again(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let worker = &self.workers[w];
+        if worker.request > self.loaders[worker.loader].source.most {
+            return self.fetch_ranges(env, w);
+        }
+        match self.mount_of(w).limiter {
+            None => self.wait_for_first_byte(env, w),
+            Some(limiter) => self.request(env, w, limiter),
+        }
+    }
+
+    /// Which targets serve request number `number` of worker `w`, if files are striped over some.
+    #[cold]
+    fn stripe(&mut self, w: WorkerId, number: u32) {
+        let worker = &mut self.workers[w];
+        let loader = &self.loaders[worker.loader];
+        if let Some(striped) = &loader.mount.striped
+            && worker.origin.is_storage()
+        {
+            worker.way = match loader.source.layout {
+                Layout::FilePerSample | Layout::OneFile { .. } => {
+                    striped.way(worker.file, number, worker.request)
+                }
+                Layout::Shards { request, .. } => {
+                    let offset = f64::from(number) * request;
+                    striped.way_at(self.shards[w].file, offset, worker.request)
+                }
+                Layout::RowGroups(_) => striped.way(self.shards[w].file, number, worker.request),
+            };
+        }
+    }
+
+    fn open(&mut self, env: &mut Env, w: WorkerId, station: StationId) -> bool {
+        self.enter(env, w, Phase::Opening, Cause::Open);
+        let station = &mut env.stations[station];
+        let visit = Waiting { customer: Customer::Worker(w), delay: station.service };
+        if station.queue.arrive(env.now, visit) {
+            env.after(visit.delay, Event::Opened(visit.customer));
+        }
+        false
+    }
+
+    pub(super) fn opened(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        if let Some(station) = self.mount_of(w).station {
+            env.served(station);
+        }
+        self.ask_again(env, w)
+    }
+
+    #[inline]
+    pub(super) fn wait_for_first_byte(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let Some(delay) = self.first_byte_after(env, w) else { return self.first_byte(env, w) };
+        self.enter(env, w, Phase::Latency, Cause::Latency);
+        env.after(delay, Event::Waited(Customer::Worker(w)));
+        false
+    }
+
+    /// Time to the first byte of one more request of worker `w`, if it takes any.
+    #[inline(always)]
+    pub(super) fn first_byte_after(&mut self, env: &mut Env, w: WorkerId) -> Option<Delay> {
+        let delay = match &self.mount_of(w).latency {
+            RequestLatency::None => return None,
+            RequestLatency::Constant(delay) => *delay,
+            RequestLatency::Drawn(sampler, round_trip) => {
+                let worker = &self.workers[w];
+                let loader = &self.loaders[worker.loader];
+                let (owner, request) = (loader.job.number() as u64, worker.requests as u64);
+                let mut generator =
+                    env.streams.at(Purpose::Latency, owner, worker.position, request);
+                Delay::once((sampler.draw(&mut generator) + round_trip).max(0.0))
+            }
+        };
+        self.workers[w].requests += 1;
+        Some(delay)
+    }
+
+    #[inline]
+    pub(super) fn first_byte(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let worker = &self.workers[w];
+        let loader = &self.loaders[worker.loader];
+        if loader.plain.is_some() {
+            return self.transfer_plain(env, w);
+        }
+        let bytes = worker.request;
+        let shard = matches!(loader.source.layout, Layout::Shards { .. });
+        let (hit, mount) = (worker.origin == Origin::PageCache, self.mount_of(w));
+        if mount.own != Own::None && !hit {
+            return self.ask_own(env, w);
+        }
+        let way = match hit {
+            true => self.way_in_cache(env, w),
+            false => mount.way(worker.way),
+        };
+        let Some(group) = way else { return self.transferred(env, w) };
+        let phase = if shard { Phase::Request } else { Phase::Transfer };
+        self.enter(env, w, phase, Cause::Transfer);
+        env.network.start(env.now, group, bytes, Customer::Worker(w));
+        false
+    }
+
+    /// The bytes of a request have come; true if the sample is complete.
+    pub(super) fn transferred(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let mount = self.mount_of(w);
+        if mount.costs_cpu() { self.receive(env, w) } else { self.received(env, w) }
+    }
+
+    /// The bytes of a request that costs time of a core have come; true if the sample is complete.
+    fn receive(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let Mount { cpu, alone, .. } = *self.mount_of(w);
+        let worker = &mut self.workers[w];
+        let (hit, most) =
+            (worker.origin == Origin::PageCache, self.loaders[worker.loader].source.most);
+        let ranges = worker.request > most && !hit;
+        if alone > 0.0 && !hit && !ranges {
+            (worker.work, worker.phase) = (alone * worker.request, Phase::Receiving);
+            self.split_cpu_wait(env.now, w);
+        }
+        let worker = &self.workers[w];
+        let requests = if ranges { f64::from(self.fetches.of[w].number) } else { 1.0 };
+        let seconds = cpu.fixed * requests + cpu.per_byte * worker.request;
+        let stage = worker.stage;
+        if seconds <= 0.0 {
+            return self.received(env, w);
+        }
+        let cores = self.stages[stage].cores;
+        self.begin_compute(env, w, cores, seconds, Delay::once(seconds), Phase::Receiving)
+    }
+
+    /// The bytes of a request are the worker's; true if the sample is complete.
+    #[inline(always)]
+    pub(super) fn received(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let loader = &self.loaders[self.workers[w].loader];
+        let layout = loader.source.layout;
+        if loader.keeps {
+            self.keep_all(env, w);
+        }
+        match layout {
+            Layout::FilePerSample | Layout::OneFile { .. } => self.file_read(w),
+            _ => self.part_read(env, w, layout),
+        }
+    }
+
+    /// The bytes of a request for a part of a file have come; true if the sample is complete.
+    fn part_read(&mut self, env: &mut Env, w: WorkerId, layout: Layout) -> bool {
+        match layout {
+            Layout::RowGroups(groups) => self.chunk_read(env, w, groups),
+            _ => self.requested(env, w),
+        }
+    }
+
+    /// What worker `w` has read stays wherever anything of it is kept.
+    #[cold]
+    fn keep_all(&mut self, env: &mut Env, w: WorkerId) {
+        let loader = &self.loaders[self.workers[w].loader];
+        let (cached, decoded) = (loader.cached.is_some(), loader.decoded.is_some());
+        if loader.tiers.is_some() {
+            self.fill(env, w);
+        }
+        if cached {
+            self.keep(env, w);
+        }
+        if decoded {
+            self.keep_decoded(env, w);
+        }
+    }
+
+    /// The bytes of a sample's file have come: that is all of it.
+    #[inline]
+    pub(super) fn file_read(&mut self, w: WorkerId) -> bool {
+        let worker = &mut self.workers[w];
+        worker.item.bytes += worker.size;
+        true
+    }
+
+    /// The bytes of a request have come; true if the sample is complete.
+    pub(super) fn requested(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let (worker, shard) = (&self.workers[w], &mut self.shards[w]);
+        // A tier may have taken in what was read before, too.
+        let new = worker.request.min(shard.unread.max(1.0));
+        shard.buffered += new;
+        shard.unread -= new;
+        self.fetch(env, w)
+    }
+}

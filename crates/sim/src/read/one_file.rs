@@ -1,0 +1,32 @@
+//! One file that holds all samples: each is a request at its place.
+
+use crate::env::Env;
+use crate::index::WorkerId;
+use crate::loaders::Loaders;
+use forebay_scenario::Layout;
+
+impl Loaders {
+    /// Asks for the current sample at its place in the file; true if it is there at once.
+    pub(super) fn fetch_place(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let worker = &mut self.workers[w];
+        let loader = &self.loaders[worker.loader];
+        let Layout::OneFile { record, opened } = loader.source.layout else { return true };
+        worker.request = record.around(worker.size);
+        if let Some(striped) = &loader.mount.striped {
+            let offset = worker.file as f64 * worker.request;
+            worker.way = striped.way_at(0, offset, worker.request);
+        }
+        let epoch = loader.source.order.epoch();
+        let cursor = &mut self.shards[w];
+        let open = opened && !(cursor.opened && cursor.epoch == epoch);
+        (cursor.opened, cursor.epoch) = (true, epoch);
+        let station = loader.mount.station.filter(|_| open);
+        if loader.cached.is_some() && self.look_up(env, w, epoch) {
+            return self.first_byte(env, w);
+        }
+        match station {
+            Some(station) => self.open(env, w, station),
+            None => self.ask_again(env, w),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Row groups: all column chunks that are read of one, and their decompression, before its first
+//! sample.
+
+use super::ShardCursor;
+use crate::env::Env;
+use crate::event::Delay;
+use crate::index::WorkerId;
+use crate::loaders::Loaders;
+use crate::worker::Phase;
+use forebay_scenario::RowGroups;
+
+impl ShardCursor {
+    /// Goes on to the next row group of the file, if there is one, in a data set of so many samples.
+    pub(super) fn next_group(&mut self, groups: RowGroups, samples: u64) -> bool {
+        let of_file = groups.samples_per_file();
+        let end = self.file.saturating_mul(of_file).saturating_add(of_file).min(samples);
+        if !self.opened || self.next >= end {
+            return false;
+        }
+        self.end = self.next.saturating_add(groups.samples).min(end);
+        self.missing = groups.columns;
+        true
+    }
+}
+
+impl Loaders {
+    /// Asks for the next column chunk of the row group of the current sample; true if all are there.
+    pub(super) fn fetch_chunk(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
+        let shard = &mut self.shards[w];
+        if shard.missing == 0 {
+            return self.file_read(w);
+        }
+        let worker = &mut self.workers[w];
+        worker.request = shard.unread * groups.read / f64::from(groups.columns);
+        let open = !std::mem::replace(&mut shard.opened, true);
+        let (number, epoch) = (shard.requests, shard.epoch);
+        shard.requests += 1;
+        let loader = &self.loaders[worker.loader];
+        if let Some(striped) = &loader.mount.striped {
+            worker.way = striped.way(shard.file, number, worker.request);
+        }
+        let station = loader.mount.station.filter(|_| open);
+        if let Some(used) = &loader.cached {
+            worker.unit = used.units.of(shard.file, number);
+            if self.look_up(env, w, epoch) {
+                return self.first_byte(env, w);
+            }
+        }
+        match station {
+            Some(station) => self.open(env, w, station),
+            None => self.ask_again(env, w),
+        }
+    }
+
+    /// A column chunk has come; true if the row group is there, and needs no decompression.
+    pub(super) fn chunk_read(&mut self, env: &mut Env, w: WorkerId, groups: RowGroups) -> bool {
+        let shard = &mut self.shards[w];
+        shard.missing -= 1;
+        if shard.missing > 0 {
+            return self.fetch_chunk(env, w, groups);
+        }
+        let seconds = groups.decompress * groups.read * shard.unread;
+        if seconds <= 0.0 {
+            return self.file_read(w);
+        }
+        let cores = self.stages[self.workers[w].stage].cores;
+        self.begin_compute(env, w, cores, seconds, Delay::once(seconds), Phase::Unpacking)
+    }
+}

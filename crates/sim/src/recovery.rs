@@ -1,0 +1,350 @@
+//! Failures of nodes: a job copy stops at once, and begins again with the state of its last checkpoint.
+//!
+//! What was in flight ends with it. The steps since the checkpoint are taken out of the books, and their time is a
+//! wait for the fault: so each sample is trained on as often as if nothing had failed.
+
+mod epoch;
+mod restored;
+
+use forebay_engine::Time;
+use forebay_model::random::{Purpose, time_to_failure};
+use forebay_report::{Cause, ParallelOutcome, RecoveryOutcome, SampleCounts};
+use forebay_scenario::{ENDLESS, FailureTimes, Resume};
+
+use super::checkpoint::{CheckpointRun, Saved};
+use super::device::State;
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
+use super::index::{DeviceId, JobId};
+use super::job_run::JobRun;
+use super::jobs::Jobs;
+use super::launch::Launching;
+use super::lineage::Trained;
+
+pub(super) use epoch::EpochRun;
+pub(super) use restored::Restored;
+
+/// Failures in a row without a new checkpoint, or an end, after which a job will never end.
+const HOPELESS: u32 = 10_000;
+
+/// What a job copy has against failures, and how they come.
+#[derive(Debug)]
+pub(super) struct RecoveryRun {
+    pub(super) checkpoint: Option<CheckpointRun>,
+    failures: Option<FailureRun>,
+    /// What it would begin again with.
+    pub(super) saved: Saved,
+    pub(super) books: RecoveryOutcome,
+    /// Of each loader.
+    restored: Vec<Restored>,
+    /// Steps that do again what was done before, because epochs begin again.
+    replayed: u64,
+    /// When it began again last.
+    resumed: Time,
+}
+
+/// Failures and checkpoints from which on their cost is an average.
+const ENOUGH: u64 = 10;
+
+impl RecoveryRun {
+    /// Whether as much of what it is about has happened as a run of unwritten length should show.
+    pub(super) fn is_shown(&self) -> bool {
+        let asked = self.failures.as_ref().map_or(0, |of| match &of.when {
+            FailureTimes::At(times) => times.len() as u64,
+            FailureTimes::Random { .. } => ENOUGH,
+        });
+        let written = self.checkpoint.is_none() || self.books.checkpoints >= ENOUGH;
+        self.books.failures >= asked && written
+    }
+}
+
+/// How the nodes of a job copy fail.
+#[derive(Debug)]
+pub(super) struct FailureRun {
+    pub(super) when: FailureTimes,
+    pub(super) restart: f64,
+    pub(super) resume: Resume,
+    /// Failures by node.
+    pub(super) number: Vec<u64>,
+    /// Since when the job is down, if it is, and when it is to begin again.
+    pub(super) down: Option<(Time, Time)>,
+    pub(super) in_vain: u32,
+    /// Position of the first loader where the last epoch began that a checkpoint was in.
+    pub(super) begun: u64,
+    /// Samples of an epoch, batches and steps as the goal has them, where it is one of epochs.
+    pub(super) epoch: EpochRun,
+}
+
+impl RecoveryRun {
+    pub(super) fn new(
+        checkpoint: Option<CheckpointRun>,
+        failures: Option<FailureRun>,
+        restored: Vec<Restored>,
+    ) -> RecoveryRun {
+        RecoveryRun {
+            checkpoint,
+            failures,
+            saved: Saved::default(),
+            books: RecoveryOutcome::default(),
+            restored,
+            replayed: 0,
+            resumed: Time::ZERO,
+        }
+    }
+
+    /// Steps so far that did again what had been done, and will have.
+    pub(super) fn replayed(&self) -> u64 {
+        self.replayed
+    }
+
+    /// Whether the job waits for its state to be saved.
+    pub(super) fn is_saving(&self) -> bool {
+        self.checkpoint.as_ref().is_some_and(CheckpointRun::is_waited_for)
+    }
+
+    /// Something is saved now that was not before. Within an epoch that would begin again, and counts, that is
+    /// nothing.
+    pub(super) fn gets_on(&mut self) {
+        let Some(failures) = &mut self.failures else { return };
+        if failures.epoch.goal && failures.resume == Resume::Epoch {
+            let loaders = self.saved.taken.len() as u64;
+            let (first, _) = failures.epoch.start_of(&self.saved, 0, loaders);
+            if first <= failures.begun {
+                return;
+            }
+            failures.begun = first;
+        }
+        failures.in_vain = 0;
+    }
+
+    /// Of `taken` samples that loader number `loader` has just handed out, `dequeued` in all, those that
+    /// were not trained on before.
+    pub(super) fn fresh(&self, loader: u32, dequeued: u64, taken: u64) -> u64 {
+        let of = &self.restored[loader as usize];
+        let position = dequeued - of.base;
+        position.saturating_sub(of.known.max(position - taken))
+    }
+
+    /// What was done until a failure at `failed` is lost, back to the last step saved, which ended at `end`.
+    fn lose(&mut self, failed: Time, end: Time) {
+        let Saved { begun, ready, .. } = self.saved;
+        self.books.lost_seconds += failed.since(ready.max(self.resumed)).seconds();
+        // What was done after that step while others came as far is lost once.
+        if self.resumed <= ready {
+            self.books.lost_seconds += begun.since(end).seconds();
+        }
+    }
+
+    /// Adds what was thrown away to the counts of its samples.
+    pub(super) fn count(&self, counts: &mut SampleCounts) {
+        for loader in &self.restored {
+            counts.started += loader.counts.started;
+            counts.dropped += loader.counts.dropped;
+            counts.cleared += loader.counts.cleared;
+        }
+    }
+}
+
+impl JobRun {
+    /// It is what its last checkpoint has, after a failure at `failed`.
+    fn go_back(&mut self, failed: Time) {
+        let Some(recovery) = &mut self.recovery else { return };
+        self.steps.roll_back(recovery.saved.steps, self.start);
+        // Once: what is saved may be gone back to again.
+        self.steps.take_back(std::mem::take(&mut recovery.saved.ahead));
+        recovery.lose(failed, self.steps.last_end());
+        let saved = &recovery.saved;
+        if let Some(servers) = &mut self.servers {
+            servers.restart(&saved.own, saved.staleness.clone());
+        }
+        if let Some(averaging) = &mut self.averaging {
+            averaging.restart(saved.steps);
+        }
+        if let Some(parallel) = &mut self.parallel {
+            parallel.books = saved.sent;
+        }
+    }
+}
+
+impl Jobs {
+    /// What the GPUs of job copy `j` have sent, where its model copies are spread over several.
+    pub(super) fn sent(&self, j: JobId) -> Option<ParallelOutcome> {
+        let job = &self.jobs[j];
+        let books = job.parallel.as_ref()?.books;
+        Some(self.communicators.with_sent(job.parts.communicators, books))
+    }
+
+    /// Job copy `j` begins to train for the first time.
+    pub(super) fn begin_recovery(&mut self, env: &mut Env, j: JobId) {
+        if self.jobs[j].recovery.is_none() {
+            return;
+        }
+        let own = self.own_steps(j);
+        let Some(recovery) = &mut self.jobs[j].recovery else { return };
+        let loaders = recovery.restored.len();
+        recovery.saved = Saved {
+            taken: vec![(0, 0); loaders],
+            trained: vec![Trained::default(); loaders],
+            own,
+            ..Saved::at(env.now)
+        };
+        if let Some(checkpoint) = &mut recovery.checkpoint {
+            checkpoint.schedule(env.now, 0);
+        }
+        let Some(failures) = &recovery.failures else { return };
+        let (when, nodes) = (failures.when.clone(), failures.number.len() as u32);
+        match when {
+            FailureTimes::At(times) => {
+                for time in times {
+                    env.after(Delay::once(time), Event::Failed { job: j, node: nodes });
+                }
+            }
+            FailureTimes::Random { .. } => (0..nodes).for_each(|n| self.next_failure(env, j, n)),
+        }
+    }
+
+    /// Draws when node `node` of job copy `j` fails next.
+    fn next_failure(&mut self, env: &mut Env, j: JobId, node: u32) {
+        let Some(recovery) = &mut self.jobs[j].recovery else { return };
+        let Some(failures) = &mut recovery.failures else { return };
+        let FailureTimes::Random { mtbf, shape } = failures.when else { return };
+        let Some(number) = failures.number.get_mut(node as usize) else { return };
+        let index = *number;
+        *number += 1;
+        let mut generator = env.streams.at(Purpose::Failure, j.number().into(), node.into(), index);
+        let wait = time_to_failure(mtbf, shape, &mut generator);
+        env.after(Delay::once(wait), Event::Failed { job: j, node });
+    }
+
+    /// Node `node` of job copy `j` fails.
+    #[cold]
+    pub(super) fn failed(&mut self, env: &mut Env, j: JobId, node: u32) {
+        if self.jobs[j].finished {
+            return;
+        }
+        self.next_failure(env, j, node);
+        let Some(recovery) = &mut self.jobs[j].recovery else { return };
+        recovery.books.failures += 1;
+        let Some(failures) = &mut recovery.failures else { return };
+        let restart = Delay::once(failures.restart);
+        let first = failures.down.is_none();
+        let since = failures.down.map_or(env.now, |(since, _)| since);
+        failures.down = Some((since, env.now + restart.span));
+        failures.in_vain += 1;
+        if failures.in_vain > HOPELESS {
+            self.hopeless = Some(j);
+            self.unfinished = 0;
+            return;
+        }
+        if first {
+            self.stop_job(env, j);
+        }
+        env.after(restart, Event::Waited(Customer::Restart(j)));
+    }
+
+    /// All of job copy `j` stops, and what it had in flight.
+    fn stop_job(&mut self, env: &mut Env, j: JobId) {
+        self.abandon_checkpoint(env, j);
+        self.close_until(j, env.now);
+        self.abort(env, j);
+        for d in self.jobs[j].parts.devices {
+            self.stop_device(env, d);
+        }
+        let job = &mut self.jobs[j];
+        job.open.smaller.clear();
+        job.open.fresh.clear();
+        job.barrier.reset();
+        for l in job.parts.loaders {
+            let loader = &mut self.loaders[l];
+            loader.waiters.clear();
+            loader.gpus.iter_mut().for_each(|gpu| gpu.clear(env.now));
+            for w in loader.workers {
+                self.loaders.stop_worker(env, w);
+            }
+        }
+    }
+
+    fn stop_device(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        if device.state == State::Starving {
+            self.loaders[device.loader].queue.end_wait(env.now);
+        }
+        let device = &mut self.devices[d];
+        if device.state == State::Busy {
+            device.times.busy += env.now.since(device.since).seconds();
+        }
+        device.state = State::Off;
+        device.launching = Launching::default();
+        (device.input.holds_input, device.on_gpu.kernels) = (false, 0);
+        (device.op.at, device.op.waits) = (0, false);
+        (device.input.missing, device.input.on_batch) = (0, u64::MAX / 2);
+        device.input.waits.clear();
+        device.input.sent.clear();
+        device.input.ahead.clear();
+        self.trace_device(env, d, Cause::Fault.name());
+    }
+
+    /// It is time for job copy `j` to begin again, unless it failed again meanwhile.
+    pub(super) fn restart(&mut self, env: &mut Env, j: JobId) {
+        let Some(recovery) = &self.jobs[j].recovery else { return };
+        let Some(failures) = &recovery.failures else { return };
+        let Some((since, _)) = failures.down.filter(|(_, at)| *at <= env.now) else { return };
+        self.roll_back(env.now, j, since);
+        for l in self.jobs[j].parts.loaders {
+            self.restore_loader(env.now, j, l);
+        }
+        self.set_going(env, j);
+    }
+
+    /// The books of job copy `j`, down since then, are those of its last checkpoint; all time since then was
+    /// lost.
+    fn roll_back(&mut self, now: Time, j: JobId, since: Time) {
+        let job = &mut self.jobs[j];
+        job.go_back(since);
+        // What is saved holds what they had sent.
+        self.communicators.forget_sent(job.parts.communicators);
+        let Some(recovery) = &mut job.recovery else { return };
+        let saved = &recovery.saved;
+        for (d, index) in job.parts.devices.iter().zip(0..) {
+            let device = &mut self.devices[d];
+            let steps = saved.steps_of(device.model);
+            (device.next, device.input.received) = (steps, steps);
+            device.input.missing = saved.missing.get(index).copied().unwrap_or(0);
+            if device.learner < job.learners.number {
+                let lost = saved.waits(job.steps.last_end(), now);
+                lost.into_iter().for_each(|wait| job.steps.add_stall(wait));
+            }
+        }
+        recovery.resumed = now;
+        recovery.books.down_seconds += now.since(since).seconds();
+        if let Some(checkpoint) = &mut recovery.checkpoint {
+            checkpoint.schedule(now, saved.steps);
+        }
+        let Some(failures) = &mut recovery.failures else { return };
+        failures.down = None;
+        let replayed = saved.replayed + failures.epoch.steps_again(saved, failures.resume);
+        // Where steps are counted; otherwise fresh samples are, which are none.
+        if failures.epoch.goal && job.plan.goal.steps != ENDLESS {
+            job.plan.goal.steps += replayed;
+            job.plan.goal.steps -= recovery.replayed;
+            recovery.replayed = replayed;
+        }
+    }
+
+    /// The run ends: what job copies that are down then had not saved is lost.
+    pub(super) fn end_down(&mut self, end: Time) {
+        for job in &mut self.jobs {
+            let failures = job.recovery.as_ref().and_then(|recovery| recovery.failures.as_ref());
+            let down = failures.and_then(|of| of.down);
+            let Some((since, _)) = down.filter(|_| !job.finished) else { continue };
+            job.go_back(since);
+            self.communicators.forget_sent(job.parts.communicators);
+            let Some(recovery) = &mut job.recovery else { continue };
+            for (l, saved) in job.parts.loaders.iter().zip(&recovery.saved.trained) {
+                let lineage = self.loaders[l].lineage.iter_mut();
+                lineage.for_each(|lineage| lineage.restart(saved, saved.samples.clone()));
+            }
+            recovery.books.down_seconds += end.since(since).seconds();
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What is kept of each loader so that it can begin again, and what a checkpoint has of its work.
+
+use crate::index::{DeviceId, Ids, JobId, LoaderId};
+use crate::jobs::Jobs;
+use crate::lineage::Trained;
+use crate::loader::LoaderRun;
+use crate::worker::Item;
+use forebay_engine::Time;
+use forebay_metrics::{HandOver, Polling, Requests, Tuner};
+use forebay_report::SampleCounts;
+use forebay_scenario::Resume;
+
+/// A loader as it was before anything had happened, and what was thrown away of its work.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    pub(super) stages: Vec<HandOver<Item>>,
+    pub(super) requests: Option<Box<Requests>>,
+    pub(super) polling: Option<Box<Polling>>,
+    pub(super) tuner: Option<Box<Tuner>>,
+    /// Samples that were there, and those to be read beside.
+    pub(super) prefill: u64,
+    pub(super) quota: u64,
+    /// Samples taken out of the queue that were not the reading's first so many.
+    pub(super) base: u64,
+    /// Position up to which samples were trained on before, where they come again.
+    pub(super) known: u64,
+    pub(super) counts: SampleCounts,
+}
+
+impl Restored {
+    /// Of a loader with these stages, in whose queue so many samples are.
+    pub(crate) fn new(stages: Vec<HandOver<Item>>, loader: &LoaderRun, prefill: u64) -> Restored {
+        Restored {
+            stages,
+            requests: loader.requests.clone(),
+            polling: loader.polling.clone(),
+            tuner: loader.tuner.clone(),
+            prefill,
+            quota: loader.quota,
+            base: 0,
+            known: 0,
+            counts: SampleCounts::default(),
+        }
+    }
+}
+
+impl Jobs {
+    /// Loader `l` of job copy `j` is as it was when what is saved was, with nothing in it.
+    pub(super) fn restore_loader(&mut self, now: Time, j: JobId, l: LoaderId) {
+        let job = &mut self.jobs[j];
+        let (first, Some(recovery)) = (job.parts.loaders.start, &mut job.recovery) else { return };
+        let Some(failures) = &recovery.failures else { return };
+        let index = (l - first) as usize;
+        let trained = recovery.saved.taken[index].0;
+        let loader = &mut self.loaders[l];
+        let (saved, nodes) = (&recovery.saved, u64::from(loader.nodes));
+        let trained_on = &saved.trained[index];
+        let (position, batches, kept) = match failures.resume {
+            Resume::Position => {
+                let (samples, batches) = saved.taken[index];
+                (samples, batches, trained_on.samples.clone())
+            }
+            Resume::Epoch => {
+                let (samples, batches) = failures.epoch.start_of(saved, index, nodes);
+                let begin = failures.epoch.begin_of(saved, index, nodes);
+                (samples, batches, trained_on.samples.below(begin))
+            }
+        };
+        if let Some(lineage) = &mut loader.lineage {
+            lineage.restart(trained_on, kept.clone());
+        }
+        // What comes again may be one batch more than what it comes on top of.
+        let more = failures.epoch.batches(recovery.saved.steps..job.plan.goal.steps);
+        let of = &mut recovery.restored[index];
+        of.counts.dropped += std::mem::take(&mut loader.in_progress);
+        // What was there at the start was not read; if it was not trained on, it is now.
+        let read = kept.count();
+        of.counts.started += loader.started - read;
+        let all = of.quota.saturating_add(of.prefill).saturating_sub(position);
+        let coming = all.max(more.saturating_mul(job.plan.batch));
+        (loader.started, loader.quota) = (read, read.saturating_add(coming));
+        of.counts.cleared += loader.queue.clear(now, coming);
+        of.base = loader.queue.dequeued() - position;
+        of.known = of.known.max(trained);
+        loader.requests.clone_from(&of.requests);
+        loader.polling.clone_from(&of.polling);
+        loader.tuner.clone_from(&of.tuner);
+        // Who is asked for samples of shards takes what comes next in these.
+        let by_sample = loader.source.layout.is_by_sample();
+        if let Some(requests) = &mut loader.requests {
+            let passed = if by_sample { kept.clone() } else { requests.first(batches) };
+            requests.skip(batches, passed);
+            requests.extend(batches.saturating_add(more));
+        }
+        if loader.requests.is_none() || !by_sample {
+            loader.source.restart(kept);
+        }
+        for (s, stage) in loader.stages.iter().zip(&of.stages) {
+            self.loaders.stages[s].hand_over = stage.clone().coming(coming);
+        }
+    }
+
+    /// What job copy `j` has trained on: samples and batches that each loader has handed out, but for those of
+    /// steps that are not over.
+    pub(crate) fn taken(&mut self, j: JobId) -> Vec<(u64, u64)> {
+        let job = &self.jobs[j];
+        let Some(recovery) = &job.recovery else { return Vec::new() };
+        let of = |(l, restored): (LoaderId, &Restored)| {
+            let loader = &mut self.loaders[l];
+            let batches = loader.requests.as_ref().map_or(0, |requests| requests.taken());
+            (loader.queue.dequeued() - restored.base, batches)
+        };
+        let mut taken: Vec<(u64, u64)> =
+            job.parts.loaders.iter().zip(&recovery.restored).map(of).collect();
+        for device in &mut self.devices[job.parts.devices] {
+            let saved = job.saved_steps(device.model);
+            device.input.ahead.retain(|(step, ..)| *step >= saved);
+            let (samples, batches) = &mut taken[(device.loader - job.parts.loaders.start) as usize];
+            *samples -= device.input.ahead.iter().map(|(_, samples, _)| samples).sum::<u64>();
+            *batches = batches.saturating_sub(device.input.ahead.len() as u64);
+        }
+        taken
+    }
+
+    /// The very samples that job copy `j` has trained on, loader by loader, in the steps that a checkpoint has which is
+    /// begun now; none where nobody will ask.
+    pub(crate) fn trained(&mut self, j: JobId) -> Vec<Trained> {
+        let job = &self.jobs[j];
+        let loaders = &mut self.loaders[job.parts.loaders];
+        let of = |loader: &mut LoaderRun| {
+            let lineage = loader.lineage.as_mut();
+            lineage.map_or_else(Trained::default, |lineage| {
+                lineage.settle(|model| job.saved_steps(model))
+            })
+        };
+        loaders.iter_mut().map(of).collect()
+    }
+
+    /// Fresh samples that steps of job copy `j` have taken which are not over, where they count already.
+    pub(crate) fn ahead(&self, j: JobId) -> u64 {
+        let job = &self.jobs[j];
+        let devices = if job.counts_taken() { job.parts.devices } else { Ids::default() };
+        let of = |d: DeviceId| self.devices[d].input.ahead.iter();
+        devices.iter().flat_map(of).map(|(_, _, fresh)| fresh).sum()
+    }
+}

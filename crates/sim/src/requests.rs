@@ -1,0 +1,81 @@
+//! Loaders that make batches on request: who is asked, and who begins.
+
+use forebay_metrics::{Activity, NOBODY};
+use forebay_report::Cause;
+
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
+use super::index::{LoaderId, WorkerId};
+use super::loaders::Loaders;
+use super::worker::{Item, Phase};
+
+impl Loaders {
+    /// The trainer of loader `l` wants a batch.
+    pub(super) fn want_request(&mut self, env: &mut Env, l: LoaderId) {
+        let Some(requests) = &mut self.loaders[l].requests else { return };
+        requests.want(env.now);
+        self.ask(env, l);
+    }
+
+    /// The trainer of loader `l` has taken a batch.
+    pub(super) fn replace_request(&mut self, env: &mut Env, l: LoaderId) {
+        let Some(requests) = &mut self.loaders[l].requests else { return };
+        requests.take(env.now);
+        self.ask(env, l);
+    }
+
+    /// Asks loader `l` for all that is due; idle workers begin.
+    pub(super) fn ask(&mut self, env: &mut Env, l: LoaderId) {
+        while let Some(requests) = &mut self.loaders[l].requests
+            && let Some(inbox) = requests.ask(env.now)
+        {
+            let of = requests.in_turn().then_some(inbox);
+            self.call(env, l, of);
+        }
+    }
+
+    /// Lets worker number `of` of the first stage of loader `l` begin, or any, if it is idle.
+    fn call(&mut self, env: &mut Env, l: LoaderId, of: Option<u32>) {
+        let loader = &mut self.loaders[l];
+        let idle = &mut self.stages[loader.stages.start].hand_over.idle;
+        let first = loader.workers.start;
+        let place = match of {
+            Some(of) => idle.iter().position(|w| *w == (first + of).number()),
+            None => (!idle.is_empty()).then_some(0),
+        };
+        if let Some(w) = place.and_then(|place| idle.remove(place)) {
+            loader.queue.set_blocked(env.now, false);
+            self.make_ready(WorkerId::new(w));
+        }
+    }
+
+    /// Gives worker `w` of a first stage the next batch that it was asked for; false if there is
+    /// none, or it is still being started.
+    pub(super) fn take_request(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let worker = &self.workers[w];
+        let (s, l) = (worker.stage, worker.loader);
+        let loader = &mut self.loaders[l];
+        let request = match &mut loader.requests {
+            Some(requests) => requests.next(w - loader.workers.start),
+            None => None,
+        };
+        let Some(request) = request else {
+            loader.queue.set_blocked(env.now, true);
+            self.note(env, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
+            self.stages[s].hand_over.idle.push_back(w.number());
+            return false;
+        };
+        loader.started += request.samples;
+        loader.in_progress += request.samples;
+        let (first, samples) = (request.first, request.samples as u32);
+        let item = Item { first, samples, sequence: request.batch, ..Item::default() };
+        self.workers[w].begin_item(item);
+        if request.ready > env.now {
+            self.enter(env, w, Phase::Starting, Cause::Restart);
+            let wait = Delay { span: request.ready.since(env.now), lane: None };
+            env.after(wait, Event::Waited(Customer::Worker(w)));
+            return false;
+        }
+        true
+    }
+}

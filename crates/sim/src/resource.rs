@@ -1,0 +1,121 @@
+//! Shared resources (links, stations, limiters, tables, disk heads), grouped under the names that reports give them.
+
+use forebay_engine::fluid::{LinkId, LinkUse};
+use forebay_report::ResourceOutcome;
+
+use super::communication::LinkUses;
+use super::device::Device;
+use super::env::Env;
+use super::index::{ArmId, IdVec, LimiterId, StationId, TableId};
+
+/// A shared resource as reports name it: like ones of like nodes together.
+#[derive(Debug)]
+pub(super) struct Resource {
+    pub(super) name: String,
+    pub(super) unit: &'static str,
+    /// Of the first.
+    pub(super) capacity: f64,
+    /// Each, with its capacity relative to that of the first.
+    pub(super) members: Vec<(Member, f64)>,
+    /// Of each the node that it is on, or the rack, where it is on one.
+    pub(super) nodes: Vec<u32>,
+}
+
+/// One of the like things that a resource is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Member {
+    Link(LinkId),
+    Station(StationId),
+    Limiter(LimiterId),
+    Table(TableId),
+    Arm(ArmId),
+}
+
+impl Member {
+    /// What it has done until now, with its capacity relative to `capacity`, the first's; `beside` is what links did beside
+    /// the network.
+    fn usage(self, env: &mut Env, beside: &LinkUses, (relative, capacity): (f64, f64)) -> LinkUse {
+        let now = env.now;
+        match self {
+            Member::Link(link) => add(env.network.usage(now, link), beside.get(&link)),
+            Member::Limiter(limiter) => env.storages.limiters[limiter].usage(),
+            Member::Arm(arm) => env.storages.arms[arm].usage(now),
+            Member::Table(table) => env.storages.tables[table].usage(now),
+            Member::Station(station) => {
+                let queue = &mut env.stations[station].queue;
+                let busy = queue.busy_seconds(now);
+                // A server serves its part of the capacity while it is busy.
+                let served = busy * capacity * relative / f64::from(queue.servers());
+                LinkUse { busy, served, flow_seconds: queue.present_seconds(now) }
+            }
+        }
+    }
+}
+
+fn add(all: LinkUse, beside: Option<&LinkUse>) -> LinkUse {
+    let Some(beside) = beside else { return all };
+    LinkUse {
+        busy: all.busy + beside.busy,
+        served: all.served + beside.served,
+        flow_seconds: all.flow_seconds + beside.flow_seconds,
+    }
+}
+
+impl Resource {
+    /// What it has done until now.
+    fn outcome(&self, env: &mut Env, beside: &LinkUses) -> ResourceOutcome {
+        let elapsed = env.now.seconds().max(f64::MIN_POSITIVE);
+        let usage = |(member, relative): &(Member, f64)| {
+            member.usage(env, beside, (*relative, self.capacity))
+        };
+        let uses: Vec<LinkUse> = self.members.iter().map(usage).collect();
+        let count = uses.len().max(1) as f64;
+        let utilisation = |served: f64| served / (self.capacity * elapsed);
+        // Bytes or seconds that each would have served with the capacity of the first.
+        let shares: Vec<f64> =
+            uses.iter().zip(&self.members).map(|(u, (_, relative))| u.served / relative).collect();
+        ResourceOutcome {
+            name: self.name.clone(),
+            count: uses.len() as u32,
+            capacity: self.capacity,
+            unit: self.unit,
+            utilisation: utilisation(shares.iter().sum::<f64>() / count),
+            utilisation_max: utilisation(shares.iter().copied().fold(0.0, f64::max)),
+            mean_flows: uses.iter().map(|u| u.flow_seconds).sum::<f64>() / count / elapsed,
+            served: uses.iter().map(|u| u.served).sum(),
+        }
+    }
+}
+
+/// All shared resources, and where devices are.
+#[derive(Debug, Default)]
+pub(super) struct Resources {
+    pub(super) all: Vec<Resource>,
+    /// By device, its node.
+    pub(super) device_nodes: IdVec<Device, u32>,
+}
+
+impl Resources {
+    /// What each has done until now; `beside` is what links did beside the network.
+    pub(super) fn outcomes(&self, env: &mut Env, beside: &LinkUses) -> Vec<ResourceOutcome> {
+        self.all.iter().map(|resource| resource.outcome(env, beside)).collect()
+    }
+
+    /// What all like resources of this name have served until now, each times what its node says.
+    pub(super) fn served_by_node(
+        &self,
+        env: &mut Env,
+        name: &str,
+        weight: impl Fn(u32) -> f64,
+    ) -> f64 {
+        let Some(resource) = self.all.iter().find(|resource| resource.name == name) else {
+            return 0.0;
+        };
+        let none = LinkUses::new();
+        let members = resource.members.iter().zip(&resource.nodes);
+        let served = members.map(|((member, relative), node)| {
+            weight(*node) * member.usage(env, &none, (*relative, resource.capacity)).served
+        });
+        served.sum()
+    }
+}

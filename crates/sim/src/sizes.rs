@@ -1,0 +1,138 @@
+//! How large samples are.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use forebay_engine::prefetch;
+use forebay_model::random::{Purpose, Sampler, Streams};
+use forebay_scenario::{Dataset, Framing, SampleSizes};
+
+/// The sizes [B] of a data set's samples, for all who read it.
+#[derive(Debug)]
+pub(super) enum Sizes {
+    Constant(f64),
+    Drawn(Drawn),
+    Table { table: Arc<[f64]>, job_stride: u64, stride: u64 },
+}
+
+/// Sizes that are drawn by sample, and thus the same whenever one is read again.
+#[derive(Debug)]
+pub(super) struct Drawn {
+    sampler: Sampler,
+    /// Which data set.
+    id: u64,
+    /// By sample, those drawn so far; 0 where none is. Empty for data sets beyond
+    /// [`Drawn::MOST_KEPT`].
+    known: Vec<f64>,
+}
+
+impl Sizes {
+    /// Sizes in data set number `id`.
+    pub(super) fn new(dataset: &Dataset, id: u64) -> Sizes {
+        match &dataset.sizes {
+            SampleSizes::Drawn(distribution) => {
+                let sampler = Sampler::new(distribution);
+                match sampler.is_constant() {
+                    Some(size) => Sizes::Constant(size),
+                    None => Sizes::Drawn(Drawn::new(sampler, id, dataset.samples)),
+                }
+            }
+            SampleSizes::Table { table, job_stride, sample_stride } => Sizes::Table {
+                table: table.clone(),
+                job_stride: *job_stride,
+                stride: *sample_stride,
+            },
+        }
+    }
+
+    /// Whether it matters which sample comes when.
+    pub(super) fn need_order(&self) -> bool {
+        matches!(self, Sizes::Drawn(_))
+    }
+
+    /// Size of `sample`, which job copy `copy` reads at `position`.
+    #[inline]
+    pub(super) fn at(&mut self, copy: u64, position: u64, sample: u64, streams: &Streams) -> f64 {
+        match self {
+            Sizes::Constant(size) => *size,
+            Sizes::Drawn(drawn) => drawn.at(sample, streams),
+            Sizes::Table { table, job_stride, stride } => {
+                table[place_in(table, copy, *job_stride, position, *stride)]
+            }
+        }
+    }
+
+    /// The size that job copy `copy` reads at `position` will be asked for soon.
+    #[inline]
+    pub(super) fn prefetch(&self, copy: u64, position: u64) {
+        if let Sizes::Table { table, job_stride, stride } = self {
+            prefetch(&table[place_in(table, copy, *job_stride, position, *stride)]);
+        }
+    }
+
+    /// Size of `sample`, whoever reads it; the mean where that is not known by sample.
+    pub(super) fn of_sample(&mut self, sample: u64, streams: &Streams) -> f64 {
+        match self {
+            Sizes::Constant(size) => *size,
+            Sizes::Drawn(drawn) => drawn.at(sample, streams),
+            Sizes::Table { table, .. } => table.iter().sum::<f64>() / table.len() as f64,
+        }
+    }
+
+    /// Size of `samples` together with what surrounds each, in the epoch that begins at position
+    /// `base`.
+    pub(super) fn sum(
+        &mut self,
+        copy: u64,
+        base: u64,
+        samples: Range<u64>,
+        record: Framing,
+        streams: &Streams,
+    ) -> f64 {
+        match self {
+            Sizes::Constant(size) => record.around(*size) * (samples.end - samples.start) as f64,
+            _ => samples
+                .map(|sample| record.around(self.at(copy, base + sample, sample, streams)))
+                .sum(),
+        }
+    }
+}
+
+/// Where in a table the size is that job copy `copy` reads at `position`.
+#[inline]
+fn place_in(table: &[f64], copy: u64, job_stride: u64, position: u64, stride: u64) -> usize {
+    let at = copy.wrapping_mul(job_stride).wrapping_add(position.wrapping_mul(stride));
+    let length = table.len() as u64;
+    // A division costs as much as all else that happens to a sample here.
+    let place = if length.is_power_of_two() { at & (length - 1) } else { at % length };
+    place as usize
+}
+
+impl Drawn {
+    /// 16 MiB. Farther apart, looking a size up costs as much as drawing it.
+    const MOST_KEPT: u64 = 1 << 21;
+
+    fn new(sampler: Sampler, id: u64, samples: u64) -> Drawn {
+        let kept = if samples <= Self::MOST_KEPT { samples as usize } else { 0 };
+        // Zeros come from the system as they are touched.
+        Drawn { sampler, id, known: vec![0.0; kept] }
+    }
+
+    #[inline]
+    fn at(&mut self, sample: u64, streams: &Streams) -> f64 {
+        match self.known.get(sample as usize) {
+            Some(&size) if size > 0.0 => size,
+            _ => self.draw(sample, streams),
+        }
+    }
+
+    #[inline(never)]
+    fn draw(&mut self, sample: u64, streams: &Streams) -> f64 {
+        let mut generator = streams.at(Purpose::SampleSize, self.id, sample, 0);
+        let size = self.sampler.draw(&mut generator);
+        if let Some(place) = self.known.get_mut(sample as usize) {
+            *place = size;
+        }
+        size
+    }
+}

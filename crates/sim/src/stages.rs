@@ -1,0 +1,236 @@
+//! Hand-over between stages: input, order, room.
+
+use forebay_metrics::{Activity, HandOver, NOBODY};
+use forebay_report::Cause;
+
+use super::env::Env;
+use super::index::{IdVec, LoaderId, StageId, WorkId, WorkerId};
+use super::loader::LoaderRun;
+use super::loaders::Loaders;
+use super::worker::{Cores, Item, Phase, Worker};
+
+/// A stage of one loader: its workers' common state and the buffer behind it.
+///
+/// What every sample needs comes first and shares a cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct StageRun {
+    pub(super) loader: LoaderId,
+    /// The first of its operations among the world's: those on each sample of an item, then those
+    /// on the item as a whole.
+    pub(super) first_operation: WorkId,
+    /// How many there are.
+    pub(super) operations: u32,
+    /// How many of them are on each sample.
+    pub(super) per_sample: u32,
+    pub(super) cores: Cores,
+    /// The stage before; the first one reads.
+    pub(super) previous: Option<StageId>,
+    /// The stage behind; the last one fills the loader's queue.
+    pub(super) next: Option<StageId>,
+    pub(super) hand_over: HandOver<Item>,
+}
+
+impl StageRun {
+    /// Whether one more item fits behind it.
+    #[inline]
+    fn has_room(&self, loaders: &IdVec<LoaderRun>) -> bool {
+        match self.next {
+            Some(_) => self.hand_over.has_room(),
+            None => loaders[self.loader].queue.has_room(self.hand_over.samples().into()),
+        }
+    }
+}
+
+impl LoaderRun {
+    /// The next samples of the reading, unless the job needs no more.
+    #[inline]
+    fn next_samples(&mut self, hand_over: &mut HandOver<Item>) -> Option<Item> {
+        let samples = u64::from(hand_over.samples()).min(self.quota - self.started);
+        if samples == 0 {
+            return None;
+        }
+        let first = self.started;
+        self.started += samples;
+        self.in_progress += samples;
+        let sequence = hand_over.take_input();
+        Some(Item { first, samples: samples as u32, sequence, ..Item::default() })
+    }
+}
+
+impl Loaders {
+    /// Gives worker `w` its next input; false if there is none.
+    pub(super) fn take_input(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let Worker { stage: s, loader: l, .. } = self.workers[w];
+        let rests = self.loaders[l].rests;
+        if rests && (!self.may_work(env, w) || self.finds_enough(env, w)) {
+            return false;
+        }
+        let (stage, loader) = (&mut self.stages[s], &mut self.loaders[l]);
+        let item = match stage.previous {
+            None if loader.requests.is_some() => return self.take_request(env, w),
+            None => loader.next_samples(&mut stage.hand_over),
+            Some(previous) => self.gather(env, w, s, previous),
+        };
+        if rests {
+            self.tuned_input(env.now, w, item.is_some());
+        }
+        match item {
+            Some(item) => self.workers[w].begin_item(item),
+            None => self.be_idle(env, w),
+        }
+        item.is_some()
+    }
+
+    /// There is no input for worker `w`.
+    fn be_idle(&mut self, env: &mut Env, w: WorkerId) {
+        let worker = self.note(env, w, Activity::Idle(NOBODY));
+        worker.phase = Phase::Idle;
+        let s = worker.stage;
+        let stage = &mut self.stages[s];
+        stage.hand_over.idle.push_back(w.number());
+        if stage.previous.is_none() && stage.next.is_none() {
+            // Nothing more to read: what this worker could deliver is not known from env.now on.
+            self.loaders[stage.loader].queue.set_blocked(env.now, true);
+        }
+    }
+
+    /// Takes what one item needs from the buffer of stage `previous`.
+    fn gather(
+        &mut self,
+        env: &mut Env,
+        w: WorkerId,
+        s: StageId,
+        previous: StageId,
+    ) -> Option<Item> {
+        let Self { stages, loaders, workers, .. } = self;
+        let takes = stages[s].hand_over.takes();
+        let loader = &mut loaders[workers[w].loader];
+        let before = &mut stages[previous].hand_over;
+        if loader.followed
+            && takes > 1
+            && let Some(lineage) = &mut loader.lineage
+        {
+            lineage.gather(before.first(takes).map(|item| (item.first, item.samples)));
+        }
+        let mut item = before.gather(takes, |item, part| {
+            item.samples += part.samples;
+            item.bytes += part.bytes;
+            item.worker = part.worker;
+        })?;
+        if loader.requests.is_none() {
+            item.sequence = stages[s].hand_over.take_input();
+        }
+        self.link(w, item.worker);
+        self.unblock(env, previous, w);
+        Some(item)
+    }
+
+    /// Worker `w` has finished its item; true if it may take its next input at once.
+    pub(super) fn finish_item(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let Worker { stage: s, loader: l, item: Item { sequence, .. }, .. } = self.workers[w];
+        if self.loaders[l].rests {
+            self.tune(env.now, w);
+        }
+        let stage = &mut self.stages[s];
+        let ordered = stage.hand_over.is_ordered();
+        if !stage.hand_over.is_turn(sequence) {
+            stage.hand_over.hold(sequence, w.number());
+            self.note(env, w, Activity::Doing(Cause::Order)).phase = Phase::Held;
+            return false;
+        }
+        if !stage.has_room(&self.loaders) {
+            self.block(env, s, w);
+            return false;
+        }
+        self.put(env, s, w);
+        if ordered {
+            self.release_held(env, s);
+        }
+        true
+    }
+
+    fn block(&mut self, env: &mut Env, s: StageId, w: WorkerId) {
+        self.note(env, w, Activity::Blocked(NOBODY)).phase = Phase::Blocked;
+        let stage = &mut self.stages[s];
+        stage.hand_over.blocked.push_back(w.number());
+        if stage.next.is_none() {
+            self.loaders[stage.loader].queue.set_blocked(env.now, true);
+        }
+    }
+
+    /// Puts the item of worker `w` into the buffer, which has room; the worker is ready for input.
+    #[inline(always)]
+    fn put(&mut self, env: &mut Env, s: StageId, w: WorkerId) {
+        let worker = &mut self.workers[w];
+        worker.phase = Phase::Ready;
+        let stage = &mut self.stages[s];
+        stage.hand_over.pass();
+        match stage.next {
+            Some(next) => {
+                let last = stage.hand_over.put(Item { worker: w, ..worker.item });
+                self.wake(next, w);
+                while last && self.wake(next, w) {}
+            }
+            None => {
+                let (loader, item) = (stage.loader, worker.item);
+                self.deliver(env, loader, w, item);
+            }
+        }
+    }
+
+    /// Lets an idle worker of stage `s` look for input, which worker `by` has made; false if there is none.
+    fn wake(&mut self, s: StageId, by: WorkerId) -> bool {
+        let stage = &self.stages[s];
+        let ready = stage.previous.map_or(0, |p| self.stages[p].hand_over.ready());
+        if ready < stage.hand_over.takes() {
+            return false;
+        }
+        let Some(w) = self.stages[s].hand_over.idle.pop_front() else { return false };
+        let w = WorkerId::new(w);
+        self.link(w, by);
+        self.make_ready(w);
+        true
+    }
+
+    pub(super) fn make_ready(&mut self, w: WorkerId) {
+        self.workers[w].phase = Phase::Ready;
+        self.runnable.push_back(w);
+    }
+
+    /// There is room again behind stage `s`, made by worker `by`.
+    pub(super) fn unblock(&mut self, env: &mut Env, s: StageId, by: WorkerId) {
+        loop {
+            let stage = &mut self.stages[s];
+            if stage.hand_over.blocked.is_empty() || !stage.has_room(&self.loaders) {
+                return;
+            }
+            let Some(w) = stage.hand_over.blocked.pop_front() else { return };
+            let w = WorkerId::new(w);
+            let ordered = stage.hand_over.is_ordered();
+            if stage.next.is_none() {
+                self.loaders[stage.loader].queue.set_blocked(env.now, false);
+            }
+            self.link(w, by);
+            self.put(env, s, w);
+            self.runnable.push_back(w);
+            if ordered {
+                self.release_held(env, s);
+            }
+        }
+    }
+
+    /// Puts finished items whose turn has come.
+    fn release_held(&mut self, env: &mut Env, s: StageId) {
+        loop {
+            let Some(w) = self.stages[s].hand_over.release() else { return };
+            let w = WorkerId::new(w);
+            if !self.stages[s].has_room(&self.loaders) {
+                self.block(env, s, w);
+                return;
+            }
+            self.put(env, s, w);
+            self.runnable.push_back(w);
+        }
+    }
+}

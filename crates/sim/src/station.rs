@@ -1,0 +1,136 @@
+//! A station: `c` servers, first come first served (Kendall's ·/·/c).
+
+use std::collections::VecDeque;
+
+use forebay_engine::{Integral, PS_PER_SECOND, Time};
+
+use super::event::Delay;
+use super::worker::Waiting;
+
+/// `c` identical servers with one queue in order of arrival.
+///
+/// The station keeps order and accounts; when a customer's service ends is its owner's affair,
+/// which calls [`Station::leave`] then.
+///
+/// As long as nobody waits only the first half is touched.
+#[derive(Debug, Clone)]
+#[repr(C)]
+pub struct Station<C> {
+    servers: u32,
+    busy: u32,
+    served: u64,
+    in_service: Integral,
+    in_queue: Integral,
+    /// Empty unless all servers are busy.
+    waiting: VecDeque<C>,
+}
+
+impl<C: Copy> Station<C> {
+    /// A station of `servers`, all free.
+    pub fn new(servers: u32) -> Station<C> {
+        Station {
+            servers,
+            busy: 0,
+            served: 0,
+            in_service: Integral::default(),
+            in_queue: Integral::default(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// A customer arrives. True: its service begins now; false: it waits.
+    #[inline]
+    pub fn arrive(&mut self, now: Time, customer: C) -> bool {
+        let free = self.busy < self.servers;
+        if free {
+            self.busy += 1;
+            self.in_service.up(now, 1);
+        } else {
+            self.waiting.push_back(customer);
+            self.in_queue.up(now, 1);
+        }
+        free
+    }
+
+    /// A service ends. The customer whose service begins now, if one waits.
+    #[inline]
+    pub fn leave(&mut self, now: Time) -> Option<C> {
+        debug_assert!(self.busy > 0, "nobody is being served");
+        self.served += 1;
+        if self.busy == self.servers
+            && let Some(next) = self.waiting.pop_front()
+        {
+            self.in_queue.down(now, 1);
+            return Some(next);
+        }
+        self.busy -= 1;
+        self.in_service.down(now, 1);
+        None
+    }
+
+    /// Customers for whom `is` holds wait no longer; those in service stay.
+    pub fn forget(&mut self, now: Time, is: impl Fn(&C) -> bool) {
+        let before = self.waiting.len();
+        self.waiting.retain(|customer| !is(customer));
+        self.in_queue.down(now, (before - self.waiting.len()) as u64);
+    }
+
+    /// Number of servers.
+    pub fn servers(&self) -> u32 {
+        self.servers
+    }
+
+    /// Customers served to the end.
+    pub fn served(&self) -> u64 {
+        self.served
+    }
+
+    /// Server-time in use up to `now` [server·s].
+    pub fn busy_seconds(&self, now: Time) -> f64 {
+        self.in_service.up_to(now, self.busy.into()) as f64 / PS_PER_SECOND
+    }
+
+    /// Integral of the number of customers present up to `now`, waiting or in service
+    /// [customer·s].
+    pub fn present_seconds(&self, now: Time) -> f64 {
+        let in_service = self.in_service.up_to(now, self.busy.into());
+        let in_queue = self.in_queue.up_to(now, self.waiting.len() as u64);
+        (in_service + in_queue) as f64 / PS_PER_SECOND
+    }
+}
+
+/// A station and the service time of its customers, where that is always the same: one cache line,
+/// and one for those who wait.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Service {
+    pub(super) service: Delay,
+    pub(super) queue: Station<Waiting>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serves_in_order_of_arrival() {
+        // System: 2 servers, customers a b c d at once. Expectation: c and d wait, c goes first.
+        let mut station = Station::new(2);
+        let started: Vec<bool> =
+            ['a', 'b', 'c', 'd'].map(|c| station.arrive(Time(0), c)).into_iter().collect();
+        assert_eq!(started, [true, true, false, false]);
+        assert_eq!(station.leave(Time(10)), Some('c'));
+        assert_eq!(station.leave(Time(10)), Some('d'));
+        assert_eq!(station.leave(Time(30)), None);
+        assert_eq!(station.leave(Time(40)), None);
+        assert_eq!(station.served(), 4);
+        // Who is forgotten is not served.
+        let mut other = Station::new(1);
+        assert_eq!(['e', 'f', 'g'].map(|c| other.arrive(Time(0), c)), [true, false, false]);
+        other.forget(Time(5), |c| *c == 'f' || *c == 'e');
+        assert_eq!((other.leave(Time(10)), other.leave(Time(20))), (Some('g'), None));
+        // Two servers to 30 ps, one to 40: 70 server·ps; four present to 10, two to 30, one to 40.
+        assert!((station.busy_seconds(Time(50)) - 70e-12).abs() < 1e-24);
+        assert!((station.present_seconds(Time(50)) - 90e-12).abs() < 1e-24);
+    }
+}

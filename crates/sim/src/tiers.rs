@@ -1,0 +1,257 @@
+//! Tiers of nodes that reads pass on their way to the storage: caches of a node, and what other nodes
+//! hold.
+
+use forebay_model::cache::Cache;
+use forebay_report::{LocalReads, TierRequests};
+use forebay_scenario::Replicas;
+
+use super::cached::{Units, bytes_of};
+use super::env::Env;
+use super::index::{CacheId, HoldersId, IdVec, WorkerId};
+use super::loaders::Loaders;
+use super::read::Mount;
+
+/// Where the bytes of a worker's request come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Origin {
+    /// The storage that the loader reads.
+    #[default]
+    Storage,
+    /// The node's page cache.
+    PageCache,
+    /// The node's cache on a tier.
+    Tier,
+    /// The tier of another node, which the worker's `way` names.
+    Peer,
+    /// The storage, and are written to the node's cache on the way.
+    Filling,
+    /// Nowhere: the sample is there, decoded.
+    Decoded,
+}
+
+impl Origin {
+    /// Whether it is the storage, whatever else the bytes pass.
+    pub(super) fn is_storage(self) -> bool {
+        matches!(self, Origin::Storage | Origin::Filling)
+    }
+}
+
+/// A loader's use of tiers.
+#[derive(Debug)]
+pub(super) struct Tiers {
+    /// Which node of its job it is on.
+    pub(super) rank: u32,
+    /// By node of the job, the way to what it holds, where nodes read from each other; none to itself.
+    pub(super) peers: Vec<Option<Mount>>,
+    /// The node's cache; without one each node holds its part of the data set.
+    pub(super) cache: Option<CacheWays>,
+    /// Who has what, where each node has its part.
+    pub(super) parts: Replicas,
+    /// What was asked for then.
+    pub(super) read: LocalReads,
+    /// By epoch of the reading.
+    pub(super) requests: Vec<TierRequests>,
+}
+
+/// How a loader uses the cache of its node.
+#[derive(Debug)]
+pub(super) struct CacheWays {
+    /// Which of the world's.
+    pub(super) cache: CacheId,
+    /// By node of the job, the same; only its own where nodes do not read from each other.
+    pub(super) of_nodes: Vec<CacheId>,
+    /// Which of the world's lists of who holds what, where nodes do.
+    pub(super) holders: Option<HoldersId>,
+    pub(super) units: Units,
+    /// Whether these are whole files; otherwise those of page caches.
+    pub(super) whole: bool,
+    /// From the tier.
+    pub(super) tier: Mount,
+    /// From the storage by way of the tier.
+    pub(super) filling: Mount,
+}
+
+/// Where a file was found when its shard was opened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    origin: Origin,
+    way: u32,
+}
+
+impl Loaders {
+    /// The storage or tier that the request of worker `w` goes to.
+    #[inline]
+    pub(super) fn mount_of(&self, w: WorkerId) -> &Mount {
+        let worker = &self.workers[w];
+        let loader = &self.loaders[worker.loader];
+        match worker.origin {
+            Origin::Storage | Origin::PageCache => &loader.mount,
+            origin => {
+                let tiers = loader.tiers.as_ref();
+                tiers.and_then(|tiers| tiers.mount(origin, worker.way)).unwrap_or(&loader.mount)
+            }
+        }
+    }
+
+    /// Finds out where the file is that worker `w` asks for.
+    #[cold]
+    pub(super) fn find_file(&mut self, env: &mut Env, w: WorkerId) {
+        let worker = &self.workers[w];
+        let (file, bytes) = (worker.file, worker.request);
+        let epoch = self.loaders[worker.loader].source.order.epoch();
+        let found = self.find(env, w, epoch, file, 0, bytes);
+        self.take_from(w, found);
+    }
+
+    /// Finds out where request number `number` of the shard is that worker `w` asks for: where that
+    /// of a whole shard was, unless nothing was asked of it before. The first one that misses brings
+    /// all of a shard that is kept as a whole.
+    #[cold]
+    pub(super) fn find_request(&mut self, env: &mut Env, w: WorkerId, number: u32) {
+        let shard = &self.shards[w];
+        let (file, epoch, unread) = (shard.file, shard.epoch, shard.unread);
+        let worker = &self.workers[w];
+        let (request, loader) = (worker.request, &self.loaders[worker.loader]);
+        let cache = loader.tiers.as_ref().and_then(|tiers| tiers.cache.as_ref());
+        let whole = cache.is_none_or(|cache| cache.whole);
+        let kept = cache.filter(|cache| cache.whole).map(|cache| cache.unit(file, 0));
+        let found = match shard.found.filter(|_| whole) {
+            Some(found) => found,
+            None => {
+                let (files, sizes, streams) =
+                    (&env.storages.files, &mut env.storages.sizes, &env.streams);
+                let all = |unit| bytes_of(files, sizes, streams, unit).max(unread);
+                // All of the file comes, whatever the page cache has of it.
+                let bytes = kept.map_or(request, all);
+                let found = self.find(env, w, epoch, file, number, bytes);
+                if found.origin == Origin::Filling {
+                    self.workers[w].request = bytes;
+                }
+                found
+            }
+        };
+        self.shards[w].found = Some(found);
+        self.take_from(w, found);
+    }
+
+    fn take_from(&mut self, w: WorkerId, found: Found) {
+        let worker = &mut self.workers[w];
+        (worker.origin, worker.way) = (found.origin, found.way);
+    }
+
+    /// Where request number `number` of `file` is, of so many bytes, and counts it.
+    fn find(
+        &mut self,
+        env: &mut Env,
+        w: WorkerId,
+        epoch: u64,
+        file: u64,
+        number: u32,
+        bytes: f64,
+    ) -> Found {
+        let loader = &mut self.loaders[self.workers[w].loader];
+        let Some(tiers) = &mut loader.tiers else {
+            return Found { origin: Origin::Storage, way: 0 };
+        };
+        let found = match &tiers.cache {
+            None => tiers.part_with(file, bytes),
+            Some(ways) => ways.look_up(
+                &mut env.storages.node_caches,
+                &env.storages.holders,
+                ways.unit(file, number),
+                bytes,
+            ),
+        };
+        tiers.count(epoch as usize, found.origin);
+        found
+    }
+
+    /// The bytes of a request of worker `w` have come; what was missing stays in its node's cache.
+    #[cold]
+    pub(super) fn fill(&mut self, env: &mut Env, w: WorkerId) {
+        let worker = &self.workers[w];
+        if worker.origin != Origin::Filling {
+            return;
+        }
+        let loader = &self.loaders[worker.loader];
+        let Some(tiers) = &loader.tiers else { return };
+        let Some(ways) = &tiers.cache else { return };
+        let shard = &self.shards[w];
+        let unit = match shard.requests.checked_sub(1) {
+            None => ways.unit(worker.file, 0),
+            Some(number) => ways.unit(shard.file, number),
+        };
+        let all = if ways.whole { &env.storages.files } else { &env.storages.units };
+        let (sizes, streams) = (&mut env.storages.sizes, &env.streams);
+        let mut bytes = |unit: u32| bytes_of(all, sizes, streams, unit);
+        let size = bytes(unit);
+        env.storages.node_caches[ways.cache].insert(unit, size, bytes);
+        if let Some(holders) = ways.holders {
+            env.storages.holders[holders][unit as usize] = tiers.rank + 1;
+        }
+    }
+}
+
+impl Tiers {
+    /// The way from where bytes come that are not the storage's alone.
+    #[cold]
+    fn mount(&self, origin: Origin, way: u32) -> Option<&Mount> {
+        match origin {
+            Origin::Tier => Some(&self.cache.as_ref()?.tier),
+            Origin::Filling => Some(&self.cache.as_ref()?.filling),
+            Origin::Peer => self.peers.get(way as usize)?.as_ref(),
+            Origin::Storage | Origin::PageCache | Origin::Decoded => None,
+        }
+    }
+
+    /// Which node gives so many bytes of `file`, where each has its part; they are counted.
+    fn part_with(&mut self, file: u64, bytes: f64) -> Found {
+        let way = self.parts.source(self.rank.into(), file) as u32;
+        let own = way == self.rank;
+        *(if own { &mut self.read.own } else { &mut self.read.peers }) += bytes;
+        Found { origin: if own { Origin::Storage } else { Origin::Peer }, way }
+    }
+
+    fn count(&mut self, epoch: usize, origin: Origin) {
+        if self.requests.len() <= epoch {
+            self.requests.resize(epoch + 1, TierRequests::default());
+        }
+        let counts = &mut self.requests[epoch];
+        let misses = self.cache.is_some() && origin.is_storage();
+        *match origin {
+            _ if misses => &mut counts.misses,
+            Origin::Peer => &mut counts.peers,
+            _ => &mut counts.hits,
+        } += 1;
+    }
+}
+
+impl CacheWays {
+    /// The unit that request number `number` of `file` is for.
+    fn unit(&self, file: u64, number: u32) -> u32 {
+        self.units.of(file, if self.whole { 0 } else { number })
+    }
+
+    /// Where a unit of so many bytes is.
+    fn look_up(
+        &self,
+        caches: &mut IdVec<Cache>,
+        holders: &IdVec<Vec<u32>>,
+        unit: u32,
+        bytes: f64,
+    ) -> Found {
+        let found = |origin, way| Found { origin, way };
+        if caches[self.cache].look_up(unit) {
+            return found(Origin::Tier, 0);
+        }
+        let holder = self.holders.map(|list| holders[list][unit as usize]);
+        if let Some(rank) = holder.and_then(|holder| holder.checked_sub(1))
+            && let Some(other) = self.of_nodes.get(rank as usize).filter(|of| **of != self.cache)
+            && caches[*other].look_up(unit)
+        {
+            return found(Origin::Peer, rank);
+        }
+        let takes = caches[self.cache].takes(bytes);
+        found(if takes { Origin::Filling } else { Origin::Storage }, 0)
+    }
+}

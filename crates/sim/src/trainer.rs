@@ -1,0 +1,292 @@
+//! Steps: when a device begins one, and when all have done it. What it does in between is its `program`.
+//!
+//! A model copy is a chain of one or more devices (pipeline stages). All model copies of a job copy
+//! train in step: the first device of each may begin step `s` once step `s − window` is complete
+//! everywhere, where the window is the number of stages if they overlap and 1 if not.
+
+use forebay_engine::Time;
+use forebay_model::random::Purpose;
+use forebay_report::QueueTotals;
+
+use super::device::{Device, State};
+use super::env::Env;
+use super::event::{Delay, Event};
+use super::index::{DeviceId, JobId};
+use super::jobs::Jobs;
+
+impl Jobs {
+    /// A job copy begins to train.
+    pub(super) fn start_job(&mut self, env: &mut Env, j: JobId) {
+        self.begin_recovery(env, j);
+        self.set_going(env, j);
+    }
+
+    /// Its workers read, its devices wait.
+    pub(super) fn set_going(&mut self, env: &mut Env, j: JobId) {
+        for l in self.jobs[j].parts.loaders {
+            self.loaders.wake_all(l);
+        }
+        let learners = self.jobs[j].learners.number;
+        for d in self.jobs[j].parts.devices {
+            let device = &mut self.devices[d];
+            if device.learner < learners {
+                (device.state, device.since) = (State::Idle, env.now);
+            }
+        }
+        let job = &mut self.jobs[j];
+        job.learners.begin_window(env.now, job.steps.completed());
+        for l in self.jobs[j].parts.loaders {
+            if let Some(tuner) = &mut self.loaders[l].tuner {
+                tuner.start(env.now);
+            }
+            if let Some(requests) = &mut self.loaders[l].requests {
+                requests.start(env.now);
+                self.loaders.ask(env, l);
+            }
+        }
+        self.begin_collectives(env, j);
+        self.pull_all(env, j);
+        for d in self.jobs[j].parts.devices {
+            self.try_start(env, d);
+        }
+    }
+
+    /// Device `d` begins the program of its next step if it is between steps and may.
+    pub(super) fn try_start(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &self.devices[d];
+        let job = &self.jobs[device.job];
+        let between = device.state == State::Idle && device.op.at == 0 && !device.op.waits;
+        if between && !job.is_beyond(device.next) && !job.is_held() {
+            self.run_program(env, d);
+        }
+    }
+
+    /// Whether device `d` may begin its next step as far as other devices are; ends its wait for them.
+    pub(super) fn may_begin_step(&mut self, now: Time, d: DeviceId) -> bool {
+        let device = &self.devices[d];
+        let job = &self.jobs[device.job];
+        let may = job.may_begin(device.next);
+        if may && job.plan.window > 1 {
+            self.end_gate_wait(now, d);
+        }
+        may
+    }
+
+    /// Device `d` takes a batch, or keeps the one that it has.
+    pub(super) fn next_batch(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        let job = &self.jobs[device.job];
+        let queue = &self.loaders[device.loader].queue;
+        if !job.plan.interval.is_fresh(device.next, device.input.on_batch, queue.level()) {
+            return self.begin_on_batch(env, d);
+        }
+        device.input.on_batch = 0;
+        self.want_batch(env, d);
+    }
+
+    /// Device `d` begins a step on the batch that it has taken.
+    pub(super) fn begin_on_batch(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        device.input.on_batch += 1;
+        if device.input.missing > 0 {
+            let (model, step, missing) = (device.model, device.next, device.input.missing);
+            self.jobs[device.job].add_smaller(model, step, missing);
+        }
+        self.end_op(env, d);
+    }
+
+    /// Device `d` computes for so long, but for jitter and faults; a timeline says `name`.
+    pub(super) fn compute_for(
+        &mut self,
+        env: &mut Env,
+        d: DeviceId,
+        mut delay: Delay,
+        name: &'static str,
+    ) {
+        let device = &self.devices[d];
+        let job = &self.jobs[device.job];
+        if let Some(jitter) = &job.plan.jitter {
+            let (owner, entity) = (device.job.number() as u64, device.model as u64);
+            let mut generator = env.streams.at(Purpose::Jitter, owner, entity, device.next);
+            delay = Delay::once(delay.span.seconds() * jitter.draw(&mut generator));
+        }
+        let device = &mut self.devices[d];
+        if device.on_gpu.pace != 1.0 {
+            delay = Delay::once(delay.span.seconds() / device.on_gpu.pace);
+        }
+        device.state = State::Busy;
+        device.since = env.now;
+        match job.plan.threads {
+            None if !self.loaders[device.loader].gpus.is_empty() => {
+                self.compute_on_gpu(env, d, delay);
+            }
+            None => env.after(delay, Event::Stepped(d)),
+            Some(threads) => self.compute_on_cores(env, d, threads, delay),
+        }
+        self.trace_device(env, d, name);
+    }
+
+    /// Device `d` has done its part of a step.
+    pub(super) fn stepped(&mut self, env: &mut Env, d: DeviceId) {
+        self.leave_cores(env, d);
+        let device = &mut self.devices[d];
+        if device.state == State::Off {
+            // Its job ended while it was at a step beyond the last one.
+            return;
+        }
+        let job = device.job;
+        device.times.busy += env.now.since(device.since).seconds();
+        self.jobs[job].steps.add_compute(device.since, env.now);
+        (device.state, device.since) = (State::Idle, env.now);
+        if let Some(parallel) = &mut self.jobs[job].parallel {
+            parallel.part(d).computed = env.now;
+        }
+        self.end_op(env, d);
+    }
+
+    /// All that device `d` and its trainer do for a step is done.
+    pub(super) fn end_step(&mut self, env: &mut Env, d: DeviceId) {
+        let device = &mut self.devices[d];
+        device.op.at = 0;
+        let (j, step) = (device.job, device.next);
+        if self.jobs[j].parallel.is_some() {
+            return self.end_part(env, d);
+        }
+        self.leave_input(d);
+        let device = &mut self.devices[d];
+        device.next += 1;
+        device.state = State::Idle;
+        device.since = env.now;
+        let last_stage = device.stage as usize + 1 == self.jobs[j].plan.stage_times.len();
+        let averages = self.jobs[j].averaging.as_ref().is_some_and(|of| of.is_due(step + 1));
+        if averages {
+            device.state = State::Averaging;
+        }
+        self.trace_device(env, d, "waiting");
+        if self.jobs[j].servers.is_some() {
+            self.end_step_by_itself(env, d, step);
+        } else if last_stage && self.jobs[j].barrier.arrive(step) {
+            self.complete_step(env, j, d);
+        } else {
+            self.try_start(env, d);
+        }
+        if averages {
+            self.average(env, d);
+        }
+    }
+
+    /// Device `d`, which exchanges with servers, has computed `step`; what it pushes after that may still be on its way.
+    fn end_step_by_itself(&mut self, env: &mut Env, d: DeviceId, step: u64) {
+        let Device { job, model, .. } = self.devices[d];
+        let servers = self.jobs[job].servers.as_ref();
+        let pushes = servers.is_some_and(|servers| servers.pieces.exchanges(step));
+        if pushes || !self.end_own_step(env, job, model, step) {
+            self.try_start(env, d);
+        }
+    }
+
+    /// Device `last` was the last to finish the step.
+    fn complete_step(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
+        let job = &self.jobs[j];
+        let done = job.steps.completed() + 1;
+        if job.meets_after(done) {
+            self.blame_peers(env, j, last);
+        }
+        let over =
+            self.jobs[j].averaging.is_some() || !done.is_multiple_of(self.jobs[j].plan.period);
+        if over || !self.awaits_gradients(env, j) {
+            self.end_of_step(env, j);
+        }
+    }
+
+    /// All devices have done the step, and have the same model again.
+    pub(super) fn end_of_step(&mut self, env: &mut Env, j: JobId) {
+        let job = &mut self.jobs[j];
+        let samples = job.samples_of_step();
+        let fresh = job.open.fresh.remove(&job.steps.completed()).unwrap_or_default();
+        job.steps.add_fresh(fresh);
+        self.record_samples(env, j, samples);
+        if self.jobs[j].is_in_step() {
+            // All is told of what came before.
+            for d in self.jobs[j].parts.devices {
+                self.devices[d].since = env.now;
+            }
+        }
+        if self.ends(env, j) {
+            return;
+        }
+        let job = &self.jobs[j];
+        if job.learners.is_due(job.steps.completed()) {
+            self.look_at_throughput(env, j);
+        }
+        let job = &mut self.jobs[j];
+        let saves = job.recovery.is_some() && job.has_state();
+        if saves && self.begins_checkpoint(env, j) {
+            return;
+        }
+        self.next_step(env, j);
+    }
+
+    /// Job copy `j` has done a step; true if it is over by that.
+    pub(super) fn ends(&mut self, env: &mut Env, j: JobId) -> bool {
+        let job = &self.jobs[j];
+        let over = job.steps.completed() == job.plan.goal.steps
+            || job.steps.fresh() >= job.plan.goal.fresh;
+        if over {
+            self.finish_job(env, j);
+            if !self.waiting.is_empty() {
+                self.release_jobs(env);
+            }
+        }
+        over
+    }
+
+    /// All devices of job copy `j` go on to the next step as soon as they can.
+    pub(super) fn next_step(&mut self, env: &mut Env, j: JobId) {
+        let in_step = self.jobs[j].is_in_step();
+        self.begin_collectives(env, j);
+        for d in self.jobs[j].parts.devices {
+            if in_step {
+                self.devices[d].since = env.now;
+            }
+            self.try_start(env, d);
+        }
+    }
+
+    /// Job copy `j` has done a step on so many samples.
+    pub(super) fn record_samples(&mut self, env: &Env, j: JobId, samples: u64) {
+        let now = env.now;
+        let job = &mut self.jobs[j];
+        let mut queue = QueueTotals::default();
+        for loader in &mut self.loaders[job.parts.loaders] {
+            queue += QueueTotals { started: loader.started, ..loader.queue.totals(now) };
+        }
+        job.steps.complete(now, samples, queue, env.calendar.past() + env.flows);
+    }
+
+    fn finish_job(&mut self, env: &mut Env, j: JobId) {
+        self.jobs[j].finished = true;
+        self.unfinished -= 1;
+        for l in self.jobs[j].parts.loaders {
+            let loader = &mut self.loaders[l];
+            loader.quota = loader.started;
+        }
+        self.close_open(j);
+        for d in self.jobs[j].parts.devices {
+            let device = &mut self.devices[d];
+            if device.state == State::Starving {
+                let loader = &mut self.loaders[device.loader];
+                loader.waiters.retain(|waiter| waiter.device != d);
+                loader.queue.end_wait(env.now);
+            }
+            if device.state == State::Busy {
+                device.times.busy += env.now.since(device.since).seconds();
+            }
+            let idle = device.learner >= self.jobs[j].learners.number;
+            device.state = State::Off;
+            if !idle {
+                self.trace_device(env, d, "done");
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What devices waited for, other than a batch: other model copies, and the pipeline.
+
+use forebay_engine::Time;
+use forebay_metrics::{Segment, blame};
+use forebay_report::{Cause, StallCause};
+
+use super::communication::Held;
+use super::device::{Device, State};
+use super::env::Env;
+use super::index::{DeviceId, JobId, WorkerId};
+use super::jobs::Jobs;
+
+impl Jobs {
+    /// Everyone who was done earlier waited for `last`: for what it waited, or its computation.
+    pub(super) fn blame_peers(&mut self, env: &mut Env, j: JobId, last: DeviceId) {
+        let first_stage = self.chain_of(last);
+        let mut pieces: Vec<Segment> = Vec::new();
+        for d in self.jobs[j].parts.devices {
+            let device = &self.devices[d];
+            let own = self.chain_of(d) == first_stage;
+            if device.since == env.now || device.state != State::Idle {
+                continue;
+            }
+            let from = device.since;
+            pieces.clear();
+            if own {
+                // A stage of the same model copy: the model passes through one stage at a time.
+                let cause = StallCause::own(Cause::Bubble);
+                pieces.push(Segment { start: from, end: env.now, cause });
+            } else {
+                self.wait_for_peer(first_stage, from, from, env.now, &mut pieces);
+            }
+            pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
+            self.trace_causes(env, d, &pieces);
+        }
+    }
+
+    /// The first device of the model copy to which `d` belongs.
+    fn chain_of(&self, d: DeviceId) -> DeviceId {
+        d - self.devices[d].stage
+    }
+
+    /// What others waited for from `from` to `to` while `peer` trained: its own waits for input, and otherwise that it
+    /// computed, if it had `began` by then, or its communication before.
+    fn wait_for_peer(
+        &self,
+        peer: DeviceId,
+        began: Time,
+        from: Time,
+        to: Time,
+        pieces: &mut Vec<Segment>,
+    ) {
+        let mut at = from;
+        let waits = self.devices[peer].input.waits.iter();
+        let waits = waits.filter_map(|(_, wait)| clip(wait, from, to));
+        let last = Segment { start: to, end: to, cause: StallCause::peer(Cause::Compute) };
+        for wait in waits.chain([last]) {
+            let middle = began.clamp(at, wait.start.max(at));
+            let cause = StallCause::own(Cause::Communication);
+            pieces.push(Segment { start: at, end: middle, cause });
+            let cause = StallCause::peer(Cause::Compute);
+            pieces.push(Segment { start: middle, end: wait.start.max(middle), cause });
+            pieces.push(wait);
+            at = wait.end;
+        }
+        pieces.retain(|piece| piece.start < piece.end);
+    }
+
+    /// What device `d` waited for from `from` to `to`, when it wanted parameters from servers: for the model copy that
+    /// held it up as long as that computed, and for bytes on their way.
+    fn wait_for_parameters(&self, d: DeviceId, from: Time, to: Time) -> Vec<Segment> {
+        let Device { job, model, .. } = self.devices[d];
+        let job = &self.jobs[job];
+        let mut pieces = Vec::new();
+        let held = job.servers.as_ref().and_then(|servers| servers.held(model));
+        let held = held.filter(|held| held.until > from);
+        if let Some(Held { by, began, until }) = held {
+            let peer = job.parts.devices.start + by;
+            self.wait_for_peer(peer, began, from, until.min(to), &mut pieces);
+        }
+        let start = held.map_or(from, |held| held.until.min(to));
+        let cause = StallCause::own(Cause::Communication);
+        pieces.push(Segment { start, end: to, cause });
+        pieces
+    }
+
+    /// Device `d` has the parameters that it waited for until `end`.
+    pub(super) fn end_parameter_wait(&mut self, env: &mut Env, end: Time, d: DeviceId) {
+        let Device { job, since, .. } = self.devices[d];
+        let pieces = self.wait_for_parameters(d, since, end);
+        pieces.iter().for_each(|piece| self.jobs[job].steps.add_stall(*piece));
+        self.trace_causes(env, d, &pieces);
+    }
+
+    /// A later pipeline stage has got its input: while the first stage starved for this batch, that
+    /// was the cause; otherwise the pipeline itself was.
+    pub(super) fn end_stage_wait(&mut self, now: Time, d: DeviceId) {
+        let device = &mut self.devices[d];
+        let sent = device.input.sent.pop_front().unwrap_or(now).max(device.since);
+        let arriving = StallCause::own(Cause::Communication);
+        self.jobs[device.job].steps.add_stall(Segment { start: sent, end: now, cause: arriving });
+        self.end_wait_for_stage(sent, d);
+    }
+
+    /// What idle device `d` of stages that overlap waited for up to `now`, whatever it waits for then.
+    pub(super) fn end_wait_in_pipeline(&mut self, now: Time, d: DeviceId) {
+        match self.devices[d].stage {
+            0 => self.end_gate_wait(now, d),
+            _ => self.end_wait_for_stage(now, d),
+        }
+    }
+
+    pub(super) fn end_wait_for_stage(&mut self, now: Time, d: DeviceId) {
+        let device = &self.devices[d];
+        let (from, step, j) = (device.since, device.next, device.job);
+        let bubble = StallCause::own(Cause::Bubble);
+        let mut at = from;
+        for (of, wait) in &self.devices[d - device.stage].input.waits {
+            let Some(wait) = clip(wait, from, now).filter(|_| *of <= step) else { continue };
+            let cause = StallCause::own(wait.cause.cause);
+            self.jobs[j].steps.add_stall(Segment { start: at, end: wait.start, cause: bubble });
+            self.jobs[j].steps.add_stall(Segment { cause, ..wait });
+            at = wait.end;
+        }
+        self.jobs[j].steps.add_stall(Segment { start: at, end: now, cause: bubble });
+    }
+
+    /// The first stage may begin a step again because an earlier one has left the pipeline, or a learner because others
+    /// have come as far.
+    pub(super) fn end_gate_wait(&mut self, now: Time, d: DeviceId) {
+        let device = &mut self.devices[d];
+        let job = &mut self.jobs[device.job];
+        let cause = match job.averaging {
+            None => StallCause::own(Cause::Bubble),
+            Some(_) => StallCause::peer(Cause::Compute),
+        };
+        job.steps.add_stall(Segment { start: device.since, end: now, cause });
+        device.since = now;
+    }
+
+    /// Accounts for what overlapping pipeline stages, or model copies at different steps, of job copy `j` were at when
+    /// its last complete step ended: those that begin the next steps are cut off, early ones have nothing left to do.
+    pub(super) fn close_open(&mut self, j: JobId) {
+        let end = self.jobs[j].steps.last_end();
+        self.close_until(j, end);
+    }
+
+    /// The same of all that they were at up to `end`.
+    pub(super) fn close_until(&mut self, j: JobId, end: Time) {
+        let loose = self.jobs[j].is_loose() || self.jobs[j].averaging.is_some();
+        if self.jobs[j].plan.window == 1 && !loose {
+            return;
+        }
+        for d in self.jobs[j].parts.devices {
+            let (start, state) = (self.devices[d].since, self.devices[d].state);
+            if start >= end {
+                continue;
+            }
+            match state {
+                State::Off => {}
+                State::Launching | State::Averaging => {
+                    let launching = state == State::Launching;
+                    let cause = if launching { Cause::Launch } else { Cause::Communication };
+                    let cause = StallCause::own(cause);
+                    self.jobs[j].steps.add_stall(Segment { start, end, cause });
+                }
+                State::Idle | State::Uninformed if self.jobs[j].servers.is_some() => {
+                    let pieces = self.wait_for_parameters(d, start, end);
+                    pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
+                }
+                State::Idle | State::Uninformed if loose => {
+                    let cause = StallCause::peer(Cause::Compute);
+                    self.jobs[j].steps.add_stall(Segment { start, end, cause });
+                }
+                State::Starving if loose => self.close_starving(d, start, end),
+                State::Loading => {
+                    let cause = StallCause::own(Cause::Copy);
+                    self.jobs[j].steps.add_stall(Segment { start, end, cause });
+                }
+                State::Busy => self.jobs[j].steps.add_compute(start, end),
+                State::Idle | State::Uninformed | State::Starving => {
+                    let cause = StallCause::own(Cause::Bubble);
+                    self.jobs[j].steps.add_stall(Segment { start, end, cause });
+                }
+            }
+        }
+    }
+}
+
+impl Jobs {
+    /// Device `d` starved from `start` to `end`, and beyond: for what a worker of its loader was at meanwhile.
+    fn close_starving(&mut self, d: DeviceId, start: Time, end: Time) {
+        let device = &self.devices[d];
+        let loader = &self.loaders[device.loader];
+        let worker = loader.workers_of(loader.stages.end - 1).start;
+        let mut segments = Vec::new();
+        blame(
+            |w| &self.loaders.workers[WorkerId::new(w)].timeline,
+            worker.number(),
+            start,
+            end,
+            &mut segments,
+        );
+        let steps = &mut self.jobs[device.job].steps;
+        segments.iter().rev().for_each(|segment| steps.add_stall(*segment));
+    }
+}
+
+/// The part of a peer's wait within `[from, to)`, as the wait of those who waited for it.
+pub(super) fn clip(wait: &Segment, from: Time, to: Time) -> Option<Segment> {
+    let (start, end) = (wait.start.max(from), wait.end.min(to));
+    let cause = StallCause::peer(wait.cause.cause);
+    (start < end).then_some(Segment { start, end, cause })
+}

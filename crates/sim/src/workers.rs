@@ -1,0 +1,350 @@
+//! Workers: one item at a time, one operation after the other.
+
+use forebay_engine::Time;
+use forebay_metrics::Activity;
+use forebay_report::Cause;
+
+use super::env::Env;
+use super::event::{Customer, Delay, Event};
+use super::index::WorkerId;
+use super::loaders::Loaders;
+use super::tiers::Origin;
+use super::worker::{Cores, Draw, Phase, Waiting, Work, Worker};
+
+/// Items of a worker at one instant from which on it may be one that never ends.
+const SOME_ITEMS: u64 = 1 << 20;
+
+impl Loaders {
+    /// Carries on with worker `w` until it waits for something.
+    pub(super) fn run_worker(&mut self, env: &mut Env, w: WorkerId) {
+        let (mut made, mut ready) = (0_u64, self.workers[w].phase == Phase::Ready);
+        loop {
+            if ready && !self.take_input(env, w) {
+                return;
+            }
+            if !self.work(env, w) || !self.finish_item(env, w) {
+                return;
+            }
+            ready = true;
+            made += 1;
+            if !env.notices.is_empty() {
+                // Those whom it served come first.
+                self.runnable.push_front(w);
+                return;
+            }
+            if made.is_multiple_of(SOME_ITEMS) {
+                self.assert_progress(w, made);
+            }
+        }
+    }
+
+    /// All that worker `w` has made at this instant fits behind it or was taken at once, unless it
+    /// goes on for ever.
+    #[cold]
+    fn assert_progress(&self, w: WorkerId, made: u64) {
+        let stage = &self.stages[self.workers[w].stage];
+        let loader = &self.loaders[stage.loader];
+        let most = match stage.next {
+            Some(_) => stage.hand_over.capacity() as u64,
+            // A queue holds a batch at least, and each device takes one before it must compute.
+            None => loader.queue.capacity().saturating_mul(1 + self.devices as u64),
+        };
+        assert!(
+            made <= most + SOME_ITEMS,
+            "worker {w:?} made {made} items, and no time has passed"
+        );
+    }
+
+    /// What worker `w` waited for has come.
+    #[inline]
+    pub(super) fn resume(&mut self, env: &mut Env, w: WorkerId) {
+        let done = match self.workers[w].phase {
+            Phase::Starting => return self.run_worker(env, w),
+            Phase::Asleep => return self.look_again(env, w),
+            Phase::Refused => self.ask_again(env, w),
+            Phase::Opening => self.opened(env, w),
+            Phase::Latency => self.first_byte(env, w),
+            Phase::File => self.file_read(w),
+            Phase::Transfer | Phase::Request => self.transferred(env, w),
+            Phase::Served => self.part_done(env, w),
+            Phase::Computing => {
+                self.split_cpu_wait(env.now, w);
+                true
+            }
+            Phase::Receiving => {
+                self.split_cpu_wait(env.now, w);
+                self.received(env, w)
+            }
+            Phase::Unpacking => {
+                self.split_cpu_wait(env.now, w);
+                self.file_read(w)
+            }
+            Phase::Delayed | Phase::Copying => true,
+            Phase::OnGpu => {
+                self.end_kernel(env.now, w);
+                true
+            }
+            phase => unreachable_phase(phase),
+        };
+        if done {
+            self.end_operation(w);
+            self.run_worker(env, w);
+        }
+    }
+
+    /// Goes through the operations of the item of worker `w`; false if one takes time.
+    #[inline]
+    fn work(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        loop {
+            let worker = &self.workers[w];
+            let stage = &self.stages[worker.stage];
+            if worker.operation == stage.operations {
+                return true;
+            }
+            let work = &self.works[stage.first_operation + worker.operation];
+            let over = match work {
+                Work::Read => self.begin_read(env, w),
+                Work::Compute(_) | Work::Decode(..) | Work::Team(_)
+                    if self.workers[w].origin == Origin::Decoded =>
+                {
+                    self.workers[w].origin = Origin::Storage;
+                    true
+                }
+                Work::Compute(draw) => {
+                    let ((seconds, delay), cores) = (self.draw(env, draw, w), stage.cores);
+                    self.begin_compute(env, w, cores, seconds, delay, Phase::Computing)
+                }
+                Work::Decode(law, pixels) => {
+                    let (bytes, cores) = (self.stored_bytes(w), stage.cores);
+                    let seconds = law.core_seconds(bytes, *pixels);
+                    let delay = Delay::once(seconds);
+                    self.begin_compute(env, w, cores, seconds, delay, Phase::Computing)
+                }
+                Work::Delay(draw) => {
+                    let (seconds, delay) = self.draw(env, draw, w);
+                    self.begin_delay(env, w, seconds, delay)
+                }
+                Work::Copy => self.begin_copy(env, w, true),
+                Work::CopyStored => self.begin_copy(env, w, false),
+                Work::Kernel(per_sample) => self.begin_kernel(env, w, *per_sample),
+                Work::Memcpy(per_byte) => {
+                    let (seconds, cores) = (per_byte * self.decoded_bytes(w), stage.cores);
+                    let delay = Delay::once(seconds);
+                    self.begin_compute(env, w, cores, seconds, delay, Phase::Computing)
+                }
+                Work::Team(team) => {
+                    let (threads, cores) = (team.threads, stage.cores);
+                    let seconds = self.team_seconds(env, team, w);
+                    self.begin_team(env, w, cores, seconds, threads)
+                }
+            };
+            if !over {
+                return false;
+            }
+            self.end_operation(w);
+        }
+    }
+
+    #[inline]
+    fn end_operation(&mut self, w: WorkerId) {
+        let worker = &mut self.workers[w];
+        worker.operation += 1;
+        if worker.operation == self.stages[worker.stage].per_sample {
+            worker.sample += 1;
+            if worker.sample < worker.item.samples {
+                worker.operation = 0;
+            }
+        }
+    }
+
+    fn begin_delay(&mut self, env: &mut Env, w: WorkerId, seconds: f64, delay: Delay) -> bool {
+        if seconds <= 0.0 {
+            return true;
+        }
+        self.enter(env, w, Phase::Delayed, Cause::Latency);
+        env.after(delay, Event::Waited(Customer::Worker(w)));
+        false
+    }
+
+    #[inline(always)]
+    pub(super) fn draw(&self, env: &Env, draw: &Draw, w: WorkerId) -> (f64, Delay) {
+        match draw.constant {
+            Some(constant) => constant,
+            None => self.draw_anew(env, draw, w),
+        }
+    }
+
+    #[inline(never)]
+    fn draw_anew(&self, env: &Env, draw: &Draw, w: WorkerId) -> (f64, Delay) {
+        let worker = &self.workers[w];
+        let loader = &self.loaders[worker.loader];
+        let position = loader.source.place(worker.item.first + worker.sample as u64);
+        let entity = position * loader.nodes as u64 + loader.rank as u64;
+        let mut generator =
+            env.streams.at(draw.purpose, loader.job.number() as u64, entity, draw.index);
+        let seconds = draw.sampler.draw(&mut generator);
+        (seconds, Delay::once(seconds))
+    }
+
+    /// Bytes of the sample that worker `w` is at; behind a stage that gathered several, their mean.
+    pub(super) fn stored_bytes(&self, w: WorkerId) -> f64 {
+        let worker = &self.workers[w];
+        match self.stages[worker.stage].previous {
+            None => worker.size,
+            Some(_) => worker.item.bytes / f64::from(worker.item.samples.max(1)),
+        }
+    }
+
+    /// Worker `w` needs a core, in `phase`; true if for no time.
+    #[inline]
+    pub(super) fn begin_compute(
+        &mut self,
+        env: &mut Env,
+        w: WorkerId,
+        cores: Cores,
+        seconds: f64,
+        delay: Delay,
+        phase: Phase,
+    ) -> bool {
+        if seconds <= 0.0 {
+            return true;
+        }
+        let mut cause = phase.on_core();
+        match cores {
+            Cores::Shared(group) => {
+                self.workers[w].work = seconds;
+                env.network.start(env.now, group, seconds, Customer::Worker(w));
+            }
+            Cores::Fifo(station) => {
+                let station = &mut env.stations[station];
+                let visit = Waiting { customer: Customer::Worker(w), delay };
+                if station.queue.arrive(env.now, visit) {
+                    env.after(delay, Event::Computed(w));
+                } else {
+                    cause = Cause::CpuWait;
+                }
+            }
+        }
+        self.enter(env, w, phase, cause);
+        false
+    }
+
+    /// A core has done the computation of worker `w`, and takes up the next.
+    #[inline]
+    pub(super) fn computed(&mut self, env: &mut Env, w: WorkerId) {
+        let Worker { stage, loader, phase, .. } = self.workers[w];
+        if let Some(group) = self.loaders[loader].mount.group {
+            // Most go on to read.
+            env.network.prefetch(group);
+        }
+        if let Cores::Fifo(station) = self.stages[stage].cores
+            && let Some(next) = env.stations[station].queue.leave(env.now)
+        {
+            self.admitted(env, next);
+        }
+        let over = match phase {
+            Phase::Receiving => self.received(env, w),
+            Phase::Unpacking => self.file_read(w),
+            _ => true,
+        };
+        if over {
+            self.end_operation(w);
+            self.run_worker(env, w);
+        }
+    }
+
+    /// A core that was left is the next one's: another worker's, or a message's.
+    #[inline]
+    pub(super) fn admitted(&mut self, env: &mut Env, next: Waiting) {
+        match next.customer {
+            Customer::Worker(other) => {
+                let cause = self.workers[other].phase.on_core();
+                self.note(env, other, Activity::Doing(cause));
+                env.after(next.delay, Event::Computed(other));
+            }
+            customer => env.after(next.delay, Event::Waited(customer)),
+        }
+    }
+
+    /// A computation on shared cores took longer than its core-seconds because others had the
+    /// cores: the time beyond them is cpu-wait, counted first.
+    pub(super) fn split_cpu_wait(&mut self, now: Time, w: WorkerId) {
+        let worker = &mut self.workers[w];
+        let cause = worker.phase.on_core();
+        let work = forebay_engine::Span::from_seconds(worker.work);
+        let Some(since) = worker.timeline.last_start() else { return };
+        let took = now.since(since);
+        if took.0 > work.0 + 1 {
+            let then = since + forebay_engine::Span(took.0 - work.0);
+            worker.timeline.split(Cause::CpuWait, then, cause);
+        }
+    }
+
+    /// Copies the item of worker `w` to its GPU, `decoded` or as stored; true if that takes no time.
+    fn begin_copy(&mut self, env: &mut Env, w: WorkerId, decoded: bool) -> bool {
+        let worker = &self.workers[w];
+        let loader = &self.loaders[worker.loader];
+        if loader.pcie.is_empty() {
+            return true;
+        }
+        let group = loader.pcie[(worker.item.sequence % loader.pcie.len() as u64) as usize];
+        let bytes = if decoded { self.decoded_bytes(w) } else { worker.item.bytes };
+        self.enter(env, w, Phase::Copying, Cause::Copy);
+        env.network.start(env.now, group, bytes, Customer::Worker(w));
+        false
+    }
+
+    /// Bytes of the item of worker `w` when decoded.
+    fn decoded_bytes(&self, w: WorkerId) -> f64 {
+        let worker = &self.workers[w];
+        match self.loaders[worker.loader].decoded_size {
+            Some(size) => size * worker.item.samples as f64,
+            None => worker.item.bytes,
+        }
+    }
+
+    /// Worker `w` waits in `phase`, doing what counts as `cause`.
+    #[inline]
+    pub(super) fn enter(&mut self, env: &mut Env, w: WorkerId, phase: Phase, cause: Cause) {
+        self.note(env, w, Activity::Doing(cause)).phase = phase;
+    }
+
+    /// From `env.now` on worker `w` does `activity`.
+    #[inline]
+    pub(super) fn note(&mut self, env: &mut Env, w: WorkerId, activity: Activity) -> &mut Worker {
+        if env.recorder.is_some() {
+            self.trace_worker(env, w, activity);
+        }
+        if !self.workers[w].timeline.try_push(env.now, activity) {
+            self.forget(env.now, w, activity);
+        }
+        &mut self.workers[w]
+    }
+
+    /// Makes room in the timeline of worker `w` for `activity`: nobody asks what was before the oldest wait.
+    #[cold]
+    fn forget(&mut self, now: Time, w: WorkerId, activity: Activity) {
+        let worker = &mut self.workers[w];
+        let oldest = self.loaders[worker.loader].waiters.front();
+        let since = oldest.map_or(now, |waiter| waiter.since);
+        worker.timeline.forget_before(since);
+        worker.timeline.push(now, activity);
+    }
+
+    #[cold]
+    fn trace_worker(&mut self, env: &mut Env, w: WorkerId, activity: Activity) {
+        if let Some(recorder) = &mut env.recorder {
+            recorder.begin(self.tracks[w], env.now, activity.name());
+        }
+    }
+
+    /// What ended the idleness or blocking of worker `w`.
+    pub(super) fn link(&mut self, w: WorkerId, by: WorkerId) {
+        self.workers[w].timeline.link(by.number());
+    }
+}
+
+#[cold]
+fn unreachable_phase(phase: Phase) -> bool {
+    panic!("a worker in phase {phase:?} waits for nothing that can come")
+}

@@ -1,0 +1,60 @@
+//! Jobs that begin when others have ended.
+
+use forebay_engine::Time;
+use forebay_metrics::Steps;
+
+use super::env::Env;
+use super::event::{Delay, Event};
+use super::index::JobId;
+use super::jobs::Jobs;
+use super::notice::Notice;
+
+/// A job copy that waits for others to end.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) job: JobId,
+    /// Jobs of the scenario of which all copies must have ended.
+    pub(super) after: Vec<usize>,
+    /// Time from then on until it begins.
+    pub(super) delay: Delay,
+}
+
+impl Jobs {
+    /// A job copy has ended: those begin that waited for it last.
+    #[cold]
+    pub(super) fn release_jobs(&mut self, env: &mut Env) {
+        let jobs = &self.jobs;
+        let over = |of: &usize| jobs.iter().all(|run| run.job != *of || run.finished);
+        let ready = |waiting: &mut Waiting| waiting.after.iter().all(over);
+        for next in self.waiting.extract_if(.., ready) {
+            env.after(next.delay, Event::JobStarted(next.job));
+        }
+    }
+
+    /// Job copy `j` begins: by copying its data set, or at once.
+    pub(super) fn begin_job(&mut self, env: &mut Env, j: JobId) {
+        if self.jobs[j].start != env.now {
+            self.begin_late(env.now, j);
+        }
+        match self.jobs[j].parts.stagings {
+            stagings if stagings.is_empty() => self.start_job(env, j),
+            stagings => env.notices.push_back(Notice::Stage(stagings)),
+        }
+    }
+
+    /// All nodes of job copy `j` have what they copy: it begins to train.
+    pub(super) fn end_staging(&mut self, env: &mut Env, j: JobId) {
+        self.begin_late(env.now, j);
+        self.start_job(env, j);
+    }
+
+    /// Job copy `j` begins now, which was not known before.
+    fn begin_late(&mut self, now: Time, j: JobId) {
+        let job = &mut self.jobs[j];
+        job.start = now;
+        job.steps = Steps::new(now);
+        for l in job.parts.loaders {
+            self.loaders[l].queue.restart(now);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The world: the owners of all components of one run, and the one match on what happens.
+
+use std::sync::atomic::AtomicBool;
+
+use forebay_engine::{self, Calendar, Model, Time};
+use forebay_report::{Known, Outcome};
+use forebay_scenario::{Scenario, Stop};
+
+use super::background::Background;
+use super::build::build;
+use super::env::Env;
+use super::event::{Customer, Event};
+use super::fault::Faults;
+use super::index::MessageId;
+use super::jobs::Jobs;
+use super::notice::Notice;
+use super::progress::Progress;
+use super::resource::Resources;
+use super::staging::Stagings;
+use super::watch::Watch;
+
+/// What to do beside simulating.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Record a timeline.
+    pub trace: bool,
+    /// Follow every transfer of every collective, also on links that nothing else uses, where following one of a kind
+    /// gives the time of all.
+    pub every_transfer: bool,
+    /// Told now and then how far the run has come.
+    pub progress: Option<&'a Progress>,
+    /// Ends the run early when it becomes true; the outcome then holds what was complete.
+    pub stop: Option<&'a AtomicBool>,
+    /// Ends the run early after so many [`Outcome::events`], likewise.
+    pub most_events: Option<u64>,
+}
+
+/// Simulates one replication of `scenario`: a pure function of the scenario and the replication's
+/// number (as long as nobody interrupts).
+pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome {
+    let mut world = build(scenario, replication, options);
+    // What would end at `NEVER` was cut off by the range of time.
+    let (until, ends) = match scenario.run.stop {
+        Stop::Duration(seconds) => (Time::from_seconds(seconds), true),
+        Stop::Steps(_) | Stop::Epochs(_) | Stop::Known { .. } => (Time(Time::NEVER.0 - 1), false),
+    };
+    let until_then = if ends { until } else { Time::NEVER };
+    world.watch = Watch::new(options, until_then, Known::of(scenario));
+    world.watch.events = forebay_engine::run(&mut world, until);
+    let ended = if ends { until } else { world.env.now };
+    world.jobs.end_down(ended);
+    let unfinished = if (ends || world.watch.ended) && world.jobs.hopeless.is_none() {
+        None
+    } else {
+        world.jobs.left_over(scenario)
+    };
+    Outcome { unfinished, ..world.collect(scenario) }
+}
+
+/// One run: what all owners act on, and the owners.
+pub(super) struct World<'a> {
+    pub(super) env: Env,
+    pub(super) jobs: Jobs,
+    pub(super) stagings: Stagings,
+    pub(super) background: Background,
+    pub(super) faults: Faults,
+    pub(super) resources: Resources,
+    pub(super) watch: Watch<'a>,
+}
+
+impl Model for World<'_> {
+    type Event = Event;
+
+    #[inline]
+    fn calendar(&mut self) -> &mut Calendar<Event> {
+        &mut self.env.calendar
+    }
+
+    #[inline]
+    fn pending(&mut self) -> Option<Time> {
+        let next = self.env.network.next();
+        if self.jobs.loaders.is_far {
+            self.jobs.loaders.fetch_for_flows(&self.env);
+        }
+        next
+    }
+
+    fn advance(&mut self, now: Time) {
+        self.env.now = now;
+        let mut more = true;
+        while more && let Some(finished) = self.env.network.finish(now) {
+            self.env.flows += finished.count as u64;
+            self.watch.transfers += 1;
+            match finished.token {
+                Customer::Worker(w) => self.jobs.loaders.resume(&mut self.env, w),
+                Customer::Range(r) => self.jobs.loaders.range_moved(&mut self.env, r),
+                Customer::Request(r) => self.background.end_request(r),
+                Customer::Copy(c) => self.stagings.resume_copy(&mut self.env, c),
+                Customer::Activations(d) => self.jobs.handed_over(&mut self.env, d),
+                Customer::Step(d) => self.jobs.kernels_ended(&mut self.env, d),
+                Customer::Average(d) => self.jobs.drawn(&mut self.env, d),
+                Customer::Sum(d) => self.jobs.summed(&mut self.env, d),
+                Customer::Launch(d) => self.jobs.launched(&mut self.env, d),
+                Customer::Load(d) => self.jobs.loaded(&mut self.env, d),
+                Customer::Message(m) => self.message_moved(m),
+                Customer::Handed { device, back } => {
+                    self.jobs.handed_part(&mut self.env, device, back)
+                }
+                Customer::Swap(d) => self.jobs.swapped(&mut self.env, d),
+                Customer::Checkpoint(j) => self.jobs.checkpoint_moved(&mut self.env, j),
+                Customer::Averaged(_)
+                | Customer::Sleeper(_)
+                | Customer::Update(_)
+                | Customer::Push(_)
+                | Customer::Restart(_)
+                | Customer::Communicator(_)
+                | Customer::Endless => {}
+            }
+            self.settle();
+            more = self.env.network.has_finished();
+        }
+    }
+
+    fn handle(&mut self, now: Time, event: Event) {
+        if self.jobs.loaders.is_far {
+            self.jobs.loaders.fetch_for_events(&self.env);
+        }
+        self.env.now = now;
+        match event {
+            Event::JobStarted(j) => self.jobs.begin_job(&mut self.env, j),
+            Event::Opened(Customer::Worker(w)) | Event::Waited(Customer::Worker(w)) => {
+                self.jobs.loaders.resume(&mut self.env, w);
+            }
+            Event::Opened(Customer::Copy(c)) | Event::Waited(Customer::Copy(c)) => {
+                self.stagings.resume_copy(&mut self.env, c);
+            }
+            Event::Computed(w) => self.jobs.loaders.computed(&mut self.env, w),
+            Event::Stepped(d) => self.jobs.stepped(&mut self.env, d),
+            Event::Launched(d) => self.jobs.launched(&mut self.env, d),
+            Event::Arrived(load) => self.background.arrived(&mut self.env, load),
+            Event::Served(table) => self.jobs.loaders.serve_table(&mut self.env, table),
+            Event::Delivered(arm) => self.jobs.loaders.delivered(&mut self.env, arm),
+            Event::Waited(Customer::Range(r)) => self.jobs.loaders.range_waited(&mut self.env, r),
+            Event::Opened(Customer::Request(r)) => self.background.request_opened(&mut self.env, r),
+            Event::Waited(Customer::Request(r)) => self.background.request_bytes(&mut self.env, r),
+            Event::Waited(Customer::Activations(d)) => self.jobs.hand_over_bytes(&mut self.env, d),
+            Event::Waited(Customer::Sleeper(d)) => self.jobs.awake(&mut self.env, d),
+            Event::Waited(Customer::Averaged(j)) => self.jobs.averaged(&mut self.env, j),
+            Event::Waited(Customer::Message(m)) => self.message_waited(m),
+            Event::Waited(Customer::Sum(d)) => self.jobs.compressed(&mut self.env, d),
+            Event::Waited(Customer::Update(j)) => self.jobs.end_communication(&mut self.env, j),
+            Event::Waited(Customer::Push(d)) => self.jobs.push_next(&mut self.env, d),
+            Event::Waited(Customer::Handed { device, back }) => {
+                self.jobs.hand_part(&mut self.env, device, back);
+            }
+            Event::Waited(Customer::Communicator(c)) => {
+                self.jobs.communicators.communicator_waited(&mut self.env, c)
+            }
+            Event::Waited(Customer::Checkpoint(j)) => self.jobs.checkpoint_paused(&mut self.env, j),
+            Event::Waited(Customer::Restart(j)) => self.jobs.restart(&mut self.env, j),
+            Event::Turned(fault) => self.faults.turn(&mut self.env, fault),
+            Event::Failed { job, node } => self.jobs.failed(&mut self.env, job, node),
+            // Nobody opens a file for others or waits for them, and endless transfers have begun.
+            Event::Opened(_) | Event::Waited(_) => {}
+        }
+        self.settle();
+    }
+
+    fn is_over(&self) -> bool {
+        self.jobs.unfinished == 0
+    }
+}
+
+impl World<'_> {
+    /// A message has waited: one of a collective, or one to or from a parameter server.
+    fn message_waited(&mut self, m: MessageId) {
+        match self.jobs.communicators.is_parcel(m) {
+            true => self.jobs.parcel_waited(&mut self.env, m),
+            false => self.jobs.communicators.message_waited(&mut self.env, m),
+        }
+    }
+
+    /// The bytes of a message are there.
+    fn message_moved(&mut self, m: MessageId) {
+        match self.jobs.communicators.is_parcel(m) {
+            true => self.jobs.parcel_moved(&mut self.env, m),
+            false => self.jobs.communicators.message_moved(&mut self.env, m),
+        }
+    }
+
+    /// Lets all act who can at this instant: first those who are told something, then workers that have something to do.
+    fn settle(&mut self) {
+        loop {
+            while let Some(notice) = self.env.notices.pop_front() {
+                self.tell(notice);
+            }
+            if !self.jobs.loaders.run_next(&mut self.env) {
+                break;
+            }
+        }
+        if self.watch.ends(&self.env, &self.jobs, &self.faults) {
+            self.jobs.unfinished = 0;
+        }
+    }
+
+    fn tell(&mut self, notice: Notice) {
+        let World { env, jobs, stagings, .. } = self;
+        match notice {
+            Notice::BatchReady { loader, worker } => jobs.serve(env, loader, worker),
+            Notice::CoreFree(next) => jobs.loaders.admitted(env, next),
+            Notice::CollectiveOver { communicator, last } => {
+                jobs.collective_over(env, communicator, last);
+            }
+            Notice::GoOn(d) => jobs.try_start(env, d),
+            Notice::Stage(of) => stagings.begin(env, of),
+            Notice::NodeStaged(j) => {
+                if stagings.are_over(jobs.jobs[j].parts.stagings) {
+                    jobs.end_staging(env, j);
+                }
+            }
+            Notice::DevicePace { device, pace } => jobs.devices[device].on_gpu.pace = pace,
+            Notice::KernelPace { loader, pace } => jobs.loaders[loader].kernel_pace = pace,
+        }
+    }
+
+    /// What the run showed.
+    fn collect(mut self, scenario: &Scenario) -> Outcome {
+        let World { env, jobs, stagings, resources, watch, .. } = &mut self;
+        jobs.close(env);
+        let energy = resources.energy(env, jobs, scenario);
+        let outcomes = jobs.outcomes(env, stagings);
+        let ends = outcomes.iter().filter_map(|job| job.steps.last()).map(|step| step.end);
+        Outcome {
+            makespan: ends.fold(0.0, f64::max),
+            jobs: outcomes,
+            resources: resources.outcomes(env, &jobs.communicators.link_uses),
+            events: watch.events + env.flows,
+            flows: env.flows,
+            energy,
+            trace: env.recorder.take().map(|recorder| recorder.finish(env.now)),
+            ..Outcome::default()
+        }
+    }
+}
