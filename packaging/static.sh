@@ -28,7 +28,5 @@ if command -v rustup >/dev/null; then
 fi
 # Rust's own linker knows every architecture; the system's usually knows one.
 export "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER=rust-lld"
-# Lines in backtraces would make the file four times as large.
-cargo build --release --locked --no-default-features --bin forebay --target "$target" \
-    --config profile.release.debug=false "${@:2}"
+cargo build --release --locked --no-default-features --bin forebay --target "$target" "${@:2}"
 echo "${CARGO_TARGET_DIR:-target}/$target/release/forebay"

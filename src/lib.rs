@@ -3,6 +3,34 @@
 //! A scenario (TOML) says what trains where on which data; the simulated world or the live one runs it
 //! and returns a report: how fast each job trains, how long its accelerators wait, and for what.
 //!
+//! # Parse, run, summarise
+//!
+//! ```
+//! use forebay::scenario::ScenarioFile;
+//! use forebay::{report, sim};
+//!
+//! # let text = r#"
+//! # name = "loader"
+//! # run.steps = 200
+//! # cluster = { nodes = 1, node.cores = 4 }
+//! # storage.disk.local-disk = { bandwidth = "1 GB/s" }
+//! # dataset.images = { samples = 10_000, sample_size = "100 kB" }
+//! # [[job]]
+//! # name = "train"
+//! # dataset = "images"
+//! # storage = "disk"
+//! # batch = 32
+//! # loader.tf-queue = { threads = 4, capacity = "256 samples" }
+//! # model.step = "5 ms"
+//! # "#;
+//! let scenario = ScenarioFile::parse("loader.toml", text.to_owned())?.resolve(&[])?;
+//! let outcome = sim::run(&scenario, 0, &sim::Options::default());
+//! let report = report::summarise(&scenario, &[outcome], 0.0);
+//! let text = report::text::render(&report, 100, false);
+//! assert!(text.contains("train"));
+//! # Ok::<(), forebay::scenario::Problems>(())
+//! ```
+//!
 //! # The map
 //!
 //! | module | crate | is | names |
@@ -36,7 +64,7 @@
 //! | [`validate`] | | how far predictions are from measurements; the only module that sees both worlds | `input`, `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
 //! | [`verdict`] | | what binds a job, found by lifting it in short runs | `report`, `scenario`, `sim`, `stats` |
 //! | [`sweep`] | | points of a grid, on all cores, in order | `metric`, `report`, `scenario`, `sim` |
-//! | [`plot`] | | figures from rows | `metric` |
+//! | [`plot`] | plot | figures from rows | `metric` |
 //! | [`reference`] | | every key, column, cause of stalls and exit code, as Markdown | `cli`, `metric`, `plot`, `probe`, `report`, `scenario`, `units`, `validate` |
 //! | [`template`] | | first files for a new user, from a few answers | `catalogue`, `metric`, `plot`, `probe`, `scenario` |
 //! | [`cli`] | | what may be typed | |
@@ -62,13 +90,13 @@ pub use forebay_live as live;
 pub use forebay_live_queue as live_queue;
 pub use forebay_metrics as metrics;
 pub use forebay_model::{cache, catalogue, device_memory, distribution, input, law, random, units};
+pub use forebay_plot as plot;
 pub use forebay_report::{self as report, metric};
 pub use forebay_scenario::{self as scenario, profile};
 pub use forebay_sim as sim;
 
 pub mod cli;
 pub mod commands;
-pub mod plot;
 pub mod published;
 pub mod reference;
 pub mod sweep;

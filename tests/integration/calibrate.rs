@@ -131,9 +131,13 @@ fn every_sample_says_what_it_is_of() {
         };
         assert!(settings.iter().all(|name| sample.setting(name) > 0.0), "{line}");
         assert!(labels.iter().all(|name| !sample.label(name).is_empty()), "{line}");
-        assert!(sample.operations > 0 && sample.seconds > 0.0 && sample.at > 1e9, "{line}");
-        let counted = sample.excluded.is_none() || sample.trial == 0;
-        assert!(counted || sample.excluded.is_some_and(|why| why.contains("trend")), "{line}");
+        let why = sample.excluded.unwrap_or_default();
+        // On a busy machine a short trial may end before its first operation.
+        let is_empty = why == "no operation came to an end";
+        assert!(is_empty || sample.operations > 0, "{line}");
+        assert!(sample.seconds > 0.0 && sample.at > 1e9, "{line}");
+        let is_counted = why.is_empty() || sample.trial == 0;
+        assert!(is_counted || is_empty || why.contains("trend"), "{line}");
     }
 }
 

@@ -240,20 +240,23 @@ impl Plain {
         ends.iter().map(mean).sum::<f64>() / self.jobs as f64
     }
 
-    /// Fair shares: no stream above its cap, no node above its NIC, all within the server.
+    /// Fair shares: no stream above its cap, no node above its NIC, all within the server. From the slowest stream on, each takes
+    /// its equal part of what is left, or less where it cannot take that.
     fn rates(&self, transfers: &[(usize, f64)]) -> Vec<f64> {
         let mut of_node = vec![0.0; self.jobs];
         transfers.iter().for_each(|(worker, _)| of_node[worker / self.threads] += 1.0);
-        let most = |worker: usize| Self::STREAM.min(Self::NIC / of_node[worker / self.threads]);
-        let served = |level: f64| transfers.iter().map(|(w, _)| most(*w).min(level)).sum::<f64>();
-        let (mut low, mut high) = (0.0, Self::SERVER);
-        if served(high) > Self::SERVER {
-            for _ in 0..60 {
-                let level = (low + high) / 2.0;
-                if served(level) > Self::SERVER { high = level } else { low = level }
-            }
+        let most = |(worker, _): &(usize, f64)| {
+            Self::STREAM.min(Self::NIC / of_node[worker / self.threads])
+        };
+        let mut rates: Vec<f64> = transfers.iter().map(most).collect();
+        let mut slowest_first: Vec<usize> = (0..rates.len()).collect();
+        slowest_first.sort_by(|a, b| rates[*a].total_cmp(&rates[*b]));
+        let mut left = Self::SERVER;
+        for (done, stream) in slowest_first.into_iter().enumerate() {
+            rates[stream] = rates[stream].min(left / (transfers.len() - done) as f64);
+            left -= rates[stream];
         }
-        transfers.iter().map(|(worker, _)| most(*worker).min(high)).collect()
+        rates
     }
 }
 

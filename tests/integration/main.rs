@@ -1,7 +1,6 @@
 //! forebay from the outside: one binary, one module per promise.
 
 mod accuracy;
-mod analytic;
 mod architecture;
 mod averaging;
 mod base;

@@ -13,6 +13,20 @@
 //! A broadcast run backwards is a reduction, an allgather run backwards a reduce-scatter (Chan,
 //! Heimlich, Purkayastha and van de Geijn, *Collective communication: theory, practice, and
 //! experience*, 2007), and so they are made here.
+//!
+//! # Example
+//!
+//! A ring among 8 ranks has 14 phases, each with an eighth of the bytes.
+//!
+//! ```
+//! use forebay_collective::{Algorithm, Collective, Cost, Operation, closed_form};
+//!
+//! let collective = Collective::new(Operation::Allreduce, Algorithm::Ring, 8, 800_000_000);
+//! assert_eq!(collective.schedule()?.phases(), 14);
+//! let link = Cost { alpha: 0.0, beta: 1e-9, gamma: 0.0 };
+//! assert!((closed_form(&collective, &link, &link)? - 1.4).abs() < 1e-9);
+//! # Ok::<(), forebay_collective::Invalid>(())
+//! ```
 
 mod binomial_tree;
 mod bruck;

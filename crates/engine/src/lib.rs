@@ -1,4 +1,21 @@
 //! Knows simulated time, the order of events and the loop over them; nothing else.
+//!
+//! # Example
+//!
+//! Two transfers of 1 GB share a link of 1 GB/s: each is done after two seconds.
+//!
+//! ```
+//! use forebay_engine::Time;
+//! use forebay_engine::fluid::{Capacity, Demand, Network, Use};
+//!
+//! let mut network = Network::new();
+//! let link = network.link(Capacity::Fixed(1e9));
+//! let route = [Use { link, per_unit: 1.0 }].into();
+//! let group = network.group(Demand { route, weight: 1.0, cap: f64::INFINITY });
+//! network.start(Time::ZERO, group, 1e9, "first");
+//! network.start(Time::ZERO, group, 1e9, "second");
+//! assert_eq!(network.next(), Some(Time::from_seconds(2.0)));
+//! ```
 mod calendar;
 pub mod fluid;
 mod heap;

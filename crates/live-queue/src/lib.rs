@@ -5,6 +5,38 @@
 //! - `Shared`: the lock around it, and the threads that sleep before it.
 //!
 //! Nothing here looks at a clock: who uses it brings a `Watch`.
+//!
+//! # Example
+//!
+//! A worker and a model copy hand samples over for ten milliseconds.
+//!
+//! ```
+//! use forebay_engine::Time;
+//! use forebay_live_queue::{Plain, Watch};
+//! use std::time::Instant;
+//!
+//! #[derive(Clone, Copy)]
+//! struct Clock(Instant);
+//!
+//! impl Watch for Clock {
+//!     fn begun() -> Clock {
+//!         Clock(Instant::now())
+//!     }
+//!     fn now(self) -> Time {
+//!         Time::from_seconds(self.0.elapsed().as_secs_f64())
+//!     }
+//! }
+//!
+//! let plain = Plain { producers: 1, capacity: 64, consumers: 1, batch: 8 };
+//! let shared = plain.shared::<Clock>(Time::from_seconds(0.01));
+//! plain.start(&shared, Clock::begun());
+//! let (made, steps) = std::thread::scope(|scope| {
+//!     let worker = scope.spawn(|| shared.produce(0));
+//!     let steps = shared.consume(0);
+//!     (worker.join().unwrap(), steps)
+//! });
+//! assert!(made >= 8 * steps);
+//! ```
 
 #[cfg(test)]
 mod ahead_tests;

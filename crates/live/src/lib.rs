@@ -12,6 +12,13 @@
 //! - `store`: data sets that are generated; `job`: one job copy from start to outcome, with `build` before and `collect` after;
 //!   `team`: its workers, `whose`: which loader they belong to; `children`: several job copies, as processes; `run`: all of it,
 //! - `check`: what this machine lacks; `notes`: what was emulated.
+//!
+//! # Example
+//!
+//! ```
+//! let machine = forebay_live::Machine::this();
+//! assert!(machine.cores > 0.0 && machine.memory > 0.0);
+//! ```
 
 mod books;
 mod build;

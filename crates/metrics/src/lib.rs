@@ -4,6 +4,19 @@
 //!
 //! Everything here is told the time and never asks for it: the simulated world says its own, the
 //! live one says how long its run has lasted.
+//!
+//! # Example
+//!
+//! Which samples of an epoch were trained on, and which one comes next.
+//!
+//! ```
+//! use forebay_metrics::Intervals;
+//!
+//! let mut trained = Intervals::default();
+//! trained.insert(0..3);
+//! trained.insert(5..6);
+//! assert_eq!((trained.count(), trained.next_gap(0), trained.gaps()), (4, 3, vec![3, 4]));
+//! ```
 
 mod hand_over;
 mod intervals;

@@ -1,4 +1,15 @@
 //! What a run showed, simulated or live: plain numbers, and their forms for people and programs.
+//!
+//! # Example
+//!
+//! Every figure of a report is a row of one table: JSON, columns of sweeps and axes of figures are made from it.
+//!
+//! ```
+//! use forebay_report::metric::{self, Better};
+//!
+//! let row = metric::of_column("step_time").unwrap();
+//! assert_eq!(row.better, Better::Lower);
+//! ```
 
 mod accuracy;
 mod bottleneck;

@@ -3,6 +3,18 @@
 //! Everything here is plain data in SI units: seconds, bytes, bytes per second, operations per
 //! second, core-seconds. Indices into the vectors of a scenario (`storage`, `datasets`) are in
 //! range.
+//!
+//! # Example
+//!
+//! What is wrong in a file is refused with its line and what to write.
+//!
+//! ```
+//! use forebay_scenario::ScenarioFile;
+//!
+//! let text = "name = \"x\"\nrun.step = 5\n".to_owned();
+//! let refused = ScenarioFile::parse("x.toml", text).and_then(|file| file.resolve(&[]));
+//! assert!(refused.unwrap_err().to_string().contains("steps"));
+//! ```
 
 mod assumed;
 mod background;

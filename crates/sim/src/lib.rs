@@ -73,6 +73,32 @@
 //!
 //! The last buffer, steps with their stalls, the timelines that stalls are explained from and the
 //! recorder are `forebay_metrics`'s: the live world keeps the same books.
+//!
+//! # Example
+//!
+//! ```
+//! use forebay_scenario::ScenarioFile;
+//! use forebay_sim::{Options, run};
+//!
+//! # let text = r#"
+//! # name = "loader"
+//! # run.steps = 200
+//! # cluster = { nodes = 1, node.cores = 4 }
+//! # storage.disk.local-disk = { bandwidth = "1 GB/s" }
+//! # dataset.images = { samples = 10_000, sample_size = "100 kB" }
+//! # [[job]]
+//! # name = "train"
+//! # dataset = "images"
+//! # storage = "disk"
+//! # batch = 32
+//! # loader.tf-queue = { threads = 4, capacity = "256 samples" }
+//! # model.step = "5 ms"
+//! # "#;
+//! let scenario = ScenarioFile::parse("loader.toml", text.to_owned())?.resolve(&[])?;
+//! let outcome = run(&scenario, 0, &Options::default());
+//! assert_eq!(outcome.jobs[0].steps.len(), 200);
+//! # Ok::<(), forebay_scenario::Problems>(())
+//! ```
 
 mod abort;
 mod ahead;

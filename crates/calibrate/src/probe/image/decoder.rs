@@ -1,7 +1,8 @@
 //! From stored bytes to what a network takes.
 
-use fast_image_resize::images::{Image, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::U8x3;
+use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
@@ -42,7 +43,7 @@ pub struct Tensor<'a> {
 pub struct Decoder {
     side: Option<u32>,
     stored: Vec<u8>,
-    resized: Option<Image<'static>>,
+    resized: Vec<u8>,
     resizer: Resizer,
     tensor: Vec<f32>,
 }
@@ -53,7 +54,8 @@ impl Decoder {
     #[must_use]
     pub fn new(resize: Option<u32>) -> Decoder {
         let side = resize.filter(|&side| side > 0);
-        let resized = side.map(|side| Image::new(side, side, PixelType::U8x3));
+        let bytes = side.map_or(0, |side| 3 * side as usize * side as usize);
+        let resized = vec![0; bytes];
         Decoder { side, stored: Vec::new(), resized, resizer: Resizer::new(), tensor: Vec::new() }
     }
 
@@ -66,17 +68,22 @@ impl Decoder {
         let (width, height) = self.unpack(bytes)?;
         let pixels = width * height;
         let broken = |error: &dyn std::fmt::Display| ImageError::Broken(error.to_string());
-        let (values, width, height) = match (&mut self.resized, self.side) {
-            (Some(resized), Some(side)) => {
+        let (values, width, height) = match self.side {
+            Some(side) => {
                 let stored = &self.stored[..3 * pixels];
-                let image = ImageRef::new(width as u32, height as u32, stored, PixelType::U8x3)
+                // With the type of pixels at hand the compiler makes the code for that one only.
+                let from = TypedImageRef::<U8x3>::from_buffer(width as u32, height as u32, stored)
+                    .map_err(|error| broken(&error))?;
+                let mut to = TypedImage::<U8x3>::from_buffer(side, side, &mut self.resized)
                     .map_err(|error| broken(&error))?;
                 let how = ResizeAlg::Convolution(FilterType::Bilinear);
                 let options = ResizeOptions::new().resize_alg(how);
-                self.resizer.resize(&image, resized, &options).map_err(|error| broken(&error))?;
-                (resized.buffer(), side as usize, side as usize)
+                self.resizer
+                    .resize_typed(&from, &mut to, &options)
+                    .map_err(|error| broken(&error))?;
+                (&self.resized[..], side as usize, side as usize)
             }
-            _ => (&self.stored[..3 * pixels], width, height),
+            None => (&self.stored[..3 * pixels], width, height),
         };
         self.tensor.resize(values.len(), 0.0);
         normalise(values, &mut self.tensor);

@@ -1,7 +1,7 @@
 //! What columns are called on an axis.
 
 use super::Unit;
-use crate::metric::{self, of_column};
+use forebay_report::metric::{self, of_column};
 
 /// What an axis with this column is called: as the table of metrics says, or for a key its last word.
 pub fn label_of(column: &str) -> String {

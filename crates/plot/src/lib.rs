@@ -3,6 +3,16 @@
 //! A [`Recipe`] picks columns of a [`Table`] and makes a [`Figure`] of them; the figure is laid out
 //! as shapes, which plotters' backends turn into SVG or pixels. Ranges come from the data, text is
 //! set in a font of our own, and the same rows give the same bytes.
+//!
+//! # Example
+//!
+//! ```
+//! use forebay_plot::Table;
+//!
+//! let rows = Table::read("threads,step_time\n1,0.2\n2,0.1\n".as_bytes())?;
+//! assert_eq!((rows.len(), rows.columns()), (2, &["threads".to_owned(), "step_time".to_owned()][..]));
+//! # Ok::<(), forebay_plot::PlotError>(())
+//! ```
 
 mod axis;
 mod bars;

@@ -7,11 +7,11 @@
 
 use std::collections::VecDeque;
 
-use forebay::engine::{self, Calendar, Model, Span, Time};
-use forebay::fluid::{Capacity, Demand, GroupId, Network, Use};
-use forebay::random::{Purpose, Sampler, Streams};
-use forebay::scenario::Distribution;
-use forebay::sim::Station;
+use forebay_engine::fluid::{Capacity, Demand, GroupId, Network, Use};
+use forebay_engine::{self as engine, Calendar, Model, Span, Time};
+use forebay_model::random::{Purpose, Sampler, Streams};
+use forebay_scenario::Distribution;
+use forebay_sim::Station;
 use rayon::prelude::*;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

@@ -212,7 +212,7 @@ fn digits(value: f64, decimals: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::Unit;
+    use crate::Unit;
 
     fn labels(spec: AxisSpec, values: &[f64], tight: bool) -> Vec<String> {
         let axis = Axis::fit(&spec, values, &[], 5, tight);

@@ -108,7 +108,7 @@ fn name(series: &Series, x: &Axis, y: &Axis) -> Option<Name> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::{AxisSpec, Point};
+    use crate::{AxisSpec, Point};
 
     /// Lines from 0 to 1 that end at these values.
     fn lines(ends: &[f64], legend: &str) -> Lines {
