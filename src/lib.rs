@@ -72,8 +72,8 @@
 //!
 //! # Invariants
 //!
-//! - A module names only those in its row; a test reads the source and keeps this table true. Each crate below `crates/` has
-//!   the modules that name it; those without a crate are the program, in `src`.
+//! - A module names only those in its row; a test reads the source and keeps this table true. The column
+//!   `crate` is the folder below `crates/` that has the module; modules without one are the program, in `src`.
 //! - [`engine`] knows time and nothing else; [`fluid`] knows links and flows, not what they stand
 //!   for; [`sim`] knows no TOML and no command line; [`plot`] knows rows, not worlds.
 //! - Holding a [`scenario::Scenario`] means that it can be simulated: what a user can get wrong is

@@ -14,7 +14,7 @@ use std::path::Path;
 /// Largest report that is read [B]. In memory it takes several times as much.
 const LARGEST: u64 = 64 << 20;
 
-/// Figures are the same where they differ by no more than this, relative to the greater: percentages have one digit.
+/// Relative difference up to which two figures count as the same: it would be printed as 0.0 %.
 const SAME: f64 = 5e-4;
 
 pub(super) fn execute(diff: &Diff) -> Result<(), Failure> {

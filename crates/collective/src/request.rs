@@ -183,7 +183,7 @@ impl Collective {
         stages
     }
 
-    /// The number of channels that it is carried out in. An all-to-all and groups use all NICs in any case.
+    /// Number of channels that the schedule has: one for an all-to-all and for algorithms in groups, which use all NICs without.
     pub(super) fn used_channels(&self) -> u64 {
         let turns = !self.nodes.is_empty() && self.levels.is_none();
         let turns = turns && self.operation != Operation::AllToAll;

@@ -1,10 +1,10 @@
-//! The bounded buffers between loaders and trainers, with their threads: who waits for whom, and
-//! who is woken, or sleeps and looks again. The live world runs job copies through it, the probe `queue` times it.
+//! The bounded buffers between real loaders and trainers: which thread waits, and whether it is woken or polls. The live world runs
+//! job copies through them, and the probe `queue` times them.
 //!
-//! - `State`: loaders with their stages, workers, requests and last buffers, devices, and the rules of handing over,
-//! - `Shared`: the lock around it, and the threads that sleep before it.
+//! - `State`: loaders with their stages, workers, requests and last buffers; devices; and when a sample passes from one to the next,
+//! - `Shared`: the lock around it, and the threads that wait for a change of it.
 //!
-//! Nothing here looks at a clock: who uses it brings a `Watch`.
+//! Nothing here reads a clock: the caller passes a `Watch`.
 //!
 //! # Example
 //!

@@ -1,9 +1,8 @@
-//! The books that both worlds keep, so that a figure means the same in both: hand-over between stages,
-//! what a loader was asked for, or who sleeps before it, the last buffer with its accounts, steps with their stalls, who did what
-//! when and the one cause of each instant of a stall, and what is recorded over time; `intervals`: sets of samples.
+//! What the simulated and the live world record of a run, so that a figure means the same in both: the buffers between a loader's
+//! stages, the batches that are requested of it, its last buffer, the steps with their stalls, what each worker did when, and the one
+//! cause of each instant of a stall.
 //!
-//! Everything here is told the time and never asks for it: the simulated world says its own, the
-//! live one says how long its run has lasted.
+//! Nothing here reads a clock. The caller passes the time: simulated time, or the time since a live run began.
 //!
 //! # Example
 //!

@@ -52,31 +52,31 @@ pub struct FileOrder {
     shuffled: bool,
     ranks: u32,
     rank: u32,
-    /// What the rank owns, where it owns anything; otherwise it takes turns with the others.
+    /// The files that only this rank reads. `None`: the ranks take turns on one order of all files.
     own: Option<Box<Own>>,
     /// Files of an epoch: samples or shards.
     files: u64,
-    /// Places of an epoch: those, and where samples are shared out one by one as many more as give all ranks equally
-    /// many. The first ones of the epoch come again there.
+    /// Visits of an epoch by all ranks: the files, and where each is a sample, as many more as give all ranks equally many.
+    /// The epoch's first files are visited again there.
     places: u64,
-    /// The current epoch, and the place in the reading where it began.
+    /// The epoch of the last visit that was asked for, and the number of its first visit.
     epoch: u64,
     epoch_start: u64,
-    /// Order of the epoch's files, once it was asked for.
+    /// The epoch's shuffled order, drawn at its first visit.
     permutation: Option<Box<Permutation>>,
 }
 
-/// The files that a rank reads in every epoch: so many from `first` on, `stride` apart.
+/// The files that only one rank reads: `number` files from `first` on, `stride` apart.
 #[derive(Debug, Clone)]
 struct Own {
     first: u64,
     stride: u64,
     number: u64,
-    /// Where these are others in the next epoch, of which that depends.
+    /// What decides which files they are in the next epoch, where they change.
     local: Option<Local>,
 }
 
-/// A rank that reads what lies on its node, as one of the node's ranks.
+/// A rank that reads files on its own node.
 #[derive(Debug, Clone, Copy)]
 struct Local {
     of: Replicas,
@@ -86,10 +86,10 @@ struct Local {
 }
 
 impl Local {
-    /// What it reads in an epoch, of so many files.
+    /// The files that it reads in this epoch of a data set of `files` files.
     fn own(self, epoch: u64, files: u64) -> Own {
         let Replicas { nodes, each } = self.of;
-        // Whose turn it is among those that have a file changes from epoch to epoch.
+        // The nodes that have a file take turns: another one reads it in the next epoch.
         let first = (self.node + nodes - epoch % each) % nodes + nodes * self.rank;
         let stride = nodes * self.ranks;
         let number = files.saturating_sub(first).div_ceil(stride);
@@ -98,11 +98,11 @@ impl Local {
 }
 
 impl Own {
-    /// Those of a rank among so many files, at least one for each rank.
+    /// The files of rank `rank` of `ranks`, where the split gives each rank files of its own.
     fn new(split: Split, files: u64, rank: u64, ranks: u64) -> Option<Own> {
         let part = |rank: u64| (u128::from(rank) * u128::from(files) / u128::from(ranks)) as u64;
         match split {
-            // Who has what is not known here.
+            // `Local` depends on where the files lie: see `FileOrder::local`.
             Split::Strided | Split::Local => None,
             Split::Contiguous => {
                 let number = part(rank + 1) - part(rank);
@@ -175,8 +175,8 @@ impl FileOrder {
         permutation.at(index)
     }
 
-    /// What the rank owns, in its order. An epoch has as many for all ranks; who owns one less reads one
-    /// again.
+    /// The file at `index` among the rank's own, in its order. All ranks visit equally many in an epoch: a rank that owns one file
+    /// fewer visits one again.
     #[cold]
     fn of_own(&mut self, index: u64, owner: u64, streams: &Streams) -> u64 {
         let Some(own) = &self.own else { return 0 };

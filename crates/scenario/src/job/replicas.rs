@@ -48,8 +48,8 @@ impl JobSettings {
 }
 
 impl Rules<'_> {
-    /// What lies on some nodes only is on their own storage, on as many as there are; and what is read where
-    /// it lies is shared out evenly.
+    /// Checks that `replicas` is written for storage inside the nodes and for no more nodes than the job has, and that
+    /// `sampler = "local"` can share the files out evenly.
     pub(super) fn check_replicas(&self, job: &Job) {
         if let Some((at, replicas)) = self.settings.replicas.given() {
             let storage = self.around.storage.get(job.reads_from()).and_then(Option::as_ref);

@@ -71,7 +71,7 @@ impl Decoder {
         let (values, width, height) = match self.side {
             Some(side) => {
                 let stored = &self.stored[..3 * pixels];
-                // With the type of pixels at hand the compiler makes the code for that one only.
+                // `resize_typed` is compiled for this type of pixels only, `resize` for thirteen.
                 let from = TypedImageRef::<U8x3>::from_buffer(width as u32, height as u32, stored)
                     .map_err(|error| broken(&error))?;
                 let mut to = TypedImage::<U8x3>::from_buffer(side, side, &mut self.resized)
