@@ -44,7 +44,7 @@ pub struct NewScenario {
     /// Input pipeline: pytorch, tf-data, dali, keras, tf-queue, in-memory [default: pytorch]
     #[arg(long, value_name = "NAME")]
     pub loader: Option<String>,
-    /// Where the data is: nfs, nvme, hdd, lustre, s3, memory, measured [default: nfs]
+    /// Where the data is: nfs, nvme, hdd, lustre, nvme-of, s3, memory, measured [default: nfs]
     #[arg(long, value_name = "NAME")]
     pub storage: Option<String>,
     /// GPUs of each node [default: 8]

@@ -38,11 +38,16 @@ pub const LOADERS: [Choice; 6] = [
 ];
 
 /// Storages, with the kinds that they are.
-pub const STORAGES: [Choice; 7] = [
+pub const STORAGES: [Choice; 8] = [
     choice("nfs", &["file-server"], "one file server that all nodes share"),
     choice("nvme", &["local-disk", "ssd"], "a solid-state disk in each node"),
     choice("hdd", &["hard-disk"], "a hard disk in each node"),
     choice("lustre", &["parallel-fs", "beegfs", "gpfs"], "a parallel file system"),
+    choice(
+        "nvme-of",
+        &["nvmeof", "nvme-tcp", "nvme-rdma"],
+        "NVMe over fabrics: a target that nodes share",
+    ),
     choice("s3", &["object-store", "blob", "gcs"], "an object store"),
     choice("memory", &["ram"], "data that is in the nodes' memory"),
     choice("measured", &[], "throughput as measured, by size and number of requests"),

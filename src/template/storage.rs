@@ -8,6 +8,14 @@ pub(super) fn storage(name: &str) -> &'static str {
              bandwidth = \"6 GB/s\"\n\
              latency = \"100 us\" # from request to first byte\n"
         }
+        "nvme-of" => {
+            "[storage.nvme-of.nvme-of]\n\
+             bandwidth = \"20 GB/s\" # of the target, for all nodes together\n\
+             queues = 16 # I/O queues of each node: nr-io-queues of `nvme connect`\n\
+             queue_bandwidth = \"2 GB/s\" # of each: over TCP, one connection\n\
+             latency = \"120 us\" # from request to first byte\n\
+             operations = \"2 M/s\" # requests of all nodes together\n"
+        }
         "hdd" => {
             "[storage.hdd.local-disk] # in each node\n\
              bandwidth = \"200 MB/s\"\n\

@@ -1,7 +1,7 @@
 //! What rows of training jobs can tell of a scenario: how long its steps and its samples take.
 
 use crate::law::DecodeLaw;
-use crate::scenario::{Distribution, Job, Operation, ReadCpu, Scenario, StorageKind};
+use crate::scenario::{Distribution, Job, Operation, ReadCpu, RequestPath, Scenario};
 use serde::Serialize;
 
 /// Times, as multiples of what scenario and profile say; the same for all jobs.
@@ -29,11 +29,7 @@ impl Factors {
         }
         scenario.jobs.iter_mut().for_each(|job| self.change_job(job));
         for storage in &mut scenario.storage {
-            let (StorageKind::LocalDisk { per_stream, latency, cpu, .. }
-            | StorageKind::FileServer { per_stream, latency, cpu, .. }) = &mut storage.kind
-            else {
-                continue;
-            };
+            let RequestPath { per_stream, latency, cpu, .. } = &mut storage.path;
             *per_stream /= self.sample;
             *latency = latency.scaled(self.sample);
             *cpu = ReadCpu { fixed: cpu.fixed * self.sample, per_byte: cpu.per_byte * self.sample };

@@ -4,8 +4,7 @@
 //! Training", VLDB 2021), with the same parameters as the simulation: no queue, no overlap that
 //! ends, no contention but an even split between jobs.
 
-use crate::scenario::storage::Bandwidth;
-use crate::scenario::{BatchInterval, Dataset, Device, Job, Operation, Scenario, StorageKind};
+use crate::scenario::{BatchInterval, Dataset, Device, Job, Operation, RequestPath, Scenario};
 use serde::Serialize;
 
 /// What each part could do if it were alone, all jobs together.
@@ -47,8 +46,8 @@ pub fn naive(scenario: &Scenario) -> Option<Naive> {
         let dataset = &scenario.datasets[job.dataset];
         let copies = f64::from(job.copies);
         let share = f64::from(jobs);
-        let kind = &scenario.storage[job.storage].kind;
-        all.fetch += copies * interval * fetch(kind, job, dataset, share);
+        let path = &scenario.storage[job.storage].path;
+        all.fetch += copies * interval * fetch(path, job, dataset, share);
         all.prepare += copies * interval * prepare(scenario, job, dataset, share);
         all.compute += copies * compute(scenario, job);
     }
@@ -56,54 +55,25 @@ pub fn naive(scenario: &Scenario) -> Option<Naive> {
 }
 
 /// Samples per second of one job copy among `share` [samples/s].
-fn fetch(kind: &StorageKind, job: &Job, dataset: &Dataset, share: f64) -> f64 {
+fn fetch(path: &RequestPath, job: &Job, dataset: &Dataset, share: f64) -> f64 {
     let (size, requests) = (dataset.mean_read(), dataset.requests_per_sample());
     let readers = job.loader.stages.first().map_or(0.0, |stage| f64::from(stage.workers));
-    let readers = readers * f64::from(job.loaders_per_node());
-    match kind {
-        StorageKind::Memory { bandwidth } => aggregate(bandwidth) / size / share,
-        StorageKind::Measured { table, .. } => {
-            let request = dataset.mean_request();
-            table.of(request, readers * share) / size / share
-        }
-        StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, .. }
-        | StorageKind::FileServer { bandwidth, per_stream, latency, operations, .. } => {
-            let (cap, all) = targets(kind, dataset.mean_request());
-            let alone =
-                dataset.latencies_per_sample() * latency.mean() + size / per_stream.min(cap);
-            let limited = match kind {
-                StorageKind::FileServer { limit: Some(limit), .. } => limit.rate,
-                _ => f64::INFINITY,
-            };
-            let together = aggregate(bandwidth).min(all) / size;
-            let together = together.min(operations.min(limited) / requests);
-            let together = match kind {
-                // An arm moves for each request.
-                StorageKind::LocalDisk { seek: Some(seek), .. } => {
-                    1.0 / (requests * seek + 1.0 / together)
-                }
-                _ => together,
-            };
-            (readers / alone).min(together / share)
-        }
+    let slots = path.queues.map_or(f64::INFINITY, |of| f64::from(of.depth) * f64::from(of.number));
+    let readers = (readers * f64::from(job.loaders_per_node())).min(slots);
+    let request = dataset.mean_request();
+    if let Some(table) = path.measured() {
+        return table.of(request, readers * share) / size / share;
     }
-}
-
-/// Bandwidth of a request of `bytes` on storage targets, and of all of them [B/s].
-fn targets(kind: &StorageKind, bytes: f64) -> (f64, f64) {
-    match kind {
-        StorageKind::FileServer { targets: Some(of), .. } => {
-            (of.bandwidth * f64::from(of.serving(bytes)), of.bandwidth * f64::from(of.number))
-        }
-        _ => (f64::INFINITY, f64::INFINITY),
-    }
-}
-
-fn aggregate(bandwidth: &Bandwidth) -> f64 {
-    match bandwidth {
-        Bandwidth::Fixed(bandwidth) => *bandwidth,
-        Bandwidth::ByTransfers(table) => table.iter().copied().fold(0.0, f64::max),
-    }
+    let alone =
+        dataset.latencies_per_sample() * path.latency.mean() + size / path.most_of_one(request);
+    let targets = path.targets.map_or(f64::INFINITY, |of| of.bandwidth * f64::from(of.number));
+    let queues = path.queues.map_or(f64::INFINITY, |of| of.bandwidth * f64::from(of.number));
+    let limited = path.limit.map_or(f64::INFINITY, |limit| limit.rate);
+    let together = path.bandwidth.most().min(targets).min(queues) / size;
+    let together = together.min(path.operations.min(limited) / requests);
+    // A head moves for each request.
+    let together = 1.0 / (requests * path.seek().unwrap_or(0.0) + 1.0 / together);
+    (readers / alone).min(together / share)
 }
 
 /// Samples per second that one job copy among `share` can prepare [samples/s].

@@ -3,7 +3,7 @@
 use crate::report::format::{bytes, count, number, rate, seconds};
 use crate::scenario::storage::Bandwidth;
 use crate::scenario::{
-    Distribution, Every, FailureTimes, Job, Operation, Scenario, ServerPlace, Storage, StorageKind,
+    Distribution, Every, FailureTimes, Job, Operation, Scenario, ServerPlace, Storage,
 };
 
 use super::lever::{Kind, Lever};
@@ -17,43 +17,20 @@ pub(super) fn of(Lever { kind, at }: Lever, scenario: &Scenario) -> Option<Strin
 
 fn of_storage(storage: Option<&Storage>, kind: Kind) -> Option<String> {
     let storage = storage?;
-    match (kind, &storage.kind) {
-        (Kind::TierWrite, _) => Some(rate(storage.tier?.write?, "B")),
-        (Kind::TierCache, _) => Some(bytes(storage.cache?.capacity)),
-        (Kind::Bandwidth, StorageKind::Memory { bandwidth }) => of_bandwidth(bandwidth),
-        (_, StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, seek, .. }) => {
-            match kind {
-                Kind::Seek => Some(seconds((*seek)?)),
-                _ => common(kind, bandwidth, *per_stream, latency, *operations),
-            }
-        }
-        (_, StorageKind::FileServer { bandwidth, per_stream, latency, operations, .. })
-            if !matches!(kind, Kind::Targets | Kind::Requests) =>
-        {
-            common(kind, bandwidth, *per_stream, latency, *operations)
-        }
-        (Kind::Targets, StorageKind::FileServer { targets, .. }) => {
-            Some(rate((*targets)?.bandwidth, "B"))
-        }
-        (Kind::Requests, StorageKind::FileServer { limit, .. }) => {
-            Some(format!("{} /s", count((*limit)?.rate)))
-        }
-        _ => None,
-    }
-}
-
-fn common(
-    kind: Kind,
-    bandwidth: &Bandwidth,
-    per_stream: f64,
-    latency: &Distribution,
-    operations: f64,
-) -> Option<String> {
+    let path = &storage.path;
     match kind {
-        Kind::Bandwidth => of_bandwidth(bandwidth),
-        Kind::PerStream => Some(rate(per_stream, "B")),
-        Kind::Latency => Some(mean(latency)),
-        Kind::Operations => Some(format!("{} /s", count(operations))),
+        Kind::TierWrite => Some(rate(storage.tier?.write?, "B")),
+        Kind::TierCache => Some(bytes(storage.cache?.capacity)),
+        Kind::Bandwidth => of_bandwidth(&path.bandwidth),
+        Kind::PerStream => Some(rate(path.per_stream, "B")),
+        Kind::Latency => Some(mean(&path.latency)),
+        Kind::Operations => Some(format!("{} /s", count(path.operations))),
+        Kind::Queues => Some(path.queues?.number.to_string()),
+        Kind::QueueDepth => Some(path.queues?.depth.to_string()),
+        Kind::QueueBandwidth => Some(rate(path.queues?.bandwidth, "B")),
+        Kind::Seek => Some(seconds(path.seek()?)),
+        Kind::Targets => Some(rate(path.targets?.bandwidth, "B")),
+        Kind::Requests => Some(format!("{} /s", count(path.limit?.rate))),
         _ => None,
     }
 }

@@ -104,6 +104,8 @@ impl<'a> Subject<'a> {
                 K::Nic,
                 K::StorageNic,
                 K::Targets,
+                K::QueueBandwidth,
+                K::Queues,
                 K::PerStream,
                 K::Workers,
                 K::Seek,
@@ -193,6 +195,8 @@ impl<'a> Subject<'a> {
             "bandwidth" => &[Kind::Bandwidth],
             "target" => &[Kind::Targets],
             "requests" => &[Kind::Requests],
+            "queue" => &[Kind::QueueBandwidth, Kind::Queues],
+            "queue-slots" => &[Kind::QueueDepth, Kind::Queues],
             "arm" => &[Kind::Seek, Kind::Bandwidth],
             "measured" => &[Kind::Measured],
             "write_bandwidth" => &[Kind::TierWrite],
@@ -244,6 +248,9 @@ fn is_of_storage(kind: Kind) -> bool {
             | Kind::Latency
             | Kind::Targets
             | Kind::Requests
+            | Kind::Queues
+            | Kind::QueueDepth
+            | Kind::QueueBandwidth
             | Kind::Seek
             | Kind::Measured
             | Kind::TierWrite

@@ -1,6 +1,6 @@
 //! What can be lifted: one row for each, in words and with the key that says how much of it there is.
 
-use crate::scenario::{Job, Preset, Scenario, Storage, StorageKind};
+use crate::scenario::{Job, Preset, Scenario};
 
 use super::amount;
 
@@ -74,6 +74,12 @@ kinds! {
     Targets => row("targets", "storage targets of `{}`", "storage.{}.target_bandwidth", "{}.target"),
     /// Requests per second that an object store serves, doubled.
     Requests => row("requests", "the request rate of `{}`", "storage.{}.requests", "{}.requests"),
+    /// I/O queues of each node, doubled.
+    Queues => row("queues", "I/O queues of `{}`", "storage.{}.queues", "{}.queue"),
+    /// Requests of an I/O queue in progress at once, doubled.
+    QueueDepth => row("queue-depth", "the depth of I/O queues of `{}`", "storage.{}.queue_depth", "{}.queue-slots"),
+    /// Bandwidth of an I/O queue, doubled.
+    QueueBandwidth => row("queue-bandwidth", "the bandwidth of I/O queues of `{}`", "storage.{}.queue_bandwidth", "{}.queue"),
     /// Time to move a disk's arm, halved.
     Seek => row("seek", "the arm of `{}`", "storage.{}.seek", "{}.arm"),
     /// Measured throughput, doubled.
@@ -182,7 +188,7 @@ impl Lever {
         }
         let key = self.kind.row().key;
         let table = match (key.strip_prefix("storage."), scenario.storage.get(self.at)) {
-            (Some(_), Some(storage)) => format!("{}.{}", storage.name, table(storage)),
+            (Some(_), Some(storage)) => format!("{}.{}", storage.name, storage.kind),
             _ => self.owner(scenario).to_owned(),
         };
         let key = of_loader(key, self.kind, scenario.jobs.get(self.at)).replace("{}", &table);
@@ -265,16 +271,4 @@ fn of_loader(key: &str, kind: Kind, job: Option<&Job>) -> String {
         (preset, _) => preset.name().to_owned(),
     };
     key.replace(what, &format!("{table}.{of}"))
-}
-
-/// The table of a storage's kind.
-fn table(storage: &Storage) -> &'static str {
-    match &storage.kind {
-        StorageKind::Memory { .. } => "memory",
-        StorageKind::LocalDisk { .. } => "local-disk",
-        StorageKind::FileServer { targets: Some(_), .. } => "parallel-fs",
-        StorageKind::FileServer { limit: Some(_), .. } => "object-store",
-        StorageKind::FileServer { .. } => "file-server",
-        StorageKind::Measured { .. } => "measured",
-    }
 }

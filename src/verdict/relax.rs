@@ -26,8 +26,11 @@ fn lift(scenario: &mut Scenario, Lever { kind, at }: Lever) -> Option<()> {
         | Kind::Latency
         | Kind::Targets
         | Kind::Requests
+        | Kind::Queues
+        | Kind::QueueDepth
+        | Kind::QueueBandwidth
         | Kind::Seek
-        | Kind::Measured => storage::lift(&mut scenario.storage.get_mut(at)?.kind, kind),
+        | Kind::Measured => storage::lift(&mut scenario.storage.get_mut(at)?.path, kind),
         Kind::TierWrite | Kind::TierCache => {
             storage::lift_tier(scenario.storage.get_mut(at)?, kind)
         }

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::runs::written;
 
 /// Scenarios where nobody asks for more.
-const FEW: u64 = 6;
+const FEW: u64 = 3;
 
 /// One of several.
 fn one<'a>(generator: &mut Xoshiro256PlusPlus, choices: &[&'a str]) -> &'a str {

@@ -262,6 +262,28 @@ fn a_file_server_is_emulated_over_local_files() {
 }
 
 #[test]
+fn io_queues_to_a_shared_target_are_emulated() {
+    // System: files of 10 kB through one queue of 1 MB/s, 40 of them by two processes. Expectation: 0.4 s at least; what is
+    // enforced is said. With a slot for one request and 10 ms to its first byte, 20 ms a file: 0.8 s.
+    let place = place();
+    let target = |more: &str| {
+        let keys =
+            format!("bandwidth = \"1 GB/s\", queues = 1, queue_bandwidth = \"1 MB/s\"{more}");
+        format!("nvme-of = {{ {keys} }}")
+    };
+    let notes = notes(&place, &target(""));
+    assert!(notes.contains("1 queues of 128 requests and 1 MB/s"), "{notes}");
+    let makespan = |more: &str| {
+        let storage = format!("storage.disk={{ {} }}", target(more));
+        let arguments = ["--set", storage.as_str(), "--set", "dataset.d.sample_size=\"10 kB\""];
+        report(&place, &arguments)["makespan"]["mean"].as_f64().expect("a makespan")
+    };
+    let (shared, one) = (makespan(""), makespan(", queue_depth = 1, latency = \"10 ms\""));
+    assert!(shared > 0.39, "{shared}");
+    assert!(one > 0.78, "{one}");
+}
+
+#[test]
 fn runs_with_equal_data_share_it_and_it_goes_with_the_store() {
     let place = place();
     let before = place.files();

@@ -60,6 +60,7 @@ mod metrics;
 mod mlperf;
 mod new;
 mod no_effect;
+mod nvme_of;
 mod occupancy;
 mod on_request;
 mod out_of_core;

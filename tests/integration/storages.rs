@@ -212,14 +212,14 @@ fn what_cannot_be_striped_is_refused() {
     let missing = refused(1, "stripe_count = 1", "");
     assert!(missing.contains("write `targets = 16`"), "{missing}");
     let ways = refused(1000, "targets = 1000\nstripe_count = 100", "");
-    assert!(ways.contains("ways to the targets"), "{ways}");
+    assert!(ways.contains("routes to the targets"), "{ways}");
     // As many as can be written of everything: no product of them may overflow.
     let most = "[job.parallel.data]\ncopies_per_node = 10000\nloaders = \"per-rank\"";
     let most = text(1_000_000, "targets = 10000\nstripe_count = 10000", FILE, most)
         .replace("gpus = 1", "gpus = 10000")
         .replace("name = \"j\"", "name = \"j\"\ncopies = 1000000");
     let most = ScenarioFile::parse("x.toml", most).and_then(|file| file.resolve(&[]));
-    assert!(most.expect_err("refused").to_string().contains("ways to the targets"));
+    assert!(most.expect_err("refused").to_string().contains("routes to the targets"));
     let objects = text(1, "", FILE, "").replace("parallel-fs", "object-store");
     let objects = |with: &str| {
         let text = objects.replace("target_bandwidth = \"100 MB/s\"", with);

@@ -3,8 +3,7 @@
 use super::{Failure, gpu};
 use forebay_calibrate::probe::limits;
 use forebay_scenario::{
-    Arrivals, Device, Job, Layout, Operation, SampleSizes, Scenario, Scheduling, Stage, Stop,
-    StorageKind, Unit,
+    Arrivals, Device, Job, Layout, Operation, SampleSizes, Scenario, Scheduling, Stage, Stop, Unit,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -46,7 +45,7 @@ pub fn use_cores(count: u32) -> Result<(), Failure> {
 
 /// Whether the storage of a job is files of ours or the user's.
 pub(super) fn reads_files(scenario: &Scenario, job: &Job) -> bool {
-    !matches!(scenario.storage[job.storage].kind, StorageKind::Memory { .. })
+    !scenario.storage[job.storage].path.is_memory()
 }
 
 /// Refuses what cannot be run: one sentence with a remedy.
@@ -249,24 +248,20 @@ fn check_job(scenario: &Scenario, job: &Job) -> Result<(), Failure> {
              leave out `after` and `arrivals`"
         ));
     }
-    let kind = &scenario.storage[job.storage].kind;
-    if matches!(
-        kind,
-        StorageKind::FileServer { targets: Some(_), .. }
-            | StorageKind::FileServer { limit: Some(_), .. }
-    ) {
+    let path = &scenario.storage[job.storage].path;
+    if path.targets.is_some() || path.limit.is_some() {
         return refuse(format!(
             "a live run does not emulate the targets or the limit of requests that `{name}` reads with: \
              write `file-server`, and name its directory with --directory if it is mounted"
         ));
     }
-    if matches!(kind, StorageKind::LocalDisk { seek: Some(_), .. }) {
+    if path.seek().is_some() {
         return refuse(format!(
             "a live run does not emulate the arm of the disk that `{name}` reads from: leave out `seek`, \
              and name a directory on a hard disk with --directory"
         ));
     }
-    if matches!(kind, StorageKind::Measured { .. }) {
+    if path.measured().is_some() {
         return refuse(format!(
             "a live run does not emulate a table of throughput, which `{name}` reads by: write \
              `local-disk` or `file-server`"

@@ -4,7 +4,7 @@ use super::check::reads_files;
 use super::job::PartOutcome;
 use super::pace::Limits;
 use super::store::Place;
-use forebay_scenario::{Access, Device, Job, Operation, Scenario, Storage, StorageKind};
+use forebay_scenario::{Access, Device, Job, Operation, Scenario, Storage};
 
 /// Share by which reads must exceed their limits to be worth a word.
 const EXCEEDED: f64 = 0.03;
@@ -66,7 +66,7 @@ pub(super) fn paced(scenario: &Scenario, job: &Job, place: Option<&Place>) -> Op
 fn storage(scenario: &Scenario, index: usize, places: &[Option<Place>]) -> Option<String> {
     let mut users = scenario.jobs.iter().zip(places).filter(|(job, _)| job.storage == index);
     let (job, place) = users.next()?;
-    let Storage { name, kind, .. } = &scenario.storage[index];
+    let Storage { name, path, .. } = &scenario.storage[index];
     let mounted = place.as_ref().is_some_and(|place| place.location.mounted);
     if mounted {
         return Some(format!(
@@ -75,11 +75,9 @@ fn storage(scenario: &Scenario, index: usize, places: &[Option<Place>]) -> Optio
         ));
     }
     let limits = paced(scenario, job, place.as_ref())?;
-    let what = match kind {
-        StorageKind::FileServer { .. } => "is emulated: reads of local files are held",
-        StorageKind::LocalDisk { .. }
-        | StorageKind::Memory { .. }
-        | StorageKind::Measured { .. } => "was paced: reads are held",
+    let what = match path.is_remote() {
+        true => "is emulated: reads of local files are held",
+        false => "was paced: reads are held",
     };
     Some(format!("`{name}` {what} to what the scenario writes, {}.", limits.describe()))
 }

@@ -1,6 +1,6 @@
 //! Storage as slow as the scenario writes it: what is written is enforced on the real reads.
 //!
-//! A request takes the way that it takes in the simulated world: the station of operations, the
+//! A request passes what it passes in the simulated world: a slot of its I/O queue, the station of operations, the
 //! latency (the same draws), the bytes over a line that all transfers of all job copies share. The
 //! real read is made meanwhile; the request is over when both are. Every wait has an absolute end,
 //! and what a sleep ends too late is taken off the next one, so that lateness does not add up.
@@ -13,7 +13,7 @@ use forebay_engine::{Span, Time};
 use forebay_model::random::{Purpose, Sampler, Streams};
 use forebay_report::Cause;
 use forebay_scenario::storage::Bandwidth;
-use forebay_scenario::{Distribution, Scenario, StorageKind};
+use forebay_scenario::{Distribution, Queues, Scenario};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Most that a late wake-up shortens what follows: later ones are no matter of timers.
 const MOST_OWED: Span = Span(1_000_000_000);
+/// Time between two looks whether a slot of an I/O queue is free.
+const LOOK: Span = Span(100_000_000);
 /// Waits shorter than this are not worth a sleep.
 const SHORTEST: Span = Span(2_000_000);
 
@@ -29,6 +31,10 @@ const SHORTEST: Span = Span(2_000_000);
 pub(super) struct Limits {
     /// Operations per second, where written [1/s].
     operations: Option<f64>,
+    /// Whether every request is an operation; otherwise opens of files are.
+    each_request_operates: bool,
+    /// The I/O queues of a node, where written.
+    queues: Option<Queues>,
     /// Time to the first byte, where written.
     latency: Option<Distribution>,
     /// Added to it, or to the transfer where it is the machine's own [s].
@@ -42,32 +48,34 @@ impl Limits {
     pub(super) fn of(scenario: &Scenario, index: usize) -> Option<Limits> {
         let storage = &scenario.storage[index];
         let written = storage.written;
-        let remote = storage.kind.is_remote();
-        let (bandwidth, per_stream, latency, operations) = match &storage.kind {
-            StorageKind::Memory { bandwidth } => (bandwidth, f64::INFINITY, None, f64::INFINITY),
-            // A live run refuses it.
-            StorageKind::Measured { .. } => return None,
-            StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, .. }
-            | StorageKind::FileServer { bandwidth, per_stream, latency, operations, .. } => {
-                (bandwidth, *per_stream, Some(latency), *operations)
-            }
-        };
+        let path = &storage.path;
+        let remote = path.is_remote();
         let cluster = &scenario.cluster;
         let nic = if remote { cluster.data_nic() } else { f64::INFINITY };
         let trip = if remote { 2.0 * cluster.latency } else { 0.0 };
-        let drawn = latency.filter(|_| written.latency || trip > 0.0);
+        let drawn = Some(&path.latency).filter(|_| written.latency || trip > 0.0);
+        let queues = path.queues.filter(|_| written.queues);
         // Where nothing of the way is written, the machine's own is part of the real read.
-        let paced = written.bandwidth || written.per_stream || nic.is_finite();
-        let own = if drawn.is_none() { latency.map_or(0.0, Distribution::mean) } else { 0.0 };
-        let line = Line { bandwidth: narrowed(bandwidth, nic), cap: per_stream };
+        let paced = written.bandwidth || written.per_stream || written.queues || nic.is_finite();
+        let own = if drawn.is_none() { path.latency.mean() } else { 0.0 };
+        let line = Line {
+            bandwidth: narrowed(&path.bandwidth, nic),
+            cap: path.per_stream,
+            queues: queues.map_or((1, f64::INFINITY), |of| (of.number as usize, of.bandwidth)),
+        };
         let limits = Limits {
-            operations: Some(operations).filter(|rate| written.operations && rate.is_finite()),
+            operations: Some(path.operations).filter(|rate| written.operations && rate.is_finite()),
+            each_request_operates: path.each_request_operates,
+            queues,
             latency: drawn.cloned(),
             more: trip + own,
             line: Some(line).filter(|line| paced && line.is_finite()),
         };
-        let none = limits.operations.is_none() && limits.latency.is_none() && limits.line.is_none();
-        (!none).then_some(limits)
+        let any = limits.operations.is_some()
+            || limits.latency.is_some()
+            || limits.line.is_some()
+            || limits.queues.is_some();
+        any.then_some(limits)
     }
 
     /// What is enforced, for people.
@@ -77,7 +85,7 @@ impl Limits {
             // Writing to a string cannot fail.
             let _ = write!(text, "{}{what}", if text.is_empty() { "" } else { ", " });
         };
-        if let Some(Line { bandwidth, cap }) = &self.line {
+        if let Some(Line { bandwidth, cap, .. }) = &self.line {
             match bandwidth {
                 Bandwidth::Fixed(all) if all.is_finite() => {
                     say(format!("{} MB/s", short(all / 1e6)))
@@ -91,6 +99,13 @@ impl Limits {
             if cap.is_finite() {
                 say(format!("{} MB/s for each transfer", short(cap / 1e6)));
             }
+        }
+        if let Some(Queues { number, depth, bandwidth }) = self.queues {
+            let each = format!("{number} queues of {depth} requests");
+            say(match bandwidth.is_finite() {
+                true => format!("{each} and {} MB/s", short(bandwidth / 1e6)),
+                false => each,
+            });
         }
         if let Some(rate) = self.operations {
             say(format!("{} operations per second", short(rate)));
@@ -114,7 +129,7 @@ impl Line {
             Bandwidth::Fixed(all) => all.is_finite(),
             Bandwidth::ByTransfers(table) => table.iter().all(|rate| rate.is_finite()),
         };
-        all || self.cap.is_finite()
+        all || self.cap.is_finite() || self.queues.1.is_finite()
     }
 }
 
@@ -207,12 +222,35 @@ impl Pace {
         Pace { pacer: pacer.clone(), reader, latency, late: Span::ZERO, tally: Tally::default() }
     }
 
-    /// Waits for the station of operations.
+    /// Waits for the station of operations, where opens visit it.
     pub(super) fn open(&mut self, log: &mut Log) {
+        if !self.pacer.limits.each_request_operates {
+            self.operate(log);
+        }
+    }
+
+    fn operate(&mut self, log: &mut Log) {
         let Some(rate) = self.pacer.limits.operations else { return };
         log.begin(Cause::Open);
         let served = self.pacer.ledger.write(|books| books.operate(log.now(), rate));
         self.sleep(served, log);
+    }
+
+    /// Waits for a slot of the reader's I/O queue, and for the station of operations where every request visits it.
+    fn enter(&mut self, log: &mut Log) {
+        let Pacer { limits, ledger, over, .. } = &*self.pacer;
+        let Some(Queues { number, depth, .. }) = limits.queues else { return };
+        log.begin(Cause::Open);
+        let enter = || {
+            ledger.write(|books| books.enter(self.reader, number.into(), depth as usize))
+                || over.load(Ordering::Relaxed)
+        };
+        while !enter() {
+            log.sleep_until(log.now() + LOOK, over);
+        }
+        if limits.each_request_operates {
+            self.operate(log);
+        }
     }
 
     /// Begins request number `request` for the sample at `position`, of `bytes`: now it is to be
@@ -224,6 +262,7 @@ impl Pace {
         bytes: u64,
         log: &mut Log,
     ) -> Request {
+        self.enter(log);
         let more = self.pacer.limits.more;
         let latency = self.latency.as_ref().map(|sampler| {
             let of = &self.pacer;
@@ -251,6 +290,9 @@ impl Pace {
         }
         if self.pacer.limits.line.is_some() {
             end = self.receive(request.first.is_none(), log);
+        }
+        if self.pacer.limits.queues.is_some() {
+            self.pacer.ledger.write(|books| books.exit(self.reader));
         }
         if end > request.start {
             self.tally.allowed += end.since(request.start).seconds();

@@ -7,8 +7,7 @@ use super::ledger::Common;
 use super::store::{Place, Store};
 use super::{Failure, notes};
 use forebay_report::{Outcome, ResourceOutcome, World};
-use forebay_scenario::storage::Bandwidth;
-use forebay_scenario::{Access, Job, Scenario, StorageKind};
+use forebay_scenario::{Access, Job, Scenario};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -170,7 +169,10 @@ fn outcome(scenario: &Scenario, parts: Vec<PartOutcome>, notes: Vec<String>) -> 
     let cores = scenario.cluster.node.usable_cores;
     let mut resources = vec![resource("node.cores".to_owned(), "cores", cores, cpu, cpu)];
     for (index, storage) in scenario.storage.iter().enumerate() {
-        let capacity = bandwidth(&storage.kind);
+        let capacity = match storage.path.measured() {
+            Some(table) => table.most(),
+            None => storage.path.bandwidth.most(),
+        };
         let of = parts.iter().filter(|part| scenario.jobs[part.job.job].storage == index);
         let (bytes, reading) =
             of.fold((0.0, 0.0), |(b, r), part| (b + part.bytes as f64, r + part.reading));
@@ -185,17 +187,4 @@ fn outcome(scenario: &Scenario, parts: Vec<PartOutcome>, notes: Vec<String>) -> 
     });
     let jobs = parts.into_iter().map(|part| part.job).collect();
     Outcome { world: World::Live, notes, jobs, resources, makespan, trace, ..Outcome::default() }
-}
-
-fn bandwidth(kind: &StorageKind) -> f64 {
-    let bandwidth = match kind {
-        StorageKind::Memory { bandwidth, .. }
-        | StorageKind::LocalDisk { bandwidth, .. }
-        | StorageKind::FileServer { bandwidth, .. } => bandwidth,
-        StorageKind::Measured { table, .. } => return table.most(),
-    };
-    match bandwidth {
-        Bandwidth::Fixed(bandwidth) => *bandwidth,
-        Bandwidth::ByTransfers(table) => table.iter().copied().fold(0.0, f64::max),
-    }
 }

@@ -7,7 +7,7 @@ use super::run::{Event, Settings};
 use super::sizes::Sizes;
 use forebay_calibrate::probe::{ProbeError, Workspace};
 use forebay_model::input::shown;
-use forebay_scenario::{Access, Dataset, Job, Scenario, StorageKind};
+use forebay_scenario::{Access, Dataset, Job, Scenario};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -186,21 +186,16 @@ fn bytes(scenario: &Scenario, index: usize) -> u64 {
 
 /// Whether the data on `storage` in `directory` is a file server's.
 fn is_mounted(scenario: &Scenario, storage: usize, directory: &Path, settings: &Settings) -> bool {
-    let remote = scenario.storage[storage].kind.is_remote();
+    let remote = scenario.storage[storage].path.is_remote();
     let found = rustix::fs::statfs(directory);
     let local = found.is_ok_and(|found| LOCAL.contains(&found.f_type));
     remote && settings.named && !local
 }
 
 fn access(scenario: &Scenario, storage: usize, mounted: bool) -> Access {
-    match scenario.storage[storage].kind {
-        StorageKind::LocalDisk { access, .. } => access,
-        // What stands for a file server is to cost nothing beside its limits.
-        StorageKind::FileServer { .. } if !mounted => Access::Warm,
-        StorageKind::FileServer { .. }
-        | StorageKind::Memory { .. }
-        | StorageKind::Measured { .. } => Access::Cold,
-    }
+    let path = &scenario.storage[storage].path;
+    // What stands for a file server is to cost nothing beside its limits.
+    if path.is_remote() && !mounted { Access::Warm } else { path.access }
 }
 
 /// The generated data set below `root`.

@@ -99,15 +99,11 @@ pub(super) fn scenario() -> Scenario {
         },
         storage: vec![Storage {
             name: "nfs".into(),
-            kind: StorageKind::FileServer {
+            kind: "file-server",
+            path: RequestPath {
                 bandwidth: Bandwidth::Fixed(1e9),
-                per_stream: f64::INFINITY,
                 latency: Distribution::Exponential { mean: 0.01 },
-                operations: f64::INFINITY,
-                cpu: ReadCpu::default(),
-                targets: None,
-                limit: None,
-                objects: false,
+                ..RequestPath::unlimited(Location::Shared, Access::Cold)
             },
             written: Written::default(),
             tier: None,

@@ -2,7 +2,7 @@
 
 use super::fixture::{copy, outcome, scenario};
 use super::*;
-use forebay_scenario::{Distribution, Operation, QueueKind, Scenario, StorageKind, WarmUp};
+use forebay_scenario::{Distribution, Operation, QueueKind, Scenario, WarmUp};
 
 #[track_caller]
 fn assert_close(figure: Figure, expected: f64) {
@@ -328,9 +328,7 @@ fn doubts_are_said() {
     assert!(summarise(&fine, &[outcome([0.1, 0.1])], 0.0).warnings.is_empty());
     let with_latency = |latency| {
         let mut scenario = scenario();
-        if let StorageKind::FileServer { latency: of, .. } = &mut scenario.storage[0].kind {
-            *of = latency;
-        }
+        scenario.storage[0].path.latency = latency;
         scenario
     };
     assert!(warned(&with_latency(Distribution::Constant(0.01)), "lockstep"));

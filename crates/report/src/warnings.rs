@@ -6,7 +6,7 @@ use super::summary::measured;
 use super::{JobOutcome, Outcome, World};
 use forebay_scenario::{
     Arrivals, Background, BackgroundLoad, Distribution, FailureTimes, Job, Operation, SampleSizes,
-    Scenario, ServerPlace, Servers, Storage, StorageKind, Unit,
+    Scenario, ServerPlace, Servers, Unit,
 };
 
 /// Fewest steps behind the warm-up from which figures are worth something.
@@ -146,7 +146,7 @@ fn distributions(scenario: &Scenario) -> Vec<(String, &Distribution)> {
         }
     }
     for storage in &scenario.storage {
-        all.extend(latency(storage).map(|by| (format!("latency of `{}`", storage.name), by)));
+        all.push((format!("latency of `{}`", storage.name), &storage.path.latency));
     }
     for job in &scenario.jobs {
         all.extend(job.step.jitter.iter().map(|by| (format!("jitter of `{}`", job.name), by)));
@@ -171,15 +171,6 @@ fn distributions(scenario: &Scenario) -> Vec<(String, &Distribution)> {
         }
     }
     all
-}
-
-fn latency(storage: &Storage) -> Option<&Distribution> {
-    match &storage.kind {
-        StorageKind::Memory { .. } | StorageKind::Measured { .. } => None,
-        StorageKind::LocalDisk { latency, .. } | StorageKind::FileServer { latency, .. } => {
-            Some(latency)
-        }
-    }
 }
 
 fn is_constant(distribution: &Distribution) -> bool {

@@ -5,7 +5,8 @@ use super::distribution::settings::Varying;
 use super::document::NodeId;
 use super::field::Field;
 use super::number::{Count, Positive};
-use super::{Background, BackgroundLoad, Storage, StorageKind};
+use super::storage::Service;
+use super::{Background, BackgroundLoad, Storage};
 use forebay_model::units::{Bandwidth, Rate, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -62,14 +63,16 @@ impl BackgroundSettings {
         check.required(at, &self.storage, "storage", "name a storage");
         let index = check.reference(&self.storage, "storage", names);
         let of = index.and_then(|index| storage.get(index)).and_then(Option::as_ref);
-        if let Some(storage) = of.filter(|of| {
-            !matches!(of.kind, StorageKind::FileServer { targets: None, limit: None, .. })
-        }) {
-            let what = match storage.kind {
-                StorageKind::FileServer { .. } | StorageKind::Measured { remote: true, .. } => {
-                    format!("no load from elsewhere is simulated on {:?}", storage.name)
+        let takes_load = |of: &&Storage| {
+            let plain = of.path.targets.is_none() && of.path.limit.is_none();
+            of.path.is_remote() && plain && of.path.service == Service::Link
+        };
+        if let Some(storage) = of.filter(|of| !takes_load(of)) {
+            let what = match storage.path.is_remote() {
+                true => format!("no load from elsewhere is simulated on {:?}", storage.name),
+                false => {
+                    format!("{:?} is in each node, where no load from elsewhere is", storage.name)
                 }
-                _ => format!("{:?} is in each node, where no load from elsewhere is", storage.name),
             };
             let remedy = "name a file server, or write the load as another `[[job]]`";
             check.wrong(self.storage.at.unwrap_or(at), what, remedy);

@@ -6,8 +6,9 @@ use super::check::Check;
 use super::document::NodeId;
 use super::field::{Field, List};
 use super::number::{Amount, Count, Share};
+use super::storage::Service;
 use super::tiers::Parts;
-use super::{Cluster, Storage, StorageKind};
+use super::{Cluster, Storage};
 use forebay_model::units::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -150,12 +151,8 @@ impl FaultSettings {
         storage: &[Option<Storage>],
     ) -> Option<Faulty> {
         let index = check.reference(&self.storage, "storage", names)?;
-        let kind = storage.get(index).and_then(Option::as_ref).map(|of| &of.kind);
-        let slows = !matches!(
-            kind,
-            Some(StorageKind::Measured { .. } | StorageKind::LocalDisk { seek: Some(_), .. })
-        );
-        if !slows {
+        let of = storage.get(index).and_then(Option::as_ref);
+        if of.is_some_and(|of| of.path.service != Service::Link) {
             let what = "how fast a measured storage is, or a disk with an arm, is not changed";
             let remedy = "name another storage, or write its bandwidth";
             check.wrong(self.storage.at?, what, remedy);

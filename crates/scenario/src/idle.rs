@@ -15,7 +15,7 @@ impl ScenarioSettings {
             return;
         }
         let jobs = || parts.jobs.iter().flatten();
-        let remote = parts.storage.iter().flatten().any(|storage| storage.kind.is_remote());
+        let remote = parts.storage.iter().flatten().any(|storage| storage.path.is_remote());
         let across = jobs().any(|job| job.nodes > 1 || job.servers().is_some());
         if !remote && !across {
             for key in ["nic", "storage_nic", "racks", "latency"] {

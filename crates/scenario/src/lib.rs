@@ -73,8 +73,8 @@ pub use problem::{Problem, Problems, printable, printable_line};
 pub use reading::Reading;
 pub use settings::schema;
 pub use storage::{
-    Access, CacheUnit, ReadCpu, RequestLimit, Storage, StorageKind, StripeOffset, Targets, Tier,
-    TierCache, Written,
+    Access, CacheUnit, Location, Queues, ReadCpu, RequestLimit, RequestPath, Service, Storage,
+    StripeOffset, Targets, Tier, TierCache, Written,
 };
 pub use sync::{
     Averaging, Bucket, Fidelity, MessageCpu, Parameters, Part, Reduction, Root, ServerPlace,

@@ -4,7 +4,8 @@ use super::check::Check;
 use super::document::NodeId;
 use super::job::remarks::remark_tier_cache;
 use super::settings::{ScenarioSettings, entries};
-use super::{Cluster, Dataset, Job, Layout, Storage, StorageKind};
+use super::storage::Service;
+use super::{Cluster, Dataset, Job, Layout, Storage};
 
 /// The resolved parts of a scenario that tiers are about; `None` where one is wrong.
 #[derive(Clone, Copy)]
@@ -41,9 +42,9 @@ impl ScenarioSettings {
         let at = check.inside(table);
         let (staged, caches) = (parts.staged(index), parts.caches(index));
         let of_node = parts.cluster.map(|cluster| cluster.weakest(0..cluster.nodes).node.memory);
-        let of_node = of_node.filter(|_| matches!(storage.kind, StorageKind::Memory { .. }));
+        let of_node = of_node.filter(|_| storage.path.is_memory());
         match tier.capacity.or(of_node) {
-            None if parts.is_copied(index) && !storage.kind.is_remote() => {
+            None if parts.is_copied(index) && !storage.path.is_remote() => {
                 let what = format!("how much {:?} holds is not said", storage.name);
                 check.wrong(at, what, "write its `capacity = \"1 TB\"`");
             }
@@ -79,10 +80,10 @@ impl ScenarioSettings {
 
 /// What is copied to or from storage `index`, or kept on it or of it, passes its bandwidth alone.
 fn check_serving(check: Check<'_>, parts: Parts<'_>, index: usize, storage: &Storage) {
-    let own = match storage.kind {
-        StorageKind::LocalDisk { seek: Some(_), .. } => "a disk's arm",
-        StorageKind::Measured { .. } => "a table of throughput",
-        _ => return,
+    let own = match storage.path.service {
+        Service::DiskHead { .. } => "a disk's arm",
+        Service::Measured(_) => "a table of throughput",
+        Service::Link => return,
     };
     let copied = |job: &Job| {
         job.staging.as_ref().is_some_and(|staging| staging.to == index || job.storage == index)

@@ -77,7 +77,7 @@ impl Jobs {
         for station in &mut env.stations {
             station.queue.forget(now, |waiting| owner.is(waiting.customer, known));
         }
-        for arm in &mut env.storages.arms {
+        for arm in &mut env.storages.disk_heads {
             arm.forget(now, |customer| owner.is(*customer, known));
         }
         for t in env.storages.tables.ids() {
@@ -89,6 +89,7 @@ impl Jobs {
         for event in awaited {
             self.leave_station(env, event);
         }
+        self.loaders.leave_queues(env, owner.workers);
         self.loaders.fetches.forget(owner.workers);
         if let Some(sync) = &mut self.jobs[j].sync {
             sync.restart();
@@ -113,11 +114,13 @@ impl Jobs {
     /// Who was served at a station until `event` leaves it to the next.
     fn leave_station(&mut self, env: &mut Env, event: Event) {
         match event {
-            Event::Opened(Customer::Worker(w)) => {
-                if let Some(station) = self.loaders.mount_of(w).station {
-                    env.served(station);
-                }
+            Event::Opened(Customer::Worker(w)) => self.loaders.leave_operations(env, w),
+            Event::Opened(Customer::Range(r)) => {
+                self.loaders.leave_operations(env, self.loaders.fetches.worker(r));
             }
+            // It was about to take the slot that it has been given.
+            Event::Waited(Customer::Worker(w)) => self.loaders.give_slot_back(env, w),
+            Event::Waited(Customer::Range(r)) => self.loaders.give_slot_of_range_back(env, r),
             Event::Computed(w) => {
                 let cores = self.loaders.stages[self.loaders.workers[w].stage].cores;
                 self.leave_core(env, cores);

@@ -3,8 +3,8 @@
 use forebay_engine::{Calendar, LaneId, Span};
 
 use super::index::{
-    ArmId, CommunicatorId, CopyId, DeviceId, FaultId, JobId, LoadId, MessageId, RangeId, RequestId,
-    TableId, WorkerId,
+    CommunicatorId, CopyId, DeviceId, DiskHeadId, FaultId, JobId, LoadId, MessageId, RangeId,
+    RequestId, TableId, WorkerId,
 };
 
 /// Who asked a station or the network for something, or waits for a delay.
@@ -74,7 +74,7 @@ pub(super) enum Event {
     /// A table of throughput may have served a request.
     Served(TableId),
     /// The arm of a disk is done with a request.
-    Delivered(ArmId),
+    Delivered(DiskHeadId),
     /// A fault begins or ends.
     Turned(FaultId),
     /// A node of a job copy fails; beyond its last node: one of them.

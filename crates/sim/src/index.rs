@@ -10,11 +10,11 @@ use std::ops::{Add, Index, IndexMut, Sub};
 
 use forebay_model::cache::Cache;
 
-use super::arm::Arm;
 use super::background::{Load, Request};
 use super::cached::PageCache;
 use super::communication::{CommunicatorRun, Message};
 use super::device::Device;
+use super::disk_head::DiskHead;
 use super::fault::FaultRun;
 use super::job_run::JobRun;
 use super::limiter::Limiter;
@@ -343,10 +343,15 @@ impl<T> Slab<T> {
 
     /// Removes all to which this applies.
     pub(super) fn remove_if(&mut self, applies: impl Fn(&T) -> bool) {
-        let free: BTreeSet<Id<T>> = self.free.iter().copied().collect();
-        let gone = |id: &Id<T>| !free.contains(id) && applies(&self.all[*id]);
-        let gone: Vec<Id<T>> = self.all.ids().into_iter().filter(gone).collect();
+        let gone: Vec<Id<T>> = self.all_if(applies);
         self.free.extend(gone);
+    }
+
+    /// All to which this applies.
+    pub(super) fn all_if(&self, applies: impl Fn(&T) -> bool) -> Vec<Id<T>> {
+        let free: BTreeSet<Id<T>> = self.free.iter().copied().collect();
+        let is = |id: &Id<T>| !free.contains(id) && applies(&self.all[*id]);
+        self.all.ids().into_iter().filter(is).collect()
     }
 }
 
@@ -370,7 +375,7 @@ impl<T> Default for Slab<T> {
     }
 }
 
-pub(super) type ArmId = Id<Arm>;
+pub(super) type DiskHeadId = Id<DiskHead>;
 pub(super) type CacheId = Id<Cache>;
 pub(super) type CommunicatorId = Id<CommunicatorRun>;
 pub(super) type CopyId = Id<Copying>;

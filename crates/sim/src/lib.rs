@@ -102,7 +102,6 @@
 
 mod abort;
 mod ahead;
-mod arm;
 mod averaging;
 mod background;
 mod barrier;
@@ -116,6 +115,7 @@ mod communication;
 mod core_steps;
 mod decoded;
 mod device;
+mod disk_head;
 mod energy;
 mod env;
 mod event;

@@ -4,7 +4,7 @@
 //! and rounded up (`tests/robustness/memory.sh` measures again). They are there to refuse what cannot fit, not to
 //! tell how much a small run takes.
 
-use forebay_scenario::{ENDLESS, Job, Scenario, Stop, StorageKind};
+use forebay_scenario::{ENDLESS, Job, Scenario, Stop};
 
 /// A job copy with its first node, and the loader there [B].
 const COPY: f64 = 6500.0;
@@ -63,8 +63,8 @@ pub fn memory(scenario: &Scenario) -> Memory {
 
 /// Whether a job's data come from other machines.
 fn reads_from_others(scenario: &Scenario, job: &Job) -> bool {
-    let kind = scenario.storage.get(job.storage).map(|storage| &storage.kind);
-    !matches!(kind, Some(StorageKind::Memory { .. } | StorageKind::LocalDisk { .. }))
+    let path = scenario.storage.get(job.storage).map(|storage| &storage.path);
+    path.is_none_or(|path| path.is_remote() || path.measured().is_some())
 }
 
 /// Steps of a job copy where their number is written; waits decide how many a `duration` has.

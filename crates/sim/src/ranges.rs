@@ -7,8 +7,8 @@ use super::env::Env;
 use super::event::{Customer, Event};
 use super::index::{IdVec, Ids, RangeId, Slab, WorkerId};
 use super::loaders::Loaders;
-use super::read::Own;
-use super::worker::{Phase, Worker};
+use super::read::ServiceModel;
+use super::worker::{Phase, Waiting, Worker};
 
 /// What a worker fetches in ranges, and how far it is.
 #[derive(Debug, Clone, Default)]
@@ -40,9 +40,20 @@ pub(super) struct Range {
     parts: u8,
 }
 
+impl Range {
+    /// Whether it holds a slot of its I/O queue, if it has one.
+    fn is_in_queue(&self) -> bool {
+        self.state != State::Queued
+    }
+}
+
 /// What a request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// A slot of its I/O queue.
+    Queued,
+    /// To be served as an operation.
+    Opening,
     /// To be let through.
     Refused,
     FirstByte,
@@ -65,6 +76,18 @@ impl Fetches {
     /// The worker that range `r` is for.
     pub(super) fn worker(&self, r: RangeId) -> WorkerId {
         self.ranges[r].worker
+    }
+
+    /// For each range of these workers that holds a slot of an I/O queue, its worker and route.
+    pub(super) fn in_queues(&self, workers: Ids<Worker>) -> Vec<(WorkerId, u32)> {
+        let found = self.ranges.all_if(|of| workers.contains(of.worker) && of.is_in_queue());
+        found.into_iter().map(|r| (self.ranges[r].worker, self.ranges[r].way)).collect()
+    }
+
+    /// The worker and route of range `r` if it waits to enter its I/O queue.
+    pub(super) fn entering(&self, r: RangeId) -> Option<(WorkerId, u32)> {
+        let Range { worker, way, state, .. } = self.ranges[r];
+        (state == State::Queued).then_some((worker, way))
     }
 
     /// Nothing is fetched any more for these workers.
@@ -102,19 +125,60 @@ impl Loaders {
             let number = fetch.number;
             fetch.number += 1;
             let way = self.way_of_range(w, f64::from(number) * request, bytes);
-            let state = State::Refused;
+            let state = State::Queued;
             let last = self.fetches.of[w].left < 0.5;
             let range = Range { worker: w, bytes, number, way, state, refusals: 0, last, parts: 0 };
             let r = self.fetches.add(range);
-            if self.ask_range(env, r) {
-                self.end_range(r);
+            if self.enter_range(env, r) {
+                self.end_range(env, r);
             }
+        }
+    }
+
+    /// Range `r` enters its I/O queue, if there is one; true if it is there at once.
+    fn enter_range(&mut self, env: &mut Env, r: RangeId) -> bool {
+        let Range { worker: w, way, .. } = self.fetches.ranges[r];
+        if let Some(slots) = self.slots_of(w, way)
+            && !env.enter_queue(slots, Customer::Range(r))
+        {
+            self.note_fetch(env, w, Cause::Open);
+            return false;
+        }
+        self.operate_range(env, r)
+    }
+
+    /// Range `r` visits the station of operations, where every request does; true if it is there at once.
+    fn operate_range(&mut self, env: &mut Env, r: RangeId) -> bool {
+        let range = &mut self.fetches.ranges[r];
+        range.state = State::Opening;
+        let w = range.worker;
+        let mount = &self.loaders[self.workers[w].loader].mount;
+        let visits = mount.queues().is_some_and(|queues| queues.each_operates);
+        let Some(station) = mount.station.filter(|_| visits) else { return self.ask_range(env, r) };
+        self.note_fetch(env, w, Cause::Open);
+        let station = &mut env.stations[station];
+        let visit = Waiting { customer: Customer::Range(r), delay: station.service };
+        if station.queue.arrive(env.now, visit) {
+            env.after(visit.delay, Event::Opened(visit.customer));
+        }
+        false
+    }
+
+    /// Range `r` has been served as an operation.
+    pub(super) fn range_opened(&mut self, env: &mut Env, r: RangeId) {
+        let w = self.fetches.ranges[r].worker;
+        if let Some(station) = self.mount_of(w).station {
+            env.served(station);
+        }
+        if self.ask_range(env, r) {
+            self.range_over(env, r);
         }
     }
 
     /// Asks for range `r`, which may be refused; true if it is there at once.
     fn ask_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let Range { worker: w, number, mut refusals, .. } = self.fetches.ranges[r];
+        self.fetches.ranges[r].state = State::Refused;
         let mount = &self.loaders[self.workers[w].loader].mount;
         if let Some(limiter) = mount.limiter
             && let Some(wait) = self.refused(env, w, limiter, number, &mut refusals)
@@ -134,7 +198,8 @@ impl Loaders {
     /// What range `r` waited for is over.
     pub(super) fn range_waited(&mut self, env: &mut Env, r: RangeId) {
         let over = match self.fetches.ranges[r].state {
-            State::Refused => self.ask_range(env, r),
+            State::Queued => self.operate_range(env, r),
+            State::Opening | State::Refused => self.ask_range(env, r),
             State::FirstByte | State::Bytes => self.move_range(env, r),
         };
         if over {
@@ -146,10 +211,10 @@ impl Loaders {
     fn move_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let Range { worker: w, bytes, number, way, last, .. } = self.fetches.ranges[r];
         let mount = &self.loaders[self.workers[w].loader].mount;
-        let (group, own) = (mount.way(way), mount.own);
+        let (group, service) = (mount.way(way), mount.service);
         let range = &mut self.fetches.ranges[r];
         range.state = State::Bytes;
-        range.parts = u8::from(group.is_some()) + u8::from(own != Own::None);
+        range.parts = u8::from(group.is_some()) + u8::from(service != ServiceModel::None);
         if range.parts == 0 {
             return true;
         }
@@ -159,12 +224,12 @@ impl Loaders {
             env.network.start(env.now, group, bytes, Customer::Range(r));
         }
         let customer = Customer::Range(r);
-        match own {
-            Own::None => {}
-            Own::Table(table) => self.ask_table(env, table, bytes, customer),
-            Own::Arm(arm) => {
+        match service {
+            ServiceModel::None => {}
+            ServiceModel::Table(table) => self.ask_table(env, table, bytes, customer),
+            ServiceModel::DiskHead(arm) => {
                 let spot = self.spot_of_range(w, number, last);
-                self.ask_arm(env, arm, bytes, (customer, spot));
+                self.ask_disk_head(env, arm, bytes, (customer, spot));
             }
         }
         false
@@ -185,14 +250,17 @@ impl Loaders {
     /// Range `r` is over: on to the next, or all are there.
     fn range_over(&mut self, env: &mut Env, r: RangeId) {
         let w = self.fetches.ranges[r].worker;
-        self.end_range(r);
+        self.end_range(env, r);
         if self.ask_ahead(env, w) {
             self.resume(env, w);
         }
     }
 
-    fn end_range(&mut self, r: RangeId) {
-        let w = self.fetches.ranges[r].worker;
+    fn end_range(&mut self, env: &mut Env, r: RangeId) {
+        let Range { worker: w, way, .. } = self.fetches.ranges[r];
+        if let Some(slots) = self.slots_of(w, way) {
+            env.leave_queue(slots);
+        }
         self.fetches.of[w].in_progress -= 1;
         self.fetches.ranges.remove(r);
     }

@@ -6,9 +6,10 @@ use forebay_scenario::Layout;
 
 mod mount;
 mod one_file;
-mod own;
 mod plain;
+mod queue;
 mod row_groups;
+mod service;
 mod source;
 
 use super::env::Env;
@@ -18,8 +19,9 @@ use super::loaders::Loaders;
 use super::tiers::Origin;
 use super::worker::{Phase, Waiting};
 
-pub(super) use mount::{Mount, Own, RequestLatency, Striped};
+pub(super) use mount::{Mount, RequestLatency, Routes, ServiceModel, Striped};
 pub(super) use plain::First;
+pub(super) use queue::IoQueues;
 pub(super) use source::{ShardCursor, Source};
 
 impl Loaders {
@@ -43,7 +45,7 @@ impl Loaders {
         let worker = &mut self.workers[w];
         let loader = &self.loaders[worker.loader];
         let (cached, tiers) = (loader.cached.as_ref(), loader.tiers.is_some());
-        let striped = loader.mount.striped.is_some();
+        let routed = loader.mount.routes.is_some();
         let open = match loader.source.layout {
             Layout::FilePerSample => {
                 worker.request = worker.size;
@@ -56,8 +58,8 @@ impl Loaders {
                 if tiers {
                     self.find_file(env, w);
                 }
-                if striped {
-                    self.stripe(w, 0);
+                if routed {
+                    self.choose_route(w, 0);
                 }
                 true
             }
@@ -86,16 +88,26 @@ impl Loaders {
                 if tiers {
                     self.find_request(env, w, number);
                 }
-                if striped {
-                    self.stripe(w, number);
+                if routed {
+                    self.choose_route(w, number);
                 }
                 open
             }
         };
-        if open && let Some(station) = self.mount_of(w).station {
-            return self.open(env, w, station);
+        self.issue(env, w, open)
+    }
+
+    /// Issues the current request, which opens its file first where `open`; true if the sample is complete.
+    #[inline]
+    fn issue(&mut self, env: &mut Env, w: WorkerId, open: bool) -> bool {
+        let mount = self.mount_of(w);
+        if mount.queues().is_some() {
+            return self.enter_queue(env, w);
         }
-        self.ask_again(env, w)
+        match mount.station {
+            Some(station) if open => self.open(env, w, station),
+            _ => self.ask_again(env, w),
+        }
     }
 
     /// Asks for the current request, which may be refused; true if the sample is complete.
@@ -111,25 +123,35 @@ impl Loaders {
         }
     }
 
-    /// Which targets serve request number `number` of worker `w`, if files are striped over some.
+    /// Chooses the route of request number `number` of worker `w`: the targets that serve it, or the queue of its core.
     #[cold]
-    fn stripe(&mut self, w: WorkerId, number: u32) {
-        let worker = &mut self.workers[w];
+    fn choose_route(&mut self, w: WorkerId, number: u32) {
+        let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
-        if let Some(striped) = &loader.mount.striped
-            && worker.origin.is_storage()
-        {
-            worker.way = match loader.source.layout {
-                Layout::FilePerSample | Layout::OneFile { .. } => {
-                    striped.way(worker.file, number, worker.request)
-                }
-                Layout::Shards { request, .. } => {
-                    let offset = f64::from(number) * request;
-                    striped.way_at(self.shards[w].file, offset, worker.request)
-                }
-                Layout::RowGroups(_) => striped.way(self.shards[w].file, number, worker.request),
-            };
+        if !worker.origin.is_storage() {
+            return;
         }
+        let shard = &self.shards[w];
+        let striped = match loader.mount.routes.as_deref() {
+            Some(Routes::Striped(striped)) => Some(striped),
+            Some(Routes::Queues(_)) | None => None,
+        };
+        let route = match (striped, loader.source.layout) {
+            (None, _) => self.queue_of(w),
+            (Some(striped), Layout::FilePerSample) => {
+                striped.way(worker.file, number, worker.request)
+            }
+            (Some(striped), Layout::OneFile { .. }) => {
+                striped.way_at(0, worker.file as f64 * worker.request, worker.request)
+            }
+            (Some(striped), Layout::Shards { request, .. }) => {
+                striped.way_at(shard.file, f64::from(number) * request, worker.request)
+            }
+            (Some(striped), Layout::RowGroups(_)) => {
+                striped.way(shard.file, number, worker.request)
+            }
+        };
+        self.workers[w].way = route;
     }
 
     fn open(&mut self, env: &mut Env, w: WorkerId, station: StationId) -> bool {
@@ -186,8 +208,8 @@ impl Loaders {
         let bytes = worker.request;
         let shard = matches!(loader.source.layout, Layout::Shards { .. });
         let (hit, mount) = (worker.origin == Origin::PageCache, self.mount_of(w));
-        if mount.own != Own::None && !hit {
-            return self.ask_own(env, w);
+        if mount.service != ServiceModel::None && !hit {
+            return self.ask_service(env, w);
         }
         let way = match hit {
             true => self.way_in_cache(env, w),
@@ -202,6 +224,9 @@ impl Loaders {
 
     /// The bytes of a request have come; true if the sample is complete.
     pub(super) fn transferred(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        if let Some(slots) = self.slots_held(w) {
+            env.leave_queue(slots);
+        }
         let mount = self.mount_of(w);
         if mount.costs_cpu() { self.receive(env, w) } else { self.received(env, w) }
     }

@@ -6,7 +6,7 @@ use forebay_report::ResourceOutcome;
 use super::communication::LinkUses;
 use super::device::Device;
 use super::env::Env;
-use super::index::{ArmId, IdVec, LimiterId, StationId, TableId};
+use super::index::{DiskHeadId, IdVec, LimiterId, StationId, TableId};
 
 /// A shared resource as reports name it: like ones of like nodes together.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) enum Member {
     Station(StationId),
     Limiter(LimiterId),
     Table(TableId),
-    Arm(ArmId),
+    DiskHead(DiskHeadId),
 }
 
 impl Member {
@@ -39,7 +39,7 @@ impl Member {
         match self {
             Member::Link(link) => add(env.network.usage(now, link), beside.get(&link)),
             Member::Limiter(limiter) => env.storages.limiters[limiter].usage(),
-            Member::Arm(arm) => env.storages.arms[arm].usage(now),
+            Member::DiskHead(head) => env.storages.disk_heads[head].usage(now),
             Member::Table(table) => env.storages.tables[table].usage(now),
             Member::Station(station) => {
                 let queue = &mut env.stations[station].queue;

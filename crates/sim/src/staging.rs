@@ -234,8 +234,7 @@ impl Stagings {
     fn copy_bytes(&mut self, env: &mut Env, c: CopyId) -> bool {
         let (file, bytes) = (self.file_of_bytes(c), self.copies[c].bytes);
         let mount = self.way_of_copy(c);
-        let way = mount.striped.as_ref().map_or(0, |striped| striped.way(file, 0, bytes));
-        let Some(group) = mount.way(way) else { return self.read_copy(env, c) };
+        let Some(group) = mount.way_of_file(file, bytes) else { return self.read_copy(env, c) };
         self.copies[c].phase = Phase::Transfer;
         env.network.start(env.now, group, bytes, Customer::Copy(c));
         false

@@ -2,8 +2,8 @@
 
 use forebay_model::cache::Cache;
 
-use super::arm::Arm;
 use super::cached::{PageCache, Units};
+use super::disk_head::DiskHead;
 use super::index::IdVec;
 use super::limiter::Limiter;
 use super::sizes::Sizes;
@@ -25,5 +25,5 @@ pub(super) struct Storages {
     pub(super) holders: IdVec<Vec<u32>>,
     pub(super) limiters: IdVec<Limiter>,
     pub(super) tables: IdVec<Table>,
-    pub(super) arms: IdVec<Arm>,
+    pub(super) disk_heads: IdVec<DiskHead>,
 }

@@ -90,6 +90,8 @@ pub(super) enum Phase {
     Asleep,
     /// For a refused request to come again.
     Refused,
+    /// For a slot of its I/O queue.
+    Queued,
     Opening,
     Latency,
     /// A file's bytes.

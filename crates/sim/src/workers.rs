@@ -62,6 +62,7 @@ impl Loaders {
             Phase::Starting => return self.run_worker(env, w),
             Phase::Asleep => return self.look_again(env, w),
             Phase::Refused => self.ask_again(env, w),
+            Phase::Queued => self.operate(env, w),
             Phase::Opening => self.opened(env, w),
             Phase::Latency => self.first_byte(env, w),
             Phase::File => self.file_read(w),

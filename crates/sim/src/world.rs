@@ -140,6 +140,7 @@ impl Model for World<'_> {
             Event::Arrived(load) => self.background.arrived(&mut self.env, load),
             Event::Served(table) => self.jobs.loaders.serve_table(&mut self.env, table),
             Event::Delivered(arm) => self.jobs.loaders.delivered(&mut self.env, arm),
+            Event::Opened(Customer::Range(r)) => self.jobs.loaders.range_opened(&mut self.env, r),
             Event::Waited(Customer::Range(r)) => self.jobs.loaders.range_waited(&mut self.env, r),
             Event::Opened(Customer::Request(r)) => self.background.request_opened(&mut self.env, r),
             Event::Waited(Customer::Request(r)) => self.background.request_bytes(&mut self.env, r),

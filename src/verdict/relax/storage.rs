@@ -1,55 +1,47 @@
 //! Storage, lifted.
 
 use crate::scenario::storage::Bandwidth;
-use crate::scenario::{Storage, StorageKind};
+use crate::scenario::{Queues, RequestPath, Service, Storage};
 use std::sync::Arc;
 
 use super::FACTOR;
 use crate::verdict::lever::Kind;
 
 /// Lifts one of the limits of a storage.
-pub(super) fn lift(storage: &mut StorageKind, kind: Kind) {
-    match storage {
-        StorageKind::Memory { bandwidth } => {
-            if kind == Kind::Bandwidth {
-                widen(bandwidth);
-            }
+pub(super) fn lift(path: &mut RequestPath, kind: Kind) {
+    match kind {
+        Kind::Bandwidth => widen(&mut path.bandwidth),
+        Kind::PerStream => path.per_stream *= FACTOR,
+        Kind::Latency => path.latency = path.latency.scaled(1.0 / FACTOR),
+        Kind::Operations => path.operations *= FACTOR,
+        Kind::Queues | Kind::QueueDepth | Kind::QueueBandwidth => {
+            path.queues.iter_mut().for_each(|queues| lift_queues(queues, kind));
         }
-        StorageKind::LocalDisk { bandwidth, per_stream, latency, operations, seek, .. } => {
-            match kind {
-                Kind::Bandwidth => widen(bandwidth),
-                Kind::PerStream => *per_stream *= FACTOR,
-                Kind::Latency => *latency = latency.scaled(1.0 / FACTOR),
-                Kind::Operations => *operations *= FACTOR,
-                Kind::Seek => *seek = seek.map(|seek| seek / FACTOR),
-                _ => {}
-            }
+        Kind::Targets => path.targets.iter_mut().for_each(|of| of.bandwidth *= FACTOR),
+        Kind::Requests => path.limit.iter_mut().for_each(|limit| {
+            limit.rate *= FACTOR;
+            limit.burst *= FACTOR;
+        }),
+        Kind::Seek | Kind::Measured => lift_service(&mut path.service, kind),
+        _ => {}
+    }
+}
+
+fn lift_queues(queues: &mut Queues, kind: Kind) {
+    match kind {
+        Kind::Queues => queues.number *= 2,
+        Kind::QueueDepth => queues.depth *= 2,
+        _ => queues.bandwidth *= FACTOR,
+    }
+}
+
+fn lift_service(service: &mut Service, kind: Kind) {
+    match service {
+        Service::DiskHead { seek } if kind == Kind::Seek => *seek /= FACTOR,
+        Service::Measured(table) if kind == Kind::Measured => {
+            *table = Arc::new(table.scaled(FACTOR));
         }
-        StorageKind::FileServer {
-            bandwidth,
-            per_stream,
-            latency,
-            operations,
-            targets,
-            limit,
-            ..
-        } => match (kind, targets, limit) {
-            (Kind::Bandwidth, ..) => widen(bandwidth),
-            (Kind::PerStream, ..) => *per_stream *= FACTOR,
-            (Kind::Latency, ..) => *latency = latency.scaled(1.0 / FACTOR),
-            (Kind::Operations, ..) => *operations *= FACTOR,
-            (Kind::Targets, Some(targets), _) => targets.bandwidth *= FACTOR,
-            (Kind::Requests, _, Some(limit)) => {
-                limit.rate *= FACTOR;
-                limit.burst *= FACTOR;
-            }
-            _ => {}
-        },
-        StorageKind::Measured { table, .. } => {
-            if kind == Kind::Measured {
-                *table = Arc::new(table.scaled(FACTOR));
-            }
-        }
+        Service::Link | Service::DiskHead { .. } | Service::Measured(_) => {}
     }
 }
 

@@ -2,9 +2,7 @@
 
 use super::models;
 use forebay::report::{JobOutcome, Outcome, ResourceOutcome};
-use forebay::scenario::{
-    Distribution, Job, Layout, Operation, SampleSizes, Scenario, StorageKind, Unit,
-};
+use forebay::scenario::{Distribution, Job, Layout, Operation, SampleSizes, Scenario, Unit};
 
 fn named<'o>(outcome: &'o Outcome, name: &str) -> Option<&'o ResourceOutcome> {
     outcome.resources.iter().find(|resource| resource.name == name)
@@ -40,8 +38,7 @@ pub(super) fn audit_resources(name: &str, scenario: &Scenario, outcome: &Outcome
             assert_between(&what, opens.0, station.served, opens.1);
         }
     }
-    let remote =
-        |job: &Job| matches!(scenario.storage[job.storage].kind, StorageKind::FileServer { .. });
+    let remote = |job: &Job| scenario.storage[job.storage].path.is_remote();
     let copies = outcome.jobs.iter().filter(|c| remote(&scenario.jobs[c.job]));
     if let (Some(nic), Some((low, high))) = (named(outcome, "node.nic"), asked(scenario, copies).0)
     {

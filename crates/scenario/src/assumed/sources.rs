@@ -1,7 +1,7 @@
 //! Whose defaults they are.
 
 /// Defaults of frameworks and libraries, by key without the names of tables.
-const FRAMEWORKS: [(&str, &str); 32] = [
+const FRAMEWORKS: [(&str, &str); 33] = [
     ("job.accumulation", "each step updates"),
     ("job.loader.dali.prefetch", "DALI: Pipeline(prefetch_queue_depth=2)"),
     ("job.loader.dali.threads", "DALI: Pipeline(num_threads)"),
@@ -35,6 +35,7 @@ const FRAMEWORKS: [(&str, &str); 32] = [
     ("job.sync.allreduce.overlap", "PyTorch and Horovod: reduced while backward goes on"),
     ("job.sync.allreduce.precision", "gradients are reduced as they are made"),
     ("run.warm_up", "MSER-5: K. P. White, 1997"),
+    ("storage.nvme-of.queue_depth", "Linux: NVMF_DEF_QUEUE_SIZE"),
     ("storage.object-store.retry.first", "SDKs of S3: exponential back-off with full jitter"),
     ("storage.object-store.retry.most", "SDKs of S3: exponential back-off with full jitter"),
 ];

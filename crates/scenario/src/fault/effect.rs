@@ -5,7 +5,7 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::storage::Bandwidth;
 use crate::tiers::Parts;
-use crate::{Cluster, Device, Fidelity, Job, Storage, StorageKind};
+use crate::{Cluster, Device, Fidelity, Job, Storage};
 
 impl FaultyLink {
     /// Whether any link of this kind, on any kind of node, has a bandwidth.
@@ -93,22 +93,16 @@ impl FaultSettings {
 
 /// Whether all nodes share storage number `index`.
 fn is_shared(index: usize, parts: Parts<'_>) -> bool {
-    let kind = parts.storage.get(index).and_then(Option::as_ref).map(|of| &of.kind);
-    matches!(kind, Some(StorageKind::FileServer { .. }))
+    let storage = parts.storage.get(index).and_then(Option::as_ref);
+    storage.is_some_and(|of| of.path.is_remote() && of.path.measured().is_none())
 }
 
 /// Whether nothing of a storage is shared out, so that nothing of it can be scarce.
 fn is_unlimited(storage: &Storage) -> bool {
-    let endless = |bandwidth: &Bandwidth| *bandwidth == Bandwidth::Fixed(f64::INFINITY);
-    let reads = match &storage.kind {
-        StorageKind::Memory { bandwidth } => endless(bandwidth),
-        StorageKind::LocalDisk { bandwidth, operations, .. } => {
-            endless(bandwidth) && operations.is_infinite()
-        }
-        StorageKind::FileServer { bandwidth, operations, targets, .. } => {
-            endless(bandwidth) && operations.is_infinite() && targets.is_none()
-        }
-        StorageKind::Measured { .. } => false,
-    };
-    reads && storage.tier.is_none_or(|tier| tier.write.is_none())
+    let path = &storage.path;
+    path.bandwidth == Bandwidth::Fixed(f64::INFINITY)
+        && path.operations.is_infinite()
+        && path.targets.is_none()
+        && path.measured().is_none()
+        && storage.tier.is_none_or(|tier| tier.write.is_none())
 }

@@ -5,7 +5,7 @@ use super::rules::Rules;
 use super::{Device, Job};
 use crate::document::NodeId;
 use crate::reading::decode_law;
-use crate::{Dataset, Operation, StorageKind};
+use crate::{Dataset, Operation};
 
 impl Rules<'_> {
     /// Cores train one model as a whole, and share themselves out.
@@ -86,10 +86,7 @@ impl Rules<'_> {
 
     fn remark_reads(&self, job: &Job, dataset: &Dataset) {
         let storage = self.around.storage.get(job.reads_from()).and_then(Option::as_ref);
-        let Some(StorageKind::LocalDisk { access, .. }) = storage.map(|storage| &storage.kind)
-        else {
-            return;
-        };
+        let Some(access) = storage.map(|storage| storage.path.access) else { return };
         let profile = self
             .check
             .profile

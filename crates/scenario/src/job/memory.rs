@@ -2,7 +2,7 @@
 
 use super::Job;
 use super::rules::Rules;
-use crate::{Dataset, Node, Scenario, StorageKind, Unit};
+use crate::{Dataset, Node, Scenario, Unit};
 
 impl Job {
     /// Bytes that the workers and the full buffers of its loaders take of each node's memory, with what
@@ -56,7 +56,7 @@ impl Scenario {
     }
 
     fn is_memory(&self, storage: usize) -> bool {
-        matches!(self.storage[storage].kind, StorageKind::Memory { .. })
+        self.storage[storage].path.is_memory()
     }
 }
 
@@ -64,9 +64,7 @@ impl Rules<'_> {
     /// What a node keeps in memory for this job must fit.
     pub(super) fn check_memory(&self, job: &Job, dataset: &Dataset, node: &Node) {
         let of = |index: usize| self.around.storage.get(index).and_then(Option::as_ref);
-        let is_memory = |index: usize| {
-            of(index).is_some_and(|storage| matches!(storage.kind, StorageKind::Memory { .. }))
-        };
+        let is_memory = |index: usize| of(index).is_some_and(|storage| storage.path.is_memory());
         let cache = of(job.reads_from()).and_then(|storage| storage.cache);
         let cached = cache.filter(|cache| is_memory(cache.on)).map_or(0.0, |cache| cache.capacity);
         let resident = if is_memory(job.reads_from()) { job.resident(dataset) } else { cached };

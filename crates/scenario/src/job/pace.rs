@@ -3,7 +3,7 @@
 
 use super::Job;
 use crate::storage::Bandwidth;
-use crate::{Cluster, Dataset, Distribution, Operation, Storage, StorageKind, Targets};
+use crate::{Cluster, Dataset, Distribution, Operation, Storage};
 use forebay_model::law::Throughput;
 
 /// What a sample goes through on its way to the trainer.
@@ -17,30 +17,17 @@ pub(super) struct Way<'a> {
 impl Way<'_> {
     /// Mean time of the bytes of a sample at the slowest [s].
     pub(super) fn transfer(&self) -> f64 {
-        let (bandwidth, per_stream, nic) = match &self.storage.kind {
-            StorageKind::Memory { bandwidth } => (bandwidth, f64::INFINITY, f64::INFINITY),
-            StorageKind::Measured { table, remote } => {
-                let nic = if *remote { self.cluster.data_nic() } else { f64::INFINITY };
-                (&Bandwidth::Fixed(f64::INFINITY), self.alone(table), nic)
-            }
-            StorageKind::LocalDisk { bandwidth, per_stream, .. } => {
-                (bandwidth, *per_stream, f64::INFINITY)
-            }
-            StorageKind::FileServer { bandwidth, per_stream, targets, .. } => {
-                let serving = |of: &Targets| f64::from(of.serving(self.dataset.mean_request()));
-                let targets = targets.as_ref().map(|of| of.bandwidth * serving(of));
-                (
-                    bandwidth,
-                    per_stream.min(targets.unwrap_or(f64::INFINITY)),
-                    self.cluster.data_nic(),
-                )
-            }
-        };
-        let slowest = match bandwidth {
+        let path = &self.storage.path;
+        let nic = if path.is_remote() { self.cluster.data_nic() } else { f64::INFINITY };
+        let slowest = match &path.bandwidth {
             Bandwidth::Fixed(bandwidth) => *bandwidth,
             Bandwidth::ByTransfers(table) => table.iter().copied().fold(f64::INFINITY, f64::min),
         };
-        self.dataset.mean_read() / slowest.min(per_stream).min(nic)
+        let alone = match path.measured() {
+            Some(table) => self.alone(table),
+            None => path.most_of_one(self.dataset.mean_request()),
+        };
+        self.dataset.mean_read() / slowest.min(alone).min(nic)
     }
 
     /// How fast the slower is of a mean request that is alone and one among all of the loader's [B/s].
@@ -87,17 +74,18 @@ impl Way<'_> {
 
     /// Mean time of a sample's opens and latencies [s].
     fn requests(&self) -> f64 {
-        let (operations, latency) = match &self.storage.kind {
-            StorageKind::Memory { .. } | StorageKind::Measured { .. } => return 0.0,
-            StorageKind::LocalDisk { operations, latency, seek, .. } => {
-                (operations, mean(latency) + seek.unwrap_or(0.0))
-            }
-            StorageKind::FileServer { operations, latency, .. } => {
-                (operations, mean(latency) + 2.0 * self.cluster.latency)
-            }
-        };
+        let path = &self.storage.path;
+        if path.measured().is_some() {
+            return 0.0;
+        }
+        let trip = if path.is_remote() { 2.0 * self.cluster.latency } else { 0.0 };
+        let latency = mean(&path.latency) + path.seek().unwrap_or(0.0) + trip;
         let dataset = self.dataset;
-        dataset.opens_per_sample() / operations + latency * dataset.latencies_per_sample()
+        let operations = match path.each_request_operates {
+            true => dataset.requests_per_sample(),
+            false => dataset.opens_per_sample(),
+        };
+        operations / path.operations + latency * dataset.latencies_per_sample()
     }
 }
 

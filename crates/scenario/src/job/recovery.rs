@@ -9,7 +9,8 @@ use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, List};
 use crate::number::{Amount, Count, Factor, Positive};
-use crate::{Dataset, Servers, StorageKind};
+use crate::storage::Service;
+use crate::{Dataset, Servers};
 use forebay_model::units::{Size, Time};
 use schemars::JsonSchema;
 
@@ -199,11 +200,7 @@ impl CheckpointSettings {
 
     fn check_storage(&self, check: Check<'_>, at: NodeId, around: Around<'_>, storage: usize) {
         let storage = around.storage.get(storage).and_then(Option::as_ref);
-        let measured = matches!(
-            storage.map(|of| &of.kind),
-            Some(StorageKind::Measured { .. } | StorageKind::LocalDisk { seek: Some(_), .. })
-        );
-        if let (Some(storage), true) = (storage, measured) {
+        if let Some(storage) = storage.filter(|of| of.path.service != Service::Link) {
             let what = format!("how fast {:?} is written to is not known", storage.name);
             let remedy = "name another `storage` for checkpoints";
             check.wrong(self.storage.at.unwrap_or(at), what, remedy);
@@ -213,7 +210,7 @@ impl CheckpointSettings {
     /// Servers on nodes of their own reach the storage.
     fn check_reach(&self, check: Check<'_>, at: NodeId, around: Around<'_>, storage: usize) {
         let storage = around.storage.get(storage).and_then(Option::as_ref);
-        if let Some(storage) = storage.filter(|of| !of.kind.is_remote()) {
+        if let Some(storage) = storage.filter(|of| !of.path.is_remote()) {
             let what = format!(
                 "servers on nodes of their own write checkpoints, and {:?} is on the job's",
                 storage.name

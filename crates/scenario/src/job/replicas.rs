@@ -40,7 +40,7 @@ impl JobSettings {
         let shared = stage.and_then(|stage| stage.to.get()).is_some_and(|to| {
             let of = around.storage_names.iter().position(|name| name == to);
             let storage = of.and_then(|index| around.storage.get(index)?.as_ref());
-            storage.is_some_and(|storage| storage.kind.is_remote())
+            storage.is_some_and(|storage| storage.path.is_remote())
         });
         let part = stage.is_some_and(|stage| stage.share.get() == Some(&Share::Part)) && !shared;
         self.replicas.get().map(|replicas| replicas.small()).or(part.then_some(1))
@@ -54,7 +54,7 @@ impl Rules<'_> {
         if let Some((at, replicas)) = self.settings.replicas.given() {
             let storage = self.around.storage.get(job.reads_from()).and_then(Option::as_ref);
             let all = job.staging.as_ref().is_some_and(|of| of.share == Share::All && !of.shared);
-            if let Some(storage) = storage.filter(|storage| storage.kind.is_remote()) {
+            if let Some(storage) = storage.filter(|storage| storage.path.is_remote()) {
                 let what =
                     format!("{:?} is not in the nodes, and all of them share it", storage.name);
                 self.check.wrong(at, what, "name a `local-disk`, or remove `replicas`");

@@ -8,10 +8,10 @@ use super::{BatchInterval, Job, QueueKind};
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::loader::settings::ResolvedLoader;
-use crate::{Cluster, Dataset, StageGraph, StorageKind, Unit};
+use crate::{Cluster, Dataset, StageGraph, Unit};
 use forebay_model::units::{Dimension, Time};
 
-/// Most ways of loaders to storage targets, loaders × targets × stripes, and to other nodes.
+/// Most routes of loaders to storage targets, loaders × targets × stripes, through I/O queues, and to other nodes.
 pub(super) const MOST_WAYS: u64 = 1_000_000;
 /// Longest that one mean transfer may take [s].
 const LONGEST_TRANSFER: f64 = 1e6;
@@ -209,7 +209,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Each loader's ways to storage targets can be kept apart.
+    /// Each loader's routes to storage targets or through I/O queues can be kept apart.
     fn check_targets(&self, job: &Job) {
         self.check_targets_of(job, job.storage);
         if job.reads_from() != job.storage {
@@ -219,18 +219,21 @@ impl Rules<'_> {
 
     fn check_targets_of(&self, job: &Job, index: usize) {
         let storage = self.around.storage.get(index).and_then(Option::as_ref);
-        let Some(StorageKind::FileServer { targets: Some(of), .. }) = storage.map(|of| &of.kind)
-        else {
-            return;
-        };
+        let Some(path) = storage.map(|of| &of.path) else { return };
         let loaders = u64::from(job.copies) * u64::from(job.loaders());
-        let each = u64::from(of.number) * u64::from(of.stripe_count);
-        let ways = loaders.saturating_mul(each);
+        let targets =
+            path.targets.map_or(0, |of| u64::from(of.number) * u64::from(of.stripe_count));
+        let queues = path.queues.map_or(0, |of| u64::from(of.number));
+        let ways = loaders.saturating_mul(targets.max(queues));
         if ways > MOST_WAYS {
             let name = storage.map_or("", |of| &of.name);
             let at = [self.check.find(&["storage", name]), self.settings.nodes.at];
-            let what = format!("{loaders} loaders have {ways} ways to the targets");
-            let remedy = format!("write fewer targets, stripes or nodes: at most {MOST_WAYS} ways");
+            let (to, fewer) = match path.queues {
+                Some(_) => ("through I/O queues", "queues"),
+                None => ("to the targets", "targets, stripes"),
+            };
+            let what = format!("{loaders} loaders have {ways} routes {to}");
+            let remedy = format!("write fewer {fewer} or nodes: at most {MOST_WAYS} routes");
             self.check.wrong(self.check.blame(&at, self.at), what, remedy);
         }
     }

@@ -81,7 +81,7 @@ impl StagingSettings {
         let remedy = "name a `local-disk` or a `memory`, or a storage that nodes share";
         check.required(at, &self.to, "to", remedy);
         let to = check.reference(&self.to, "storage", around.storage_names)?;
-        let shared = around.storage.get(to)?.as_ref()?.kind.is_remote();
+        let shared = around.storage.get(to)?.as_ref()?.path.is_remote();
         if let (Some(at), true) = (self.share.at, shared) {
             let path = check.document.path(at);
             check.remark(format!("`{path}` has no effect: all nodes share the storage."));

@@ -1,9 +1,8 @@
 //! One server that all nodes share, behind their NICs.
 
-use super::settings::{BandwidthSettings, CpuSettings};
+use super::settings::{BandwidthSettings, CpuSettings, Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
-use super::{StorageKind, Written};
-use crate::Distribution;
+use super::{Access, Location, RequestPath, Written};
 use crate::check::Check;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
@@ -33,39 +32,42 @@ pub(crate) struct FileServer {
     /// What a request costs the reading node's cores, as part of its time (default: nothing).
     cpu: Field<CpuSettings>,
     /// What each node keeps of it on a tier of its own (default: nothing).
-    pub(super) cache: Field<CacheSettings>,
+    cache: Field<CacheSettings>,
 }
 
-impl FileServer {
-    pub(super) fn tier(&self) -> Tier {
-        Tier::new(&self.capacity, &self.write_bandwidth)
+impl Kind for FileServer {
+    fn name(&self) -> &'static str {
+        "file-server"
     }
 
-    pub(super) fn written(&self) -> Written {
+    fn tier(&self) -> Option<Tier> {
+        Some(Tier::new(&self.capacity, &self.write_bandwidth))
+    }
+
+    fn cache(&self) -> Option<&Field<CacheSettings>> {
+        Some(&self.cache)
+    }
+
+    fn written(&self) -> Written {
         Written {
             bandwidth: self.bandwidth.is_written(),
             per_stream: self.per_stream.is_written(),
             latency: self.latency.is_written(),
             operations: self.operations.is_written(),
+            queues: false,
         }
     }
 
-    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StorageKind> {
+    fn path(&self, check: Check<'_>, at: NodeId, _: &str) -> Option<RequestPath> {
         let remedy = "write `bandwidth = \"2 GB/s\"`";
         let bandwidth = check.required(at, &self.bandwidth, "bandwidth", remedy);
-        let latency = match self.latency.given() {
-            Some((at, latency)) => latency.resolve(check, at)?,
-            None => Distribution::Constant(0.0),
-        };
-        Some(StorageKind::FileServer {
+        Some(RequestPath {
+            latency: time_or_none(check, &self.latency)?,
             bandwidth: bandwidth?.resolve(),
-            per_stream: self.per_stream.get().map_or(f64::INFINITY, |given| given.0),
-            latency,
-            operations: self.operations.get().map_or(f64::INFINITY, |given| given.0),
+            per_stream: or_infinite(&self.per_stream),
+            operations: or_infinite(&self.operations),
             cpu: self.cpu.get().map(CpuSettings::resolve).unwrap_or_default(),
-            targets: None,
-            limit: None,
-            objects: false,
+            ..RequestPath::unlimited(Location::Shared, Access::Cold)
         })
     }
 }

@@ -1,8 +1,8 @@
 //! A disk in each node.
 
-use super::settings::{BandwidthSettings, CpuSettings};
+use super::settings::{BandwidthSettings, CpuSettings, Kind};
 use super::tier::Tier;
-use super::{Access, Bandwidth, ReadCpu, StorageKind, Written};
+use super::{Access, Bandwidth, Location, ReadCpu, RequestPath, Service, Written};
 use crate::Distribution;
 use crate::check::Check;
 use crate::distribution::settings::Varying;
@@ -43,27 +43,26 @@ pub(crate) struct LocalDisk {
     write_bandwidth: Field<Positive<BytesPerSecond>>,
 }
 
-impl LocalDisk {
-    pub(super) fn tier(&self) -> Tier {
-        Tier::new(&self.capacity, &self.write_bandwidth)
+impl Kind for LocalDisk {
+    fn name(&self) -> &'static str {
+        "local-disk"
     }
 
-    pub(super) fn written(&self) -> Written {
+    fn tier(&self) -> Option<Tier> {
+        Some(Tier::new(&self.capacity, &self.write_bandwidth))
+    }
+
+    fn written(&self) -> Written {
         Written {
             bandwidth: self.bandwidth.is_written(),
             per_stream: self.per_stream.is_written(),
             latency: self.latency.is_written(),
             operations: self.operations.is_written(),
+            queues: false,
         }
     }
 
-    /// The checked disk of the table at node `at`, with data in such a layout.
-    pub(super) fn resolve(
-        &self,
-        check: Check<'_>,
-        at: NodeId,
-        layout: &str,
-    ) -> Option<StorageKind> {
+    fn path(&self, check: Check<'_>, at: NodeId, layout: &str) -> Option<RequestPath> {
         let access = self.access.get().copied().unwrap_or(Access::Cold);
         let fit = check.profile.and_then(|profile| profile.read_fit(access.name(), layout));
         let law = fit.as_ref().and_then(|(_, fit)| read_law(fit));
@@ -78,7 +77,7 @@ impl LocalDisk {
         };
         let or_infinite = |of: fn(ReadLaw) -> f64| law.map_or(f64::INFINITY, of);
         let measured = law.map(|law| ReadCpu { fixed: law.cpu_fixed, per_byte: law.cpu_per_byte });
-        Some(StorageKind::LocalDisk {
+        Some(RequestPath {
             bandwidth: self.bandwidth(check, at, access, law)?,
             per_stream: self
                 .per_stream
@@ -89,13 +88,28 @@ impl LocalDisk {
                 .operations
                 .get()
                 .map_or_else(|| or_infinite(|law| law.operations), |given| given.0),
-            access,
             cpu: self.cpu.get().map(CpuSettings::resolve).or(measured).unwrap_or_default(),
-            seek: self.seek(check, access),
+            service: self
+                .seek(check, access)
+                .map_or(Service::Link, |seek| Service::DiskHead { seek }),
+            ..RequestPath::unlimited(Location::Node, access)
         })
     }
 
-    /// The arm, which files in memory do not move, and which makes transfers wait for each other.
+    fn asks_profile(&self) -> bool {
+        let written = [
+            self.bandwidth.is_written(),
+            self.per_stream.is_written(),
+            self.latency.is_written(),
+            self.operations.is_written(),
+            self.cpu.is_written(),
+        ];
+        written.contains(&false)
+    }
+}
+
+impl LocalDisk {
+    /// Seek time, if the disk has a head that moves; none for files in memory.
     fn seek(&self, check: Check<'_>, access: Access) -> Option<f64> {
         let (at, seek) = self.seek.given()?;
         if access == Access::Warm {
@@ -138,18 +152,6 @@ impl LocalDisk {
     fn first_byte(&self, law: ReadLaw) -> f64 {
         let served = if self.operations.is_written() { 0.0 } else { 1.0 / law.operations };
         (law.latency - served).max(0.0)
-    }
-
-    /// Whether anything is left for a profile to say.
-    pub(super) fn asks_profile(&self) -> bool {
-        let written = [
-            self.bandwidth.is_written(),
-            self.per_stream.is_written(),
-            self.latency.is_written(),
-            self.operations.is_written(),
-            self.cpu.is_written(),
-        ];
-        written.contains(&false)
     }
 
     fn remark(&self, check: Check<'_>, at: NodeId) {

@@ -2,7 +2,8 @@
 
 mod file;
 
-use super::{Access, StorageKind};
+use super::settings::Kind;
+use super::{Access, Location, RequestPath, Service};
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, List};
@@ -45,14 +46,12 @@ struct Table {
     rates: Vec<f64>,
 }
 
-impl Measured {
-    /// The checked storage of the table at node `at`, with data in this layout.
-    pub(super) fn resolve(
-        &self,
-        check: Check<'_>,
-        at: NodeId,
-        layout: &str,
-    ) -> Option<StorageKind> {
+impl Kind for Measured {
+    fn name(&self) -> &'static str {
+        "measured"
+    }
+
+    fn path(&self, check: Check<'_>, at: NodeId, layout: &str) -> Option<RequestPath> {
         let choices = [
             ("throughput", self.throughput.at),
             ("file", self.file.at),
@@ -67,9 +66,18 @@ impl Measured {
         };
         let Table { sizes, numbers, rates } = table;
         let table = Arc::new(Throughput::new(&sizes, &numbers, &rates));
-        Some(StorageKind::Measured { table, remote: self.remote.get().copied().unwrap_or(false) })
+        let location = match self.remote.get() {
+            Some(true) => Location::Shared,
+            _ => Location::Node,
+        };
+        Some(RequestPath {
+            service: Service::Measured(table),
+            ..RequestPath::unlimited(location, Access::Cold)
+        })
     }
+}
 
+impl Measured {
     /// The numbers are said elsewhere, and not here.
     fn said_elsewhere(&self, check: Check<'_>, what: &str) {
         for at in [self.sizes.at, self.requests.at].into_iter().flatten() {

@@ -1,8 +1,10 @@
 //! The node's main memory.
 
-use super::settings::BandwidthSettings;
+use super::settings::{BandwidthSettings, Kind};
 use super::tier::Tier;
-use super::{Bandwidth, StorageKind, Written};
+use super::{Access, Bandwidth, Location, RequestPath, Written};
+use crate::check::Check;
+use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::Positive;
 use forebay_model::units::{self, Size};
@@ -22,17 +24,24 @@ pub(crate) struct Memory {
     write_bandwidth: Field<Positive<units::Bandwidth>>,
 }
 
-impl Memory {
-    pub(super) fn tier(&self) -> Tier {
-        Tier::new(&self.capacity, &self.write_bandwidth)
+impl Kind for Memory {
+    fn name(&self) -> &'static str {
+        "memory"
     }
 
-    pub(super) fn written(&self) -> Written {
+    fn tier(&self) -> Option<Tier> {
+        Some(Tier::new(&self.capacity, &self.write_bandwidth))
+    }
+
+    fn written(&self) -> Written {
         Written { bandwidth: self.bandwidth.is_written(), ..Written::default() }
     }
 
-    pub(super) fn resolve(&self) -> StorageKind {
+    fn path(&self, _: Check<'_>, _: NodeId, _: &str) -> Option<RequestPath> {
         let given = self.bandwidth.get().map(BandwidthSettings::resolve);
-        StorageKind::Memory { bandwidth: given.unwrap_or(Bandwidth::Fixed(f64::INFINITY)) }
+        Some(RequestPath {
+            bandwidth: given.unwrap_or(Bandwidth::Fixed(f64::INFINITY)),
+            ..RequestPath::unlimited(Location::NodeMemory, Access::Warm)
+        })
     }
 }

@@ -4,15 +4,14 @@ mod file_server;
 mod local_disk;
 mod measured;
 mod memory;
+mod nvme_of;
 mod object_store;
 mod parallel_fs;
+mod path;
 pub(super) mod settings;
 pub(super) mod tier;
 
-use super::Distribution;
-use forebay_model::law::Throughput;
-use std::sync::Arc;
-
+pub use path::{Location, Queues, RequestPath, Service};
 pub use tier::{CacheUnit, Tier, TierCache};
 
 /// A storage and its name.
@@ -20,8 +19,10 @@ pub use tier::{CacheUnit, Tier, TierCache};
 pub struct Storage {
     /// Name, as jobs refer to it.
     pub name: String,
-    /// What it is.
-    pub kind: StorageKind,
+    /// The table that it is written as: `file-server` of `[storage.NAME.file-server]`.
+    pub kind: &'static str,
+    /// What a request to it passes.
+    pub path: RequestPath,
     /// Which of its limits the scenario writes.
     pub written: Written,
     /// What it is as a tier, where it can be one.
@@ -42,76 +43,16 @@ pub struct Written {
     pub latency: bool,
     /// Operations per second.
     pub operations: bool,
+    /// I/O queues.
+    pub queues: bool,
 }
 
 impl Written {
     /// Whether any limit is written.
     #[must_use]
     pub fn any(self) -> bool {
-        self.bandwidth || self.per_stream || self.latency || self.operations
+        self.bandwidth || self.per_stream || self.latency || self.operations || self.queues
     }
-}
-
-/// The kinds of storage.
-///
-/// A request to any of them is: an open operation at a station of rate `operations` (one server,
-/// first come first served; none where infinite), then the request latency, then the bytes as a
-/// flow over {per-stream cap, the storage's bandwidth, the client's NIC where it is remote}.
-#[derive(Debug, Clone, PartialEq)]
-pub enum StorageKind {
-    /// The node's main memory: nothing but bytes, each node by itself.
-    Memory {
-        /// Bandwidth of a node's memory by number of concurrent transfers [B/s]; infinite where not
-        /// given.
-        bandwidth: Bandwidth,
-    },
-    /// A disk in each node.
-    LocalDisk {
-        /// Bandwidth of a node's disk by number of concurrent transfers.
-        bandwidth: Bandwidth,
-        /// Fastest that one transfer may go [B/s]; may be infinite.
-        per_stream: f64,
-        /// Time from request to first byte [s].
-        latency: Distribution,
-        /// Operations per second of one node's disk [1/s]; may be infinite.
-        operations: f64,
-        /// How files are read.
-        access: Access,
-        /// What a request costs the node's cores.
-        cpu: ReadCpu,
-        /// Time to move the arm of a hard disk to a request that does not begin where the one before
-        /// ended [s], if it has an arm; this serves one request at a time.
-        seek: Option<f64>,
-    },
-    /// One server that all nodes share, behind their NICs; or several, a parallel file system; or an
-    /// object store.
-    FileServer {
-        /// Bandwidth of all together by number of concurrent transfers.
-        bandwidth: Bandwidth,
-        /// Fastest that one transfer may go [B/s]; may be infinite.
-        per_stream: f64,
-        /// Time from request to first byte [s].
-        latency: Distribution,
-        /// Operations per second of the server of metadata [1/s]; may be infinite.
-        operations: f64,
-        /// What a request costs the node's cores.
-        cpu: ReadCpu,
-        /// What files are striped over, if they are.
-        targets: Option<Targets>,
-        /// Requests that are served; what is beyond them is refused, and tries again.
-        limit: Option<RequestLimit>,
-        /// Whether clients read objects over HTTP, past their page caches; otherwise they mount it.
-        objects: bool,
-    },
-    /// What was measured, by size and number of requests: with `n` requests in progress, of whatever
-    /// sizes, each has an `n`-th of the storage's time, and thus an `n`-th of the throughput that
-    /// was measured of `n` requests of its own size.
-    Measured {
-        /// The measurements, in which latencies and opens are included.
-        table: Arc<Throughput>,
-        /// Whether all nodes share it, behind their NICs; otherwise each has its own.
-        remote: bool,
-    },
 }
 
 /// How many requests an object store serves, and how refused ones come again.
@@ -199,29 +140,7 @@ impl Storage {
     /// on a tier.
     #[must_use]
     pub fn passes_page_cache(&self) -> bool {
-        self.cache.is_some() || self.kind.passes_page_cache()
-    }
-}
-
-impl StorageKind {
-    /// The same, where nothing is kept on tiers.
-    fn passes_page_cache(&self) -> bool {
-        match self {
-            StorageKind::Memory { .. } => false,
-            StorageKind::LocalDisk { access, .. } => *access == Access::Cold,
-            StorageKind::FileServer { objects, .. } => !objects,
-            StorageKind::Measured { .. } => true,
-        }
-    }
-
-    /// Whether it is reached over the network.
-    #[must_use]
-    pub fn is_remote(&self) -> bool {
-        match self {
-            StorageKind::Memory { .. } | StorageKind::LocalDisk { .. } => false,
-            StorageKind::FileServer { .. } => true,
-            StorageKind::Measured { remote, .. } => *remote,
-        }
+        self.cache.is_some() || self.path.access == Access::Cold
     }
 }
 

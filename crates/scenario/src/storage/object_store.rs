@@ -1,10 +1,11 @@
 //! An object store: connections of limited speed, and a limit of requests.
 
+use super::settings::{Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
-use super::{Bandwidth, ReadCpu, RequestLimit, StorageKind, Written};
-use crate::Distribution;
+use super::{Access, Bandwidth, Location, RequestLimit, RequestPath, Written};
 use crate::check::Check;
 use crate::distribution::settings::Varying;
+use crate::document::NodeId;
 use crate::field::Field;
 use crate::number::{Count, Positive};
 use forebay_model::units::{self, Rate, Size, Time};
@@ -40,7 +41,7 @@ pub(crate) struct ObjectStore {
     /// Bandwidth of all writes together, which share it with reads (default: as that of reads).
     write_bandwidth: Field<Positive<units::Bandwidth>>,
     /// What each node keeps of it on a tier of its own (default: nothing).
-    pub(super) cache: Field<CacheSettings>,
+    cache: Field<CacheSettings>,
 }
 
 /// Exponential back-off with full jitter.
@@ -53,38 +54,42 @@ struct Retry {
     most: Field<Positive<Time>>,
 }
 
-impl ObjectStore {
-    pub(super) fn tier(&self) -> Tier {
-        Tier::new(&self.capacity, &self.write_bandwidth)
+impl Kind for ObjectStore {
+    fn name(&self) -> &'static str {
+        "object-store"
     }
 
-    pub(super) fn written(&self) -> Written {
+    fn tier(&self) -> Option<Tier> {
+        Some(Tier::new(&self.capacity, &self.write_bandwidth))
+    }
+
+    fn cache(&self) -> Option<&Field<CacheSettings>> {
+        Some(&self.cache)
+    }
+
+    fn written(&self) -> Written {
         Written {
             bandwidth: self.bandwidth.is_written(),
             per_stream: self.per_connection.is_written(),
             latency: self.latency.is_written(),
             operations: self.requests.is_written(),
+            queues: false,
         }
     }
 
-    pub(super) fn resolve(&self, check: Check<'_>) -> Option<StorageKind> {
-        let latency = match self.latency.given() {
-            Some((at, latency)) => latency.resolve(check, at)?,
-            None => Distribution::Constant(0.0),
-        };
-        let or_infinite = |field: &Field<Positive<_>>| field.get().map_or(f64::INFINITY, |g| g.0);
-        Some(StorageKind::FileServer {
+    /// Clients read objects over HTTP, past their page caches.
+    fn path(&self, check: Check<'_>, _: NodeId, _: &str) -> Option<RequestPath> {
+        Some(RequestPath {
+            latency: time_or_none(check, &self.latency)?,
             bandwidth: Bandwidth::Fixed(or_infinite(&self.bandwidth)),
             per_stream: or_infinite(&self.per_connection),
-            latency,
-            operations: f64::INFINITY,
-            cpu: ReadCpu::default(),
-            targets: None,
             limit: self.limit(check),
-            objects: true,
+            ..RequestPath::unlimited(Location::Shared, Access::Direct)
         })
     }
+}
 
+impl ObjectStore {
     fn limit(&self, check: Check<'_>) -> Option<RequestLimit> {
         let Some(rate) = self.requests.get() else {
             for at in [self.burst.at, self.retry.at].into_iter().flatten() {

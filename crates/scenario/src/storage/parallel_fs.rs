@@ -1,8 +1,8 @@
 //! A parallel file system: files striped over targets, and a server of metadata.
 
+use super::settings::{Kind, or_infinite, time_or_none};
 use super::tier::{CacheSettings, Tier};
-use super::{Bandwidth, ReadCpu, StorageKind, StripeOffset, Targets, Written};
-use crate::Distribution;
+use super::{Access, Bandwidth, Location, RequestPath, StripeOffset, Targets, Written};
 use crate::check::Check;
 use crate::distribution::settings::Varying;
 use crate::document::NodeId;
@@ -48,31 +48,37 @@ pub(crate) struct ParallelFs {
     /// Bandwidth of all writes together, which share it with reads (default: as that of reads).
     write_bandwidth: Field<Positive<units::Bandwidth>>,
     /// What each node keeps of it on a tier of its own (default: nothing).
-    pub(super) cache: Field<CacheSettings>,
+    cache: Field<CacheSettings>,
 }
 
-impl ParallelFs {
-    pub(super) fn tier(&self) -> Tier {
-        Tier::new(&self.capacity, &self.write_bandwidth)
+impl Kind for ParallelFs {
+    fn name(&self) -> &'static str {
+        "parallel-fs"
     }
 
-    pub(super) fn written(&self) -> Written {
+    fn tier(&self) -> Option<Tier> {
+        Some(Tier::new(&self.capacity, &self.write_bandwidth))
+    }
+
+    fn cache(&self) -> Option<&Field<CacheSettings>> {
+        Some(&self.cache)
+    }
+
+    fn written(&self) -> Written {
         Written {
             bandwidth: true,
             per_stream: self.per_stream.is_written(),
             latency: self.latency.is_written(),
             operations: self.operations.is_written(),
+            queues: false,
         }
     }
 
-    pub(super) fn resolve(&self, check: Check<'_>, at: NodeId) -> Option<StorageKind> {
+    fn path(&self, check: Check<'_>, at: NodeId, _: &str) -> Option<RequestPath> {
         let number = check.required(at, &self.targets, "targets", "write `targets = 16`");
         let remedy = "write `target_bandwidth = \"1 GB/s\"`";
         let bandwidth = check.required(at, &self.target_bandwidth, "target_bandwidth", remedy);
-        let latency = match self.latency.given() {
-            Some((at, latency)) => latency.resolve(check, at)?,
-            None => Distribution::Constant(0.0),
-        };
+        let latency = time_or_none(check, &self.latency)?;
         let stripe_count = self.stripe_count.get().map_or(1, |count| count.small());
         let number = number?.small();
         if stripe_count > number {
@@ -81,13 +87,11 @@ impl ParallelFs {
             check.wrong(at, what, format!("write at most {number}"));
         }
         self.check_offset(check, at, number);
-        let or_infinite = |field: &Field<Positive<_>>| field.get().map_or(f64::INFINITY, |g| g.0);
-        Some(StorageKind::FileServer {
+        Some(RequestPath {
             bandwidth: Bandwidth::Fixed(or_infinite(&self.bandwidth)),
             per_stream: or_infinite(&self.per_stream),
             latency,
-            operations: self.operations.get().map_or(f64::INFINITY, |given| given.0),
-            cpu: ReadCpu::default(),
+            operations: or_infinite(&self.operations),
             targets: Some(Targets {
                 number,
                 bandwidth: bandwidth?.0,
@@ -95,11 +99,12 @@ impl ParallelFs {
                 stripe_size: self.stripe_size.get().map_or(STRIPE, |size| size.0),
                 stripe_offset: self.offset(),
             }),
-            limit: None,
-            objects: false,
+            ..RequestPath::unlimited(Location::Shared, Access::Cold)
         })
     }
+}
 
+impl ParallelFs {
     fn offset(&self) -> StripeOffset {
         match self.stripe_offset.get() {
             Some(StripeOffsetSettings::Target(target)) => StripeOffset::Target(target.small()),

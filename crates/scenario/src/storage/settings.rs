@@ -2,10 +2,13 @@
 
 use super::tier::{self, CacheSettings, Tier};
 use super::{
-    Bandwidth, ReadCpu, Storage, StorageKind, Written, file_server, local_disk, measured, memory,
-    object_store, parallel_fs,
+    Bandwidth, ReadCpu, RequestPath, Storage, Written, file_server, local_disk, measured, memory,
+    nvme_of, object_store, parallel_fs,
 };
+use crate::Distribution;
 use crate::check::Check;
+use crate::distribution::settings::Varying;
+use crate::document::NodeId;
 use crate::field::{Field, List, Named};
 use crate::number::{Amount, Positive};
 use forebay_model::units;
@@ -28,6 +31,8 @@ pub(crate) enum StorageSettings {
     ParallelFs(parallel_fs::ParallelFs),
     /// An object store: connections of limited speed, and a limit of requests.
     ObjectStore(object_store::ObjectStore),
+    /// NVMe over fabrics: block devices of a shared target, through I/O queues of limited depth.
+    NvmeOf(nvme_of::NvmeOf),
     /// What was measured, by size and number of requests.
     Measured(measured::Measured),
 }
@@ -42,23 +47,15 @@ pub(crate) fn resolve(
     let one = |(name, field): &(String, Field<StorageSettings>)| {
         let (at, settings) = field.given()?;
         let at = check.inside(at);
-        let kind: StorageKind = match settings {
-            StorageSettings::Memory(kind) => kind.resolve(),
-            StorageSettings::LocalDisk(kind) => kind.resolve(check, at, layout(name))?,
-            StorageSettings::FileServer(kind) => kind.resolve(check, at)?,
-            StorageSettings::ParallelFs(kind) => kind.resolve(check, at)?,
-            StorageSettings::ObjectStore(kind) => kind.resolve(check)?,
-            StorageSettings::Measured(kind) => kind.resolve(check, at, layout(name))?,
-        };
-        let written = match settings {
-            StorageSettings::Memory(kind) => kind.written(),
-            StorageSettings::LocalDisk(kind) => kind.written(),
-            StorageSettings::FileServer(kind) => kind.written(),
-            StorageSettings::ParallelFs(kind) => kind.written(),
-            StorageSettings::ObjectStore(kind) => kind.written(),
-            StorageSettings::Measured(_) => Written::default(),
-        };
-        Some(Storage { name: name.clone(), kind, written, tier: settings.tier(), cache: None })
+        let kind = settings.kind();
+        Some(Storage {
+            name: name.clone(),
+            kind: kind.name(),
+            path: kind.path(check, at, layout(name))?,
+            written: kind.written(),
+            tier: kind.tier(),
+            cache: None,
+        })
     };
     let mut all: Vec<Option<Storage>> = settings.0.iter().map(one).collect();
     let caches = tier::caches(check, settings, &all);
@@ -68,37 +65,72 @@ pub(crate) fn resolve(
     all
 }
 
-impl StorageSettings {
+/// What a kind of storage says of itself: all that a new one has to define, beside its variant of [`StorageSettings`].
+pub(super) trait Kind {
+    /// Name of its table.
+    fn name(&self) -> &'static str;
+
+    /// What a request to it passes, by the table at node `at`, with data in files of this layout; what is wrong has
+    /// been recorded.
+    fn path(&self, check: Check<'_>, at: NodeId, layout: &str) -> Option<RequestPath>;
+
+    /// Which of its limits are written.
+    fn written(&self) -> Written {
+        Written::default()
+    }
+
     /// What it is as a tier, where it can be one.
     fn tier(&self) -> Option<Tier> {
-        match self {
-            Self::Memory(memory) => Some(memory.tier()),
-            Self::LocalDisk(disk) => Some(disk.tier()),
-            Self::FileServer(server) => Some(server.tier()),
-            Self::ParallelFs(server) => Some(server.tier()),
-            Self::ObjectStore(store) => Some(store.tier()),
-            Self::Measured(_) => None,
-        }
+        None
     }
 
     /// What nodes keep of it, where that can be written.
-    pub(super) fn cache(&self) -> Option<&Field<CacheSettings>> {
+    fn cache(&self) -> Option<&Field<CacheSettings>> {
+        None
+    }
+
+    /// Whether anything is left for a profile to say.
+    fn asks_profile(&self) -> bool {
+        false
+    }
+}
+
+impl StorageSettings {
+    pub(super) fn kind(&self) -> &dyn Kind {
         match self {
-            Self::Memory(_) | Self::LocalDisk(_) | Self::Measured(_) => None,
-            Self::FileServer(server) => Some(&server.cache),
-            Self::ParallelFs(server) => Some(&server.cache),
-            Self::ObjectStore(store) => Some(&store.cache),
+            Self::Memory(kind) => kind,
+            Self::LocalDisk(kind) => kind,
+            Self::FileServer(kind) => kind,
+            Self::ParallelFs(kind) => kind,
+            Self::ObjectStore(kind) => kind,
+            Self::NvmeOf(kind) => kind,
+            Self::Measured(kind) => kind,
         }
     }
 }
 
 /// By storage, whether a profile is asked about it.
 pub(crate) fn asks_profile(settings: &Named<StorageSettings>) -> Vec<bool> {
-    let one = |(_, field): &(String, Field<StorageSettings>)| match field.get() {
-        Some(StorageSettings::LocalDisk(disk)) => disk.asks_profile(),
-        _ => false,
+    let one = |(_, field): &(String, Field<StorageSettings>)| {
+        field.get().is_some_and(|settings| settings.kind().asks_profile())
     };
     settings.0.iter().map(one).collect()
+}
+
+/// A limit that is written, or none.
+pub(super) fn or_infinite<D: units::Dimension>(field: &Field<Positive<D>>) -> f64 {
+    field.get().map_or(f64::INFINITY, |given| given.0)
+}
+
+/// A time that is written, or 0 s; `None` where what is written is wrong.
+pub(super) fn time_or_none(
+    check: Check<'_>,
+    field: &Field<Varying<units::Time>>,
+) -> Option<Distribution> {
+    match field.given() {
+        Some((at, time)) => time.resolve(check, at),
+        None => Some(Distribution::Constant(0.0)),
+    }
 }
 
 /// Time of a node's core that a request costs, as part of its time.

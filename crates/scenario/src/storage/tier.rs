@@ -1,7 +1,7 @@
 //! Storage as a tier: a place for copies of what is kept elsewhere.
 
+use super::Storage;
 use super::settings::StorageSettings;
-use super::{Storage, StorageKind};
 use crate::check::Check;
 use crate::document::NodeId;
 use crate::field::{Field, Named};
@@ -120,7 +120,7 @@ pub(crate) fn tier(
 ) -> Option<usize> {
     let index = check.reference(field, "storage", names)?;
     let storage = all.get(index)?.as_ref()?;
-    if let (StorageKind::FileServer { .. }, Some(at)) = (&storage.kind, field.at) {
+    if let (true, Some(at)) = (storage.path.is_remote(), field.at) {
         let what = format!("{:?} is not in the nodes", storage.name);
         check.wrong(at, what, "name a `local-disk` or a `memory`");
         return None;
@@ -136,7 +136,7 @@ pub(super) fn caches(
 ) -> Vec<Option<TierCache>> {
     let names: Vec<&str> = settings.0.iter().map(|(name, _)| name.as_str()).collect();
     let one = |(_, field): &(String, Field<StorageSettings>)| {
-        let (at, cache) = field.get()?.cache()?.given()?;
+        let (at, cache) = field.get()?.kind().cache()?.given()?;
         cache.resolve(check, at, &names, all)
     };
     settings.0.iter().map(one).collect()

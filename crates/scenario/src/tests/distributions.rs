@@ -54,18 +54,32 @@ fn storage_may_be_of_every_kind() {
         "[storage.ram.memory]\n[storage.disk.local-disk]\nbandwidth = [\"1 GB/s\", \"1.8 GB/s\"]",
     );
     assert_eq!(scenario.storage[1].name, "ram");
-    let memory = StorageKind::Memory { bandwidth: Bandwidth::Fixed(f64::INFINITY) };
-    assert_eq!(scenario.storage[1].kind, memory);
-    let disk = StorageKind::LocalDisk {
+    let memory = RequestPath::unlimited(Location::NodeMemory, Access::Warm);
+    assert_eq!(scenario.storage[1].path, memory);
+    let disk = RequestPath {
         bandwidth: Bandwidth::ByTransfers([1e9, 1.8e9].into()),
-        per_stream: f64::INFINITY,
-        latency: Distribution::Constant(0.0),
-        operations: f64::INFINITY,
-        access: Access::Cold,
-        cpu: ReadCpu::default(),
-        seek: None,
+        ..RequestPath::unlimited(Location::Node, Access::Cold)
     };
-    assert_eq!(scenario.storage[2].kind, disk);
+    assert_eq!(scenario.storage[2].path, disk);
+    let kinds: Vec<&str> = scenario.storage.iter().map(|storage| storage.kind).collect();
+    assert_eq!(kinds, ["file-server", "memory", "local-disk"]);
+}
+
+#[test]
+fn nvme_over_fabrics_has_queues_and_counts_every_request() {
+    let scenario = with(
+        "[storage.pool.nvme-of]\nbandwidth = \"12 GB/s\"\nqueues = 4\nqueue_bandwidth = \"2 GB/s\"\n\
+         latency = \"80 us\"\noperations = \"400 k/s\"\naccess = \"direct\"",
+    );
+    let expected = RequestPath {
+        bandwidth: Bandwidth::Fixed(12e9),
+        queues: Some(Queues { number: 4, depth: 128, bandwidth: 2e9 }),
+        latency: Distribution::Constant(80e-6),
+        operations: 4e5,
+        each_request_operates: true,
+        ..RequestPath::unlimited(Location::Shared, Access::Direct)
+    };
+    assert_eq!((scenario.storage[1].kind, &scenario.storage[1].path), ("nvme-of", &expected));
 }
 
 #[test]

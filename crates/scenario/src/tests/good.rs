@@ -56,17 +56,21 @@ fn the_example_of_the_design_is_read() {
         scenario.storage,
         [Storage {
             name: "hpctmp".to_owned(),
-            kind: StorageKind::FileServer {
+            kind: "file-server",
+            path: RequestPath {
                 bandwidth: Bandwidth::Fixed(2e9),
                 per_stream: 400e6,
                 latency: Distribution::Lognormal { mu: 0.92e-3_f64.ln(), sigma },
                 operations: 1e5,
-                cpu: ReadCpu::default(),
-                targets: None,
-                limit: None,
-                objects: false,
+                ..RequestPath::unlimited(Location::Shared, Access::Cold)
             },
-            written: Written { bandwidth: true, per_stream: true, latency: true, operations: true },
+            written: Written {
+                bandwidth: true,
+                per_stream: true,
+                latency: true,
+                operations: true,
+                queues: false,
+            },
             tier: Some(Tier { capacity: None, write: None }),
             cache: None,
         }]

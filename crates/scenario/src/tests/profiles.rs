@@ -57,10 +57,7 @@ fn what_is_not_said_is_the_profile_s() {
     let scenario = right(&[], &example());
     assert_eq!(scenario.cluster.node.cores, 2);
     assert_eq!(scenario.cluster.node.core_speed, [1.0, 0.95]);
-    let StorageKind::LocalDisk { latency, per_stream, access, cpu, .. } = &scenario.storage[0].kind
-    else {
-        panic!("a disk");
-    };
+    let RequestPath { latency, per_stream, access, cpu, .. } = &scenario.storage[0].path;
     assert_eq!((latency, *per_stream), (&Distribution::Constant(5e-6), 4e9));
     assert_eq!((*access, *cpu), (Access::Warm, ReadCpu { fixed: 5e-6, per_byte: 2.4e-10 }));
     let job = &scenario.jobs[0];
@@ -84,9 +81,7 @@ fn what_is_said_is_not_the_profile_s() {
     let scenario = right(&changes, &example());
     assert_eq!(scenario.cluster.node.cores, 8);
     assert_eq!(scenario.cluster.node.core_speed, [1.0]);
-    let StorageKind::LocalDisk { latency, per_stream, cpu, .. } = &scenario.storage[0].kind else {
-        panic!("a disk");
-    };
+    let RequestPath { latency, per_stream, cpu, .. } = &scenario.storage[0].path;
     assert_eq!((latency, *per_stream), (&Distribution::Constant(1e-3), 4e9));
     assert_eq!(*cpu, ReadCpu { fixed: 1e-6, per_byte: 0.0 });
     let job = &scenario.jobs[0];

@@ -6,8 +6,8 @@ use forebay_model::random::Sampler;
 use forebay_scenario::{BackgroundLoad, Distribution};
 
 use super::Builder;
-use super::medium::Medium;
 use super::mount::Client;
+use super::storage_model::StorageModel;
 
 impl Builder<'_> {
     /// Adds the background loads that arrive; gives those that are there from the start to the end.
@@ -35,7 +35,7 @@ impl Builder<'_> {
 
     /// Endless transfers of at most `cap` each [B/s]; `None` where nothing limits anyone.
     fn streams(&mut self, storage: usize, streams: u32, cap: f64) -> Option<Endless> {
-        let cap = cap.min(Medium::of(&self.scenario.storage[storage].kind).per_stream);
+        let cap = cap.min(StorageModel::new(&self.scenario.storage[storage].path).per_stream);
         let (mount, ..) = self.mount(storage, Client::Background, None);
         mount.group?;
         let link = self.shared[storage].as_ref().and_then(|backend| backend.link);

@@ -16,7 +16,7 @@ use forebay_scenario::{
 };
 
 use super::Builder;
-use super::medium::Coupled;
+use super::storage_model::Coupled;
 
 /// What the threads of one loader and of its trainers get a node's cores through.
 pub(super) struct OnCores {

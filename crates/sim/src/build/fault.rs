@@ -48,7 +48,7 @@ impl Builder<'_> {
                 run.stations.push((station, self.env.stations[station].service));
             }
             // A limit of requests, what was measured and an arm are as they are.
-            Member::Limiter(_) | Member::Table(_) | Member::Arm(_) => {}
+            Member::Limiter(_) | Member::Table(_) | Member::DiskHead(_) => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::index::{LoaderId, StageId, WorkerId};
 use crate::lineage::Lineage;
 use crate::loader::LoaderRun;
-use crate::read::{Mount, ShardCursor, Source};
+use crate::read::{Mount, Routes, ShardCursor, Source};
 use crate::stages::StageRun;
 use crate::worker::{Cores, Worker};
 use forebay_engine::fluid::Use;
@@ -16,8 +16,8 @@ use forebay_scenario::{Dataset, Job, Layout, Split};
 use super::Builder;
 use super::cores::OnCores;
 use super::job::JobCopy;
-use super::medium::{Medium, Rest};
-use super::mount::Client;
+use super::mount::{Client, whole};
+use super::storage_model::{Rest, StorageModel};
 use super::work::operations_of;
 
 /// Whether each sample is a file that one request fetches.
@@ -103,9 +103,14 @@ impl Builder<'_> {
         let job = copy.job;
         let request = self.requests[job.dataset];
         let (mount, route, rest) = self.mount(job.reads_from(), Client::Node(request), None);
-        let mount = mount.after(self.files_before(job.dataset));
+        let mut mount = mount.after(self.files_before(job.dataset));
+        if let Some(Routes::Queues(queues)) = mount.routes.as_deref_mut() {
+            queues.first =
+                self.readers_before(job.loader.stages.first().map_or(0, |stage| stage.workers));
+        }
         let on = self.scenario.storage[job.reads_from()].cache.map(|cache| cache.on);
-        let tier = on.map(|on| Medium::of(&self.scenario.storage[on].kind).take_cpu(request));
+        let tier =
+            on.map(|on| StorageModel::new(&self.scenario.storage[on].path).take_cpu(request));
         let coupled = rest.coupled.or(tier.and_then(|tier| tier.coupled));
         let cores = self.on_cores(job, copy.number, coupled.is_some());
         (self.couple(mount, route, rest, &cores), cores)
@@ -131,9 +136,17 @@ impl Builder<'_> {
     /// A mount whose bytes keep a core busy on their `route`, where that is so.
     fn couple(&mut self, mount: Mount, route: Vec<Use>, rest: Rest, cores: &OnCores) -> Mount {
         let Some(coupled) = rest.coupled else { return mount };
-        let Some(group) = cores.coupled(self, route, coupled) else { return mount };
+        let Some(group) = cores.coupled(self, route.clone(), coupled) else { return mount };
+        let mut routes = mount.routes;
+        if let Some(Routes::Queues(queues)) = routes.as_deref_mut() {
+            for (way, link) in queues.routes.iter_mut().zip(&queues.links) {
+                let route = route.iter().copied().chain(link.map(whole)).collect();
+                *way = cores.coupled(self, route, coupled);
+            }
+        }
         Mount {
             group: Some(group),
+            routes,
             // Where the line is much slower than a core, what takes longer than alone waits for it.
             alone: if coupled.cpu > coupled.alone / 2.0 { coupled.alone } else { 0.0 },
             ..mount

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::arm::Arm;
-use crate::index::{ArmId, LimiterId, StationId, TableId};
+use crate::disk_head::DiskHead;
+use crate::index::{DiskHeadId, LimiterId, StationId, TableId};
 use crate::limiter::Limiter;
-use crate::read::{Mount, Own, RequestLatency, Striped};
+use crate::read::{IoQueues, Mount, RequestLatency, Routes, ServiceModel, Striped};
 use crate::resource::Member;
 use crate::station::Service;
 use crate::station::Station;
@@ -14,10 +14,10 @@ use forebay_engine::fluid::{Capacity, LinkId, Use};
 use forebay_model::law::Throughput;
 use forebay_model::random::Sampler;
 use forebay_scenario::storage::Bandwidth;
-use forebay_scenario::{Distribution, RequestLimit, Targets};
+use forebay_scenario::{Queues, RequestLimit, Targets};
 
 use super::Builder;
-use super::medium::{Medium, Rest};
+use super::storage_model::{Rest, StorageModel};
 
 /// Where a storage's requests and bytes go.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub(super) struct Backend {
     /// By storage target.
     targets: Vec<LinkId>,
     limiter: Option<LimiterId>,
-    pub(super) own: Own,
+    pub(super) service: ServiceModel,
 }
 
 /// Who uses a storage.
@@ -56,38 +56,47 @@ impl Builder<'_> {
         client: Client,
         beyond: Option<Use>,
     ) -> (Mount, Vec<Use>, Rest) {
-        let mut medium = Medium::of(&self.scenario.storage[index].kind);
+        let mut model = StorageModel::new(&self.scenario.storage[index].path);
         let rest = match client {
-            Client::Node(request) => medium.take_cpu(request),
+            Client::Node(request) => model.take_cpu(request),
             Client::Copy | Client::Writer | Client::Server(_) | Client::Background => {
                 Rest::default()
             }
         };
-        let backend = if medium.remote || client == Client::Background {
-            self.server(index, &medium)
+        let backend = if model.remote || client == Client::Background {
+            self.server(index, &model)
         } else {
-            self.disk(index, &medium)
+            self.disk(index, &model)
         };
         let writes = matches!(client, Client::Writer | Client::Server(_));
         let used = if writes { backend.write } else { backend.link.map(whole) };
         let mut route: Vec<Use> = used.into_iter().collect();
         if let Client::Server(nic) = client {
             route.extend(nic.map(whole));
-        } else if medium.remote && client != Client::Background {
+        } else if model.remote && client != Client::Background {
             route.extend(self.data_nic(writes).map(whole));
         }
         route.extend(beyond);
-        let limited = !route.is_empty() || medium.per_stream.is_finite();
-        let striped = medium
-            .targets
-            .map(|of| Box::new(self.striped(of, &route, &backend.targets, medium.per_stream)));
+        let limited = !route.is_empty() || model.per_stream.is_finite();
+        let queues = match client {
+            Client::Node(_) | Client::Copy | Client::Writer => model.path.queues,
+            Client::Server(_) | Client::Background => None,
+        };
+        let routes = match (model.path.targets, queues) {
+            (Some(of), _) => {
+                let cap = model.per_stream;
+                Some(Routes::Striped(self.striped(of, &route, &backend.targets, cap)))
+            }
+            (None, Some(of)) => Some(Routes::Queues(self.io_queues(index, of, &route, &model))),
+            (None, None) => None,
+        };
         let mount = Mount {
-            striped,
+            routes: routes.map(Box::new),
             limiter: backend.limiter,
-            own: backend.own,
+            service: backend.service,
             station: backend.station,
-            latency: self.latency(&medium, rest.latency),
-            group: limited.then(|| self.way(route.clone(), medium.per_stream)),
+            latency: self.latency(&model, rest.latency),
+            group: limited.then(|| self.way(route.clone(), model.per_stream)),
             cpu: rest.cpu,
             alone: 0.0,
         };
@@ -110,35 +119,54 @@ impl Builder<'_> {
         Striped { targets, before: 0, ways }
     }
 
+    /// The I/O queues of the node being built to storage `index`, each over `route` and a link of its own.
+    fn io_queues(
+        &mut self,
+        index: usize,
+        of: Queues,
+        route: &[Use],
+        model: &StorageModel<'_>,
+    ) -> IoQueues {
+        let queues = self.queues_of_node(index, of);
+        let mut routes = Vec::new();
+        for link in &queues.links {
+            let route: Vec<Use> = route.iter().copied().chain(link.map(whole)).collect();
+            let limited = !route.is_empty() || model.per_stream.is_finite();
+            routes.push(limited.then(|| self.way(route, model.per_stream)));
+        }
+        let each_operates = model.path.each_request_operates;
+        IoQueues { slots: queues.slots, links: queues.links, routes, first: 0, each_operates }
+    }
+
     /// The storage that all nodes share.
-    fn server(&mut self, index: usize, medium: &Medium) -> Backend {
+    fn server(&mut self, index: usize, model: &StorageModel) -> Backend {
         if let Some(known) = &self.shared[index] {
             return known.clone();
         }
-        let made = self.backend(index, medium);
+        let made = self.backend(index, model);
         self.shared[index] = Some(made.clone());
         made
     }
 
     /// The storage of the node being built.
-    pub(super) fn disk(&mut self, index: usize, medium: &Medium) -> Backend {
+    pub(super) fn disk(&mut self, index: usize, model: &StorageModel) -> Backend {
         let known = self.on_nodes.get(&self.node).and_then(|node| node.disks.get(&index));
         if let Some(known) = known {
             return known.clone();
         }
-        let made = self.backend(index, medium);
+        let made = self.backend(index, model);
         let node = self.on_nodes.entry(self.node).or_default();
         node.disks.insert(index, made.clone());
         made
     }
 
     /// Latency with what comes on top of what the storage's kind says, which may be less than 0.
-    pub(super) fn latency(&mut self, medium: &Medium, more: f64) -> RequestLatency {
+    pub(super) fn latency(&mut self, model: &StorageModel, more: f64) -> RequestLatency {
         // What was measured was so behind the network.
-        let behind = medium.remote && medium.table.is_none();
+        let behind = model.remote && model.path.measured().is_none();
         let round_trip = if behind { 2.0 * self.scenario.cluster.latency } else { 0.0 };
         let round_trip = round_trip + more;
-        let sampler = Sampler::new(medium.latency.unwrap_or(&Distribution::Constant(0.0)));
+        let sampler = Sampler::new(&model.path.latency);
         match sampler.is_constant().map(|latency| latency + round_trip) {
             None => RequestLatency::Drawn(Box::new(sampler), round_trip),
             Some(seconds) if seconds <= 0.0 => RequestLatency::None,
@@ -147,19 +175,19 @@ impl Builder<'_> {
     }
 
     /// The storage's own station and link.
-    fn backend(&mut self, index: usize, medium: &Medium) -> Backend {
+    fn backend(&mut self, index: usize, model: &StorageModel) -> Backend {
         let name = &self.scenario.storage[index].name;
-        let station = medium.operations.is_finite().then(|| {
-            let service = self.recurring(1.0 / medium.operations);
+        let station = model.path.operations.is_finite().then(|| {
+            let service = self.recurring(1.0 / model.path.operations);
             self.station(Service { queue: Station::new(1), service })
         });
         if let Some(station) = station {
             let name = format!("{name}.operations");
-            self.resource(&name, "1/s", medium.operations, Member::Station(station));
+            self.resource(&name, "1/s", model.path.operations, Member::Station(station));
         }
-        let most = medium.most();
+        let most = model.most();
         let link = most.is_finite().then(|| {
-            self.env.network.link(match medium.bandwidth {
+            self.env.network.link(match model.bandwidth() {
                 Bandwidth::Fixed(rate) => Capacity::Fixed(*rate),
                 Bandwidth::ByTransfers(table) => Capacity::ByFlows(table.clone()),
             })
@@ -168,20 +196,20 @@ impl Builder<'_> {
             self.resource(&format!("{name}.bandwidth"), "B/s", most, Member::Link(link));
         }
         let write = self.written(index, link, most);
-        let targets = medium.targets.map_or(Vec::new(), |of| self.targets(name, of));
-        let limiter = medium.limit.map(|limit| self.limiter(name, limit));
-        let own = match (medium.table, medium.arm) {
-            (Some(of), _) => Own::Table(self.table(name, of)),
-            (_, Some((seek, rate))) => Own::Arm(self.arm(name, seek, rate)),
-            _ => Own::None,
+        let targets = model.path.targets.map_or(Vec::new(), |of| self.targets(name, of));
+        let limiter = model.path.limit.map(|limit| self.limiter(name, limit));
+        let service = match (model.path.measured(), model.disk_head()) {
+            (Some(of), _) => ServiceModel::Table(self.table(name, of)),
+            (None, Some((seek, rate))) => ServiceModel::DiskHead(self.disk_head(name, seek, rate)),
+            (None, None) => ServiceModel::None,
         };
-        Backend { station, link, write, targets, limiter, own }
+        Backend { station, link, write, targets, limiter, service }
     }
 
-    /// The arm of a disk.
-    fn arm(&mut self, storage: &str, seek: f64, rate: f64) -> ArmId {
-        let number = self.env.storages.arms.push(Arm::new(seek, rate));
-        self.resource(&format!("{storage}.arm"), "arms", 1.0, Member::Arm(number));
+    /// The head of a disk.
+    fn disk_head(&mut self, storage: &str, seek: f64, rate: f64) -> DiskHeadId {
+        let number = self.env.storages.disk_heads.push(DiskHead::new(seek, rate));
+        self.resource(&format!("{storage}.arm"), "arms", 1.0, Member::DiskHead(number));
         number
     }
 

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::buffers::Buffers;
 use crate::communication::Sums;
+use crate::event::Delay;
 use crate::gpus::{Gpu, Sort};
-use crate::index::{CacheId, JobId, PageCacheId};
+use crate::index::{CacheId, JobId, PageCacheId, StationId};
 use crate::occupied::Occupied;
 use crate::resource::Member;
+use crate::station::{Service, Station};
 use crate::worker::Cores;
+use forebay_engine::Span;
 use forebay_engine::fluid::{Capacity, GroupId, LinkId};
-use forebay_scenario::{Job, Kernels};
+use forebay_scenario::{Job, Kernels, Queues};
 
 use super::Builder;
 use super::mount::Backend;
@@ -38,6 +41,19 @@ pub(super) struct OnNode {
     pub(super) decoded: BTreeMap<JobId, CacheId>,
     /// Disks and memory, by storage.
     pub(super) disks: BTreeMap<usize, Backend>,
+    /// I/O queues to a shared target, by storage.
+    queues: BTreeMap<usize, NodeQueues>,
+    /// Workers that read, up to the loader being built.
+    readers: u32,
+}
+
+/// The I/O queues of a node to one storage.
+#[derive(Debug, Clone)]
+pub(super) struct NodeQueues {
+    /// Of each the station whose servers are its slots.
+    pub(super) slots: Vec<StationId>,
+    /// Of each the link, where its bandwidth is limited.
+    pub(super) links: Vec<Option<LinkId>>,
 }
 
 /// GPUs of a node that copies of a job have: so many from the first on, and on from 0 after the node's last.
@@ -57,6 +73,39 @@ impl Taken {
 }
 
 impl Builder<'_> {
+    /// The I/O queues of the node being built to storage `index`.
+    pub(super) fn queues_of_node(&mut self, index: usize, of: Queues) -> NodeQueues {
+        let known = self.on_nodes.get(&self.node).and_then(|node| node.queues.get(&index));
+        if let Some(known) = known {
+            return known.clone();
+        }
+        let name = self.scenario.storage[index].name.clone();
+        let service = Delay { span: Span::ZERO, lane: None };
+        let mut made = NodeQueues { slots: Vec::new(), links: Vec::new() };
+        for _ in 0..of.number {
+            let slots = self.station(Service { queue: Station::new(of.depth), service });
+            let resource = format!("{name}.queue-slots");
+            self.resource(&resource, "slots", f64::from(of.depth), Member::Station(slots));
+            let link = of.bandwidth.is_finite().then(|| {
+                let link = self.env.network.link(Capacity::Fixed(of.bandwidth));
+                self.resource(&format!("{name}.queue"), "B/s", of.bandwidth, Member::Link(link));
+                link
+            });
+            made.slots.push(slots);
+            made.links.push(link);
+        }
+        self.on_nodes.entry(self.node).or_default().queues.insert(index, made.clone());
+        made
+    }
+
+    /// How many workers of the node being built read before those of the loader being built, which has so many.
+    pub(super) fn readers_before(&mut self, readers: u32) -> u32 {
+        let node = self.on_nodes.entry(self.node).or_default();
+        let before = node.readers;
+        node.readers = before.wrapping_add(readers);
+        before
+    }
+
     /// The NIC of the node being built.
     pub(super) fn nic(&mut self, bandwidth: f64) -> LinkId {
         if let Some(known) = self.on_nodes.get(&self.node).and_then(|node| node.nic) {

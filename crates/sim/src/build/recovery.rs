@@ -90,9 +90,7 @@ impl Builder<'_> {
     ) -> Writer {
         self.node = node;
         let (mount, ..) = self.mount(storage, client, None);
-        let striped = mount.striped.as_ref();
-        let way = striped.map_or(0, |striped| striped.way(file, 0, bytes));
-        Writer { bytes, way: mount.way(way) }
+        Writer { bytes, way: mount.way_of_file(file, bytes) }
     }
 
     fn failures(&self, of: &JobCopy, failures: &Failures) -> FailureRun {

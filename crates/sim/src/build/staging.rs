@@ -11,8 +11,8 @@ use forebay_scenario::{Convert, Distribution, Replicas};
 
 use super::Builder;
 use super::job::JobCopy;
-use super::medium::Medium;
 use super::mount::Client;
+use super::storage_model::StorageModel;
 
 impl Builder<'_> {
     /// Adds the copying of a job copy's data set to the node being built, its number `rank`.
@@ -23,8 +23,8 @@ impl Builder<'_> {
             let mount = self.mount(staging.to, Client::Writer, None).0;
             to = Some(mount.after(self.files_before(copy.job.dataset)));
         } else {
-            let medium = Medium::of(&self.scenario.storage[staging.to].kind);
-            write = self.disk(staging.to, &medium).write;
+            let model = StorageModel::new(&self.scenario.storage[staging.to].path);
+            write = self.disk(staging.to, &model).write;
         }
         // What is converted, or brought to where all nodes have it, is there before it is written.
         let whole = staging.convert.is_some() || staging.shared;

@@ -14,8 +14,8 @@ use forebay_scenario::{CacheUnit, Job, ReadCpu, Replicas, TierCache};
 use super::Builder;
 use super::cores::OnCores;
 use super::job::JobCopy;
-use super::medium::Medium;
 use super::mount::whole;
+use super::storage_model::StorageModel;
 use super::sync::Place;
 
 impl Builder<'_> {
@@ -51,8 +51,8 @@ impl Builder<'_> {
         nodes: std::ops::Range<u32>,
         cores: &OnCores,
     ) -> CacheWays {
-        let medium = Medium::of(&self.scenario.storage[cache.on].kind);
-        let write = self.disk(cache.on, &medium).write;
+        let model = StorageModel::new(&self.scenario.storage[cache.on].path);
+        let write = self.disk(cache.on, &model).write;
         let is_whole = cache.unit == CacheUnit::File;
         let request = self.requests[job.dataset];
         let several = nodes.len() > 1;
@@ -138,21 +138,21 @@ impl Builder<'_> {
 
     /// Storage `index` of another `node`, as the node being built sees it: over both NICs.
     fn peer(&mut self, index: usize, node: u32) -> Mount {
-        let mut medium = Medium::of(&self.scenario.storage[index].kind);
-        let there = self.at_node(node, |on| on.disk(index, &medium));
+        let mut model = StorageModel::new(&self.scenario.storage[index].path);
+        let there = self.at_node(node, |on| on.disk(index, &model));
         let mut route: Vec<Use> = there.link.into_iter().map(whole).collect();
         let out = self.at_node(node, |on| on.data_nic(true));
         let between = self.between_racks(node, self.node);
         route.extend(out.into_iter().chain(between).chain(self.data_nic(false)).map(whole));
-        medium.remote = true;
-        let limited = !route.is_empty() || medium.per_stream.is_finite();
+        model.remote = true;
+        let limited = !route.is_empty() || model.per_stream.is_finite();
         Mount {
-            striped: None,
+            routes: None,
             limiter: None,
-            own: there.own,
+            service: there.service,
             station: there.station,
-            latency: self.latency(&medium, 0.0),
-            group: limited.then(|| self.way(route, medium.per_stream)),
+            latency: self.latency(&model, 0.0),
+            group: limited.then(|| self.way(route, model.per_stream)),
             cpu: ReadCpu::default(),
             alone: 0.0,
         }

@@ -1,13 +1,14 @@
 //! A storage as one node sees it.
 
 use crate::event::Delay;
-use crate::index::{ArmId, LimiterId, StationId, TableId, WorkerId};
+use crate::index::{DiskHeadId, LimiterId, StationId, TableId, WorkerId};
 use crate::loaders::Loaders;
 use forebay_engine::fluid::GroupId;
 use forebay_model::random::Sampler;
 use forebay_scenario::{Layout, ReadCpu, Targets};
 
 use super::plain::First;
+use super::queue::IoQueues;
 
 /// A storage as one node sees it.
 #[derive(Debug)]
@@ -18,12 +19,12 @@ pub(crate) struct Mount {
     /// Operation station, where operations are limited.
     pub(crate) station: Option<StationId>,
     pub(crate) latency: RequestLatency,
-    /// The bytes' ways where files are striped over targets; then `group` is none of them.
-    pub(crate) striped: Option<Box<Striped>>,
+    /// Where requests have several routes to choose from; then `group` is none of them.
+    pub(crate) routes: Option<Box<Routes>>,
     /// What lets requests through, where they are limited.
     pub(crate) limiter: Option<LimiterId>,
-    /// What serves requests in a way of its own; their bytes go over `group` at the same time.
-    pub(crate) own: Own,
+    /// What serves requests beside links; their bytes pass `group` at the same time.
+    pub(crate) service: ServiceModel,
     /// What a request costs the node's cores, beside the latency and the bytes' way.
     pub(crate) cpu: ReadCpu,
     /// Where the bytes' way is over the node's cores too: time per byte of a request that has it to
@@ -31,15 +32,24 @@ pub(crate) struct Mount {
     pub(crate) alone: f64,
 }
 
-/// What serves the requests to a storage in a way of its own.
+/// What serves the requests to a storage beside links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Own {
+pub(crate) enum ServiceModel {
     /// Nothing.
     None,
     /// What was measured.
     Table(TableId),
     /// A disk's arm.
-    Arm(ArmId),
+    DiskHead(DiskHeadId),
+}
+
+/// Routes that a request's bytes choose from.
+#[derive(Debug)]
+pub(crate) enum Routes {
+    /// By the targets that serve it.
+    Striped(Striped),
+    /// By the I/O queue of its worker.
+    Queues(IoQueues),
 }
 
 /// The ways of a node to the targets of a parallel file system.
@@ -60,16 +70,27 @@ impl Mount {
             (None, RequestLatency::None) => First::Transfer,
             (None, _) => First::Latency,
         };
-        let plain = self.striped.is_none()
+        let plain = self.routes.is_none()
             && self.limiter.is_none()
-            && self.own == Own::None
+            && self.service == ServiceModel::None
             && !self.costs_cpu();
         plain.then_some(first)
     }
 
+    /// Its I/O queues, if it has any.
+    #[inline]
+    pub(crate) fn queues(&self) -> Option<&IoQueues> {
+        match self.routes.as_deref() {
+            Some(Routes::Queues(queues)) => Some(queues),
+            Some(Routes::Striped(_)) | None => None,
+        }
+    }
+
     /// With files that were made after so many others.
     pub(crate) fn after(mut self, files: u64) -> Mount {
-        self.striped.iter_mut().for_each(|striped| striped.before = files);
+        if let Some(Routes::Striped(striped)) = self.routes.as_deref_mut() {
+            striped.before = files;
+        }
         self
     }
 
@@ -79,13 +100,23 @@ impl Mount {
         self.cpu != ReadCpu::default() || self.alone != 0.0
     }
 
-    /// The bytes' way; number `way` of those to targets.
+    /// The bytes' way; number `way` of those to targets, or through I/O queues.
     #[inline]
     pub(crate) fn way(&self, way: u32) -> Option<GroupId> {
-        match &self.striped {
-            Some(striped) => Some(striped.ways[way as usize]),
+        match self.routes.as_deref() {
+            Some(Routes::Striped(striped)) => Some(striped.ways[way as usize]),
+            Some(Routes::Queues(queues)) => queues.routes[way as usize],
             None => self.group,
         }
+    }
+
+    /// The bytes' way of a `file` of so many bytes that is copied or written as a whole.
+    pub(crate) fn way_of_file(&self, file: u64, bytes: f64) -> Option<GroupId> {
+        self.way(match self.routes.as_deref() {
+            Some(Routes::Striped(striped)) => striped.way(file, 0, bytes),
+            Some(Routes::Queues(queues)) => queues.of(file),
+            None => 0,
+        })
     }
 }
 
@@ -126,7 +157,9 @@ impl Loaders {
     pub(crate) fn way_of_range(&self, w: WorkerId, offset: f64, bytes: f64) -> u32 {
         let worker = &self.workers[w];
         let loader = &self.loaders[worker.loader];
-        let Some(striped) = &loader.mount.striped else { return 0 };
+        let Some(Routes::Striped(striped)) = loader.mount.routes.as_deref() else {
+            return self.queue_of(w);
+        };
         match loader.source.layout {
             Layout::OneFile { .. } => {
                 striped.way_at(0, worker.file as f64 * worker.request + offset, bytes)

@@ -12,21 +12,17 @@ impl Loaders {
         let loader = &self.loaders[worker.loader];
         let Layout::OneFile { record, opened } = loader.source.layout else { return true };
         worker.request = record.around(worker.size);
-        if let Some(striped) = &loader.mount.striped {
-            let offset = worker.file as f64 * worker.request;
-            worker.way = striped.way_at(0, offset, worker.request);
-        }
+        let (routed, cached) = (loader.mount.routes.is_some(), loader.cached.is_some());
         let epoch = loader.source.order.epoch();
         let cursor = &mut self.shards[w];
         let open = opened && !(cursor.opened && cursor.epoch == epoch);
         (cursor.opened, cursor.epoch) = (true, epoch);
-        let station = loader.mount.station.filter(|_| open);
-        if loader.cached.is_some() && self.look_up(env, w, epoch) {
+        if cached && self.look_up(env, w, epoch) {
             return self.first_byte(env, w);
         }
-        match station {
-            Some(station) => self.open(env, w, station),
-            None => self.ask_again(env, w),
+        if routed {
+            self.choose_route(w, 0);
         }
+        self.issue(env, w, open)
     }
 }

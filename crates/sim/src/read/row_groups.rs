@@ -36,20 +36,17 @@ impl Loaders {
         let (number, epoch) = (shard.requests, shard.epoch);
         shard.requests += 1;
         let loader = &self.loaders[worker.loader];
-        if let Some(striped) = &loader.mount.striped {
-            worker.way = striped.way(shard.file, number, worker.request);
-        }
-        let station = loader.mount.station.filter(|_| open);
+        let routed = loader.mount.routes.is_some();
         if let Some(used) = &loader.cached {
             worker.unit = used.units.of(shard.file, number);
             if self.look_up(env, w, epoch) {
                 return self.first_byte(env, w);
             }
         }
-        match station {
-            Some(station) => self.open(env, w, station),
-            None => self.ask_again(env, w),
+        if routed {
+            self.choose_route(w, number);
         }
+        self.issue(env, w, open)
     }
 
     /// A column chunk has come; true if the row group is there, and needs no decompression.

@@ -8,7 +8,7 @@ use forebay_metrics::Intervals;
 use forebay_model::random::{FileOrder, Streams};
 use forebay_scenario::{Dataset, Layout, Ranges};
 
-use super::mount::Own;
+use super::mount::ServiceModel;
 
 /// The shard that a worker reads, and how far it is.
 #[derive(Debug, Default)]
@@ -236,8 +236,8 @@ impl Loaders {
                 sizes.prefetch(job, worker.position + nodes);
                 let placed = loader.plain.is_none()
                     && (loader.keeps
-                        || loader.mount.striped.is_some()
-                        || matches!(loader.mount.own, Own::Arm(_))
+                        || loader.mount.routes.is_some()
+                        || matches!(loader.mount.service, ServiceModel::DiskHead(_))
                         || !matches!(source.layout, Layout::FilePerSample));
                 if placed || sizes.need_order() {
                     let file = source.order.at(place, job, streams);

@@ -1,4 +1,4 @@
-//! Storages that serve requests in a way of their own: by what was measured, or with an arm.
+//! Storages whose requests are served beside links: as was measured, or by a disk's head.
 
 use crate::env::Env;
 use crate::event::Customer;
@@ -7,13 +7,13 @@ use crate::loaders::Loaders;
 use crate::worker::Phase;
 use forebay_report::Cause;
 
-use super::mount::{Mount, Own};
+use super::mount::{Mount, ServiceModel};
 
 impl Loaders {
-    /// Asks a storage that serves in a way of its own: the request is over when it has been served and
-    /// its bytes have come over the network.
-    pub(super) fn ask_own(&mut self, env: &mut Env, w: WorkerId) -> bool {
-        let Mount { own, group, .. } = *self.mount_of(w);
+    /// Asks what serves requests beside links: the request is over when it has been served and its bytes have come
+    /// over the network.
+    pub(super) fn ask_service(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let Mount { service, group, .. } = *self.mount_of(w);
         let worker = &mut self.workers[w];
         let bytes = worker.request;
         worker.parts = 1 + u8::from(group.is_some());
@@ -22,10 +22,12 @@ impl Loaders {
             env.network.start(env.now, group, bytes, Customer::Worker(w));
         }
         let customer = Customer::Worker(w);
-        match own {
-            Own::None => {}
-            Own::Table(table) => self.ask_table(env, table, bytes, customer),
-            Own::Arm(arm) => self.ask_arm(env, arm, bytes, (customer, self.spot(w))),
+        match service {
+            ServiceModel::None => {}
+            ServiceModel::Table(table) => self.ask_table(env, table, bytes, customer),
+            ServiceModel::DiskHead(arm) => {
+                self.ask_disk_head(env, arm, bytes, (customer, self.spot(w)))
+            }
         }
         false
     }

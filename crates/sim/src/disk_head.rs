@@ -9,7 +9,7 @@ use forebay_scenario::Layout;
 
 use super::env::Env;
 use super::event::{Customer, Delay, Event};
-use super::index::{ArmId, DatasetId, WorkerId};
+use super::index::{DatasetId, DiskHeadId, WorkerId};
 use super::loaders::Loaders;
 
 /// Where a request is on a disk on which data sets lie in the order of their files.
@@ -42,7 +42,7 @@ struct Visit {
 
 /// The arm of a disk.
 #[derive(Debug)]
-pub(super) struct Arm {
+pub(super) struct DiskHead {
     /// Time to move it [s].
     seek: f64,
     /// How fast bytes come [B/s].
@@ -55,11 +55,11 @@ pub(super) struct Arm {
     usage: LinkUse,
 }
 
-impl Arm {
+impl DiskHead {
     /// One that has read nothing yet.
-    pub(super) fn new(seek: f64, rate: f64) -> Arm {
+    pub(super) fn new(seek: f64, rate: f64) -> DiskHead {
         let (visits, usage) = (VecDeque::new(), LinkUse::default());
-        Arm { seek, rate, head: None, visits, now: Time::ZERO, usage }
+        DiskHead { seek, rate, head: None, visits, now: Time::ZERO, usage }
     }
 
     /// What it has done up to `now`: the capacity of an arm is 1.
@@ -98,14 +98,14 @@ impl Arm {
 
 impl Loaders {
     /// `customer` asks arm `a` for `bytes` at a spot.
-    pub(super) fn ask_arm(
+    pub(super) fn ask_disk_head(
         &mut self,
         env: &mut Env,
-        a: ArmId,
+        a: DiskHeadId,
         bytes: f64,
         (customer, spot): (Customer, Spot),
     ) {
-        let arm = &mut env.storages.arms[a];
+        let arm = &mut env.storages.disk_heads[a];
         arm.usage(env.now);
         arm.visits.push_back(Visit { customer, spot, bytes });
         if arm.visits.len() == 1 {
@@ -114,15 +114,15 @@ impl Loaders {
     }
 
     /// Arm `a` turns to the first of its visits.
-    fn move_arm(&mut self, env: &mut Env, a: ArmId) {
-        if let Some(seconds) = env.storages.arms[a].service() {
+    fn move_arm(&mut self, env: &mut Env, a: DiskHeadId) {
+        if let Some(seconds) = env.storages.disk_heads[a].service() {
             env.after(Delay::once(seconds), Event::Delivered(a));
         }
     }
 
     /// Arm `a` is done with a request.
-    pub(super) fn delivered(&mut self, env: &mut Env, a: ArmId) {
-        let arm = &mut env.storages.arms[a];
+    pub(super) fn delivered(&mut self, env: &mut Env, a: DiskHeadId) {
+        let arm = &mut env.storages.disk_heads[a];
         arm.usage(env.now);
         let (visit, rate) = (arm.visits.pop_front(), arm.rate);
         self.move_arm(env, a);

@@ -1,0 +1,92 @@
+//! NVMe over fabrics: block devices of a shared target, through I/O queues of limited depth.
+
+use super::settings::{BandwidthSettings, CpuSettings, Kind, or_infinite, time_or_none};
+use super::tier::{CacheSettings, Tier};
+use super::{Access, Location, Queues, RequestPath, Written};
+use crate::check::Check;
+use crate::distribution::settings::Varying;
+use crate::document::NodeId;
+use crate::field::Field;
+use crate::number::{Count, Positive};
+use forebay_model::units::{Bandwidth, Rate, Size, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Requests of a queue in progress where no depth is written: `NVMF_DEF_QUEUE_SIZE` of Linux.
+const DEPTH: u32 = 128;
+
+/// NVMe over fabrics (TCP or RDMA): all nodes share a target, behind their NICs, and each node reads through I/O queues,
+/// one for each of some cores. Each request is one NVMe command.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NvmeOf {
+    /// Bandwidth of the target, by number of concurrent transfers where it is a list.
+    #[schemars(required)]
+    bandwidth: Field<BandwidthSettings>,
+    /// I/O queues of each node: `nr-io-queues` of `nvme connect`. Worker number `i` of a node uses queue `i` modulo
+    /// `queues`.
+    #[schemars(required)]
+    queues: Field<Count<1, 65_535>>,
+    /// Requests of a queue in progress at once; further ones wait: `queue-size` of `nvme connect` (default: 128).
+    queue_depth: Field<Count<1, 65_536>>,
+    /// Bandwidth of a queue: over TCP, that of one connection and the core that serves it (default: infinite).
+    queue_bandwidth: Field<Positive<Bandwidth>>,
+    /// Time from request to first byte (default: 0 s).
+    latency: Field<Varying<Time>>,
+    /// Requests per second of the target, all nodes together (default: infinite).
+    operations: Field<Positive<Rate>>,
+    /// How files are read: past the page cache, cold, or warm (default: "cold").
+    access: Field<Access>,
+    /// What a request costs the reading node's cores, as part of its time (default: nothing).
+    cpu: Field<CpuSettings>,
+    /// Bytes that it holds, for what jobs stage to it (default: as many as they are).
+    capacity: Field<Positive<Size>>,
+    /// Bandwidth of all writes together, which share it with reads (default: as that of reads).
+    write_bandwidth: Field<Positive<Bandwidth>>,
+    /// What each node keeps of it on a tier of its own (default: nothing).
+    cache: Field<CacheSettings>,
+}
+
+impl Kind for NvmeOf {
+    fn name(&self) -> &'static str {
+        "nvme-of"
+    }
+
+    fn tier(&self) -> Option<Tier> {
+        Some(Tier::new(&self.capacity, &self.write_bandwidth))
+    }
+
+    fn cache(&self) -> Option<&Field<CacheSettings>> {
+        Some(&self.cache)
+    }
+
+    fn written(&self) -> Written {
+        Written {
+            bandwidth: self.bandwidth.is_written(),
+            per_stream: false,
+            latency: self.latency.is_written(),
+            operations: self.operations.is_written(),
+            queues: self.queues.is_written(),
+        }
+    }
+
+    fn path(&self, check: Check<'_>, at: NodeId, _: &str) -> Option<RequestPath> {
+        let remedy = "write `bandwidth = \"10 GB/s\"`";
+        let bandwidth = check.required(at, &self.bandwidth, "bandwidth", remedy);
+        let queues = check.required(at, &self.queues, "queues", "write `queues = 8`");
+        let access = self.access.get().copied().unwrap_or(Access::Cold);
+        Some(RequestPath {
+            latency: time_or_none(check, &self.latency)?,
+            bandwidth: bandwidth?.resolve(),
+            queues: Some(Queues {
+                number: queues?.small(),
+                depth: self.queue_depth.get().map_or(DEPTH, |depth| depth.small()),
+                bandwidth: or_infinite(&self.queue_bandwidth),
+            }),
+            operations: or_infinite(&self.operations),
+            each_request_operates: true,
+            cpu: self.cpu.get().map(CpuSettings::resolve).unwrap_or_default(),
+            ..RequestPath::unlimited(Location::Shared, access)
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! The I/O queues of a node to a shared target: each has slots for the requests in progress and a route of its own.
+
+use crate::env::Env;
+use crate::event::{Customer, Delay, Event};
+use crate::index::{Ids, RangeId, StationId, WorkerId};
+use crate::loaders::Loaders;
+use crate::worker::{Phase, Waiting, Worker};
+use forebay_engine::Span;
+use forebay_engine::fluid::{GroupId, LinkId};
+use forebay_report::Cause;
+
+/// The I/O queues of a node, as one loader uses them.
+#[derive(Debug)]
+pub(crate) struct IoQueues {
+    /// By queue, a station whose servers are its slots.
+    pub(crate) slots: Vec<StationId>,
+    /// By queue, the link of its own, where its bandwidth is limited.
+    pub(crate) links: Vec<Option<LinkId>>,
+    /// By queue, the route of its bytes; `None` where nothing limits them.
+    pub(crate) routes: Vec<Option<GroupId>>,
+    /// The queue of the loader's first worker.
+    pub(crate) first: u32,
+    /// Whether every request visits the storage's station of operations; otherwise opens do.
+    pub(crate) each_operates: bool,
+}
+
+impl IoQueues {
+    /// The queue of worker number `worker` of the loader, or of file number `worker` where no worker reads it.
+    pub(crate) fn of(&self, worker: u64) -> u32 {
+        ((u64::from(self.first) + worker) % self.slots.len() as u64) as u32
+    }
+}
+
+impl Env {
+    /// A request leaves its I/O queue; the one that has waited longest takes its slot.
+    pub(crate) fn leave_queue(&mut self, slots: StationId) {
+        if let Some(next) = self.stations[slots].queue.leave(self.now) {
+            self.after(next.delay, Event::Waited(next.customer));
+        }
+    }
+
+    /// A request enters an I/O queue; false if all slots are taken, and it waits.
+    pub(crate) fn enter_queue(&mut self, slots: StationId, customer: Customer) -> bool {
+        // Whoever gets a slot that becomes free goes on at that instant.
+        let delay = Delay { span: Span::ZERO, lane: None };
+        self.stations[slots].queue.arrive(self.now, Waiting { customer, delay })
+    }
+}
+
+impl Loaders {
+    /// The I/O queue of worker `w`, if its loader's storage has any.
+    pub(super) fn queue_of(&self, w: WorkerId) -> u32 {
+        let loader = &self.loaders[self.workers[w].loader];
+        let number = u64::from(w - loader.workers.start);
+        loader.mount.queues().map_or(0, |queues| queues.of(number))
+    }
+
+    /// The slots of the queue that the current request of worker `w` goes through.
+    pub(crate) fn slots_of(&self, w: WorkerId, way: u32) -> Option<StationId> {
+        let queues = self.mount_of(w).queues()?;
+        queues.slots.get(way as usize).copied()
+    }
+
+    /// The same if the request is in progress, as one: then it holds a slot.
+    #[inline]
+    pub(crate) fn slots_held(&self, w: WorkerId) -> Option<StationId> {
+        let worker = &self.workers[w];
+        self.loaders[worker.loader].mount.queues()?;
+        let whole = worker.request <= self.loaders[worker.loader].source.most;
+        let issued = match worker.phase {
+            Phase::Opening | Phase::Refused | Phase::Latency | Phase::Transfer | Phase::Request => {
+                true
+            }
+            _ => false,
+        };
+        let held = worker.origin.is_storage() && whole && issued;
+        held.then(|| self.slots_of(w, worker.way)).flatten()
+    }
+
+    /// Worker `w` enters its I/O queue with its current request; true if the sample is complete.
+    pub(super) fn enter_queue(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        let worker = &self.workers[w];
+        if worker.request > self.loaders[worker.loader].source.most {
+            // Each range enters the queue by itself.
+            return self.fetch_ranges(env, w);
+        }
+        let entered = match self.slots_of(w, worker.way) {
+            Some(slots) => env.enter_queue(slots, Customer::Worker(w)),
+            None => true,
+        };
+        if entered {
+            return self.operate(env, w);
+        }
+        self.enter(env, w, Phase::Queued, Cause::Open);
+        false
+    }
+
+    /// The request of worker `w` has a slot: it visits the station of operations, if there is one.
+    pub(crate) fn operate(&mut self, env: &mut Env, w: WorkerId) -> bool {
+        match self.mount_of(w).station {
+            Some(station) => self.open(env, w, station),
+            None => self.ask_again(env, w),
+        }
+    }
+
+    /// Requests of these workers are off: those that hold a slot leave it to the next.
+    pub(crate) fn leave_queues(&mut self, env: &mut Env, workers: Ids<Worker>) {
+        let whole = workers.iter().filter_map(|w| self.slots_held(w));
+        let ranges = self.fetches.in_queues(workers);
+        let ranges = ranges.into_iter().filter_map(|(w, way)| self.slots_of(w, way));
+        for slots in whole.chain(ranges).collect::<Vec<_>>() {
+            env.leave_queue(slots);
+        }
+    }
+
+    /// The request of worker `w` is off; if it was given a slot at this instant, the next one takes it.
+    pub(crate) fn give_slot_back(&self, env: &mut Env, w: WorkerId) {
+        let worker = &self.workers[w];
+        if worker.phase == Phase::Queued
+            && let Some(slots) = self.slots_of(w, worker.way)
+        {
+            env.leave_queue(slots);
+        }
+    }
+
+    /// The same of range `r`.
+    pub(crate) fn give_slot_of_range_back(&self, env: &mut Env, r: RangeId) {
+        if let Some((w, way)) = self.fetches.entering(r)
+            && let Some(slots) = self.slots_of(w, way)
+        {
+            env.leave_queue(slots);
+        }
+    }
+
+    /// The request of worker `w` that is served as an operation is off.
+    pub(crate) fn leave_operations(&self, env: &mut Env, w: WorkerId) {
+        if let Some(station) = self.mount_of(w).station {
+            env.served(station);
+        }
+    }
+}
