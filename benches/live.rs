@@ -2,7 +2,7 @@
 //! reading copies a byte, nothing is decoded and a step takes no time.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forebay::live::{Part, run_part};
+use forebay::live::{CopyTask, run_copy};
 use forebay::scenario::ScenarioFile;
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
@@ -52,11 +52,11 @@ fn overhead(criterion: &mut Criterion) {
     {
         let file = ScenarioFile::parse("overhead.toml", scenario(threads, batches)).unwrap();
         let scenario = file.resolve(&[]).unwrap();
-        let part = Part::default();
+        let part = CopyTask::default();
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 let stop = AtomicBool::new(false);
-                black_box(run_part(&scenario, &part, &stop, || Some(0)).unwrap())
+                black_box(run_copy(&scenario, &part, &stop, || Some(0)).unwrap())
             });
         });
     }

@@ -2,13 +2,13 @@
 //! that is read, or is refused in words.
 #![no_main]
 
-use forebay::import::dlio::{self, Place};
+use forebay::import::dlio::{self, Deployment};
 use forebay::scenario::ScenarioFile;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let files: Vec<String> = text.split("\n---\n").take(2).map(str::to_owned).collect();
-    let place = Place {
+    let place = Deployment {
         accelerators: 8,
         hosts: 2,
         bandwidth: "10 GB/s".to_owned(),

@@ -3,7 +3,7 @@
 use super::{Failure, import_collective, input, output};
 use crate::cli::{Dlio, Import, ImportFormat, ImportFrom, Kineto};
 use crate::import::collective::Benchmark;
-use crate::import::dlio::{self, DlioError, Place, Said};
+use crate::import::dlio::{self, Deployment, DlioError, Said};
 use crate::import::kineto::{self, TracedStep};
 use crate::input::printable_line;
 use crate::report::format;
@@ -43,7 +43,7 @@ fn dlio(wanted: &Dlio) -> Result<(), Failure> {
     let workload = dlio::read(&texts, &overrides).map_err(|error| given.refuse(&error))?;
     let names = files.iter().filter_map(|file| Path::new(file).file_name());
     let names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
-    let place = Place {
+    let place = Deployment {
         accelerators: wanted.accelerators,
         hosts: wanted.hosts,
         bandwidth: wanted.bandwidth.clone(),

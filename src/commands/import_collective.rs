@@ -3,7 +3,7 @@
 use super::{Failure, input, output};
 use crate::cli::{CollectiveFormat, Collectives};
 use crate::fit;
-use crate::import::collective::{self, Benchmark, Collective, Wanted};
+use crate::import::collective::{self, Benchmark, Collective, CollectiveDefaults};
 use crate::measurement::Sample;
 use crate::profile::{Host, Provenance};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(super) fn execute(of: Benchmark, from: &Collectives, quiet: bool) -> Result<
 }
 
 /// What the command line says beside the files.
-fn wanted(of: Benchmark, from: &Collectives) -> Result<Wanted, Failure> {
+fn wanted(of: Benchmark, from: &Collectives) -> Result<CollectiveDefaults, Failure> {
     let usual = match of {
         Benchmark::NcclTests => "nccl",
         Benchmark::Osu | Benchmark::Imb => "mpi",
@@ -39,10 +39,15 @@ fn wanted(of: Benchmark, from: &Collectives) -> Result<Wanted, Failure> {
         return Err(Failure::Input("--name is empty; write a name, or leave it out".to_owned()));
     }
     let collective = from.collective.as_ref().map(named).transpose()?;
-    Ok(Wanted { transport, collective, ranks: from.ranks })
+    Ok(CollectiveDefaults { transport, collective, ranks: from.ranks })
 }
 
-fn read(of: Benchmark, file: &Path, wanted: &Wanted, quiet: bool) -> Result<Vec<Sample>, Failure> {
+fn read(
+    of: Benchmark,
+    file: &Path,
+    wanted: &CollectiveDefaults,
+    quiet: bool,
+) -> Result<Vec<Sample>, Failure> {
     let name = input::name(file);
     let found = collective::read(of, &input::text_or_standard_input(file)?, wanted)
         .map_err(|error| Failure::Input(format!("cannot use {name}: {error}")))?;

@@ -1,7 +1,7 @@
 //! `forebay live-part`: one job copy of a live run, as its parent tells it on standard input.
 
 use super::{Failure, output};
-use crate::live::{self, Assignment, Message, PartOutcome};
+use crate::live::{self, Assignment, CopyOutcome, Message};
 use crate::probe::limits;
 use crate::scenario::{Override, Problems, Reading, ScenarioFile};
 use std::io::{self, BufRead, stdin};
@@ -27,7 +27,7 @@ pub(super) fn execute() -> Result<(), Failure> {
     say(&message)
 }
 
-fn run(line: &str, lines: &Receiver<String>) -> Result<PartOutcome, String> {
+fn run(line: &str, lines: &Receiver<String>) -> Result<CopyOutcome, String> {
     let assignment: Assignment = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let wrong = |problems: Problems| problems.to_string();
     let overrides: Result<Vec<Override>, Problems> =
@@ -45,7 +45,7 @@ fn run(line: &str, lines: &Receiver<String>) -> Result<PartOutcome, String> {
         say(&Message::Ready).ok()?;
         lines.recv().ok()?.trim().parse().ok()
     };
-    live::run_part(&scenario, &assignment.part, &never, ready).map_err(|error| error.to_string())
+    live::run_copy(&scenario, &assignment.part, &never, ready).map_err(|error| error.to_string())
 }
 
 /// What the parent says, line by line. When it has gone, so do we, whatever we are at.

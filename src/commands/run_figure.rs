@@ -2,7 +2,7 @@
 
 use super::{Failure, output, over_time};
 use crate::metric::OVER_TIME;
-use crate::plot::{self, AxisSpec, Bar, Bars, Figure, Lines, Panel, Part, Point, Series};
+use crate::plot::{self, AxisSpec, Bar, BarPart, Bars, Figure, Lines, Panel, Point, Series};
 use crate::plot::{Colour, label_of, unit_of};
 use crate::report::{Cause, JobReport, Report};
 use std::path::Path;
@@ -146,8 +146,8 @@ fn bars(jobs: &[JobReport]) -> Bars {
     };
     let seen = |cause: &Cause| jobs.iter().any(|job| share(job, *cause) >= 5e-4);
     let causes: Vec<Cause> = Cause::ALL.into_iter().filter(seen).collect();
-    let part = |cause: &Cause| Part { name: cause.name().to_owned(), colour: colour_of(*cause) };
-    let training = Part { name: "training".into(), colour: Colour(228, 228, 228) };
+    let part = |cause: &Cause| BarPart { name: cause.name().to_owned(), colour: colour_of(*cause) };
+    let training = BarPart { name: "training".into(), colour: Colour(228, 228, 228) };
     let bar = |job: &JobReport| {
         let stalls: Vec<f64> = causes.iter().map(|cause| share(job, *cause)).collect();
         let rest = (1.0 - stalls.iter().sum::<f64>()).max(0.0);

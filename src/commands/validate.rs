@@ -198,7 +198,7 @@ fn observe(
         Ok(live::run(&scenario, &source, settings, store, &mut outcomes, &mut |_| {})?)
     })?;
     let report = report::summarise(&scenario, &outcomes, 0.0);
-    Observed::of(&report).ok_or_else(|| {
+    Observed::from_report(&report).ok_or_else(|| {
         Failure::Input(format!("point {:?} ended before its first step; run it longer", point.name))
     })
 }
@@ -293,7 +293,7 @@ fn show(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<()
             printable(&(fitted + &validate::render(points, output::width_or(160))))
         }
         ReportFormat::Json => {
-            let verdict = Verdict::of(points);
+            let verdict = Verdict::from_points(points);
             let value =
                 serde_json::json!({ "fitted": refit, "points": points, "verdict": verdict });
             format!("{value:#}\n")
@@ -314,7 +314,7 @@ fn finish(wanted: &Validate, points: &[Point], refit: Option<&Refit>) -> Result<
     output::file(&table, |to| to.write_all(&json))?;
     show(wanted, points, refit)?;
     let Some(tolerance) = wanted.tolerance else { return Ok(()) };
-    match Verdict::of(points) {
+    match Verdict::from_points(points) {
         Some(verdict) if verdict.mean_error <= tolerance => Ok(()),
         Some(verdict) => Err(Failure::Check(format!(
             "the mean error is {:.1} %, more than --tolerance allows ({:.1} %)",

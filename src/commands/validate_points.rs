@@ -60,7 +60,7 @@ impl Expected {
         let overrides = base.overrides(&point.set)?;
         let found = simulate(&base.file, &overrides, profile, plan.predictions, None)?;
         let median = found.predict(profile).ok_or_else(|| nothing(&point.name))?.median;
-        let likeness = Likeness::of(Bound::of(&median), &base.file.resolve(&overrides)?);
+        let likeness = Likeness::new(Bound::from_run(&median), &base.file.resolve(&overrides)?);
         Ok(Expected { found, rate: median.samples_per_second, likeness })
     }
 }
@@ -88,7 +88,7 @@ impl Seen<'_> {
             Some(Witness { likeness, predicted: rate, measured })
         };
         let others = self.fit_points().filter(|at| Some(*at) != but);
-        Pace::of(&others.filter_map(witness).collect::<Vec<_>>())
+        Pace::from_witnesses(&others.filter_map(witness).collect::<Vec<_>>())
     }
 
     /// The profile with how far runs are from predictions that know nothing of them.

@@ -123,7 +123,7 @@ impl Page {
     pub(super) fn file(&mut self, format: &Format, schema: &Json, examples: &Examples) {
         self.heading(2, format.title);
         self.paragraph(format.about);
-        let tables = Tables::of(schema);
+        let tables = Tables::new(schema);
         for table in &tables.tables {
             self.table(format, &tables, table, examples);
         }

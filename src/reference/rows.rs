@@ -12,16 +12,16 @@ pub(super) fn columns(page: &mut Page, all: &[Metric]) {
         "What `sweep` writes and `plot` draws. Each figure has its mean, and in `NAME_lo` and `NAME_hi` the ends of its 95 % \
          interval, which are empty where a run allows none. `--columns` chooses among them; swept keys and `job` come always.",
     );
-    let is = |of: &Metric, wanted: Place| !of.column.is_empty() && place(of) == wanted;
+    let is = |of: &Metric, wanted: MetricList| !of.column.is_empty() && place(of) == wanted;
     let sections = [
-        ("Figures", Place::Figure),
-        ("Shares of time by cause of stall", Place::Stall),
-        ("Names and axes", Place::Other),
+        ("Figures", MetricList::Figure),
+        ("Shares of time by cause of stall", MetricList::Stall),
+        ("Names and axes", MetricList::Other),
     ];
     for (title, wanted) in sections {
         page.heading(3, title);
         let own: Vec<&Metric> = all.iter().filter(|of| is(of, wanted)).collect();
-        if wanted == Place::Stall {
+        if wanted == MetricList::Stall {
             stalls(page, &own);
             continue;
         }
@@ -89,17 +89,17 @@ pub(super) fn exit_codes(page: &mut Page) {
 
 /// The list of the page in which a column stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum MetricList {
     Figure,
     Stall,
     Other,
 }
 
-fn place(of: &Metric) -> Place {
+fn place(of: &Metric) -> MetricList {
     match of.value {
-        Value::Job(_) | Value::Resource(_) => Place::Figure,
-        Value::Stall(_) => Place::Stall,
-        Value::Text(_) | Value::Row => Place::Other,
+        Value::Job(_) | Value::Resource(_) => MetricList::Figure,
+        Value::Stall(_) => MetricList::Stall,
+        Value::Text(_) | Value::Row => MetricList::Other,
     }
 }
 

@@ -49,7 +49,7 @@ pub struct Key<'s> {
 impl<'s> Tables<'s> {
     /// The tables of a schema: the top level first, each before those within it, shared types last.
     #[must_use]
-    pub fn of(schema: &'s Json) -> Tables<'s> {
+    pub fn new(schema: &'s Json) -> Tables<'s> {
         let mut all =
             Tables { schema, tables: Vec::new(), places: BTreeMap::new(), users: BTreeMap::new() };
         all.place();

@@ -50,7 +50,7 @@ impl Default for ScenarioAnswers {
 }
 
 /// The answers, looked up.
-struct Known<'a> {
+struct ResolvedAnswers<'a> {
     answers: &'a ScenarioAnswers,
     loader: &'static str,
     storage: &'static str,
@@ -125,7 +125,7 @@ impl ScenarioAnswers {
         )))
     }
 
-    fn look_up(&self) -> Result<Known<'_>, TemplateError> {
+    fn look_up(&self) -> Result<ResolvedAnswers<'_>, TemplateError> {
         let range = |what: &str, value: u64, most: u64| match value {
             0 => Err(TemplateError(format!("{what} is 0: write a whole number from 1 to {most}"))),
             value if value > most => Err(TemplateError(format!(
@@ -147,7 +147,7 @@ impl ScenarioAnswers {
         range("--workers", self.workers.unwrap_or(1), 10_000)?;
         let model = ScenarioAnswers::check_model(&self.model)?;
         let usual = ScenarioAnswers::usual_dataset(&self.model);
-        Ok(Known {
+        Ok(ResolvedAnswers {
             answers: self,
             loader: find("loader", &LOADERS, &self.loader)?.name,
             storage: find("storage", &STORAGES, &self.storage)?.name,
@@ -163,10 +163,10 @@ fn accepted(text: &str) -> Result<(), Problems> {
     ScenarioFile::parse("the new scenario", text.to_owned())?.resolve(&[]).map(drop)
 }
 
-impl Known<'_> {
+impl ResolvedAnswers<'_> {
     fn text(&self, batch: u64, spread: &str, out_of_core: bool) -> String {
         let ScenarioAnswers { gpus, nodes, .. } = *self.answers;
-        let Known { storage: from, dataset: data, .. } = self;
+        let ResolvedAnswers { storage: from, dataset: data, .. } = self;
         let name =
             self.answers.name.clone().unwrap_or_else(|| format!("{}-{from}", self.model.name));
         let read = dataset(data, tokens(&self.model).unwrap_or(2048));

@@ -39,7 +39,7 @@ impl Bound {
     /// Of a run: what its loaders deliver unhindered against what its trainers take unstarved, and
     /// what starved trainers wait for most.
     #[must_use]
-    pub fn of(run: &Observed) -> Bound {
+    pub fn from_run(run: &Observed) -> Bound {
         let [loader, trainer] = [run.unblocked_rate, run.unstalled_rate];
         if loader.max(trainer) <= NEAR * loader.min(trainer) {
             return Bound::Crossover;
@@ -71,7 +71,7 @@ pub struct Likeness {
 impl Likeness {
     /// Of a scenario that is bound by `bound`.
     #[must_use]
-    pub fn of(bound: Bound, scenario: &Scenario) -> Likeness {
+    pub fn new(bound: Bound, scenario: &Scenario) -> Likeness {
         let paced = |job: &Job| scenario.storage[job.storage].written.any();
         let emulated = |job: &Job| job.device == Device::Accelerator && job.gpu.is_none();
         let timed = scenario.jobs.iter().all(|job| match bound {
@@ -102,7 +102,7 @@ mod tests {
         let file = ScenarioFile::open(path.as_ref()).expect("a shipped scenario");
         let timed = |bound: Bound, set: &[&str]| {
             let overrides: Vec<_> = set.iter().map(|set| set.parse().expect(set)).collect();
-            Likeness::of(bound, &file.resolve(&overrides).expect("a scenario")).timed
+            Likeness::new(bound, &file.resolve(&overrides).expect("a scenario")).timed
         };
         let disk = "storage.disk={ local-disk = { bandwidth = \"1 GB/s\" } }";
         assert!(!timed(Bound::Storage, &[]) && timed(Bound::Storage, &[disk]));
@@ -123,10 +123,10 @@ mod tests {
 
     #[test]
     fn the_slower_side_binds_and_equals_cross() {
-        assert_eq!(Bound::of(&run(100.0, 200.0, 0.4)), Bound::Storage);
-        assert_eq!(Bound::of(&run(100.0, 200.0, 0.2)), Bound::Cores);
-        assert_eq!(Bound::of(&run(200.0, 100.0, 0.4)), Bound::Compute);
-        assert_eq!(Bound::of(&run(100.0, 124.0, 0.4)), Bound::Crossover);
-        assert_eq!(Bound::of(&run(124.0, 100.0, 0.4)), Bound::Crossover);
+        assert_eq!(Bound::from_run(&run(100.0, 200.0, 0.4)), Bound::Storage);
+        assert_eq!(Bound::from_run(&run(100.0, 200.0, 0.2)), Bound::Cores);
+        assert_eq!(Bound::from_run(&run(200.0, 100.0, 0.4)), Bound::Compute);
+        assert_eq!(Bound::from_run(&run(100.0, 124.0, 0.4)), Bound::Crossover);
+        assert_eq!(Bound::from_run(&run(124.0, 100.0, 0.4)), Bound::Crossover);
     }
 }

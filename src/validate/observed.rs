@@ -31,7 +31,7 @@ pub struct Observed {
 impl Observed {
     /// Of a report; `None` where a job completed no step.
     #[must_use]
-    pub fn of(report: &Report) -> Option<Observed> {
+    pub fn from_report(report: &Report) -> Option<Observed> {
         let all = report.jobs.len() as f64;
         let mut observed = Observed::default();
         for job in &report.jobs {

@@ -39,7 +39,7 @@ impl Pace {
     /// As fit points tell that are bound by real decoding, and by real training: the geometric mean of
     /// what they are slower than predicted; 1 where none is.
     #[must_use]
-    pub fn of(witnesses: &[Witness]) -> Pace {
+    pub fn from_witnesses(witnesses: &[Witness]) -> Pace {
         let factor = |likeness: Likeness| {
             let mine = witnesses.iter().filter(|witness| witness.likeness == likeness);
             let logs: Vec<f64> = mine.map(|of| (of.predicted / of.measured).ln()).collect();
@@ -97,7 +97,7 @@ mod tests {
         // System: decoding 20 and 25 % slower than predicted, steps 10 % faster, and a timed point
         // that says nothing of cores.
         let timed = Likeness { bound: Bound::Cores, timed: true };
-        let pace = Pace::of(&[
+        let pace = Pace::from_witnesses(&[
             witness(DECODING, 120.0, 100.0),
             witness(DECODING, 125.0, 100.0),
             witness(TRAINING, 90.0, 100.0),
@@ -105,8 +105,8 @@ mod tests {
         ]);
         assert!((pace.decode - 1.5_f64.sqrt()).abs() < 1e-12 && (pace.step - 0.9).abs() < 1e-12);
         assert_eq!((pace.factor(DECODING), pace.factor(timed)), (pace.decode, 1.0));
-        assert_eq!(Pace::of(&[witness(DECODING, 1.0, 0.0)]), Pace::default());
-        assert_eq!(Pace::of(&[]), Pace::default());
+        assert_eq!(Pace::from_witnesses(&[witness(DECODING, 1.0, 0.0)]), Pace::default());
+        assert_eq!(Pace::from_witnesses(&[]), Pace::default());
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Point {
     #[must_use]
     pub fn new(name: &str, used: Use, predicted: Prediction, noise_floor: f64) -> Point {
         let (name, held_out) = (name.to_owned(), used == Use::HeldOut);
-        let bound = Bound::of(&predicted.median);
+        let bound = Bound::from_run(&predicted.median);
         Point {
             name,
             bound,

@@ -68,7 +68,7 @@ pub fn simulate(
         let scenario = factors.applied(resolve(file, overrides, &drawn)?);
         let outcome = sim::run(&scenario, run, &sim::Options::default());
         let report = report::summarise(&scenario, &[outcome.whole()?], 0.0);
-        simulated.runs.extend(Observed::of(&report).map(|observed| (run, observed)));
+        simulated.runs.extend(Observed::from_report(&report).map(|observed| (run, observed)));
     }
     Ok(simulated)
 }
@@ -85,7 +85,7 @@ pub fn show(
 ) -> Result<Option<Observed>, PredictError> {
     let scenario = factors.applied(resolve(file, overrides, profile)?);
     let outcome = sim::run(&scenario, 0, &sim::Options::default());
-    Ok(Observed::of(&report::summarise(&scenario, &[outcome.whole()?], 0.0)))
+    Ok(Observed::from_report(&report::summarise(&scenario, &[outcome.whole()?], 0.0)))
 }
 
 /// The change that makes a step of the only job `factor` times as long as its loader needs for what the

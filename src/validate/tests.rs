@@ -60,7 +60,7 @@ fn the_verdict_is_over_held_out_points_that_agree_with_themselves() {
         point("noisy", Use::HeldOut, [10.0, 20.0, 30.0], &[80.0, 100.0, 120.0]),
         point("fit", Use::Fit, [10.0, 20.0, 30.0], &[100.0, 100.0]),
     ];
-    let verdict = Verdict::of(&points).expect("points that count");
+    let verdict = Verdict::from_points(&points).expect("points that count");
     assert_eq!((verdict.points, verdict.too_noisy), (2, 1));
     assert!((verdict.mean_error - 0.06).abs() < 1e-12);
     assert_eq!(verdict.worst.0, "worst");
@@ -72,7 +72,7 @@ fn the_verdict_is_over_held_out_points_that_agree_with_themselves() {
     let crossing = crossing.expect("all classes");
     assert_eq!((crossing.points, crossing.share(2)), (2, Some(("at least a quarter", true))));
     assert!(verdict.classes.iter().all(|class| class.points == 0 || class.worst == Some(0.1)));
-    assert_eq!(Verdict::of(&points[2..]), None);
+    assert_eq!(Verdict::from_points(&points[2..]), None);
 }
 
 #[test]

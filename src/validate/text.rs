@@ -96,7 +96,7 @@ fn summary(points: &[Point]) -> Vec<String> {
     if points.iter().all(|point| point.runs.is_empty()) {
         return vec![predicted(points)];
     }
-    let Some(verdict) = Verdict::of(points) else {
+    let Some(verdict) = Verdict::from_points(points) else {
         return vec!["no held-out point counts: run it again on a quieter machine".to_owned()];
     };
     let (name, worst) = &verdict.worst;

@@ -47,7 +47,7 @@ pub struct Class {
 }
 
 impl Class {
-    fn of(bound: Bound, counting: &[&Point]) -> Class {
+    fn new(bound: Bound, counting: &[&Point]) -> Class {
         let mine: Vec<&&Point> = counting.iter().filter(|point| point.bound == bound).collect();
         let errors: Vec<f64> = mine.iter().filter_map(|point| point.rate_error()).collect();
         let naive: Vec<f64> =
@@ -76,7 +76,7 @@ impl Class {
 impl Verdict {
     /// Of all points; `None` if none counts.
     #[must_use]
-    pub fn of(points: &[Point]) -> Option<Verdict> {
+    pub fn from_points(points: &[Point]) -> Option<Verdict> {
         let counting: Vec<&Point> = points.iter().filter(|point| point.counts()).collect();
         let rate = |point: &&Point| point.rate_error();
         let errors: Vec<f64> = counting.iter().filter_map(rate).collect();
@@ -106,7 +106,7 @@ impl Verdict {
             stall_difference: mean(&absolute(&stall))?,
             coverage: inside as f64 / runs as f64,
             half_width: quantile(&widths, 0.5)?,
-            classes: Bound::ALL.map(|bound| Class::of(bound, &counting)),
+            classes: Bound::ALL.map(|bound| Class::new(bound, &counting)),
         })
     }
 }

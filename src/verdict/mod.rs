@@ -78,7 +78,8 @@ pub fn find(
     let why = format!(
         "the workers of `{named}` have not made {ROUNDS} items each, which is too short to lift anything"
     );
-    let mut trials = Trials::new(subject, base, course, Budget::of(outcomes), options.stop);
+    let mut trials =
+        Trials::new(subject, base, course, Budget::from_outcomes(outcomes), options.stop);
     match (Finder { subject, trials: &mut trials }).find() {
         Some(found) if !stopped() => Some(found),
         Some(_) => Some(words::estimate(&subject, Some("short runs were interrupted"))),

@@ -43,6 +43,10 @@ seek = "1 ms"
 [storage.p.parallel-fs]
 targets = 2
 target_bandwidth = "1 GB/s"
+[storage.n.nvme-of]
+bandwidth = "1 GB/s"
+queues = 2
+queue_bandwidth = "100 MB/s"
 [storage.o.object-store]
 requests = "1000 /s"
 [storage.m.measured]
@@ -127,6 +131,15 @@ fn what_is_lifted_is_said_with_its_key_and_its_amounts() {
             "storage.s.file-server.operations",
             "s.operations",
             "2,000 /s in place of 1,000 /s"
+        ]
+    );
+    assert_eq!(
+        said(Kind::QueueDepth, storage("n")),
+        [
+            "the depth of I/O queues of `n`",
+            "storage.n.nvme-of.queue_depth",
+            "n.queue-slots",
+            "256 in place of 128"
         ]
     );
     assert_eq!(

@@ -116,7 +116,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn of(outcomes: &[Outcome]) -> Budget {
+    pub(super) fn from_outcomes(outcomes: &[Outcome]) -> Budget {
         let one = outcomes.first().map_or(0, |outcome| outcome.events);
         let all: u64 = outcomes.iter().map(|outcome| outcome.events).sum();
         // One replication is enough to compare with.

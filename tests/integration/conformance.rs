@@ -3,7 +3,7 @@
 //! machine, only what must hold however busy it is.
 
 use super::runs::written;
-use forebay::live::{Part, monotonic, run_part};
+use forebay::live::{CopyTask, monotonic, run_copy};
 use forebay::report::{Cause, JobOutcome, StallCause};
 use forebay::scenario::{Scenario, Stop};
 use forebay::sim;
@@ -51,9 +51,9 @@ const SLOW: &str = "workers = 1\nper_sample = [\"read\", { delay = \"3 ms\" }]\n
 pub(crate) fn worlds(scenario: &Scenario) -> [(&'static str, JobOutcome); 2] {
     let options = sim::Options { trace: true, ..sim::Options::default() };
     let simulated = sim::run(scenario, 0, &options).jobs.remove(0);
-    let part = Part { trace: true, ..Part::default() };
+    let part = CopyTask { trace: true, ..CopyTask::default() };
     let stop = AtomicBool::new(false);
-    let live = run_part(scenario, &part, &stop, || Some(monotonic())).expect("a live run").job;
+    let live = run_copy(scenario, &part, &stop, || Some(monotonic())).expect("a live run").job;
     let both = [("simulated", simulated), ("live", live)];
     both.iter().for_each(|(world, job)| check(world, job));
     both
@@ -282,12 +282,12 @@ fn a_duration_ends_the_run_in_the_middle_of_a_step() {
 fn a_live_run_may_never_begin_or_end_at_once() {
     let scenario = scenario(5, "model.step = \"1 ms\"", &read(FAST));
     let stop = AtomicBool::new(false);
-    let part = Part::default();
+    let part = CopyTask::default();
     // Nobody starts it: no run.
-    assert!(run_part(&scenario, &part, &stop, || None).is_err());
+    assert!(run_copy(&scenario, &part, &stop, || None).is_err());
     // Ended before it began: no step, and still an outcome.
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    let job = run_part(&scenario, &part, &stop, || Some(monotonic())).expect("an outcome").job;
+    let job = run_copy(&scenario, &part, &stop, || Some(monotonic())).expect("an outcome").job;
     assert!(job.steps.len() <= 5);
 }
 

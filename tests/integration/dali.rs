@@ -2,7 +2,7 @@
 
 use super::on_request::text;
 use super::runs::{simulate, steady, written};
-use forebay::live::{Part, monotonic, run_part};
+use forebay::live::{CopyTask, monotonic, run_copy};
 use forebay::scenario::{Scenario, ScenarioFile};
 
 /// Batches of 4 samples of 100 B, read in no time; steps of 10 ms.
@@ -81,6 +81,6 @@ fn what_has_no_gpu_is_refused() {
     assert!(found.contains("decode"), "{found}");
     let stop = std::sync::atomic::AtomicBool::new(false);
     let scenario = of("threads = 1", &[]);
-    run_part(&scenario, &Part::default(), &stop, || Some(monotonic()))
+    run_copy(&scenario, &CopyTask::default(), &stop, || Some(monotonic()))
         .expect("on the host it runs");
 }

@@ -13,8 +13,8 @@ fn file(name: &str) -> String {
     fs::read_to_string(repository(&format!("tests/data/dlio/{name}"))).expect("a file")
 }
 
-fn place(accelerators: u32, bandwidth: &str) -> dlio::Place {
-    dlio::Place {
+fn place(accelerators: u32, bandwidth: &str) -> dlio::Deployment {
+    dlio::Deployment {
         accelerators,
         hosts: 1,
         bandwidth: bandwidth.to_owned(),

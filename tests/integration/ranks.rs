@@ -4,7 +4,7 @@
 use super::conformance::worlds;
 use super::on_request::text;
 use super::runs::{repository, written};
-use forebay::live::{Part, PartOutcome, monotonic, run_part};
+use forebay::live::{CopyOutcome, CopyTask, monotonic, run_copy};
 use forebay::report::{Cause, JobOutcome, StallCause};
 use forebay::scenario::{Scenario, Stop};
 use std::sync::atomic::AtomicBool;
@@ -19,9 +19,9 @@ fn per_rank(batch: u32, latency: &str, model: &str, loader: &str) -> Scenario {
     written(&of("per-rank", batch, latency, model, loader), &[])
 }
 
-fn live(scenario: &Scenario) -> PartOutcome {
+fn live(scenario: &Scenario) -> CopyOutcome {
     let ready = || Some(monotonic());
-    run_part(scenario, &Part::default(), &AtomicBool::new(false), ready).expect("a live run")
+    run_copy(scenario, &CopyTask::default(), &AtomicBool::new(false), ready).expect("a live run")
 }
 
 #[test]

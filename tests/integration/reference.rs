@@ -93,7 +93,7 @@ fn short(value: &toml::Value) -> Option<String> {
 fn examples() -> Examples {
     let mut all: BTreeMap<String, Example> = BTreeMap::new();
     for format in formats() {
-        let tables = Tables::of(&format.schema);
+        let tables = Tables::new(&format.schema);
         for path in &format.files {
             let text = fs::read_to_string(repository(path)).expect("a file");
             let file: toml::Table = text.parse().expect("TOML");
@@ -166,7 +166,7 @@ fn the_command_prints_the_page_or_writes_it() {
 fn every_key_has_an_example_a_type_and_a_default_or_says_that_it_is_needed() {
     // Expectation: no key of scenarios without a value to try, but for labels, tables and kinds; no key without a meaning.
     let (shipped, schema) = (Examples::parse(SHIPPED), scenario::schema());
-    let tables = Tables::of(&schema);
+    let tables = Tables::new(&schema);
     let sections: BTreeSet<&str> = tables.tables.iter().map(|table| table.path.as_str()).collect();
     let kinds = tables.tables.iter().filter(|table| table.kinds).flat_map(|table| &table.keys);
     let kinds: BTreeSet<&str> = kinds.map(|key| key.path.as_str()).collect();

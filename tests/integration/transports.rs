@@ -3,7 +3,7 @@
 use super::runs::repository;
 use super::support::{Place, forebay};
 use forebay::fit;
-use forebay::import::collective::{Benchmark, Wanted, read};
+use forebay::import::collective::{Benchmark, CollectiveDefaults, read};
 use forebay::measurement::Sample;
 use forebay::profile::{Host, Profile, Provenance};
 use std::collections::BTreeMap;
@@ -14,7 +14,8 @@ const DEEPBENCH: &str = "calibrate/published/deepbench-allreduce.csv";
 /// The table's series by transport and ranks, each in ascending order of sizes.
 fn series() -> Vec<Vec<Sample>> {
     let text = fs::read_to_string(repository(DEEPBENCH)).expect("the table");
-    let wanted = Wanted { transport: "deepbench".to_owned(), ..Wanted::default() };
+    let wanted =
+        CollectiveDefaults { transport: "deepbench".to_owned(), ..CollectiveDefaults::default() };
     let samples = read(Benchmark::DeepBench, &text, &wanted).expect("rows").samples;
     let mut series: BTreeMap<(String, u64), Vec<Sample>> = BTreeMap::new();
     for sample in samples {

@@ -161,7 +161,7 @@ fn the_shipped_plan_has_points_of_every_kind() {
                 set.push(step.expect("steps").parse().expect("a change"));
             }
             let found = simulate(&file, &set, &profile, 2, None).expect(&point.name);
-            Bound::of(&found.predict(&profile).expect("steps").median)
+            Bound::from_run(&found.predict(&profile).expect("steps").median)
         })
         .collect();
     let all = bounds.len();

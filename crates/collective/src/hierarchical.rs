@@ -6,7 +6,7 @@
 //! across, allgather inside), which needs equal groups.
 
 use super::Operation;
-use super::part::{Part, Shape, Step};
+use super::part::{Shape, Step, StepCopies};
 use super::placement::{Base, Placement};
 use super::plan::Task;
 use super::request::{Across, Collective, Levels};
@@ -47,7 +47,7 @@ impl<'a> Grouped<'a> {
     }
 
     /// Parts that begin together, in their order.
-    pub(super) fn stages(&self) -> Vec<Vec<Part>> {
+    pub(super) fn stages(&self) -> Vec<Vec<StepCopies>> {
         let same = self.levels.across == Across::SameIndex;
         match self.collective.operation {
             Operation::Broadcast => {
@@ -103,16 +103,16 @@ impl<'a> Grouped<'a> {
         self.root().1.min(size - 1)
     }
 
-    fn group(&self, alike: &Alike, step: Step, window: (u64, u64)) -> Part {
+    fn group(&self, alike: &Alike, step: Step, window: (u64, u64)) -> StepCopies {
         let base = Base::Blocks { first: alike.first };
         let (root, copies) = (self.leader(alike.size), alike.count);
         let (folded, switch) = (step.folded, self.ranks() + alike.group);
         let place = Placement { size: alike.size, folded, root, base, switch, copies };
-        Part { step, place, window }
+        StepCopies { step, place, window }
     }
 
     /// All bytes, in every group.
-    fn inside(&self, operation: Operation) -> Vec<Vec<Part>> {
+    fn inside(&self, operation: Operation) -> Vec<Vec<StepCopies>> {
         let parts = self.alike.iter().map(|alike| {
             let steps = self.task(alike.size, self.collective.bytes);
             let steps = steps.steps(self.levels.inner, operation);
@@ -122,7 +122,7 @@ impl<'a> Grouped<'a> {
     }
 
     /// Ranks' own parts, in every group.
-    fn parts(&self, step: impl Fn(&Task) -> Step) -> Vec<Vec<Part>> {
+    fn parts(&self, step: impl Fn(&Task) -> Step) -> Vec<Vec<StepCopies>> {
         let (bytes, ranks) = (self.collective.bytes, self.ranks());
         if bytes == 0 {
             return Vec::new();
@@ -147,7 +147,7 @@ impl<'a> Grouped<'a> {
     }
 
     /// One rank of each group.
-    fn leaders(&self, operation: Operation) -> Vec<Vec<Part>> {
+    fn leaders(&self, operation: Operation) -> Vec<Vec<StepCopies>> {
         let (firsts, bytes) = (self.levels.firsts(), self.collective.bytes);
         let groups = self.levels.groups.len() as u64;
         let leaders = firsts.iter().zip(&self.levels.groups);
@@ -164,11 +164,13 @@ impl<'a> Grouped<'a> {
             let (root, switch) = (self.root().0, self.ranks() + groups);
             Placement { size: groups, folded, root, base: base.clone(), switch, copies: 1 }
         };
-        steps.map(|step| vec![Part { place: place(step.folded), step, window: (0, 0) }]).collect()
+        steps
+            .map(|step| vec![StepCopies { place: place(step.folded), step, window: (0, 0) }])
+            .collect()
     }
 
     /// An allreduce of the i-th part among all i-th ranks; the first parts may be a byte longer.
-    fn same_index(&self) -> Vec<Vec<Part>> {
+    fn same_index(&self) -> Vec<Vec<StepCopies>> {
         let (size, groups) = (self.alike[0].size, self.levels.groups.len() as u64);
         let longer = self.collective.bytes % size;
         let both = [(0, longer), (longer, size - longer)].into_iter();
@@ -181,26 +183,26 @@ impl<'a> Grouped<'a> {
             let place = Placement { size: groups, folded: false, root: 0, base, switch, copies };
             let part = |step: Step| {
                 let place = Placement { folded: step.folded, ..place.clone() };
-                Part { place, step, window: (start, bytes) }
+                StepCopies { place, step, window: (start, bytes) }
             };
             steps.into_iter().map(part).collect()
         });
         side_by_side(parts.collect())
     }
 
-    fn exchange(&self) -> Vec<Vec<Part>> {
+    fn exchange(&self) -> Vec<Vec<StepCopies>> {
         let shards = Shards::fair(self.collective.bytes, self.ranks());
         if shards.bytes() == 0 || shards.parts() < 2 {
             return Vec::new();
         }
         let step = Step::new(Shape::TwoLevel(TwoLevel { shards, size: self.alike[0].size }));
-        vec![vec![Part { step, place: Placement::whole(self.ranks(), 0), window: (0, 0) }]]
+        vec![vec![StepCopies { step, place: Placement::whole(self.ranks(), 0), window: (0, 0) }]]
     }
 }
 
 /// The first steps of all, the second ones, …
-fn side_by_side(parts: Vec<Vec<Part>>) -> Vec<Vec<Part>> {
-    let mut stages: Vec<Vec<Part>> = Vec::new();
+fn side_by_side(parts: Vec<Vec<StepCopies>>) -> Vec<Vec<StepCopies>> {
+    let mut stages: Vec<Vec<StepCopies>> = Vec::new();
     for steps in parts {
         for (i, part) in steps.into_iter().enumerate() {
             if i == stages.len() {

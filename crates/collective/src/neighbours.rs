@@ -1,6 +1,6 @@
 //! Each rank to the next one, once.
 
-use super::part::{Part, Shape, Step};
+use super::part::{Shape, Step, StepCopies};
 use super::pattern::{Move, Pattern, around};
 use super::placement::Placement;
 use super::schedule::Schedule;
@@ -37,7 +37,7 @@ impl Schedule {
     #[must_use]
     pub fn to_next(ranks: u32, bytes: u64) -> Schedule {
         let pattern = Neighbours { ranks: ranks.into(), bytes };
-        let part = Part {
+        let part = StepCopies {
             step: Step::new(Shape::Neighbours(pattern)),
             place: Placement::whole(ranks.into(), 0),
             window: (0, 0),

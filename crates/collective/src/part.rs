@@ -87,14 +87,14 @@ impl Step {
 
 /// Copies of a step.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct StepCopies {
     pub(super) step: Step,
     pub(super) place: Placement,
     /// Where the first copy's bytes begin, and how far apart copies' bytes are.
     pub(super) window: (u64, u64),
 }
 
-impl Part {
+impl StepCopies {
     pub(super) fn pattern(&self) -> &dyn Pattern {
         self.step.shape.pattern()
     }

@@ -2,7 +2,7 @@
 
 use super::hierarchical::Grouped;
 use super::invalid::{Invalid, MOST_BYTES, MOST_RANKS};
-use super::part::{Part, Step};
+use super::part::{Step, StepCopies};
 use super::placement::Placement;
 use super::plan::Task;
 use super::schedule::Schedule;
@@ -167,8 +167,8 @@ impl Collective {
     }
 
     /// Parts that begin together, in their order, of all channels.
-    fn stages(&self) -> Vec<Vec<Part>> {
-        let mut stages: Vec<Vec<Part>> = Vec::new();
+    fn stages(&self) -> Vec<Vec<StepCopies>> {
+        let mut stages: Vec<Vec<StepCopies>> = Vec::new();
         let whole = Span { start: 0, bytes: self.bytes };
         let channels = self.used_channels();
         for channel in 0..channels {
@@ -177,7 +177,7 @@ impl Collective {
             for (number, step) in self.steps(span.bytes).into_iter().enumerate() {
                 let place = Placement { folded: step.folded, ..place.clone() };
                 stages.resize_with(stages.len().max(number + 1), Vec::new);
-                stages[number].push(Part { place, step, window: (span.start, 0) });
+                stages[number].push(StepCopies { place, step, window: (span.start, 0) });
             }
         }
         stages

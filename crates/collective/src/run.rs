@@ -1,7 +1,7 @@
 //! Phases in short: what a simulator needs that moves all ranks together.
 
 use super::closed_form::Cost;
-use super::part::{Part, receive};
+use super::part::{StepCopies, receive};
 use super::transfer::Kind;
 
 /// Phases on end that are equal but for who sends which part to whom.
@@ -58,7 +58,7 @@ impl Run {
 
 /// Runs of parts side by side, from phase `first` on; `None` where parts have not the same phases, so
 /// that they are not in step.
-pub(super) fn side_by_side(parts: &[Part], first: u64) -> Option<Vec<Run>> {
+pub(super) fn side_by_side(parts: &[StepCopies], first: u64) -> Option<Vec<Run>> {
     let (part, others) = parts.split_first()?;
     let mut runs = runs(part);
     for other in others {
@@ -74,7 +74,7 @@ pub(super) fn side_by_side(parts: &[Part], first: u64) -> Option<Vec<Run>> {
     Some(runs)
 }
 
-fn runs(part: &Part) -> Vec<Run> {
+fn runs(part: &StepCopies) -> Vec<Run> {
     let (phases, alike) = (part.phases(), part.pattern().alike());
     let mut runs = Vec::new();
     let mut phase = 0;
@@ -92,7 +92,7 @@ fn runs(part: &Part) -> Vec<Run> {
 }
 
 /// A phase of the pattern.
-fn one(part: &Part, phase: u64) -> Run {
+fn one(part: &StepCopies, phase: u64) -> Run {
     let pattern = part.pattern();
     let switches = u64::from(pattern.switch());
     let mut run = Run {
@@ -117,7 +117,7 @@ fn one(part: &Part, phase: u64) -> Run {
     run
 }
 
-fn count(run: &mut Run, part: &Part, phase: u64, end: u64, is_rank: bool) {
+fn count(run: &mut Run, part: &StepCopies, phase: u64, end: u64, is_rank: bool) {
     let pattern = part.pattern();
     let reduces = |kind: Kind| part.step.kind.unwrap_or(kind) == Kind::Reduce;
     let (mut out, mut into) = ([0; 3], [0; 3]);

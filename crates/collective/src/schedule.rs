@@ -1,7 +1,7 @@
 //! All transfers of a collective, in phases.
 
 use super::closed_form::Cost;
-use super::part::Part;
+use super::part::StepCopies;
 use super::run::{Run, side_by_side};
 use super::transfer::{Hop, Transfer};
 
@@ -10,7 +10,7 @@ use super::transfer::{Hop, Transfer};
 pub(super) struct Stage {
     first: u64,
     phases: u64,
-    parts: Vec<Part>,
+    parts: Vec<StepCopies>,
 }
 
 /// Who sends what to whom, in which phase: the module says how it runs. Takes little memory however
@@ -26,7 +26,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// Stages one after the other.
-    pub(super) fn new(ranks: u32, stages: Vec<Vec<Part>>, in_step: bool) -> Schedule {
+    pub(super) fn new(ranks: u32, stages: Vec<Vec<StepCopies>>, in_step: bool) -> Schedule {
         let mut schedule = Schedule { ranks, switches: 0, stages: Vec::new(), in_step };
         for parts in stages.into_iter().filter(|parts| !parts.is_empty()) {
             schedule.push(parts);
@@ -34,9 +34,9 @@ impl Schedule {
         schedule
     }
 
-    fn push(&mut self, parts: Vec<Part>) {
+    fn push(&mut self, parts: Vec<StepCopies>) {
         let first = self.phases();
-        let phases = parts.iter().map(Part::phases).max().unwrap_or(0);
+        let phases = parts.iter().map(StepCopies::phases).max().unwrap_or(0);
         for part in parts.iter().filter(|part| part.pattern().switch()) {
             let end = (part.place.switch + part.place.copies) as u32;
             self.switches = self.switches.max(end - self.ranks);

@@ -201,7 +201,7 @@ impl<E: Copy> Calendar<E> {
     /// An event that will happen after about `number` others, where the next one is a lane's or a heap's; in
     /// a lane after that many of its own.
     #[inline]
-    pub fn ahead(&self, number: usize) -> Option<E> {
+    pub fn peek_event(&self, number: usize) -> Option<E> {
         if self.next == self.lane_key {
             self.lanes.get(self.first_lane)?.events.get(number).map(|event| event.1)
         } else {

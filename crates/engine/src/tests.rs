@@ -192,9 +192,12 @@ fn what_lies_ahead_is_seen_without_being_taken() {
         calendar.schedule_in(lane, Time(at), event);
     }
     calendar.schedule(Time(15), 'x');
-    assert_eq!([0, 1, 2, 3].map(|n| calendar.ahead(n)), [Some('a'), Some('b'), Some('c'), None]);
+    assert_eq!(
+        [0, 1, 2, 3].map(|n| calendar.peek_event(n)),
+        [Some('a'), Some('b'), Some('c'), None]
+    );
     assert_eq!(calendar.pop(), Some((Time(10), 'a')));
-    assert_eq!([0, 1].map(|n| calendar.ahead(n)), [Some('x'), None]);
+    assert_eq!([0, 1].map(|n| calendar.peek_event(n)), [Some('x'), None]);
     let left: String = std::iter::from_fn(|| calendar.pop()).map(|(_, event)| event).collect();
     assert_eq!(left, "xbc");
 }

@@ -3,7 +3,7 @@
 use super::state::State;
 use super::training::Training;
 use forebay_engine::Time;
-use forebay_metrics::{Activity, HandOver, Queue};
+use forebay_metrics::{Activity, Queue, StageBuffer};
 use forebay_report::{Cause, StallCause};
 use forebay_scenario::{BatchInterval, Goal};
 
@@ -13,7 +13,7 @@ const MS: u64 = 1_000_000_000;
 fn begun(devices: u32) -> State {
     let goal = Goal { steps: u64::MAX, quota: u64::MAX, fresh: u64::MAX };
     let mut state = State::new(Training::new(BatchInterval::Every(1.0), goal));
-    let loader = state.add_loader(u64::MAX, [(HandOver::of_samples(), 1)], devices);
+    let loader = state.add_loader(u64::MAX, [(StageBuffer::of_samples(), 1)], devices);
     loader.queue = Queue::new(64, 1, false, 0, Time::ZERO);
     state.start(Time::ZERO);
     state

@@ -2,7 +2,7 @@
 
 use super::state::Item;
 use forebay_engine::Time;
-use forebay_metrics::{HandOver, Polling, Queue, Requests, Tuner};
+use forebay_metrics::{Polling, Queue, Requests, StageBuffer, Tuner};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -37,7 +37,7 @@ pub struct LoaderRun {
 #[derive(Debug)]
 pub(super) struct StageRun {
     pub(super) loader: usize,
-    pub(super) hand_over: HandOver<Item>,
+    pub(super) buffer: StageBuffer<Item>,
 }
 
 impl LoaderRun {

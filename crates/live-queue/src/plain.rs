@@ -3,7 +3,7 @@
 
 use super::{Shared, State, Training, Watch};
 use forebay_engine::Time;
-use forebay_metrics::{Activity, HandOver, Queue};
+use forebay_metrics::{Activity, Queue, StageBuffer};
 use forebay_report::Cause;
 use forebay_scenario::{BatchInterval, Goal};
 
@@ -26,7 +26,7 @@ impl Plain {
         let goal = Goal { steps: u64::MAX, quota: u64::MAX, fresh: u64::MAX };
         let interval = BatchInterval::Every(1.0);
         let mut state = State::new(Training::new(interval, goal));
-        state.add_loader(u64::MAX, [(HandOver::of_samples(), self.producers)], self.consumers);
+        state.add_loader(u64::MAX, [(StageBuffer::of_samples(), self.producers)], self.consumers);
         Shared::new(state, until)
     }
 

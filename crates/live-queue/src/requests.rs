@@ -24,7 +24,7 @@ impl State {
     /// Asks loader `l` for all that is due; idle workers begin.
     pub(super) fn ask(&mut self, now: Time, l: usize) {
         let loader = &mut self.loaders[l];
-        let idle = &mut self.stages[loader.stages.start].hand_over.idle;
+        let idle = &mut self.stages[loader.stages.start].buffer.idle;
         while let Some(requests) = &mut loader.requests
             && let Some(inbox) = requests.ask(now)
         {

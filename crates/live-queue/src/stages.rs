@@ -22,7 +22,7 @@ impl State {
 
     fn next_input(&mut self, now: Time, w: u32) -> Option<Item> {
         let WorkerRun { loader, stage, .. } = self.workers[w as usize];
-        let samples = u64::from(self.stages[stage].hand_over.samples());
+        let samples = u64::from(self.stages[stage].buffer.samples());
         let loader = &mut self.loaders[loader];
         let (reads, requested) = (stage == loader.stages.start, loader.requests.is_some());
         let item = match (reads, requested) {
@@ -34,14 +34,14 @@ impl State {
             // Its number among the requests is its place.
             return Some(item);
         }
-        let sequence = self.stages[stage].hand_over.take_input();
+        let sequence = self.stages[stage].buffer.take_input();
         Some(Item { sequence, ..item })
     }
 
     /// Takes what one item of stage `s` needs from the buffer before it.
     fn gather(&mut self, now: Time, w: u32, s: usize) -> Option<Item> {
-        let takes = self.stages[s].hand_over.takes();
-        let item = self.stages[s - 1].hand_over.gather(takes, |item, part| {
+        let takes = self.stages[s].buffer.takes();
+        let item = self.stages[s - 1].buffer.gather(takes, |item, part| {
             item.samples += part.samples;
             item.bytes += part.bytes;
             item.worker = part.worker;
@@ -64,7 +64,7 @@ impl State {
     fn idle(&mut self, now: Time, w: u32) {
         self.note(now, w, Activity::Idle(NOBODY));
         let WorkerRun { loader, stage, .. } = self.workers[w as usize];
-        self.stages[stage].hand_over.idle.push_back(w);
+        self.stages[stage].buffer.idle.push_back(w);
         let loader = &mut self.loaders[loader];
         if stage == loader.stages.start && (loader.requests.is_some() || loader.stages.len() == 1) {
             // Nothing (more) to read: what this worker could deliver is not known from now on.
@@ -75,7 +75,7 @@ impl State {
     pub(super) fn finish_item(&mut self, now: Time, w: u32) {
         let worker = &self.workers[w as usize];
         let (s, sequence) = (worker.stage, worker.item.sequence);
-        let stage = &mut self.stages[s].hand_over;
+        let stage = &mut self.stages[s].buffer;
         if !stage.is_turn(sequence) {
             stage.hold(sequence, w);
             self.note(now, w, Activity::Doing(Cause::Order));
@@ -94,16 +94,16 @@ impl State {
     }
 
     fn has_room(&mut self, s: usize) -> bool {
-        let samples = self.stages[s].hand_over.samples().into();
+        let samples = self.stages[s].buffer.samples().into();
         match self.ending_with(s) {
             Some(loader) => loader.queue.has_room(samples),
-            None => self.stages[s].hand_over.has_room(),
+            None => self.stages[s].buffer.has_room(),
         }
     }
 
     fn block(&mut self, now: Time, s: usize, w: u32) {
         self.note(now, w, Activity::Blocked(NOBODY));
-        self.stages[s].hand_over.blocked.push_back(w);
+        self.stages[s].buffer.blocked.push_back(w);
         if let Some(loader) = self.ending_with(s) {
             loader.queue.set_blocked(now, true);
         }
@@ -113,7 +113,7 @@ impl State {
     fn put(&mut self, now: Time, s: usize, w: u32) {
         let item = Item { worker: w, ..std::mem::take(&mut self.workers[w as usize].item) };
         let last = self.ending_with(s).is_some();
-        let stage = &mut self.stages[s].hand_over;
+        let stage = &mut self.stages[s].buffer;
         stage.pass();
         if last {
             self.deliver(now, w, &item);
@@ -127,10 +127,10 @@ impl State {
 
     /// Lets an idle worker of stage `s` look for input, which worker `by` has made; false if there is none.
     fn feed(&mut self, s: usize, by: u32) -> bool {
-        if self.stages[s - 1].hand_over.ready() < self.stages[s].hand_over.takes() {
+        if self.stages[s - 1].buffer.ready() < self.stages[s].buffer.takes() {
             return false;
         }
-        let Some(w) = self.stages[s].hand_over.idle.pop_front() else { return false };
+        let Some(w) = self.stages[s].buffer.idle.pop_front() else { return false };
         self.link(w, by);
         self.runnable.push_back(w);
         true
@@ -143,8 +143,8 @@ impl State {
 
     /// There is room again behind stage `s`, made by worker `by`.
     fn unblock(&mut self, now: Time, s: usize, by: u32) {
-        while !self.stages[s].hand_over.blocked.is_empty() && self.has_room(s) {
-            let Some(w) = self.stages[s].hand_over.blocked.pop_front() else { return };
+        while !self.stages[s].buffer.blocked.is_empty() && self.has_room(s) {
+            let Some(w) = self.stages[s].buffer.blocked.pop_front() else { return };
             if let Some(loader) = self.ending_with(s) {
                 loader.queue.set_blocked(now, false);
             }
@@ -157,7 +157,7 @@ impl State {
     /// Puts finished items whose turn has come.
     fn release_held(&mut self, now: Time, s: usize) {
         loop {
-            let Some(w) = self.stages[s].hand_over.release() else { return };
+            let Some(w) = self.stages[s].buffer.release() else { return };
             if !self.has_room(s) {
                 self.block(now, s, w);
                 return;

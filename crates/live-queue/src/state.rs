@@ -8,7 +8,7 @@
 use super::loader::{LoaderRun, StageRun};
 use super::training::Training;
 use forebay_engine::{Span, Time};
-use forebay_metrics::{Activity, HandOver, Recorder, Timeline};
+use forebay_metrics::{Activity, Recorder, StageBuffer, Timeline};
 use forebay_report::Cause;
 use std::collections::VecDeque;
 
@@ -102,16 +102,16 @@ impl State {
     pub fn add_loader(
         &mut self,
         quota: u64,
-        stages: impl IntoIterator<Item = (HandOver<Item>, u32)>,
+        stages: impl IntoIterator<Item = (StageBuffer<Item>, u32)>,
         devices: u32,
     ) -> &mut LoaderRun {
         let (loader, first) = (self.loaders.len(), self.stages.len());
         let first_worker = self.workers.len() as u32;
-        for (hand_over, workers) in stages {
+        for (buffer, workers) in stages {
             let stage = self.stages.len();
             let worker = |_| WorkerRun { loader, stage, ..WorkerRun::default() };
             self.workers.extend((0..workers).map(worker));
-            self.stages.push(StageRun { loader, hand_over });
+            self.stages.push(StageRun { loader, buffer });
         }
         self.training.add_devices(loader, devices);
         let workers = first_worker..self.workers.len() as u32;

@@ -1,24 +1,24 @@
 //! What the threads of a job copy share, before its start.
 
-use super::job::Part;
+use super::job::CopyTask;
 use forebay_engine::Time;
 use forebay_live_queue::{State, Training};
-use forebay_metrics::{HandOver, Polling, Queue, Recorder, Requests, Tuner};
+use forebay_metrics::{Polling, Queue, Recorder, Requests, StageBuffer, Tuner};
 use forebay_scenario::{Job, Scenario};
 
 /// Loaders and devices, and a timeline where it was asked for.
-pub(super) fn state(scenario: &Scenario, part: &Part) -> State {
+pub(super) fn state(scenario: &Scenario, part: &CopyTask) -> State {
     let job = &scenario.jobs[part.job];
     let goal = scenario.goal(job);
     let mut state = State::new(Training::new(job.batch_interval, goal));
     for rank in 0..job.loaders_per_node() {
-        let stage = |index| HandOver::new(job, index, goal.quota);
+        let stage = |index| StageBuffer::new(job, index, goal.quota);
         let stages = job.loader.stages.iter().enumerate();
         let stages = stages.map(|(index, of)| (stage(index), of.workers));
         let loader = state.add_loader(goal.quota, stages, job.models_per_loader());
-        loader.tuner = Tuner::of(job);
-        loader.polling = Polling::of(job);
-        loader.requests = Requests::of(job, &scenario.datasets[job.dataset], goal.quota);
+        loader.tuner = Tuner::for_job(job);
+        loader.polling = Polling::for_job(job);
+        loader.requests = Requests::for_job(job, &scenario.datasets[job.dataset], goal.quota);
         if let (Some(requests), true, 0) = (&mut loader.requests, part.trace, rank) {
             requests.record();
         }
@@ -30,7 +30,7 @@ pub(super) fn state(scenario: &Scenario, part: &Part) -> State {
 }
 
 /// A track for each worker, queue and device.
-fn recorder(state: &mut State, job: &Job, part: &Part) -> Recorder {
+fn recorder(state: &mut State, job: &Job, part: &CopyTask) -> Recorder {
     let mut recorder = Recorder::default();
     let process = recorder.process(format!("{}[{}]", job.name, part.copy));
     for loader in &mut state.loaders {
@@ -48,9 +48,9 @@ fn recorder(state: &mut State, job: &Job, part: &Part) -> Recorder {
 }
 
 /// The last buffers, at the start.
-pub(super) fn open_queues(state: &mut State, job: &Job, part: &Part, now: Time) {
+pub(super) fn open_queues(state: &mut State, job: &Job, part: &CopyTask, now: Time) {
     for loader in &mut state.loaders {
-        loader.queue = Queue::of(job, loader.quota, now);
+        loader.queue = Queue::for_job(job, loader.quota, now);
         if part.copy == 0 {
             loader.queue.record(now);
         }

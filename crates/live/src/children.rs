@@ -7,7 +7,7 @@
 
 use super::Failure;
 use super::clock::monotonic;
-use super::job::{Part, PartOutcome};
+use super::job::{CopyOutcome, CopyTask};
 use forebay_model::input;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -30,7 +30,7 @@ pub struct Assignment {
     /// The user's changes to it, as `key=value`.
     pub overrides: Vec<String>,
     /// Which job copy.
-    pub part: Part,
+    pub part: CopyTask,
 }
 
 /// What a child says.
@@ -40,7 +40,7 @@ pub enum Message {
     /// All is prepared.
     Ready,
     /// The job copy's outcome.
-    Done(Box<PartOutcome>),
+    Done(Box<CopyOutcome>),
     /// It cannot be run, or failed.
     Failed(String),
 }
@@ -65,14 +65,14 @@ pub(super) fn run(
     executable: &Path,
     assignments: &[(String, Assignment)],
     stop: &AtomicBool,
-) -> Result<Vec<PartOutcome>, Failure> {
+) -> Result<Vec<CopyOutcome>, Failure> {
     let (sender, receiver) = channel();
     let mut processes = Vec::new();
     for (index, (what, assignment)) in assignments.iter().enumerate() {
         processes.push(start(executable, index, what, assignment, &sender)?);
     }
     drop(sender);
-    let mut outcomes: Vec<Option<PartOutcome>> = assignments.iter().map(|_| None).collect();
+    let mut outcomes: Vec<Option<CopyOutcome>> = assignments.iter().map(|_| None).collect();
     let mut ready = 0;
     while outcomes.iter().any(Option::is_none) {
         let (index, line) = next(&receiver, stop)?;

@@ -1,7 +1,7 @@
 //! From what the threads of a job copy have shared to its outcome.
 
 use super::Failure;
-use super::job::{Part, PartOutcome};
+use super::job::{CopyOutcome, CopyTask};
 use forebay_engine::Time;
 use forebay_engine::stats::LogHistogram;
 use forebay_live_queue::{LoaderRun, State};
@@ -9,20 +9,24 @@ use forebay_metrics::{Requests, Tuner, add_steps};
 use forebay_report::JobOutcome;
 
 /// What the job copy showed, which was to begin when it was `planned`.
-pub(super) fn part(state: &mut State, part: &Part, planned: Time) -> Result<PartOutcome, Failure> {
+pub(super) fn part(
+    state: &mut State,
+    part: &CopyTask,
+    planned: Time,
+) -> Result<CopyOutcome, Failure> {
     if let Some(why) = state.failure.take() {
         return Err(Failure::Lacking(why));
     }
     let end = state.ended.unwrap_or(planned);
-    Ok(PartOutcome {
+    Ok(CopyOutcome {
         job: job(state, part, end),
         trace: state.recorder.take().map(|recorder| recorder.finish(end)),
         reading: state.reading.seconds(),
-        ..PartOutcome::default()
+        ..CopyOutcome::default()
     })
 }
 
-fn job(state: &mut State, part: &Part, end: Time) -> JobOutcome {
+fn job(state: &mut State, part: &CopyTask, end: Time) -> JobOutcome {
     let (steps, stalls) = state.training.steps.finish(state.training.devices.len());
     let mut outcome = JobOutcome {
         job: part.job,

@@ -39,11 +39,11 @@ pub(super) struct Data {
     pub(super) samples: u64,
     pub(super) sizes: Sizes,
     pub(super) layout: Layout,
-    pub(super) place: Place,
+    pub(super) place: DataSource,
 }
 
 /// Where its bytes are.
-pub(super) enum Place {
+pub(super) enum DataSource {
     /// Any bytes will do.
     Memory(Vec<u8>),
     Files(Files),
@@ -74,19 +74,19 @@ impl Data {
             let bytes = drawn.sum(0, samples.min(1 << 20), Framing::NONE).clamp(1, MEMORY);
             let longest = (0..samples.min(1 << 20)).map(|i| drawn.of(i)).max().unwrap_or(1);
             let length = usize::try_from(bytes.max(longest)).unwrap_or(usize::MAX);
-            let place = Place::Memory(noise(index as u64, length));
+            let place = DataSource::Memory(noise(index as u64, length));
             return Ok(Data { samples, sizes: drawn, layout, place });
         };
         let files = Files::open(location)?;
         let sizes = if location.measured { files.sizes(dataset)? } else { drawn };
-        Ok(Data { samples, sizes, layout, place: Place::Files(files) })
+        Ok(Data { samples, sizes, layout, place: DataSource::Files(files) })
     }
 
     /// The name of a file in messages.
     pub(super) fn path(&self, file: u64) -> String {
         match &self.place {
-            Place::Memory(_) => "memory".to_owned(),
-            Place::Files(files) => shown(&files.path(file)),
+            DataSource::Memory(_) => "memory".to_owned(),
+            DataSource::Files(files) => shown(&files.path(file)),
         }
     }
 }

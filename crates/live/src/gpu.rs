@@ -5,7 +5,7 @@
 
 use super::Failure;
 use super::clock::Clock;
-use super::job::Part;
+use super::job::CopyTask;
 use forebay_calibrate::probe::gpu::{Lanes, Learner, Learners, Precision, Training};
 use forebay_live_queue::{Shared, Step};
 use forebay_scenario::{self, Job, RealGpu, Scenario};
@@ -95,7 +95,7 @@ impl Accelerator for Learner {
 pub(super) type Opened = Vec<(Vec<Learner>, Arc<Lanes>)>;
 
 /// Puts the model copies of a job copy on their GPUs; none where they are emulated or on cores.
-pub(super) fn open(scenario: &Scenario, part: &Part) -> Result<Opened, Failure> {
+pub(super) fn open(scenario: &Scenario, part: &CopyTask) -> Result<Opened, Failure> {
     let job = &scenario.jobs[part.job];
     let (Some(gpu), Some(model)) = (job.gpu, job.catalogue) else { return Ok(Vec::new()) };
     let dataset = &scenario.datasets[job.dataset];
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use forebay_engine::Time;
     use forebay_live_queue::{State, Training, Watch};
-    use forebay_metrics::{Activity, HandOver, Queue};
+    use forebay_metrics::{Activity, Queue, StageBuffer};
     use forebay_report::Cause;
     use forebay_scenario::{BatchInterval, Goal};
     use std::thread;
@@ -199,7 +199,7 @@ mod tests {
     fn run(mut notes: Notes, ahead: u64, interval: f64) -> (Notes, State) {
         let goal = Goal { steps: 10, quota: u64::MAX, fresh: u64::MAX };
         let mut state = State::new(Training::new(BatchInterval::Every(interval), goal));
-        let loader = state.add_loader(u64::MAX, [(HandOver::of_samples(), 1)], 1);
+        let loader = state.add_loader(u64::MAX, [(StageBuffer::of_samples(), 1)], 1);
         loader.queue = Queue::new(4, 2, false, 0, Time::ZERO);
         let shared = Shared::new(state, Time::NEVER);
         thread::scope(|threads| {

@@ -23,7 +23,7 @@ type Shared = forebay_live_queue::Shared<Clock>;
 
 /// Which copy of which job to run, and how.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
-pub struct Part {
+pub struct CopyTask {
     /// Index of the job in the scenario.
     pub job: usize,
     /// Which copy of it.
@@ -42,7 +42,7 @@ pub struct Part {
 
 /// What a job copy showed.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
-pub struct PartOutcome {
+pub struct CopyOutcome {
     /// Steps, stalls, queue.
     pub job: JobOutcome,
     /// Timeline, where it was asked for.
@@ -65,12 +65,12 @@ pub struct PartOutcome {
 ///
 /// # Errors
 /// If the data cannot be read, or threads cannot be started.
-pub fn run_part(
+pub fn run_copy(
     scenario: &Scenario,
-    part: &Part,
+    part: &CopyTask,
     stop: &AtomicBool,
     ready: impl FnOnce() -> Option<u64>,
-) -> Result<PartOutcome, Failure> {
+) -> Result<CopyOutcome, Failure> {
     let job = &scenario.jobs[part.job];
     let until = match scenario.run.stop {
         Stop::Duration(seconds) => Time::from_seconds(seconds),
@@ -121,7 +121,7 @@ pub fn run_part(
         }
         let (bytes, Tally { allowed, exceeded }) = read;
         let outcome = collect::part(&mut shared.lock(), part, Time::from_seconds(begin));
-        outcome.map(|outcome| PartOutcome { cpu, bytes, allowed, exceeded, ..outcome })
+        outcome.map(|outcome| CopyOutcome { cpu, bytes, allowed, exceeded, ..outcome })
     })
 }
 

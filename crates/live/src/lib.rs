@@ -10,7 +10,7 @@
 //! - `device`: who carries out steps, `gpu`: the same on real GPUs, `launch`: what trainers do beside them; what the threads of a job copy share, the rules of handing over
 //!   and who is woken are [`forebay_live_queue`]'s,
 //! - `store`: data sets that are generated; `job`: one job copy from start to outcome, with `build` before and `collect` after;
-//!   `team`: its workers, `whose`: which loader they belong to; `children`: several job copies, as processes; `run`: all of it,
+//!   `team`: its workers, `loader_stream`: what its readers draw for; `children`: several job copies, as processes; `run`: all of it,
 //! - `check`: what this machine lacks; `notes`: what was emulated.
 //!
 //! # Example
@@ -33,6 +33,7 @@ mod gpu;
 mod job;
 mod launch;
 mod ledger;
+mod loader_stream;
 mod log;
 mod notes;
 mod pace;
@@ -41,14 +42,13 @@ mod run;
 mod sizes;
 mod store;
 mod team;
-mod whose;
 mod work;
 
 pub use check::{Machine, use_cores};
 pub use children::{Assignment, Message};
 pub use clock::monotonic;
 pub use data::Location;
-pub use job::{Part, PartOutcome, run_part};
+pub use job::{CopyOutcome, CopyTask, run_copy};
 pub use run::{Event, Settings, Source, check, run};
 pub use store::Store;
 

@@ -1,9 +1,9 @@
 //! What of a live run is real and what emulated, one sentence each.
 
 use super::check::reads_files;
-use super::job::PartOutcome;
+use super::job::CopyOutcome;
 use super::pace::Limits;
-use super::store::Place;
+use super::store::StoredDataset;
 use forebay_scenario::{Access, Device, Job, Operation, Scenario, Storage};
 
 /// Share by which reads must exceed their limits to be worth a word.
@@ -12,8 +12,8 @@ const EXCEEDED: f64 = 0.03;
 /// The notes of a scenario whose jobs read at `places`, and whose job copies showed `parts`.
 pub(super) fn of(
     scenario: &Scenario,
-    places: &[Option<Place>],
-    parts: &[PartOutcome],
+    places: &[Option<StoredDataset>],
+    parts: &[CopyOutcome],
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let mut folded = false;
@@ -57,13 +57,17 @@ fn power(scenario: &Scenario) -> Option<String> {
 }
 
 /// What is enforced on the storage of a job that reads at `place`.
-pub(super) fn paced(scenario: &Scenario, job: &Job, place: Option<&Place>) -> Option<Limits> {
+pub(super) fn paced(
+    scenario: &Scenario,
+    job: &Job,
+    place: Option<&StoredDataset>,
+) -> Option<Limits> {
     let mounted = place.is_some_and(|place| place.location.mounted);
-    Limits::of(scenario, job.storage).filter(|_| !mounted)
+    Limits::for_storage(scenario, job.storage).filter(|_| !mounted)
 }
 
 /// To what a storage was held.
-fn storage(scenario: &Scenario, index: usize, places: &[Option<Place>]) -> Option<String> {
+fn storage(scenario: &Scenario, index: usize, places: &[Option<StoredDataset>]) -> Option<String> {
     let mut users = scenario.jobs.iter().zip(places).filter(|(job, _)| job.storage == index);
     let (job, place) = users.next()?;
     let Storage { name, path, .. } = &scenario.storage[index];
@@ -83,7 +87,7 @@ fn storage(scenario: &Scenario, index: usize, places: &[Option<Place>]) -> Optio
 }
 
 /// Whether the machine was slower than what it was to be held to.
-fn exceeded(scenario: &Scenario, index: usize, parts: &[PartOutcome]) -> Option<String> {
+fn exceeded(scenario: &Scenario, index: usize, parts: &[CopyOutcome]) -> Option<String> {
     let of = parts.iter().filter(|part| scenario.jobs[part.job.job].storage == index);
     let (allowed, exceeded) =
         of.fold((0.0, 0.0), |(a, e), part| (a + part.allowed, e + part.exceeded));
@@ -120,7 +124,7 @@ fn launch(job: &Job) -> Option<String> {
     Some(format!("The trainers' own work of `{}` keeps cores busy for its time.", job.name))
 }
 
-fn data(scenario: &Scenario, job: &Job, place: Option<&Place>) -> Option<String> {
+fn data(scenario: &Scenario, job: &Job, place: Option<&StoredDataset>) -> Option<String> {
     let (name, dataset) = (&job.name, &scenario.datasets[job.dataset].name);
     let Some(place) = place.filter(|_| reads_files(scenario, job)) else {
         return Some(format!("`{name}` copies the samples of `{dataset}` out of memory."));

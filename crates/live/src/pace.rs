@@ -45,7 +45,7 @@ pub(super) struct Limits {
 
 impl Limits {
     /// Those of storage number `index`; `None` where none is written.
-    pub(super) fn of(scenario: &Scenario, index: usize) -> Option<Limits> {
+    pub(super) fn for_storage(scenario: &Scenario, index: usize) -> Option<Limits> {
         let storage = &scenario.storage[index];
         let written = storage.written;
         let path = &storage.path;

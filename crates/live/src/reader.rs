@@ -1,11 +1,11 @@
 //! Reading samples: files one by one, shards request by request, or slices of memory.
 
-use super::data::{Data, Place};
+use super::data::{Data, DataSource};
 use super::fault::words;
+use super::loader_stream::LoaderStream;
 use super::log::Log;
 use super::pace::{Pace, Request, Tally};
 use super::sizes::around;
-use super::whose::Whose;
 use forebay_engine::Time;
 use forebay_model::random::FileOrder;
 use forebay_report::Cause;
@@ -28,7 +28,7 @@ const BLOCK: usize = 4096;
 pub(super) struct Reader {
     data: Arc<Data>,
     order: FileOrder,
-    whose: Whose,
+    stream: LoaderStream,
     /// Place of the next shard in the loader's reading, shared by its workers.
     next_file: Arc<AtomicU64>,
     buffer: Buffer,
@@ -87,7 +87,7 @@ impl Reader {
     pub(super) fn new(
         data: Arc<Data>,
         order: FileOrder,
-        whose: Whose,
+        stream: LoaderStream,
         next_file: Arc<AtomicU64>,
         pace: Option<Pace>,
     ) -> Reader {
@@ -95,7 +95,7 @@ impl Reader {
             pace,
             data,
             order,
-            whose,
+            stream,
             next_file,
             buffer: Buffer::default(),
             name: String::new(),
@@ -110,10 +110,10 @@ impl Reader {
     pub(super) fn read(&mut self, position: u64, log: &mut Log) -> Result<u64, ReadError> {
         let size = match self.data.layout {
             Layout::FilePerSample => {
-                let sample = self.whose.file(&mut self.order, position);
+                let sample = self.stream.file(&mut self.order, position);
                 let size = self.data.sizes.of(sample);
                 self.admit(log);
-                let request = self.begin(self.whose.entity(position), 0, size, log);
+                let request = self.begin(self.stream.entity(position), 0, size, log);
                 let known = request.is_some_and(|request| request.tells_latency());
                 self.read_file(sample, size, known, log)?;
                 self.end(request, size, log);
@@ -178,7 +178,7 @@ impl Reader {
         log: &mut Log,
     ) -> Result<(), ReadError> {
         let mut begin = |cause| if known { Time::ZERO } else { log.begin(cause) };
-        if let Place::Memory(memory) = &self.data.place {
+        if let DataSource::Memory(memory) = &self.data.place {
             begin(Cause::Transfer);
             copy(memory, sample, size, &mut self.buffer);
             return Ok(());
@@ -202,7 +202,7 @@ impl Reader {
     }
 
     fn open(&mut self, file: u64) -> Result<OwnedFd, ReadError> {
-        let Place::Files(files) = &self.data.place else {
+        let DataSource::Files(files) = &self.data.place else {
             return Err(ReadError::Open { path: "memory".to_owned(), error: Errno::INVAL });
         };
         files.name(file, &mut self.name);
@@ -216,7 +216,7 @@ impl Reader {
 
     fn next_shard(&mut self, samples_per_shard: u64, log: &mut Log) -> Result<(), ReadError> {
         let place = self.next_file.fetch_add(1, Ordering::Relaxed);
-        let number = self.whose.file(&mut self.order, place);
+        let number = self.stream.file(&mut self.order, place);
         let first = number * samples_per_shard;
         let samples = first..(first + samples_per_shard).min(self.data.samples);
         let before = self.order.epoch() * self.data.samples;
@@ -224,8 +224,8 @@ impl Reader {
         let length = self.data.sizes.sum(samples.start, samples.end, record);
         self.admit(log);
         let file = match &self.data.place {
-            Place::Memory(_) => None,
-            Place::Files(_) => {
+            DataSource::Memory(_) => None,
+            DataSource::Files(_) => {
                 log.begin(Cause::Open);
                 Some(self.open(number)?)
             }
@@ -299,7 +299,7 @@ impl Reader {
         if !paced.is_some_and(|paced| paced.tells_latency()) {
             log.begin(Cause::Transfer);
         }
-        if let Place::Memory(memory) = &self.data.place {
+        if let DataSource::Memory(memory) = &self.data.place {
             copy(memory, sample, size, &mut self.buffer);
         }
         self.end(paced, size, log);

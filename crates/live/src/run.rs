@@ -2,9 +2,9 @@
 
 use super::check::{self, Machine, reads_files};
 use super::children::{self, Assignment};
-use super::job::{Part, PartOutcome};
+use super::job::{CopyOutcome, CopyTask};
 use super::ledger::Common;
-use super::store::{Place, Store};
+use super::store::{Store, StoredDataset};
 use super::{Failure, notes};
 use forebay_report::{Outcome, ResourceOutcome, World};
 use forebay_scenario::{Access, Job, Scenario};
@@ -113,7 +113,7 @@ pub fn run(
 /// By storage, the books of its limits where several job copies read there.
 fn shared_books(
     scenario: &Scenario,
-    places: &[Option<Place>],
+    places: &[Option<StoredDataset>],
 ) -> Result<Vec<Option<Common>>, Failure> {
     let of = |index: usize| {
         let jobs = scenario.jobs.iter().zip(places).filter(|(job, _)| job.storage == index);
@@ -128,14 +128,14 @@ fn shared_books(
 fn assignments(
     scenario: &Scenario,
     source: &Source,
-    places: &[Option<Place>],
+    places: &[Option<StoredDataset>],
     replication: u32,
     trace: bool,
 ) -> Vec<(String, Assignment)> {
     let copies = scenario.jobs.iter().enumerate();
     let copies = copies.flat_map(|(job, of)| (0..of.copies).map(move |copy| (job, of, copy)));
     let assignment = |(owner, (job, of, copy)): (usize, (usize, &Job, u32))| {
-        let part = Part {
+        let part = CopyTask {
             job,
             copy,
             owner: owner as u64,
@@ -151,7 +151,7 @@ fn assignments(
 }
 
 /// One replication's outcome.
-fn outcome(scenario: &Scenario, parts: Vec<PartOutcome>, notes: Vec<String>) -> Outcome {
+fn outcome(scenario: &Scenario, parts: Vec<CopyOutcome>, notes: Vec<String>) -> Outcome {
     let ends = parts.iter().filter_map(|part| part.job.steps.last()).map(|step| step.end);
     let makespan = ends.fold(0.0, f64::max);
     let elapsed = makespan.max(f64::MIN_POSITIVE);

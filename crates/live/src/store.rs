@@ -32,13 +32,13 @@ struct Made {
 
 /// A job's data set on disk.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Place {
+pub(super) struct StoredDataset {
     pub(super) location: Location,
     /// Files of it that are read.
     files: u64,
 }
 
-impl Place {
+impl StoredDataset {
     pub(super) fn settle(&self) -> Result<(), Failure> {
         Files::open(&self.location)?.settle(self.files, self.location.access)
     }
@@ -51,12 +51,12 @@ impl Store {
         scenario: &Scenario,
         settings: &Settings,
         on: &mut dyn FnMut(Event),
-    ) -> Result<Vec<Option<Place>>, Failure> {
+    ) -> Result<Vec<Option<StoredDataset>>, Failure> {
         let key = |job: &Job| reads_files(scenario, job).then_some((job.dataset, job.storage));
         let mut wanted: Vec<(usize, usize)> = scenario.jobs.iter().filter_map(key).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        let found: Vec<Place> = match settings.data {
+        let found: Vec<StoredDataset> = match settings.data {
             Some(root) => wanted
                 .iter()
                 .map(|key| users(scenario, *key, root, settings))
@@ -73,7 +73,7 @@ impl Store {
         wanted: &[(usize, usize)],
         settings: &Settings,
         on: &mut dyn FnMut(Event),
-    ) -> Result<Vec<Place>, Failure> {
+    ) -> Result<Vec<StoredDataset>, Failure> {
         let of = |&(index, storage): &(usize, usize)| {
             let dataset = scenario.datasets[index].clone();
             Made { dataset, index, storage, seed: scenario.run.seed }
@@ -204,13 +204,13 @@ fn made(
     (index, storage): (usize, usize),
     root: &Path,
     settings: &Settings,
-) -> Result<Place, Failure> {
+) -> Result<StoredDataset, Failure> {
     let dataset = &scenario.datasets[index];
     let mounted = is_mounted(scenario, storage, root, settings);
     let access = access(scenario, storage, mounted);
     let (root, measured) = (root.to_owned(), dataset.image.is_some());
     let location = Location { root, users: false, access, measured, mounted };
-    finish(Place { location, files: dataset.files() }, dataset)
+    finish(StoredDataset { location, files: dataset.files() }, dataset)
 }
 
 /// The user's data set at `root`.
@@ -219,7 +219,7 @@ fn users(
     (index, storage): (usize, usize),
     root: &Path,
     settings: &Settings,
-) -> Result<Place, Failure> {
+) -> Result<StoredDataset, Failure> {
     let dataset = &scenario.datasets[index];
     let root = root.canonicalize().map_err(|error| Failure::file("find", root, error))?;
     let mounted = is_mounted(scenario, storage, &root, settings);
@@ -233,11 +233,11 @@ fn users(
             dataset.name
         )));
     }
-    finish(Place { location, files }, dataset)
+    finish(StoredDataset { location, files }, dataset)
 }
 
 /// Checks that the files can be read as the scenario says.
-fn finish(place: Place, dataset: &Dataset) -> Result<Place, Failure> {
+fn finish(place: StoredDataset, dataset: &Dataset) -> Result<StoredDataset, Failure> {
     let files = Files::open(&place.location)?;
     let root = shown(&place.location.root);
     let in_memory =

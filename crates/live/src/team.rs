@@ -3,10 +3,10 @@
 use super::Failure;
 use super::clock::Clock;
 use super::data::Data;
-use super::job::Part;
+use super::job::CopyTask;
+use super::loader_stream::LoaderStream;
 use super::pace::{Limits, Pace, Pacer};
 use super::reader::Reader;
-use super::whose::Whose;
 use super::work::{Common, Hands, Link};
 use forebay_calibrate::probe::gpu::Lanes;
 use forebay_engine::Time;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 /// The workers of a job copy in order, each with its name; raising `over` ends what they wait for.
 pub(super) fn team(
     scenario: &Scenario,
-    part: &Part,
+    part: &CopyTask,
     over: &Arc<AtomicBool>,
     lanes: &[Arc<Lanes>],
 ) -> Result<Vec<(String, Hands)>, Failure> {
@@ -28,16 +28,16 @@ pub(super) fn team(
     let pacer = pacer(scenario, part, streams, over)?;
     let mut team = Vec::new();
     for rank in 0..job.loaders_per_node() {
-        let whose = Whose { owner: part.owner, rank, ranks: job.loaders(), streams };
+        let stream = LoaderStream { owner: part.owner, rank, ranks: job.loaders(), streams };
         let order =
-            FileOrder::new(scenario.datasets[job.dataset].visits(), job.split, rank, whose.ranks);
+            FileOrder::new(scenario.datasets[job.dataset].visits(), job.split, rank, stream.ranks);
         let next_file = Arc::new(AtomicU64::new(0));
         let reader = || {
             let pace = pacer.as_ref().map(Pace::new);
-            Reader::new(data.clone(), order.clone(), whose, next_file.clone(), pace)
+            Reader::new(data.clone(), order.clone(), stream, next_file.clone(), pace)
         };
         let own = &lanes[lanes.len().min(rank as usize)..];
-        let common = common(scenario, job, whose, over, own.first());
+        let common = common(scenario, job, stream, over, own.first());
         for (index, stage) in job.loader.stages.iter().enumerate() {
             for _ in 0..stage.workers {
                 let reader = (index == 0).then(&reader);
@@ -53,7 +53,7 @@ pub(super) fn team(
 fn common(
     scenario: &Scenario,
     job: &Job,
-    whose: Whose,
+    stream: LoaderStream,
     over: &Arc<AtomicBool>,
     lanes: Option<&Arc<Lanes>>,
 ) -> Common {
@@ -62,7 +62,7 @@ fn common(
     let links = if emulated { job.copies_per_loader() } else { 0 };
     let link = |_| Link { bandwidth, free_at: Mutex::new(Time::ZERO) };
     Common {
-        whose,
+        stream,
         links: Arc::new((0..links).map(link).collect()),
         lanes: lanes.cloned(),
         decoded_size: scenario.datasets[job.dataset].decoded_size,
@@ -75,12 +75,12 @@ fn common(
 /// What keeps the job copy's readers to the limits of its storage, where any are enforced.
 fn pacer(
     scenario: &Scenario,
-    part: &Part,
+    part: &CopyTask,
     streams: Streams,
     over: &Arc<AtomicBool>,
 ) -> Result<Option<Arc<Pacer>>, Failure> {
     let mounted = part.location.as_ref().is_some_and(|location| location.mounted);
-    let limits = Limits::of(scenario, scenario.jobs[part.job].storage);
+    let limits = Limits::for_storage(scenario, scenario.jobs[part.job].storage);
     let Some(limits) = limits.filter(|_| !mounted) else { return Ok(None) };
     let pacer = Pacer::new(limits, part.books.as_deref(), streams, part.owner, over.clone())?;
     Ok(Some(Arc::new(pacer)))

@@ -1,10 +1,10 @@
 //! What a worker does for its items: reading, computing, waiting, copying.
 
 use super::clock::{Clock, busy, thread_cpu};
+use super::loader_stream::LoaderStream;
 use super::log::Log;
 use super::pace::Tally;
 use super::reader::{ReadError, Reader};
-use super::whose::Whose;
 use forebay_calibrate::probe::ProbeError;
 use forebay_calibrate::probe::gpu::Lanes;
 use forebay_calibrate::probe::image::{Decoder, ImageError};
@@ -67,7 +67,7 @@ pub(super) struct Hands {
     per_sample: Vec<Work>,
     per_item: Vec<Work>,
     reader: Option<Reader>,
-    whose: Whose,
+    stream: LoaderStream,
     links: Arc<Vec<Link>>,
     /// To a real GPU.
     lanes: Option<Arc<Lanes>>,
@@ -87,7 +87,7 @@ pub(super) struct Hands {
 /// What the workers of a loader have in common.
 #[derive(Clone)]
 pub(super) struct Common {
-    pub(super) whose: Whose,
+    pub(super) stream: LoaderStream,
     pub(super) links: Arc<Vec<Link>>,
     pub(super) lanes: Option<Arc<Lanes>>,
     pub(super) decoded_size: Option<f64>,
@@ -117,7 +117,7 @@ impl Hands {
             per_sample: works(&stage.per_sample, 0),
             per_item: works(&stage.per_item, 128),
             reader,
-            whose: of.whose,
+            stream: of.stream,
             links: of.links,
             lanes: of.lanes,
             decoded_size: of.decoded_size,
@@ -219,8 +219,8 @@ impl Hands {
 
     fn draw(&self, draw: &Draw, item: &Item, sample: u64) -> f64 {
         draw.constant.unwrap_or_else(|| {
-            let Whose { owner, streams, .. } = self.whose;
-            let entity = self.whose.entity(item.first + sample);
+            let LoaderStream { owner, streams, .. } = self.stream;
+            let entity = self.stream.entity(item.first + sample);
             let mut generator = streams.at(draw.purpose, owner, entity, draw.index);
             draw.sampler.draw(&mut generator)
         })

@@ -17,7 +17,6 @@
 //! assert_eq!((trained.count(), trained.next_gap(0), trained.gaps()), (4, 3, vec![3, 4]));
 //! ```
 
-mod hand_over;
 mod intervals;
 mod launch;
 mod polling;
@@ -25,17 +24,18 @@ mod queue;
 mod recorder;
 mod requests;
 mod spent;
+mod stage_buffer;
 mod steps;
 mod timeline;
 mod tuner;
 
-pub use hand_over::HandOver;
 pub use intervals::Intervals;
 pub use launch::launch_waits;
 pub use polling::{Polling, Promise};
 pub use queue::Queue;
 pub use recorder::{Recorder, add_steps};
 pub use requests::Requests;
+pub use stage_buffer::StageBuffer;
 pub use steps::Steps;
 pub use timeline::{Activity, NOBODY, Segment, Timeline, blame};
 pub use tuner::Tuner;

@@ -37,7 +37,7 @@ impl Promise {
 
 impl Polling {
     /// That of a loader of `job`, if it is one of these.
-    pub fn of(job: &Job) -> Option<Polling> {
+    pub fn for_job(job: &Job) -> Option<Polling> {
         let Generator { period, enough, distinct } = job.loader.generator?;
         Some(Polling {
             period: Span(Span::from_seconds(period).0.max(1)),

@@ -80,7 +80,7 @@ impl Growth {
 
 impl Queue {
     /// The queue of a loader of `job`, which reads `quota` samples in all, as it is at the start.
-    pub fn of(job: &Job, quota: u64, now: Time) -> Queue {
+    pub fn for_job(job: &Job, quota: u64, now: Time) -> Queue {
         let circular = job.queue == QueueKind::Circular;
         let queue = Queue::new(job.queue_capacity(), job.batch, circular, job.prefill, now);
         let drop_last = job.loader.requests.is_none_or(|requests| requests.drop_last);

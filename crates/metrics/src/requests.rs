@@ -87,7 +87,7 @@ struct Made {
 
 impl Requests {
     /// Those of a loader of `job`, which reads `dataset`, `quota` samples in all.
-    pub fn of(job: &Job, dataset: &Dataset, quota: u64) -> Option<Requests> {
+    pub fn for_job(job: &Job, dataset: &Dataset, quota: u64) -> Option<Requests> {
         let settings = job.loader.requests?;
         let workers = job.loader.stages.first()?.workers;
         let loaders = u64::from(job.loaders());
@@ -350,7 +350,7 @@ mod tests {
         let file = ScenarioFile::parse("r.toml", text).expect("TOML");
         let scenario = file.resolve(&[]).unwrap_or_else(|problems| panic!("{problems}"));
         let job = &scenario.jobs[0];
-        Requests::of(job, &scenario.datasets[0], scenario.goal(job).quota).expect("on request")
+        Requests::for_job(job, &scenario.datasets[0], scenario.goal(job).quota).expect("on request")
     }
 
     /// Takes batches until `batches` have been taken; the first sample and the number of each.

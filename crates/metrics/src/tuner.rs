@@ -52,7 +52,7 @@ struct Hand {
 
 impl Tuner {
     /// That of a loader of `job`, if anything of it is tuned.
-    pub fn of(job: &Job) -> Option<Tuner> {
+    pub fn for_job(job: &Job) -> Option<Tuner> {
         let stages = &job.loader.stages;
         // As many workers as cores.
         let cores = f64::from(stages.iter().find(|stage| stage.tuned)?.workers);

@@ -116,7 +116,7 @@ const FAMILIES: [(&str, &[Unit]); 7] = [
 
 /// A dimension, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Family {
+pub struct DimensionWords {
     /// What it is, with its article: `a time`.
     pub what: &'static str,
     /// A quantity of it.
@@ -131,7 +131,7 @@ pub struct Family {
 
 /// All dimensions, to show.
 #[must_use]
-pub fn families() -> [Family; 7] {
+pub fn families() -> [DimensionWords; 7] {
     [
         family::<Time>(),
         family::<Size>(),
@@ -143,13 +143,13 @@ pub fn families() -> [Family; 7] {
     ]
 }
 
-fn family<D: Dimension>() -> Family {
+fn family<D: Dimension>() -> DimensionWords {
     let unit = D::UNITS.first().map_or("", |unit| unit.name);
     let shown = |value| match D::WHOLE {
         true => format!("{value} {unit}"),
         false => Quantity::<D>::new(value).map(|of| of.to_string()).unwrap_or_default(),
     };
-    Family {
+    DimensionWords {
         what: D::WHAT,
         example: D::EXAMPLE,
         least: shown(D::MIN),

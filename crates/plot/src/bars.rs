@@ -32,7 +32,7 @@ impl<'a> BarsDrawing<'a> {
         }
         let x = Axis::fit(&bars.x, &ends, &[], (cell / 85.0) as usize, true);
         let x = x.ok_or_else(|| nothing(&bars.x))?;
-        let entry = |part: &super::Part| Entry {
+        let entry = |part: &super::BarPart| Entry {
             name: part.name.clone(),
             colour: part.colour,
             look: Look::Area,

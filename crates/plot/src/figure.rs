@@ -136,14 +136,14 @@ pub struct Bars {
     /// The axis below.
     pub x: AxisSpec,
     /// What the parts of all bars stand for.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BarPart>,
     /// From top to bottom.
     pub bars: Vec<Bar>,
 }
 
 /// What a part of every bar stands for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct BarPart {
     /// Name in the legend.
     pub name: String,
     /// Its colour.

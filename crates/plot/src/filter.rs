@@ -8,13 +8,13 @@ use std::fmt;
 use toml::Spanned;
 
 /// Columns, and the value, or the values, that they must have.
-pub(super) type Filter = BTreeMap<Spanned<String>, Wanted>;
+pub(super) type Filter = BTreeMap<Spanned<String>, AcceptedValues>;
 
 /// The value, or the values, that a filter lets through.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted(Vec<String>);
+pub struct AcceptedValues(Vec<String>);
 
-impl Wanted {
+impl AcceptedValues {
     /// Whether a cell's text is wanted; numbers may be written differently.
     pub(super) fn holds(&self, cell: &str) -> bool {
         let same = |wanted: &String| {
@@ -25,9 +25,9 @@ impl Wanted {
     }
 }
 
-impl JsonSchema for Wanted {
+impl JsonSchema for AcceptedValues {
     fn schema_name() -> Cow<'static, str> {
-        "Wanted".into()
+        "AcceptedValues".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
@@ -36,14 +36,14 @@ impl JsonSchema for Wanted {
     }
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for AcceptedValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join(" or "))
     }
 }
 
-impl<'de> Deserialize<'de> for Wanted {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Wanted, D::Error> {
+impl<'de> Deserialize<'de> for AcceptedValues {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<AcceptedValues, D::Error> {
         let values = match toml::Value::deserialize(from)? {
             toml::Value::Array(values) => values,
             value => vec![value],
@@ -52,6 +52,6 @@ impl<'de> Deserialize<'de> for Wanted {
             toml::Value::String(text) => text,
             value => value.to_string(),
         };
-        Ok(Wanted(values.into_iter().map(text).collect()))
+        Ok(AcceptedValues(values.into_iter().map(text).collect()))
     }
 }

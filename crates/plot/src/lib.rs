@@ -38,7 +38,7 @@ mod upright;
 
 pub use axis::Scale;
 pub use build::build;
-pub use figure::{AxisSpec, Bar, Bars, Figure, Lines, Mark, Panel, Part, Point, Series, Style};
+pub use figure::{AxisSpec, Bar, BarPart, Bars, Figure, Lines, Mark, Panel, Point, Series, Style};
 pub use name::{label_of, unit_of};
 pub use palette::{Colour, Theme, colour};
 pub use recipe::{DataSource, Distribution, DrawnAs, Recipe, Rows, schema};

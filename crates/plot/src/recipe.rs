@@ -1,6 +1,6 @@
 //! Recipes: TOML files that say which columns to draw, and how.
 
-use super::filter::{Filter, Wanted};
+use super::filter::{AcceptedValues, Filter};
 use super::{PlotError, Scale, Unit};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -74,7 +74,7 @@ pub struct Recipe {
     pub band: bool,
     /// Which rows to draw: columns and the value, or one of the values, that they must have (default: all rows).
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, Wanted>")]
+    #[schemars(with = "BTreeMap<String, AcceptedValues>")]
     pub filter: Filter,
     /// Reference lines (default: none).
     #[serde(default)]
@@ -185,7 +185,7 @@ pub struct PanelRecipe {
     pub style: Option<Spanned<DrawnAs>>,
     /// Which of the recipe's rows it draws (default: all of them).
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, Wanted>")]
+    #[schemars(with = "BTreeMap<String, AcceptedValues>")]
     pub filter: Filter,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn accuracy(
     let dataset = scenario.datasets[job.dataset].samples;
     let staleness = mean_staleness(&copies);
     let epochs = accuracy.epochs(job) * (1.0 + accuracy.staleness * staleness);
-    let way = Way { accuracy, needed: epochs * dataset as f64 };
+    let way = PathToTarget { accuracy, needed: epochs * dataset as f64 };
     let behind = |(copy, measured): &(&JobOutcome, Measured)| {
         let (from, epoch) = (measured.steps.start, first_epoch(copy, dataset));
         let from = if epoch < copy.steps.len() { from.max(epoch) } else { from };
@@ -64,7 +64,7 @@ pub(super) fn accuracy(
 }
 
 /// What lies before a job.
-struct Way<'a> {
+struct PathToTarget<'a> {
     accuracy: &'a Accuracy,
     /// Fresh samples, or what is worth as much.
     needed: f64,
@@ -82,7 +82,7 @@ struct Course {
     observed: f64,
 }
 
-impl Way<'_> {
+impl PathToTarget<'_> {
     fn useful(&self, window: &Window) -> f64 {
         self.accuracy.useful(window.samples, window.fresh)
     }

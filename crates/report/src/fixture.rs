@@ -34,7 +34,7 @@ pub(super) fn scenario() -> Scenario {
         split: Split::Strided,
         replicas: None,
         batch_interval: BatchInterval::Every(1.0),
-        loader: StageGraph::of(vec![stage]),
+        loader: StageGraph::new(vec![stage]),
         queue: QueueKind::Bounded,
         prefill: 0,
         copies_per_node: 1,

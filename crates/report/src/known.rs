@@ -32,12 +32,12 @@ struct KnownJob {
 impl Known {
     /// That of a scenario; `None` where the length of its run is written.
     #[must_use]
-    pub fn of(scenario: &Scenario) -> Option<Known> {
+    pub fn for_scenario(scenario: &Scenario) -> Option<Known> {
         let Stop::Known { precision, most } = scenario.run.stop else { return None };
         let job = |job: &Job| KnownJob {
             run: run_of(scenario, job),
             dataset: scenario.samples_of_epoch(job),
-            loose: is_loose(job),
+            loose: ranks_may_diverge(job),
             nature: nature(scenario, job),
         };
         let jobs = scenario.jobs.iter().map(job).collect();
@@ -58,7 +58,7 @@ impl Known {
         let &KnownJob { ref run, dataset, loose, nature } = &self.jobs[job];
         let rule = Rule { run, dataset, loose };
         let measured: Vec<(&JobOutcome, Measured)> =
-            copies.iter().map(|copy| (copy, Measured::of(copy, rule, f64::INFINITY))).collect();
+            copies.iter().map(|copy| (copy, Measured::new(copy, rule, f64::INFINITY))).collect();
         let warm = |(_, measured): &(_, Measured)| {
             !measured.cold && measured.steps.len() >= super::warnings::FEWEST_STEPS
         };
@@ -98,7 +98,7 @@ pub(super) fn run_of(scenario: &Scenario, job: &Job) -> Run {
 }
 
 /// Whether reads into a job's queue and takes out of it need not balance.
-pub(super) fn is_loose(job: &Job) -> bool {
+pub(super) fn ranks_may_diverge(job: &Job) -> bool {
     job.queue == QueueKind::Circular || job.failures.is_some()
 }
 

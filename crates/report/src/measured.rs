@@ -51,7 +51,7 @@ pub(super) struct Measured {
 
 impl Measured {
     /// Those of a copy, none of which ends behind `until` [s].
-    pub(super) fn of(copy: &JobOutcome, rule: Rule, until: f64) -> Measured {
+    pub(super) fn new(copy: &JobOutcome, rule: Rule, until: f64) -> Measured {
         let end = last_before(copy, until);
         match rule.run.warm_up {
             WarmUp::Off => {
@@ -219,7 +219,7 @@ mod tests {
     fn measured(copy: &JobOutcome, stop: Stop, warm_up: WarmUp) -> Measured {
         let run = Run { stop, warm_up, replications: 1, seed: 1 };
         let rule = Rule { run: &run, dataset: 1_000_000, loose: false };
-        Measured::of(copy, rule, f64::INFINITY)
+        Measured::new(copy, rule, f64::INFINITY)
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
         let run = Run { stop: Stop::Steps(200), warm_up: WarmUp::Auto, replications: 1, seed: 1 };
         let rule = Rule { run: &run, dataset: 1_000_000, loose: false };
         // Steps end at 1.1, 1.2, … 21 s.
-        assert_eq!(Measured::of(&copy, rule, 20.05).steps.end, 190);
-        assert_eq!(Measured::of(&copy, rule, 15.0).steps.end, 200);
+        assert_eq!(Measured::new(&copy, rule, 20.05).steps.end, 190);
+        assert_eq!(Measured::new(&copy, rule, 15.0).steps.end, 200);
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Rare {
 
 impl Rare {
     /// Those of some stretches; `None` where there are many, or no step.
-    pub(super) fn of(stretches: &[Vec<Stretch>]) -> Option<Rare> {
+    pub(super) fn from_stretches(stretches: &[Vec<Stretch>]) -> Option<Rare> {
         let waits: Vec<Vec<(f64, f64)>> = stretches.iter().flatten().map(waits).collect();
         let mut all: Vec<f64> = waits.iter().flatten().map(|(wait, _)| *wait).collect();
         all.sort_unstable_by(f64::total_cmp);
@@ -122,7 +122,7 @@ mod tests {
     fn no_stall_seen_leaves_room_for_some() {
         // System: 400 steps without a wait. Expectation: with one in forty runs wrong up to 3.69 steps of 400 may be held up.
         let copy = held_up(&[]);
-        let rare = Rare::of(&[vec![(&copy, 0..400)]]).expect("rare");
+        let rare = Rare::from_stretches(&[vec![(&copy, 0..400)]]).expect("rare");
         assert_eq!((rare.events, rare.steps), (0, 400));
         assert!((rare.most() - 3.689 / 400.0).abs() < 1e-5, "{}", rare.most());
         let sample = Sample::new(&[vec![(&copy, 0..400)]], Nature { chance: true, round: 0 });
@@ -139,8 +139,8 @@ mod tests {
     #[test]
     fn neighbours_are_one_event_and_many_are_not_rare() {
         let copy = held_up(&[50, 51, 52, 300]);
-        assert_eq!(Rare::of(&[vec![(&copy, 0..400)]]).map(|rare| rare.events), Some(2));
+        assert_eq!(Rare::from_stretches(&[vec![(&copy, 0..400)]]).map(|rare| rare.events), Some(2));
         let often: Vec<usize> = (0..400).step_by(9).collect();
-        assert_eq!(Rare::of(&[vec![(&held_up(&often), 0..400)]]), None);
+        assert_eq!(Rare::from_stretches(&[vec![(&held_up(&often), 0..400)]]), None);
     }
 }

@@ -78,7 +78,7 @@ impl Sample {
             [single] => batches(single, nature.round),
             _ => Vec::new(),
         };
-        let rare = Rare::of(stretches).filter(|_| nature.chance);
+        let rare = Rare::from_stretches(stretches).filter(|_| nature.chance);
         Sample { windows: stretches.iter().map(whole).collect(), batches, rare, durations }
     }
 

@@ -6,7 +6,7 @@ use super::device_memory::device_memory;
 use super::energy::energy;
 use super::epochs;
 use super::figures::{JobReport, Report, ResourceReport, Spread, StalledSteps};
-use super::known::{is_loose, length, run_of};
+use super::known::{length, ranks_may_diverge, run_of};
 use super::learners::learners;
 use super::locality::local_share;
 use super::measured::{Measured, Rule};
@@ -161,12 +161,12 @@ pub(super) fn measured<'o>(
     let rule = Rule {
         run: &run,
         dataset: scenario.samples_of_epoch(described),
-        loose: is_loose(described),
+        loose: ranks_may_diverge(described),
     };
     let of = |outcome: &'o Outcome| {
         let until = outcome.first_end(&scenario.run);
         let copies = copies_of(outcome, job).into_iter();
-        copies.map(|copy| (copy, Measured::of(copy, rule, until))).collect()
+        copies.map(|copy| (copy, Measured::new(copy, rule, until))).collect()
     };
     outcomes.iter().map(of).collect()
 }

@@ -77,7 +77,7 @@ pub use storage::{
     StripeOffset, Targets, Tier, TierCache, Written,
 };
 pub use sync::{
-    Averaging, Bucket, Fidelity, MessageCpu, Parameters, Part, Reduction, Root, ServerPlace,
+    Averaging, Bucket, BucketShare, Fidelity, MessageCpu, Parameters, Reduction, Root, ServerPlace,
     Servers, Sync, Transport,
 };
 pub use value::{Axis, Override, Value};

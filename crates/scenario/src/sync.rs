@@ -34,7 +34,7 @@ pub use cpu::MessageCpu;
 pub use gradients::{Bucket, Parameters};
 pub(super) use gradients::{Gradient, OfModel};
 pub(super) use named::AlgorithmName;
-pub use servers::{Part, ServerPlace, Servers};
+pub use servers::{BucketShare, ServerPlace, Servers};
 pub(super) use transport::Latencies;
 pub use transport::Transport;
 

@@ -7,7 +7,7 @@ use super::index::{Id, Ids, JobId};
 use super::worker::Worker;
 
 use super::env::Env;
-use super::event::{Customer, Event};
+use super::event::{ActivityId, Event};
 use super::jobs::Jobs;
 use super::ranges::Fetches;
 use super::worker::Cores;
@@ -20,35 +20,38 @@ struct Owner {
 }
 
 impl Owner {
-    /// Whether it asked for something as this customer, where messages, ranges and communicators are known.
-    fn is(&self, customer: Customer, world: Known<'_>) -> bool {
-        match customer {
-            Customer::Worker(w) => self.workers.contains(w),
-            Customer::Range(r) => self.workers.contains(world.fetches.worker(r)),
-            Customer::Activations(d)
-            | Customer::Step(d)
-            | Customer::Sleeper(d)
-            | Customer::Launch(d)
-            | Customer::Average(d)
-            | Customer::Sum(d)
-            | Customer::Push(d)
-            | Customer::Load(d)
-            | Customer::Swap(d)
-            | Customer::Handed { device: d, .. } => self.devices.contains(d),
-            Customer::Communicator(c) => world.communicators.job(c) == self.job,
-            Customer::Message(m) => world.communicators.job_of_message(m) == self.job,
-            Customer::Update(j) | Customer::Checkpoint(j) | Customer::Averaged(j) => j == self.job,
-            // It was copied before, and begins again later.
-            Customer::Copy(_) | Customer::Restart(_) | Customer::Request(_) | Customer::Endless => {
-                false
+    /// Whether it asked for something as this activity, where messages, ranges and communicators are known.
+    fn is(&self, activity: ActivityId, world: Owners<'_>) -> bool {
+        match activity {
+            ActivityId::Worker(w) => self.workers.contains(w),
+            ActivityId::Range(r) => self.workers.contains(world.fetches.worker(r)),
+            ActivityId::Activations(d)
+            | ActivityId::Step(d)
+            | ActivityId::Sleeper(d)
+            | ActivityId::Launch(d)
+            | ActivityId::Average(d)
+            | ActivityId::Sum(d)
+            | ActivityId::Push(d)
+            | ActivityId::Load(d)
+            | ActivityId::Swap(d)
+            | ActivityId::Handed { device: d, .. } => self.devices.contains(d),
+            ActivityId::Communicator(c) => world.communicators.job(c) == self.job,
+            ActivityId::Message(m) => world.communicators.job_of_message(m) == self.job,
+            ActivityId::Update(j) | ActivityId::Checkpoint(j) | ActivityId::Averaged(j) => {
+                j == self.job
             }
+            // It was copied before, and begins again later.
+            ActivityId::Copy(_)
+            | ActivityId::Restart(_)
+            | ActivityId::Request(_)
+            | ActivityId::Endless => false,
         }
     }
 
     /// Whether an event is about something that it is at.
-    fn awaits(&self, event: Event, world: Known<'_>) -> bool {
+    fn awaits(&self, event: Event, world: Owners<'_>) -> bool {
         match event {
-            Event::Opened(customer) | Event::Waited(customer) => self.is(customer, world),
+            Event::Opened(activity) | Event::Waited(activity) => self.is(activity, world),
             Event::Computed(w) => self.workers.contains(w),
             Event::Stepped(d) | Event::Launched(d) => self.devices.contains(d),
             Event::JobStarted(_)
@@ -63,7 +66,7 @@ impl Owner {
 
 /// Whose messages, ranges and communicators are.
 #[derive(Clone, Copy)]
-struct Known<'a> {
+struct Owners<'a> {
     fetches: &'a Fetches,
     communicators: &'a Communicators,
 }
@@ -73,18 +76,18 @@ impl Jobs {
     pub(super) fn abort(&mut self, env: &mut Env, j: JobId) {
         let owner = self.owner(j);
         let now = env.now;
-        let known = Known { fetches: &self.loaders.fetches, communicators: &self.communicators };
+        let known = Owners { fetches: &self.loaders.fetches, communicators: &self.communicators };
         for station in &mut env.stations {
-            station.queue.forget(now, |waiting| owner.is(waiting.customer, known));
+            station.queue.forget(now, |waiting| owner.is(waiting.activity, known));
         }
         for arm in &mut env.storages.disk_heads {
-            arm.forget(now, |customer| owner.is(*customer, known));
+            arm.forget(now, |activity| owner.is(*activity, known));
         }
         for t in env.storages.tables.ids() {
             let table = &mut env.storages.tables[t];
-            table.forget((now, &mut env.calendar), t, |customer| owner.is(*customer, known));
+            table.forget((now, &mut env.calendar), t, |activity| owner.is(*activity, known));
         }
-        env.network.cancel_all(now, |customer| owner.is(*customer, known));
+        env.network.cancel_all(now, |activity| owner.is(*activity, known));
         let awaited = env.calendar.remove_all(|event| owner.awaits(*event, known));
         for event in awaited {
             self.leave_station(env, event);
@@ -114,20 +117,20 @@ impl Jobs {
     /// Who was served at a station until `event` leaves it to the next.
     fn leave_station(&mut self, env: &mut Env, event: Event) {
         match event {
-            Event::Opened(Customer::Worker(w)) => self.loaders.leave_operations(env, w),
-            Event::Opened(Customer::Range(r)) => {
+            Event::Opened(ActivityId::Worker(w)) => self.loaders.leave_operations(env, w),
+            Event::Opened(ActivityId::Range(r)) => {
                 self.loaders.leave_operations(env, self.loaders.fetches.worker(r));
             }
             // It was about to take the slot that it has been given.
-            Event::Waited(Customer::Worker(w)) => self.loaders.give_slot_back(env, w),
-            Event::Waited(Customer::Range(r)) => self.loaders.give_slot_of_range_back(env, r),
+            Event::Waited(ActivityId::Worker(w)) => self.loaders.give_slot_back(env, w),
+            Event::Waited(ActivityId::Range(r)) => self.loaders.give_slot_of_range_back(env, r),
             Event::Computed(w) => {
                 let cores = self.loaders.stages[self.loaders.workers[w].stage].cores;
                 self.leave_core(env, cores);
             }
             Event::Stepped(d) => self.leave_cores(env, d),
             Event::Launched(d) => self.leave_launch(env, d),
-            Event::Waited(Customer::Message(m)) => {
+            Event::Waited(ActivityId::Message(m)) => {
                 if let Some(cores) = self.communicators.cores_of_message(m) {
                     self.leave_core(env, cores);
                 }

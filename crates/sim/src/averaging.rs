@@ -13,7 +13,7 @@ use forebay_report::{Cause, StallCause};
 
 use super::device::State;
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::{DeviceId, JobId};
 use super::jobs::Jobs;
 use super::notice::Notice;
@@ -110,7 +110,7 @@ impl Jobs {
         let bytes = self.jobs[job].averaging.as_ref().map_or(0.0, |run| run.own);
         match self.gpu_of(d).and_then(|gpu| gpu.memory) {
             Some(group) => {
-                env.network.start(env.now, group, bytes, Customer::Average(d));
+                env.network.start(env.now, group, bytes, ActivityId::Average(d));
             }
             None => self.drawn(env, d),
         }
@@ -157,7 +157,7 @@ impl Jobs {
         if run.shared.span.0 == 0 {
             return self.averaged(env, j);
         }
-        env.after(run.shared, Event::Waited(Customer::Averaged(j)));
+        env.after(run.shared, Event::Waited(ActivityId::Averaged(j)));
     }
 
     /// Every GPU's reference model is up to date.

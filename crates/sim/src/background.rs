@@ -4,7 +4,7 @@ use forebay_engine::fluid::GroupId;
 use forebay_model::random::{Purpose, Sampler};
 
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::{IdVec, LoadId, RequestId, Slab};
 use super::read::{Mount, RequestLatency};
 use super::worker::Waiting;
@@ -65,9 +65,9 @@ impl Background {
             None => self.request_latency(env, r),
             Some(station) => {
                 let station = &mut env.stations[station];
-                let visit = Waiting { customer: Customer::Request(r), delay: station.service };
+                let visit = Waiting { activity: ActivityId::Request(r), delay: station.service };
                 if station.queue.arrive(env.now, visit) {
-                    env.after(visit.delay, Event::Opened(visit.customer));
+                    env.after(visit.delay, Event::Opened(visit.activity));
                 }
             }
         }
@@ -92,7 +92,7 @@ impl Background {
                 Delay::once(sampler.draw(&mut generator) + round_trip)
             }
         };
-        env.after(delay, Event::Waited(Customer::Request(r)));
+        env.after(delay, Event::Waited(ActivityId::Request(r)));
     }
 
     pub(super) fn request_bytes(&mut self, env: &mut Env, r: RequestId) {
@@ -103,7 +103,7 @@ impl Background {
         let mut generator =
             env.streams.at(Purpose::RequestSize, u64::from(load.number()), ordinal, 0);
         let bytes = self.loads[load].size.draw(&mut generator);
-        env.network.start(env.now, group, bytes, Customer::Request(r));
+        env.network.start(env.now, group, bytes, ActivityId::Request(r));
     }
 
     pub(super) fn end_request(&mut self, r: RequestId) {

@@ -107,7 +107,7 @@ impl Jobs {
             let (waits, period) = (&mut self.devices[d].input.waits, self.jobs[j].plan.period);
             // Those of the exchange before may still be asked for.
             let known = |of: u64| of / period + 1 >= step / period;
-            let loose = self.jobs[j].is_loose();
+            let loose = self.jobs[j].ranks_may_diverge();
             waits.retain(|(of, wait)| wait.end > oldest || loose && known(*of));
             waits.extend(segments.iter().rev().map(|segment| (step, *segment)));
         }

@@ -46,7 +46,7 @@ use super::cached::Units;
 use super::communication::Communicators;
 use super::device::Device;
 use super::env::Env;
-use super::event::{Customer, Delay, Lanes};
+use super::event::{ActivityId, Delay, Lanes};
 use super::fault::Faults;
 use super::index::{HoldersId, IdVec, StationId, WorkId};
 use super::job_run::JobRun;
@@ -78,7 +78,7 @@ struct Builder<'s> {
     /// What job copies share on a node, where they do.
     on_nodes: BTreeMap<u32, OnNode>,
     /// Links between GPUs and between racks.
-    links: BTreeMap<sync::Place, LinkId>,
+    links: BTreeMap<sync::LinkPlace, LinkId>,
     /// How each data set is cut into units of a page cache, and how many there are in all.
     units: (Vec<Units>, u32),
     /// The same for caches of whole files.
@@ -117,7 +117,7 @@ pub(super) fn build<'a>(scenario: &Scenario, replication: u32, options: &Options
     let env = &mut world.env;
     for load in endless {
         let Endless { group, streams } = load;
-        env.network.start_many(Time::ZERO, group, f64::INFINITY, streams, Customer::Endless);
+        env.network.start_many(Time::ZERO, group, f64::INFINITY, streams, ActivityId::Endless);
     }
     world.background.begin(env);
     world.faults.begin(env);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::device::State;
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::{DeviceId, JobId};
 use super::job_run::JobRun;
 use super::jobs::Jobs;
@@ -194,11 +194,11 @@ impl Jobs {
         }
         if pause.span.0 > 0 {
             for d in self.jobs[j].parts.devices {
-                if matches!(self.devices[d].state, State::Idle | State::Uninformed) {
+                if matches!(self.devices[d].state, State::Idle | State::AwaitingParameters) {
                     self.trace_device(env, d, Cause::Checkpoint.name());
                 }
             }
-            env.after(pause, Event::Waited(Customer::Checkpoint(j)));
+            env.after(pause, Event::Waited(ActivityId::Checkpoint(j)));
             return true;
         }
         self.write_checkpoint(env, j);
@@ -263,7 +263,7 @@ impl Jobs {
         let Some(checkpoint) = recovery.checkpoint.as_mut() else { return };
         let network = &mut env.network;
         let start = |writer: &Writer| {
-            Some(network.start(env.now, writer.way?, writer.bytes, Customer::Checkpoint(j)))
+            Some(network.start(env.now, writer.way?, writer.bytes, ActivityId::Checkpoint(j)))
         };
         checkpoint.flows = checkpoint.writers.iter().filter_map(start).collect();
         checkpoint.left = checkpoint.flows.len() as u32;
@@ -307,7 +307,7 @@ impl Jobs {
         recovery.books.written += checkpoint.writers.iter().map(|of| of.bytes).sum::<f64>();
         recovery.books.writing_seconds += now.since(checkpoint.since).seconds();
         recovery.saved = saved;
-        recovery.gets_on();
+        recovery.record_progress();
     }
 
     /// Job copy `j` goes on to train.

@@ -1,7 +1,7 @@
 //! Steps on the node's cores, where the loader works too.
 
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::DeviceId;
 use super::jobs::Jobs;
 use super::worker::{Cores, Waiting};
@@ -24,17 +24,17 @@ impl Jobs {
         threads: CpuThreads,
         delay: Delay,
     ) {
-        let customer = Customer::Step(d);
+        let activity = ActivityId::Step(d);
         match self.cores_of(d) {
             Cores::Shared(group) => {
                 let work = delay.span.seconds() * threads.speed;
-                env.network.start_many(env.now, group, work, threads.number, customer);
+                env.network.start_many(env.now, group, work, threads.number, activity);
             }
             // There is a core for everyone.
             Cores::Fifo(station) => {
                 let station = &mut env.stations[station].queue;
                 for _ in 0..threads.number {
-                    station.arrive(env.now, Waiting { customer, delay });
+                    station.arrive(env.now, Waiting { activity, delay });
                 }
                 env.after(delay, Event::Stepped(d));
             }

@@ -101,7 +101,7 @@ pub(super) enum State {
     /// Waiting for its trainer's own work.
     Launching,
     /// Waiting for parameters from the root.
-    Uninformed,
+    AwaitingParameters,
     /// Computing.
     Busy,
     /// Drawing its model towards its GPU's reference model, or waiting to.

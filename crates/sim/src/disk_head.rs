@@ -8,7 +8,7 @@ use forebay_report::Cause;
 use forebay_scenario::Layout;
 
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::{DatasetId, DiskHeadId, WorkerId};
 use super::loaders::Loaders;
 
@@ -35,7 +35,7 @@ impl Spot {
 /// A request for the arm.
 #[derive(Debug, Clone, Copy)]
 struct Visit {
-    customer: Customer,
+    activity: ActivityId,
     spot: Spot,
     bytes: f64,
 }
@@ -74,14 +74,14 @@ impl DiskHead {
         self.usage
     }
 
-    /// Visits for whose customer `is` holds are off; the one that is served goes on for nobody.
-    pub(super) fn forget(&mut self, now: Time, is: impl Fn(&Customer) -> bool) {
+    /// Visits for whose activity `is` holds are off; the one that is served goes on for nobody.
+    pub(super) fn forget(&mut self, now: Time, is: impl Fn(&ActivityId) -> bool) {
         self.usage(now);
         let first = self.visits.pop_front();
-        self.visits.retain(|visit| !is(&visit.customer));
+        self.visits.retain(|visit| !is(&visit.activity));
         if let Some(mut first) = first {
-            if is(&first.customer) {
-                first.customer = Customer::Endless;
+            if is(&first.activity) {
+                first.activity = ActivityId::Endless;
             }
             self.visits.push_front(first);
         }
@@ -97,17 +97,17 @@ impl DiskHead {
 }
 
 impl Loaders {
-    /// `customer` asks arm `a` for `bytes` at a spot.
+    /// `activity` asks arm `a` for `bytes` at a spot.
     pub(super) fn ask_disk_head(
         &mut self,
         env: &mut Env,
         a: DiskHeadId,
         bytes: f64,
-        (customer, spot): (Customer, Spot),
+        (activity, spot): (ActivityId, Spot),
     ) {
         let arm = &mut env.storages.disk_heads[a];
         arm.usage(env.now);
-        arm.visits.push_back(Visit { customer, spot, bytes });
+        arm.visits.push_back(Visit { activity, spot, bytes });
         if arm.visits.len() == 1 {
             self.move_arm(env, a);
         }
@@ -127,12 +127,12 @@ impl Loaders {
         let (visit, rate) = (arm.visits.pop_front(), arm.rate);
         self.move_arm(env, a);
         env.flows += 1;
-        match visit.map(|visit| (visit.customer, visit.bytes)) {
-            Some((Customer::Worker(w), bytes)) => {
+        match visit.map(|visit| (visit.activity, visit.bytes)) {
+            Some((ActivityId::Worker(w), bytes)) => {
                 self.split_latency(env.now, w, bytes / rate);
                 self.resume(env, w);
             }
-            Some((Customer::Range(r), _)) => self.range_moved(env, r),
+            Some((ActivityId::Range(r), _)) => self.range_moved(env, r),
             // Nobody else asks an arm.
             _ => {}
         }

@@ -7,7 +7,7 @@ use forebay_engine::fluid::Network;
 use forebay_engine::{Calendar, Time};
 use forebay_model::random::Streams;
 
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::{IdVec, StationId};
 use super::notice::Notice;
 use super::station::Service;
@@ -18,7 +18,7 @@ use super::storages::Storages;
 pub(super) struct Env {
     pub(super) now: Time,
     pub(super) calendar: Calendar<Event>,
-    pub(super) network: Network<Customer>,
+    pub(super) network: Network<ActivityId>,
     pub(super) stations: IdVec<Service>,
     pub(super) storages: Storages,
     pub(super) streams: Streams,
@@ -46,10 +46,10 @@ impl Env {
         }
     }
 
-    /// A station of operations has served a customer, and takes up the next.
+    /// A station of operations has served a activity, and takes up the next.
     pub(super) fn served(&mut self, station: StationId) {
         if let Some(next) = self.stations[station].queue.leave(self.now) {
-            self.after(next.delay, Event::Opened(next.customer));
+            self.after(next.delay, Event::Opened(next.activity));
         }
     }
 

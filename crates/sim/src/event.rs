@@ -9,7 +9,7 @@ use super::index::{
 
 /// Who asked a station or the network for something, or waits for a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Customer {
+pub(super) enum ActivityId {
     /// A loader's worker.
     Worker(WorkerId),
     /// A request for a range of what a worker reads.
@@ -59,10 +59,10 @@ pub(super) enum Customer {
 pub(super) enum Event {
     /// A job copy's start time has come.
     JobStarted(JobId),
-    /// A storage's operation station has served a customer.
-    Opened(Customer),
+    /// A storage's operation station has served a activity.
+    Opened(ActivityId),
     /// A latency or a delay is over.
-    Waited(Customer),
+    Waited(ActivityId),
     /// A core of a FIFO station has done a worker's computation.
     Computed(WorkerId),
     /// A device has done its part of a step.

@@ -9,7 +9,7 @@ use super::buffers::Buffers;
 use super::communication::Sums;
 use super::device::{OnGpu, State};
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::DeviceId;
 use super::jobs::Jobs;
 use super::occupied::Occupied;
@@ -100,7 +100,7 @@ impl Jobs {
         let Some(gpu) = self.gpu_of(d) else { return };
         let Sort { share, occupancy, group } = gpu.steps[kernels as usize];
         gpu.occupied.enter(env.now, kernels);
-        env.network.start(env.now, group, alone * share * occupancy, Customer::Step(d));
+        env.network.start(env.now, group, alone * share * occupancy, ActivityId::Step(d));
     }
 
     /// Device `d` is done with a sort of kernels, or with a step that is but one.

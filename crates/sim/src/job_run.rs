@@ -140,11 +140,11 @@ impl JobRun {
 
     /// Whether it has one device, which waits for input and has it before anything else happens to it.
     pub(super) fn waits_alone(&self) -> bool {
-        self.parts.devices.len() == 1 && !self.is_loose() && self.averaging.is_none()
+        self.parts.devices.len() == 1 && !self.ranks_may_diverge() && self.averaging.is_none()
     }
 
     /// Whether its model copies are at different steps at times.
-    pub(super) fn is_loose(&self) -> bool {
+    pub(super) fn ranks_may_diverge(&self) -> bool {
         self.plan.period > 1 || self.servers.is_some()
     }
 

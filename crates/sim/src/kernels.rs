@@ -4,7 +4,7 @@ use forebay_engine::Time;
 use forebay_report::Cause;
 
 use super::env::Env;
-use super::event::Customer;
+use super::event::ActivityId;
 use super::index::WorkerId;
 use super::loaders::Loaders;
 use super::worker::Phase;
@@ -26,7 +26,7 @@ impl Loaders {
         gpu.occupied.begin(env.now);
         let group = gpu.loader;
         self.enter(env, w, Phase::OnGpu, Cause::Decode);
-        env.network.start(env.now, group, seconds, Customer::Worker(w));
+        env.network.start(env.now, group, seconds, ActivityId::Worker(w));
         false
     }
 

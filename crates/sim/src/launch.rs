@@ -3,7 +3,7 @@
 
 use super::device::State;
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::DeviceId;
 use super::jobs::Jobs;
 use super::worker::{Cores, Waiting};
@@ -47,12 +47,12 @@ impl Jobs {
         let (threads, overlap) = (launch.threads, launch.overlap);
         match self.loaders[device.loader].trainer {
             Cores::Shared(group) => {
-                env.network.start_many(env.now, group, work, threads, Customer::Launch(d));
+                env.network.start_many(env.now, group, work, threads, ActivityId::Launch(d));
             }
             // There is a core for everyone.
             Cores::Fifo(station) => {
                 let delay = Delay::once(work);
-                let visit = Waiting { customer: Customer::Launch(d), delay };
+                let visit = Waiting { activity: ActivityId::Launch(d), delay };
                 let station = &mut env.stations[station].queue;
                 for _ in 0..threads {
                     station.arrive(env.now, visit);

@@ -27,7 +27,7 @@
 //!   threads; `cached`: what of that a node's page cache holds; `tiers`: what is on its own storage or another node's;
 //!   `decoded`: samples that are kept as decoding leaves them; `ranges`: what is fetched in several requests; `stages`:
 //!   hand-over between stages, order, blocking; `requests`: loaders that make what they are asked for; `tuned`, `polling`, `kernels`;
-//!   `ahead`: fetches from memory what comes next; `loader`: one of them,
+//!   `prefetch`: fetches from memory what comes next; `loader`: one of them,
 //! - `communication`: collectives of model copies, parameter servers, on the same network,
 //! - `jobs`: `program`: what each rank does in a step, op by op, and the one interpreter of all programs; `job_run`: a job copy; `trainer`: when a
 //!   rank begins a step, and the barrier between model copies; `device`: accelerators; `batches`: what they take from a
@@ -101,7 +101,6 @@
 //! ```
 
 mod abort;
-mod ahead;
 mod averaging;
 mod background;
 mod barrier;
@@ -137,6 +136,7 @@ mod notice;
 mod occupied;
 mod pipeline;
 mod polling;
+mod prefetch;
 mod program;
 mod progress;
 mod ranges;

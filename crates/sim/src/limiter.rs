@@ -7,7 +7,7 @@ use forebay_report::Cause;
 use forebay_scenario::{Distribution, RequestLimit};
 
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::{LimiterId, WorkerId};
 use super::loaders::Loaders;
 use super::worker::Phase;
@@ -84,7 +84,7 @@ impl Loaders {
         self.workers[w].refusals = refusals;
         let Some(wait) = wait else { return self.wait_for_first_byte(env, w) };
         self.enter(env, w, Phase::Refused, Cause::Open);
-        env.after(wait, Event::Waited(Customer::Worker(w)));
+        env.after(wait, Event::Waited(ActivityId::Worker(w)));
         false
     }
 

@@ -3,7 +3,7 @@
 
 use super::device::State;
 use super::env::Env;
-use super::event::Customer;
+use super::event::ActivityId;
 use super::index::DeviceId;
 use super::jobs::Jobs;
 use forebay_metrics::Segment;
@@ -21,7 +21,7 @@ impl Jobs {
         let batch = self.jobs[device.job].plan.batch as f64;
         let bytes = bytes * ((batch - device.input.missing as f64) / batch);
         (device.state, device.since) = (State::Loading, env.now);
-        env.network.start(env.now, group, bytes, Customer::Load(d));
+        env.network.start(env.now, group, bytes, ActivityId::Load(d));
         self.trace_device(env, d, Cause::Copy.name());
     }
 

@@ -63,9 +63,9 @@ pub(super) struct LoaderRun {
     pub(super) polling: Option<Box<Polling>>,
     /// How many of its workers work at once, if that is tuned.
     pub(super) tuner: Option<Box<Tuner>>,
-    /// Way between the node's GPUs, where it is limited.
+    /// RankRoute between the node's GPUs, where it is limited.
     pub(super) intra: Option<GroupId>,
-    /// Way to each GPU, where it is limited.
+    /// RankRoute to each GPU, where it is limited.
     pub(super) pcie: Vec<GroupId>,
     /// The GPU of each model copy, where the loader uses it too.
     pub(super) gpus: Vec<Gpu>,

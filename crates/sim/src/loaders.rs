@@ -8,11 +8,11 @@ use std::ops::{Index, IndexMut};
 use forebay_engine::Time;
 use forebay_metrics::{Activity, NOBODY, Segment, blame};
 
-use super::ahead::Reader;
 use super::env::Env;
 use super::index::{DeviceId, IdVec, Ids, LoaderId, WorkerId};
 use super::loader::{LoaderRun, Waiter};
 use super::notice::Notice;
+use super::prefetch::Reader;
 use super::ranges::Fetches;
 use super::read::ShardCursor;
 use super::stages::StageRun;

@@ -3,7 +3,7 @@
 use forebay_engine::Time;
 
 use super::env::Env;
-use super::event::{Customer, Event};
+use super::event::{ActivityId, Event};
 use super::index::DeviceId;
 use super::jobs::Jobs;
 
@@ -13,7 +13,7 @@ impl Jobs {
         self.devices[d].input.sent.push_back(env.now);
         let job = &self.jobs[self.devices[d].job];
         if job.plan.activations > 0.0 {
-            env.after(job.plan.hand_over, Event::Waited(Customer::Activations(d)));
+            env.after(job.plan.hand_over, Event::Waited(ActivityId::Activations(d)));
         } else {
             self.handed_over(env, d);
         }
@@ -25,7 +25,7 @@ impl Jobs {
         let bytes = self.jobs[device.job].plan.activations;
         match self.loaders[device.loader].intra {
             Some(group) => {
-                env.network.start(env.now, group, bytes, Customer::Activations(d));
+                env.network.start(env.now, group, bytes, ActivityId::Activations(d));
             }
             None => self.handed_over(env, d),
         }

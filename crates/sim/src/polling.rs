@@ -4,7 +4,7 @@ use forebay_metrics::Promise;
 use forebay_report::Cause;
 
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::{DeviceId, LoaderId, WorkerId};
 use super::loaders::Loaders;
 use super::worker::Phase;
@@ -21,7 +21,7 @@ impl Loaders {
         }
         loader.queue.set_blocked(env.now, true);
         self.enter(env, w, Phase::Asleep, Cause::Latency);
-        env.after(delay, Event::Waited(Customer::Worker(w)));
+        env.after(delay, Event::Waited(ActivityId::Worker(w)));
         true
     }
 
@@ -43,7 +43,7 @@ impl Loaders {
             let since = loader.waiters[polling.promised() - 1].since;
             let look = polling.next_look(since, env.now);
             let delay = Delay { span: look.since(env.now), lane: None };
-            env.after(delay, Event::Waited(Customer::Sleeper(DeviceId::new(d))));
+            env.after(delay, Event::Waited(ActivityId::Sleeper(DeviceId::new(d))));
         }
     }
 

@@ -4,7 +4,7 @@ use forebay_report::Cause;
 use forebay_scenario::Ranges;
 
 use super::env::Env;
-use super::event::{Customer, Event};
+use super::event::{ActivityId, Event};
 use super::index::{IdVec, Ids, RangeId, Slab, WorkerId};
 use super::loaders::Loaders;
 use super::read::ServiceModel;
@@ -139,7 +139,7 @@ impl Loaders {
     fn enter_range(&mut self, env: &mut Env, r: RangeId) -> bool {
         let Range { worker: w, way, .. } = self.fetches.ranges[r];
         if let Some(slots) = self.slots_of(w, way)
-            && !env.enter_queue(slots, Customer::Range(r))
+            && !env.enter_queue(slots, ActivityId::Range(r))
         {
             self.note_fetch(env, w, Cause::Open);
             return false;
@@ -157,9 +157,9 @@ impl Loaders {
         let Some(station) = mount.station.filter(|_| visits) else { return self.ask_range(env, r) };
         self.note_fetch(env, w, Cause::Open);
         let station = &mut env.stations[station];
-        let visit = Waiting { customer: Customer::Range(r), delay: station.service };
+        let visit = Waiting { activity: ActivityId::Range(r), delay: station.service };
         if station.queue.arrive(env.now, visit) {
-            env.after(visit.delay, Event::Opened(visit.customer));
+            env.after(visit.delay, Event::Opened(visit.activity));
         }
         false
     }
@@ -185,13 +185,13 @@ impl Loaders {
         {
             self.fetches.ranges[r].refusals = refusals;
             self.note_fetch(env, w, Cause::Open);
-            env.after(wait, Event::Waited(Customer::Range(r)));
+            env.after(wait, Event::Waited(ActivityId::Range(r)));
             return false;
         }
         self.fetches.ranges[r].state = State::FirstByte;
         let Some(delay) = self.first_byte_after(env, w) else { return self.move_range(env, r) };
         self.note_fetch(env, w, Cause::Latency);
-        env.after(delay, Event::Waited(Customer::Range(r)));
+        env.after(delay, Event::Waited(ActivityId::Range(r)));
         false
     }
 
@@ -221,15 +221,15 @@ impl Loaders {
         self.fetches.of[w].moving += 1;
         self.note_fetch(env, w, Cause::Transfer);
         if let Some(group) = group {
-            env.network.start(env.now, group, bytes, Customer::Range(r));
+            env.network.start(env.now, group, bytes, ActivityId::Range(r));
         }
-        let customer = Customer::Range(r);
+        let activity = ActivityId::Range(r);
         match service {
             ServiceModel::None => {}
-            ServiceModel::Table(table) => self.ask_table(env, table, bytes, customer),
+            ServiceModel::Table(table) => self.ask_table(env, table, bytes, activity),
             ServiceModel::DiskHead(arm) => {
                 let spot = self.spot_of_range(w, number, last);
-                self.ask_disk_head(env, arm, bytes, (customer, spot));
+                self.ask_disk_head(env, arm, bytes, (activity, spot));
             }
         }
         false

@@ -13,7 +13,7 @@ mod service;
 mod source;
 
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::{StationId, WorkerId};
 use super::loaders::Loaders;
 use super::tiers::Origin;
@@ -157,9 +157,9 @@ impl Loaders {
     fn open(&mut self, env: &mut Env, w: WorkerId, station: StationId) -> bool {
         self.enter(env, w, Phase::Opening, Cause::Open);
         let station = &mut env.stations[station];
-        let visit = Waiting { customer: Customer::Worker(w), delay: station.service };
+        let visit = Waiting { activity: ActivityId::Worker(w), delay: station.service };
         if station.queue.arrive(env.now, visit) {
-            env.after(visit.delay, Event::Opened(visit.customer));
+            env.after(visit.delay, Event::Opened(visit.activity));
         }
         false
     }
@@ -175,7 +175,7 @@ impl Loaders {
     pub(super) fn wait_for_first_byte(&mut self, env: &mut Env, w: WorkerId) -> bool {
         let Some(delay) = self.first_byte_after(env, w) else { return self.first_byte(env, w) };
         self.enter(env, w, Phase::Latency, Cause::Latency);
-        env.after(delay, Event::Waited(Customer::Worker(w)));
+        env.after(delay, Event::Waited(ActivityId::Worker(w)));
         false
     }
 
@@ -218,7 +218,7 @@ impl Loaders {
         let Some(group) = way else { return self.transferred(env, w) };
         let phase = if shard { Phase::Request } else { Phase::Transfer };
         self.enter(env, w, phase, Cause::Transfer);
-        env.network.start(env.now, group, bytes, Customer::Worker(w));
+        env.network.start(env.now, group, bytes, ActivityId::Worker(w));
         false
     }
 

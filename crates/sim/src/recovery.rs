@@ -14,7 +14,7 @@ use forebay_scenario::{ENDLESS, FailureTimes, Resume};
 use super::checkpoint::{CheckpointRun, Saved};
 use super::device::State;
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::{DeviceId, JobId};
 use super::job_run::JobRun;
 use super::jobs::Jobs;
@@ -68,7 +68,7 @@ pub(super) struct FailureRun {
     pub(super) number: Vec<u64>,
     /// Since when the job is down, if it is, and when it is to begin again.
     pub(super) down: Option<(Time, Time)>,
-    pub(super) in_vain: u32,
+    pub(super) failures_without_progress: u32,
     /// Position of the first loader where the last epoch began that a checkpoint was in.
     pub(super) begun: u64,
     /// Samples of an epoch, batches and steps as the goal has them, where it is one of epochs.
@@ -104,7 +104,7 @@ impl RecoveryRun {
 
     /// Something is saved now that was not before. Within an epoch that would begin again, and counts, that is
     /// nothing.
-    pub(super) fn gets_on(&mut self) {
+    pub(super) fn record_progress(&mut self) {
         let Some(failures) = &mut self.failures else { return };
         if failures.epoch.goal && failures.resume == Resume::Epoch {
             let loaders = self.saved.taken.len() as u64;
@@ -114,7 +114,7 @@ impl RecoveryRun {
             }
             failures.begun = first;
         }
-        failures.in_vain = 0;
+        failures.failures_without_progress = 0;
     }
 
     /// Of `taken` samples that loader number `loader` has just handed out, `dequeued` in all, those that
@@ -230,8 +230,8 @@ impl Jobs {
         let first = failures.down.is_none();
         let since = failures.down.map_or(env.now, |(since, _)| since);
         failures.down = Some((since, env.now + restart.span));
-        failures.in_vain += 1;
-        if failures.in_vain > HOPELESS {
+        failures.failures_without_progress += 1;
+        if failures.failures_without_progress > HOPELESS {
             self.hopeless = Some(j);
             self.unfinished = 0;
             return;
@@ -239,7 +239,7 @@ impl Jobs {
         if first {
             self.stop_job(env, j);
         }
-        env.after(restart, Event::Waited(Customer::Restart(j)));
+        env.after(restart, Event::Waited(ActivityId::Restart(j)));
     }
 
     /// All of job copy `j` stops, and what it had in flight.

@@ -4,7 +4,7 @@ use forebay_metrics::{Activity, NOBODY};
 use forebay_report::Cause;
 
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::{LoaderId, WorkerId};
 use super::loaders::Loaders;
 use super::worker::{Item, Phase};
@@ -37,7 +37,7 @@ impl Loaders {
     /// Lets worker number `of` of the first stage of loader `l` begin, or any, if it is idle.
     fn call(&mut self, env: &mut Env, l: LoaderId, of: Option<u32>) {
         let loader = &mut self.loaders[l];
-        let idle = &mut self.stages[loader.stages.start].hand_over.idle;
+        let idle = &mut self.stages[loader.stages.start].buffer.idle;
         let first = loader.workers.start;
         let place = match of {
             Some(of) => idle.iter().position(|w| *w == (first + of).number()),
@@ -62,7 +62,7 @@ impl Loaders {
         let Some(request) = request else {
             loader.queue.set_blocked(env.now, true);
             self.note(env, w, Activity::Idle(NOBODY)).phase = Phase::Idle;
-            self.stages[s].hand_over.idle.push_back(w.number());
+            self.stages[s].buffer.idle.push_back(w.number());
             return false;
         };
         loader.started += request.samples;
@@ -73,7 +73,7 @@ impl Loaders {
         if request.ready > env.now {
             self.enter(env, w, Phase::Starting, Cause::Restart);
             let wait = Delay { span: request.ready.since(env.now), lane: None };
-            env.after(wait, Event::Waited(Customer::Worker(w)));
+            env.after(wait, Event::Waited(ActivityId::Worker(w)));
             return false;
         }
         true

@@ -1,6 +1,6 @@
 //! Hand-over between stages: input, order, room.
 
-use forebay_metrics::{Activity, HandOver, NOBODY};
+use forebay_metrics::{Activity, NOBODY, StageBuffer};
 use forebay_report::Cause;
 
 use super::env::Env;
@@ -28,7 +28,7 @@ pub(super) struct StageRun {
     pub(super) previous: Option<StageId>,
     /// The stage behind; the last one fills the loader's queue.
     pub(super) next: Option<StageId>,
-    pub(super) hand_over: HandOver<Item>,
+    pub(super) buffer: StageBuffer<Item>,
 }
 
 impl StageRun {
@@ -36,8 +36,8 @@ impl StageRun {
     #[inline]
     fn has_room(&self, loaders: &IdVec<LoaderRun>) -> bool {
         match self.next {
-            Some(_) => self.hand_over.has_room(),
-            None => loaders[self.loader].queue.has_room(self.hand_over.samples().into()),
+            Some(_) => self.buffer.has_room(),
+            None => loaders[self.loader].queue.has_room(self.buffer.samples().into()),
         }
     }
 }
@@ -45,15 +45,15 @@ impl StageRun {
 impl LoaderRun {
     /// The next samples of the reading, unless the job needs no more.
     #[inline]
-    fn next_samples(&mut self, hand_over: &mut HandOver<Item>) -> Option<Item> {
-        let samples = u64::from(hand_over.samples()).min(self.quota - self.started);
+    fn next_samples(&mut self, buffer: &mut StageBuffer<Item>) -> Option<Item> {
+        let samples = u64::from(buffer.samples()).min(self.quota - self.started);
         if samples == 0 {
             return None;
         }
         let first = self.started;
         self.started += samples;
         self.in_progress += samples;
-        let sequence = hand_over.take_input();
+        let sequence = buffer.take_input();
         Some(Item { first, samples: samples as u32, sequence, ..Item::default() })
     }
 }
@@ -69,7 +69,7 @@ impl Loaders {
         let (stage, loader) = (&mut self.stages[s], &mut self.loaders[l]);
         let item = match stage.previous {
             None if loader.requests.is_some() => return self.take_request(env, w),
-            None => loader.next_samples(&mut stage.hand_over),
+            None => loader.next_samples(&mut stage.buffer),
             Some(previous) => self.gather(env, w, s, previous),
         };
         if rests {
@@ -88,7 +88,7 @@ impl Loaders {
         worker.phase = Phase::Idle;
         let s = worker.stage;
         let stage = &mut self.stages[s];
-        stage.hand_over.idle.push_back(w.number());
+        stage.buffer.idle.push_back(w.number());
         if stage.previous.is_none() && stage.next.is_none() {
             // Nothing more to read: what this worker could deliver is not known from env.now on.
             self.loaders[stage.loader].queue.set_blocked(env.now, true);
@@ -104,9 +104,9 @@ impl Loaders {
         previous: StageId,
     ) -> Option<Item> {
         let Self { stages, loaders, workers, .. } = self;
-        let takes = stages[s].hand_over.takes();
+        let takes = stages[s].buffer.takes();
         let loader = &mut loaders[workers[w].loader];
-        let before = &mut stages[previous].hand_over;
+        let before = &mut stages[previous].buffer;
         if loader.followed
             && takes > 1
             && let Some(lineage) = &mut loader.lineage
@@ -119,7 +119,7 @@ impl Loaders {
             item.worker = part.worker;
         })?;
         if loader.requests.is_none() {
-            item.sequence = stages[s].hand_over.take_input();
+            item.sequence = stages[s].buffer.take_input();
         }
         self.link(w, item.worker);
         self.unblock(env, previous, w);
@@ -133,9 +133,9 @@ impl Loaders {
             self.tune(env.now, w);
         }
         let stage = &mut self.stages[s];
-        let ordered = stage.hand_over.is_ordered();
-        if !stage.hand_over.is_turn(sequence) {
-            stage.hand_over.hold(sequence, w.number());
+        let ordered = stage.buffer.is_ordered();
+        if !stage.buffer.is_turn(sequence) {
+            stage.buffer.hold(sequence, w.number());
             self.note(env, w, Activity::Doing(Cause::Order)).phase = Phase::Held;
             return false;
         }
@@ -153,7 +153,7 @@ impl Loaders {
     fn block(&mut self, env: &mut Env, s: StageId, w: WorkerId) {
         self.note(env, w, Activity::Blocked(NOBODY)).phase = Phase::Blocked;
         let stage = &mut self.stages[s];
-        stage.hand_over.blocked.push_back(w.number());
+        stage.buffer.blocked.push_back(w.number());
         if stage.next.is_none() {
             self.loaders[stage.loader].queue.set_blocked(env.now, true);
         }
@@ -165,10 +165,10 @@ impl Loaders {
         let worker = &mut self.workers[w];
         worker.phase = Phase::Ready;
         let stage = &mut self.stages[s];
-        stage.hand_over.pass();
+        stage.buffer.pass();
         match stage.next {
             Some(next) => {
-                let last = stage.hand_over.put(Item { worker: w, ..worker.item });
+                let last = stage.buffer.put(Item { worker: w, ..worker.item });
                 self.wake(next, w);
                 while last && self.wake(next, w) {}
             }
@@ -182,11 +182,11 @@ impl Loaders {
     /// Lets an idle worker of stage `s` look for input, which worker `by` has made; false if there is none.
     fn wake(&mut self, s: StageId, by: WorkerId) -> bool {
         let stage = &self.stages[s];
-        let ready = stage.previous.map_or(0, |p| self.stages[p].hand_over.ready());
-        if ready < stage.hand_over.takes() {
+        let ready = stage.previous.map_or(0, |p| self.stages[p].buffer.ready());
+        if ready < stage.buffer.takes() {
             return false;
         }
-        let Some(w) = self.stages[s].hand_over.idle.pop_front() else { return false };
+        let Some(w) = self.stages[s].buffer.idle.pop_front() else { return false };
         let w = WorkerId::new(w);
         self.link(w, by);
         self.make_ready(w);
@@ -202,12 +202,12 @@ impl Loaders {
     pub(super) fn unblock(&mut self, env: &mut Env, s: StageId, by: WorkerId) {
         loop {
             let stage = &mut self.stages[s];
-            if stage.hand_over.blocked.is_empty() || !stage.has_room(&self.loaders) {
+            if stage.buffer.blocked.is_empty() || !stage.has_room(&self.loaders) {
                 return;
             }
-            let Some(w) = stage.hand_over.blocked.pop_front() else { return };
+            let Some(w) = stage.buffer.blocked.pop_front() else { return };
             let w = WorkerId::new(w);
-            let ordered = stage.hand_over.is_ordered();
+            let ordered = stage.buffer.is_ordered();
             if stage.next.is_none() {
                 self.loaders[stage.loader].queue.set_blocked(env.now, false);
             }
@@ -223,7 +223,7 @@ impl Loaders {
     /// Puts finished items whose turn has come.
     fn release_held(&mut self, env: &mut Env, s: StageId) {
         loop {
-            let Some(w) = self.stages[s].hand_over.release() else { return };
+            let Some(w) = self.stages[s].buffer.release() else { return };
             let w = WorkerId::new(w);
             if !self.stages[s].has_room(&self.loaders) {
                 self.block(env, s, w);

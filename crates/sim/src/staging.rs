@@ -9,7 +9,7 @@ use forebay_report::StagingOutcome;
 use forebay_scenario::{Framing, Replicas};
 
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::{CopyId, DatasetId, IdVec, Ids, JobId, StagingId};
 use super::notice::Notice;
 use super::read::{Mount, RequestLatency};
@@ -19,7 +19,7 @@ use super::worker::Waiting;
 #[derive(Debug)]
 pub(super) struct Staging {
     pub(super) job: JobId,
-    /// Way of the bytes, from the storage to the node's tier.
+    /// RankRoute of the bytes, from the storage to the node's tier.
     pub(super) mount: Mount,
     /// How its files become another data set's, if they do.
     pub(super) convert: Option<Box<Conversion>>,
@@ -45,7 +45,7 @@ pub(super) struct Conversion {
     pub(super) compute: Sampler,
     /// The node's cores.
     pub(super) cores: Option<GroupId>,
-    /// Way of what is written to the node's tier.
+    /// RankRoute of what is written to the node's tier.
     pub(super) write: Option<GroupId>,
     /// What all nodes share, where it is written there.
     pub(super) to: Option<Mount>,
@@ -188,9 +188,9 @@ impl Stagings {
         let Some(station) = self.way_of_copy(c).station else { return self.ask_for_copy(env, c) };
         self.copies[c].phase = Phase::Opening;
         let station = &mut env.stations[station];
-        let visit = Waiting { customer: Customer::Copy(c), delay: station.service };
+        let visit = Waiting { activity: ActivityId::Copy(c), delay: station.service };
         if station.queue.arrive(env.now, visit) {
-            env.after(visit.delay, Event::Opened(visit.customer));
+            env.after(visit.delay, Event::Opened(visit.activity));
         }
         false
     }
@@ -208,7 +208,7 @@ impl Stagings {
             None => self.copy_latency(env, c),
             Some(wait) => {
                 self.copies[c].phase = Phase::Refused;
-                env.after(wait, Event::Waited(Customer::Copy(c)));
+                env.after(wait, Event::Waited(ActivityId::Copy(c)));
                 false
             }
         }
@@ -227,7 +227,7 @@ impl Stagings {
             }
         };
         self.copies[c].phase = Phase::Latency;
-        env.after(delay, Event::Waited(Customer::Copy(c)));
+        env.after(delay, Event::Waited(ActivityId::Copy(c)));
         false
     }
 
@@ -236,7 +236,7 @@ impl Stagings {
         let mount = self.way_of_copy(c);
         let Some(group) = mount.way_of_file(file, bytes) else { return self.read_copy(env, c) };
         self.copies[c].phase = Phase::Transfer;
-        env.network.start(env.now, group, bytes, Customer::Copy(c));
+        env.network.start(env.now, group, bytes, ActivityId::Copy(c));
         false
     }
 
@@ -256,7 +256,7 @@ impl Stagings {
         match convert.cores {
             Some(cores) if seconds > 0.0 => {
                 self.copies[c].phase = Phase::Converting;
-                env.network.start(env.now, cores, seconds, Customer::Copy(c));
+                env.network.start(env.now, cores, seconds, ActivityId::Copy(c));
                 false
             }
             _ => self.write_copy(env, c),
@@ -291,7 +291,7 @@ impl Stagings {
         self.copies[c].bytes = bytes;
         let Some(group) = convert.write else { return self.copied(c) };
         self.copies[c].phase = Phase::Writing;
-        env.network.start(env.now, group, bytes, Customer::Copy(c));
+        env.network.start(env.now, group, bytes, ActivityId::Copy(c));
         false
     }
 

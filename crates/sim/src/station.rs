@@ -9,7 +9,7 @@ use super::worker::Waiting;
 
 /// `c` identical servers with one queue in order of arrival.
 ///
-/// The station keeps order and accounts; when a customer's service ends is its owner's affair,
+/// The station keeps order and accounts; when a activity's service ends is its owner's affair,
 /// which calls [`Station::leave`] then.
 ///
 /// As long as nobody waits only the first half is touched.
@@ -38,21 +38,21 @@ impl<C: Copy> Station<C> {
         }
     }
 
-    /// A customer arrives. True: its service begins now; false: it waits.
+    /// A activity arrives. True: its service begins now; false: it waits.
     #[inline]
-    pub fn arrive(&mut self, now: Time, customer: C) -> bool {
+    pub fn arrive(&mut self, now: Time, activity: C) -> bool {
         let free = self.busy < self.servers;
         if free {
             self.busy += 1;
             self.in_service.up(now, 1);
         } else {
-            self.waiting.push_back(customer);
+            self.waiting.push_back(activity);
             self.in_queue.up(now, 1);
         }
         free
     }
 
-    /// A service ends. The customer whose service begins now, if one waits.
+    /// A service ends. The activity whose service begins now, if one waits.
     #[inline]
     pub fn leave(&mut self, now: Time) -> Option<C> {
         debug_assert!(self.busy > 0, "nobody is being served");
@@ -71,7 +71,7 @@ impl<C: Copy> Station<C> {
     /// Customers for whom `is` holds wait no longer; those in service stay.
     pub fn forget(&mut self, now: Time, is: impl Fn(&C) -> bool) {
         let before = self.waiting.len();
-        self.waiting.retain(|customer| !is(customer));
+        self.waiting.retain(|activity| !is(activity));
         self.in_queue.down(now, (before - self.waiting.len()) as u64);
     }
 
@@ -91,7 +91,7 @@ impl<C: Copy> Station<C> {
     }
 
     /// Integral of the number of customers present up to `now`, waiting or in service
-    /// [customer·s].
+    /// [activity·s].
     pub fn present_seconds(&self, now: Time) -> f64 {
         let in_service = self.in_service.up_to(now, self.busy.into());
         let in_queue = self.in_queue.up_to(now, self.waiting.len() as u64);

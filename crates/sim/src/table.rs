@@ -7,7 +7,7 @@ use forebay_engine::{Calendar, Span, Time};
 use forebay_model::law::{Between, Throughput};
 
 use super::env::Env;
-use super::event::{Customer, Event};
+use super::event::{ActivityId, Event};
 use super::index::TableId;
 use super::loaders::Loaders;
 
@@ -31,7 +31,7 @@ pub(super) struct Table {
 /// A request in progress.
 #[derive(Debug, Clone, Copy)]
 struct Serving {
-    customer: Customer,
+    activity: ActivityId,
     /// Where its size is in the table.
     size: Between,
     /// Bytes that it still waits for.
@@ -55,10 +55,10 @@ impl Table {
     }
 
     /// A request for `bytes` begins.
-    fn start(&mut self, now: Time, bytes: f64, customer: Customer) {
+    fn start(&mut self, now: Time, bytes: f64, activity: ActivityId) {
         self.serve(now);
         let size = self.of.size(bytes);
-        self.requests.push(Serving { customer, size, left: bytes, rate: 0.0 });
+        self.requests.push(Serving { activity, size, left: bytes, rate: 0.0 });
         self.share();
     }
 
@@ -79,25 +79,25 @@ impl Table {
     }
 
     /// A request that is done at `now`; the others have its share from then on.
-    fn finish(&mut self, now: Time) -> Option<Customer> {
+    fn finish(&mut self, now: Time) -> Option<ActivityId> {
         self.serve(now);
         let done = self.requests.iter().position(Serving::is_done)?;
-        let Serving { customer, left, .. } = self.requests.remove(done);
+        let Serving { activity, left, .. } = self.requests.remove(done);
         self.usage.served += left;
         self.share();
-        Some(customer)
+        Some(activity)
     }
 
-    /// Requests to it, table `t`, for whose customer `is` holds are served no longer.
+    /// Requests to it, table `t`, for whose activity `is` holds are served no longer.
     pub(super) fn forget(
         &mut self,
         (now, calendar): (Time, &mut Calendar<Event>),
         t: TableId,
-        is: impl Fn(&Customer) -> bool,
+        is: impl Fn(&ActivityId) -> bool,
     ) {
-        if self.requests.iter().any(|request| is(&request.customer)) {
+        if self.requests.iter().any(|request| is(&request.activity)) {
             self.serve(now);
-            self.requests.retain(|request| !is(&request.customer));
+            self.requests.retain(|request| !is(&request.activity));
             self.share();
             self.plan(calendar, t);
         }
@@ -143,9 +143,15 @@ impl Table {
 }
 
 impl Loaders {
-    /// `customer` asks table `t` for `bytes`.
-    pub(super) fn ask_table(&mut self, env: &mut Env, t: TableId, bytes: f64, customer: Customer) {
-        env.storages.tables[t].start(env.now, bytes, customer);
+    /// `activity` asks table `t` for `bytes`.
+    pub(super) fn ask_table(
+        &mut self,
+        env: &mut Env,
+        t: TableId,
+        bytes: f64,
+        activity: ActivityId,
+    ) {
+        env.storages.tables[t].start(env.now, bytes, activity);
         self.plan_table(env, t);
     }
 
@@ -156,11 +162,11 @@ impl Loaders {
             return;
         }
         env.storages.tables[t].planned = Time::NEVER;
-        while let Some(customer) = env.storages.tables[t].finish(env.now) {
+        while let Some(activity) = env.storages.tables[t].finish(env.now) {
             env.flows += 1;
-            match customer {
-                Customer::Worker(w) => self.resume(env, w),
-                Customer::Range(r) => self.range_moved(env, r),
+            match activity {
+                ActivityId::Worker(w) => self.resume(env, w),
+                ActivityId::Range(r) => self.range_moved(env, r),
                 // Nobody else asks what was measured.
                 _ => {}
             }

@@ -1,7 +1,7 @@
 //! Inner threads: several that share the computing for one sample.
 
 use super::env::Env;
-use super::event::{Customer, Delay};
+use super::event::{ActivityId, Delay};
 use super::index::WorkerId;
 use super::loaders::Loaders;
 use super::worker::{Cores, Phase, Work};
@@ -47,7 +47,7 @@ impl Loaders {
             return true;
         }
         self.workers[w].work = seconds;
-        env.network.start_many(env.now, group, seconds, threads, Customer::Worker(w));
+        env.network.start_many(env.now, group, seconds, threads, ActivityId::Worker(w));
         self.enter(env, w, phase, Cause::Decode);
         false
     }

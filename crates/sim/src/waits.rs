@@ -147,7 +147,7 @@ impl Jobs {
 
     /// The same of all that they were at up to `end`.
     pub(super) fn close_until(&mut self, j: JobId, end: Time) {
-        let loose = self.jobs[j].is_loose() || self.jobs[j].averaging.is_some();
+        let loose = self.jobs[j].ranks_may_diverge() || self.jobs[j].averaging.is_some();
         if self.jobs[j].plan.window == 1 && !loose {
             return;
         }
@@ -164,11 +164,11 @@ impl Jobs {
                     let cause = StallCause::own(cause);
                     self.jobs[j].steps.add_stall(Segment { start, end, cause });
                 }
-                State::Idle | State::Uninformed if self.jobs[j].servers.is_some() => {
+                State::Idle | State::AwaitingParameters if self.jobs[j].servers.is_some() => {
                     let pieces = self.wait_for_parameters(d, start, end);
                     pieces.iter().for_each(|piece| self.jobs[j].steps.add_stall(*piece));
                 }
-                State::Idle | State::Uninformed if loose => {
+                State::Idle | State::AwaitingParameters if loose => {
                     let cause = StallCause::peer(Cause::Compute);
                     self.jobs[j].steps.add_stall(Segment { start, end, cause });
                 }
@@ -178,7 +178,7 @@ impl Jobs {
                     self.jobs[j].steps.add_stall(Segment { start, end, cause });
                 }
                 State::Busy => self.jobs[j].steps.add_compute(start, end),
-                State::Idle | State::Uninformed | State::Starving => {
+                State::Idle | State::AwaitingParameters | State::Starving => {
                     let cause = StallCause::own(Cause::Bubble);
                     self.jobs[j].steps.add_stall(Segment { start, end, cause });
                 }

@@ -7,7 +7,7 @@ use forebay_model::random::{Purpose, Sampler};
 use forebay_report::Cause;
 use forebay_scenario::Distribution;
 
-use super::event::{Customer, Delay};
+use super::event::{ActivityId, Delay};
 use super::index::{LoaderId, StageId, StationId, WorkerId};
 use super::team::Team;
 use super::tiers::Origin;
@@ -179,9 +179,9 @@ pub(super) enum Cores {
     Fifo(StationId),
 }
 
-/// A customer that waits for a server, and how long it will take.
+/// A activity that waits for a server, and how long it will take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
-    pub(super) customer: Customer,
+    pub(super) activity: ActivityId,
     pub(super) delay: Delay,
 }

@@ -5,7 +5,7 @@ use forebay_metrics::Activity;
 use forebay_report::Cause;
 
 use super::env::Env;
-use super::event::{Customer, Delay, Event};
+use super::event::{ActivityId, Delay, Event};
 use super::index::WorkerId;
 use super::loaders::Loaders;
 use super::tiers::Origin;
@@ -45,7 +45,7 @@ impl Loaders {
         let stage = &self.stages[self.workers[w].stage];
         let loader = &self.loaders[stage.loader];
         let most = match stage.next {
-            Some(_) => stage.hand_over.capacity() as u64,
+            Some(_) => stage.buffer.capacity() as u64,
             // A queue holds a batch at least, and each device takes one before it must compute.
             None => loader.queue.capacity().saturating_mul(1 + self.devices as u64),
         };
@@ -163,7 +163,7 @@ impl Loaders {
             return true;
         }
         self.enter(env, w, Phase::Delayed, Cause::Latency);
-        env.after(delay, Event::Waited(Customer::Worker(w)));
+        env.after(delay, Event::Waited(ActivityId::Worker(w)));
         false
     }
 
@@ -214,11 +214,11 @@ impl Loaders {
         match cores {
             Cores::Shared(group) => {
                 self.workers[w].work = seconds;
-                env.network.start(env.now, group, seconds, Customer::Worker(w));
+                env.network.start(env.now, group, seconds, ActivityId::Worker(w));
             }
             Cores::Fifo(station) => {
                 let station = &mut env.stations[station];
-                let visit = Waiting { customer: Customer::Worker(w), delay };
+                let visit = Waiting { activity: ActivityId::Worker(w), delay };
                 if station.queue.arrive(env.now, visit) {
                     env.after(delay, Event::Computed(w));
                 } else {
@@ -257,13 +257,13 @@ impl Loaders {
     /// A core that was left is the next one's: another worker's, or a message's.
     #[inline]
     pub(super) fn admitted(&mut self, env: &mut Env, next: Waiting) {
-        match next.customer {
-            Customer::Worker(other) => {
+        match next.activity {
+            ActivityId::Worker(other) => {
                 let cause = self.workers[other].phase.on_core();
                 self.note(env, other, Activity::Doing(cause));
                 env.after(next.delay, Event::Computed(other));
             }
-            customer => env.after(next.delay, Event::Waited(customer)),
+            activity => env.after(next.delay, Event::Waited(activity)),
         }
     }
 
@@ -291,7 +291,7 @@ impl Loaders {
         let group = loader.pcie[(worker.item.sequence % loader.pcie.len() as u64) as usize];
         let bytes = if decoded { self.decoded_bytes(w) } else { worker.item.bytes };
         self.enter(env, w, Phase::Copying, Cause::Copy);
-        env.network.start(env.now, group, bytes, Customer::Worker(w));
+        env.network.start(env.now, group, bytes, ActivityId::Worker(w));
         false
     }
 

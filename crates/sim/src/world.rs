@@ -9,7 +9,7 @@ use forebay_scenario::{Scenario, Stop};
 use super::background::Background;
 use super::build::build;
 use super::env::Env;
-use super::event::{Customer, Event};
+use super::event::{ActivityId, Event};
 use super::fault::Faults;
 use super::index::MessageId;
 use super::jobs::Jobs;
@@ -45,7 +45,7 @@ pub fn run(scenario: &Scenario, replication: u32, options: &Options) -> Outcome 
         Stop::Steps(_) | Stop::Epochs(_) | Stop::Known { .. } => (Time(Time::NEVER.0 - 1), false),
     };
     let until_then = if ends { until } else { Time::NEVER };
-    world.watch = Watch::new(options, until_then, Known::of(scenario));
+    world.watch = Watch::new(options, until_then, Known::for_scenario(scenario));
     world.watch.events = forebay_engine::run(&mut world, until);
     let ended = if ends { until } else { world.env.now };
     world.jobs.end_down(ended);
@@ -92,29 +92,29 @@ impl Model for World<'_> {
             self.env.flows += finished.count as u64;
             self.watch.transfers += 1;
             match finished.token {
-                Customer::Worker(w) => self.jobs.loaders.resume(&mut self.env, w),
-                Customer::Range(r) => self.jobs.loaders.range_moved(&mut self.env, r),
-                Customer::Request(r) => self.background.end_request(r),
-                Customer::Copy(c) => self.stagings.resume_copy(&mut self.env, c),
-                Customer::Activations(d) => self.jobs.handed_over(&mut self.env, d),
-                Customer::Step(d) => self.jobs.kernels_ended(&mut self.env, d),
-                Customer::Average(d) => self.jobs.drawn(&mut self.env, d),
-                Customer::Sum(d) => self.jobs.summed(&mut self.env, d),
-                Customer::Launch(d) => self.jobs.launched(&mut self.env, d),
-                Customer::Load(d) => self.jobs.loaded(&mut self.env, d),
-                Customer::Message(m) => self.message_moved(m),
-                Customer::Handed { device, back } => {
+                ActivityId::Worker(w) => self.jobs.loaders.resume(&mut self.env, w),
+                ActivityId::Range(r) => self.jobs.loaders.range_moved(&mut self.env, r),
+                ActivityId::Request(r) => self.background.end_request(r),
+                ActivityId::Copy(c) => self.stagings.resume_copy(&mut self.env, c),
+                ActivityId::Activations(d) => self.jobs.handed_over(&mut self.env, d),
+                ActivityId::Step(d) => self.jobs.kernels_ended(&mut self.env, d),
+                ActivityId::Average(d) => self.jobs.drawn(&mut self.env, d),
+                ActivityId::Sum(d) => self.jobs.summed(&mut self.env, d),
+                ActivityId::Launch(d) => self.jobs.launched(&mut self.env, d),
+                ActivityId::Load(d) => self.jobs.loaded(&mut self.env, d),
+                ActivityId::Message(m) => self.message_moved(m),
+                ActivityId::Handed { device, back } => {
                     self.jobs.handed_part(&mut self.env, device, back)
                 }
-                Customer::Swap(d) => self.jobs.swapped(&mut self.env, d),
-                Customer::Checkpoint(j) => self.jobs.checkpoint_moved(&mut self.env, j),
-                Customer::Averaged(_)
-                | Customer::Sleeper(_)
-                | Customer::Update(_)
-                | Customer::Push(_)
-                | Customer::Restart(_)
-                | Customer::Communicator(_)
-                | Customer::Endless => {}
+                ActivityId::Swap(d) => self.jobs.swapped(&mut self.env, d),
+                ActivityId::Checkpoint(j) => self.jobs.checkpoint_moved(&mut self.env, j),
+                ActivityId::Averaged(_)
+                | ActivityId::Sleeper(_)
+                | ActivityId::Update(_)
+                | ActivityId::Push(_)
+                | ActivityId::Restart(_)
+                | ActivityId::Communicator(_)
+                | ActivityId::Endless => {}
             }
             self.settle();
             more = self.env.network.has_finished();
@@ -128,10 +128,10 @@ impl Model for World<'_> {
         self.env.now = now;
         match event {
             Event::JobStarted(j) => self.jobs.begin_job(&mut self.env, j),
-            Event::Opened(Customer::Worker(w)) | Event::Waited(Customer::Worker(w)) => {
+            Event::Opened(ActivityId::Worker(w)) | Event::Waited(ActivityId::Worker(w)) => {
                 self.jobs.loaders.resume(&mut self.env, w);
             }
-            Event::Opened(Customer::Copy(c)) | Event::Waited(Customer::Copy(c)) => {
+            Event::Opened(ActivityId::Copy(c)) | Event::Waited(ActivityId::Copy(c)) => {
                 self.stagings.resume_copy(&mut self.env, c);
             }
             Event::Computed(w) => self.jobs.loaders.computed(&mut self.env, w),
@@ -140,25 +140,33 @@ impl Model for World<'_> {
             Event::Arrived(load) => self.background.arrived(&mut self.env, load),
             Event::Served(table) => self.jobs.loaders.serve_table(&mut self.env, table),
             Event::Delivered(arm) => self.jobs.loaders.delivered(&mut self.env, arm),
-            Event::Opened(Customer::Range(r)) => self.jobs.loaders.range_opened(&mut self.env, r),
-            Event::Waited(Customer::Range(r)) => self.jobs.loaders.range_waited(&mut self.env, r),
-            Event::Opened(Customer::Request(r)) => self.background.request_opened(&mut self.env, r),
-            Event::Waited(Customer::Request(r)) => self.background.request_bytes(&mut self.env, r),
-            Event::Waited(Customer::Activations(d)) => self.jobs.hand_over_bytes(&mut self.env, d),
-            Event::Waited(Customer::Sleeper(d)) => self.jobs.awake(&mut self.env, d),
-            Event::Waited(Customer::Averaged(j)) => self.jobs.averaged(&mut self.env, j),
-            Event::Waited(Customer::Message(m)) => self.message_waited(m),
-            Event::Waited(Customer::Sum(d)) => self.jobs.compressed(&mut self.env, d),
-            Event::Waited(Customer::Update(j)) => self.jobs.end_communication(&mut self.env, j),
-            Event::Waited(Customer::Push(d)) => self.jobs.push_next(&mut self.env, d),
-            Event::Waited(Customer::Handed { device, back }) => {
+            Event::Opened(ActivityId::Range(r)) => self.jobs.loaders.range_opened(&mut self.env, r),
+            Event::Waited(ActivityId::Range(r)) => self.jobs.loaders.range_waited(&mut self.env, r),
+            Event::Opened(ActivityId::Request(r)) => {
+                self.background.request_opened(&mut self.env, r)
+            }
+            Event::Waited(ActivityId::Request(r)) => {
+                self.background.request_bytes(&mut self.env, r)
+            }
+            Event::Waited(ActivityId::Activations(d)) => {
+                self.jobs.hand_over_bytes(&mut self.env, d)
+            }
+            Event::Waited(ActivityId::Sleeper(d)) => self.jobs.awake(&mut self.env, d),
+            Event::Waited(ActivityId::Averaged(j)) => self.jobs.averaged(&mut self.env, j),
+            Event::Waited(ActivityId::Message(m)) => self.message_waited(m),
+            Event::Waited(ActivityId::Sum(d)) => self.jobs.compressed(&mut self.env, d),
+            Event::Waited(ActivityId::Update(j)) => self.jobs.end_communication(&mut self.env, j),
+            Event::Waited(ActivityId::Push(d)) => self.jobs.push_next(&mut self.env, d),
+            Event::Waited(ActivityId::Handed { device, back }) => {
                 self.jobs.hand_part(&mut self.env, device, back);
             }
-            Event::Waited(Customer::Communicator(c)) => {
+            Event::Waited(ActivityId::Communicator(c)) => {
                 self.jobs.communicators.communicator_waited(&mut self.env, c)
             }
-            Event::Waited(Customer::Checkpoint(j)) => self.jobs.checkpoint_paused(&mut self.env, j),
-            Event::Waited(Customer::Restart(j)) => self.jobs.restart(&mut self.env, j),
+            Event::Waited(ActivityId::Checkpoint(j)) => {
+                self.jobs.checkpoint_paused(&mut self.env, j)
+            }
+            Event::Waited(ActivityId::Restart(j)) => self.jobs.restart(&mut self.env, j),
             Event::Turned(fault) => self.faults.turn(&mut self.env, fault),
             Event::Failed { job, node } => self.jobs.failed(&mut self.env, job, node),
             // Nobody opens a file for others or waits for them, and endless transfers have begun.

@@ -123,7 +123,7 @@ impl Times {
 
 /// Where a workload runs: what its file does not say.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Place {
+pub struct Deployment {
     /// Accelerators in all.
     pub accelerators: u32,
     /// Client hosts that they are on.

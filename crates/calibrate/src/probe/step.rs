@@ -114,7 +114,7 @@ impl StepSettings {
                     for learners in &self.learners {
                         for batch in &self.batch {
                             let way =
-                                device::Way { number, precision, graph, learners: learners.0 };
+                                device::GpuSetup { number, precision, graph, learners: learners.0 };
                             cells.push(way.cell(model, batch.0));
                         }
                     }

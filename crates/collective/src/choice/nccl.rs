@@ -11,7 +11,7 @@ use crate::{Across, Algorithm, Operation};
 
 /// What NCCL tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum NcclAlgorithm {
     Tree,
     Ring,
     Switch,
@@ -21,7 +21,7 @@ pub(super) fn choose(operation: Operation, bytes: u64, fabric: &Fabric) -> Choic
     if operation == Operation::AllToAll {
         return Choice::plain(Algorithm::Flat);
     }
-    let ways = [Way::Tree, Way::Ring, Way::Switch].into_iter();
+    let ways = [NcclAlgorithm::Tree, NcclAlgorithm::Ring, NcclAlgorithm::Switch].into_iter();
     let all = ways.flat_map(|way| {
         let protocols = [Protocol::Ll, Protocol::Ll128, Protocol::Simple];
         protocols.into_iter().map(move |protocol| (way, protocol))
@@ -37,7 +37,7 @@ struct Model<'a> {
     operation: Operation,
     bytes: f64,
     fabric: &'a Fabric,
-    way: Way,
+    way: NcclAlgorithm,
     protocol: Protocol,
 }
 
@@ -66,9 +66,9 @@ impl Model<'_> {
         let one_node = self.fabric.nodes() == 1;
         let scattered = matches!(self.operation, Operation::ReduceScatter | Operation::Allgather);
         let way = match self.way {
-            Way::Ring => true,
-            Way::Tree => all,
-            Way::Switch => {
+            NcclAlgorithm::Ring => true,
+            NcclAlgorithm::Tree => all,
+            NcclAlgorithm::Switch => {
                 let inside = self.fabric.in_switch && self.fabric.ranks_per_node > 1;
                 inside && simple && (all || (scattered && one_node))
             }
@@ -99,13 +99,13 @@ impl Model<'_> {
     fn latency(&self) -> f64 {
         let (protocol, hardware) = (self.protocol as usize, usize::from(!self.fabric.nvlink));
         match self.way {
-            Way::Ring => self.ring_latency(protocol, hardware),
-            Way::Tree => {
+            NcclAlgorithm::Ring => self.ring_latency(protocol, hardware),
+            NcclAlgorithm::Tree => {
                 let inside = (self.per_node() - 1.0) * numbers::STEP_TREE[hardware][protocol];
                 let across = self.nodes().log2().floor() * numbers::STEP_TREE[2][protocol];
                 numbers::BASE_TREE[protocol] + 2.0 * (inside + across)
             }
-            Way::Switch => {
+            NcclAlgorithm::Switch => {
                 let levels = self.nodes().log2().floor();
                 numbers::STEP_SWITCH + 2.0 * levels * numbers::STEP_SWITCH_TREE
             }
@@ -145,10 +145,10 @@ impl Model<'_> {
         let bus = if across { self.fabric.intra.min(self.fabric.inter) } else { self.fabric.intra };
         let bus = bus / 1e9;
         match self.way {
-            Way::Ring => self.ring_bus(bus) * self.ranks() / self.steps().0,
-            Way::Tree => self.tree_bus(bus) * self.share() * 0.5,
-            Way::Switch if self.fabric.nodes() > 2 => bus / 2.0 * 5.0 / 6.0,
-            Way::Switch => bus * 5.0 / 6.0,
+            NcclAlgorithm::Ring => self.ring_bus(bus) * self.ranks() / self.steps().0,
+            NcclAlgorithm::Tree => self.tree_bus(bus) * self.share() * 0.5,
+            NcclAlgorithm::Switch if self.fabric.nodes() > 2 => bus / 2.0 * 5.0 / 6.0,
+            NcclAlgorithm::Switch => bus * 5.0 / 6.0,
         }
     }
 
@@ -204,14 +204,14 @@ impl Model<'_> {
         let equal = self.fabric.is_even();
         let tree = Algorithm::DoubleBinaryTree;
         let (algorithm, levels) = match self.way {
-            Way::Ring => (Algorithm::Ring, None),
+            NcclAlgorithm::Ring => (Algorithm::Ring, None),
             // Trees go over nodes, and chains inside them.
-            Way::Tree => (tree, None),
-            Way::Switch if grouped => {
+            NcclAlgorithm::Tree => (tree, None),
+            NcclAlgorithm::Switch if grouped => {
                 let across = if equal { Across::SameIndex } else { Across::Leaders };
                 (Algorithm::Hierarchical, Some((Algorithm::InSwitch, tree, across)))
             }
-            Way::Switch => (Algorithm::InSwitch, None),
+            NcclAlgorithm::Switch => (Algorithm::InSwitch, None),
         };
         let channels = match (algorithm, many) {
             (Algorithm::Ring | Algorithm::DoubleBinaryTree, true) => self.used_channels(),
@@ -224,7 +224,7 @@ impl Model<'_> {
 
     /// As many as give each thread enough to do (`getChannnelThreadInfo` in `src/enqueue.cc`).
     fn used_channels(&self) -> u32 {
-        let ranks = if self.way == Way::Ring { self.ranks() } else { 1.0 };
+        let ranks = if self.way == NcclAlgorithm::Ring { self.ranks() } else { 1.0 };
         let least = match self.protocol {
             Protocol::Ll => 8.0 * 512.0 * ranks,
             Protocol::Ll128 => 8.0 * 640.0,
@@ -238,7 +238,7 @@ impl Model<'_> {
     fn chunk(&self, bytes: u64) -> u64 {
         let channels = u64::from(self.fabric.channels.max(1));
         let mut chunk = numbers::CHUNK[self.protocol as usize];
-        if self.way == Way::Tree && self.protocol == Protocol::Simple {
+        if self.way == NcclAlgorithm::Tree && self.protocol == Protocol::Simple {
             let depth = (self.per_node() - 1.0 + self.nodes().log2().ceil()) as u64;
             for (chunks, least) in [(8 * depth, 131_072), (4 * depth, 65_536), (depth, 32_768)] {
                 while bytes / (channels * chunk) < chunks && chunk > least {

@@ -3,7 +3,7 @@
 //! A clock integrates a level (rate ÷ weight). Each group that rides it is filed under the
 //! value at which its first flow is done.
 
-use super::riders::Riders;
+use super::indexed_heap::IndexedHeap;
 use crate::Time;
 
 /// Relative error that the value of a clock may have collected since it was rebased.
@@ -13,7 +13,7 @@ const WHOLE: f64 = 1e-6;
 /// Numbers from here on are whole.
 const FRACTIONAL: f64 = (1u64 << 53) as f64;
 
-/// The integral of a level, and the groups that rise with it. Laid out so that what it is and its first rider are
+/// The integral of a level, and the groups that rise with it. Laid out so that what it is and its first entry are
 /// one cache line: how many there are and the others lie beyond.
 #[derive(Debug, Clone, Default)]
 #[repr(C, align(64))]
@@ -27,7 +27,7 @@ pub(super) struct Clock {
     pub(super) target: f64,
     /// Its next instant is to be found anew.
     pub(super) touched: bool,
-    pub(super) riders: Riders<f64>,
+    pub(super) entries: IndexedHeap<f64>,
 }
 
 impl Clock {
@@ -62,7 +62,7 @@ impl Clock {
         !std::mem::replace(&mut self.touched, true)
     }
 
-    /// From `now` on the clock runs at its target; gives when its first rider is due.
+    /// From `now` on the clock runs at its target; gives when its first entry is due.
     #[inline]
     pub(super) fn refresh(&mut self, now: Time) -> Time {
         self.touched = false;
@@ -71,9 +71,9 @@ impl Clock {
         self.due(now)
     }
 
-    /// Nobody knows the value of a clock without riders, so that it may start anew.
+    /// Nobody knows the value of a clock without entries, so that it may start anew.
     pub(super) fn restart_if_free(&mut self, now: Time) {
-        if self.riders.is_empty() {
+        if self.entries.is_empty() {
             (self.value, self.reach, self.since, self.rate) = (0.0, 0.0, now, self.target);
         }
     }
@@ -83,29 +83,29 @@ impl Clock {
         self.rate
     }
 
-    /// Moves the origin to the value at `now`, where that of every rider is too; `head` gives
-    /// the riders' keys from there.
+    /// Moves the origin to the value at `now`, where that of every entry is too; `head` gives
+    /// the entries' keys from there.
     pub(super) fn rebase(&mut self, now: Time, places: &mut [u32], head: impl Fn(u32) -> f64) {
         self.reach = self.reach.max(self.at(now));
         self.value = 0.0;
         self.since = now;
-        self.riders.rekey(places, head);
+        self.entries.rekey(places, head);
     }
 
-    /// The first instant, not before `now`, up to where the value is, at which the first rider is
+    /// The first instant, not before `now`, up to where the value is, at which the first entry is
     /// due.
     #[inline]
     fn due(&self, now: Time) -> Time {
-        let key = self.riders.first();
+        let key = self.entries.first();
         due(now, key, self.value, self.rate, key + self.reach)
     }
 
-    /// Riders up to this value are due at `now`, given that the first one is.
+    /// IndexedHeap up to this value are due at `now`, given that the first one is.
     #[inline]
     pub(super) fn ripe(&mut self, now: Time) -> f64 {
         let value = self.advance(now);
         let noise = 2.0 * (WHOLE * self.rate + NOISE * (value + self.reach));
-        (value + noise).max(self.riders.first()).min(f64::MAX)
+        (value + noise).max(self.entries.first()).min(f64::MAX)
     }
 }
 

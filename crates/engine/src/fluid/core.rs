@@ -1,9 +1,9 @@
 //! The state of the network, and what happens to single flows. Rates are found in `settle`.
 
 use super::clock::Clock;
-use super::group::{Group, Ticket, UseState};
+use super::group::{FlowRef, Group, UseState};
+use super::indexed_heap::{HeapEntry, IndexedHeap, NONE};
 use super::link::Link;
-use super::riders::{NONE, Rider, Riders};
 use super::{Capacity, Demand, Finished, FlowId, LinkUse};
 use crate::{PS_PER_SECOND, Time};
 use std::collections::BTreeMap;
@@ -58,10 +58,10 @@ pub(super) struct Core<T> {
     pub(super) groups: Vec<Group>,
     pub(super) uses: Vec<UseState>,
     pub(super) clocks: Vec<Clock>,
-    /// By group, its place among the riders of its home.
+    /// By group, its place among the entries of its home.
     pub(super) places: Vec<u32>,
     /// Clocks by when their first flow is due, if ever.
-    pub(super) dues: Riders<Time>,
+    pub(super) dues: IndexedHeap<Time>,
     /// By clock, its place among those.
     due_places: Vec<u32>,
     known: BTreeMap<Box<[u64]>, u32>,
@@ -97,7 +97,7 @@ impl<T: Copy> Core<T> {
             uses: Vec::new(),
             clocks: Vec::new(),
             places: Vec::new(),
-            dues: Riders::default(),
+            dues: IndexedHeap::default(),
             due_places: Vec::new(),
             known: BTreeMap::new(),
             slots: Vec::new(),
@@ -184,7 +184,7 @@ impl<T: Copy> Core<T> {
             self.done.push((sequence, slot));
             return flow;
         }
-        g.flows.push(key, Ticket { slot, generation: flow.generation });
+        g.flows.push(key, FlowRef { slot, generation: flow.generation });
         g.count_in(now, value, count);
         if g.mark() {
             self.dirty.push(group);
@@ -260,10 +260,10 @@ impl<T: Copy> Core<T> {
     #[inline]
     pub(super) fn set_due(&mut self, clock: u32, due: Time) {
         let known = self.due_places[clock as usize] != NONE;
-        let rider = Rider::new(due, clock, NONE);
+        let entry = HeapEntry::new(due, clock, NONE);
         match (known, due == Time::NEVER) {
-            (true, false) => self.dues.update(&mut self.due_places, rider),
-            (false, false) => self.dues.insert(&mut self.due_places, rider),
+            (true, false) => self.dues.update(&mut self.due_places, entry),
+            (false, false) => self.dues.insert(&mut self.due_places, entry),
             (true, true) => self.dues.remove(&mut self.due_places, clock),
             (false, true) => {}
         }
@@ -302,12 +302,12 @@ impl<T: Copy> Core<T> {
         let clock = dues.only_up_to(*now)?;
         let c = &mut clocks[clock as usize];
         let limit = c.ripe(*now);
-        let group = c.riders.only_up_to(limit)?;
+        let group = c.entries.only_up_to(limit)?;
         let g = &mut groups[group as usize];
         if g.cancelled > 0 || g.head_on_clock() > limit {
             return None;
         }
-        let (key, Ticket { slot, .. }) = g.flows.pop()?;
+        let (key, FlowRef { slot, .. }) = g.flows.pop()?;
         let s = &mut slots[slot as usize];
         g.count_out(*now, key, s.count);
         if g.head_on_clock() <= limit {
@@ -356,7 +356,7 @@ impl<T: Copy> Core<T> {
         let Core { now, clocks, groups, slots, done, dirty, ripe, touched_clocks, .. } = self;
         let c = &mut clocks[clock as usize];
         let limit = c.ripe(*now);
-        c.riders.up_to(limit, ripe);
+        c.entries.up_to(limit, ripe);
         if c.touch() {
             touched_clocks.push(clock);
         }

@@ -9,8 +9,8 @@
 
 use super::core::Core;
 use super::group::UseState;
+use super::indexed_heap::NONE;
 use super::link::SAME;
-use super::riders::NONE;
 
 /// Most cohorts of one leader: beyond, looking for one takes longer than it spares.
 const MOST: usize = 64;

@@ -3,13 +3,13 @@
 
 use super::clock::Clock;
 use super::core::{DONE, Slot};
-use super::riders::{NONE, Rider};
+use super::indexed_heap::{HeapEntry, NONE};
 use crate::{Heap, Time};
 
 /// A flow in its group's heap. Those of equal key are told in order of start, which their slots
 /// know.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ticket {
+pub(super) struct FlowRef {
     pub(super) slot: u32,
     pub(super) generation: u32,
 }
@@ -67,7 +67,7 @@ impl Path {
 #[repr(C, align(64))]
 pub(super) struct Group {
     /// Flows under their keys.
-    pub(super) flows: Heap<f64, Ticket>,
+    pub(super) flows: Heap<f64, FlowRef>,
     /// Own value minus the value of the clock.
     pub(super) offset: f64,
     /// Key under which the home knows the first flow.
@@ -183,9 +183,9 @@ impl Group {
 
     /// The group, number `id`, as its home knows it.
     #[inline]
-    pub(super) fn rider(&self, id: u32) -> Rider<f64> {
+    pub(super) fn entry(&self, id: u32) -> HeapEntry<f64> {
         let slot = self.flows.peek().map_or(NONE, |(_, first)| first.slot);
-        Rider::new(self.head - self.offset, id, slot)
+        HeapEntry::new(self.head - self.offset, id, slot)
     }
 
     /// Files the group, number `id`, under its first flow on the clock that it rides; no cancelled
@@ -195,7 +195,7 @@ impl Group {
         let head = self.flows.peek().map_or(f64::INFINITY, |first| first.0);
         if head != self.head {
             self.head = head;
-            home.riders.update(places, self.rider(id));
+            home.entries.update(places, self.entry(id));
         }
     }
 

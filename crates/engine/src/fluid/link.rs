@@ -155,7 +155,7 @@ impl Link {
     /// the level that follows. False, with nothing done, if anybody changes sides by it or must
     /// be told.
     #[inline]
-    pub(super) fn recount(&mut self, place: u32, load: f64, elsewhere: f64, stays: bool) -> bool {
+    pub(super) fn recheck(&mut self, place: u32, load: f64, elsewhere: f64, stays: bool) -> bool {
         let old = self.members[place as usize];
         let (mut low, mut high) = (self.low, self.high);
         if old.high {

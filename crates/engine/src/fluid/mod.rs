@@ -4,20 +4,20 @@
 //! work uses there. Rates are weighted max-min fair: rate ÷ weight rises equally for all flows,
 //! and a flow stops at its cap or where a link that it uses is full. Knows nothing of networks,
 //! processors or disks.
-mod ahead;
 mod clock;
 mod core;
 mod demand;
+mod fast_path;
 mod fill;
 mod follow;
 mod group;
+mod indexed_heap;
 mod link;
 mod max_min;
 mod network;
-mod recount;
+mod prefetch;
 #[cfg(test)]
 mod reference;
-mod riders;
 mod settle;
 #[cfg(test)]
 mod tests;

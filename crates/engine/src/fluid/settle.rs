@@ -9,15 +9,15 @@
 use super::Capacity;
 use super::core::Core;
 use super::group::Route;
+use super::indexed_heap::NONE;
 use super::link::SAME;
-use super::riders::NONE;
 
 impl<T: Copy> Core<T> {
     /// Brings levels, clocks and instants up to date.
     pub(super) fn settle(&mut self) {
         self.swept = false;
         if self.queue.is_empty() {
-            self.recount_all();
+            self.recheck_all();
         }
         if self.unsettled() {
             self.solve();
@@ -334,7 +334,7 @@ impl<T: Copy> Core<T> {
         let clock = l.clock;
         let c = &mut self.clocks[clock as usize];
         c.target = l.level;
-        if !c.riders.is_empty() {
+        if !c.entries.is_empty() {
             self.touch_clock(clock);
         }
         self.lead(link);
@@ -387,7 +387,7 @@ impl<T: Copy> Core<T> {
         if g.home != NONE && head != g.head {
             g.head = head;
             let home = &mut self.clocks[g.home as usize];
-            home.riders.update(&mut self.places, g.rider(group));
+            home.entries.update(&mut self.places, g.entry(group));
             if home.touch() {
                 self.touched_clocks.push(g.home);
             }
@@ -436,7 +436,7 @@ impl<T: Copy> Core<T> {
         let clock = &mut self.clocks[home as usize];
         clock.restart_if_free(now);
         g.offset = value - clock.at(now);
-        clock.riders.insert(&mut self.places, g.rider(group));
+        clock.entries.insert(&mut self.places, g.entry(group));
         self.touch_clock(home);
     }
 
@@ -452,7 +452,7 @@ impl<T: Copy> Core<T> {
     fn leave_home(&mut self, group: u32) {
         let home = std::mem::replace(&mut self.groups[group as usize].home, NONE);
         if home != NONE {
-            self.clocks[home as usize].riders.remove(&mut self.places, group);
+            self.clocks[home as usize].entries.remove(&mut self.places, group);
             self.touch_clock(home);
         }
     }

@@ -1,6 +1,6 @@
 //! Samples out of one file that holds all of them.
 
-use super::{BLOCK, Place, ReadError, Reader, copy};
+use super::{BLOCK, DataSource, ReadError, Reader, copy};
 use crate::log::Log;
 use forebay_report::Cause;
 use rustix::io::{Errno, pread};
@@ -17,14 +17,14 @@ pub(super) struct OneFile {
 impl Reader {
     /// Reads the sample at `position` of the loader's reading; gives its size [B].
     pub(super) fn read_of_one(&mut self, position: u64, log: &mut Log) -> Result<u64, ReadError> {
-        let sample = self.whose.file(&mut self.order, position);
+        let sample = self.stream.file(&mut self.order, position);
         let size = self.data.sizes.of(sample);
         self.open_once(log)?;
-        let request = self.begin(self.whose.entity(position), 0, size, log);
+        let request = self.begin(self.stream.entity(position), 0, size, log);
         if !request.is_some_and(|request| request.tells_latency()) {
             log.begin(Cause::Transfer);
         }
-        if let Place::Memory(memory) = &self.data.place {
+        if let DataSource::Memory(memory) = &self.data.place {
             copy(memory, sample, size, &mut self.buffer);
         } else {
             self.read_at(sample.saturating_mul(size), size as usize)?;
@@ -41,8 +41,8 @@ impl Reader {
         }
         self.admit(log);
         let file = match &self.data.place {
-            Place::Memory(_) => None,
-            Place::Files(_) => {
+            DataSource::Memory(_) => None,
+            DataSource::Files(_) => {
                 log.begin(Cause::Open);
                 Some(self.open(0)?)
             }

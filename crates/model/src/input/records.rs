@@ -15,12 +15,12 @@ pub struct Records<R> {
     first: usize,
     /// Bytes of the row so far.
     length: usize,
-    place: Place,
+    place: CellState,
 }
 
 /// Where in a cell the next byte is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum CellState {
     Start,
     Plain,
     Quoted,
@@ -31,7 +31,7 @@ enum Place {
 impl<R: Read> Records<R> {
     /// Reads the rows of `inner`.
     pub fn new(inner: R) -> Records<R> {
-        Records { inner, line: 1, first: 1, length: 0, place: Place::Start }
+        Records { inner, line: 1, first: 1, length: 0, place: CellState::Start }
     }
 
     /// Updates line, row length and quoting for one byte.
@@ -39,14 +39,16 @@ impl<R: Read> Records<R> {
         self.length += 1;
         self.line += usize::from(byte == b'\n');
         self.place = match (self.place, byte) {
-            (Place::Quoted, b'"') => Place::Mark,
-            (Place::Start | Place::Mark, b'"') | (Place::Quoted, _) => Place::Quoted,
-            (_, b',') => Place::Start,
+            (CellState::Quoted, b'"') => CellState::Mark,
+            (CellState::Start | CellState::Mark, b'"') | (CellState::Quoted, _) => {
+                CellState::Quoted
+            }
+            (_, b',') => CellState::Start,
             (_, b'\n' | b'\r') => {
                 (self.first, self.length) = (self.line, 0);
-                Place::Start
+                CellState::Start
             }
-            _ => Place::Plain,
+            _ => CellState::Plain,
         };
     }
 }

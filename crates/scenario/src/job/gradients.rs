@@ -4,7 +4,7 @@ use super::model::ModelSettings;
 use super::rules::Rules;
 use super::{CountedBatch, Job};
 use crate::sync::Gradient;
-use crate::{Cluster, Fidelity, IntraKind, Part, Servers, Sync};
+use crate::{BucketShare, Cluster, Fidelity, IntraKind, Servers, Sync};
 use forebay_collective::{Fabric, Generation, Invalid};
 use forebay_model::law::TransportLaw;
 
@@ -30,7 +30,7 @@ impl Job {
 
     /// Whether its model copies are at different steps at times: they exchange every few, or with servers.
     #[must_use]
-    pub fn is_loose(&self) -> bool {
+    pub fn ranks_may_diverge(&self) -> bool {
         self.interval() > 1 || self.servers().is_some()
     }
 
@@ -150,7 +150,7 @@ impl Rules<'_> {
 
     /// What model copies and servers send each other can be followed.
     fn check_servers(&self, job: &Job, servers: &Servers) {
-        let used = |part: &&Part| part.push.max(part.pull) > 0;
+        let used = |part: &&BucketShare| part.push.max(part.pull) > 0;
         let parts = servers.parts.iter().flatten().filter(used).count();
         let all = parts.max(servers.number() as usize) as f64 * f64::from(job.ranks());
         if all > MOST_PARTS {

@@ -7,14 +7,14 @@ use crate::{Cluster, Dataset, Distribution, Operation, Storage};
 use forebay_model::law::Throughput;
 
 /// What a sample goes through on its way to the trainer.
-pub(super) struct Way<'a> {
+pub(super) struct SamplePath<'a> {
     pub(super) job: &'a Job,
     pub(super) dataset: &'a Dataset,
     pub(super) storage: &'a Storage,
     pub(super) cluster: &'a Cluster,
 }
 
-impl Way<'_> {
+impl SamplePath<'_> {
     /// Mean time of the bytes of a sample at the slowest [s].
     pub(super) fn transfer(&self) -> f64 {
         let path = &self.storage.path;

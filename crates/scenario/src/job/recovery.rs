@@ -295,7 +295,7 @@ impl Rules<'_> {
     /// come in order.
     fn check_batches_that_fail(&self, job: &Job) {
         let Some(requests) = job.loader.requests.filter(|_| job.failures.is_some()) else { return };
-        let apart = job.is_loose() && job.models_per_loader() > 1;
+        let apart = job.ranks_may_diverge() && job.models_per_loader() > 1;
         let dataset = self.around.datasets.get(job.dataset).and_then(Option::as_ref);
         let mixes = |of: &&Dataset| {
             let rest = || job.samples_of_epoch(of).into_iter().any(|own| own % job.batch > 0);

@@ -1,7 +1,7 @@
 //! What must hold between several settings of a job, and between a job and what it uses.
 
 use super::interval::IntervalSettings;
-use super::pace::Way;
+use super::pace::SamplePath;
 use super::prefill::Prefill;
 use super::settings::{Around, JobSettings};
 use super::{BatchInterval, Job, QueueKind};
@@ -73,7 +73,7 @@ impl Rules<'_> {
 
     /// The stages; none where they are wrong.
     pub(super) fn graph(&self) -> StageGraph {
-        let empty = StageGraph::of(Vec::new());
+        let empty = StageGraph::new(Vec::new());
         self.loader.map_or(empty, |loader| loader.graph.clone())
     }
 
@@ -287,7 +287,7 @@ impl Rules<'_> {
         else {
             return;
         };
-        let time = Way { job, dataset, storage, cluster }.transfer();
+        let time = SamplePath { job, dataset, storage, cluster }.transfer();
         if time > LONGEST_TRANSFER {
             let what = format!("reading one sample takes {time:.0} s from {:?}", storage.name);
             let remedy = "write a smaller `sample_size`, or more bandwidth: at most 1e6 s a sample";
@@ -315,7 +315,7 @@ impl Rules<'_> {
     fn check_pace(&self, job: &Job, dataset: &Dataset, cluster: &Cluster) {
         let of = |index: usize| self.around.storage.get(index).and_then(Option::as_ref);
         let Some(storage) = of(job.reads_from()) else { return };
-        let total = |storage| Way { job, dataset, storage, cluster }.total();
+        let total = |storage| SamplePath { job, dataset, storage, cluster }.total();
         let tier = storage.cache.and_then(|cache| of(cache.on)).map_or(f64::INFINITY, total);
         let unheld = self.loader.is_some() && job.queue == QueueKind::Circular;
         if unheld && total(storage).min(tier) < SHORTEST_SAMPLE {

@@ -1,7 +1,7 @@
 //! How `job.stage` is written: the copying of a data set to the nodes before the first step.
 
 use super::convert::{Convert, ConvertSettings};
-use super::pace::Way;
+use super::pace::SamplePath;
 use super::rules::{MOST_WAYS, Rules};
 use super::{Job, settings::Around};
 use crate::check::Check;
@@ -152,8 +152,8 @@ impl Rules<'_> {
         let to = self.around.storage.get(staging.to).and_then(Option::as_ref);
         let written = to
             .filter(|_| staging.shared)
-            .map_or(0.0, |storage| Way { job, dataset: made, storage, cluster }.transfer());
-        let each = Way { job, dataset, storage, cluster }.transfer() + written;
+            .map_or(0.0, |storage| SamplePath { job, dataset: made, storage, cluster }.transfer());
+        let each = SamplePath { job, dataset, storage, cluster }.transfer() + written;
         let compute = staging.convert.as_ref().map_or(0.0, |convert| convert.compute.mean());
         let threads = staging.streams.min(cluster.node.cores);
         let seconds = samples * (each / f64::from(staging.streams) + compute / f64::from(threads));

@@ -82,7 +82,7 @@ impl Dali {
             buffer: depth,
             ..Stage::default()
         };
-        let graph = StageGraph::of(vec![read, host, gpu]);
+        let graph = StageGraph::new(vec![read, host, gpu]);
         Some(ResolvedLoader {
             graph,
             last_buffer: self.prefetch_queue_depth.at.or(self.threads.at),

@@ -76,6 +76,6 @@ impl GeneratorSettings {
             distinct,
         };
         let stages = vec![Stage { buffer, ..worker }];
-        StageGraph { generator: Some(generator), ..StageGraph::of(stages) }
+        StageGraph { generator: Some(generator), ..StageGraph::new(stages) }
     }
 }

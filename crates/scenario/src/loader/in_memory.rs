@@ -23,7 +23,7 @@ impl InMemory {
             buffer: 1,
             ..Stage::default()
         };
-        let graph = StageGraph::of(vec![stage]);
+        let graph = StageGraph::new(vec![stage]);
         ResolvedLoader { graph, last_buffer: None }
     }
 }

@@ -93,7 +93,7 @@ impl Keras {
             drop_last: true,
             to_device: false,
         };
-        let graph = StageGraph { requests: Some(requests), ..StageGraph::of(vec![stage]) };
+        let graph = StageGraph { requests: Some(requests), ..StageGraph::new(vec![stage]) };
         Some(ResolvedLoader { graph, last_buffer })
     }
 

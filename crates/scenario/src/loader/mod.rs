@@ -195,7 +195,7 @@ impl Default for Stage {
 impl StageGraph {
     /// Stages that work by themselves.
     #[must_use]
-    pub fn of(stages: Vec<Stage>) -> StageGraph {
+    pub fn new(stages: Vec<Stage>) -> StageGraph {
         StageGraph { stages, requests: None, generator: None, preset: Preset::default() }
     }
 

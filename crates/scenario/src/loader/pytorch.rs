@@ -118,7 +118,7 @@ impl Pytorch {
         let stages = [load].into_iter().chain(pin).chain(copy).collect();
         let last_buffer = self.prefetch_factor.at.or(self.workers.at);
         Some(ResolvedLoader {
-            graph: StageGraph { requests: Some(requests), ..StageGraph::of(stages) },
+            graph: StageGraph { requests: Some(requests), ..StageGraph::new(stages) },
             last_buffer,
         })
     }

@@ -110,7 +110,7 @@ impl LoaderSettings {
             Self::TfQueue(settings) => {
                 let stages = settings.resolve(check, check.inside(at), dataset)?;
                 let last_buffer = settings.capacity.at;
-                let graph = StageGraph::of(stages);
+                let graph = StageGraph::new(stages);
                 Some(ResolvedLoader { graph, last_buffer })
             }
             Self::Pytorch(settings) => {
@@ -173,7 +173,7 @@ fn resolve_stages(
         let what = format!("the stages have {workers} workers together");
         check.wrong(at, what, format!("write at most {MOST_WORKERS} workers in all"));
     }
-    let graph = StageGraph::of(stages);
+    let graph = StageGraph::new(stages);
     (!graph.stages.is_empty()).then_some(ResolvedLoader { graph, last_buffer })
 }
 

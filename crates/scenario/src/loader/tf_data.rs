@@ -92,7 +92,7 @@ impl TfData {
             grows: size == Tunable::Auto,
             ..Stage::default()
         };
-        let graph = StageGraph::of(vec![interleave, map, prefetch]);
+        let graph = StageGraph::new(vec![interleave, map, prefetch]);
         Some(ResolvedLoader { graph, last_buffer: self.prefetch.at })
     }
 

@@ -2,7 +2,7 @@
 
 /// A parameter that a fit may have.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct LawParameter {
     /// Its name.
     pub(super) name: &'static str,
     /// Its unit.
@@ -11,15 +11,15 @@ pub(super) struct Known {
     pub(super) required: bool,
 }
 
-const fn must(name: &'static str, unit: &'static str) -> Known {
-    Known { name, unit, required: true }
+const fn must(name: &'static str, unit: &'static str) -> LawParameter {
+    LawParameter { name, unit, required: true }
 }
 
-const fn may(name: &'static str, unit: &'static str) -> Known {
-    Known { name, unit, required: false }
+const fn may(name: &'static str, unit: &'static str) -> LawParameter {
+    LawParameter { name, unit, required: false }
 }
 
-const READ: &[Known] = &[
+const READ: &[LawParameter] = &[
     must("latency", "s"),
     may("per_stream", "B/s"),
     may("bandwidth", "B/s"),
@@ -28,19 +28,19 @@ const READ: &[Known] = &[
     may("cpu_per_byte", "core-s/B"),
     may("latency_spread", "1"),
 ];
-const DECODE: &[Known] =
+const DECODE: &[LawParameter] =
     &[must("fixed", "core-s"), must("per_byte", "core-s/B"), must("per_pixel", "core-s")];
-const STEP: &[Known] =
+const STEP: &[LawParameter] =
     &[must("fixed", "s"), must("per_sample", "s"), may("floor", "s"), may("jitter", "1")];
-const QUEUE: &[Known] = &[must("per_item", "core-s")];
-const CACHE: &[Known] = &[must("size", "B")];
-const COPY: &[Known] = &[must("latency", "s"), must("bandwidth", "B/s")];
-const LEARNERS: &[Known] = &[must("half_batch", "1")];
-const MEMORY: &[Known] = &[must("fixed", "B"), must("per_sample", "B")];
-const NOISE: &[Known] = &[must("run_to_run", "1")];
+const QUEUE: &[LawParameter] = &[must("per_item", "core-s")];
+const CACHE: &[LawParameter] = &[must("size", "B")];
+const COPY: &[LawParameter] = &[must("latency", "s"), must("bandwidth", "B/s")];
+const LEARNERS: &[LawParameter] = &[must("half_batch", "1")];
+const MEMORY: &[LawParameter] = &[must("fixed", "B"), must("per_sample", "B")];
+const NOISE: &[LawParameter] = &[must("run_to_run", "1")];
 
 /// The parameters of a kind of fit; none of cores, which are numbered.
-pub(super) fn of(kind: &str) -> &'static [Known] {
+pub(super) fn of(kind: &str) -> &'static [LawParameter] {
     match kind {
         "read" => READ,
         "decode" => DECODE,

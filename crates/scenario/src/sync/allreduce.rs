@@ -5,7 +5,7 @@ use super::bucketing::{BucketSize, Bucketing};
 use super::compression::{self, Coding, CompressionSettings};
 use super::elastic_averaging::MOST_STEPS;
 use super::gradients::{self, Gradient, OfModel, fused};
-use super::measured::{self, Wanted};
+use super::measured::{self, MeasuredQuery};
 use super::named::{AlgorithmName, LibraryName};
 use super::sent::{MOST_TENSORS, Precision, Sent};
 use super::transport::{self, TransportSettings};
@@ -141,7 +141,7 @@ impl AllreduceSettings {
         let Some(transport) = transport.filter(|_| ranks > 1) else { return Some(None) };
         let least = buckets.iter().map(|bucket| bucket.bytes).min()?;
         let bytes = [least, gradients::most_together(buckets, self.buffer())];
-        let wanted = Wanted { transport, collective: "allreduce", ranks, bytes };
+        let wanted = MeasuredQuery { transport, collective: "allreduce", ranks, bytes };
         measured::law(check, wanted).map(Some)
     }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// What is wanted of the profile.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct MeasuredQuery<'a> {
     /// Its name of a transport.
     pub(super) transport: &'a Field<String>,
     /// The collective: `allreduce`.
@@ -22,7 +22,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// The law of a collective that the scenario's profile has measured among so many ranks.
-pub(super) fn law(check: Check<'_>, wanted: Wanted<'_>) -> Option<TransportLaw> {
+pub(super) fn law(check: Check<'_>, wanted: MeasuredQuery<'_>) -> Option<TransportLaw> {
     let (at, name) = wanted.transport.given()?;
     let Some(profile) = check.profile else {
         let remedy = "write `profile = \"network.toml\"` first, as `forebay import` wrote it with \
@@ -56,8 +56,13 @@ pub(super) fn law(check: Check<'_>, wanted: Wanted<'_>) -> Option<TransportLaw> 
 }
 
 /// Nothing between two numbers of ranks is made up: they may be on one node more.
-fn refuse_ranks(check: Check<'_>, at: NodeId, wanted: Wanted<'_>, kinds: &BTreeMap<String, Fit>) {
-    let Wanted { collective, ranks, .. } = wanted;
+fn refuse_ranks(
+    check: Check<'_>,
+    at: NodeId,
+    wanted: MeasuredQuery<'_>,
+    kinds: &BTreeMap<String, Fit>,
+) {
+    let MeasuredQuery { collective, ranks, .. } = wanted;
     let ranks_of = |kind: &String| kind.strip_prefix(collective)?.strip_prefix('-')?.parse().ok();
     let mut known: Vec<u32> = kinds.keys().filter_map(ranks_of).collect();
     known.sort_unstable();

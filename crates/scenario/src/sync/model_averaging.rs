@@ -2,7 +2,7 @@
 
 use super::algorithm::{self, Chosen};
 use super::gradients::OfModel;
-use super::measured::{self, Wanted};
+use super::measured::{self, MeasuredQuery};
 use super::named::{AlgorithmName, LibraryName};
 use super::transport::{self, TransportSettings};
 use super::{Averaging, Bucket, Fidelity, Sync};
@@ -73,7 +73,7 @@ impl AveragingSettings {
     fn measured(&self, check: Check<'_>, bytes: u64, ranks: u32) -> Option<Option<TransportLaw>> {
         let transport = self.transport.get().and_then(TransportSettings::profile);
         let Some(transport) = transport.filter(|_| ranks > 1) else { return Some(None) };
-        let wanted = Wanted { transport, collective: "allreduce", ranks, bytes: [bytes; 2] };
+        let wanted = MeasuredQuery { transport, collective: "allreduce", ranks, bytes: [bytes; 2] };
         measured::law(check, wanted).map(Some)
     }
 

@@ -29,12 +29,12 @@ pub struct Servers {
     /// Exchanges that a model copy may be ahead of the slowest one; `None`: any number.
     pub slack: Option<u64>,
     /// By bucket, then server, what each model copy pushes and pulls.
-    pub parts: Vec<Vec<Part>>,
+    pub parts: Vec<Vec<BucketShare>>,
 }
 
 /// What a server has of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct BucketShare {
     /// Bytes that a model copy pushes [B].
     pub push: u64,
     /// Bytes that it pulls [B].
@@ -249,12 +249,17 @@ impl ServerSettings {
 }
 
 /// What each of `number` servers has of each bucket.
-fn parts(split: Split, number: usize, pushed: &[Bucket], pulled: &[Bucket]) -> Vec<Vec<Part>> {
+fn parts(
+    split: Split,
+    number: usize,
+    pushed: &[Bucket],
+    pulled: &[Bucket],
+) -> Vec<Vec<BucketShare>> {
     let mut held = vec![0_u64; number];
     let both = pushed.iter().zip(pulled);
     let of = |(pushed, pulled): (&Bucket, &Bucket)| match split {
         Split::Even => (0..number as u64)
-            .map(|server| Part {
+            .map(|server| BucketShare {
                 push: share(pushed.bytes, number as u64, server),
                 pull: share(pulled.bytes, number as u64, server),
             })
@@ -262,8 +267,8 @@ fn parts(split: Split, number: usize, pushed: &[Bucket], pulled: &[Bucket]) -> V
         Split::Buckets => {
             let least = (0..number).min_by_key(|server| held[*server]).unwrap_or(0);
             held[least] = held[least].saturating_add(pulled.bytes);
-            let mut parts = vec![Part { push: 0, pull: 0 }; number];
-            parts[least] = Part { push: pushed.bytes, pull: pulled.bytes };
+            let mut parts = vec![BucketShare { push: 0, pull: 0 }; number];
+            parts[least] = BucketShare { push: pushed.bytes, pull: pulled.bytes };
             parts
         }
     };

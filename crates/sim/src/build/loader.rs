@@ -9,7 +9,7 @@ use crate::read::{Mount, Routes, ShardCursor, Source};
 use crate::stages::StageRun;
 use crate::worker::{Cores, Worker};
 use forebay_engine::fluid::Use;
-use forebay_metrics::{HandOver, Polling, Queue, Requests, Tuner};
+use forebay_metrics::{Polling, Queue, Requests, StageBuffer, Tuner};
 use forebay_model::random::FileOrder;
 use forebay_scenario::{Dataset, Job, Layout, Split};
 
@@ -40,8 +40,8 @@ impl Builder<'_> {
             None => FileOrder::new(dataset.visits(), job.split, rank, job.loaders()),
         };
         let (cached, decoded) = (self.cached(job), self.decoded(copy));
-        let polling = Polling::of(job).map(Box::new);
-        let tuner = Tuner::of(job).map(Box::new);
+        let polling = Polling::for_job(job).map(Box::new);
+        let tuner = Tuner::for_job(job).map(Box::new);
         let keeps = cached.is_some() || tiers.is_some() || decoded.is_some();
         let loader = LoaderRun {
             job: copy.number,
@@ -91,7 +91,7 @@ impl Builder<'_> {
     /// recorded.
     fn requests(&self, copy: &JobCopy, rank: u32) -> Option<Box<Requests>> {
         let dataset = &self.scenario.datasets[copy.job.dataset];
-        let mut requests = Requests::of(copy.job, dataset, copy.goal.quota)?;
+        let mut requests = Requests::for_job(copy.job, dataset, copy.goal.quota)?;
         if rank == 0 && self.env.recorder.is_some() {
             requests.record();
         }
@@ -198,7 +198,7 @@ impl Builder<'_> {
             operations: operations_of(stage, job) as u32,
             per_sample: stage.per_sample.len() as u32,
             cores,
-            hand_over: HandOver::new(job, index, copy.goal.quota),
+            buffer: StageBuffer::new(job, index, copy.goal.quota),
         }
     }
 }
@@ -212,7 +212,7 @@ fn loads(job: &Job, dataset: &Dataset) -> Option<f64> {
 
 /// The last buffer, with its history where reports show it.
 fn queue(copy: &JobCopy) -> Queue {
-    let mut queue = Queue::of(copy.job, copy.goal.quota, copy.start);
+    let mut queue = Queue::for_job(copy.job, copy.goal.quota, copy.start);
     if copy.recorded {
         queue.record(copy.start);
     }

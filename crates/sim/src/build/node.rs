@@ -17,7 +17,7 @@ use forebay_scenario::{Job, Kernels, Queues};
 
 use super::Builder;
 use super::mount::Backend;
-use super::sync::Place;
+use super::sync::LinkPlace;
 
 /// What loaders on a node share.
 #[derive(Debug, Default)]
@@ -122,9 +122,11 @@ impl Builder<'_> {
         let bandwidth = cluster.data_nic_at(self.node);
         let (own, limited) = (cluster.storage_nic.is_some(), bandwidth.is_finite());
         limited.then(|| match (own, out) {
-            (true, false) => self.link_at(Place::of_node("node.storage-nic", self.node), bandwidth),
+            (true, false) => {
+                self.link_at(LinkPlace::of_node("node.storage-nic", self.node), bandwidth)
+            }
             (true, true) => {
-                self.link_at(Place::of_node("node.storage-nic.out", self.node), bandwidth)
+                self.link_at(LinkPlace::of_node("node.storage-nic.out", self.node), bandwidth)
             }
             (false, false) => self.nic(bandwidth),
             (false, true) => self.nic_out(bandwidth),
@@ -164,7 +166,7 @@ impl Builder<'_> {
         let first = job.loader_on_node(rank, node) * copies;
         let mut way = |copy| {
             let gpu = self.gpu_of(job, copy);
-            let link = self.link_at(Place::of_gpu("node.pcie", self.node, gpu), bandwidth);
+            let link = self.link_at(LinkPlace::of_gpu("node.pcie", self.node, gpu), bandwidth);
             let route: Vec<LinkId> = [link].into_iter().chain(memory).collect();
             self.group(&route, f64::INFINITY)
         };

@@ -3,7 +3,7 @@
 use crate::communication::CommunicatorRun;
 use crate::index::Ids;
 
-use crate::communication::{Communicators, LinkUsers, Ways};
+use crate::communication::{Communicators, LinkUsers, RankRoutes};
 use crate::program::ParallelRun;
 
 use super::Builder;
@@ -34,7 +34,12 @@ impl Builder<'_> {
     }
 
     /// Links of the collectives of communicators.
-    fn claim_links(&self, communicators: Ids<CommunicatorRun>, ways: &Ways, users: &mut LinkUsers) {
+    fn claim_links(
+        &self,
+        communicators: Ids<CommunicatorRun>,
+        ways: &RankRoutes,
+        users: &mut LinkUsers,
+    ) {
         for c in communicators {
             match ways.links_among(&self.parts.communicators.all[c].members()) {
                 Some(links) => links.iter().for_each(|link| users.claim(*link, c)),
@@ -59,7 +64,7 @@ impl Builder<'_> {
 }
 
 /// Links over which stages send each other activations.
-fn share_sends(parallel: &ParallelRun, ways: &Ways, users: &mut LinkUsers) {
+fn share_sends(parallel: &ParallelRun, ways: &RankRoutes, users: &mut LinkUsers) {
     for (from, to) in parallel.sends() {
         ways.links_between(from, to).into_iter().for_each(|link| users.share(link));
     }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::communication::{CommunicatorRun, Plan, Planned, Ranks, Sequence, Ways};
+use crate::communication::{CommunicatorRun, Plan, Planned, RankRoutes, Ranks, Sequence};
 use crate::index::{DeviceId, Ids, JobId};
 use crate::program::{
-    Communicator, OfStage, Op, ParallelRun, Part, StageProgram, Started, stage_program,
+    Communicator, OfStage, Op, ParallelDevice, ParallelRun, StageProgram, Started, stage_program,
 };
 use forebay_collective::{Cost, Operation};
 use forebay_engine::Span;
@@ -17,12 +17,12 @@ use forebay_scenario::{Cluster, Job, Members, Method, Parallelism, StageBucket, 
 
 use super::Builder;
 use super::job::JobCopy;
-use super::sync::Place;
+use super::sync::LinkPlace;
 
 /// The model copies of a job copy, in stages.
 pub(super) struct Stages {
     pub(super) run: ParallelRun,
-    pub(super) ways: Ways,
+    pub(super) ways: RankRoutes,
     /// By model copy of those whose programs differ, and by stage.
     pub(super) programs: Vec<Vec<Op>>,
 }
@@ -37,7 +37,7 @@ struct Laid<'j> {
     cluster: Cluster,
     /// On which of its nodes each GPU is.
     nodes: Vec<u32>,
-    ways: Ways,
+    ways: RankRoutes,
     /// Time of a step of a model copy [s].
     step: f64,
 }
@@ -90,7 +90,7 @@ impl Builder<'_> {
         &mut self,
         laid: &Laid<'_>,
         all: &[StageProgram],
-        parts: &mut [Part],
+        parts: &mut [ParallelDevice],
     ) {
         let (job, stages) = (laid.job, laid.job.shares().len() as u32);
         let (copies, experts) = (job.ranks(), job.expert_ranks());
@@ -130,7 +130,7 @@ impl Builder<'_> {
         laid: &Laid<'_>,
         program: &StageProgram,
         (kind, sets): (Communicator, &[(Members, Vec<Members>)]),
-        parts: &mut [Part],
+        parts: &mut [ParallelDevice],
     ) {
         let groups: Vec<Members> = sets.iter().flat_map(|(_, groups)| groups.clone()).collect();
         let devices = sets.iter().flat_map(|(devices, groups)| vec![*devices; groups.len()]);
@@ -174,7 +174,7 @@ impl Builder<'_> {
     }
 
     /// The parts of all model copies, on nodes from `first` on.
-    fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32) -> Vec<Part> {
+    fn gpu_parts(&mut self, laid: &Laid<'_>, first: u32) -> Vec<ParallelDevice> {
         let (job, mut parts) = (laid.job, Vec::new());
         for model in 0..job.ranks() {
             for stage in 0..job.shares().len() as u32 {
@@ -182,7 +182,13 @@ impl Builder<'_> {
                 let slowness = self.slowest(laid, gpus, first);
                 let pcie = self.swap_ways(laid, gpus, first);
                 let received = vec![VecDeque::new(); 2 * laid.of.schedule.chunks() as usize];
-                parts.push(Part { gpu: gpus.first, slowness, pcie, received, ..Part::default() });
+                parts.push(ParallelDevice {
+                    gpu: gpus.first,
+                    slowness,
+                    pcie,
+                    received,
+                    ..ParallelDevice::default()
+                });
             }
         }
         parts
@@ -223,7 +229,7 @@ impl Builder<'_> {
         }
         let (memory, own) = (self.memory(), self.gpu_at(u64::from(gpu - begin)));
         ["node.pcie", "node.pcie.out"].map(|name| {
-            let link = self.link_at(Place::of_gpu(name, node, own), bandwidth);
+            let link = self.link_at(LinkPlace::of_gpu(name, node, own), bandwidth);
             let route: Vec<LinkId> = [link].into_iter().chain(memory).collect();
             Some(self.group(&route, f64::INFINITY))
         })
@@ -234,7 +240,7 @@ impl Builder<'_> {
         &mut self,
         laid: &Laid<'_>,
         all: &[StageProgram],
-        parts: &mut [Part],
+        parts: &mut [ParallelDevice],
     ) {
         let (job, tensor) = (laid.job, laid.job.tensor_ranks());
         for (part, place) in parts.iter_mut().zip(0..) {

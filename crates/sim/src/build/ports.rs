@@ -1,12 +1,12 @@
 //! The links of ranks: inside their nodes, to other nodes, to other racks.
 
-use crate::communication::{Port, Ways};
+use crate::communication::{RankLinks, RankRoutes};
 use forebay_engine::fluid::LinkId;
 use forebay_scenario::{Intra, IntraKind, Job, NicsAt, ServerPlace, Servers, Sync, Transport};
 
 use super::Builder;
 use super::job::JobCopy;
-use super::sync::Place;
+use super::sync::LinkPlace;
 
 /// Links as they are made for ranks, with what each carries [B/s].
 struct Links<'b, 's> {
@@ -28,7 +28,7 @@ struct Rank {
 impl Links<'_, '_> {
     /// The one of a place, if it is limited.
     fn at(&mut self, name: &'static str, index: u32, of: u32, bandwidth: f64) -> Vec<LinkId> {
-        let place = Place { name, index, of };
+        let place = LinkPlace { name, index, of };
         let link = bandwidth.is_finite().then(|| self.builder.link_at(place, bandwidth));
         self.capacities.extend(link.map(|link| (link, bandwidth)));
         link.into_iter().collect()
@@ -102,8 +102,8 @@ impl Links<'_, '_> {
     }
 
     /// Those of server number `number` of `job` on nodes from `first` on.
-    fn server(&mut self, (job, of): (&Job, &Servers), number: u32, first: u32) -> Port {
-        let none = Port { server: true, ..Port::default() };
+    fn server(&mut self, (job, of): (&Job, &Servers), number: u32, first: u32) -> RankLinks {
+        let none = RankLinks { server: true, ..RankLinks::default() };
         match of.place {
             ServerPlace::Own { nic, .. } => {
                 self.builder.node = first;
@@ -112,7 +112,7 @@ impl Links<'_, '_> {
                 let outside = names.map(|name| nic.is_finite().then(|| new(name)));
                 let outside = outside.map(|link| link.into_iter().collect());
                 // On the switch of all racks.
-                Port { node: u32::MAX - number, rack: u32::MAX, outside, ..none }
+                RankLinks { node: u32::MAX - number, rack: u32::MAX, outside, ..none }
             }
             ServerPlace::WithWorkers => {
                 let node = first + number % job.nodes;
@@ -124,13 +124,13 @@ impl Links<'_, '_> {
                 let nic_of = number / job.nodes % nics;
                 let outside = self.both(["node.nic.out", "node.nic"], nic_of, node, nic);
                 let uplink = self.both(["rack.uplink", "rack.downlink"], 0, rack, rate);
-                Port { node, rack, outside, uplink, ..none }
+                RankLinks { node, rack, outside, uplink, ..none }
             }
         }
     }
 
     /// The links of the ranks on one node, so many.
-    fn ports(&mut self, rank: Rank, node: u32, ranks: u32) -> impl Iterator<Item = Port> {
+    fn ports(&mut self, rank: Rank, node: u32, ranks: u32) -> impl Iterator<Item = RankLinks> {
         let cluster = &self.builder.scenario.cluster;
         let (intra, racks) = (cluster.node_at(node).intra, cluster.racks);
         let rack = racks.map_or(0, |racks| node / racks.nodes);
@@ -146,7 +146,7 @@ impl Links<'_, '_> {
             let ring = intra.kind == IntraKind::Ring;
             let host = self.host(rank, own, node);
             let server = false;
-            Port {
+            RankLinks {
                 node,
                 rack,
                 gpu,
@@ -166,7 +166,7 @@ impl Links<'_, '_> {
 
 impl Builder<'_> {
     /// The links of the ranks of `job` on nodes from `first` on.
-    pub(super) fn ways(&mut self, of: &JobCopy, sync: &Sync, first: u32) -> Ways {
+    pub(super) fn ways(&mut self, of: &JobCopy, sync: &Sync, first: u32) -> RankRoutes {
         let job = of.job;
         let latency = [sync.transport.latency_inside, sync.transport.latency];
         let latency = latency.map(|seconds| self.recurring(seconds));
@@ -187,11 +187,16 @@ impl Builder<'_> {
         }
         let capacities = links.capacities;
         let overhead = self.overhead(job, of.number, first);
-        Ways::new(ports, sync.transport, latency, capacities, overhead)
+        RankRoutes::new(ports, sync.transport, latency, capacities, overhead)
     }
 
     /// The links of all GPUs of a job copy on nodes from `first` on.
-    pub(super) fn ways_of_gpus(&mut self, of: &JobCopy, transport: Transport, first: u32) -> Ways {
+    pub(super) fn ways_of_gpus(
+        &mut self,
+        of: &JobCopy,
+        transport: Transport,
+        first: u32,
+    ) -> RankRoutes {
         let job = of.job;
         let latency = [transport.latency_inside, transport.latency];
         let latency = latency.map(|seconds| self.recurring(seconds));
@@ -204,6 +209,6 @@ impl Builder<'_> {
         }
         let capacities = links.capacities;
         let overhead = self.overhead(job, of.number, first);
-        Ways::new(ports, transport, latency, capacities, overhead)
+        RankRoutes::new(ports, transport, latency, capacities, overhead)
     }
 }

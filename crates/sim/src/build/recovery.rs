@@ -1,7 +1,7 @@
 //! What a job copy has against failures of its nodes.
 
 use crate::checkpoint::{CheckpointRun, Writer};
-use crate::communication::Ways;
+use crate::communication::RankRoutes;
 use crate::index::LoaderId;
 use crate::recovery::{EpochRun, FailureRun, RecoveryRun, Restored};
 use forebay_scenario::{BatchInterval, Checkpoint, Failures, ServerPlace, Stop, Writers};
@@ -18,7 +18,7 @@ impl Builder<'_> {
         of: &JobCopy,
         node: u32,
         first: LoaderId,
-        servers: Option<&Ways>,
+        servers: Option<&RankRoutes>,
     ) -> Option<Box<RecoveryRun>> {
         let job = of.job;
         if job.checkpoint.is_none() && job.failures.is_none() {
@@ -37,7 +37,7 @@ impl Builder<'_> {
             self.parts.loaders[self.parts.loaders.loaders.ids_from(first)].iter().map(|loader| {
                 let stages = loader.stages;
                 let stages = &self.parts.loaders.stages[stages];
-                let stages = stages.iter().map(|stage| stage.hand_over.clone()).collect();
+                let stages = stages.iter().map(|stage| stage.buffer.clone()).collect();
                 Restored::new(stages, loader, job.prefill)
             });
         let restored = restored.collect();
@@ -58,7 +58,7 @@ impl Builder<'_> {
         &mut self,
         of: &JobCopy,
         checkpoint: &Checkpoint,
-        (ways, node): (&Ways, u32),
+        (ways, node): (&RankRoutes, u32),
     ) -> Vec<Writer> {
         let Some(of_job) = of.job.servers() else { return Vec::new() };
         let shares = match checkpoint.writers {
@@ -105,7 +105,7 @@ impl Builder<'_> {
             resume: failures.resume,
             number: vec![0; of.job.failing_nodes() as usize],
             down: None,
-            in_vain: 0,
+            failures_without_progress: 0,
             begun: 0,
             epoch: EpochRun {
                 samples: dataset.samples,

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use crate::averaging::AveragingRun;
 use crate::communication::{
-    CommunicatorRun, Plan, Planned, Ranks, Sequence, ServerRun, ServerTracks, Shard, SyncRun,
-    SyncTracks, Ways,
+    CommunicatorRun, Plan, Planned, RankRoutes, Ranks, Sequence, ServerRun, ServerTracks, Shard,
+    SyncRun, SyncTracks,
 };
 use crate::index::DeviceId;
 use crate::program::Communicator;
 use forebay_collective::Cost;
 use forebay_engine::Span;
 use forebay_engine::fluid::LinkId;
-use forebay_scenario::{Bucket, Cluster, IntraKind, Job, Members, NicsAt, Node, Part, Sync};
+use forebay_scenario::{Bucket, BucketShare, Cluster, IntraKind, Job, Members, NicsAt, Node, Sync};
 
 use super::Builder;
 use super::job::JobCopy;
@@ -21,7 +21,7 @@ use super::pieces;
 
 /// Where a link is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct LinkPlace {
     pub(super) name: &'static str,
     /// Which of that name.
     pub(super) index: u32,
@@ -29,15 +29,15 @@ pub(super) struct Place {
     pub(super) of: u32,
 }
 
-impl Place {
+impl LinkPlace {
     /// The one of its name on a node.
-    pub(super) fn of_node(name: &'static str, node: u32) -> Place {
-        Place { name, index: 0, of: node }
+    pub(super) fn of_node(name: &'static str, node: u32) -> LinkPlace {
+        LinkPlace { name, index: 0, of: node }
     }
 
     /// The one of its name of a GPU of a node.
-    pub(super) fn of_gpu(name: &'static str, node: u32, gpu: u32) -> Place {
-        Place { name, index: gpu, of: node }
+    pub(super) fn of_gpu(name: &'static str, node: u32, gpu: u32) -> LinkPlace {
+        LinkPlace { name, index: gpu, of: node }
     }
 }
 
@@ -48,7 +48,7 @@ impl Builder<'_> {
         of: &JobCopy,
         copy: u32,
         (node, device): (u32, DeviceId),
-    ) -> Option<(Box<SyncRun>, Box<Ways>)> {
+    ) -> Option<(Box<SyncRun>, Box<RankRoutes>)> {
         let job = of.job;
         let sync = job.sync.as_ref()?;
         let alone = job.ranks() < 2 && !job.sums_gradients();
@@ -117,16 +117,16 @@ impl Builder<'_> {
         of: &JobCopy,
         copy: u32,
         node: u32,
-    ) -> Option<(Box<ServerRun>, Box<Ways>)> {
+    ) -> Option<(Box<ServerRun>, Box<RankRoutes>)> {
         let (job, sync) = (of.job, of.job.sync.as_ref()?);
         let servers = sync.servers.as_ref()?;
         let (ways, workers) = (self.ways(of, sync, node), job.ranks());
-        let shard = |(number, part): (u32, &Part)| {
+        let shard = |(number, part): (u32, &BucketShare)| {
             // A bucket of no bytes is pushed to the first server.
             let used = number == 0 || part.push > 0 || part.pull > 0;
             used.then(|| Shard::new(workers + number, *part, workers))
         };
-        let bucket = |(bucket, parts): (&Bucket, &Vec<Part>)| {
+        let bucket = |(bucket, parts): (&Bucket, &Vec<BucketShare>)| {
             let before = sync.transport.per_tensor * f64::from(bucket.tensors);
             (Span::from_seconds(before), (0..).zip(parts).filter_map(shard).collect())
         };
@@ -156,11 +156,11 @@ impl Builder<'_> {
     }
 
     /// The link of a name on a node or rack, which all jobs there share.
-    pub(super) fn link_at(&mut self, place: Place, bandwidth: f64) -> LinkId {
+    pub(super) fn link_at(&mut self, place: LinkPlace, bandwidth: f64) -> LinkId {
         self.node = place.of;
         match place {
-            Place { name: "node.nic", index: 0, .. } => return self.nic(bandwidth),
-            Place { name: "node.nic.out", index: 0, .. } => return self.nic_out(bandwidth),
+            LinkPlace { name: "node.nic", index: 0, .. } => return self.nic(bandwidth),
+            LinkPlace { name: "node.nic.out", index: 0, .. } => return self.nic_out(bandwidth),
             _ => {}
         }
         if let Some(known) = self.links.get(&place) {

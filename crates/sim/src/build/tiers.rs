@@ -16,7 +16,7 @@ use super::cores::OnCores;
 use super::job::JobCopy;
 use super::mount::whole;
 use super::storage_model::StorageModel;
-use super::sync::Place;
+use super::sync::LinkPlace;
 
 impl Builder<'_> {
     /// The tiers that a loader of `job` on node number `rank` of it uses, the node being built, with
@@ -131,7 +131,7 @@ impl Builder<'_> {
         if from == to || !racks.uplink.is_finite() {
             return Vec::new();
         }
-        let place = |name, of| Place { name, index: 0, of };
+        let place = |name, of| LinkPlace { name, index: 0, of };
         let ways = [place("rack.uplink", from), place("rack.downlink", to)];
         ways.map(|way| self.link_at(way, racks.uplink)).into()
     }

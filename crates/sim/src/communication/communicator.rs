@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::env::Env;
-use crate::event::{Customer, Delay, Event};
+use crate::event::{ActivityId, Delay, Event};
 use crate::index::{CommunicatorId, DeviceId, JobId};
 use crate::notice::Notice;
 use crate::program::Communicator;
@@ -314,7 +314,7 @@ impl Communicators {
             return self.communicator_waited(env, c);
         }
         let delay = Delay { span: overhead, lane: None };
-        env.after(delay, Event::Waited(Customer::Communicator(c)));
+        env.after(delay, Event::Waited(ActivityId::Communicator(c)));
     }
 
     /// A delay of communicator `c` is over: the overhead before its collective, which begins, or the collective itself.
@@ -334,7 +334,7 @@ impl Communicators {
         };
         match communicator.plan.reduction_of(planned.operation, planned.bytes, ways) {
             Reduction::Analytic(delay) => {
-                env.after(delay, Event::Waited(Customer::Communicator(c)));
+                env.after(delay, Event::Waited(ActivityId::Communicator(c)));
             }
             Reduction::Flow(schedule, None) if communicator.own.is_some() => {
                 self.begin_on_own_links(env, c, &schedule);
@@ -356,7 +356,7 @@ impl Communicators {
             if takes.span == Span::ZERO {
                 return self.end_collective(env, c);
             }
-            env.after(takes, Event::Waited(Customer::Communicator(c)));
+            env.after(takes, Event::Waited(ActivityId::Communicator(c)));
         }
     }
 

@@ -11,14 +11,14 @@ use super::communicator::CommunicatorRun;
 use super::exchange::{Around, Exchange};
 use super::message::{Messages, Stage};
 use super::own_links::LinkUses;
-use super::ways::{Way, Ways};
+use super::ways::{RankRoute, RankRoutes};
 
 /// The tables of all communicators.
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
     pub(crate) all: IdVec<CommunicatorRun>,
     /// The links between the ranks of each job copy, if these exchange anything.
-    pub(crate) ways: IdVec<JobRun, Option<Box<Ways>>>,
+    pub(crate) ways: IdVec<JobRun, Option<Box<RankRoutes>>>,
     pub(super) messages: Messages,
     /// What links did in collectives that were not followed transfer by transfer.
     pub(crate) link_uses: LinkUses,
@@ -89,7 +89,7 @@ impl Communicators {
     }
 
     /// The way from one rank of job copy `j` to another, at the pace of its transport; `None` if its ranks exchange nothing.
-    pub(crate) fn way(&mut self, env: &mut Env, j: JobId, from: u32, to: u32) -> Option<Way> {
+    pub(crate) fn way(&mut self, env: &mut Env, j: JobId, from: u32, to: u32) -> Option<RankRoute> {
         let ways = self.ways[j].as_mut()?;
         ways.keep(None);
         Some(ways.way(&mut env.network, from, to))

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::env::Env;
-use crate::event::{Customer, Delay, Event};
+use crate::event::{ActivityId, Delay, Event};
 use crate::index::{CommunicatorId, JobId, MessageId};
 use crate::worker::{Cores, Waiting};
 use forebay_collective::{Hop, Schedule};
 use forebay_scenario::Members;
 
 use super::message::{Messages, Stage};
-use super::ways::Ways;
+use super::ways::RankRoutes;
 
 /// Not at any phase yet.
 const NOWHERE: u64 = u64::MAX;
@@ -47,7 +47,7 @@ struct Party {
 pub(super) struct Around<'a> {
     pub(super) env: &'a mut Env,
     pub(super) messages: &'a mut Messages,
-    pub(super) ways: &'a mut Ways,
+    pub(super) ways: &'a mut RankRoutes,
     /// Who got a core that a message left.
     pub(super) admitted: Vec<Waiting>,
 }
@@ -194,12 +194,12 @@ impl Exchange {
         match around.ways.core_seconds(message) {
             None => self.paid(around, m),
             Some((Cores::Shared(group), seconds)) => {
-                around.env.network.start(now, group, seconds, Customer::Message(m));
+                around.env.network.start(now, group, seconds, ActivityId::Message(m));
             }
             Some((Cores::Fifo(station), seconds)) => {
-                let (customer, delay) = (Customer::Message(m), Delay::once(seconds));
-                if around.env.stations[station].queue.arrive(now, Waiting { customer, delay }) {
-                    around.env.after(delay, Event::Waited(customer));
+                let (activity, delay) = (ActivityId::Message(m), Delay::once(seconds));
+                if around.env.stations[station].queue.arrive(now, Waiting { activity, delay }) {
+                    around.env.after(delay, Event::Waited(activity));
                 }
             }
         }
@@ -230,7 +230,7 @@ impl Exchange {
         if latency.span.0 == 0 {
             self.send(around, m);
         } else {
-            around.env.after(latency, Event::Waited(Customer::Message(m)));
+            around.env.after(latency, Event::Waited(ActivityId::Message(m)));
         }
     }
 
@@ -244,7 +244,7 @@ impl Exchange {
             None => self.pay(around, m, Stage::Receiving),
             Some(group) => {
                 let now = around.env.now;
-                around.env.network.start(now, group, bytes as f64, Customer::Message(m));
+                around.env.network.start(now, group, bytes as f64, ActivityId::Message(m));
             }
         }
     }
@@ -257,6 +257,6 @@ impl Exchange {
             return self.arrived.push(m);
         }
         message.stage = Stage::Sum;
-        around.env.after(Delay::once(seconds), Event::Waited(Customer::Message(m)));
+        around.env.after(Delay::once(seconds), Event::Waited(ActivityId::Message(m)));
     }
 }

@@ -4,7 +4,7 @@ use super::communicator::CommunicatorRun;
 use std::sync::Arc;
 
 use crate::env::Env;
-use crate::event::{Customer, Event};
+use crate::event::{ActivityId, Event};
 use crate::index::{CommunicatorId, IdVec, Ids, JobId};
 use forebay_collective::Schedule;
 use forebay_engine::fluid::Network;
@@ -15,19 +15,19 @@ use forebay_scenario::Members;
 use super::exchange::{Around, Exchange};
 use super::message::Messages;
 use super::own_links::Followed;
-use super::ways::Ways;
+use super::ways::RankRoutes;
 
 struct Idle {
     env: Env,
     messages: Messages,
-    ways: Ways,
+    ways: RankRoutes,
     /// By communicator.
     exchanges: IdVec<CommunicatorRun, Exchange>,
     end: Time,
 }
 
 /// Time of collectives that groups of ranks do side by side, whose links carry nothing else [s].
-pub(crate) fn idle_seconds(ways: &Ways, schedule: &Arc<Schedule>, groups: &[Members]) -> f64 {
+pub(crate) fn idle_seconds(ways: &RankRoutes, schedule: &Arc<Schedule>, groups: &[Members]) -> f64 {
     let mut env = nothing();
     let ways = ways.alone(&mut env.network, &mut env.stations);
     let exchanges = exchanges(groups);
@@ -39,8 +39,8 @@ pub(crate) fn idle_seconds(ways: &Ways, schedule: &Arc<Schedule>, groups: &[Memb
 
 /// Follows a collective of `members`, whose links in `network` nothing else uses, up to `until`.
 pub(super) fn follow(
-    ways: &Ways,
-    network: &Network<Customer>,
+    ways: &RankRoutes,
+    network: &Network<ActivityId>,
     members: &Members,
     schedule: &Arc<Schedule>,
     until: Time,
@@ -93,7 +93,7 @@ impl Idle {
         let admitted = around.admitted;
         *end = env.now;
         for next in admitted {
-            env.after(next.delay, Event::Waited(next.customer));
+            env.after(next.delay, Event::Waited(next.activity));
         }
     }
 }
@@ -112,7 +112,7 @@ impl Model for Idle {
     fn advance(&mut self, now: Time) {
         self.env.now = now;
         while let Some(finished) = self.env.network.finish(now) {
-            if let Customer::Message(m) = finished.token {
+            if let ActivityId::Message(m) = finished.token {
                 let communicator = self.messages.communicator(m);
                 self.act(communicator, |exchange, around| exchange.moved(around, m));
             }
@@ -121,7 +121,7 @@ impl Model for Idle {
 
     fn handle(&mut self, now: Time, event: Event) {
         self.env.now = now;
-        if let Event::Waited(Customer::Message(m)) = event {
+        if let Event::Waited(ActivityId::Message(m)) = event {
             let communicator = self.messages.communicator(m);
             self.act(communicator, |exchange, around| exchange.waited(around, m));
         }

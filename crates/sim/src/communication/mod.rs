@@ -47,5 +47,5 @@ pub(super) use shard::Shard;
 pub(super) use sums::Sums;
 pub(super) use sync::SyncRun;
 pub(super) use timeline::SyncTracks;
-pub(super) use ways::{Port, Ways};
+pub(super) use ways::{RankLinks, RankRoutes};
 pub(super) use worker::Held;

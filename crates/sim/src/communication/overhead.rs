@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::{Customer, Delay};
+use crate::event::{ActivityId, Delay};
 use crate::index::IdVec;
 use crate::station::Service;
 use crate::station::Station;
@@ -46,7 +46,7 @@ impl Overhead {
     /// The same on nodes where nothing else is at work.
     pub(super) fn alone(
         &self,
-        network: &mut Network<Customer>,
+        network: &mut Network<ActivityId>,
         stations: &mut IdVec<Service>,
     ) -> Overhead {
         let idle = self.idle.iter().map(|(cores, idle)| (*cores, idle.make(network, stations)));
@@ -57,7 +57,7 @@ impl Overhead {
 }
 
 impl IdleCores {
-    fn make(&self, network: &mut Network<Customer>, stations: &mut IdVec<Service>) -> Cores {
+    fn make(&self, network: &mut Network<ActivityId>, stations: &mut IdVec<Service>) -> Cores {
         match self {
             IdleCores::Slots(cores) => {
                 let service = Delay::once(0.0);

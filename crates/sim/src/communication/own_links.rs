@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::Communicators;
 use super::communicator::CommunicatorRun;
 use crate::env::Env;
-use crate::event::{Customer, Delay};
+use crate::event::{ActivityId, Delay};
 use crate::index::{CommunicatorId, Ids, JobId};
 use forebay_collective::{Operation, Schedule};
 use forebay_engine::fluid::{LinkId, LinkUse, Network};
@@ -21,7 +21,7 @@ use forebay_engine::{Span, Time};
 use forebay_scenario::Members;
 
 use super::idle::follow;
-use super::ways::Ways;
+use super::ways::RankRoutes;
 
 /// What is done, with how many bytes.
 type Key = (Operation, u64);
@@ -45,7 +45,7 @@ enum Users {
 
 impl LinkUsers {
     /// Of a network, whose flows so far are of others than communicators.
-    pub(crate) fn new(network: &Network<Customer>) -> LinkUsers {
+    pub(crate) fn new(network: &Network<ActivityId>) -> LinkUsers {
         let mut users = LinkUsers { by_link: vec![Users::None; network.links()] };
         network.used_links().for_each(|link| users.share(link));
         users
@@ -84,13 +84,13 @@ pub(super) struct Followed {
 #[derive(Debug)]
 pub(crate) struct OwnLinks {
     members: Members,
-    known: BTreeMap<Key, Known>,
+    known: BTreeMap<Key, KnownSchedule>,
     /// The one that has begun and is not over, and since when.
     current: Option<(Key, Time)>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownSchedule {
     schedule: Arc<Schedule>,
     followed: Followed,
     /// How many are over whose use was not added to that of links.
@@ -109,10 +109,10 @@ impl OwnLinks {
         now: Time,
         key: Key,
         schedule: &Arc<Schedule>,
-        (ways, network): (&Ways, &Network<Customer>),
+        (ways, network): (&RankRoutes, &Network<ActivityId>),
     ) -> Delay {
         self.current = Some((key, now));
-        let known = self.known.entry(key).or_insert_with(|| Known {
+        let known = self.known.entry(key).or_insert_with(|| KnownSchedule {
             schedule: Arc::clone(schedule),
             followed: follow(ways, network, &self.members, schedule, Time::NEVER),
             over: 0,
@@ -129,7 +129,13 @@ impl OwnLinks {
     }
 
     /// Adds what was done up to `now`; the one that has begun is over, or aborted.
-    fn settle(&mut self, now: Time, ways: &Ways, network: &Network<Customer>, sums: &mut LinkUses) {
+    fn settle(
+        &mut self,
+        now: Time,
+        ways: &RankRoutes,
+        network: &Network<ActivityId>,
+        sums: &mut LinkUses,
+    ) {
         for known in self.known.values_mut() {
             let times = f64::from(std::mem::take(&mut known.over));
             add(sums, &known.followed.uses, times);
@@ -175,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_link_of_two_communicators_is_nobodys_own() {
-        let mut network: Network<Customer> = Network::new();
+        let mut network: Network<ActivityId> = Network::new();
         let links = [(); 3].map(|()| network.link(Capacity::Fixed(1.0)));
         let route = [Use { link: links[2], per_unit: 1.0 }].into();
         network.group(Demand { route, weight: 1.0, cap: f64::INFINITY });

@@ -13,7 +13,7 @@ use forebay_scenario::{self, Fidelity, Members};
 
 use super::idle::idle_seconds;
 use super::measured::{self, Pace};
-use super::ways::Ways;
+use super::ways::RankRoutes;
 
 /// Most transfers that are followed one by one to find the time of a collective on an idle network.
 const MOST_FOLLOWED: f64 = 4e6;
@@ -55,7 +55,7 @@ impl Plan {
         &mut self,
         operation: Operation,
         bytes: u64,
-        ways: &Ways,
+        ways: &RankRoutes,
     ) -> Reduction {
         if self.fabric.ranks < 2 {
             return Reduction::Analytic(Delay::once(0.0));
@@ -83,7 +83,7 @@ impl Plan {
         format!("{} {}, {algorithm}", operation.name(), format::bytes(bytes as f64))
     }
 
-    fn find(&self, operation: Operation, bytes: u64, ways: &Ways) -> Reduction {
+    fn find(&self, operation: Operation, bytes: u64, ways: &RankRoutes) -> Reduction {
         if let Some(law) = self.measured.as_ref().filter(|_| operation == Operation::Allreduce) {
             return measured::allreduce(law, bytes, self.fabric.ranks, self.fidelity);
         }
@@ -103,7 +103,12 @@ impl Plan {
     }
 
     /// Carried out on an idle network, or by a formula that is not exact where that is too much.
-    fn followed(&self, collective: &Collective, schedule: &Arc<Schedule>, ways: &Ways) -> f64 {
+    fn followed(
+        &self,
+        collective: &Collective,
+        schedule: &Arc<Schedule>,
+        ways: &RankRoutes,
+    ) -> f64 {
         let each = collective.most_transfers().unwrap_or(f64::INFINITY);
         if each * self.side_by_side.len() as f64 <= MOST_FOLLOWED {
             return idle_seconds(ways, schedule, &self.side_by_side);

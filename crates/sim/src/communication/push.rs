@@ -2,7 +2,7 @@
 
 use crate::device::{Device, State};
 use crate::env::Env;
-use crate::event::{Customer, Delay, Event};
+use crate::event::{ActivityId, Delay, Event};
 use crate::index::{DeviceId, JobId, MessageId};
 use crate::jobs::Jobs;
 use forebay_engine::{Span, Time};
@@ -30,7 +30,7 @@ impl Jobs {
         let device = &self.devices[d];
         let (j, worker) = (device.job, device.model);
         let Some(servers) = &mut self.jobs[j].servers else { return };
-        for bucket in servers.did(env.now, worker, device.next, piece) {
+        for bucket in servers.segment_done(env.now, worker, device.next, piece) {
             let Some(servers) = &mut self.jobs[j].servers else { return };
             if let Some(before) = servers.queue(worker, bucket) {
                 self.push_after(env, d, before);
@@ -42,7 +42,7 @@ impl Jobs {
         if before.0 == 0 {
             return self.push_next(env, d);
         }
-        env.after(Delay { span: before, lane: None }, Event::Waited(Customer::Push(d)));
+        env.after(Delay { span: before, lane: None }, Event::Waited(ActivityId::Push(d)));
     }
 
     /// Device `d` pushes the first bucket that waits for that.
@@ -167,7 +167,7 @@ impl Jobs {
         let Some(servers) = &mut job.servers else { return };
         let d = job.parts.devices.start + parcel.worker;
         let all = servers.pulled(parcel.worker);
-        if all && self.devices[d].state == State::Uninformed && !job.is_held() {
+        if all && self.devices[d].state == State::AwaitingParameters && !job.is_held() {
             self.end_parameter_wait(env, env.now, d);
             self.run_program(env, d);
         }
@@ -200,7 +200,7 @@ impl Jobs {
             let informed = job.servers.as_ref().is_some_and(|of| of.may_begin(model, next));
             match state {
                 State::Idle if !job.is_beyond(next) => {}
-                State::Uninformed if informed => {}
+                State::AwaitingParameters if informed => {}
                 _ => continue,
             }
             if from < since {

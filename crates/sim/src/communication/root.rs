@@ -2,7 +2,7 @@
 
 use crate::device::{Device, State};
 use crate::env::Env;
-use crate::event::{Customer, Delay, Event};
+use crate::event::{ActivityId, Delay, Event};
 use crate::index::{DeviceId, Ids, JobId};
 use crate::jobs::Jobs;
 use forebay_engine::{Span, Time};
@@ -30,7 +30,7 @@ impl Jobs {
     /// Device `d` waits for parameters from `env.now` on.
     fn wait_for_parameters_from(&mut self, env: &mut Env, d: DeviceId) {
         let device = &mut self.devices[d];
-        (device.state, device.since) = (State::Uninformed, env.now);
+        (device.state, device.since) = (State::AwaitingParameters, env.now);
         self.trace_device(env, d, Cause::Communication.name());
     }
 
@@ -51,7 +51,7 @@ impl Jobs {
             true => Delay::once(sync.update.seconds() / slowest),
             false => Delay { span: sync.update, lane: None },
         };
-        env.after(delay, Event::Waited(Customer::Update(j)));
+        env.after(delay, Event::Waited(ActivityId::Update(j)));
         for d in everyone {
             self.trace_device(env, d, "compute");
         }

@@ -173,7 +173,13 @@ impl ServerRun {
     }
 
     /// `worker` has computed a piece of `step`; buckets that it has made by that.
-    pub(super) fn did(&mut self, now: Time, worker: u32, step: u64, piece: u32) -> Range<u32> {
+    pub(super) fn segment_done(
+        &mut self,
+        now: Time,
+        worker: u32,
+        step: u64,
+        piece: u32,
+    ) -> Range<u32> {
         let (made, buckets) = (self.pieces.at(step, piece).made, self.overhead.len() as u32);
         let ends = self.pieces.exchanges(step) && self.pieces.is_last(step, piece);
         let worker = self.worker(worker);

@@ -1,13 +1,13 @@
 //! What a server has of a bucket: whose pushes it holds, and who waits to pull it.
 
-use forebay_scenario::Part;
+use forebay_scenario::BucketShare;
 
 /// A server's part of a bucket.
 #[derive(Debug)]
 pub(crate) struct Shard {
     /// The server, by its place among those who exchange.
     pub(super) server: u32,
-    pub(super) part: Part,
+    pub(super) part: BucketShare,
     /// By model copy, how often it has pushed.
     pushes: Vec<u64>,
     /// The fewest of these, and how many model copies have so few.
@@ -19,7 +19,7 @@ pub(crate) struct Shard {
 
 impl Shard {
     /// Nobody of `workers` has pushed yet.
-    pub(crate) fn new(server: u32, part: Part, workers: u32) -> Shard {
+    pub(crate) fn new(server: u32, part: BucketShare, workers: u32) -> Shard {
         let pushes = vec![0; workers as usize];
         Shard { server, part, pushes, least: 0, slowest: workers, waiting: Vec::new() }
     }
@@ -77,7 +77,7 @@ mod tests {
 
     /// Who may pull after each push.
     fn released(slack: u64, pushes: &[u32]) -> Vec<Vec<u32>> {
-        let mut shard = Shard::new(3, Part { push: 1, pull: 1 }, 3);
+        let mut shard = Shard::new(3, BucketShare { push: 1, pull: 1 }, 3);
         let one = |worker: &u32| {
             shard.add(*worker);
             shard.release(slack)
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_slowest_are_found_whoever_pushes() {
-        let mut shard = Shard::new(0, Part { push: 1, pull: 1 }, 4);
+        let mut shard = Shard::new(0, BucketShare { push: 1, pull: 1 }, 4);
         let mut pushes = [0_u64; 4];
         let mut draw = 12_345_u32;
         for _ in 0..2000 {

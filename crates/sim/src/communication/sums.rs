@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::env::Env;
-use crate::event::{Customer, Delay, Event};
+use crate::event::{ActivityId, Delay, Event};
 use crate::index::DeviceId;
 use crate::jobs::Jobs;
 
@@ -81,7 +81,7 @@ impl Jobs {
         let bytes = sync.pieces.of_exchange(piece).bytes * f64::from(learners + 1);
         match memory.filter(|_| bytes > 0.0) {
             Some(group) => {
-                env.network.start(env.now, group, bytes, Customer::Sum(d));
+                env.network.start(env.now, group, bytes, ActivityId::Sum(d));
             }
             None => self.summed(env, d),
         }
@@ -114,7 +114,7 @@ impl Jobs {
         let next = self.gpu_of(d).and_then(|gpu| gpu.sums.compressing.front().copied());
         if let Some(piece) = next {
             let delay = Delay::once(self.compress_seconds(d, piece));
-            env.after(delay, Event::Waited(Customer::Sum(d)));
+            env.after(delay, Event::Waited(ActivityId::Sum(d)));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::{Customer, Delay};
+use crate::event::{ActivityId, Delay};
 use crate::index::IdVec;
 use crate::station::Service;
 use crate::worker::Cores;
@@ -15,7 +15,7 @@ use super::overhead::Overhead;
 
 /// Where a rank is, and its links: out of it, and into it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Port {
+pub(crate) struct RankLinks {
     pub(crate) node: u32,
     pub(crate) rack: u32,
     /// Which GPU of its node, of how many that are ranks; these may be joined to a ring.
@@ -37,7 +37,7 @@ pub(crate) struct Port {
     pub(crate) server: bool,
 }
 
-impl Port {
+impl RankLinks {
     /// All its links.
     fn links(&self) -> impl Iterator<Item = &LinkId> {
         let all = [&self.inside, &self.above, &self.outside, &self.uplink, &self.host];
@@ -45,11 +45,11 @@ impl Port {
     }
 
     /// The same on other links.
-    fn on(&self, others: &BTreeMap<LinkId, LinkId>) -> Port {
+    fn on(&self, others: &BTreeMap<LinkId, LinkId>) -> RankLinks {
         let of = |links: &[Vec<LinkId>; 2]| {
             links.each_ref().map(|links| links.iter().map(|link| others[link]).collect::<Vec<_>>())
         };
-        Port {
+        RankLinks {
             inside: of(&self.inside),
             above: of(&self.above),
             outside: of(&self.outside),
@@ -65,7 +65,7 @@ type Pair = (u32, u32, u64);
 
 /// How transfers go from one rank to another.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Way {
+pub(crate) struct RankRoute {
     pair: Pair,
     pub(crate) latency: Delay,
     /// What their flows use; `None` where nothing limits them.
@@ -77,14 +77,14 @@ const NO_PAIR: Pair = (0, 0, 0);
 
 /// How ranks reach each other. Flows between two of them have one demand, made when it is first needed.
 #[derive(Debug)]
-pub(crate) struct Ways {
-    ports: Vec<Port>,
+pub(crate) struct RankRoutes {
+    ports: Vec<RankLinks>,
     transport: Transport,
     latency: [Delay; 2],
     /// By sender, receiver and pace.
     groups: BTreeMap<Pair, Option<GroupId>>,
     /// By sender, what it used last: most send to the same one again and again.
-    latest: Vec<Way>,
+    latest: Vec<RankRoute>,
     /// How transfers go now, where not as the transport says.
     pace: Option<Pace>,
     /// What its links carry [B/s]; those of several ranks are named by each.
@@ -93,31 +93,31 @@ pub(crate) struct Ways {
     overhead: Option<Overhead>,
 }
 
-impl Ways {
+impl RankRoutes {
     /// Between `ports`, by rank; `latency` inside a node and across.
     pub(crate) fn new(
-        ports: Vec<Port>,
+        ports: Vec<RankLinks>,
         transport: Transport,
         latency: [Delay; 2],
         capacities: Vec<(LinkId, f64)>,
         overhead: Option<Overhead>,
-    ) -> Ways {
-        let none = Way { pair: NO_PAIR, latency: latency[0], group: None };
+    ) -> RankRoutes {
+        let none = RankRoute { pair: NO_PAIR, latency: latency[0], group: None };
         let (groups, pace, latest) = (BTreeMap::new(), None, vec![none; ports.len()]);
-        Ways { ports, transport, latency, groups, latest, pace, capacities, overhead }
+        RankRoutes { ports, transport, latency, groups, latest, pace, capacities, overhead }
     }
 
     /// Where a rank is.
-    pub(crate) fn port(&self, rank: u32) -> &Port {
+    pub(crate) fn port(&self, rank: u32) -> &RankLinks {
         &self.ports[rank as usize]
     }
 
     /// The same between ranks that have `network` and the cores of their nodes for themselves.
     pub(super) fn alone(
         &self,
-        network: &mut Network<Customer>,
+        network: &mut Network<ActivityId>,
         stations: &mut IdVec<Service>,
-    ) -> Ways {
+    ) -> RankRoutes {
         let own: BTreeMap<LinkId, f64> = self.capacities.iter().copied().collect();
         let own: BTreeMap<LinkId, LinkId> = own
             .into_iter()
@@ -126,17 +126,17 @@ impl Ways {
         let ports = self.ports.iter().map(|port| port.on(&own)).collect();
         let latency = self.latency.map(|delay| Delay { lane: None, ..delay });
         let overhead = self.overhead.as_ref().map(|own| own.alone(network, stations));
-        Ways::new(ports, self.transport, latency, Vec::new(), overhead)
+        RankRoutes::new(ports, self.transport, latency, Vec::new(), overhead)
     }
 
     /// Between `members` alone, from 0 on, with links like those of `network` in `own`; which of these is which.
     pub(super) fn among(
         &self,
         members: &Members,
-        network: &Network<Customer>,
-        own: &mut Network<Customer>,
-    ) -> (Ways, BTreeMap<LinkId, LinkId>) {
-        let ports: Vec<&Port> = self.ports_of(members).collect();
+        network: &Network<ActivityId>,
+        own: &mut Network<ActivityId>,
+    ) -> (RankRoutes, BTreeMap<LinkId, LinkId>) {
+        let ports: Vec<&RankLinks> = self.ports_of(members).collect();
         let all = ports.iter().flat_map(|port| port.links());
         let mut links: BTreeMap<LinkId, LinkId> = all.map(|link| (*link, *link)).collect();
         for (link, copy) in &mut links {
@@ -144,17 +144,17 @@ impl Ways {
         }
         let ports = ports.into_iter().map(|port| port.on(&links)).collect();
         let latency = self.latency.map(|delay| Delay { lane: None, ..delay });
-        (Ways::new(ports, self.transport, latency, Vec::new(), None), links)
+        (RankRoutes::new(ports, self.transport, latency, Vec::new(), None), links)
     }
 
-    fn ports_of(&self, members: &Members) -> impl Iterator<Item = &Port> {
+    fn ports_of(&self, members: &Members) -> impl Iterator<Item = &RankLinks> {
         members.gpus().map(|gpu| &self.ports[gpu as usize])
     }
 
     /// Links that transfers among `members` may use, or `None` where their time depends on more than these: on cores,
     /// or on GPUs between them on a ring.
     pub(crate) fn links_among(&self, members: &Members) -> Option<Vec<LinkId>> {
-        let ports: Vec<&Port> = self.ports_of(members).collect();
+        let ports: Vec<&RankLinks> = self.ports_of(members).collect();
         let (first, last) = (ports.first()?, ports.last()?);
         let whole = members.stride == 1 && first.gpu == 0 && last.gpu + 1 == last.ranks;
         if self.overhead.is_some() || (first.ring && !whole) {
@@ -179,7 +179,7 @@ impl Ways {
 
     /// All links of its ranks.
     pub(crate) fn all_links(&self) -> impl Iterator<Item = LinkId> + '_ {
-        self.ports.iter().flat_map(Port::links).copied()
+        self.ports.iter().flat_map(RankLinks::links).copied()
     }
 
     /// Links of the way from one rank to another.
@@ -225,20 +225,26 @@ impl Ways {
     }
 
     /// How transfers go from one rank to another.
-    pub(crate) fn way(&mut self, network: &mut Network<Customer>, from: u32, to: u32) -> Way {
+    pub(crate) fn way(
+        &mut self,
+        network: &mut Network<ActivityId>,
+        from: u32,
+        to: u32,
+    ) -> RankRoute {
         let pair = (from, to, self.pace.map_or(0, |pace| pace.cap.to_bits()));
         let latest = self.latest.get(from as usize);
         if let Some(way) = latest.filter(|way| way.pair == pair) {
             return *way;
         }
-        let way = Way { pair, latency: self.latency(from, to), group: self.group(network, pair) };
+        let way =
+            RankRoute { pair, latency: self.latency(from, to), group: self.group(network, pair) };
         if let Some(latest) = self.latest.get_mut(from as usize) {
             *latest = way;
         }
         way
     }
 
-    fn group(&mut self, network: &mut Network<Customer>, pair: Pair) -> Option<GroupId> {
+    fn group(&mut self, network: &mut Network<ActivityId>, pair: Pair) -> Option<GroupId> {
         if let Some(known) = self.groups.get(&pair) {
             return *known;
         }

@@ -9,7 +9,7 @@ use crate::event::Delay;
 use crate::jobs::Jobs;
 
 use super::op::{Communicator, Op};
-use super::spread::{ParallelRun, Part};
+use super::spread::{ParallelDevice, ParallelRun};
 
 /// How an op begins.
 enum Begun {
@@ -25,7 +25,7 @@ impl Jobs {
         self.jobs[job].parallel.as_deref_mut()
     }
 
-    pub(super) fn part(&mut self, d: DeviceId) -> Option<&mut Part> {
+    pub(super) fn part(&mut self, d: DeviceId) -> Option<&mut ParallelDevice> {
         self.parallel(d).map(|parallel| parallel.part(d))
     }
 

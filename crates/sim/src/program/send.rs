@@ -1,7 +1,7 @@
 //! Activations on their way to the next stage, and their gradients on their way back.
 
 use crate::env::Env;
-use crate::event::{Customer, Event};
+use crate::event::{ActivityId, Event};
 use crate::index::DeviceId;
 use crate::jobs::Jobs;
 
@@ -39,7 +39,7 @@ impl Jobs {
         if latency.span.0 == 0 {
             return self.hand_part(env, d, back);
         }
-        env.after(latency, Event::Waited(Customer::Handed { device: d, back }));
+        env.after(latency, Event::Waited(ActivityId::Handed { device: d, back }));
     }
 
     /// The latency is over; the bytes of each of the device's GPUs follow.
@@ -53,7 +53,7 @@ impl Jobs {
             let Some(way) = self.communicators.way(env, j, from + rank, to + rank) else { return };
             parallel.books.activations += parallel.bytes;
             if let Some(group) = way.group {
-                let token = Customer::Handed { device: d, back };
+                let token = ActivityId::Handed { device: d, back };
                 env.network.start(env.now, group, parallel.bytes, token);
                 flows += 1;
             }

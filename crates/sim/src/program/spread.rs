@@ -23,7 +23,7 @@ pub(crate) struct ParallelRun {
     /// Speed of the GPUs that step times are of.
     pub(crate) speed: f64,
     /// By device of the job copy, of which this is the first.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<ParallelDevice>,
     pub(crate) first: DeviceId,
     /// GPUs of each device.
     pub(crate) ranks: u32,
@@ -38,7 +38,7 @@ pub(crate) struct ParallelRun {
 
 /// A device: a stage of a model copy.
 #[derive(Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct ParallelDevice {
     /// Number of its first GPU in the job copy.
     pub(crate) gpu: u32,
     /// How much longer than on the cluster's first nodes it takes there.
@@ -69,12 +69,12 @@ pub(crate) struct Sending {
 
 impl ParallelRun {
     /// The same to look at.
-    pub(super) fn part_of(&self, d: DeviceId) -> &Part {
+    pub(super) fn part_of(&self, d: DeviceId) -> &ParallelDevice {
         &self.parts[(d - self.first) as usize]
     }
 
     /// What it keeps of device `d`.
-    pub(crate) fn part(&mut self, d: DeviceId) -> &mut Part {
+    pub(crate) fn part(&mut self, d: DeviceId) -> &mut ParallelDevice {
         &mut self.parts[(d - self.first) as usize]
     }
 

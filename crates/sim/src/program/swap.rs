@@ -1,7 +1,7 @@
 //! What does not fit on a GPU: from its node's memory, and back there.
 
 use crate::env::Env;
-use crate::event::Customer;
+use crate::event::ActivityId;
 use crate::index::DeviceId;
 use crate::jobs::Jobs;
 
@@ -16,7 +16,7 @@ impl Jobs {
         part.swapping += flows.len() as u32;
         parallel.books.swapped += ranks * (bytes[0] + bytes[1]);
         for (group, bytes) in flows {
-            env.network.start(env.now, group, bytes, Customer::Swap(d));
+            env.network.start(env.now, group, bytes, ActivityId::Swap(d));
         }
     }
 

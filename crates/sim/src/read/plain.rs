@@ -3,7 +3,7 @@
 //! It is what the steps of `read` come to where a loader is plain, with nothing else to ask about.
 
 use crate::env::Env;
-use crate::event::Customer;
+use crate::event::ActivityId;
 use crate::index::WorkerId;
 use crate::loaders::Loaders;
 use crate::worker::Phase;
@@ -37,7 +37,7 @@ impl Loaders {
         let (bytes, way) = (worker.request, self.loaders[worker.loader].mount.group);
         let Some(group) = way else { return self.file_read(w) };
         self.enter(env, w, Phase::File, Cause::Transfer);
-        env.network.start(env.now, group, bytes, Customer::Worker(w));
+        env.network.start(env.now, group, bytes, ActivityId::Worker(w));
         false
     }
 }

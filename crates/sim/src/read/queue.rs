@@ -1,7 +1,7 @@
 //! The I/O queues of a node to a shared target: each has slots for the requests in progress and a route of its own.
 
 use crate::env::Env;
-use crate::event::{Customer, Delay, Event};
+use crate::event::{ActivityId, Delay, Event};
 use crate::index::{Ids, RangeId, StationId, WorkerId};
 use crate::loaders::Loaders;
 use crate::worker::{Phase, Waiting, Worker};
@@ -35,15 +35,15 @@ impl Env {
     /// A request leaves its I/O queue; the one that has waited longest takes its slot.
     pub(crate) fn leave_queue(&mut self, slots: StationId) {
         if let Some(next) = self.stations[slots].queue.leave(self.now) {
-            self.after(next.delay, Event::Waited(next.customer));
+            self.after(next.delay, Event::Waited(next.activity));
         }
     }
 
     /// A request enters an I/O queue; false if all slots are taken, and it waits.
-    pub(crate) fn enter_queue(&mut self, slots: StationId, customer: Customer) -> bool {
+    pub(crate) fn enter_queue(&mut self, slots: StationId, activity: ActivityId) -> bool {
         // Whoever gets a slot that becomes free goes on at that instant.
         let delay = Delay { span: Span::ZERO, lane: None };
-        self.stations[slots].queue.arrive(self.now, Waiting { customer, delay })
+        self.stations[slots].queue.arrive(self.now, Waiting { activity, delay })
     }
 }
 
@@ -85,7 +85,7 @@ impl Loaders {
             return self.fetch_ranges(env, w);
         }
         let entered = match self.slots_of(w, worker.way) {
-            Some(slots) => env.enter_queue(slots, Customer::Worker(w)),
+            Some(slots) => env.enter_queue(slots, ActivityId::Worker(w)),
             None => true,
         };
         if entered {

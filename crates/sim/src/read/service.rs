@@ -1,7 +1,7 @@
 //! Storages whose requests are served beside links: as was measured, or by a disk's head.
 
 use crate::env::Env;
-use crate::event::Customer;
+use crate::event::ActivityId;
 use crate::index::WorkerId;
 use crate::loaders::Loaders;
 use crate::worker::Phase;
@@ -19,14 +19,14 @@ impl Loaders {
         worker.parts = 1 + u8::from(group.is_some());
         self.enter(env, w, Phase::Served, Cause::Transfer);
         if let Some(group) = group {
-            env.network.start(env.now, group, bytes, Customer::Worker(w));
+            env.network.start(env.now, group, bytes, ActivityId::Worker(w));
         }
-        let customer = Customer::Worker(w);
+        let activity = ActivityId::Worker(w);
         match service {
             ServiceModel::None => {}
-            ServiceModel::Table(table) => self.ask_table(env, table, bytes, customer),
+            ServiceModel::Table(table) => self.ask_table(env, table, bytes, activity),
             ServiceModel::DiskHead(arm) => {
-                self.ask_disk_head(env, arm, bytes, (customer, self.spot(w)))
+                self.ask_disk_head(env, arm, bytes, (activity, self.spot(w)))
             }
         }
         false

@@ -6,14 +6,14 @@ use crate::lineage::Trained;
 use crate::loader::LoaderRun;
 use crate::worker::Item;
 use forebay_engine::Time;
-use forebay_metrics::{HandOver, Polling, Requests, Tuner};
+use forebay_metrics::{Polling, Requests, StageBuffer, Tuner};
 use forebay_report::SampleCounts;
 use forebay_scenario::Resume;
 
 /// A loader as it was before anything had happened, and what was thrown away of its work.
 #[derive(Debug)]
 pub(crate) struct Restored {
-    pub(super) stages: Vec<HandOver<Item>>,
+    pub(super) stages: Vec<StageBuffer<Item>>,
     pub(super) requests: Option<Box<Requests>>,
     pub(super) polling: Option<Box<Polling>>,
     pub(super) tuner: Option<Box<Tuner>>,
@@ -29,7 +29,11 @@ pub(crate) struct Restored {
 
 impl Restored {
     /// Of a loader with these stages, in whose queue so many samples are.
-    pub(crate) fn new(stages: Vec<HandOver<Item>>, loader: &LoaderRun, prefill: u64) -> Restored {
+    pub(crate) fn new(
+        stages: Vec<StageBuffer<Item>>,
+        loader: &LoaderRun,
+        prefill: u64,
+    ) -> Restored {
         Restored {
             stages,
             requests: loader.requests.clone(),
@@ -96,7 +100,7 @@ impl Jobs {
             loader.source.restart(kept);
         }
         for (s, stage) in loader.stages.iter().zip(&of.stages) {
-            self.loaders.stages[s].hand_over = stage.clone().coming(coming);
+            self.loaders.stages[s].buffer = stage.clone().coming(coming);
         }
     }
 

@@ -33,7 +33,7 @@ pub enum Benchmark {
 
 /// What files do not say, or not always.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Wanted {
+pub struct CollectiveDefaults {
     /// Name of the transport.
     pub transport: String,
     /// What was timed, where the file does not say.
@@ -74,7 +74,11 @@ impl TableError {
 /// # Errors
 /// If a row is damaged or says something else than what is wanted, if neither file nor `wanted` says what
 /// was timed on how many ranks, or if there are no rows.
-pub fn read(of: Benchmark, text: &str, wanted: &Wanted) -> Result<Imported, TableError> {
+pub fn read(
+    of: Benchmark,
+    text: &str,
+    wanted: &CollectiveDefaults,
+) -> Result<Imported, TableError> {
     let mut rows = Rows::new(wanted);
     match of {
         Benchmark::NcclTests if text.trim_start().starts_with('{') => {

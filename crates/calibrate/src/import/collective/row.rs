@@ -1,7 +1,7 @@
 //! Rows as they are read, checked, and turned into samples.
 
 use super::kind::Collective;
-use super::{Imported, TableError, Wanted};
+use super::{CollectiveDefaults, Imported, TableError};
 use crate::measurement::Sample;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,13 +33,13 @@ pub(super) struct Row<'a> {
 
 /// Rows so far.
 pub(super) struct Rows<'a> {
-    pub(super) wanted: &'a Wanted,
+    pub(super) wanted: &'a CollectiveDefaults,
     samples: Vec<Sample>,
     left_out: BTreeSet<String>,
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn new(wanted: &'a Wanted) -> Rows<'a> {
+    pub(super) fn new(wanted: &'a CollectiveDefaults) -> Rows<'a> {
         Rows { wanted, samples: Vec::new(), left_out: BTreeSet::new() }
     }
 

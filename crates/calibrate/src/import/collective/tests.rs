@@ -3,8 +3,8 @@
 use super::nccl_tests::NCCL;
 use super::*;
 
-pub(super) fn wanted(ranks: Option<u32>, collective: Option<Collective>) -> Wanted {
-    Wanted { transport: "t".to_owned(), collective, ranks }
+pub(super) fn wanted(ranks: Option<u32>, collective: Option<Collective>) -> CollectiveDefaults {
+    CollectiveDefaults { transport: "t".to_owned(), collective, ranks }
 }
 
 pub(super) fn imported(of: Benchmark, text: &str, ranks: Option<u32>) -> Imported {

@@ -1,6 +1,6 @@
 //! From a workload to the text of a scenario.
 
-use super::{Place, Times, Workload};
+use super::{Deployment, Times, Workload};
 use std::fmt::Write as _;
 
 /// Steps of an accelerator below which a run is called short.
@@ -11,8 +11,8 @@ const REQUEST: f64 = 262_144.0;
 /// The scenario of a workload at a place: each accelerator has a loader of its own, and all take
 /// each step together.
 #[must_use]
-pub fn scenario(of: &Workload, at: &Place) -> String {
-    let Place { accelerators, hosts, bandwidth, source } = at;
+pub fn scenario(of: &Workload, at: &Deployment) -> String {
+    let Deployment { accelerators, hosts, bandwidth, source } = at;
     let (name, per_host) = (name(of), accelerators.div_ceil(*hosts));
     let goal = of.utilisation.map_or("fully".to_owned(), |share| format!("{} %", 100.0 * share));
     let busy = if of.utilisation.is_some() { "at least " } else { "" };

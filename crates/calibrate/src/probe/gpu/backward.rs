@@ -1,7 +1,9 @@
 //! The calls of backward.
 
 use super::compile::{Compiler, Done, Kept, plane_splits, row_splits};
-use super::program::{Block, Call, Convolution, Matrix, Precision, Product, Slot, Way, Word};
+use super::program::{
+    Block, Call, Convolution, ConvolutionPass, Matrix, Precision, Product, Slot, Word,
+};
 use crate::probe::network::{Operator, Shape};
 
 /// Which gradients are wanted.
@@ -81,7 +83,7 @@ impl Compiler {
         let (x, own) = (done.x, &done.blocks[..]);
         match (done.operator, &done.kept) {
             (Operator::Conv { shape, .. }, _) => {
-                let (way, w, samples) = (Way::Data, self.narrow(own[0]), self.samples);
+                let (way, w, samples) = (ConvolutionPass::Data, self.narrow(own[0]), self.samples);
                 let call = Convolution { way, shape: *shape, samples, x: dx, w, y: dy };
                 self.calls.push(Call::Convolution(call));
             }
@@ -151,7 +153,8 @@ impl Compiler {
     }
 
     fn conv_back(&mut self, shape: Shape, x: Slot, y: Slot, own: &[Block]) {
-        let (filters, samples, way) = (self.gradient(own[0]), self.samples, Way::Filters);
+        let (filters, samples, way) =
+            (self.gradient(own[0]), self.samples, ConvolutionPass::Filters);
         let n = own[0].len;
         // cuDNN writes the filters' gradient in the precision.
         let narrow = self.precision == Precision::Bf16;

@@ -1,7 +1,7 @@
 //! The calls of forward, operator by operator.
 
 use super::compile::{Compiler, Done, Kept, blocks_for, plane_splits};
-use super::program::{Block, Call, Convolution, Matrix, Slot, Way, Word};
+use super::program::{Block, Call, Convolution, ConvolutionPass, Matrix, Slot, Word};
 use crate::probe::network::Operator;
 
 impl Compiler {
@@ -17,7 +17,8 @@ impl Compiler {
         let simple = [x.into(), y.into(), n.into()];
         match operator {
             Operator::Conv { shape, .. } => {
-                let (way, w, samples) = (Way::Forward, self.narrow(own[0]), self.samples);
+                let (way, w, samples) =
+                    (ConvolutionPass::Forward, self.narrow(own[0]), self.samples);
                 let shape = *shape;
                 self.calls.push(Call::Convolution(Convolution { way, shape, samples, x, w, y }));
                 self.bias(y, n, own, shape.to, shape.out() * shape.out());

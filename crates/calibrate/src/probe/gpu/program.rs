@@ -154,7 +154,7 @@ pub(super) struct Product {
 
 /// Which of a convolution's three tensors is computed from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Way {
+pub(super) enum ConvolutionPass {
     /// The output.
     Forward,
     /// The gradient of the input.
@@ -166,7 +166,7 @@ pub(super) enum Way {
 /// A convolution of a batch, or one of its gradients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Convolution {
-    pub(super) way: Way,
+    pub(super) way: ConvolutionPass,
     pub(super) shape: Shape,
     pub(super) samples: usize,
     /// Input, filters, output; or their gradients.

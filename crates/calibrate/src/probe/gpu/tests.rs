@@ -3,7 +3,7 @@
 use super::batch::{Batch, place_parameters};
 use super::crew::{Crew, Wanted};
 use super::numerics::{self, Device, numbers_of};
-use super::program::{Call, Convolution, Launch, Matrix, Product, Slot, Way, Word};
+use super::program::{Call, Convolution, ConvolutionPass, Launch, Matrix, Product, Slot, Word};
 use super::*;
 use crate::probe::{ProbeError, network};
 use std::fmt::Write;
@@ -84,9 +84,9 @@ fn line(call: &Call) -> String {
         }
         Call::Convolution(Convolution { way, shape, samples, x, w, y }) => {
             let way = match way {
-                Way::Forward => "forward",
-                Way::Data => "data",
-                Way::Filters => "filters",
+                ConvolutionPass::Forward => "forward",
+                ConvolutionPass::Data => "data",
+                ConvolutionPass::Filters => "filters",
             };
             let network::Shape { from, to, side, kernel, stride, padding } = shape;
             let [x, w, y] = [x, w, y].map(|slot| slot.offset());

@@ -71,7 +71,7 @@ pub(super) fn check(board: &Board, precision: Precision, seed: u64) -> Result<St
 
 /// How steps are carried out on a GPU. Each way is a device of its own, with its own law of the batch.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct GpuSetup {
     /// The GPU's number.
     pub(super) number: usize,
     pub(super) precision: Precision,
@@ -81,7 +81,7 @@ pub(super) struct Way {
     pub(super) learners: usize,
 }
 
-impl Way {
+impl GpuSetup {
     /// The trials of a network and a batch.
     pub(super) fn cell(&self, model: &str, batch: usize) -> Cell {
         let graph = if self.graph { "-graph" } else { "" };
@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn every_way_is_a_device_of_its_own() {
-        let way = |precision, graph, learners| Way { number: 1, precision, graph, learners };
-        let name = |way: Way| way.cell("lenet5", 4).label("device").to_owned();
+        let way = |precision, graph, learners| GpuSetup { number: 1, precision, graph, learners };
+        let name = |way: GpuSetup| way.cell("lenet5", 4).label("device").to_owned();
         assert_eq!(name(way(Precision::Fp32, false, 1)), "cuda-1-fp32");
         assert_eq!(name(way(Precision::Bf16, true, 3)), "cuda-1-bf16-graph-3-learners");
         let cell = way(Precision::Tf32, true, 2).cell("lenet5", 4);
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn memory_grows_with_what_is_asked_for() {
         let bytes = |precision, learners, batch| {
-            let way = Way { number: 0, precision, graph: false, learners };
+            let way = GpuSetup { number: 0, precision, graph: false, learners };
             task(&way.cell("resnet50", batch), 0).memory()
         };
         let one = bytes(Precision::Fp32, 1, 8);

@@ -2,7 +2,7 @@
 
 use super::{failed, int};
 use crate::probe::ProbeError;
-use crate::probe::gpu::program::{Convolution, Precision, Slot, Way};
+use crate::probe::gpu::program::{Convolution, ConvolutionPass, Precision, Slot};
 use crate::probe::network::Shape;
 use cudarc::cudnn::{result, sys};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
@@ -15,7 +15,7 @@ pub(super) struct Dnn {
     handle: sys::cudnnHandle_t,
     stream: Arc<CudaStream>,
     precision: Precision,
-    ways: BTreeMap<(Way, Shape, usize), Method>,
+    ways: BTreeMap<(ConvolutionPass, Shape, usize), Method>,
     room: CudaSlice<u8>,
 }
 
@@ -161,7 +161,7 @@ impl Method {
     fn recommended(
         &self,
         handle: sys::cudnnHandle_t,
-        way: Way,
+        way: ConvolutionPass,
     ) -> Result<(Algorithm, usize), ProbeError> {
         /// More than there are.
         const MOST: usize = 16;
@@ -174,7 +174,7 @@ impl Method {
         // SAFETY: descriptors live; results are plain data, as many as said.
         unsafe {
             match way {
-                Way::Forward => {
+                ConvolutionPass::Forward => {
                     let mut found: [sys::cudnnConvolutionFwdAlgoPerf_t; MOST] = std::mem::zeroed();
                     let to = found.as_mut_ptr();
                     result::get_convolution_forward_algorithm(
@@ -185,7 +185,7 @@ impl Method {
                     let best = best.ok_or_else(nothing)?;
                     Ok((Algorithm::Forward(best.algo), best.memory))
                 }
-                Way::Data => {
+                ConvolutionPass::Data => {
                     let mut found: [sys::cudnnConvolutionBwdDataAlgoPerf_t; MOST] =
                         std::mem::zeroed();
                     let to = found.as_mut_ptr();
@@ -197,7 +197,7 @@ impl Method {
                     let best = best.ok_or_else(nothing)?;
                     Ok((Algorithm::Data(best.algo), best.memory))
                 }
-                Way::Filters => {
+                ConvolutionPass::Filters => {
                     let mut found: [sys::cudnnConvolutionBwdFilterAlgoPerf_t; MOST] =
                         std::mem::zeroed();
                     let to = found.as_mut_ptr();

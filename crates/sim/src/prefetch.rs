@@ -4,7 +4,7 @@
 use super::env::Env;
 use forebay_engine::prefetch;
 
-use super::event::{Customer, Event};
+use super::event::{ActivityId, Event};
 use super::index::{IdVec, StageId, StationId, WorkerId};
 use super::loader::LoaderRun;
 use super::loaders::Loaders;
@@ -18,8 +18,8 @@ const MANY: usize = 4096;
 fn worker_of(event: Option<Event>) -> Option<WorkerId> {
     match event? {
         Event::Computed(w)
-        | Event::Opened(Customer::Worker(w))
-        | Event::Waited(Customer::Worker(w)) => Some(w),
+        | Event::Opened(ActivityId::Worker(w))
+        | Event::Waited(ActivityId::Worker(w)) => Some(w),
         _ => None,
     }
 }
@@ -36,14 +36,14 @@ impl Loaders {
     /// For the next events of the calendar: first who they are about, then what that one uses, then what
     /// this uses.
     pub(super) fn fetch_for_events(&self, env: &Env) {
-        if let Some(w) = worker_of(env.calendar.ahead(3)) {
+        if let Some(w) = worker_of(env.calendar.peek_event(3)) {
             self.fetch_worker(w);
         }
-        if let Some(w) = worker_of(env.calendar.ahead(2)) {
+        if let Some(w) = worker_of(env.calendar.peek_event(2)) {
             self.fetch_beside(w);
             self.loaders[self.workers[w].loader].prefetch();
         }
-        if let Some(w) = worker_of(env.calendar.ahead(1)) {
+        if let Some(w) = worker_of(env.calendar.peek_event(1)) {
             let loader = &self.loaders[self.workers[w].loader];
             self.fetch_station(env, w);
             if let Some(group) = loader.mount.group {
@@ -52,7 +52,7 @@ impl Loaders {
             let turn = loader.started * loader.nodes as u64 + loader.rank as u64;
             env.storages.sizes[loader.source.dataset].prefetch(loader.job.number() as u64, turn);
         }
-        if let Some(w) = worker_of(env.calendar.ahead(0))
+        if let Some(w) = worker_of(env.calendar.peek_event(0))
             && let Some(group) = self.loaders[self.workers[w].loader].mount.group
         {
             env.network.prefetch_flows(group);
@@ -61,8 +61,8 @@ impl Loaders {
 
     /// The same for the completion that comes after the next one.
     pub(super) fn fetch_for_flows(&self, env: &Env) {
-        let Some((group, customer)) = env.network.foresee() else { return };
-        if let Customer::Worker(w) = customer {
+        let Some((group, activity)) = env.network.peek_second() else { return };
+        if let ActivityId::Worker(w) = activity {
             self.fetch_worker(w);
         }
         let Some(reader) = self.readers.get(group.index()) else { return };

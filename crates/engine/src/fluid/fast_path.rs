@@ -5,14 +5,14 @@
 
 use super::core::Core;
 use super::group::{Path, Route, UseState};
-use super::riders::NONE;
+use super::indexed_heap::NONE;
 
 impl<T: Copy> Core<T> {
     /// Takes the simple ones of the groups that started or lost flows.
     #[inline]
-    pub(super) fn recount_all(&mut self) {
+    pub(super) fn recheck_all(&mut self) {
         while let Some(group) = self.dirty.pop() {
-            if !self.recount(group) {
+            if !self.recheck(group) {
                 return self.dirty.push(group);
             }
         }
@@ -20,7 +20,7 @@ impl<T: Copy> Core<T> {
 
     /// False, with nothing done, if it is not that simple.
     #[inline]
-    fn recount(&mut self, group: u32) -> bool {
+    fn recheck(&mut self, group: u32) -> bool {
         let g = &mut self.groups[group as usize];
         let (before, after) = (g.settled, g.active);
         if before == after {
@@ -52,7 +52,7 @@ impl<T: Copy> Core<T> {
             let link = &mut links[hub as usize];
             let (before, here) = (link.level, link.clock == home);
             if !(here || home == own)
-                || !link.recount(g.member, g.path.hub_load * flows, beside, here)
+                || !link.recheck(g.member, g.path.hub_load * flows, beside, here)
             {
                 return false;
             }

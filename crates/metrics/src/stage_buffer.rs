@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// What every item needs comes first.
 #[derive(Debug, Clone)]
 #[repr(C)]
-pub struct HandOver<I> {
+pub struct StageBuffer<I> {
     /// Sequence of the next input.
     inputs: u64,
     /// Sequence of the next item to enter the buffer, where order is kept.
@@ -36,35 +36,35 @@ pub struct HandOver<I> {
     rounds_up: bool,
 }
 
-impl<I> HandOver<I> {
+impl<I> StageBuffer<I> {
     /// Of stage number `index` of the loader of `job`, which reads `quota` samples in all, before anything
     /// has happened.
-    pub fn new(job: &Job, index: usize, quota: u64) -> HandOver<I> {
+    pub fn new(job: &Job, index: usize, quota: u64) -> StageBuffer<I> {
         let stage = &job.loader.stages[index];
         // Nobody waits for room for what was asked for.
         let requested = job.loader.requests.is_some();
-        HandOver {
+        StageBuffer {
             samples: job.samples_of(stage) as u32,
             ordered: stage.order == Order::InOrder,
             takes: job.items_taken(index) as usize,
             capacity: if requested { usize::MAX } else { stage.buffer as usize },
             kept: stage.kept as usize,
             rounds_up: !job.gathers(index),
-            ..HandOver::of_samples()
+            ..StageBuffer::of_samples()
         }
         .coming(quota)
     }
 
     /// As many items come as so many samples are.
-    pub fn coming(mut self, samples: u64) -> HandOver<I> {
+    pub fn coming(mut self, samples: u64) -> StageBuffer<I> {
         let of_item = u64::from(self.samples).max(1);
         self.coming = if self.rounds_up { samples.div_ceil(of_item) } else { samples / of_item };
         self
     }
 
     /// Of the only stage of a loader that makes samples one by one, in any order.
-    pub fn of_samples() -> HandOver<I> {
-        HandOver {
+    pub fn of_samples() -> StageBuffer<I> {
+        StageBuffer {
             inputs: 0,
             outputs: 0,
             samples: 1,

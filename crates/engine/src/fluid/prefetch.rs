@@ -8,12 +8,12 @@ use crate::prefetch;
 impl<T: Copy> Core<T> {
     /// Whose flow may be due after the first one. Fetches what the flows behind it need.
     #[inline]
-    fn foresee(&self) -> Option<(GroupId, T)> {
-        let riders = &self.clocks.get(self.dues.foremost().id() as usize)?.riders;
-        let (second, others) = riders.next()?;
-        for rider in others {
-            if let Some(group) = self.groups.get(rider.id() as usize)
-                && let Some(slot) = self.slots.get(rider.slot() as usize)
+    fn peek_second(&self) -> Option<(GroupId, T)> {
+        let entries = &self.clocks.get(self.dues.first_entry().id() as usize)?.entries;
+        let (second, others) = entries.next()?;
+        for entry in others {
+            if let Some(group) = self.groups.get(entry.id() as usize)
+                && let Some(slot) = self.slots.get(entry.slot() as usize)
             {
                 group.prefetch();
                 prefetch(slot);
@@ -47,8 +47,8 @@ impl<T: Copy> Network<T> {
     /// Whose flow, and of which group, may be due after the next one; what the network needs for that and
     /// those behind it is fetched from memory.
     #[inline]
-    pub fn foresee(&self) -> Option<(GroupId, T)> {
-        self.core.foresee()
+    pub fn peek_second(&self) -> Option<(GroupId, T)> {
+        self.core.peek_second()
     }
 
     /// A flow of this group will start soon.
