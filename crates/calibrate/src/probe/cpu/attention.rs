@@ -3,6 +3,7 @@
 use super::layer::{At, Gradient, Layer};
 use super::product::{Matrix, Panels};
 use super::real::Real;
+use super::sums::{Sums, largest, sum};
 
 /// Rows of query, key and value side by side become rows of attended values; the projections
 /// before and behind are linear layers of their own.
@@ -31,14 +32,17 @@ impl<F: Real> Attention<F> {
 
 /// Scores of one head to weights: of each row, those up to itself, e to their power, sum 1.
 fn soften<F: Real>(scores: &mut [F], length: usize, scale: F) {
-    for (i, row) in scores.chunks_exact_mut(length).enumerate() {
-        let (seen, later) = row.split_at_mut(i + 1);
-        later.fill(F::default());
-        let top = seen.iter().copied().fold(seen[0], |a, b| if b > a { b } else { a });
-        seen.iter_mut().for_each(|x| *x = ((*x - top) * scale).exp());
-        let share = F::of(1.0) / seen.iter().copied().sum();
-        seen.iter_mut().for_each(|x| *x *= share);
-    }
+    let rows = scores.chunks_exact_mut(length).enumerate();
+    F::vectors(|| {
+        for (i, row) in rows {
+            let (seen, later) = row.split_at_mut(i + 1);
+            later.fill(F::default());
+            let top = largest(seen);
+            seen.iter_mut().for_each(|x| *x = ((*x - top) * scale).exp());
+            let share = F::of(1.0) / sum(seen);
+            seen.iter_mut().for_each(|x| *x *= share);
+        }
+    });
 }
 
 impl<F: Real> Layer<F> for Attention<F> {
@@ -97,8 +101,13 @@ impl<F: Real> Layer<F> for Attention<F> {
 
 /// Gradients with respect to weights, to gradients with respect to scores.
 fn harden<F: Real>(gradients: &mut [F], weights: &[F], length: usize, scale: F) {
-    for (d, w) in gradients.chunks_exact_mut(length).zip(weights.chunks_exact(length)) {
-        let level: F = d.iter().zip(w).map(|(&d, &w)| d * w).sum();
-        d.iter_mut().zip(w).for_each(|(d, &w)| *d = w * (*d - level) * scale);
-    }
+    let rows = gradients.chunks_exact_mut(length).zip(weights.chunks_exact(length));
+    F::vectors(|| {
+        for (d, w) in rows {
+            let mut level = Sums::new();
+            level.add_pairs(d, w, |d, w| d * w);
+            let level = level.total();
+            d.iter_mut().zip(w).for_each(|(d, &w)| *d = w * (*d - level) * scale);
+        }
+    });
 }

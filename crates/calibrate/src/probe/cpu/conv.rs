@@ -3,6 +3,7 @@
 use super::layer::{At, Gradient, Layer, spread};
 use super::product::{Matrix, Panels};
 use super::real::Real;
+use super::sums::sum;
 use crate::probe::network::Shape;
 use forebay_model::random::Generator;
 
@@ -110,9 +111,8 @@ impl<F: Real> Layer<F> for Conv<F> {
         for (i, d) in back.output.chunks_exact(to * plane).enumerate() {
             let place = i * from * side * side..(i + 1) * from * side * side;
             self.spread_out(&at.input[place.clone()]);
-            for (sum, d) in d_bias.iter_mut().zip(d.chunks_exact(plane)) {
-                *sum += d.iter().copied().sum();
-            }
+            let planes = d_bias.iter_mut().zip(d.chunks_exact(plane));
+            F::vectors(|| planes.for_each(|(total, d)| *total += sum(d)));
             let d = Matrix::new(d, to, plane);
             let columns = Matrix::new(&self.columns, patch, plane).transposed();
             F::multiply(&mut self.panels, d, columns, d_filters, patch, true);

@@ -1,6 +1,7 @@
 //! Softmax and cross-entropy.
 
 use super::real::Real;
+use super::sums::{largest, sum};
 
 /// The loss summed over the rows of `classes` scores, and its gradient, both divided by `rows`: the
 /// number of rows of the whole batch, of which these may be a part.
@@ -13,17 +14,19 @@ pub(super) fn cross_entropy<F: Real>(
     let classes = scores.len() / targets.len();
     let share = F::of(1.0 / rows as f64);
     let mut loss = 0.0;
-    let all = scores.chunks_exact(classes).zip(gradient.chunks_exact_mut(classes));
-    for ((row, d), &target) in all.zip(targets) {
-        let top = row.iter().copied().fold(row[0], |a, b| if b > a { b } else { a });
-        for (d, &x) in d.iter_mut().zip(row) {
-            *d = (x - top).exp();
+    F::vectors(|| {
+        let all = scores.chunks_exact(classes).zip(gradient.chunks_exact_mut(classes));
+        for ((row, d), &target) in all.zip(targets) {
+            let top = largest(row);
+            for (d, &x) in d.iter_mut().zip(row) {
+                *d = (x - top).exp();
+            }
+            let sum = sum(d);
+            loss += sum.wide().ln() - (row[target] - top).wide();
+            let factor = share / sum;
+            d.iter_mut().for_each(|d| *d *= factor);
+            d[target] -= share;
         }
-        let sum: F = d.iter().copied().sum();
-        loss += sum.wide().ln() - (row[target] - top).wide();
-        let factor = share / sum;
-        d.iter_mut().for_each(|d| *d *= factor);
-        d[target] -= share;
-    }
+    });
     loss / rows as f64
 }

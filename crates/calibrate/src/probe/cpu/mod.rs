@@ -15,6 +15,7 @@ mod optimiser;
 mod pointwise;
 mod product;
 mod real;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod training;

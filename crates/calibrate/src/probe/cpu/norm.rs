@@ -2,7 +2,9 @@
 
 use super::layer::{At, Gradient, Layer};
 use super::real::Real;
+use super::sums::{Sums, sum};
 use forebay_model::random::Generator;
+use std::ops::Range;
 
 /// Keeps the square root of a variance away from zero.
 const EPSILON: f64 = 1e-5;
@@ -23,14 +25,13 @@ impl<F: Real> BatchNorm<F> {
     }
 }
 
-/// The planes of one channel, sample after sample.
-fn planes<F>(
-    values: &[F],
-    channel: usize,
-    channels: usize,
-    plane: usize,
-) -> impl Iterator<Item = &[F]> {
-    values.chunks_exact(plane).skip(channel).step_by(channels)
+impl<F> BatchNorm<F> {
+    /// Where the planes of a channel are, sample after sample, among `values`.
+    fn planes(&self, channel: usize, values: usize) -> impl Iterator<Item = Range<usize>> {
+        let plane = self.plane;
+        let first = channel * plane..values;
+        first.step_by(self.channels * plane).map(move |start| start..start + plane)
+    }
 }
 
 impl<F: Real> Layer<F> for BatchNorm<F> {
@@ -48,52 +49,54 @@ impl<F: Real> Layer<F> for BatchNorm<F> {
         shift.fill(F::default());
     }
 
+    /// Channel after channel, so that a channel's values are still in the cache when it has its moments.
     fn forward(&mut self, parameters: &[F], input: &[F], output: &mut [F]) {
-        let BatchNorm { channels, plane, .. } = *self;
-        let share = F::of(channels as f64 / input.len() as f64);
-        let (scale, shift) = parameters.split_at(channels);
+        let share = F::of(self.channels as f64 / input.len() as f64);
+        let (scale, shift) = parameters.split_at(self.channels);
         self.moments.clear();
-        for c in 0..channels {
-            let sum = |of: &dyn Fn(&[F]) -> F| planes(input, c, channels, plane).map(of).sum::<F>();
-            let mean = sum(&|p| p.iter().copied().sum()) * share;
-            let variance = sum(&|p| p.iter().map(|&x| (x - mean) * (x - mean)).sum()) * share;
-            self.moments.push((mean, F::of(1.0) / (variance + F::of(EPSILON)).sqrt()));
-        }
-        let pairs = input.chunks_exact(plane).zip(output.chunks_exact_mut(plane));
-        for (i, (x, y)) in pairs.enumerate() {
-            let c = i % channels;
-            let (mean, rate) = self.moments[c];
-            let (gain, shift) = (scale[c] * rate, shift[c]);
-            y.iter_mut().zip(x).for_each(|(y, &x)| *y = (x - mean) * gain + shift);
+        for c in 0..self.channels {
+            let planes = || self.planes(c, input.len());
+            let moments = F::vectors(|| {
+                let (mut sum, mut squares) = (Sums::new(), Sums::new());
+                planes().for_each(|at| sum.add(&input[at], |x| x));
+                let mean = sum.total() * share;
+                planes().for_each(|at| squares.add(&input[at], |x| (x - mean) * (x - mean)));
+                let rate = F::of(1.0) / (squares.total() * share + F::of(EPSILON)).sqrt();
+                for at in planes() {
+                    let pairs = output[at.clone()].iter_mut().zip(&input[at]);
+                    pairs.for_each(|(y, &x)| *y = (x - mean) * (scale[c] * rate) + shift[c]);
+                }
+                (mean, rate)
+            });
+            self.moments.push(moments);
         }
     }
 
-    fn backward(&mut self, parameters: &[F], at: At<'_, F>, back: Gradient<'_, F>) {
-        let BatchNorm { channels, plane, .. } = *self;
-        let share = F::of(channels as f64 / at.input.len() as f64);
-        let mut terms = Vec::with_capacity(channels);
+    fn backward(&mut self, parameters: &[F], at: At<'_, F>, mut back: Gradient<'_, F>) {
+        let share = F::of(self.channels as f64 / at.input.len() as f64);
+        let (d_scale, d_shift) = back.parameters.split_at_mut(self.channels);
         for (c, &(mean, rate)) in self.moments.iter().enumerate() {
-            let (mut sum, mut product) = (F::default(), F::default());
-            let both =
-                planes(at.input, c, channels, plane).zip(planes(back.output, c, channels, plane));
-            for (x, d) in both {
-                sum += d.iter().copied().sum();
-                product += x.iter().zip(d).map(|(&x, &d)| (x - mean) * d).sum();
-            }
-            product *= rate;
-            back.parameters[c] += product;
-            back.parameters[channels + c] += sum;
-            terms.push((sum * share, product * share * rate));
-        }
-        let Some(d_input) = back.input else { return };
-        let values = at.input.chunks_exact(plane).zip(back.output.chunks_exact(plane));
-        for (i, (dx, (x, d))) in d_input.chunks_exact_mut(plane).zip(values).enumerate() {
-            let c = i % channels;
-            let ((mean, rate), (level, tilt)) = (self.moments[c], terms[c]);
-            let gain = parameters[c] * rate;
-            for ((dx, &x), &d) in dx.iter_mut().zip(x).zip(d) {
-                *dx = gain * (d - level - (x - mean) * tilt);
-            }
+            let planes = || self.planes(c, at.input.len());
+            F::vectors(|| {
+                let (mut sum, mut product) = (Sums::new(), Sums::new());
+                for place in planes() {
+                    let (x, d) = (&at.input[place.clone()], &back.output[place]);
+                    sum.add(d, |d| d);
+                    product.add_pairs(x, d, |x, d| (x - mean) * d);
+                }
+                let (sum, product) = (sum.total(), product.total() * rate);
+                d_scale[c] += product;
+                d_shift[c] += sum;
+                let (level, tilt) = (sum * share, product * share * rate);
+                let Some(d_input) = back.input.as_deref_mut() else { return };
+                let gain = parameters[c] * rate;
+                for place in planes() {
+                    let values = at.input[place.clone()].iter().zip(&back.output[place.clone()]);
+                    for (dx, (&x, &d)) in d_input[place].iter_mut().zip(values) {
+                        *dx = gain * (d - level - (x - mean) * tilt);
+                    }
+                }
+            });
         }
     }
 }
@@ -132,38 +135,58 @@ impl<F: Real> Layer<F> for LayerNorm<F> {
         let share = F::of(1.0 / self.width as f64);
         let (scale, shift) = parameters.split_at(self.width);
         self.moments.clear();
-        for (x, y) in input.chunks_exact(self.width).zip(output.chunks_exact_mut(self.width)) {
-            let mean = x.iter().copied().sum::<F>() * share;
-            let variance = x.iter().map(|&x| (x - mean) * (x - mean)).sum::<F>() * share;
-            let rate = F::of(1.0) / (variance + F::of(EPSILON)).sqrt();
-            self.moments.push((mean, rate));
-            for (((y, &x), &scale), &shift) in y.iter_mut().zip(x).zip(scale).zip(shift) {
-                *y = (x - mean) * rate * scale + shift;
+        F::vectors(|| {
+            for (x, y) in input.chunks_exact(self.width).zip(output.chunks_exact_mut(self.width)) {
+                let (mean, mut squares) = (sum(x) * share, Sums::new());
+                squares.add(x, |x| (x - mean) * (x - mean));
+                let rate = F::of(1.0) / (squares.total() * share + F::of(EPSILON)).sqrt();
+                self.moments.push((mean, rate));
+                for (((y, &x), &scale), &shift) in y.iter_mut().zip(x).zip(scale).zip(shift) {
+                    *y = (x - mean) * rate * scale + shift;
+                }
             }
-        }
+        });
     }
 
     fn backward(&mut self, parameters: &[F], at: At<'_, F>, back: Gradient<'_, F>) {
-        let share = F::of(1.0 / self.width as f64);
-        let scale = &parameters[..self.width];
-        let (d_scale, d_shift) = back.parameters.split_at_mut(self.width);
+        let width = self.width;
         let mut d_input = back.input;
-        let rows = at.input.chunks_exact(self.width).zip(back.output.chunks_exact(self.width));
-        for (i, ((x, d), &(mean, rate))) in rows.zip(&self.moments).enumerate() {
-            let (mut level, mut tilt) = (F::default(), F::default());
-            for j in 0..self.width {
-                let normal = (x[j] - mean) * rate;
-                d_scale[j] += d[j] * normal;
-                d_shift[j] += d[j];
-                level += d[j] * scale[j];
-                tilt += d[j] * scale[j] * normal;
+        let rows = at.input.chunks_exact(width).zip(back.output.chunks_exact(width));
+        F::vectors(|| {
+            for (i, ((x, d), &moments)) in rows.zip(&self.moments).enumerate() {
+                let row = d_input.as_deref_mut().map(|all| &mut all[i * width..][..width]);
+                row_gradient(&parameters[..width], (x, d), moments, back.parameters, row);
             }
-            let (level, tilt) = (level * share, tilt * share);
-            let Some(d_input) = d_input.as_deref_mut() else { continue };
-            let row = &mut d_input[i * self.width..][..self.width];
-            for (j, dx) in row.iter_mut().enumerate() {
-                *dx = rate * (d[j] * scale[j] - level - (x[j] - mean) * rate * tilt);
-            }
-        }
+        });
+    }
+}
+
+/// Adds to the gradients of scale and shift what a row contributes; sets that of the row itself.
+#[inline(always)]
+fn row_gradient<F: Real>(
+    scale: &[F],
+    (x, d): (&[F], &[F]),
+    (mean, rate): (F, F),
+    d_parameters: &mut [F],
+    d_input: Option<&mut [F]>,
+) {
+    let (d_scale, d_shift) = d_parameters.split_at_mut(scale.len());
+    let values = || x.iter().zip(d);
+    for ((d_scale, d_shift), (&x, &d)) in d_scale.iter_mut().zip(d_shift).zip(values()) {
+        *d_scale += d * (x - mean) * rate;
+        *d_shift += d;
+    }
+    let Some(d_input) = d_input else { return };
+    let share = F::of(1.0 / scale.len() as f64);
+    // Of the normal values' gradients, and of their products with the normal values.
+    let (mut level, mut tilt) = (Sums::new(), Sums::new());
+    level.add_pairs(d, scale, |d, scale| d * scale);
+    for ((dx, &scale), (&x, &d)) in d_input.iter_mut().zip(scale).zip(values()) {
+        *dx = d * scale * ((x - mean) * rate);
+    }
+    tilt.add(d_input, |x| x);
+    let (level, tilt) = (level.total() * share, tilt.total() * share);
+    for ((dx, &scale), (&x, &d)) in d_input.iter_mut().zip(scale).zip(values()) {
+        *dx = rate * (d * scale - level - (x - mean) * rate * tilt);
     }
 }

@@ -33,10 +33,12 @@ impl<F: Real> Optimiser<F> {
         match self {
             Optimiser::Momentum { rate, velocity } => {
                 let (rate, keep) = (F::of(*rate), F::of(0.9));
-                for ((p, v), &g) in parameters.iter_mut().zip(velocity).zip(gradient) {
-                    *v = faded(keep * *v + g);
-                    *p -= rate * *v;
-                }
+                F::vectors(|| {
+                    for ((p, v), &g) in parameters.iter_mut().zip(velocity).zip(gradient) {
+                        *v = faded(keep * *v + g);
+                        *p -= rate * *v;
+                    }
+                });
             }
             Optimiser::Adam { rate, mean, square, steps } => {
                 *steps += 1;
@@ -44,11 +46,13 @@ impl<F: Real> Optimiser<F> {
                 let (rate, spread, tiny) = (F::of(*rate / one), F::of(1.0 / two), F::of(1e-8));
                 let (b1, c1, b2, c2) = (F::of(0.9), F::of(0.1), F::of(0.999), F::of(0.001));
                 let moments = mean.iter_mut().zip(square);
-                for ((p, (m, s)), &g) in parameters.iter_mut().zip(moments).zip(gradient) {
-                    *m = faded(b1 * *m + c1 * g);
-                    *s = faded(b2 * *s + c2 * g * g);
-                    *p -= rate * *m / ((*s * spread).sqrt() + tiny);
-                }
+                F::vectors(|| {
+                    for ((p, (m, s)), &g) in parameters.iter_mut().zip(moments).zip(gradient) {
+                        *m = faded(b1 * *m + c1 * g);
+                        *s = faded(b2 * *s + c2 * g * g);
+                        *p -= rate * *m / ((*s * spread).sqrt() + tiny);
+                    }
+                });
             }
         }
     }

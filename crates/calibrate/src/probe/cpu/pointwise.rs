@@ -2,6 +2,7 @@
 
 use super::layer::{At, Gradient, Layer};
 use super::real::Real;
+use super::sums::sum;
 use crate::probe::network::Windows;
 
 /// `max(x, 0)`.
@@ -14,17 +15,18 @@ impl<F: Real> Layer<F> for Relu {
 
     fn forward(&mut self, _: &[F], input: &[F], output: &mut [F]) {
         let zero = F::default();
-        for (y, &x) in output.iter_mut().zip(input) {
-            *y = if x > zero { x } else { zero };
-        }
+        let values = output.iter_mut().zip(input);
+        F::vectors(|| values.for_each(|(y, &x)| *y = if x > zero { x } else { zero }));
     }
 
     fn backward(&mut self, _: &[F], at: At<'_, F>, back: Gradient<'_, F>) {
         let zero = F::default();
-        let d_input = back.input.into_iter().flatten();
-        for ((dx, &y), &d) in d_input.zip(at.output).zip(back.output) {
-            *dx = if y > zero { d } else { zero };
-        }
+        let Some(d_input) = back.input else { return };
+        F::vectors(|| {
+            for ((dx, &y), &d) in d_input.iter_mut().zip(at.output).zip(back.output) {
+                *dx = if y > zero { d } else { zero };
+            }
+        });
     }
 }
 
@@ -36,7 +38,7 @@ const SLOPE: f64 = 0.797_884_560_802_865_4;
 const CUBIC: f64 = 0.044_715;
 
 /// tanh of the argument that GELU takes it of, at x.
-#[inline]
+#[inline(always)]
 fn tanh<F: Real>(x: F) -> F {
     let two = F::of(2.0);
     let u = F::of(SLOPE) * (x + F::of(CUBIC) * x * x * x);
@@ -49,19 +51,20 @@ impl<F: Real> Layer<F> for Gelu {
     }
 
     fn forward(&mut self, _: &[F], input: &[F], output: &mut [F]) {
-        for (y, &x) in output.iter_mut().zip(input) {
-            *y = F::of(0.5) * x * (F::of(1.0) + tanh(x));
-        }
+        let values = output.iter_mut().zip(input);
+        F::vectors(|| values.for_each(|(y, &x)| *y = F::of(0.5) * x * (F::of(1.0) + tanh(x))));
     }
 
     fn backward(&mut self, _: &[F], at: At<'_, F>, back: Gradient<'_, F>) {
         let (half, one) = (F::of(0.5), F::of(1.0));
-        let d_input = back.input.into_iter().flatten();
-        for ((dx, &x), &d) in d_input.zip(at.input).zip(back.output) {
-            let t = tanh(x);
-            let inner = F::of(SLOPE) * (one + F::of(3.0 * CUBIC) * x * x);
-            *dx = d * half * (one + t + x * (one - t * t) * inner);
-        }
+        let Some(d_input) = back.input else { return };
+        F::vectors(|| {
+            for ((dx, &x), &d) in d_input.iter_mut().zip(at.input).zip(back.output) {
+                let t = tanh(x);
+                let inner = F::of(SLOPE) * (one + F::of(3.0 * CUBIC) * x * x);
+                *dx = d * half * (one + t + x * (one - t * t) * inner);
+            }
+        });
     }
 }
 
@@ -152,9 +155,8 @@ impl<F: Real> Layer<F> for GlobalAverage {
 
     fn forward(&mut self, _: &[F], input: &[F], output: &mut [F]) {
         let share = F::of(1.0 / self.plane as f64);
-        for (y, plane) in output.iter_mut().zip(input.chunks_exact(self.plane)) {
-            *y = plane.iter().copied().sum::<F>() * share;
-        }
+        let planes = output.iter_mut().zip(input.chunks_exact(self.plane));
+        F::vectors(|| planes.for_each(|(y, plane)| *y = sum(plane) * share));
     }
 
     fn backward(&mut self, _: &[F], _: At<'_, F>, back: Gradient<'_, F>) {

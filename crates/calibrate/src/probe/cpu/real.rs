@@ -30,6 +30,9 @@ pub(super) trait Real:
     fn exp(self) -> Self;
     /// The square root.
     fn sqrt(self) -> Self;
+    /// Runs loops compiled for the vector instructions of the processor at hand; all that they call must
+    /// be inlined.
+    fn vectors<R>(run: impl FnOnce() -> R) -> R;
     /// `c` (rows `stride` apart) becomes a·b, or has it added where `keep`.
     fn multiply(
         panels: &mut Panels,
@@ -53,6 +56,9 @@ impl Real for f64 {
     }
     fn sqrt(self) -> f64 {
         self.sqrt()
+    }
+    fn vectors<R>(run: impl FnOnce() -> R) -> R {
+        run()
     }
     fn multiply(
         _: &mut Panels,
@@ -97,6 +103,9 @@ impl Real for f32 {
     #[inline]
     fn sqrt(self) -> f32 {
         self.sqrt()
+    }
+    fn vectors<R>(run: impl FnOnce() -> R) -> R {
+        pulp::Arch::new().dispatch(run)
     }
     fn multiply(
         panels: &mut Panels,
