@@ -1,71 +1,91 @@
-//! Convolution of square images: patches as columns (im2col), then a product of matrices.
+//! Convolution of square images: a product of the filters and the patches as columns.
 
 use super::layer::{At, Gradient, Layer, spread};
+use super::patches::Patches;
 use super::product::{Matrix, Panels};
 use super::real::Real;
 use super::sums::sum;
 use crate::probe::network::Shape;
 use forebay_model::random::Generator;
 
-impl Shape {
-    /// Calls `run` for each row of each tap's output positions that lies in the image, with the
-    /// place among the columns, the place in the image, and how many positions there are; the rest
-    /// of the columns is padding.
-    fn runs(&self, mut run: impl FnMut(usize, usize, usize)) {
-        let (side, out) = (self.side, self.out());
-        // Positions o with 0 ≤ o·stride + tap − padding < side.
-        let first = |tap: usize| self.padding.saturating_sub(tap).div_ceil(self.stride);
-        let end = |tap: usize| (side + self.padding - tap).div_ceil(self.stride).min(out);
-        for tap in 0..self.patch() {
-            let (channel, dy, dx) = (
-                tap / (self.kernel * self.kernel),
-                tap / self.kernel % self.kernel,
-                tap % self.kernel,
-            );
-            let (left, right) = (first(dx), end(dx));
-            for y in first(dy)..end(dy) {
-                let row = channel * side + y * self.stride + dy - self.padding;
-                let from = row * side + left * self.stride + dx - self.padding;
-                run((tap * out + y) * out + left, from, right.saturating_sub(left));
-            }
-        }
-    }
-}
-
 /// Filters and, unless a batch norm follows, a bias for each channel.
 pub(super) struct Conv<F> {
     shape: Shape,
     bias: bool,
+    patches: Patches,
+    /// An image with zeros around it.
+    padded: Vec<F>,
     columns: Vec<F>,
+    back: Back<F>,
     panels: Panels,
+}
+
+/// How the gradient of the output becomes that of the input.
+enum Back<F> {
+    /// Without a stride, by a convolution of it with the filters turned by half a turn.
+    Conv { patches: Patches, padded: Vec<F>, filters: Vec<F> },
+    /// Otherwise the gradients of all patches are added up where patches overlap.
+    Gather { columns: Vec<F> },
+}
+
+impl<F: Real> Back<F> {
+    fn new(shape: Shape) -> Self {
+        let Shape { from, to, kernel, stride, padding, .. } = shape;
+        let none = F::default();
+        if stride == 1 && padding < kernel {
+            let padding = kernel - 1 - padding;
+            let turned = Shape { from: to, to: from, side: shape.out(), padding, ..shape };
+            let patches = Patches::new(turned);
+            if patches.can_be_packed() {
+                let padded = vec![none; patches.padded()];
+                return Back::Conv { patches, padded, filters: vec![none; from * turned.patch()] };
+            }
+        }
+        Back::Gather { columns: vec![none; shape.patch() * shape.out() * shape.out()] }
+    }
+
+    /// Turns the filters, once for all images of a batch.
+    fn prepare(&mut self, shape: Shape, filters: &[F]) {
+        let Back::Conv { filters: turned, .. } = self else { return };
+        let square = shape.kernel * shape.kernel;
+        for (i, filter) in filters.chunks_exact(square).enumerate() {
+            let (to, from) = (i / shape.from, i % shape.from);
+            let place = &mut turned[(from * shape.to + to) * square..][..square];
+            place.iter_mut().zip(filter.iter().rev()).for_each(|(place, &x)| *place = x);
+        }
+    }
 }
 
 impl<F: Real> Conv<F> {
     pub(super) fn new(shape: Shape, bias: bool) -> Self {
-        let columns = vec![F::default(); shape.patch() * shape.out() * shape.out()];
-        Conv { shape, bias, columns, panels: Panels::default() }
+        let (patches, panels) = (Patches::new(shape), Panels::default());
+        let (patch, plane) = patches.size();
+        let padded = vec![F::default(); patches.padded()];
+        let columns = vec![F::default(); patch * plane];
+        Conv { shape, bias, patches, padded, columns, back: Back::new(shape), panels }
     }
 
-    /// The patches of one image; padding stays zero.
-    fn spread_out(&mut self, image: &[F]) {
-        let (columns, stride) = (&mut self.columns, self.shape.stride);
-        self.shape.runs(|to, from, n| {
-            let values = image[from..].iter().step_by(stride);
-            if stride == 1 {
-                columns[to..to + n].copy_from_slice(&image[from..from + n]);
-            } else {
-                columns[to..to + n].iter_mut().zip(values).for_each(|(c, &x)| *c = x);
+    /// The gradient of an image from that of what came of it.
+    fn image_gradient(&mut self, filters: Matrix<'_, F>, d: &[F], image: &mut [F]) {
+        let plane = self.patches.size().1;
+        let Shape { from, to, side, .. } = self.shape;
+        match &mut self.back {
+            Back::Conv { patches, padded, filters } => {
+                patches.pad(d, padded);
+                let filters = Matrix::new(filters, from, patches.size().0);
+                let columns = Matrix::patches(padded, patches);
+                F::multiply(&mut self.panels, filters, columns, image, side * side, false);
             }
-        });
-    }
-
-    /// Adds columns back to where their values came from.
-    fn gather(&self, columns: &[F], image: &mut [F]) {
-        let stride = self.shape.stride;
-        self.shape.runs(|at, to, n| {
-            let pixels = image[to..].iter_mut().step_by(stride);
-            pixels.zip(&columns[at..at + n]).for_each(|(x, &c)| *x += c);
-        });
+            Back::Gather { columns } => {
+                let d = Matrix::new(d, to, plane);
+                F::multiply(&mut self.panels, filters.transposed(), d, columns, plane, false);
+                // It has the image, which is no longer needed, and zeros around it, which are.
+                self.padded.fill(F::default());
+                self.patches.gather(columns, &mut self.padded);
+                self.patches.strip(&self.padded, image);
+                self.padded.fill(F::default());
+            }
+        }
     }
 }
 
@@ -86,42 +106,44 @@ impl<F: Real> Layer<F> for Conv<F> {
 
     fn forward(&mut self, parameters: &[F], input: &[F], output: &mut [F]) {
         let Shape { from, to, side, .. } = self.shape;
-        let (patch, plane) = (self.shape.patch(), self.shape.out() * self.shape.out());
+        let (patch, plane) = self.patches.size();
         let (filters, bias) = parameters.split_at(to * patch);
         let images = input.chunks_exact(from * side * side);
         for (x, y) in images.zip(output.chunks_exact_mut(to * plane)) {
-            self.spread_out(x);
+            self.patches.pad(x, &mut self.padded);
             for (y, &b) in y.chunks_exact_mut(plane).zip(bias) {
                 y.fill(b);
             }
-            let (filters, columns) =
-                (Matrix::new(filters, to, patch), Matrix::new(&self.columns, patch, plane));
+            let columns = if self.patches.can_be_packed() {
+                Matrix::patches(&self.padded, &self.patches)
+            } else {
+                self.patches.columns(&self.padded, &mut self.columns);
+                Matrix::new(&self.columns, patch, plane)
+            };
+            let filters = Matrix::new(filters, to, patch);
             F::multiply(&mut self.panels, filters, columns, y, plane, self.bias);
         }
     }
 
     fn backward(&mut self, parameters: &[F], at: At<'_, F>, back: Gradient<'_, F>) {
         let Shape { from, to, side, .. } = self.shape;
-        let (patch, plane) = (self.shape.patch(), self.shape.out() * self.shape.out());
-        let filters = Matrix::new(&parameters[..to * patch], to, patch);
+        let (patch, plane) = self.patches.size();
+        let (filters, _) = parameters.split_at(to * patch);
         let (d_filters, d_bias) = back.parameters.split_at_mut(to * patch);
         let mut d_input = back.input;
-        // Of its own, because the padding of `columns` must stay zero.
-        let mut d_columns = vec![F::default(); if d_input.is_some() { patch * plane } else { 0 }];
+        self.back.prepare(self.shape, filters);
         for (i, d) in back.output.chunks_exact(to * plane).enumerate() {
             let place = i * from * side * side..(i + 1) * from * side * side;
-            self.spread_out(&at.input[place.clone()]);
+            self.patches.pad(&at.input[place.clone()], &mut self.padded);
+            self.patches.columns(&self.padded, &mut self.columns);
             let planes = d_bias.iter_mut().zip(d.chunks_exact(plane));
             F::vectors(|| planes.for_each(|(total, d)| *total += sum(d)));
-            let d = Matrix::new(d, to, plane);
             let columns = Matrix::new(&self.columns, patch, plane).transposed();
-            F::multiply(&mut self.panels, d, columns, d_filters, patch, true);
+            let rows = Matrix::new(d, to, plane);
+            F::multiply(&mut self.panels, rows, columns, d_filters, patch, true);
             if let Some(d_input) = d_input.as_deref_mut() {
-                let turned = filters.transposed();
-                F::multiply(&mut self.panels, turned, d, &mut d_columns, plane, false);
-                let image = &mut d_input[place];
-                image.fill(F::default());
-                self.gather(&d_columns, image);
+                let filters = Matrix::new(filters, to, patch);
+                self.image_gradient(filters, d, &mut d_input[place]);
             }
         }
     }

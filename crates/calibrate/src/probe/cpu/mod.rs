@@ -7,11 +7,14 @@
 mod attention;
 mod build;
 mod conv;
+mod dots;
 mod layer;
 mod linear;
 mod loss;
 mod norm;
 mod optimiser;
+mod pack;
+mod patches;
 mod pointwise;
 mod product;
 mod real;

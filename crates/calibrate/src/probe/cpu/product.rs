@@ -7,18 +7,23 @@
 //! those of both where rows are long and results few, as in the gradient of a convolution's filters.
 //! `pulp` chooses the vector instructions of the processor at run time, safely.
 
+use super::dots::{FEW, LONG};
+use super::pack::pack;
+use super::patches::Patches;
 use super::real::Real;
 use pulp::{Arch, Simd, WithSimd, bytemuck};
 use std::ops::Range;
 
-/// A matrix inside a slice: the element (i, j) is at `i·down + j·right`.
+/// A matrix inside a slice: the element (i, j) is at `i·down + j·right`, or is value i of
+/// patch j.
 #[derive(Clone, Copy)]
 pub(super) struct Matrix<'a, F> {
-    data: &'a [F],
-    rows: usize,
-    columns: usize,
-    down: usize,
-    right: usize,
+    pub(super) data: &'a [F],
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) down: usize,
+    pub(super) right: usize,
+    pub(super) patches: Option<&'a Patches>,
 }
 
 impl<'a, F: Copy> Matrix<'a, F> {
@@ -33,13 +38,26 @@ impl<'a, F: Copy> Matrix<'a, F> {
             rows == 0 || data.len() >= (rows - 1) * down + columns,
             "the matrix is in the slice"
         );
-        Matrix { data, rows, columns, down, right: 1 }
+        Matrix { data, rows, columns, down, right: 1, patches: None }
     }
 
     /// Rows for columns.
     pub(super) fn transposed(self) -> Self {
-        let Matrix { data, rows, columns, down, right } = self;
-        Matrix { data, rows: columns, columns: rows, down: right, right: down }
+        assert!(self.patches.is_none(), "patches are columns");
+        let Matrix { rows, columns, down, right, .. } = self;
+        Matrix { rows: columns, columns: rows, down: right, right: down, ..self }
+    }
+
+    /// The patches of a padded image as columns, where they can be packed.
+    pub(super) fn patches(padded: &'a [F], patches: &'a Patches) -> Self {
+        let (rows, columns) = patches.size();
+        assert!(padded.len() == patches.padded() && patches.can_be_packed(), "a padded image");
+        Matrix { data: padded, rows, columns, down: 0, right: 1, patches: Some(patches) }
+    }
+
+    fn at(&self, i: usize, j: usize) -> F {
+        let place = self.patches.map(|patches| patches.place(i, j));
+        self.data[place.unwrap_or(i * self.down + j * self.right)]
     }
 }
 
@@ -65,9 +83,9 @@ pub(super) fn plain<F: Real>(
             row.fill(F::default());
         }
         for k in 0..a.columns {
-            let factor = a.data[i * a.down + k * a.right];
+            let factor = a.at(i, k);
             for (j, c) in row.iter_mut().enumerate() {
-                *c += factor * b.data[k * b.down + j * b.right];
+                *c += factor * b.at(k, j);
             }
         }
     }
@@ -83,6 +101,7 @@ pub(super) fn fast(
     keep: bool,
 ) {
     assert_eq!(a.columns, b.rows, "inner sides");
+    assert!(a.patches.is_none(), "patches are on the right");
     if a.columns == 0 && !keep {
         (0..a.rows).for_each(|i| c[i * stride..][..b.columns].fill(0.0));
     }
@@ -98,13 +117,14 @@ const ROWS: usize = 512;
 /// Vectors side by side in a tile of C.
 const WIDTH: usize = 2;
 
-struct Product<'a> {
-    panels: &'a mut Panels,
-    a: Matrix<'a, f32>,
-    b: Matrix<'a, f32>,
-    c: &'a mut [f32],
-    stride: usize,
-    keep: bool,
+/// A product to be computed.
+pub(super) struct Product<'a> {
+    pub(super) panels: &'a mut Panels,
+    pub(super) a: Matrix<'a, f32>,
+    pub(super) b: Matrix<'a, f32>,
+    pub(super) c: &'a mut [f32],
+    pub(super) stride: usize,
+    pub(super) keep: bool,
 }
 
 impl WithSimd for Product<'_> {
@@ -114,7 +134,9 @@ impl WithSimd for Product<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let Product { a, b, .. } = self;
-        let dots = a.right == 1 && b.right > 1 && a.columns >= DOTS;
+        // Rows of A and columns of B lie in memory as dot products need them.
+        let ready = a.right == 1 && b.right > 1;
+        let dots = ready && a.columns >= LONG && a.rows <= FEW;
         for top in (0..a.rows).step_by(ROWS) {
             let rows = top..a.rows.min(top + ROWS);
             match (S::F32_LANES, dots) {
@@ -178,128 +200,13 @@ impl Product<'_> {
     }
 }
 
-/// Inner sides from which on C is made of dot products where rows of A and columns of B lie in memory
-/// as they are needed: adding up a vector's lanes then costs less than packing.
-const DOTS: usize = 256;
-
-/// Dot products beside one another, so that a value that is loaded takes part in several.
-const BESIDE: usize = 4;
-
-impl Product<'_> {
-    /// Some rows of C, by tiles of `TALL` rows and `BESIDE` columns.
-    #[inline(always)]
-    fn dots<S: Simd, const TALL: usize>(&mut self, simd: S, rows: Range<usize>) {
-        let (a, b, depth) = (self.a, self.b, self.a.columns);
-        for left in (0..b.columns).step_by(BESIDE) {
-            let columns = BESIDE.min(b.columns - left);
-            let right: [&[f32]; BESIDE] =
-                std::array::from_fn(|c| &b.data[(left + c.min(columns - 1)) * b.right..][..depth]);
-            for top in rows.clone().step_by(TALL) {
-                let present = TALL.min(rows.end - top);
-                let row = |r: usize| &a.data[(top + r.min(present - 1)) * a.down..][..depth];
-                let sums = dots::<S, TALL>(simd, std::array::from_fn(row), right);
-                for (r, sums) in sums.iter().enumerate().take(present) {
-                    let row = &mut self.c[(top + r) * self.stride + left..][..columns];
-                    put(row, sums, self.keep);
-                }
-            }
-        }
-    }
-}
-
-/// The dot product of each row of `a` with each of `b`; all are equally long.
-#[inline(always)]
-fn dots<S: Simd, const TALL: usize>(
-    simd: S,
-    a: [&[f32]; TALL],
-    b: [&[f32]; BESIDE],
-) -> [[f32; BESIDE]; TALL] {
-    let mut sums = [[simd.splat_f32s(0.0); BESIDE]; TALL];
-    let (a, b) = (a.map(S::as_simd_f32s), b.map(S::as_simd_f32s));
-    let count = a[0].0.len();
-    let (left, right) = (a.map(|(row, _)| &row[..count]), b.map(|(row, _)| &row[..count]));
-    for k in 0..count {
-        for (sums, row) in sums.iter_mut().zip(left) {
-            for (sum, other) in sums.iter_mut().zip(right) {
-                *sum = simd.mul_add_e_f32s(row[k], other[k], *sum);
-            }
-        }
-    }
-    let mut totals = sums.map(|sums| sums.map(|sum| simd.reduce_sum_f32s(sum)));
-    for (totals, (_, row)) in totals.iter_mut().zip(a) {
-        for (total, (_, other)) in totals.iter_mut().zip(b) {
-            *total += row.iter().zip(other).map(|(a, b)| a * b).sum::<f32>();
-        }
-    }
-    totals
-}
-
 /// Sets a row of C to sums, or adds them.
 #[inline(always)]
-fn put(row: &mut [f32], sums: &[f32], keep: bool) {
+pub(super) fn put(row: &mut [f32], sums: &[f32], keep: bool) {
     if keep {
         row.iter_mut().zip(sums).for_each(|(c, sum)| *c += sum);
     } else {
         row.copy_from_slice(&sums[..row.len()]);
-    }
-}
-
-/// The rows `depth` of the columns `across`, in strips of `WIDE` columns, each strip row after row;
-/// what is missing of the last strip is zero.
-#[inline(always)]
-fn pack<const WIDE: usize>(
-    to: &mut Vec<f32>,
-    matrix: Matrix<'_, f32>,
-    depth: Range<usize>,
-    across: Range<usize>,
-) {
-    to.resize(across.len().div_ceil(WIDE) * depth.len() * WIDE, 0.0);
-    for (strip, left) in to.chunks_exact_mut(depth.len() * WIDE).zip(across.clone().step_by(WIDE)) {
-        let (rows, _) = strip.as_chunks_mut::<WIDE>();
-        let columns = WIDE.min(across.end - left);
-        if columns < WIDE {
-            rows.iter_mut().for_each(|row| row[columns..].fill(0.0));
-        }
-        if matrix.right > 1 {
-            turn(rows, matrix, depth.start, left, columns);
-            continue;
-        }
-        for (row, k) in rows.iter_mut().zip(depth.clone()) {
-            let values = &matrix.data[k * matrix.down + left..];
-            match values.first_chunk() {
-                // Of known length: vectors instead of a call.
-                Some(values) if columns == WIDE => *row = *values,
-                _ => row[..columns].copy_from_slice(&values[..columns]),
-            }
-        }
-    }
-}
-
-/// Sides of the squares that are transposed at a time, so that rows read and written stay in the cache.
-const SQUARE: usize = 8;
-
-/// A strip of a transposed matrix: its columns are rows in memory.
-#[inline(always)]
-fn turn<const WIDE: usize>(
-    rows: &mut [[f32; WIDE]],
-    matrix: Matrix<'_, f32>,
-    top: usize,
-    left: usize,
-    columns: usize,
-) {
-    for (i, rows) in rows.chunks_mut(SQUARE).enumerate() {
-        let column = |c: usize| &matrix.data[(left + c) * matrix.right + top + i * SQUARE..];
-        if let Ok(rows) = <&mut [[f32; WIDE]; SQUARE]>::try_from(&mut *rows) {
-            for c in 0..columns {
-                // Of known length, so that it becomes one load and no loop.
-                let values = column(c).first_chunk().unwrap_or(&[0.0; SQUARE]);
-                rows.iter_mut().zip(values).for_each(|(row, &x)| row[c] = x);
-            }
-        } else {
-            for c in 0..columns {
-                rows.iter_mut().zip(column(c)).for_each(|(row, &x)| row[c] = x);
-            }
-        }
     }
 }
 
@@ -328,6 +235,7 @@ fn tile<S: Simd, const TALL: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::network::Shape;
     use proptest::prelude::*;
 
     fn values(n: usize, salt: usize) -> Vec<f32> {
@@ -355,8 +263,25 @@ mod tests {
     }
 
     #[test]
+    fn patches_are_columns() {
+        for (side, kernel, stride, padding) in [(32, 3, 1, 1), (16, 3, 2, 1), (8, 1, 1, 0)] {
+            let shape = Shape { from: 31, to: 1, side, kernel, stride, padding };
+            let patches = Patches::new(shape);
+            let (inner, columns) = patches.size();
+            let mut padded = vec![0.0; patches.padded()];
+            patches.pad(&values(31 * side * side, 3), &mut padded);
+            let filters = values(5 * inner, 5);
+            let (a, b) = (Matrix::new(&filters, 5, inner), Matrix::patches(&padded, &patches));
+            let (mut expected, mut c) = (vec![0.0; 5 * columns], vec![0.0; 5 * columns]);
+            plain(a, b, &mut expected, columns, false);
+            fast(&mut Panels::default(), a, b, &mut c, columns, false);
+            assert!(c == expected, "{shape:?}");
+        }
+    }
+
+    #[test]
     fn more_rows_than_a_block_has_and_no_inner_side_are_products_too() {
-        for (m, k, n) in [(2 * ROWS + 3, 3, 5), (ROWS + 1, DOTS, 5), (4, 0, 7)] {
+        for (m, k, n) in [(2 * ROWS + 3, 3, 5), (ROWS + 1, LONG, 5), (FEW, LONG, 5), (4, 0, 7)] {
             for turns in 0..8 {
                 check(m, k, n, turns & 1 > 0, turns & 2 > 0, turns & 4 > 0, 1);
             }

@@ -89,17 +89,21 @@ fn pool(side: usize, window: usize, stride: usize, padding: usize) -> Windows {
     Windows { channels: 3, side, window, stride, padding }
 }
 
-fn conv(stride: usize, padding: usize, kernel: usize) -> Box<dyn Layer<f64>> {
-    let shape = network::Shape { from: 2, to: 3, side: 6, kernel, stride, padding };
+fn conv(side: usize, stride: usize, padding: usize, kernel: usize) -> Box<dyn Layer<f64>> {
+    let shape = network::Shape { from: 2, to: 3, side, kernel, stride, padding };
     Box::new(conv::Conv::new(shape, true))
 }
 
 #[test]
 fn every_operator_has_the_gradient_of_its_output() {
-    check("conv 3", conv(1, 1, 3), 72, 2, false);
-    check("conv 5, no padding", conv(1, 0, 5), 72, 2, false);
-    check("conv 3, stride 2", conv(2, 1, 3), 72, 2, false);
-    check("conv 1, stride 2", conv(2, 0, 1), 72, 2, false);
+    check("conv 3", conv(6, 1, 1, 3), 72, 2, false);
+    check("conv 5, no padding", conv(6, 1, 0, 5), 72, 2, false);
+    check("conv 3, stride 2", conv(6, 2, 1, 3), 72, 2, false);
+    check("conv 1, stride 2", conv(6, 2, 0, 1), 72, 2, false);
+    // Sides that are packed without columns.
+    check("conv 3 of 8", conv(8, 1, 1, 3), 128, 2, false);
+    check("conv 5 of 8, no padding", conv(8, 1, 0, 5), 128, 2, false);
+    check("conv 3 of 16, stride 2", conv(16, 2, 1, 3), 512, 2, false);
     check("linear", Box::new(Linear::new(3, 7, 5)), 21, 2, false);
     check("embedding", Box::new(Embedding { tokens: 5, length: 4, width: 3 }), 4, 3, true);
     check("relu", Box::new(Relu(20)), 20, 2, false);

@@ -1,0 +1,64 @@
+//! Products of matrices with long inner sides, as in the gradient of filters: each value is a dot product.
+
+use super::product::{Product, put};
+use pulp::Simd;
+use std::ops::Range;
+
+/// Where C is made of dot products: inner sides from this length on, so that adding up a vector's lanes
+/// costs little, …
+pub(super) const LONG: usize = 256;
+
+/// … and at most so many rows, for which packing B would not pay.
+pub(super) const FEW: usize = 64;
+
+/// Dot products beside one another, so that a value that is loaded takes part in several.
+const BESIDE: usize = 4;
+
+impl Product<'_> {
+    /// Some rows of C, by tiles of `TALL` rows and `BESIDE` columns.
+    #[inline(always)]
+    pub(super) fn dots<S: Simd, const TALL: usize>(&mut self, simd: S, rows: Range<usize>) {
+        let (a, b, depth) = (self.a, self.b, self.a.columns);
+        for left in (0..b.columns).step_by(BESIDE) {
+            let columns = BESIDE.min(b.columns - left);
+            let right: [&[f32]; BESIDE] =
+                std::array::from_fn(|c| &b.data[(left + c.min(columns - 1)) * b.right..][..depth]);
+            for top in rows.clone().step_by(TALL) {
+                let present = TALL.min(rows.end - top);
+                let row = |r: usize| &a.data[(top + r.min(present - 1)) * a.down..][..depth];
+                let sums = dots::<S, TALL>(simd, std::array::from_fn(row), right);
+                for (r, sums) in sums.iter().enumerate().take(present) {
+                    let row = &mut self.c[(top + r) * self.stride + left..][..columns];
+                    put(row, sums, self.keep);
+                }
+            }
+        }
+    }
+}
+
+/// The dot product of each row of `a` with each of `b`; all are equally long.
+#[inline(always)]
+fn dots<S: Simd, const TALL: usize>(
+    simd: S,
+    a: [&[f32]; TALL],
+    b: [&[f32]; BESIDE],
+) -> [[f32; BESIDE]; TALL] {
+    let mut sums = [[simd.splat_f32s(0.0); BESIDE]; TALL];
+    let (a, b) = (a.map(S::as_simd_f32s), b.map(S::as_simd_f32s));
+    let count = a[0].0.len();
+    let (left, right) = (a.map(|(row, _)| &row[..count]), b.map(|(row, _)| &row[..count]));
+    for k in 0..count {
+        for (sums, row) in sums.iter_mut().zip(left) {
+            for (sum, other) in sums.iter_mut().zip(right) {
+                *sum = simd.mul_add_e_f32s(row[k], other[k], *sum);
+            }
+        }
+    }
+    let mut totals = sums.map(|sums| sums.map(|sum| simd.reduce_sum_f32s(sum)));
+    for (totals, (_, row)) in totals.iter_mut().zip(a) {
+        for (total, (_, other)) in totals.iter_mut().zip(b) {
+            *total += row.iter().zip(other).map(|(a, b)| a * b).sum::<f32>();
+        }
+    }
+    totals
+}

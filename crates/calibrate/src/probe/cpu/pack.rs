@@ -1,0 +1,67 @@
+//! Blocks of matrices in the order in which tiles need them.
+
+use super::product::Matrix;
+use std::ops::Range;
+
+/// The rows `depth` of the columns `across`, in strips of `WIDE` columns, each strip row after row;
+/// what is missing of the last strip is zero.
+#[inline(always)]
+pub(super) fn pack<const WIDE: usize>(
+    to: &mut Vec<f32>,
+    matrix: Matrix<'_, f32>,
+    depth: Range<usize>,
+    across: Range<usize>,
+) {
+    to.resize(across.len().div_ceil(WIDE) * depth.len() * WIDE, 0.0);
+    for (strip, left) in to.chunks_exact_mut(depth.len() * WIDE).zip(across.clone().step_by(WIDE)) {
+        let (rows, _) = strip.as_chunks_mut::<WIDE>();
+        let columns = WIDE.min(across.end - left);
+        if columns < WIDE {
+            rows.iter_mut().for_each(|row| row[columns..].fill(0.0));
+        }
+        if let Some(patches) = matrix.patches {
+            patches.pack(matrix.data, rows, (depth.start, left));
+            continue;
+        }
+        if matrix.right > 1 {
+            turn(rows, matrix, depth.start, left, columns);
+            continue;
+        }
+        for (row, k) in rows.iter_mut().zip(depth.clone()) {
+            let values = &matrix.data[k * matrix.down + left..];
+            match values.first_chunk() {
+                // Of known length: vectors instead of a call.
+                Some(values) if columns == WIDE => *row = *values,
+                _ => row[..columns].copy_from_slice(&values[..columns]),
+            }
+        }
+    }
+}
+
+/// Sides of the squares that are transposed at a time, so that rows read and written stay in the cache.
+const SQUARE: usize = 8;
+
+/// A strip of a transposed matrix: its columns are rows in memory.
+#[inline(always)]
+fn turn<const WIDE: usize>(
+    rows: &mut [[f32; WIDE]],
+    matrix: Matrix<'_, f32>,
+    top: usize,
+    left: usize,
+    columns: usize,
+) {
+    for (i, rows) in rows.chunks_mut(SQUARE).enumerate() {
+        let column = |c: usize| &matrix.data[(left + c) * matrix.right + top + i * SQUARE..];
+        if let Ok(rows) = <&mut [[f32; WIDE]; SQUARE]>::try_from(&mut *rows) {
+            for c in 0..columns {
+                // Of known length, so that it becomes one load and no loop.
+                let values = column(c).first_chunk().unwrap_or(&[0.0; SQUARE]);
+                rows.iter_mut().zip(values).for_each(|(row, &x)| row[c] = x);
+            }
+        } else {
+            for c in 0..columns {
+                rows.iter_mut().zip(column(c)).for_each(|(row, &x)| row[c] = x);
+            }
+        }
+    }
+}
