@@ -150,7 +150,7 @@ fn crates_stay_behind_their_doors() {
         ("cudarc::", &["probe/gpu/call/"]),
         ("libloading::", &["probe/gpu/call/"]),
         ("nvml_wrapper", &["probe/gpu/survey.rs"]),
-        ("pulp", &["probe/cpu/product.rs"]),
+        ("pulp", &["networks/cpu/product.rs", "networks/cpu/dots.rs"]),
         ("zune_jpeg", &["probe/image/"]),
         ("fast_image_resize", &["probe/image/"]),
         ("jpeg_encoder", &["probe/image/"]),

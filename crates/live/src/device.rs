@@ -4,12 +4,12 @@
 use super::clock::Clock;
 use super::launch::Launch;
 use forebay_calibrate::probe::ProbeError;
-use forebay_calibrate::probe::cpu::{self, Network};
 use forebay_engine::{Span, Time};
 use forebay_live_queue::Step;
 use forebay_metrics::{Segment, launch_waits};
 use forebay_model::law::StepLaw;
 use forebay_model::random::{Purpose, Sampler, Streams};
+use forebay_networks::cpu::{self, Network};
 use forebay_scenario::{Device, Job, Node, Scenario};
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
@@ -54,7 +54,10 @@ impl Trainer {
                 let of = networks.iter().position(|(batch, _)| *batch == step.samples);
                 let network = &mut networks[of.unwrap_or(0)].1;
                 black_box(network.step());
-                network.lacked_threads().map_or(Ok(Vec::new()), Err)
+                let threads = network.threads();
+                let refused = network.lacked_threads();
+                refused
+                    .map_or(Ok(Vec::new()), |source| Err(ProbeError::Threads { threads, source }))
             }
         }
     }

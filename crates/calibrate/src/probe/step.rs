@@ -4,9 +4,9 @@ mod device;
 
 pub use device::DeviceName;
 
-use super::cpu::{self, Network};
 use super::gpu::{Board, Precision};
 use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
+use forebay_networks::cpu::{self, Network};
 use rustix::time::{ClockId, clock_gettime};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -221,8 +221,8 @@ fn trial_on_cores(cell: &Cell, context: &Context<'_>) -> Result<Trial, ProbeErro
         }
     })?;
     let (mut network, steps) = run.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some(refused) = network.lacked_threads() {
-        return Err(refused);
+    if let Some(source) = network.lacked_threads() {
+        return Err(ProbeError::Threads { threads: network.threads(), source });
     }
     Ok(Trial {
         operations: steps.seconds.len() as u64,

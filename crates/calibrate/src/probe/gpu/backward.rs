@@ -4,7 +4,7 @@ use super::compile::{Compiler, Done, Kept, plane_splits, row_splits};
 use super::program::{
     Block, Call, Convolution, ConvolutionPass, Matrix, Precision, Product, Slot, Word,
 };
-use crate::probe::network::{Operator, Shape};
+use forebay_networks::{Operator, Shape};
 
 /// Which gradients are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

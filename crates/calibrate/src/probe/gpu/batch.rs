@@ -2,7 +2,8 @@
 
 use super::numerics::Device;
 use super::program::{Block, Program, Slot};
-use crate::probe::{ProbeError, cpu, network};
+use crate::probe::ProbeError;
+use forebay_networks::{self as network, cpu};
 
 /// Parameters and a batch.
 pub(super) struct Batch {

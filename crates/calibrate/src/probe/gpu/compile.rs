@@ -3,7 +3,7 @@
 use super::program::{
     Block, Call, Launch, Matrix, Memory, Precision, Product, Program, Slot, Word,
 };
-use crate::probe::network::{Feed, Network, Operator, Update};
+use forebay_networks::{Feed, Network, Operator, Update};
 
 /// The calls of a step over a batch of `samples`.
 pub(super) fn compile(network: &Network, samples: usize, precision: Precision) -> Program {

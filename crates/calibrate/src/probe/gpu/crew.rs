@@ -3,7 +3,7 @@
 
 use super::compile::{blocks_for, compile_in};
 use super::program::{Call, Launch, Memory, Precision, Program, Slot, Word};
-use crate::probe::network::{Feed, Network};
+use forebay_networks::{Feed, Network};
 
 /// Learners, and places for batches that are on their way to them.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::compile::{Compiler, Done, Kept, blocks_for, plane_splits};
 use super::program::{Block, Call, Convolution, ConvolutionPass, Matrix, Slot, Word};
-use crate::probe::network::Operator;
+use forebay_networks::Operator;
 
 impl Compiler {
     /// One operator: calls from `x` to `y`, and what its backward ones need.

@@ -1,6 +1,6 @@
 //! Training steps on NVIDIA GPUs.
 //!
-//! [`crate::probe::cpu`]'s networks, compiled to a list of calls: `program` is that list, `compile`, `forward` and
+//! [`forebay_networks`]'s networks, compiled to a list of calls: `program` is that list, `compile`, `forward` and
 //! `backward` make it, `kernels` are our own ones (in the folder `kernels` of the crate), `numerics` and
 //! `whole` compare whatever carries them out with the cores, by operator and by network. All of that needs no GPU and is tested
 //! without one. What needs one is behind the feature `cuda`: `call`, the one place with unsafe code, and

@@ -4,9 +4,9 @@ use super::batch::{numbers as bytes_of, place_parameters};
 use super::piece::piece;
 use super::program::{Block, Call, Precision, Slot};
 use crate::probe::ProbeError;
-use crate::probe::cpu::{self, Reference};
-use crate::probe::network::{self, Operator, Shape, Windows};
 use forebay_model::random::Generator;
+use forebay_networks::cpu::{self, Reference};
+use forebay_networks::{self as network, Operator, Shape, Windows};
 use rand::{Rng, SeedableRng};
 
 /// Something that carries out calls over a block of memory.

@@ -3,7 +3,7 @@
 use super::backward::Wanted;
 use super::compile::Compiler;
 use super::program::{Block, Call, Memory, Precision, Slot};
-use crate::probe::network::Operator;
+use forebay_networks::Operator;
 
 /// Forward and backward of operators, with places for what goes in and comes out.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! Shapes never change, so a step is the same sequence of calls every time. As data it can be checked
 //! without a device, and whatever carries it out is a short loop.
 
-use crate::probe::network::Shape;
+use forebay_networks::Shape;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;

@@ -3,7 +3,8 @@
 use super::Precision;
 use super::compile::compile;
 use super::survey::Beat;
-use crate::probe::{HostMemory, network};
+use crate::probe::HostMemory;
+use forebay_networks as network;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

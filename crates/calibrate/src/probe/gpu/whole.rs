@@ -4,7 +4,8 @@ use super::batch::{Batch, place_parameters};
 use super::compile::compile;
 use super::numerics::{Device, Difference, Open, gradients, numbers_of, relative_error};
 use super::program::{Precision, Program};
-use crate::probe::{ProbeError, cpu, network};
+use crate::probe::ProbeError;
+use forebay_networks::{self as network, cpu};
 
 /// Small networks with every operator: the stem and the stages of ResNet-50 and GPT-2's blocks among them.
 pub(super) fn networks() -> Vec<(&'static str, network::Network)> {

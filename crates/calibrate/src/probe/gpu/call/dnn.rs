@@ -3,9 +3,10 @@
 use super::{failed, int};
 use crate::probe::ProbeError;
 use crate::probe::gpu::program::{Convolution, ConvolutionPass, Precision, Slot};
-use crate::probe::network::Shape;
 use cudarc::cudnn::{result, sys};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
+use forebay_networks::Shape;
+use forebay_networks::Shape;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use super::pointwise::{Gelu, GlobalAverage, MaxPool, Relu};
 use super::real::Real;
 use super::training::Training;
 use super::*;
-use crate::probe::network::Windows;
+use crate::Windows;
 use forebay_model::random::Generator;
 use rand::SeedableRng;
 
@@ -90,7 +90,7 @@ fn pool(side: usize, window: usize, stride: usize, padding: usize) -> Windows {
 }
 
 fn conv(side: usize, stride: usize, padding: usize, kernel: usize) -> Box<dyn Layer<f64>> {
-    let shape = network::Shape { from: 2, to: 3, side, kernel, stride, padding };
+    let shape = crate::Shape { from: 2, to: 3, side, kernel, stride, padding };
     Box::new(conv::Conv::new(shape, true))
 }
 
@@ -118,18 +118,18 @@ fn every_operator_has_the_gradient_of_its_output() {
 
 #[test]
 fn composed_operators_have_the_gradient_of_their_output() {
-    check("block", layer(&network::residual_block(2, 2, 4, 1)), 32, 3, false);
-    check("block with a shortcut", layer(&network::residual_block(2, 3, 4, 2)), 32, 3, false);
-    let bottleneck = &network::bottlenecks(8, 2, &[1, 1], 3).operators[4..];
+    check("block", layer(&crate::residual_block(2, 2, 4, 1)), 32, 3, false);
+    check("block with a shortcut", layer(&crate::residual_block(2, 3, 4, 2)), 32, 3, false);
+    let bottleneck = &crate::bottlenecks(8, 2, &[1, 1], 3).operators[4..];
     check("bottlenecks", Box::new(layers(bottleneck)), 2 * 2 * 2, 3, false);
-    check("encoder", Box::new(layers(&network::encoder(4, 8, 2))), 32, 2, false);
+    check("encoder", Box::new(layers(&crate::encoder(4, 8, 2))), 32, 2, false);
 }
 
 /// The loss along the gradient's own direction, of every parameter at once.
 #[test]
 fn whole_networks_have_the_gradient_of_their_loss() {
-    let named = MODELS.map(|name| (name, network::model(name).expect("a model")));
-    let small = ("bottlenecks", network::bottlenecks(20, 2, &[1, 2], 5));
+    let named = MODELS.map(|name| (name, crate::model(name).expect("a model")));
+    let small = ("bottlenecks", crate::bottlenecks(20, 2, &[1, 2], 5));
     for (name, model) in named.into_iter().chain([small]) {
         let mut training = Training::<f64>::new(&model, 2, 3, 5);
         training.differentiate();
@@ -174,7 +174,7 @@ fn the_same_seed_takes_the_same_steps() {
 
 /// Gradient of a batch in `threads` parts.
 fn gradient(name: &str, batch: usize, threads: usize, values: Option<&[f32]>) -> Vec<f32> {
-    let model = network::model(name).expect("a model");
+    let model = crate::model(name).expect("a model");
     let mut training = Training::<f32>::new(&model, threads, batch, 3);
     if let Some(values) = values {
         training.feed(values);
@@ -233,7 +233,7 @@ fn sizes_are_what_the_papers_say() {
     assert_eq!(build("vgg", 1, 1, 1).err(), Some(UnknownModel("vgg".into())));
     // Beyond `MODELS`, for GPUs.
     let sizes = |name| -> usize {
-        let network = network::model(name).expect("a model");
+        let network = crate::model(name).expect("a model");
         layers::<f32>(&network.operators).parameters()
     };
     assert_eq!(sizes("resnet50"), 25_557_032);
@@ -256,7 +256,7 @@ fn the_fast_exponential_is_right_to_a_few_roundings() {
 #[test]
 fn what_training_begins_with_is_what_begin_says() {
     for name in MODELS {
-        let model = network::model(name).expect("a model");
+        let model = crate::model(name).expect("a model");
         let training = Training::<f32>::new(&model, 1, 12, 4);
         let (parameters, input, targets) = begin(&model, 12, 4);
         assert_eq!((training.parameters, &training.parts[0].input), (parameters, &input), "{name}");

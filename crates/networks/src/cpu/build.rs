@@ -8,7 +8,7 @@ use super::norm::{BatchNorm, LayerNorm};
 use super::optimiser::Optimiser;
 use super::pointwise::{Gelu, GlobalAverage, MaxPool, Relu};
 use super::real::Real;
-use crate::probe::network::{Operator, Update};
+use crate::{Operator, Update};
 
 /// The layer of an operator.
 pub(super) fn layer<F: Real>(operator: &Operator) -> Box<dyn Layer<F>> {

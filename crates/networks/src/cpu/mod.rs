@@ -23,11 +23,10 @@ mod sums;
 mod tests;
 mod training;
 
-use super::ProbeError;
-use super::network::{self, Operator};
+use crate::Operator;
 use layer::{At, Gradient, Layer};
 use training::Training;
-pub(super) use training::begin;
+pub use training::begin;
 
 /// Names that [`build`] knows.
 pub const MODELS: [&str; 3] = ["lenet5", "resnet-small", "transformer-small"];
@@ -55,19 +54,21 @@ pub trait Network: Send {
     fn parameters(&self) -> usize;
 
     /// Why a step had fewer threads than it should, so that its time means nothing, if one had.
-    fn lacked_threads(&mut self) -> Option<ProbeError>;
+    fn lacked_threads(&mut self) -> Option<std::io::Error>;
 }
 
 /// What an operator computes and its gradients, in 8 bytes.
-pub(super) struct Reference {
-    pub(super) output: Vec<f64>,
-    /// Gradients with respect to input and parameters.
-    pub(super) input: Vec<f64>,
-    pub(super) parameters: Vec<f64>,
+pub struct Reference {
+    /// What comes out.
+    pub output: Vec<f64>,
+    /// Gradient with respect to the input.
+    pub input: Vec<f64>,
+    /// Gradient with respect to the parameters.
+    pub parameters: Vec<f64>,
 }
 
 /// Operators after one another on `input`; `given` is the gradient of what comes out.
-pub(super) fn reference(
+pub fn reference(
     operators: &[Operator],
     parameters: &[f32],
     input: &[f32],
@@ -85,7 +86,7 @@ pub(super) fn reference(
 }
 
 /// Loss and gradient at the beginning, in 8 bytes from the same numbers as [`begin`].
-pub(super) fn loss(network: &network::Network, samples: usize, seed: u64) -> (f64, Vec<f64>) {
+pub fn loss(network: &crate::Network, samples: usize, seed: u64) -> (f64, Vec<f64>) {
     let (parameters, input, _) = begin(network, samples, seed);
     let mut training = Training::<f64>::new(network, 1, samples, seed);
     let wide = |values: &[f32]| values.iter().copied().map(f64::from).collect::<Vec<f64>>();
@@ -96,12 +97,7 @@ pub(super) fn loss(network: &network::Network, samples: usize, seed: u64) -> (f6
 }
 
 /// Losses of steps from the beginning.
-pub(super) fn losses(
-    network: &network::Network,
-    samples: usize,
-    steps: usize,
-    seed: u64,
-) -> Vec<f64> {
+pub fn losses(network: &crate::Network, samples: usize, steps: usize, seed: u64) -> Vec<f64> {
     let mut training = Training::<f32>::new(network, 1, samples, seed);
     (0..steps).map(|_| training.step()).collect()
 }
@@ -121,6 +117,6 @@ pub fn build(
     batch: usize,
     seed: u64,
 ) -> Result<Box<dyn Network>, UnknownModel> {
-    let found = network::model(model).ok_or_else(|| UnknownModel(model.to_owned()))?;
+    let found = crate::model(model).ok_or_else(|| UnknownModel(model.to_owned()))?;
     Ok(Box::new(Training::<f32>::new(&found, threads, batch, seed)))
 }

@@ -3,7 +3,7 @@
 //! place always lies side by side.
 
 use super::real::Real;
-use crate::probe::network::Shape;
+use crate::Shape;
 
 /// The patches of a convolution.
 pub(super) struct Patches {

@@ -3,7 +3,7 @@
 use super::layer::{At, Gradient, Layer};
 use super::real::Real;
 use super::sums::sum;
-use crate::probe::network::Windows;
+use crate::Windows;
 
 /// `max(x, 0)`.
 pub(super) struct Relu(pub(super) usize);

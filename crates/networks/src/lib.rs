@@ -1,58 +1,75 @@
-//! Networks as data: which operators, of which sizes, in which order. Whatever trains them, on cores or
-//! on a GPU, has the same ones.
+//! Networks as data: which operators, of which sizes, in which order. Whatever trains them, on cores ([`cpu`])
+//! or on a GPU, has the same ones.
+//!
+//! # Example
+//!
+//! ```
+//! let mut network = forebay_networks::cpu::build("lenet5", 1, 8, 0)?;
+//! let first = network.step();
+//! assert!(network.step() < first);
+//! # Ok::<(), forebay_networks::cpu::UnknownModel>(())
+//! ```
 
+pub mod cpu;
 mod models;
 
-pub(super) use models::{bottlenecks, encoder, language, model, residual_block};
+pub use models::{bottlenecks, encoder, language, model, residual_block};
 
 /// Where a convolution's patches lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Shape {
-    /// Channels in and out.
-    pub(super) from: usize,
-    pub(super) to: usize,
+pub struct Shape {
+    /// Channels in.
+    pub from: usize,
+    /// Channels out.
+    pub to: usize,
     /// Side of the image.
-    pub(super) side: usize,
-    /// Side of a patch, distance between patches, zeros around the image.
-    pub(super) kernel: usize,
-    pub(super) stride: usize,
-    pub(super) padding: usize,
+    pub side: usize,
+    /// Side of a patch.
+    pub kernel: usize,
+    /// Distance between patches.
+    pub stride: usize,
+    /// Zeros around the image.
+    pub padding: usize,
 }
 
 impl Shape {
     /// Side of what comes out.
-    pub(super) fn out(&self) -> usize {
+    pub fn out(&self) -> usize {
         (self.side + 2 * self.padding - self.kernel) / self.stride + 1
     }
 
     /// Values of a patch.
-    pub(super) fn patch(&self) -> usize {
+    pub fn patch(&self) -> usize {
         self.from * self.kernel * self.kernel
     }
 }
 
 /// Windows of which the largest value counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Windows {
-    pub(super) channels: usize,
-    /// Side of the image, of a window, distance between windows, and how far they reach beyond the
-    /// image: less than a window.
-    pub(super) side: usize,
-    pub(super) window: usize,
-    pub(super) stride: usize,
-    pub(super) padding: usize,
+pub struct Windows {
+    /// Channels, each with windows of its own.
+    pub channels: usize,
+    /// Side of the image.
+    pub side: usize,
+    /// Side of a window.
+    pub window: usize,
+    /// Distance between windows.
+    pub stride: usize,
+    /// How far windows reach beyond the image: less than a window.
+    pub padding: usize,
 }
 
 impl Windows {
     /// Side of what comes out.
-    pub(super) fn out(&self) -> usize {
+    pub fn out(&self) -> usize {
         (self.side + 2 * self.padding - self.window) / self.stride + 1
     }
 }
 
 /// An operator with its sizes for one sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Operator {
+#[expect(missing_docs, reason = "what is said of each kind names its numbers")]
+pub enum Operator {
     /// Filters and, unless a batch norm follows, a bias for each channel.
     Conv { shape: Shape, bias: bool },
     /// `rows` vectors of `from` values become as many of `to` values.
@@ -63,15 +80,15 @@ pub(super) enum Operator {
     Gelu(usize),
     /// The largest of each window.
     MaxPool(Windows),
-    /// The mean of each channel of `plane` values.
+    /// The mean of each of `channels` with `plane` values.
     Average { channels: usize, plane: usize },
-    /// Batch norm of channels of `plane` values.
+    /// Batch norm of `channels` with `plane` values each.
     BatchNorm { channels: usize, plane: usize },
-    /// Layer norm of each row.
+    /// Layer norm of each of `rows` with `width` values.
     LayerNorm { rows: usize, width: usize },
-    /// Causal self-attention; query, key and value of a row lie side by side.
+    /// Causal self-attention of `heads` over `length` rows of `width` values; query, key and value of a row lie side by side.
     Attention { heads: usize, length: usize, width: usize },
-    /// A vector for each token plus one for each place.
+    /// A vector of `width` values for each of `tokens`, plus one for each of `length` places.
     Embedding { tokens: usize, length: usize, width: usize },
     /// `body(x) + shortcut(x)`; an empty shortcut is x itself.
     Residual { body: Vec<Operator>, shortcut: Vec<Operator> },
@@ -79,7 +96,7 @@ pub(super) enum Operator {
 
 impl Operator {
     /// Values of a sample before it.
-    pub(super) fn inputs(&self) -> usize {
+    pub fn inputs(&self) -> usize {
         match self {
             Operator::Conv { shape, .. } => shape.from * shape.side * shape.side,
             Operator::Linear { rows, from, .. } => rows * from,
@@ -96,7 +113,7 @@ impl Operator {
     }
 
     /// Values of a sample behind it.
-    pub(super) fn outputs(&self) -> usize {
+    pub fn outputs(&self) -> usize {
         match self {
             Operator::Conv { shape, .. } => shape.to * shape.out() * shape.out(),
             Operator::Linear { rows, to, .. } => rows * to,
@@ -112,7 +129,8 @@ impl Operator {
 
 /// What a network is fed with, and what it is to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Feed {
+#[expect(missing_docs, reason = "what is said of each kind names its numbers")]
+pub enum Feed {
     /// So many values and one of so many classes.
     Image { values: usize, classes: usize },
     /// So many tokens of so many kinds, each of which the next one is to be told from.
@@ -121,7 +139,7 @@ pub(super) enum Feed {
 
 impl Feed {
     /// Values of a sample, and targets of it.
-    pub(super) fn sizes(self) -> (usize, usize) {
+    pub fn sizes(self) -> (usize, usize) {
         match self {
             Feed::Image { values, .. } => (values, 1),
             Feed::Tokens { length, .. } => (length, length),
@@ -129,7 +147,7 @@ impl Feed {
     }
 
     /// Different targets.
-    pub(super) fn kinds(self) -> usize {
+    pub fn kinds(self) -> usize {
         match self {
             Feed::Image { classes, .. } => classes,
             Feed::Tokens { kinds, .. } => kinds,
@@ -139,17 +157,21 @@ impl Feed {
 
 /// How gradients change parameters; the rates are those that training is begun with.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Update {
-    /// Gradient descent with momentum 0.9.
+#[expect(missing_docs, reason = "what is said of each kind names its numbers")]
+pub enum Update {
+    /// Gradient descent with this rate and momentum 0.9.
     Momentum { rate: f64 },
-    /// Adam (Kingma and Ba, 2015) with β₁ = 0.9, β₂ = 0.999.
+    /// Adam (Kingma and Ba, 2015) with this rate, β₁ = 0.9, β₂ = 0.999.
     Adam { rate: f64 },
 }
 
 /// A network and how it is trained.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Network {
-    pub(super) feed: Feed,
-    pub(super) operators: Vec<Operator>,
-    pub(super) update: Update,
+pub struct Network {
+    /// What goes in.
+    pub feed: Feed,
+    /// What becomes of it, one after another.
+    pub operators: Vec<Operator>,
+    /// What training does with gradients.
+    pub update: Update,
 }

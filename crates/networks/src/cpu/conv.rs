@@ -5,7 +5,7 @@ use super::patches::Patches;
 use super::product::{Matrix, Panels};
 use super::real::Real;
 use super::sums::sum;
-use crate::probe::network::Shape;
+use crate::Shape;
 use forebay_model::random::Generator;
 
 /// Filters and, unless a batch norm follows, a bias for each channel.

@@ -3,7 +3,7 @@
 use super::{Feed, Network, Operator, Shape, Update, Windows};
 
 /// The network of a name.
-pub(in crate::probe) fn model(name: &str) -> Option<Network> {
+pub fn model(name: &str) -> Option<Network> {
     match name {
         "lenet5" => Some(lenet5()),
         "resnet-small" => Some(resnet_small()),
@@ -70,12 +70,7 @@ fn round(body: &[Shape]) -> Operator {
 }
 
 /// Two convolutions of 3 × 3 and what goes round them; `stride` 2 halves the side.
-pub(in crate::probe) fn residual_block(
-    from: usize,
-    to: usize,
-    side: usize,
-    stride: usize,
-) -> Operator {
+pub fn residual_block(from: usize, to: usize, side: usize, stride: usize) -> Operator {
     let first = Shape { from, to, side, kernel: 3, stride, padding: 1 };
     round(&[first, Shape { from: to, side: first.out(), stride: 1, ..first }])
 }
@@ -108,12 +103,7 @@ fn resnet_small() -> Network {
 /// The residual network of He et al. (2016) with bottleneck blocks, `blocks` of each of four (or
 /// fewer) widths, on images of `side` × `side`. The stride is in the 3 × 3 convolution, as
 /// frameworks have it. 224, 64 and 3, 4, 6, 3 make ResNet-50.
-pub(in crate::probe) fn bottlenecks(
-    side: usize,
-    width: usize,
-    blocks: &[usize],
-    classes: usize,
-) -> Network {
+pub fn bottlenecks(side: usize, width: usize, blocks: &[usize], classes: usize) -> Network {
     let stem = Shape { from: 3, to: width, side, kernel: 7, stride: 2, padding: 3 };
     let pool = Windows { channels: width, side: stem.out(), window: 3, stride: 2, padding: 1 };
     let mut operators = chain(&[stem]);
@@ -136,7 +126,7 @@ pub(in crate::probe) fn bottlenecks(
 }
 
 /// A block of a transformer, norms first: attention, then two linear layers four times as wide.
-pub(in crate::probe) fn encoder(length: usize, width: usize, heads: usize) -> [Operator; 2] {
+pub fn encoder(length: usize, width: usize, heads: usize) -> [Operator; 2] {
     let linear = |from, to| Operator::Linear { rows: length, from, to };
     let norm = || Operator::LayerNorm { rows: length, width };
     let attend = vec![
@@ -156,13 +146,7 @@ pub(in crate::probe) fn encoder(length: usize, width: usize, heads: usize) -> [O
 
 /// A language model in GPT-2's arrangement (Radford et al., 2019), its head a table of its own. 1024, 768,
 /// 12 and 12 are the sizes of GPT-2's smallest, here over bytes, so that blocks are what takes time.
-pub(in crate::probe) fn language(
-    kinds: usize,
-    length: usize,
-    width: usize,
-    heads: usize,
-    blocks: usize,
-) -> Network {
+pub fn language(kinds: usize, length: usize, width: usize, heads: usize, blocks: usize) -> Network {
     let mut operators = vec![Operator::Embedding { tokens: kinds, length, width }];
     for _ in 0..blocks {
         operators.extend(encoder(length, width, heads));

@@ -6,8 +6,7 @@ use super::layer::{Layer, Sequential, uniform};
 use super::loss::cross_entropy;
 use super::optimiser::Optimiser;
 use super::real::Real;
-use crate::probe::ProbeError;
-use crate::probe::network::{self, Feed};
+use crate::Feed;
 use forebay_model::random::Generator;
 use rand::{Rng, SeedableRng};
 
@@ -55,7 +54,7 @@ impl<F: Real> Part<F> {
 
 impl<F: Real> Training<F> {
     /// A network before its first step, with a batch that can be learnt.
-    pub(super) fn new(model: &network::Network, threads: usize, batch: usize, seed: u64) -> Self {
+    pub(super) fn new(model: &crate::Network, threads: usize, batch: usize, seed: u64) -> Self {
         let (batch, mut draw) = (batch.max(1), Generator::seed_from_u64(seed));
         let threads = threads.clamp(1, batch);
         let own = layers(&model.operators);
@@ -174,8 +173,8 @@ fn invent<'s, F: Real>(
 }
 
 /// What training begins with: parameters, batch and targets.
-pub(in crate::probe) fn begin(
-    network: &network::Network,
+pub fn begin(
+    network: &crate::Network,
     batch: usize,
     seed: u64,
 ) -> (Vec<f32>, Vec<f32>, Vec<usize>) {
@@ -216,8 +215,7 @@ impl<F: Real> Network for Training<F> {
         self.parameters.len()
     }
 
-    fn lacked_threads(&mut self) -> Option<ProbeError> {
-        let threads = self.parts.len();
-        self.refused.take().map(|source| ProbeError::Threads { threads, source })
+    fn lacked_threads(&mut self) -> Option<std::io::Error> {
+        self.refused.take()
     }
 }

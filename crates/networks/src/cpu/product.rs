@@ -61,6 +61,11 @@ impl<'a, F: Copy> Matrix<'a, F> {
     }
 }
 
+/// Runs loops compiled for the vector instructions of the processor at hand.
+pub(super) fn vectors<R>(run: impl FnOnce() -> R) -> R {
+    Arch::new().dispatch(run)
+}
+
 /// Storage for packed blocks, kept from product to product.
 #[derive(Default)]
 pub(super) struct Panels {
@@ -235,7 +240,7 @@ fn tile<S: Simd, const TALL: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::network::Shape;
+    use crate::Shape;
     use proptest::prelude::*;
 
     fn values(n: usize, salt: usize) -> Vec<f32> {

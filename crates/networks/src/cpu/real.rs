@@ -1,6 +1,6 @@
 //! The numbers that networks compute with: `f32` for speed, `f64` for checks of gradients.
 
-use super::product::{Matrix, Panels, fast, plain};
+use super::product::{Matrix, Panels, fast, plain, vectors};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
@@ -105,7 +105,7 @@ impl Real for f32 {
         self.sqrt()
     }
     fn vectors<R>(run: impl FnOnce() -> R) -> R {
-        pulp::Arch::new().dispatch(run)
+        vectors(run)
     }
     fn multiply(
         panels: &mut Panels,
