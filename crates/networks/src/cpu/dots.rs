@@ -1,7 +1,7 @@
 //! Products of matrices with long inner sides, as in the gradient of filters: each value is a dot product.
 
 use super::product::{Product, put};
-use pulp::Simd;
+use pulp::{Simd, bytemuck};
 use std::ops::Range;
 
 /// Where C is made of dot products: inner sides from this length on, so that adding up a vector's lanes
@@ -36,6 +36,10 @@ impl Product<'_> {
     }
 }
 
+/// Running sums of a dot product: one vector of 512 bits. Of 256 bits two are needed, whose sum is what a vector
+/// of 512 bits makes of its halves, so that both round alike.
+const LANES: usize = 16;
+
 /// The dot product of each row of `a` with each of `b`; all are equally long.
 #[inline(always)]
 fn dots<S: Simd, const TALL: usize>(
@@ -43,15 +47,13 @@ fn dots<S: Simd, const TALL: usize>(
     a: [&[f32]; TALL],
     b: [&[f32]; BESIDE],
 ) -> [[f32; BESIDE]; TALL] {
-    let mut sums = [[simd.splat_f32s(0.0); BESIDE]; TALL];
-    let (a, b) = (a.map(S::as_simd_f32s), b.map(S::as_simd_f32s));
-    let count = a[0].0.len();
-    let (left, right) = (a.map(|(row, _)| &row[..count]), b.map(|(row, _)| &row[..count]));
-    for k in 0..count {
-        for (sums, row) in sums.iter_mut().zip(left) {
-            for (sum, other) in sums.iter_mut().zip(right) {
-                *sum = simd.mul_add_e_f32s(row[k], other[k], *sum);
-            }
+    let (a, b) = (a.map(<[f32]>::as_chunks::<LANES>), b.map(<[f32]>::as_chunks::<LANES>));
+    let (left, right) = (a.map(|(whole, _)| whole), b.map(|(whole, _)| whole));
+    let mut sums = part::<S, TALL>(simd, left, right, 0);
+    for first in (S::F32_LANES..LANES).step_by(S::F32_LANES) {
+        let others = part::<S, TALL>(simd, left, right, first);
+        for (sum, other) in sums.as_flattened_mut().iter_mut().zip(others.as_flattened()) {
+            *sum = simd.add_f32s(*sum, *other);
         }
     }
     let mut totals = sums.map(|sums| sums.map(|sum| simd.reduce_sum_f32s(sum)));
@@ -61,4 +63,30 @@ fn dots<S: Simd, const TALL: usize>(
         }
     }
     totals
+}
+
+/// One vector of the running sums, from lane `first` on.
+#[inline(always)]
+fn part<S: Simd, const TALL: usize>(
+    simd: S,
+    a: [&[[f32; LANES]]; TALL],
+    b: [&[[f32; LANES]]; BESIDE],
+    first: usize,
+) -> [[S::f32s; BESIDE]; TALL] {
+    let count = a[0].len();
+    let (a, b) = (a.map(|row| &row[..count]), b.map(|row| &row[..count]));
+    let vector = |chunk: &[f32; LANES]| -> S::f32s {
+        bytemuck::pod_read_unaligned(bytemuck::cast_slice(&chunk[first..first + S::F32_LANES]))
+    };
+    let mut sums = [[simd.splat_f32s(0.0); BESIDE]; TALL];
+    for k in 0..count {
+        let b = b.map(|row| vector(&row[k]));
+        for (sums, row) in sums.iter_mut().zip(a) {
+            let a = vector(&row[k]);
+            for (sum, b) in sums.iter_mut().zip(b) {
+                *sum = simd.mul_add_e_f32s(a, b, *sum);
+            }
+        }
+    }
+    sums
 }

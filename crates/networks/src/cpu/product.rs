@@ -268,6 +268,28 @@ mod tests {
         }
     }
 
+    /// Where the processor has both; results may not depend on which of them it has.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn vectors_of_256_and_512_bits_round_alike() {
+        use pulp::x86::{V3, V4};
+        let (Some(short), Some(long)) = (V3::try_new(), V4::try_new()) else { return };
+        let fractions = |n, salt| values(n, salt).iter().map(|x| x / 7.0).collect::<Vec<f32>>();
+        for (m, k, n) in [(9, 700, 37), (33, 90, 37)] {
+            let (x, y) = (fractions(m * k, 3), fractions(k * n, 5));
+            let (a, b) = (Matrix::new(&x, m, k), Matrix::new(&y, n, k).transposed());
+            let (mut first, mut second) = (vec![0.0; m * n], vec![0.0; m * n]);
+            let mut panels = [Panels::default(), Panels::default()];
+            let [one, two] = &mut panels;
+            let keep = false;
+            let product = Product { panels: one, a, b, c: &mut first, stride: n, keep };
+            Simd::vectorize(short, product);
+            let product = Product { panels: two, a, b, c: &mut second, stride: n, keep };
+            Simd::vectorize(long, product);
+            assert!(first == second, "{m} × {k} × {n}");
+        }
+    }
+
     #[test]
     fn patches_are_columns() {
         for (side, kernel, stride, padding) in [(32, 3, 1, 1), (16, 3, 2, 1), (8, 1, 1, 0)] {
