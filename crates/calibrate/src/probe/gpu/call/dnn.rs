@@ -6,7 +6,6 @@ use crate::probe::gpu::program::{Convolution, ConvolutionPass, Precision, Slot};
 use cudarc::cudnn::{result, sys};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use forebay_networks::Shape;
-use forebay_networks::Shape;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
