@@ -3,7 +3,7 @@
 //! the same sides and stored bytes. Photographs: a directory of JPEG files (4:2:0), if given.
 #![expect(clippy::print_stdout, reason = "this is all that it does")]
 
-use forebay::probe::image::{Decoder, Generated, QUALITY};
+use forebay::image::{Decoder, Generated, QUALITY};
 use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
 use std::path::Path;

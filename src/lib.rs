@@ -57,10 +57,11 @@
 //! | [`fit`] | calibrate | from raw samples to parameters | `law`, `measurement`, `profile`, `random`, `stats` |
 //! | [`metrics`] | metrics | the books both worlds keep: hand-over, the last buffer, steps, timelines, causes of stalls, traces | `engine`, `report`, `scenario`, `stats` |
 //! | [`live_queue`] | live-queue | the bounded buffers between real loaders and trainers, with their threads | `engine`, `metrics`, `report`, `scenario` |
+//! | [`image`] | image | JPEG images: decoded and resized as loaders do, and generated ones that cost what photographs do | `random` |
 //! | [`networks`] | networks | small networks as data, and their training steps on cores | `random` |
-//! | [`probe`] | calibrate | timed experiments on this machine; knows nothing of scenarios | `engine`, `input`, `live_queue`, `measurement`, `networks`, `random`, `stats`, `units` |
+//! | [`probe`] | calibrate | timed experiments on this machine; knows nothing of scenarios | `engine`, `image`, `input`, `live_queue`, `measurement`, `networks`, `random`, `stats`, `units` |
 //! | [`sim`] | sim | the simulated world | `cache`, `collective`, `engine`, `fluid`, `law`, `metrics`, `random`, `report`, `scenario`, `stats` |
-//! | [`live`] | live | the live world: the scenario on this machine | `engine`, `input`, `law`, `live_queue`, `metrics`, `networks`, `probe`, `random`, `report`, `scenario`, `stats` |
+//! | [`live`] | live | the live world: the scenario on this machine | `engine`, `image`, `input`, `law`, `live_queue`, `metrics`, `networks`, `probe`, `random`, `report`, `scenario`, `stats` |
 //! | [`uncertainty`] | | profiles as measurements allow them, run by run | `profile`, `random`, `scenario` |
 //! | [`validate`] | | how far predictions are from measurements; the only module that sees both worlds | `input`, `law`, `profile`, `report`, `scenario`, `sim`, `stats`, `uncertainty` |
 //! | [`verdict`] | | what binds a job, found by lifting it in short runs | `report`, `scenario`, `sim`, `stats` |
@@ -87,6 +88,7 @@
 pub use forebay_calibrate::{fit, import, measurement, probe};
 pub use forebay_collective as collective;
 pub use forebay_engine::{self as engine, fluid, stats};
+pub use forebay_image as image;
 pub use forebay_live as live;
 pub use forebay_live_queue as live_queue;
 pub use forebay_metrics as metrics;

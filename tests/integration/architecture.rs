@@ -151,9 +151,9 @@ fn crates_stay_behind_their_doors() {
         ("libloading::", &["probe/gpu/call/"]),
         ("nvml_wrapper", &["probe/gpu/survey.rs"]),
         ("pulp", &["networks/cpu/product.rs", "networks/cpu/dots.rs"]),
-        ("zune_jpeg", &["probe/image/"]),
-        ("fast_image_resize", &["probe/image/"]),
-        ("jpeg_encoder", &["probe/image/"]),
+        ("zune_jpeg", &["image/decoder.rs"]),
+        ("fast_image_resize", &["image/decoder.rs"]),
+        ("jpeg_encoder", &["image/generator.rs"]),
         (
             "toml::",
             &[

@@ -2,12 +2,11 @@
 //!
 //! # Example
 //!
-//! A JPEG that a probe makes is what its decoder reads.
+//! A plan names its probes and what each varies.
 //!
 //! ```
-//! use forebay_calibrate::probe::image::Decoder;
-//!
-//! assert!(Decoder::new(None).decode(b"no image").is_err());
+//! let plan = forebay_calibrate::probe::Plan::parse("plan.toml", "budget = \"9 s\"\n[host]\nbudget = \"3 s\"\n");
+//! assert!(plan.is_ok_and(|plan| plan.host.is_some()));
 //! ```
 
 pub mod fit;

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::sizes::Sizes;
-use forebay_calibrate::probe::image::{Generated, QUALITY};
+use forebay_image::{Generated, QUALITY};
 use forebay_model::input::path_as_json;
 use forebay_model::input::shown;
 use forebay_scenario::{Access, Dataset, Framing, Image, Layout, Scenario};

@@ -1,7 +1,7 @@
 //! What it costs to turn a stored image into a tensor.
 
-use super::image::{Decoder, Generated, QUALITY};
 use super::{Cell, Context, Count, List, Probe, ProbeError, Seconds, Trial, team};
+use forebay_image::{Decoder, Generated, QUALITY};
 use forebay_model::input;
 use forebay_model::input::shown;
 use schemars::JsonSchema;

@@ -19,7 +19,6 @@ mod error;
 pub mod gpu;
 mod hand_off;
 mod host;
-pub mod image;
 mod journal;
 pub mod limits;
 mod plan;

@@ -67,12 +67,10 @@ impl Loaders {
         let worker = &self.workers[w];
         self.loaders[worker.loader].mount.queues()?;
         let whole = worker.request <= self.loaders[worker.loader].source.most;
-        let issued = match worker.phase {
-            Phase::Opening | Phase::Refused | Phase::Latency | Phase::Transfer | Phase::Request => {
-                true
-            }
-            _ => false,
-        };
+        let issued = matches!(
+            worker.phase,
+            Phase::Opening | Phase::Refused | Phase::Latency | Phase::Transfer | Phase::Request
+        );
         let held = worker.origin.is_storage() && whole && issued;
         held.then(|| self.slots_of(w, worker.way)).flatten()
     }

@@ -134,7 +134,7 @@ fn normalise(values: &[u8], tensor: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::image::Generated;
+    use crate::Generated;
 
     #[test]
     fn a_decoded_image_is_nearly_what_was_encoded() {
