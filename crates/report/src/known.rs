@@ -1,7 +1,7 @@
 //! Whether a run was long enough, and when one of unwritten length is.
 
 use super::figures::LengthReport;
-use super::format::{number, share};
+use super::format::{count, number, share};
 use super::measured::{Measured, Rule, flows};
 use super::sample::{Nature, Ratio, Sample};
 use super::warnings::nature;
@@ -126,6 +126,23 @@ fn is_balanced(copies: &[&[(&JobOutcome, Measured)]], precision: f64, loose: boo
 /// A job that waits for input for less than this share of the time hardly waits for it.
 const LITTLE_INPUT: f64 = 0.005;
 
+/// Says that loaders have not replaced twice what they hold, in workers and in buffers, while the measured steps took samples:
+/// how fast loaders fill and drain at first says nothing of the rate that lasts. `None` where they have.
+fn unreplaced(copies: &[Vec<(&JobOutcome, Measured)>]) -> Option<String> {
+    let each = copies.iter().flatten().map(|(copy, measured)| {
+        let (read, taken) = flows(copy, 0..copy.steps.len());
+        (read - taken, flows(copy, measured.steps.clone()).1)
+    });
+    let (held, taken) = each.fold((0.0, 0.0), |(a, b), (held, taken)| (a + held, b + taken));
+    (taken < 2.0 * held).then(|| {
+        format!(
+            "its loaders hold {} samples, and the measured steps took {}, not twice as many: run longer",
+            count(held),
+            count(taken)
+        )
+    })
+}
+
 /// Whether the measured steps of a job's copies, by replication, are enough.
 pub(super) fn length(
     copies: &[Vec<(&JobOutcome, Measured)>],
@@ -136,9 +153,14 @@ pub(super) fn length(
     if all().next().is_none() || behind.is_empty() {
         return LengthReport::default();
     }
-    let no_interval = behind.lacks_batches().then(|| {
-        "fewer than ten stretches of its steps are independent of each other: run longer, or write `run.replications = 5`"
-            .to_owned()
+    let waits = behind.ratio(Ratio::Waiting, |w| Some((w.waited_for_input(), w.elapsed)));
+    let little = waits.mean.is_some_and(|waits| waits < LITTLE_INPUT);
+    let unreplaced = if little || ranks_may_diverge(job) { None } else { unreplaced(copies) };
+    let no_interval = unreplaced.clone().or_else(|| {
+        behind.lacks_batches().then(|| {
+            "fewer than ten stretches of its steps are independent of each other: run longer, or write `run.replications = 5`"
+                .to_owned()
+        })
     });
     let drained: Vec<f64> = all().filter_map(|(_, measured)| measured.drained).collect();
     // Within less than two turns loaders fill and drain by themselves: what lasts cannot be told from that.
@@ -166,8 +188,6 @@ pub(super) fn length(
     }
     let missing = match stop {
         _ if all().any(|(_, measured)| measured.cold) => {
-            let waits = behind.ratio(Ratio::Waiting, |w| Some((w.waited_for_input(), w.elapsed)));
-            let little = waits.mean.is_some_and(|waits| waits < LITTLE_INPUT);
             let help = if little { "; so far it hardly waits for input" } else { "" };
             Some(format!(
                 "no copy has read its data set once, and later epochs will find some of it in caches{help}"
@@ -185,6 +205,7 @@ pub(super) fn length(
                  with a larger `run.precision`",
             percent(precision)
         )),
+        _ if unreplaced.is_some() => unreplaced.clone(),
         _ if all().any(|(_, measured)| !measured.level) => {
             Some("its step times had not settled half-way through".to_owned())
         }

@@ -31,6 +31,8 @@ pub(super) struct Sample {
     rare: Option<Rare>,
     /// Durations of all steps [s], ascending.
     durations: Vec<f64>,
+    /// Whether figures have no intervals, because the stretch is too short for any.
+    without_intervals: bool,
 }
 
 /// A copy and the stretch of its steps to look at.
@@ -79,7 +81,13 @@ impl Sample {
             _ => Vec::new(),
         };
         let rare = Rare::from_stretches(stretches).filter(|_| nature.chance);
-        Sample { windows: stretches.iter().map(whole).collect(), batches, rare, durations }
+        let windows = stretches.iter().map(whole).collect();
+        Sample { windows, batches, rare, durations, without_intervals: false }
+    }
+
+    /// The same sample, whose figures have no intervals.
+    pub(super) fn without_intervals(self) -> Sample {
+        Sample { without_intervals: true, ..self }
     }
 
     /// Whether there is no step at all.
@@ -100,6 +108,9 @@ impl Sample {
     /// The figure that `of` gives for each copy.
     pub(super) fn figure(&self, of: impl Fn(&Window) -> Option<f64>) -> Figure {
         let figure = over_replications(&over_copies(&self.windows, &of));
+        if self.without_intervals {
+            return Figure { ci95: None, ..figure };
+        }
         let (Some(mean), [_]) = (figure.mean, self.windows.as_slice()) else {
             return figure;
         };
@@ -115,6 +126,9 @@ impl Sample {
         let value = |w: &Window| of(w).and_then(divided);
         let values = over_copies(&self.windows, &value);
         let Some(mean) = mean(&values) else { return Figure::default() };
+        if self.without_intervals {
+            return Figure { mean: Some(mean), ..Figure::default() };
+        }
         let relative = match self.windows.as_slice() {
             [_] => self.relative_by_batches(kind, &of),
             _ => t_interval(&values).map(|[low, high]| relative_to(mean, (high - low) / 2.0)),

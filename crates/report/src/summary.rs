@@ -76,6 +76,9 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         Sample::new(&all, nature)
     };
     let behind = stretches(&|_, measured| (measured.steps.start, measured.steps.end));
+    let length = length(&measured, (described, scenario.stop_of(described)), &behind);
+    let withheld = length.no_interval.is_some() && !behind.lacks_batches();
+    let behind = if withheld { behind.without_intervals() } else { behind };
     let epoch = |copy: &JobOutcome| first_epoch(copy, dataset);
     let goes_on = |copy: &JobOutcome| epoch(copy) < copy.steps.len();
     let first = stretches(&|copy, _| (0, if goes_on(copy) { epoch(copy) } else { 0 }));
@@ -105,7 +108,7 @@ fn job_report(scenario: &Scenario, outcomes: &[Outcome], job: usize) -> JobRepor
         figures,
         samples_per_second_max: fastest_step(&measured),
         stalled_steps: stalled_steps(&behind),
-        length: length(&measured, (described, scenario.stop_of(described)), &behind),
+        length,
         step_time_spread: spread(&behind),
         warm_up_steps: mean(&warm_ups).unwrap_or(0.0),
         first_epoch: (!first.is_empty()).then(|| first.figures(dataset)),

@@ -182,6 +182,25 @@ fn steps_that_depend_on_each_other_for_too_long_have_no_interval_and_the_reason_
 }
 
 #[test]
+fn a_run_that_has_not_replaced_what_its_loaders_hold_twice_has_no_interval() {
+    // System: 40 steps of 10 samples in each copy, that wait for input; its loaders hold 150 samples, or 250. Expectation: 400
+    // are twice as many as 150, and not twice as many as 250: then there is no interval, and the report says why.
+    let report = |held: u64| {
+        let mut outcome = outcome([0.1, 0.1]);
+        for step in outcome.jobs.iter_mut().flat_map(|copy| &mut copy.steps) {
+            step.queue.started = step.queue.dequeued + held;
+        }
+        summarise(&scenario(), &[outcome], 0.0)
+    };
+    let (enough, short) = (report(150), report(250));
+    assert!(enough.jobs[0].figures.step_time.ci95.is_some());
+    assert_eq!(short.jobs[0].figures.step_time.ci95, None);
+    assert!(!short.jobs[0].length.enough);
+    let why = short.jobs[0].length.why.as_deref().unwrap_or_default();
+    assert!(why.contains("not twice as many: run longer"), "{why}");
+}
+
+#[test]
 fn waits_for_peers_are_shown_where_they_occur() {
     let mut outcome = outcome([0.1, 0.1]);
     let stalls = outcome.jobs.iter_mut().flat_map(|copy| &mut copy.stalls);
